@@ -101,7 +101,7 @@ test: all $(TESTS) $(FUZZERS) $B/memplan_cuda_twin.so $B/package/libmemplan.so $
 	@tests/python.sh python3 $B/package/libmemplan.so
 
 test-python: $B/package/libmemplan.so | $B/venv/bin/python3 ## the tests of the PyTorch package, with a PyTorch installed into build/venv (TORCH=torch==2.4.1)
-	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest transformers accelerate peft lightning
+	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest transformers accelerate peft lightning nbclient ipykernel
 	@tests/python.sh $B/venv/bin/python3 $B/package/libmemplan.so
 
 bench-python: $B/libmemplan.so | $B/venv/bin/python3 ## the tables of docs/pytorch.md, with PyTorch and networks of libraries in build/venv (BENCH=rivals)
@@ -109,9 +109,11 @@ bench-python: $B/libmemplan.so | $B/venv/bin/python3 ## the tables of docs/pytor
 	@for b in $(or $(BENCH),small zoo strangers guards rivals start train_step); do MEMPLAN_CACHE=off MEMPLAN_LIBRARY=$(abspath $B)/libmemplan.so \
 	  PYTHONPATH=python/src:python/tests OMP_NUM_THREADS=1 $B/venv/bin/python3 -B python/bench/bench_$$b.py $(NETWORKS) || exit 1; done
 
-wheel: $B/package/libmemplan.so | $B/venv/bin/python3 ## the PyTorch package as a wheel that needs nothing of the system but Python: python/dist/memplan-*.whl
+wheel: $B/package/libmemplan.so $B/package/memplan | $B/venv/bin/python3 ## package and program as a wheel that needs nothing of the system but Python: python/dist/memplan-*.whl
+	@rm -f python/dist/*.whl
 	@$B/venv/bin/pip wheel -q --no-deps -w python/dist ./python
-	@ls -l python/dist/*.whl
+	@$B/venv/bin/pip install -q auditwheel
+	@tests/wheel.sh $B/venv/bin/python3 python/dist/*.whl
 
 bench: needs-data $B/memplan ## some rows of every table of BENCHMARKS.md beside the last recorded run, in two minutes (DATA=FOLDER)
 	@tests/bench/bench_short.py $B/memplan $(DATA)
@@ -242,12 +244,19 @@ $B/libmemplan.so: $(LIB_OBJ)
 	@echo '{ global: mp_*; local: *; };' > $B/libmemplan.map
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$B/libmemplan.map \
 	    $(if $(SAN_FLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ $(DEPS_LIBS)
-# For the wheel: what the Python package calls, and no more, which needs neither the executor nor ONNX.
-$B/package/libmemplan.so: $B/libmemplan.a python/src/memplan/library/calls.py
+# For the wheel: what the Python package calls, and no more, which needs neither the executor nor ONNX; and the program. Of igraph
+# both take what they call, without the libraries that the rest of it needs.
+PACKAGE_LIBS = $(patsubst -ligraph,-l:libigraph.a,$(DEPS_LIBS))
+$B/package/libmemplan.so: $B/packaging/igraph_streams.o $B/libmemplan.a python/src/memplan/library/calls.py
 	@mkdir -p $(@D)
 	@{ echo '{ global:'; sed -n 's/^    "\(mp_[a-z_]*\)": (.*/\1;/p' $(lastword $^); echo 'local: *; };'; } > $(@D)/calls.map
-	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$(@D)/calls.map \
-	    $(if $(SAN_FLAGS),,-Wl$(comma)-z$(comma)defs) $$(sed -n 's/^\(mp_.*\);/-Wl,-u,\1/p' $(@D)/calls.map) -o $@ $< -Wl,--as-needed $(DEPS_LIBS)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -Wl,-soname,libmemplan.so -Wl,--version-script=$(@D)/calls.map -Wl,--gc-sections \
+	    -Wl,--wrap=stdout,--wrap=stderr $(if $(SAN_FLAGS),,-Wl$(comma)-z$(comma)defs) $$(sed -n 's/^\(mp_.*\);/-Wl,-u,\1/p' $(@D)/calls.map) \
+	    -o $@ $(filter %.o %.a,$^) -Wl,--as-needed $(PACKAGE_LIBS)
+$B/package/memplan: $(CLI_OBJ) $B/libmemplan.a
+	@mkdir -p $(@D)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -Wl,--gc-sections -o $@ $(CLI_OBJ) $(WHOLE_LIBRARY) -Wl,--as-needed $(PACKAGE_LIBS)
+$B/packaging/%.o: MP_CFLAGS += $(PIC_FLAGS)
 $(LIB_OBJ): MP_CFLAGS += $(PIC_FLAGS)
 gpu-programs: $B/memplan $B/memplan_cuda.so $(GPU_TESTS) $B/tests/bench_updates
 # A test's program lies in $B/tests, whatever folder its source is in.

@@ -1,4 +1,5 @@
-"""Builds libmemplan.so with the Makefile above this folder and puts it into the wheel, with the libraries that it needs."""
+"""Builds libmemplan.so and the program with the Makefile above this folder and puts them into the wheel, with the libraries
+that they need."""
 
 from __future__ import annotations
 
@@ -30,16 +31,18 @@ def needed(library: Path) -> list[Path]:
 
 
 def copy(source: Path, target: Path, run_path: str) -> None:
-    """A copy that looks for libraries at run_path first."""
+    """A copy without names for debuggers that looks for libraries at run_path first."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    shutil.copy(source, target)
+    subprocess.run(["strip", "--strip-unneeded", str(target)], check=True)
     subprocess.run(["patchelf", "--set-rpath", run_path, str(target)], check=True)
 
 
-def gather(library: Path, folder: Path) -> None:
-    """libmemplan.so into a folder, all that it needs into lib/ below, and Graphviz's plugins where libgvc.so looks for them."""
+def gather(library: Path, program: Path, folder: Path) -> None:
+    """libmemplan.so into a folder, the program into bin/ below, all that they need into lib/, and Graphviz's plugins where
+    libgvc.so looks for them."""
     shutil.rmtree(folder, ignore_errors=True)
-    closure = {path.name: path for path in needed(library)}
+    closure = {path.name: path for path in [*needed(library), *needed(program)]}
     for gvc in [path for name, path in closure.items() if name.startswith("libgvc.")]:
         plugins = gvc.parent / "graphviz"
         for name in PLUGINS:
@@ -47,9 +50,16 @@ def gather(library: Path, folder: Path) -> None:
             closure |= {path.name: path for path in needed(plugins / name)}
         (folder / "lib" / "graphviz" / "config6a").write_text(plugin_list((plugins / "config6a").read_text()))
     copy(library, folder / library.name, "$ORIGIN/lib")
+    copy(program, folder / "bin" / program.name, "$ORIGIN/../lib")
     for name, path in closure.items():
         copy(path, folder / "lib" / name, "$ORIGIN")
-    copy_licences(closure.values(), folder / "lib" / "licences")
+    copy_licences([*closure.values(), linked_in("libigraph.a")], folder / "lib" / "licences")
+
+
+def linked_in(archive: str) -> Path:
+    """Where the compiler found a library that both contain."""
+    found = subprocess.run(["gcc", f"-print-file-name={archive}"], check=True, capture_output=True, text=True).stdout
+    return Path(found.strip()).resolve()
 
 
 def copy_licences(libraries: Iterable[Path], folder: Path) -> None:
@@ -80,18 +90,20 @@ def tag() -> str:
 
 
 class BuildLibrary(BuildHookInterface):
-    """MEMPLAN_LIBRARY names a library that is built already."""
+    """MEMPLAN_LIBRARY names a library that is built already; the program lies beside it."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root).parent
         library = root / "build" / "package" / "libmemplan.so"
         if built := os.environ.get("MEMPLAN_LIBRARY"):
             library = Path(built)
-        else:
-            jobs = f"-j{os.cpu_count() or 1}"
-            subprocess.run(["make", jobs, "-C", str(root), "CUDA=0", "B=build", str(library.relative_to(root))], check=True)
-        folder = root / "build" / "package" / "memplan"
-        gather(library, folder)
+        program = library.with_name("memplan")
+        if not built:
+            made = [str(path.relative_to(root)) for path in (library, program)]
+            subprocess.run(["make", f"-j{os.cpu_count() or 1}", "-C", str(root), "CUDA=0", "B=build", *made], check=True)
+        folder = root / "build" / "package" / "wheel"
+        gather(library, program, folder)
         build_data["force_include"][str(folder)] = "memplan"
+        build_data["shared_scripts"][str(root / "packaging" / "program.py")] = "memplan"
         build_data["pure_python"] = False
         build_data["tag"] = tag()

@@ -14,6 +14,8 @@
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
 #include "executor/run/program.h"
+#include "executor/tiers/link_of_device.h"
+#include "executor/tiers/link_of_host.h"
 #include "formats/json/json.h"
 #include "memplan/costs_json.h"
 
@@ -201,12 +203,17 @@ static mp_status measure_links(const options *o, json_t **links, mp_error *err)
     own_device device;
     mp_link_speed speed;
     MP_CHECK(subject_device(&o->model, &backend, &device, err));
-    MP_ENSURE(backend && backend->is_host, err, MP_UNSUPPORTED,
-              "--link: profile measures copies from and to the memory of the CPU, and not yet that of --device %s",
+    MP_ENSURE(backend, err, MP_UNSUPPORTED, "--link: profile measures what runs, --device cpu or cuda, not %s",
               o->model.device);
+    MP_CHECK(backend->open(backend, err));
     for (size_t k = 0; k < o->output.links.n; k++) {
-        const char *where = o->output.links.items[k];
-        MP_CHECK(mp_link_measure(strcmp(where, "host") ? where : NULL, &(mp_copy_queue_options){0}, &speed, err));
+        const char *where = o->output.links.items[k], *folder = strcmp(where, "host") ? where : NULL;
+        MP_ENSURE(backend->is_host || !folder, err, MP_UNSUPPORTED,
+                  "--link %s: no plan with copies to a folder runs on a GPU, so what is measured there is --link host", where);
+        if (backend->is_host)
+            MP_CHECK(mp_link_measure_host(folder, &(mp_copy_queue_options){0}, &speed, err));
+        else
+            MP_CHECK(mp_link_measure_device(backend, &speed, err));
         if (o->talk.json)
             mp_json_append(links, link_json(where, &speed));
         else

@@ -42,6 +42,15 @@ size_t mp_state_copies_of(const mp_graph *graph, int update, bool is_in, mp_step
     return n;
 }
 
+int mp_state_updated(const mp_graph *graph, int s)
+{
+    const int maker = graph->producer[s];
+    if (maker < 0 || !mp_node_copies_state(graph, maker)) return s;
+    const mp_in_place *pair = graph->nodes[graph->readers[graph->readers_start[s]]].alternatives[0].in_place;
+    while (pair->from != s) pair++;
+    return pair->to;
+}
+
 int mp_state_home(const mp_graph *graph, int s)
 {
     const int producer = graph->producer[s];

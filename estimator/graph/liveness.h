@@ -45,6 +45,9 @@ static inline void mp_steps_issue(mp_step *steps, int first, int end, int until)
 /* Writes the steps that copy an update's state in, or out again, and returns how many there are; an update that copies has
  * none. O(lists). */
 size_t mp_state_copies_of(const mp_graph *graph, int update, bool is_in, mp_step *steps);
+/* Returns the storage in which an update leaves the state that was copied into s; s itself if that is no state that has come.
+ * O(pairs). */
+int mp_state_updated(const mp_graph *graph, int s);
 /* Returns the storage in which the state lies that is in s on the device; s itself if that is no copy of state. O(readers). */
 int mp_state_home(const mp_graph *graph, int s);
 

@@ -58,6 +58,11 @@ static bool is_read_later(const mp_graph *graph, int s)
     return n > 1 || (n == 1 && graph->nodes[readers[0]].phase != MP_PHASE_FORWARD);
 }
 
+static bool is_meant(const extension *x, int s)
+{
+    return !x->offload->storages || holds(x->offload->storages, x->offload->n_storages, s);
+}
+
 static bool may_be_copied(const extension *x, int s)
 {
     const mp_graph *graph = x->graph;
@@ -66,7 +71,7 @@ static bool may_be_copied(const extension *x, int s)
     return (storage->kind == MP_KIND_ACTIVATION || storage->kind == MP_KIND_SAVED) && !mp_storage_is_static(storage) &&
            storage->tier == MP_TIER_DEVICE && storage->bytes >= x->least_bytes && maker && maker->phase == MP_PHASE_FORWARD &&
            !(maker->flags & MP_NODE_OPTIONAL) && holds(maker->alternatives->writes, maker->alternatives->n_writes, s) &&
-           is_read_later(graph, s) && (!x->offload->storages || holds(x->offload->storages, x->offload->n_storages, s));
+           is_read_later(graph, s) && is_meant(x, s);
 }
 
 /* Appends the storage of a copy. */
@@ -182,7 +187,7 @@ static mp_status move_state(extension *x, int update, int s)
                           p->link->out_bytes_per_second, p->out_number);
 }
 
-/* Moves all state that is large enough and used by one update alone, which reads and writes it. */
+/* Moves all state that is meant, large enough and used by one update alone, which reads and writes it. */
 static mp_status move_states(extension *x, size_t *n_moved)
 {
     const mp_graph *graph = x->graph;
@@ -192,7 +197,7 @@ static mp_status move_states(extension *x, size_t *n_moved)
             graph->readers_start[s + 1] - graph->readers_start[s] == 1 ? graph->readers[graph->readers_start[s]] : -1;
         const mp_node *update = reader < 0 ? NULL : &graph->nodes[reader];
         if (graph->storages[s].kind != MP_KIND_OPTIMIZER_STATE || graph->storages[s].tier != MP_TIER_DEVICE ||
-            graph->storages[s].bytes < x->least_bytes || !update || update->phase != MP_PHASE_UPDATE ||
+            graph->storages[s].bytes < x->least_bytes || !is_meant(x, s) || !update || update->phase != MP_PHASE_UPDATE ||
             update->n_alternatives != 1 || !holds(update->alternatives->writes, update->alternatives->n_writes, s))
             continue;
         MP_CHECK(move_state(x, reader, s));

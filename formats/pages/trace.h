@@ -1,4 +1,5 @@
-/* trace.h - a training step as a trace for Perfetto and chrome://tracing. Private to formats/ and cli/. */
+/* trace.h - a training step as a trace for Perfetto and chrome://tracing.
+ * Private to formats/, cli/ and python/, which calls mp_trace_write through planning.h. */
 #pragma once
 
 #include <stdbool.h>

@@ -70,10 +70,11 @@ mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag);
 mp_status mp_planning_finish(mp_planning *planning);
 
 /* Lets plans of the finished graph copy some of these n storages to the host's memory and back, as mp_graph_offload does,
- * however small they are. Nodes and storages keep their numbers, and what keep-all needs stays. `link` is a link or a device of
- * `memplan devices`, or the driver's name for a card, whose link is then meant; bytes_per_second, if not 0, replaces its rates.
- * Once. MP_INVALID: no such link or storage, a rate that is none, a graph that is not finished or has copies. After MP_NOMEM
- * the handle can only be freed. O(graph + n^2). */
+ * however small they are. What is optimizer state among them then lies there, and comes to the device for its update only.
+ * Nodes and storages keep their numbers, and what keep-all needs stays; "static_bytes" are less by that state. `link` is a link
+ * or a device of `memplan devices`, or the driver's name for a card, whose link is then meant; bytes_per_second, if not 0,
+ * replaces its rates. Once. MP_INVALID: no such link or storage, a rate that is none, a graph that is not finished or has
+ * copies. After MP_NOMEM the handle can only be freed. O(graph + n^2). */
 mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t n, const char *link, double bytes_per_second);
 
 /* ---- the search ---- */
@@ -118,13 +119,13 @@ int64_t mp_planning_number(mp_planning *planning, const char *name);
 size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
 
 /* Writes per step the storage that it copies, -1 if it copies none, and the step that waits for it (until; n_steps: the end). A
- * step of a node that the caller has added brings the storage back, another one copies it out. Returns as
- * mp_planning_steps. */
+ * step of a node that the caller has added brings the storage back, another one copies it out; of the two steps that copy
+ * optimizer state the first brings it in. Returns as mp_planning_steps. */
 size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until, size_t most);
 
 /* Writes the storages that are live at the peak of mp_planning_plan (or, if that is NULL, of keep-all), largest first, at
- * most `most`, without always-live ones. *node (may be NULL): the node that runs there. Returns how many there are; 0 on an
- * error, with its message. As mp_timeline_build. */
+ * most `most`, without always-live ones. State that has come counts as its storage. *node (may be NULL): the node that runs
+ * there. Returns how many there are; 0 on an error, with its message. As mp_timeline_build. */
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);
 
 /* ---- devices that need not be here (devices.def) ---- */

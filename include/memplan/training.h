@@ -108,7 +108,7 @@ enum { MP_DISK_BLOCK_BYTES = 4096 };
 typedef struct mp_offload {
     const mp_link *host, *disk; /* tiers "host" and "disk"; with both, the host comes first */
     int64_t least_bytes;        /* 0: MP_OFFLOAD_LEAST_BYTES */
-    const int *storages;        /* only these may be copied; NULL: any */
+    const int *storages;        /* only these may be copied, or moved; NULL: any */
     size_t n_storages;
     bool moves_state; /* optimizer state lies in the first of these tiers, and comes to the device for its update */
 } mp_offload;

@@ -35,7 +35,9 @@ static double ratio(int64_t bytes, int64_t divisor)
     return divisor ? (double)bytes / (double)divisor : bytes ? INFINITY : 0;
 }
 
-static link link_of(const mp_graph *graph, int tier)
+/* What comes back reads at least one copy that is there. So a byte of a copy stands for at most the sum of what all ways back
+ * make that read it, over its bytes. `comes` has room for a number per storage. */
+static link link_of(const mp_graph *graph, int tier, int64_t *comes)
 {
     link found = {{0}, {0}, 0, 0};
     for (size_t v = 0; v < graph->n_nodes; v++) {
@@ -49,10 +51,14 @@ static link link_of(const mp_graph *graph, int tier)
                 raise(&found.out[a->channel], ratio(bytes_in(graph, a->reads, a->n_reads, MP_TIER_DEVICE), a->ticks));
             if (!a->returns || !there) continue;
             raise(&found.in[a->channel], ratio(made, a->ticks));
-            raise(&found.per_byte, ratio(made, there));
+            for (size_t i = 0; i < a->n_reads; i++) comes[a->reads[i]] += made;
             if (made > most) most = made;
         }
         found.bytes += (double)most * (double)node->n_alternatives; /* alternatives may bring back other outputs */
+    }
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        if (graph->storages[s].tier == tier) raise(&found.per_byte, ratio(comes[s], graph->storages[s].bytes));
+        comes[s] = 0;
     }
     return found;
 }
@@ -122,7 +128,9 @@ static mp_status begin(proof *x, mp_error *err)
     x->before = mp_pool_alloc(x->pool, n, sizeof *x->before);
     x->after = mp_pool_alloc(x->pool, n, sizeof *x->after);
     x->filled = mp_pool_alloc(x->pool, n, sizeof *x->filled);
+    int64_t *comes = mp_pool_alloc(x->pool, x->graph->n_storages, sizeof *comes);
     MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
+    for (int m = 1; m < (int)x->graph->n_tiers; m++) x->links[m] = link_of(x->graph, m, comes);
     for (size_t v = 0; v < n; v++) { /* what is not on compute takes none of its time */
         const mp_node *node = &x->graph->nodes[x->plain.nodes[v]];
         for (size_t f = 0; f < node->n_alternatives; f++)
@@ -207,7 +215,6 @@ mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int
     MP_CLEARED_BY(clear) proof x = {.graph = graph, .budget_bytes = budget_bytes, .tier_bytes = tier_bytes};
     *out = (mp_bound){.ticks = -1, .from = -1, .to = -1};
     if (computes_from_copies(graph)) return MP_OK;
-    for (int m = 1; m < (int)graph->n_tiers; m++) x.links[m] = link_of(graph, m);
     MP_CHECK(begin(&x, err));
     MP_CHECK(prove(&x, ticks, effort, out, err));
     bool is_met = out->infeasible || out->ticks > ticks; /* what takes less is away for less */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/graph/liveness.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/smallest.h"
@@ -280,10 +281,12 @@ mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t
     mp_link way = *row;
     if (bytes_per_second > 0) way.out_bytes_per_second = way.in_bytes_per_second = bytes_per_second;
     const int none = -1;
-    const mp_offload offload = {.host = &way, .least_bytes = 1, .storages = storages ? storages : &none, .n_storages = n};
+    const mp_offload offload = {
+        .host = &way, .least_bytes = 1, .storages = storages ? storages : &none, .n_storages = n, .moves_state = true};
     planning->floor_bytes = planning->floor_node = -1;
     st = mp_graph_offload(planning->graph, &offload, NULL, err);
     planning->is_finished = st == MP_OK; /* else nothing can be asked of it any more */
+    if (st == MP_OK) planning->static_bytes = mp_graph_static_bytes(planning->graph);
     return st;
 }
 
@@ -468,9 +471,11 @@ size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until
     const mp_plan *plan = planning ? planning->answer.plan : NULL;
     if (!plan) return 0;
     for (size_t t = 0; storages && until && t < plan->n_steps && t < most; t++) {
-        const mp_node *node = &planning->graph->nodes[plan->steps[t].node];
-        const mp_alternative *a = &node->alternatives[plan->steps[t].alternative];
-        storages[t] = a->returns ? *a->writes : node->flags & MP_NODE_OPTIONAL ? *a->reads : -1;
+        const mp_step step = plan->steps[t];
+        const mp_alternative *a = &planning->graph->nodes[step.node].alternatives[step.alternative];
+        const mp_copy_way way = mp_copy_way_of(planning->graph, step.node, step.alternative);
+        storages[t] = -1;
+        if (way != MP_COPY_NONE) storages[t] = mp_state_updated(planning->graph, way == MP_COPY_IN ? *a->writes : *a->reads);
         until[t] = mp_step_end(plan->steps, (int)t);
     }
     return plan->n_steps;
@@ -486,7 +491,8 @@ size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size
     size_t n = 0;
     if (timeline->peak_step >= 0) {
         n = mp_timeline_holders(planning->graph, timeline, timeline->peak_step, storages, most);
-        for (size_t k = 0; k < n && k < most; k++) storages[k] = timeline->spans[storages[k]].storage;
+        for (size_t k = 0; k < n && k < most; k++)
+            storages[k] = mp_state_updated(planning->graph, timeline->spans[storages[k]].storage);
     }
     return n;
 }

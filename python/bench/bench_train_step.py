@@ -1,5 +1,6 @@
-"""The table of whole steps in docs/pytorch.md: planned and measured peak and extra time with AdamW(fused=True), on the CPU.
-Losses, weights, buffers and the optimizer's state are eager's bits, else it stops.
+"""The tables of whole steps in docs/pytorch.md: planned and measured peak and extra time with AdamW(fused=True), on the CPU;
+and the smallest plans with the optimizer's state on the device and on the host. Losses, weights, buffers and the optimizer's
+state are eager's bits, else it stops.
 
 make bench-python BENCH=train_step [NETWORKS="NAME..."]
 """
@@ -41,22 +42,46 @@ CASES: dict[str, Callable[[], zoo.Made]] = {
     "transformer, 6 x 256, 8 x 64": lambda: transformer(8),
     **{name: zoo.ZOO[name] for name in ("resnet18", "vision_transformer", "bert", "gpt2", "llama", "t5")},
 }
+STATE: dict[str, dict[str, Any]] = {
+    "on the device": {},
+    "on the host": {"offload": "4GiB", "offload_state": True},
+}
 ROWS = (("after", "100%"), ("after", "floor+50%"), ("backward", "floor+50%"), ("backward", "floor+20%"))
 
 
-def main(names: list[str]) -> None:
-    torch.set_num_threads(1)
+def checked(name: str, **options: Any) -> tuple[Pair, tuple[Any, ...]]:
+    """A pair whose first steps were eager's."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model, inputs = CASES[name]()
+    pair = Pair(model, OPTIMIZERS["AdamW, fused"], **options)
+    pair.check(*inputs, steps=2)
+    return pair, inputs
+
+
+def write_smallest(names: list[str]) -> None:
+    write = sys.stdout.write
+    write("| network | state | planned MiB | measured MiB | on the host MiB |\n")
+    write("|---|---|---:|---:|---:|\n")
+    for name in names:
+        for k, (where, options) in enumerate(STATE.items()):
+            pair, inputs = checked(name, budget="min", effort="normal", **options)
+            report, peak = pair.step.memplan, pair.measured(*inputs)
+            write(
+                f"| {'' if k else name} | {where} | {report.planned_bytes / MIB:.2f} | {peak / MIB:.2f} |"
+                f" {report.host_bytes / MIB:.2f} |\n"
+            )
+            sys.stdout.flush()
+
+
+def write_budgets(names: list[str]) -> None:
     write = sys.stdout.write
     write("| network | updates | budget | planned MiB | measured MiB | planned | measured |\n")
     write("|---|---|---|---:|---:|---:|---:|\n")
-    for name in names or list(CASES):
+    for name in names:
         for k, (fuse, budget) in enumerate(ROWS):
-            torch._dynamo.reset()
-            torch.manual_seed(0)
-            model, inputs = CASES[name]()
             options = {"fuse": fuse, "budget": budget, "effort": "normal", "on_infeasible": "smallest"}
-            pair = Pair(model, OPTIMIZERS["AdamW, fused"], **options)
-            pair.check(*inputs, steps=2)
+            pair, inputs = checked(name, **options)
             if k == 0:
                 write(f"| {name} | eager | | | {pair.eager_measured(*inputs) / MIB:.2f} | | |\n")
             report, peak = pair.step.memplan, pair.measured(*inputs)
@@ -65,6 +90,12 @@ def main(names: list[str]) -> None:
                 f" {report.overhead:+.1%} | {extra_time(pair, inputs):+.1%} |\n"
             )
             sys.stdout.flush()
+
+
+def main(names: list[str]) -> None:
+    torch.set_num_threads(1)
+    for table in (write_budgets, write_smallest):
+        table(names or list(CASES))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from torch import nn
 import memplan
 from memplan.library.planning import Copy, Step
 from memplan.memory import host
-from memplan.plan import copies
 from memplan.plan.planner import Emitted, GraphPlanner
 
 KIB = 1024
@@ -35,7 +34,7 @@ OFFLOAD: dict[str, Any] = {"offload": "64MiB", "effort": "quick"}
 @pytest.fixture(autouse=True)
 def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """The networks of the tests are small."""
-    monkeypatch.setattr(copies, "LEAST_BYTES", 16 * KIB)
+    monkeypatch.setattr(host, "LEAST_BYTES", 16 * KIB)
 
 
 def make(name: str) -> tuple[nn.Module, tuple[Any, ...]]:

@@ -78,8 +78,14 @@ class Pair:
                 mine = ours[k][name]
                 assert torch.equal(mine, value) if isinstance(value, torch.Tensor) else mine == value, name
 
+    def homes(self) -> list[torch.Tensor]:
+        """The optimizer's state that lies in memory of ours, on the host."""
+        known, states = [v for s in self.ours.state.values() for v in s.values()], self.step.updates.states
+        return [v for v in known if isinstance(v, torch.Tensor) and states is not None and states.pool.has(v)]
+
     def static_bytes(self, *inputs: Any) -> int:
-        state = [v for s in self.ours.state.values() for v in s.values() if isinstance(v, torch.Tensor)]
+        homes = {id(t) for t in self.homes()}
+        state = [v for s in self.ours.state.values() for v in s.values() if isinstance(v, torch.Tensor) and id(v) not in homes]
         tensors = [*self.model.parameters(), *self.model.buffers(), *inputs, *state]
         return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 

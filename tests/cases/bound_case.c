@@ -10,8 +10,7 @@ int64_t keep_all_peak(const mp_graph *graph)
 {
     mp_timeline *tl;
     mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    mp_keep_all(graph, steps);
-    assert_int_equal(mp_timeline_build(graph, steps, graph->n_nodes, &tl, NULL), MP_OK);
+    assert_int_equal(mp_timeline_build(graph, steps, mp_keep_all(graph, steps), &tl, NULL), MP_OK);
     int64_t peak = tl->peak_bytes;
     mp_timeline_free(tl);
     mp_free(steps);

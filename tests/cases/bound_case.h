@@ -6,6 +6,7 @@
 /* The bound; what it covers is what was asked for. */
 mp_bound bound_of(const mp_graph *graph, int64_t budget_bytes, bool any_order, int effort);
 
+/* The peak of the plan that keeps everything, on the device. */
 int64_t keep_all_peak(const mp_graph *graph);
 
 /* Graph number `seed` of the comparisons, small enough for the oracle. */

@@ -131,15 +131,6 @@ static mp_training_options training_of(size_t k)
                                  .clip_norm = state_cases[k].clip_norm};
 }
 
-/* Moves all state, and copies no activation; returns how many were moved. */
-static size_t move_state(mp_graph *graph)
-{
-    size_t n_moved;
-    const mp_offload offload = {.host = mp_link_find("pcie4"), .least_bytes = 1, .storages = &(int){0}, .moves_state = true};
-    assert_int_equal(mp_graph_offload(graph, &offload, &n_moved, NULL), MP_OK);
-    return n_moved;
-}
-
 /* How many steps of a plan copy state, and are issued. */
 static int n_issued(const mp_graph *graph, const mp_plan *plan)
 {
@@ -162,7 +153,7 @@ TEST(state_in_another_tier_changes_nothing)
         const outcome without = run(&t, plain, &used, none, &is_tight);
         mp_plan_free(plain);
         const int64_t state = mp_graph_static_bytes(t.program->graph);
-        assert_true(move_state(t.program->graph) > 2);
+        assert_true(offload_states(t.program->graph, mp_link_find("pcie4")) > 2);
         assert_int_equal(mp_graph_static_bytes(t.program->graph) + mp_graph_static_bytes_in(t.program->graph, 1), state);
         for (int w = 0; w < 6; w++) {
             mp_plan *plan = w % 3 == 0 ? training_keep_all(&t) : training_plan(&t, w % 3 == 1 ? 0.4 : 0);
@@ -441,7 +432,7 @@ TEST(state_on_streams_changes_nothing)
             training_begin_on(recording_backend(&recorded_by, deferring), cases[state_cases[k].network].network, 0, &training);
         mp_plan *plain = training_keep_all(&t);
         const outcome without = run(&t, plain, &options, none, &is_tight);
-        assert_true(move_state(t.program->graph) > 2);
+        assert_true(offload_states(t.program->graph, mp_link_find("pcie4")) > 2);
         mp_plan *plan = training_plan(&t, 0.4);
         const outcome with = run(&t, plan, &options, none, &is_tight);
         assert_memory_equal(&without, &with, sizeof with);

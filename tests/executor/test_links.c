@@ -1,10 +1,13 @@
-/* test_links.c - measured links: on a clock that only copies advance, by as much as an imagined link takes; and fits to seconds
- * made up by hand. */
+/* test_links.c - measured links: on a clock that only copies advance, by as much as an imagined link takes; of a device whose
+ * streams are clocks; and fits to seconds made up by hand. */
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/tiers/link_speed.h"
+#include "executor/tiers/link_of_device.h"
+#include "executor/tiers/link_of_host.h"
 #include "tests/cases/test.h"
 
 /* A clock on which nothing but copying takes time: the thread that copies looks at it as a copy begins, and sleeps. */
@@ -50,7 +53,7 @@ TEST(a_link_is_measured_as_slow_as_it_is)
         mp_copy_queue_options options = {50e6, false, imagined_now, imagined_sleep, &clock};
         mp_link_speed speed;
         mp_error err = {0};
-        if (mp_link_measure(k ? NULL : folder(), &options, &speed, &err) != MP_OK) fail_msg("%s", err.message);
+        if (mp_link_measure_host(k ? NULL : folder(), &options, &speed, &err) != MP_OK) fail_msg("%s", err.message);
         for (int s = 0; s < MP_LINK_SIZES; s++) {
             const double seconds = clock.latency + (double)speed.sizes[s].bytes / 50e6;
             assert_near(speed.sizes[s].out_seconds, seconds, 1e-6);
@@ -60,6 +63,190 @@ TEST(a_link_is_measured_as_slow_as_it_is)
         assert_near(link.out_bytes_per_second, 50e6, 1e-6);
         assert_near(link.in_bytes_per_second, 50e6, 1e-6);
         if (!(fabs(link.latency_seconds - clock.latency) < 1e-8)) fail_msg("latency %g", link.latency_seconds);
+    }
+}
+
+/* ---- a device whose streams are clocks, and on which copies slow computing down. */
+
+enum { LATEST = 8 };
+
+typedef struct clocks {
+    mp_backend backend; /* first */
+    mp_link link;
+    double host, now[MP_MAX_CHANNELS], times[3]; /* of the host that enqueues; of streams, 0 is the main one */
+    double free_at;                              /* of a link whose ways take turns */
+    double compute_slower;                       /* beside copies */
+    double copies_until[LATEST];                 /* ends of the latest */
+    int stream, n_copies;
+    bool fails;
+    int n_taken;
+} clocks;
+
+static clocks *clocks_of(const mp_backend *self)
+{
+    return (clocks *)self;
+}
+
+static double enqueued(clocks *c)
+{
+    c->host += 2e-6;
+    return fmax(c->now[c->stream], c->host);
+}
+
+static mp_status clocks_side_begin(const mp_backend *self, int channel, mp_error *err)
+{
+    clocks *c = clocks_of(self);
+    assert_true(!c->stream && channel > 0);
+    if (c->fails) return MP_FAIL(err, MP_IO, "the device has failed");
+    c->now[channel] = fmax(c->now[channel], c->now[0]);
+    c->stream = channel;
+    return MP_OK;
+}
+
+static mp_status clocks_side_end(const mp_backend *self, int channel, int mark, mp_error *err)
+{
+    (void)err, (void)mark;
+    assert_int_equal(clocks_of(self)->stream, channel);
+    clocks_of(self)->stream = 0;
+    return MP_OK;
+}
+
+static mp_status clocks_side_wait(const mp_backend *self, int channel, int mark, mp_error *err)
+{
+    clocks *c = clocks_of(self);
+    (void)err, (void)mark;
+    c->now[0] = fmax(c->now[0], c->now[channel]);
+    return MP_OK;
+}
+
+static mp_status clocks_note_time(const mp_backend *self, int k, mp_error *err)
+{
+    (void)err;
+    clocks_of(self)->times[k] = enqueued(clocks_of(self));
+    return MP_OK;
+}
+
+static mp_status clocks_seconds_between(const mp_backend *self, int from, int to, double *seconds, mp_error *err)
+{
+    (void)err;
+    *seconds = clocks_of(self)->times[to] - clocks_of(self)->times[from];
+    return MP_OK;
+}
+
+static mp_status clocks_wait(const mp_backend *self, mp_error *err)
+{
+    clocks *c = clocks_of(self);
+    (void)err;
+    for (int k = 0; k < MP_MAX_CHANNELS; k++) c->host = fmax(c->host, c->now[k]);
+    return MP_OK;
+}
+
+static void clocks_begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors)
+{
+    (void)self, (void)seed, (void)step, (void)factors;
+}
+
+/* Additions on a side stream that begin while a copy runs that was enqueued before them are slower. */
+static void clocks_add(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to)
+{
+    clocks *c = clocks_of(self);
+    assert_int_equal(dtype, MP_DTYPE_FLOAT);
+    assert_true(from != to);
+    const double start = enqueued(c);
+    bool beside = false;
+    for (int k = 0; k < LATEST; k++) beside |= c->stream && c->copies_until[k] > start;
+    c->now[c->stream] = start + (double)n * 12 / 1e12 * (beside ? c->compute_slower : 1);
+}
+
+static void clocks_copy(const mp_backend *self, void *to, const void *from, int64_t bytes)
+{
+    clocks *c = clocks_of(self);
+    const bool is_out = c->stream == 2;
+    (void)to, (void)from;
+    double start = enqueued(c);
+    if (c->link.is_shared) start = fmax(start, c->free_at);
+    const double seconds =
+        c->link.latency_seconds + (double)bytes / (is_out ? c->link.out_bytes_per_second : c->link.in_bytes_per_second);
+    c->now[c->stream] = start + seconds;
+    if (c->link.is_shared) c->free_at = c->now[c->stream];
+    c->copies_until[c->n_copies++ % LATEST] = c->now[c->stream];
+}
+
+static void *clocks_allocate(const mp_backend *self, int64_t bytes)
+{
+    (void)bytes;
+    if (clocks_of(self)->n_taken > 1) return NULL;
+    clocks_of(self)->n_taken++;
+    return malloc(1); /* nothing is read or written there */
+}
+
+static void clocks_release(const mp_backend *self, void *memory, int64_t bytes)
+{
+    (void)bytes;
+    clocks_of(self)->n_taken--;
+    free(memory);
+}
+
+static void clocks_unpin(const mp_backend *self, void *memory)
+{
+    clocks_release(self, memory, 0);
+}
+
+static clocks device_of_clocks(mp_link link)
+{
+    return (clocks){.backend = {.name = "clocks",
+                                .side_begin = clocks_side_begin,
+                                .side_end = clocks_side_end,
+                                .side_wait = clocks_side_wait,
+                                .note_time = clocks_note_time,
+                                .seconds_between = clocks_seconds_between,
+                                .wait = clocks_wait,
+                                .begin = clocks_begin,
+                                .add = clocks_add,
+                                .copy = clocks_copy,
+                                .allocate = clocks_allocate,
+                                .release = clocks_release,
+                                .pin = clocks_allocate,
+                                .unpin = clocks_unpin},
+                    .link = link,
+                    .compute_slower = 1};
+}
+
+TEST(a_device_is_timed_and_not_the_host_that_enqueues)
+{
+    for (int k = 0; k < 2; k++) {
+        const mp_link link = {
+            .out_bytes_per_second = 20e9, .in_bytes_per_second = 25e9, .latency_seconds = 8e-6, .is_shared = k};
+        clocks c = device_of_clocks(link);
+        mp_link_speed speed;
+        mp_error err = {0};
+        c.compute_slower = 1.25;
+        if (mp_link_measure_device(&c.backend, &speed, &err) != MP_OK) fail_msg("%s", err.message);
+        for (int s = 0; s < MP_LINK_SIZES; s++)
+            assert_near(speed.sizes[s].in_seconds, 8e-6 + (double)speed.sizes[s].bytes / 25e9, 1e-6);
+        const mp_link found = mp_link_fit(&speed);
+        assert_near(found.out_bytes_per_second, 20e9, 1e-6);
+        assert_near(found.in_bytes_per_second, 25e9, 1e-6);
+        assert_near(found.latency_seconds, 8e-6, 1e-6);
+        assert_int_equal(found.is_shared, k);
+        assert_near(speed.memory.compute, 1.25, 1e-6);
+        assert_near(speed.arithmetic.compute, 1.25, 1e-6);
+        assert_near(speed.memory.copy, 1, 1e-6);
+        assert_int_equal(c.n_taken, 0);
+    }
+}
+
+TEST(a_device_that_has_no_memory_or_fails_is_named)
+{
+    mp_link_speed speed;
+    for (int k = 0; k < 3; k++) {
+        clocks c = device_of_clocks((mp_link){.out_bytes_per_second = 1e9, .in_bytes_per_second = 1e9});
+        mp_error err = {0};
+        c.n_taken = 2 - k;
+        c.fails = true;
+        assert_int_equal(mp_link_measure_device(&c.backend, &speed, &err), k < 2 ? MP_NOMEM : MP_IO);
+        assert_non_null(strstr(err.message, k == 0 ? "the device has no 384 MiB" : k == 1 ? "can be pinned" : "has failed"));
+        assert_int_equal(c.n_taken, 2 - k);
     }
 }
 
@@ -122,7 +309,7 @@ TEST(what_cannot_be_taken_is_said)
     for (long n = 0; n < 3; n++) {
         mp_error err = {0};
         mp_alloc_budget = n;
-        const mp_status st = mp_link_measure("/tmp/no/such/folder", &(mp_copy_queue_options){0}, &speed, &err);
+        const mp_status st = mp_link_measure_host("/tmp/no/such/folder", &(mp_copy_queue_options){0}, &speed, &err);
         mp_alloc_budget = -1;
         assert_int_equal(st, MP_IO);
         assert_non_null(strstr(err.message, "/tmp/no/such/folder: No such file or directory"));
@@ -130,7 +317,7 @@ TEST(what_cannot_be_taken_is_said)
     for (long n = 0, live = mp_alloc_live; n < 5; n++) {
         mp_error err = {0};
         mp_alloc_budget = n;
-        assert_int_equal(mp_link_measure(NULL, &(mp_copy_queue_options){0}, &speed, &err), MP_NOMEM);
+        assert_int_equal(mp_link_measure_host(NULL, &(mp_copy_queue_options){0}, &speed, &err), MP_NOMEM);
         mp_alloc_budget = -1;
         assert_int_equal(mp_alloc_live, live);
     }

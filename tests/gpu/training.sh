@@ -31,6 +31,16 @@ if [ -z "$rehearsed" ]; then
     ! path=$(model gpt2_small) || copied_bits "$path" --batch 1 --dtype bf16
 fi
 
+# ---- how fast copies are
+title="copies to the host and back"
+if enough 30 "$title"; then
+    if ours 60 "$build/memplan" profile --device "$device" --link host > "$work/logs/link.txt" 2> "$said"; then
+        note "$title" ok "$(tail -n 1 "$work/logs/link.txt")"
+    else
+        note "$title" FAILED "$(reason "$said")"
+    fi
+fi
+
 # ---- no room: a sentence, exit status 1, and what was saved stays
 title="out of memory"
 if [ "$device" = cpu ]; then note "$title" "left out" "on a GPU only"; elif enough 30 "$title" && path=$(model resnet50); then

@@ -21,6 +21,19 @@ int offload_all(mp_graph *graph)
     return (int)n;
 }
 
+size_t offload_states(mp_graph *graph, const mp_link *link)
+{
+    int *states = mp_alloc(graph->n_storages, sizeof *states);
+    mp_offload offload = {.host = link, .least_bytes = 1, .storages = states, .moves_state = true};
+    mp_error err = {0};
+    size_t n;
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (graph->storages[s].kind == MP_KIND_OPTIMIZER_STATE) states[offload.n_storages++] = (int)s;
+    if (mp_graph_offload(graph, &offload, &n, &err) != MP_OK) fail_msg("%s", err.message);
+    mp_free(states);
+    return n;
+}
+
 /* A step to be put before step `before` of those that there are, to be waited for before step `until` of them; 0: in order. */
 typedef struct insertion {
     int before, until;

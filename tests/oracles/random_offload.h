@@ -2,9 +2,14 @@
 #pragma once
 
 #include "memplan/plan.h"
+#include "memplan/target.h"
 
 /* Extends a training graph by copies of all that may be copied to the host, however small, and returns how many there are. */
 int offload_all(mp_graph *graph);
+
+/* Moves all optimizer state of a training graph to the host over this link, however small it is, and nothing else may be
+ * copied; returns how many were moved. */
+size_t offload_states(mp_graph *graph, const mp_link *link);
 
 /* The steps, which copy nothing, with copies: of some of the storages that are produced once, each out at some time after that
  * and, most of them, back before backward reads it, issued until some later step or in order. A checked plan with offsets,

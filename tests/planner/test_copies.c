@@ -8,6 +8,7 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
+#include "tests/cases/bound_case.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
@@ -126,16 +127,6 @@ static mp_graph *random_chain(uint64_t seed, int n)
         if (random_chance(&random, 70)) add_copy(&x, k, random_below(&random, 5), random_below(&random, 5));
     assert_int_equal(mp_graph_finish(x.graph, NULL), MP_OK);
     return x.graph;
-}
-
-static int64_t keep_all_peak(const mp_graph *graph)
-{
-    mp_step steps[64];
-    mp_timeline *timeline = NULL;
-    assert_int_equal(mp_timeline_build(graph, steps, mp_keep_all(graph, steps), &timeline, NULL), MP_OK);
-    const int64_t peak = timeline->peak_bytes;
-    mp_timeline_free(timeline);
-    return peak;
 }
 
 TEST(a_copy_takes_out_what_no_recomputation_could)

@@ -416,6 +416,47 @@ TEST(a_plan_may_copy_what_it_was_told_to)
     mp_planning_free(p);
 }
 
+/* Two updates of a state of 100 bytes each, of which one is moved: it comes in for its update, and goes out after it. */
+TEST(optimizer_state_that_is_listed_lives_on_the_host)
+{
+    enum { W1, W2, S1, S2, G1, G2, UPDATE2 = 3 };
+    int storages[16], until[16], nodes[16], b, n_copies = 0, at_update = -1;
+    mp_planning *p = mp_planning_new("two states", 1);
+    for (int k = 0; k < 2; k++) mp_planning_add_storage(p, "w", "parameter", 10);
+    for (int k = 0; k < 2; k++) mp_planning_add_storage(p, "s", "optimizer_state", 100);
+    for (int k = 0; k < 2; k++) {
+        mp_planning_add_storage(p, "g", "gradient", 10);
+        b = mp_planning_add_node(p, "b", "Layer", "backward", 1, 0);
+        pass_list(p, b, "reads", &(int){W1 + k}, 1);
+        pass_list(p, b, "writes", &(int){G1 + k}, 1);
+    }
+    for (int k = 0; k < 2; k++) {
+        b = mp_planning_add_node(p, "u", "Adam", "update", 1, 0);
+        pass_list(p, b, "reads", (const int[]){W1 + k, S1 + k, G1 + k}, 3);
+        pass_list(p, b, "writes", (const int[]){W1 + k, S1 + k}, 2);
+    }
+    if (mp_planning_finish(p) != MP_OK) fail_msg("%s", mp_planning_message(p));
+    assert_int_equal(mp_planning_number(p, "static_bytes"), 220);
+    if (mp_planning_offload(p, &(int){S2}, 1, "ram", 0) != MP_OK) fail_msg("%s", mp_planning_message(p));
+    assert_true(mp_planning_number(p, "static_bytes") == 120 && mp_planning_number(p, "keep_all_bytes") == 240);
+    assert_int_equal(mp_planning_set(p, "host_bytes", "99"), MP_OK);
+    assert_int_equal(mp_planning_solve(p, 240), MP_INVALID);
+    assert_non_null(strstr(mp_planning_message(p), "state takes 100 bytes of the tier 'host', of which there are 99"));
+    assert_int_equal(mp_planning_set(p, "host_bytes", "100"), MP_OK);
+    assert_int_equal(mp_planning_solve_smallest(p), MP_OK);
+    assert_true(mp_planning_number(p, "planned_bytes") == 230 && mp_planning_number(p, "host_bytes") == 100);
+    assert_int_equal(mp_planning_holders(p, NULL, nodes, 16), 2); /* the state as it comes, and a gradient */
+    assert_true(nodes[0] == S2 && nodes[1] == G2);
+    assert_true(mp_planning_copies(p, storages, until, 16) == 6 && mp_planning_steps(p, nodes, 16) == 6);
+    for (int t = 0; t < 6; t++) {
+        if (nodes[t] == UPDATE2) at_update = t;
+        if (storages[t] < 0) continue;
+        assert_true(storages[t] == S2 && nodes[t] >= 4 && until[t] > t && (n_copies++ ? at_update >= 0 : at_update < 0));
+    }
+    assert_int_equal(n_copies, 2);
+    mp_planning_free(p);
+}
+
 /* The T4's row: 8.1 TFLOP/s, 65 of float16, 300 GB/s, 5 microseconds a kernel, 16 GiB of which 2.25 are kept; and the A100's
  * TF32. */
 TEST(devices_are_asked_by_name)

@@ -13,6 +13,7 @@
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
+#include "tests/oracles/random_offload.h"
 
 enum { MIB = 1 << 20, STATE = 32 * MIB, MS = 1000000 };
 
@@ -20,8 +21,11 @@ enum { MIB = 1 << 20, STATE = 32 * MIB, MS = 1000000 };
 static void move_states(mp_graph *graph, const mp_link *link, bool all, size_t *n)
 {
     mp_error err = {0};
-    const mp_offload offload = {.host = link, .least_bytes = 1, .storages = all ? NULL : &(int){0}, .moves_state = true};
-    if (mp_graph_offload(graph, &offload, n, &err) != MP_OK) fail_msg("%s", err.message);
+    const mp_offload offload = {.host = link, .least_bytes = 1, .moves_state = true};
+    if (!all)
+        *n = offload_states(graph, link);
+    else if (mp_graph_offload(graph, &offload, n, &err) != MP_OK)
+        fail_msg("%s", err.message);
 }
 
 static int new_storage(mp_graph *g, const char *name, mp_kind kind, int64_t bytes)

@@ -9,8 +9,10 @@ from memplan.in_place import uncompile
 from memplan.plan.graph_report import GraphReport
 from memplan.report import Report
 from memplan.run.by_name import register
+from memplan.torch_internals import probe
 from memplan.train_step import TrainStep
 
+probe()
 register()
 
 __all__ = [

@@ -7,11 +7,10 @@ import functools
 import inspect
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch._dynamo
 
 from memplan.budget import Budget, only_bytes
 from memplan.errors import BudgetError, MemplanError
@@ -22,7 +21,8 @@ from memplan.plan.planner import Options
 from memplan.report import Report
 from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated, Handed, gradient_bytes, total_bytes
-from memplan.run.eagerly import NOT_CAPTURED, SKIPPED, Eagerly, counting, reason_of
+from memplan.run.eagerly import SKIPPED, Eagerly, reason_of
+from memplan.torch_internals.capture import capture_errors, counting, dynamo_settings, is_jit_traced, limit, limit_name, setting
 
 MOST_SIZES = 256  # of inputs that have a plan at a time
 DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
@@ -89,23 +89,15 @@ def capturing() -> contextlib.AbstractContextManager[Any]:
     module's counter for a number that changes, leaves out what is logged instead of
     cutting the graph, does not cut where DDP's buckets end, takes a shared parameter once (which PyTorch does by itself from
     2.5 on), and makes a plan for each of many sizes."""
-    config = torch._dynamo.config
-    limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
-    most = max(MOST_SIZES, getattr(config, limit))
-    settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit: most}
-    if hasattr(config, "allow_unspec_int_on_nn_module"):
-        settings["allow_unspec_int_on_nn_module"] = True
-    if hasattr(config, "skip_nnmodule_hook_guards"):
-        settings["skip_nnmodule_hook_guards"] = False
+    most = max(MOST_SIZES, limit())
+    settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit_name(): most}
+    settings |= {"allow_unspec_int_on_nn_module": True, "skip_nnmodule_hook_guards": False}
     if torch.__version__ < "2.5":
         settings["inline_inbuilt_nn_modules"] = True
-    if hasattr(config, "use_numpy_random_stream"):
-        settings["use_numpy_random_stream"] = True  # else NumPy's numbers would be drawn from PyTorch's generator
-    if hasattr(config, "ignore_logging_functions"):
-        methods = {getattr(logging.Logger, name) for name in LOG_METHODS if hasattr(logging.Logger, name)}
-        settings["ignore_logging_functions"] = config.ignore_logging_functions | methods
-    patch: contextlib.AbstractContextManager[Any] = config.patch(settings)
-    return patch
+    settings["use_numpy_random_stream"] = True  # else NumPy's numbers would be drawn from PyTorch's generator
+    methods = {getattr(logging.Logger, name) for name in LOG_METHODS if hasattr(logging.Logger, name)}
+    settings["ignore_logging_functions"] = setting("ignore_logging_functions", set()) | methods
+    return dynamo_settings(**settings)
 
 
 def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) -> Callable[..., Any]:
@@ -122,11 +114,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
         if eagerly.report is not backend.report:  # compiled again
             eagerly = Eagerly(backend.report, name_of(function))
         raised: BaseException | None = None
-        if (
-            not (torch.is_grad_enabled() or backend.compiles_inference)
-            or torch.compiler.is_compiling()
-            or torch._C._is_tracing()
-        ):
+        if not (torch.is_grad_enabled() or backend.compiles_inference) or torch.compiler.is_compiling() or is_jit_traced():
             return function(*args, **kwargs)
         if eagerly.may_capture():
             if backend.captures_again():
@@ -142,7 +130,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
                 return result
             except Exception as error:
                 raised = our_error(error)
-                if raised is None and not isinstance(error, NOT_CAPTURED):
+                if raised is None and not isinstance(error, capture_errors()):
                     raise
                 if raised is None and (backend.only_report or not fullgraph):  # of which parts have run
                     raised = MemplanError(f"{reason_of(error)}\n\nPyTorch says:\n{error}")
@@ -261,7 +249,7 @@ def estimate(
 
 def fit(
     model: Any,
-    make_inputs: Callable[[int], Sequence[Any]],
+    make_inputs: Callable[[int], Sequence[Any] | Mapping[str, Any]],
     budget: Budget = "auto",
     *,
     overhead: float = 0.2,
@@ -269,11 +257,14 @@ def fit(
     **options: Any,
 ) -> tuple[int, Report | None]:
     """The largest batch whose step fits the budget with at most this extra time, and its report; 0 and None: not even one.
-    `make_inputs(batch)` makes the model's inputs. Batches are tried by doubling, then by bisection."""
+    `make_inputs(batch)` makes the model's inputs, a dictionary where they go by name. Batches are tried by doubling, then by
+    bisection."""
 
     def tried(batch: int) -> Report | None:
+        inputs = make_inputs(batch)
+        args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (inputs, {})
         try:
-            report = estimate(model, make_inputs(batch), budget=budget, **options)
+            report = estimate(model, args, budget=budget, kwargs=kwargs, **options)
         except BudgetError:
             return None
         if math.isnan(report.overhead):

@@ -23,12 +23,12 @@ from torch import nn
 
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.distributed import is_replicated
+from memplan.torch_internals.modules import COMPILED, call, inside, is_replica
 
 if TYPE_CHECKING:
     from memplan.run.backend import Backend
 
-CALL = "_compiled_call_impl"
-OURS = (CALL, "forward", "memplan", "__getstate__", "__deepcopy__")  # in the `__dict__` of a compiled module
+OURS = (COMPILED, "forward", "memplan", "__getstate__", "__deepcopy__")  # in the `__dict__` of a compiled module
 Forward = Callable[..., Any]
 Capture = Callable[[Forward, "Backend", bool], Forward]
 
@@ -40,11 +40,11 @@ def inner(model: Any) -> nn.Module | None:
     found = model.module if is_replicated(model) else model
     if not isinstance(found, nn.Module):
         return None
-    if hasattr(found, "_orig_mod"):
+    if inside(found) is not None:
         raise MemplanError(
             "this is what torch.compile returned, for a backend of its own: give memplan the module inside, `_orig_mod`"
         )
-    if hasattr(found, "_c") and hasattr(found, "graph_for"):
+    if isinstance(found, torch.jit.ScriptModule):
         raise MemplanError("TorchScript cannot be captured: give memplan the module that was scripted or traced")
     return found
 
@@ -73,7 +73,7 @@ class InPlace:
         entries = vars(module)
         self.before = {name: entries[name] for name in OURS if name in entries}
         self._compile(module)
-        entries[CALL] = self
+        entries[COMPILED] = self
         entries["memplan"] = self.backend.report
         entries["__getstate__"] = self._state
         entries["__deepcopy__"] = self._deep_copy
@@ -136,23 +136,25 @@ class InPlace:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """PyTorch does not say which module it calls, and copies of a module's `__dict__` have this object too."""
         if torch.compiler.is_compiling():  # part of what somebody else captures
-            return self.module()._call_impl(*args, **kwargs)  # type: ignore[union-attr]
+            module = self.module()
+            assert module is not None
+            return call(module, args, kwargs)
         module = sys._getframe(1).f_locals.get("self")
-        if not isinstance(module, nn.Module) or vars(module).get(CALL) is not self:
+        if not isinstance(module, nn.Module) or vars(module).get(COMPILED) is not self:
             raise MemplanError("what compiles a module is called by the module alone")
         if module is not self.module():
             self._adopt(module)
             return module(*args, **kwargs)
         if vars(module).get("forward") is not self.forward:
             self._compile(module)
-        return module._call_impl(*args, **kwargs)
+        return call(module, args, kwargs)
 
     def _adopt(self, module: nn.Module) -> None:
         """Compiles a shallow copy for itself. A replica of DataParallel is another one in each step: it runs as eager does."""
         for name in OURS:
             vars(module).pop(name, None)
         vars(module).update(self.before)
-        if getattr(module, "_is_replica", False):
+        if is_replica(module):
             sentence = "memplan does not plan replicas of DataParallel, which are made anew in each step: use DDP"
             warnings.warn(sentence, FallbackWarning, stacklevel=5)
         else:
@@ -170,7 +172,7 @@ class InPlace:
                 state = dict(state)
         if isinstance(state, dict) and sys._getframe(1).f_code is copy.copy.__code__:
             again = self.fresh()
-            state |= {CALL: again, "memplan": again.backend.report}
+            state |= {COMPILED: again, "memplan": again.backend.report}
         return state
 
     def _deep_copy(self, memo: dict[int, Any]) -> nn.Module:
@@ -185,7 +187,7 @@ class InPlace:
 
 def place_of(module: nn.Module) -> InPlace | None:
     """How this module is compiled."""
-    found = vars(module).get(CALL)
+    found = vars(module).get(COMPILED)
     return found if isinstance(found, InPlace) else None
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +13,32 @@ from memplan.budget import in_units
 from memplan.checkpoints.export import Exporter
 from memplan.checkpoints.modules import Checkpoints
 from memplan.costs.measure import peak_of
+from memplan.costs.recorded import recorded
 from memplan.errors import MemplanError
+from memplan.memory.allocator import Settings
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
+from memplan.plan.holders import Holder
+from memplan.plan.page import page
+from memplan.plan.snapshot import Requests, snapshot_of
+
+SCALARS = (
+    "budget_bytes",
+    "planned_bytes",
+    "keep_all_bytes",
+    "floor_bytes",
+    "static_bytes",
+    "saved_bytes",
+    "reserved_bytes",
+    "context_bytes",
+    "overhead",
+    "proved_overhead",
+    "seconds",
+    "plan_seconds",
+    "n_operators",
+    "host_bytes",
+    "out_bytes",
+    "back_bytes",
+)
 
 
 @dataclass
@@ -58,6 +84,7 @@ class Report:
     seconds: float = of_graph("seconds")
     recomputed: list[Recomputed] = of_graph("recomputed")
     copied: list[Copied] = of_graph("copied")
+    holders: list[Holder] = of_graph("holders")
     host_bytes: int = of_graph("host_bytes")
     out_bytes: int = of_graph("out_bytes")
     back_bytes: int = of_graph("back_bytes")
@@ -89,6 +116,21 @@ class Report:
         """Draws live memory over the steps of the plan: .svg, .png or .pdf."""
         self.graph.planning.picture(path, self.graph.name)
 
+    def trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the steps of the plan, with the seconds of operators, for Perfetto and chrome://tracing: .json."""
+        self.graph.planning.trace(path, self.graph.name)
+
+    def snapshot(self, path: str | os.PathLike[str], step: Callable[[], Any] | None = None) -> None:
+        """Writes the plan as one of PyTorch's memory snapshots (torch.cuda.memory._snapshot), taken at the peak: device 0 is
+        the plan, in segments of CUDA's allocator, simulated. With a step, which is run, device 1 is what it asked for."""
+        trace = self.graph.trace
+        devices = [Requests.of(trace, "planned")]
+        if step is not None:
+            device = self.graph.device_type
+            devices.append(Requests.recorded(recorded(step, device), trace, "measured"))
+        with open(path, "wb") as file:
+            pickle.dump(snapshot_of(devices, Settings.from_environment()), file)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the training graph as JSON, for `memplan plan`, `sweep`, `draw` and the rest."""
         self.graph.planning.save_graph(path)
@@ -96,6 +138,14 @@ class Report:
     def save_plan(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as JSON, for `memplan check` and `timeline`."""
         self.graph.planning.save_plan(path)
+
+    def scalars(self) -> dict[str, float]:
+        """Its numbers by name, those that are known: for TensorBoard, W&B and the like."""
+        numbers = {name: getattr(self.graph, name) for name in SCALARS}
+        numbers |= {"n_recomputed": len(self.recomputed), "n_copied": len(self.copied)}
+        numbers |= {"n_graphs": len(self.graphs), "n_not_planned": len(self.fallbacks)}
+        numbers |= {"measured_bytes": self.measured_bytes, "measured_host_bytes": self.measured_host_bytes}
+        return {name: n for name, n in numbers.items() if n is not None and not math.isnan(n)}
 
     def __str__(self) -> str:
         lines = [str(g) for g in self.graphs]
@@ -105,3 +155,9 @@ class Report:
         return "\n".join(lines) or "nothing is planned yet"
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        others = [f"{f.name}: not planned: {f.reason}" for f in self.fallbacks]
+        measured = [] if self.measured_bytes is None else [f"measured: {in_units(self.measured_bytes)}"]
+        return page(self.graphs, [*measured, *others])

@@ -9,15 +9,18 @@ import torch
 from torch import fx
 
 from memplan.api import captured
-from memplan.budget import Budget
+from memplan.budget import Budget, in_units
 from memplan.errors import MemplanError
 from memplan.graph.capture import Capture
 from memplan.graph.step_graph import StepCapture, StepGraph, StepPlanner
 from memplan.graph.updates import Updates
 from memplan.library.planning import Watcher
+from memplan.memory.host import LEAST_BYTES
+from memplan.memory.states import States
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
+from memplan.torch_internals.modules import note_step
 
 FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
 
@@ -34,13 +37,15 @@ class StepBackend(Backend):
     ) -> GraphPlanner:
         step = StepGraph(joint, n_forward_outputs, self.updates)
         capture = StepCapture(step, static_indices, self.fuse, self.updates.name)
+        if self.updates.states is not None and not capture.moved:
+            self.say(f"offload_state=True moves nothing: no tensor of {self.updates.name}'s state has {in_units(LEAST_BYTES)}")
         costs = {**self.costs_of(capture, step.updates), **step.costs()}
         return StepPlanner(capture, costs, self.outside_bytes(capture, frame_of_graph()), name)
 
     def outside_bytes(self, capture: Capture, frame: Any) -> int:
         assert isinstance(capture, StepCapture)
         trained = [t.parameter for t in capture.step.trained]
-        return super().outside_bytes(capture, frame) + self.updates.state_bytes_beside(trained)
+        return super().outside_bytes(capture, frame) + self.updates.state_beside(trained)[0]
 
 
 class TrainStep:
@@ -54,6 +59,8 @@ class TrainStep:
     fuse: "backward" updates a parameter as soon as its gradient is complete and nothing reads its old value any more;
         "after": when all of backward has run.
     budget and the other options: as memplan.compile's; what the optimizer keeps is counted.
+    offload_state: what it keeps in tensors of 1 MiB or more lives in the host's memory, of which offload= says how much there
+        is, and comes for its update only. Between steps it is tensors on the CPU.
 
     `memplan` is a Report, which is filled by the first step.
     """
@@ -72,13 +79,20 @@ class TrainStep:
         on_infeasible: str = "raise",
         progress: Watcher | None = None,
         cache: str | None = None,
+        offload: Budget | None = None,
+        link: str | float | None = None,
+        offload_state: bool = False,
     ) -> None:
         if fuse not in FUSE:
             raise MemplanError(f"updates cannot be fused into {fuse!r}: there are 'backward' and 'after'")
+        if offload_state and offload is None:
+            raise MemplanError("offload_state=True needs offload=, which says how much of the host's memory there is")
         self.optimizer = optimizer
         self.updates = Updates(optimizer)
-        options = Options(budget, reserve, effort, time_limit, on_infeasible, progress, cache)
+        options = Options(budget, reserve, effort, time_limit, on_infeasible, progress, cache, offload=offload, link=link)
         backend = StepBackend(options, self.updates, FUSE[fuse])
+        if offload_state and backend.pool is not None:
+            self.updates.states = States(optimizer, backend.pool)
         self.memplan = backend.report
         if isinstance(model, torch.nn.Module):
             backend.serve(model)
@@ -92,19 +106,18 @@ class TrainStep:
 
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         self.updates.check()
-        self.updates.ran = False
-        with torch.enable_grad():
-            value = self.compiled(*args, **kwargs)
-        if not isinstance(value, torch.Tensor):
-            raise MemplanError(f"a step ends in a loss, and this one in a {type(value).__name__}")
-        if not self.updates.ran:
-            self._step_without_plan(value)
-        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # what a scheduler asks
+        with self.updates.step():
+            with torch.enable_grad():
+                value = self.compiled(*args, **kwargs)
+            if not isinstance(value, torch.Tensor):
+                raise MemplanError(f"a step ends in a loss, and this one in a {type(value).__name__}")
+            if not self.updates.ran:
+                self._step_without_plan(value)
+        note_step(self.optimizer)
         return value.detach()
 
     def _step_without_plan(self, value: torch.Tensor) -> None:
         if not value.requires_grad:
             raise MemplanError("there is nothing to train: the loss depends on no parameter that requires a gradient")
         torch.autograd.backward(value)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.updates.run_all()

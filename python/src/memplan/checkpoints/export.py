@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils import checkpoint as checkpointing
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from memplan.budget import in_units
 from memplan.checkpoints.coarse import CoarseStep, Kept
@@ -20,27 +19,20 @@ from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.capture import Capture
 from memplan.in_place import eager_copy
 from memplan.plan.graph_report import GraphReport
+from memplan.torch_internals.dispatch import schema_of, watched
 
 ROUNDS = 4  # of choosing and measuring
 
 
-class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes what eager runs: the family of each operator, and whether it writes into an argument."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen: dict[str, list[bool]] = {}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen.setdefault(family(func), []).append(bool(func._schema.is_mutable))
-        return func(*args, **(kwargs or {}))
-
-
 def operators_of(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, list[bool]]:
-    """What a forward of the model runs. The model is a copy: nothing is restored."""
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())), (seen := Operators()):
-        model(*inputs, **kwargs)
-    return seen.seen
+    """What a forward of the model runs: per family of operators, in their order, whether one writes into an argument. The model
+    is a copy: nothing is restored."""
+    seen: dict[str, list[bool]] = {}
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        for operator in watched(lambda: model(*inputs, **kwargs)):
+            schema = schema_of(operator)
+            seen.setdefault(family(operator), []).append(bool(schema is not None and schema.is_mutable))
+    return seen
 
 
 def may_be_kept(capture: Capture, eager: Mapping[str, list[bool]]) -> Kept:

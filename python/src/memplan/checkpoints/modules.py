@@ -23,6 +23,8 @@ from memplan.costs.measure import peak_of
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
 from memplan.in_place import eager_copy
+from memplan.torch_internals.modules import inside
+from memplan.torch_internals.tensors import version_of
 
 Counted = tuple[str, int]  # the family of an operator, and how many of it ran before it in a call of the module
 Buffer = tuple[nn.Module, str]
@@ -39,28 +41,28 @@ class Written:
     """Sees which buffers of a module its first run writes, and keeps them from a second."""
 
     def __init__(self, module: nn.Module) -> None:
-        self.buffers = [(m, name) for m in module.modules() for name, b in m._buffers.items() if b is not None]
+        self.buffers = [(m, name) for m in module.modules() for name, _ in m.named_buffers(recurse=False)]
         self.written: list[Buffer] = []
 
     @contextlib.contextmanager
     def first(self) -> Iterator[None]:
-        before = [m._buffers[name]._version for m, name in self.buffers]  # type: ignore[union-attr]
+        before = [version_of(getattr(m, name)) for m, name in self.buffers]
         yield
         for (m, name), version in zip(self.buffers, before):
             statistics = isinstance(m, NORMALIZATIONS) and m.training  # whose kernels do not count versions
-            if statistics or m._buffers[name]._version != version:  # type: ignore[union-attr]
+            if statistics or version_of(getattr(m, name)) != version:
                 self.written.append((m, name))
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        real = [m._buffers[name] for m, name in self.written]
+        real = [getattr(m, name) for m, name in self.written]
         try:
             for (m, name), buffer in zip(self.written, real):
-                m._buffers[name] = buffer.clone()  # type: ignore[union-attr]
+                setattr(m, name, buffer.clone())
             yield
         finally:
             for (m, name), buffer in zip(self.written, real):
-                m._buffers[name] = buffer
+                setattr(m, name, buffer)
 
 
 class Both:
@@ -120,7 +122,7 @@ def checkpointed(module: nn.Module, kept: frozenset[Counted]) -> Callable[..., A
 
 def plain(model: Any) -> nn.Module:
     """The module that torch.compile was given."""
-    module = getattr(model, "_orig_mod", model)
+    module = inside(model) or model
     if not isinstance(module, nn.Module):
         raise MemplanError(f"checkpoints are put into a module, and this is a {type(module).__name__}")
     return module

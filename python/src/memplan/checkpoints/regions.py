@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import fx
+from torch import fx, nn
 
 from memplan.graph.capture import Capture
 from memplan.graph.operators import read_again
 
-NORMALIZATIONS = torch.nn.modules.batchnorm._NormBase  # they write statistics that they do not read in training
+# They write statistics that they do not read in training.
+NORMALIZATIONS = (
+    *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
+    *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
+)
 
 
 @dataclass(frozen=True)

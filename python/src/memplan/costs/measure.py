@@ -15,21 +15,20 @@ import math
 import operator
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 from torch import fx
-from torch.profiler import ProfilerActivity, profile, record_function
-from torch.utils._pytree import tree_map
+from torch.profiler import record_function
 
 from memplan.costs.cache import Cache
-from memplan.errors import MemplanError
 from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
 from memplan.graph.operators import has_own_generator, is_foreign
 from memplan.graph.sizes import is_number, number_now
+from memplan.torch_internals.autograd import is_allocation, memory_events, profiled
+from memplan.torch_internals.dispatch import in_thread
 
 T = TypeVar("T")
 REPEATS = 3
@@ -61,7 +60,7 @@ def describe(node: fx.Node) -> str:
         return type(value).__name__ if is_number(value) else value
 
     def argument(a: Any) -> Any:
-        return tree_map(one, a.meta.get("val")) if isinstance(a, fx.Node) else a
+        return fx.node.map_aggregate(a.meta.get("val"), one) if isinstance(a, fx.Node) else a
 
     return f"{node.target} {fx.node.map_aggregate((node.args, node.kwargs), argument)}"
 
@@ -97,8 +96,8 @@ def call_of(node: fx.Node, runs_makers: bool = False) -> Callable[[], Any]:
         if not isinstance(a, fx.Node):
             return a
         if runs_makers and a.target is operator.getitem and isinstance(a.args[0], fx.Node):
-            return tree_map(made_up, call_of(a.args[0])()[a.args[1]])
-        return tree_map(made_up, a.meta.get("val"))
+            return fx.node.map_aggregate(call_of(a.args[0])()[a.args[1]], made_up)
+        return fx.node.map_aggregate(a.meta.get("val"), made_up)
 
     function: Any = node.target
     args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), argument)
@@ -145,27 +144,6 @@ def cuda_workspace(call: Callable[[], Any], device: torch.device) -> int:
     return max(0, peak - after)
 
 
-def in_thread(call: Callable[[], T]) -> T:
-    """What a call returns that another thread runs, where no profiler, no mode and no autocast of the caller's is."""
-    with ThreadPoolExecutor(1) as other:
-        return other.submit(call).result()
-
-
-@contextlib.contextmanager
-def memory_events() -> Iterator[list[Any]]:
-    """What this thread's allocator gives out and takes back, and the operators in which it does, filled at the end."""
-    autograd: Any = torch.autograd
-    config = autograd.ProfilerConfig(
-        autograd.ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig()
-    )
-    events: list[Any] = []
-    autograd._enable_profiler_legacy(config)
-    try:
-        yield events
-    finally:
-        events += [event for thread in autograd._disable_profiler_legacy() for event in thread]
-
-
 def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
     """Per call: the highest sum of what the allocator gave out in it, beyond what was still out when it returned.
 
@@ -197,19 +175,18 @@ def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
     return found
 
 
-@contextlib.contextmanager
-def apart() -> Iterator[None]:
-    """Real tensors, no gradients, no autocast, and the random state as it was: for calls in the midst of a compilation."""
-    from torch._subclasses.fake_tensor import unset_fake_temporarily
-    from torch.utils._python_dispatch import _disable_current_modes
+def apart(call: Callable[[], T]) -> T:
+    """What a call in the midst of a compilation returns: with real tensors, no gradients, no autocast, and the random state as
+    it was."""
+    cuda: Any = torch.cuda
+    device = cuda.current_device() if cuda.is_initialized() else -1  # as the caller's: -1 is none
 
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(unset_fake_temporarily())
-        stack.enter_context(_disable_current_modes())
-        stack.enter_context(torch.no_grad())
-        stack.enter_context(torch._C._DisableAutocast())
-        stack.enter_context(torch.random.fork_rng(devices=range(torch.cuda.device_count())))
-        yield
+    def run() -> T:
+        with cuda.device(device), torch.no_grad():
+            return call()
+
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        return in_thread(run)
 
 
 def device_of(node: fx.Node) -> torch.device:
@@ -230,8 +207,7 @@ class Costs:
             self._read(cache)
         new = {key: node for node, key in reversed(keys.items()) if key not in self.known}
         if new:
-            with apart():
-                self._measure_new(dict(reversed(new.items())))
+            apart(lambda: self._measure_new(dict(reversed(new.items()))))
             cache.keep_costs({key: dataclasses.astuple(self.known[key]) for key in new if key not in self.failed})
         return {node: self.known[key] for node, key in keys.items()}
 
@@ -322,17 +298,14 @@ def peak_of(step: Callable[[], Any]) -> int:
         step()
         torch.cuda.synchronize()
         return int(torch.cuda.max_memory_allocated() - before)
-    if torch._C._autograd._profiler_enabled():
-        raise MemplanError("a step cannot be measured inside torch.profiler, which would end: measure it before or after")
-    gc.disable()
-    try:
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+    with profiled() as results:
+        gc.disable()
+        try:
             step()
-    finally:
-        gc.enable()
-    events = [e for e in profiled.profiler.kineto_results.events() if e.name() == "[memory]" and "CPU" in str(e.device_type())]
+        finally:
+            gc.enable()
     now = top = 0
-    for event in sorted(events, key=lambda e: int(e.start_ns())):
+    for event in sorted(filter(is_allocation, results().events()), key=lambda e: int(e.start_ns())):
         now += event.nbytes()
         top = max(top, now)
     return top

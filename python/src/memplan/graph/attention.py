@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 
-aten = torch.ops.aten
+from memplan.torch_internals.dispatch import EFFICIENT, FLASH, HOST_FLASH, WRITTEN_OUT
+
 HALVES = (torch.float16, torch.bfloat16)
 MOST_FLASH_WIDTH = 256  # of a head
 ALIGNED_BYTES = 16  # of a head, and of a row of a mask
@@ -34,7 +35,7 @@ def flash(q: Any, k: Any, v: Any, p: float, is_causal: bool, scale: float | None
     width = int(q.shape[-1])
     q, k, v = (of_heads(t, -(-width // 8) * 8) for t in (q, k, v))
     scale = 1 / math.sqrt(width) if scale is None else scale
-    out: torch.Tensor = aten._scaled_dot_product_flash_attention(q, k, v, p, is_causal, False, scale=scale)[0]
+    out: torch.Tensor = FLASH(q, k, v, p, is_causal, False, scale=scale)[0]
     return out[..., :width]
 
 
@@ -44,7 +45,7 @@ def efficient(q: Any, k: Any, v: Any, mask: Any, p: float, is_causal: bool, scal
         each = ALIGNED_BYTES // mask.element_size()
         mask = of_heads(mask, -(-n // each) * each)[..., :n].expand(*q.shape[:2], q.shape[2], k.shape[2])
     saves = any(t.requires_grad for t in (q, k, v))
-    out: torch.Tensor = aten._scaled_dot_product_efficient_attention(q, k, v, mask, saves, p, is_causal, scale=scale)[0]
+    out: torch.Tensor = EFFICIENT(q, k, v, mask, saves, p, is_causal, scale=scale)[0]
     return out
 
 
@@ -72,12 +73,15 @@ def attention(
     if is_gpu and is_plain and is_aligned and not has_groups and q.dtype in (*HALVES, torch.float32):
         return efficient(q, k, v, mask, dropout_p, is_causal, scale)
     if not is_gpu and is_plain and dropout_p == 0 and not learns_mask and not (mask is not None and is_causal):
-        host: Callable[..., Any] = aten._scaled_dot_product_flash_attention_for_cpu
-        result: torch.Tensor = host(q, k, v, dropout_p, is_causal, attn_mask=mask, scale=scale)[0]
+        result: torch.Tensor = HOST_FLASH(q, k, v, dropout_p, is_causal, attn_mask=mask, scale=scale)[0]
         return result
-    written_out: Callable[..., Any] = aten._scaled_dot_product_attention_math
-    result = written_out(q, k, v, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)[0]
+    result = WRITTEN_OUT(q, k, v, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)[0]
     return result
+
+
+def knows_attention() -> bool:
+    """Whether this PyTorch has all these forms of it."""
+    return all((FLASH, EFFICIENT, HOST_FLASH, WRITTEN_OUT))
 
 
 def attention_on(is_gpu: bool) -> Callable[..., torch.Tensor]:

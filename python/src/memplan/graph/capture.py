@@ -13,18 +13,23 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import fx
-from torch.utils._pytree import tree_iter
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from memplan.errors import NotPlannable
 from memplan.graph.joint import flat_outputs, halves, in_formula, reaching, refuse, written_inputs
 from memplan.graph.operators import IN_PLACE, INTO_FIRST, draws, may_run_again, read_again
 from memplan.graph.sizes import is_number, is_sparse, is_symbol
+from memplan.torch_internals.tensors import tree_iter
 
-DYNAMIC = ("activation", "saved", "activation_gradient", "gradient")  # kinds that come and go
+if TYPE_CHECKING:
+    from memplan.memory.states import StateOf
+
+MOVED = "moved state"  # of an optimizer: what lives in the host's memory
+DYNAMIC = ("activation", "saved", "activation_gradient", "gradient", MOVED)  # kinds that come and go
 
 
 @dataclass
@@ -49,12 +54,22 @@ class Operation:
     workspace_bytes: int = 0  # where there is no source that could be measured
 
 
+@dataclass(frozen=True)
+class Moved:
+    """State of an update that lives in the host's memory."""
+
+    update: fx.Node
+    values: tuple[torch.Tensor, ...]  # on the device, as the compiler sees them
+    calls: StateOf
+
+
 def tensors_of(value: Any) -> list[torch.Tensor]:
     return [t for t in tree_iter(value) if isinstance(t, torch.Tensor)]
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
+    """The same for all tensors over one piece of memory, as long as one of them is there."""
+    return int(StorageWeakRef(tensor.untyped_storage()).cdata)  # type: ignore[no-untyped-call]
 
 
 def storage_bytes(tensor: torch.Tensor) -> int:
@@ -111,6 +126,7 @@ class Capture:
         self.views: set[fx.Node] = set()
         self.items: dict[fx.Node, list[fx.Node]] = {}  # per node with several results: who takes one of them out
         self.handed: dict[int, int] = {}  # storages of outputs that backward may read, and the caller's in their place
+        self.moved: dict[int, Moved] = {}  # per storage
         self.n_random = 0
         self._last_draw: int | None = None
         self._before_boundary: list[int] = []

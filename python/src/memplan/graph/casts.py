@@ -10,19 +10,13 @@ from unittest import mock
 
 import torch
 from torch import fx
-from torch._C import DispatchKey
-from torch.amp import autocast_mode
-from torch.fx.experimental import proxy_tensor
 
 from memplan.graph.capture import tensors_of
+from memplan.torch_internals.capture import aot_settings
+from memplan.torch_internals.dispatch import CAST, OPERATOR, REGION, has_kernel, kernels, run_kernel, without_cast_cache_off
+from memplan.torch_internals.tensors import is_leaf_outside
 
-CAST = torch.ops.aten._to_copy.default
-KEYS = {"cpu": DispatchKey.AutogradCPU, "cuda": DispatchKey.AutogradCUDA}
-# What makes a captured graph's regions: a class of its own, in versions before 2.12 the one that users write.
-REGION: tuple[Any, str] = (autocast_mode, "_UnmanagedAutocast")
-if not hasattr(*REGION):
-    REGION = (torch.amp, "autocast")
-Region: Any = getattr(*REGION)
+KEYS = {"cpu": "AutogradCPU", "cuda": "AutogradCUDA"}
 
 
 def n_regions() -> int:
@@ -42,13 +36,6 @@ def keeps_any_cast() -> bool:
 
 
 KEEPS_ANY_CAST = keeps_any_cast()
-
-
-def is_leaf(tensor: torch.Tensor) -> bool:
-    """Whether this tensor of a capture is a leaf outside of it: one that eager would keep the cast of."""
-    wrapped = getattr(tensor, "elem", None)
-    outside = torch._from_functional_tensor(wrapped) if wrapped is not None else tensor
-    return bool(outside.is_leaf and outside.requires_grad and not outside._is_view())
 
 
 class Casts:
@@ -73,18 +60,20 @@ class Casts:
             and not torch.is_autocast_enabled(device)
             and kwargs == {"dtype": torch.get_autocast_dtype(device)}
             and tensor.dtype == torch.float32
-            and is_leaf(tensor)
+            and is_leaf_outside(tensor)
         )
 
+    def make(self, tensor: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        made: torch.Tensor = run_kernel(CAST.get(), "Autograd", tensor, **kwargs)
+        return made
+
     def cast(self, tensor: torch.Tensor, **kwargs: Any) -> torch.Tensor:
-        make = CAST._op_dk
         if not self.is_autocast(tensor, kwargs):
-            made: torch.Tensor = make(DispatchKey.Autograd, tensor, **kwargs)
-            return made
+            return self.make(tensor, **kwargs)
         key = (id(tensor), kwargs["dtype"])
         _, known = self.known.get(key, (tensor, None))
         if known is None or not (known.requires_grad or KEEPS_ANY_CAST or not torch.is_grad_enabled()):
-            known = make(DispatchKey.Autograd, tensor, **kwargs)
+            known = self.make(tensor, **kwargs)
             self.known[key] = (tensor, known)
         return known
 
@@ -92,9 +81,14 @@ class Casts:
 @contextlib.contextmanager
 def cached_casts() -> Iterator[None]:
     """In it, a capture casts parameters where eager does."""
+    if not CAST:
+        yield
+        return
     casts = Casts()
+    # What makes a captured graph's regions: a class of its own, in versions before 2.12 the one that users write.
+    place: tuple[Any, str] = REGION.place or (torch.amp, "autocast")
 
-    class Watched(Region):
+    class Watched(getattr(*place)):  # type: ignore[misc]
         """A region within the graph."""
 
         def __enter__(self) -> Any:
@@ -108,24 +102,16 @@ def cached_casts() -> Iterator[None]:
             return left
 
     with (
-        mock.patch.object(*REGION, Watched),
-        mock.patch.object(proxy_tensor, "disable_autocast_cache", contextlib.nullcontext),
-        mock.patch.dict(CAST.py_kernels),
+        mock.patch.object(*place, Watched),
+        without_cast_cache_off(),
+        kernels(CAST.get(), dict.fromkeys(KEYS.values(), casts.cast)),
     ):
-        CAST.py_kernels.update(dict.fromkeys(KEYS.values(), casts.cast))
-        CAST._dispatch_cache.clear()
-        try:
-            yield
-        finally:
-            CAST._dispatch_cache.clear()
+        yield
 
 
 def backward_outside() -> contextlib.AbstractContextManager[Any]:
     """In it, a capture's backward is what eager's is outside of autocast, where `backward()` should be called."""
-    config = torch._functorch.config
-    known = hasattr(config, "backward_pass_autocast")  # not in old versions
-    patch: contextlib.AbstractContextManager[Any] = config.patch({"backward_pass_autocast": "off"} if known else {})
-    return patch
+    return aot_settings(backward_pass_autocast="off")
 
 
 def regions() -> dict[str, torch.dtype]:
@@ -141,7 +127,7 @@ def cast_inside(nodes: Iterable[fx.Node], enabled: dict[str, torch.dtype]) -> li
             stack.enter_context(torch.autocast(device, dtype))
         for node in nodes:
             value, function = node.meta.get("val"), node.target
-            if isinstance(value, torch.Tensor) and isinstance(function, torch._ops.OpOverload) and is_cast(function):
+            if isinstance(value, torch.Tensor) and isinstance(function, OPERATOR) and is_cast(function):
                 args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), lambda a: getattr(a, "meta", {}).get("val", a))
                 with contextlib.suppress(Exception):  # of operators that do not take what they are given there
                     if function(*args, **kwargs).dtype != value.dtype:
@@ -150,7 +136,7 @@ def cast_inside(nodes: Iterable[fx.Node], enabled: dict[str, torch.dtype]) -> li
 
 
 def is_cast(function: Any) -> bool:
-    return any(torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), key) for key in ("AutocastCPU", "AutocastCUDA"))
+    return has_kernel(function, ("AutocastCPU", "AutocastCUDA"))
 
 
 def noticing(run: Callable[..., Any], say: Callable[[], None]) -> Callable[..., Any]:

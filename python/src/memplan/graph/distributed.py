@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 from memplan.errors import MemplanError
+from memplan.torch_internals.capture import setting
+from memplan.torch_internals.modules import active_replica
 
 NO_OVERLAP = "gradients arrive together: DDP's communication begins when backward is done"
 
@@ -29,15 +31,9 @@ def is_replicated(model: Any) -> bool:
     return kind is not None and isinstance(model, kind)
 
 
-def active_replica() -> Any:
-    """The DDP module whose forward is running, None if there is none."""
-    kind = replicas()
-    return kind._get_active_ddp_module() if kind is not None else None
-
-
 def refuse_cut() -> None:
     """MemplanError where PyTorch is about to hand over the pieces of a graph that it has cut at DDP's buckets."""
-    if active_replica() is not None and torch._dynamo.config.optimize_ddp not in (False, "no_optimization"):
+    if active_replica() is not None and setting("optimize_ddp", False) not in (False, "no_optimization"):
         raise MemplanError(
             "PyTorch cuts this graph at DDP's buckets, and a budget needs it whole: use memplan.compile(model) or set"
             " torch._dynamo.config.optimize_ddp = False; gradients then arrive together, at the end of backward"

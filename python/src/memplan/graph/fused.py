@@ -11,6 +11,7 @@ from memplan.errors import NotPlannable
 from memplan.graph.capture import Capture, Operation, storage_key, tensors_of
 from memplan.graph.joint import flat_outputs
 from memplan.graph.operators import is_random
+from memplan.torch_internals.dispatch import OPERATOR
 
 REDUCTIONS = frozenset({"sum", "mean", "var_mean", "var", "amax", "amin", "argmax", "argmin", "any", "prod"})
 MADE_ANYWHERE = frozenset({"full", "iota", "inductor_lookup_seed", "inductor_random"})  # from no memory or next to none
@@ -23,9 +24,7 @@ def operator_name(node: fx.Node) -> str:
 
 def is_pointwise(node: fx.Node) -> bool:
     tags = getattr(node.target, "tags", ())
-    return isinstance(node.target, torch._ops.OpOverload) and (
-        torch.Tag.pointwise in tags or operator_name(node) in MADE_ANYWHERE
-    )
+    return isinstance(node.target, OPERATOR) and (torch.Tag.pointwise in tags or operator_name(node) in MADE_ANYWHERE)
 
 
 def fuses(reader: fx.Node) -> bool:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import operator
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import fx
-from torch.utils._pytree import tree_iter
 
 from memplan.errors import NotPlannable
 from memplan.graph.operators import draws, is_mutating
 from memplan.graph.sizes import is_number
+from memplan.torch_internals.capture import metadata_of_callers
+from memplan.torch_internals.dispatch import COLLECTIVES, OPERATOR
+from memplan.torch_internals.tensors import tree_iter
 
 
 def flat_outputs(graph: fx.Graph) -> list[Any]:
@@ -23,18 +23,6 @@ def flat_outputs(graph: fx.Graph) -> list[Any]:
     for o in outputs:
         flat += o if isinstance(o, (list, tuple)) else [o]
     return flat
-
-
-def metadata_of_callers() -> Any:
-    """What AOTAutograd knows of the graph that it has cut at this moment. Before there were descriptions it hands that to
-    nobody: it is a variable of the function that has called us."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        found = frame.f_locals.get("inner_meta")
-        if hasattr(found, "mutated_inp_runtime_indices"):
-            return found
-        frame = frame.f_back
-    return None
 
 
 def written_inputs(graph: fx.Graph, primals: list[fx.Node], n_forward_outputs: int) -> dict[int, fx.Node]:
@@ -68,9 +56,9 @@ def refuse(node: fx.Node) -> None:
     """NotPlannable where a node is none that we can run in another place or again."""
     if node.op == "get_attr" or node.target is operator.getitem or is_number(node.meta.get("val")):
         return
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+    if node.op != "call_function" or not isinstance(node.target, OPERATOR):
         raise NotPlannable(f"{node.name} calls {node.target}, which is no plain operator")
-    if node.target.namespace in ("_c10d_functional", "c10d"):
+    if node.target.namespace in COLLECTIVES:
         raise NotPlannable(f"{node.target} is a collective: its order among devices has to stay")
     if is_mutating(node):
         raise NotPlannable(f"{node.target} writes into its argument")

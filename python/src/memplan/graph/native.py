@@ -7,16 +7,14 @@ import contextlib
 import functools
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
-import torch._decomp  # registers what is taken out here
 from torch import fx
-from torch._C import DispatchKey
 
-from memplan.graph.attention import attention_on
+from memplan.graph.attention import attention_on, knows_attention
+from memplan.torch_internals.dispatch import AUTOCAST_BEGINS, below_autograd, kernels, schema_of, with_python_kernels
 
-WRITTEN_OUT = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+WRITTEN_OUT = ("Autograd", "CompositeImplicitAutograd")
 FUSED_DROPOUT = ("cuda", "xpu")  # where eager's dropout is one operator
 # Eager's form of these cannot be captured: it reads what is in tensors, or writes into them. Theirs runs the same kernels.
 STAY = (
@@ -33,21 +31,14 @@ STAY = (
 @functools.cache
 def overloads() -> tuple[Any, ...]:
     """The operators that have such a form."""
-    found = []
-    for name in sorted(set(torch._C._dispatch_get_all_op_names()) - set(STAY)):
-        packet, _, overload = name.removeprefix("aten::").partition(".")
-        if name.startswith("aten::") and hasattr(torch.ops.aten, packet):
-            operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
-            if any(key in operator.py_kernels for key in WRITTEN_OUT):
-                found.append(operator)
-    return tuple(found)
+    return tuple(operator for operator in with_python_kernels(WRITTEN_OUT) if operator.name() not in STAY)
 
 
 def bernoulli(like: torch.Tensor, p: float) -> torch.Tensor:
     """Which elements are kept with probability p, drawn in the order in which they lie, as eager does. PyTorch's own operator
     for captures draws in another order where a tensor is not contiguous."""
-    with torch._C._AutoDispatchBelowAutograd():  # above, bernoulli_ is this operator while a graph is captured
-        return torch.empty_like(like, dtype=torch.bool).bernoulli_(p)
+    made = torch.empty_like(like, dtype=torch.bool)
+    return below_autograd(lambda: made.bernoulli_(p))  # above, bernoulli_ is this operator while a graph is captured
 
 
 LIBRARY: Any = torch.library.Library("memplan", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -65,7 +56,7 @@ def rnn_layer(*args: Any) -> tuple[torch.Tensor, ...]:
 
 SECOND_BIAS = 4  # among the results of an LSTM's backward
 RNN_LAYER = torch.ops.aten.mkldnn_rnn_layer.default
-LIBRARY.define("rnn_layer" + str(RNN_LAYER._schema).partition("mkldnn_rnn_layer")[2])
+LIBRARY.define("rnn_layer" + str(schema_of(RNN_LAYER)).partition("mkldnn_rnn_layer")[2])
 LIBRARY.impl("rnn_layer", rnn_layer, "CompositeExplicitAutograd")
 LIBRARY.impl("rnn_layer", RNN_LAYER, "Meta")
 
@@ -95,7 +86,7 @@ def of_the_capture(graph: fx.Graph) -> list[str]:
     into a part of a tensor; products in an operator that autocast reaches in eager alone; on a GPU batch normalization, for
     which eager has cuDNN and captures PyTorch's own kernel."""
     names = {getattr(n.target, "__name__", "") for n in graph.nodes}
-    has_regions = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda") or "_enter_autocast" in names
+    has_regions = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda") or AUTOCAST_BEGINS in names
     found = names & ({"gru", "gru_cell", "bilinear"} if has_regions else {"gru", "gru_cell"})
     return sorted(found | {"batch_norm"} if any(map(is_cudnn_normalization, graph.nodes)) else found)
 
@@ -128,19 +119,20 @@ def bernoulli_in_place(x: torch.Tensor, p: float = 0.5, *, generator: Any = None
     return x.copy_(torch.ops.memplan.bernoulli.default(x.detach(), p))
 
 
-OURS: dict[Any, dict[DispatchKey, Any]] = {
+OURS: dict[Any, dict[str, Any]] = {
     torch.ops.aten.dropout.default: dict.fromkeys(WRITTEN_OUT, dropout),
     torch.ops.aten.dropout_.default: dict.fromkeys(WRITTEN_OUT, dropout_in_place),
-    torch.ops.aten.bernoulli_.float: {DispatchKey.AutogradCPU: bernoulli_in_place},
+    torch.ops.aten.bernoulli_.float: {"AutogradCPU": bernoulli_in_place},
 }
 
 
-def on_meta(is_gpu: bool) -> dict[Any, dict[DispatchKey, Any]]:
+def on_meta(is_gpu: bool) -> dict[Any, dict[str, Any]]:
     """What runs on the device that is meant where tensors are on the meta device."""
     fused = functools.partial(dropout, meant="cuda" if is_gpu else "cpu")
+    attention = {"AutogradMeta": attention_on(is_gpu)} if knows_attention() else {}
     return {
-        torch.ops.aten.scaled_dot_product_attention.default: {DispatchKey.AutogradMeta: attention_on(is_gpu)},
-        torch.ops.aten.dropout.default: {DispatchKey.AutogradMeta: fused},
+        torch.ops.aten.scaled_dot_product_attention.default: attention,
+        torch.ops.aten.dropout.default: {"AutogradMeta": fused},
     }
 
 
@@ -150,10 +142,5 @@ def native_kernels(for_gpu: bool = False) -> Iterator[None]:
     meant = on_meta(for_gpu)
     with contextlib.ExitStack() as stack:
         for operator in {*overloads(), *OURS, *meant}:
-            stack.callback(operator._dispatch_cache.clear)
-            stack.enter_context(mock.patch.dict(operator.py_kernels))
-            for key in WRITTEN_OUT:
-                operator.py_kernels.pop(key, None)
-            operator.py_kernels.update(OURS.get(operator, {}) | meant.get(operator, {}))
-            operator._dispatch_cache.clear()
+            stack.enter_context(kernels(operator, OURS.get(operator, {}) | meant.get(operator, {}), without=WRITTEN_OUT))
         yield

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from memplan.torch_internals.dispatch import BATCH_NORM, BATCH_NORM_AGAIN, OPERATOR, schema_of
+
 aten = torch.ops.aten
 
 # Operators that compute the same bits in the memory of their first argument, and the form that does.
@@ -28,8 +30,6 @@ INTO_FIRST: dict[Any, tuple[Any, str]] = {
     aten.hardtanh_backward.default: (aten.hardtanh_backward.grad_input, "grad_input"),
 }
 
-BATCH_NORM = aten._native_batch_norm_legit_functional.default
-BATCH_NORM_AGAIN = aten._native_batch_norm_legit.no_stats
 BATCH_NORM_BACKWARD = aten.native_batch_norm_backward.default
 
 
@@ -40,12 +40,12 @@ PURE = (torch.Tag.pointwise, torch.Tag.core)
 
 def is_foreign(node: fx.Node) -> bool:
     """Whether the operator is neither of PyTorch, torchvision nor ours: nobody but its author knows what it does."""
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace not in PYTORCHS
+    return isinstance(node.target, OPERATOR) and node.target.namespace not in PYTORCHS
 
 
 def has_own_generator(node: fx.Node) -> bool:
     """Whether a random operator is given a generator, which is not the one that PyTorch draws from by default."""
-    arguments = getattr(getattr(node.target, "_schema", None), "arguments", ())
+    arguments = getattr(schema_of(node.target), "arguments", ())
     given = {**{a.name: v for a, v in zip(arguments, node.args)}, **node.kwargs}
     return any(given.get(a.name) is not None for a in arguments if "Generator" in str(a.type))
 
@@ -63,28 +63,27 @@ def draws(node: fx.Node) -> bool:
 
 def is_random(node: fx.Node) -> bool:
     """Whether an operator draws. Attention is tagged so, and does where it has dropout."""
-    if not isinstance(node.target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in node.target.tags:
+    if not isinstance(node.target, OPERATOR) or torch.Tag.nondeterministic_seeded not in node.target.tags:
         return False
     return bool(argument(node, "dropout_p") != 0)
 
 
 def argument(node: fx.Node, name: str) -> Any:
     """What an operator is given by this name, or takes without; None: it has no such argument."""
-    target: Any = node.target
-    for k, known in enumerate(target._schema.arguments):
+    for k, known in enumerate(schema_of(node.target).arguments):
         if known.name == name:
             return node.args[k] if k < len(node.args) and not known.kwarg_only else node.kwargs.get(name, known.default_value)
     return None
 
 
 def is_mutating(node: fx.Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
+    schema = schema_of(node.target)
     return bool(schema and schema.is_mutable)
 
 
 def has_batch_statistics(node: fx.Node) -> bool:
     """A batch normalization in training: it moves running statistics."""
-    return node.target is BATCH_NORM and bool(node.args[5])
+    return bool(BATCH_NORM_AGAIN) and node.target is BATCH_NORM.get() and bool(node.args[5])
 
 
 def read_again(node: fx.Node) -> list[fx.Node]:
@@ -104,7 +103,7 @@ def second_form(node: fx.Node) -> tuple[Any, tuple[Any, ...]]:
     """What a second run calls, and with which arguments: the same bits, and statistics move once."""
     if has_batch_statistics(node):
         x, weight, bias, _, _, training, momentum, epsilon = node.args
-        return BATCH_NORM_AGAIN, (x, weight, bias, training, momentum, epsilon)
+        return BATCH_NORM_AGAIN.get(), (x, weight, bias, training, momentum, epsilon)
     return node.target, tuple(node.args)
 
 

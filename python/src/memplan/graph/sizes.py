@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import free_symbols, free_unbacked_symbols
-from torch.utils._pytree import tree_iter
+
+from memplan.torch_internals.capture import compile_id, limit
+from memplan.torch_internals.tensors import tree_iter
 
 NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -77,7 +79,5 @@ def has_unknown_sizes(graph: fx.Graph) -> bool:
 
 def is_last_size() -> bool:
     """Whether PyTorch captures the code at hand for no further size after this one."""
-    current = torch._guards.CompileContext.current_compile_id()
-    n_before = getattr(current, "frame_compile_id", None) or 0
-    config = torch._dynamo.config
-    return bool(n_before + 1 >= getattr(config, "recompile_limit", config.cache_size_limit))
+    n_before = getattr(compile_id(), "frame_compile_id", None) or 0
+    return bool(n_before + 1 >= limit())

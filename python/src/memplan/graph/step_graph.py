@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 
 import torch
 from torch import fx
-from torch._guards import detect_fake_mode
 
 from memplan.costs.measure import Cost
 from memplan.costs.roofline import Device
 from memplan.errors import NotPlannable
 from memplan.graph.capture import (
+    MOVED,
     Capture,
+    Moved,
     Operation,
     obeys,
     storage_bytes,
@@ -25,8 +26,12 @@ from memplan.graph.capture import (
 from memplan.graph.joint import flat_outputs, halves, reaching
 from memplan.graph.updates import UpdateCost, Updates
 from memplan.library.planning import Step
+from memplan.memory.host import Pool
+from memplan.memory.states import StateOf, device_bytes, require_room
 from memplan.plan.emit import Emission
-from memplan.plan.planner import GraphPlanner
+from memplan.plan.graph_report import GraphReport
+from memplan.plan.planner import Emitted, GraphPlanner, Options
+from memplan.torch_internals.tensors import fake_mode_of
 
 aten = torch.ops.aten
 
@@ -38,8 +43,9 @@ class Trained:
     parameter: torch.Tensor
     node: fx.Node  # a placeholder of the joint graph
     gradient: fx.Node
-    update: Callable[..., None]
+    update: Callable[..., Any]
     cost: UpdateCost
+    state: StateOf | None  # where some of it lives in the host's memory
 
 
 class StepGraph:
@@ -58,6 +64,7 @@ class StepGraph:
         if len(self.gradients) < len(self.primals):
             raise NotPlannable("this PyTorch does not say which gradient is whose")
         self.trained = self._find_trained(updates)
+        self.beside_on_host = updates.state_beside(t.parameter for t in self.trained)[1]
         self.updates: dict[fx.Node, Trained] = {}
         self.graph = fx.Graph()
         self._copy(outputs[:n_forward_outputs])
@@ -66,7 +73,7 @@ class StepGraph:
 
     def _find_trained(self, updates: Updates) -> list[Trained]:
         """The parameters that have a gradient, by the memory in which they lie."""
-        mode: Any = detect_fake_mode([n.meta.get("val") for n in self.primals])
+        mode: Any = fake_mode_of([n.meta.get("val") for n in self.primals])
         by_key: dict[int, list[int]] = {}
         for k, node in enumerate(self.primals):
             for tensor in tensors_of(node.meta.get("val")):
@@ -82,7 +89,8 @@ class StepGraph:
                 if not obeys(gradient.meta["val"], parameter):  # the update lays it out as the parameter lies
                     cost = replace(cost, workspace_bytes=cost.workspace_bytes + storage_bytes(parameter))
                 update = updates.update_of(k_group, parameter)
-                found.append(Trained(parameter, self.primals[places[0]], gradient, update, cost))
+                state = StateOf(updates.states, parameter) if updates.states is not None and cost.moved else None
+                found.append(Trained(parameter, self.primals[places[0]], gradient, update, cost, state))
         if not found:
             raise NotPlannable("no parameter of the optimizer has a gradient")
         return found
@@ -180,7 +188,15 @@ class StepCapture(Capture):
             raise NotPlannable(f"{trained.node.name} is a parameter, and forward returns or writes it")
         for s in changed:
             self.storages[s].kind = "parameter"
-        changed.append(self._add_storage(f"state of {trained.node.name}", "optimizer_state", trained.cost.state_bytes))
+        name = trained.node.name
+        rest = f"rest of the state of {name}" if trained.state is not None else f"state of {name}"
+        changed.append(self._add_storage(rest, "optimizer_state", trained.cost.state_bytes))
+        if trained.state is not None:
+            like: Any = trained.node.meta["val"]
+            moved = trained.cost.moved
+            values = tuple(like.new_empty_strided(m.shape, m.stride, dtype=m.dtype) for m in moved)
+            changed.append(self._add_storage(f"state of {name}", MOVED, device_bytes(moved, like.device)))
+            self.moved[changed[-1]] = Moved(node, values, trained.state)
         reads = sorted({*changed, *self.storages_of([gradient])})
         self.places[node] = []
         self.operations.append(Operation(node.name, self.optimizer, "update", node, reads, changed))
@@ -192,6 +208,12 @@ class StepEmission(Emission):
     def _take(self, step: int) -> None:
         if step != self.capture.end:
             self._run(step)
+
+    def _run(self, step: int) -> None:
+        super()._run(step)
+        node = self.capture.operations[step].source
+        if self.on_host is not None and node is not None:
+            self.on_host.give_state(node, self.now[node])
 
     def _end(self) -> None:
         self.forward_outputs = [self._output(o) for o in self.capture.forward_outputs]
@@ -207,7 +229,22 @@ class StepPlanner(GraphPlanner):
     def graphs(self, steps: list[Step]) -> tuple[fx.GraphModule, fx.GraphModule, int]:
         emission = StepEmission(self.capture, steps, self.costs, self.state_like, host=self.host)
         whole = fx.GraphModule(self.capture.joint, emission.graph)
-        return whole, self.capture.step.unused_backward(), emission.host_bytes
+        return whole, self.capture.step.unused_backward(), emission.host_bytes + self.moved_bytes()
+
+    def moved_bytes(self) -> int:
+        """State that lives in the host's memory."""
+        return sum(storage_bytes(t) for moved in self.capture.moved.values() for t in moved.values)
+
+    def offload(self, pool: Pool, taken_bytes: int, options: Options) -> None:
+        beside = self.capture.step.beside_on_host
+        require_room(self.moved_bytes() + beside, pool, taken_bytes)
+        super().offload(pool, taken_bytes + beside, options)
+
+    def report(self, emitted: Emitted, budget: int, plan_seconds: float, options: Options) -> GraphReport:
+        graph = super().report(emitted, budget, plan_seconds, options)
+        graph.state_bytes = self.moved_bytes() + self.capture.step.beside_on_host
+        graph.host_bytes = emitted.host_bytes + self.capture.step.beside_on_host
+        return graph
 
     def auto_bytes(self, meant: Device | None) -> int:
         """State that the first step makes is counted, and its memory is free still."""

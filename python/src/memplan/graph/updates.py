@@ -6,10 +6,11 @@ groups of the user's optimizer: its schedulers, `state_dict` and `load_state_dic
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,9 @@ import torch
 from memplan.costs.measure import apart, cuda_workspace, fastest_seconds, host_workspaces, made_up
 from memplan.errors import MemplanError
 from memplan.graph.capture import allocated, obeys, storage_bytes, storage_key, tensors_of
+from memplan.memory.states import EXCHANGED, Layout, States, Tensors, home_bytes, large, layouts_of
+from memplan.torch_internals.modules import has_step_hooks
+from memplan.torch_internals.tensors import has_gradient_hooks
 
 NOT_ALONE = {
     "LBFGS": "it needs the loss of several points in one step",
@@ -29,8 +33,9 @@ NOT_ALONE = {
 class UpdateCost:
     seconds: float
     workspace_bytes: int
-    state_bytes: int  # what the optimizer keeps for the parameter between steps
+    state_bytes: int  # what the optimizer keeps beside the parameter between steps
     missing_bytes: int  # of these, what the first step makes
+    moved: tuple[Layout, ...]  # what it keeps for it in the host's memory
 
 
 def bytes_of(state: Any) -> int:
@@ -60,11 +65,13 @@ def refuse(optimizer: Any) -> None:
 
 
 class Updates:
-    """Of all parameters of an optimizer. `ran`: whether any update has run since it was last set to False."""
+    """Of all parameters of an optimizer, whose state may live in the host's memory. `ran`: whether any update has run since it
+    was last set to False."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         refuse(optimizer)
         self.optimizer = optimizer
+        self.states: States | None = None
         self.single = alone(optimizer)
         self.known: dict[str, UpdateCost] = {}
         self.ran = False
@@ -80,15 +87,28 @@ class Updates:
 
     def check(self) -> None:
         """MemplanError where something waits for gradients that nobody will see."""
-        if self.optimizer._optimizer_step_pre_hooks or self.optimizer._optimizer_step_post_hooks:
+        if has_step_hooks(self.optimizer):
             raise MemplanError("hooks of the optimizer's step cannot run: there is no moment at which all gradients are there")
         for _, parameter in self.parameters():
             if parameter.grad is not None:
                 raise MemplanError(
                     "a parameter has a gradient already: a planned step makes its own; call zero_grad() before it"
                 )
-            if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            if has_gradient_hooks(parameter):
                 raise MemplanError("hooks on a parameter's gradient cannot run within a planned step")
+
+    @contextlib.contextmanager
+    def step(self) -> Iterator[None]:
+        """In it a step runs; before and after it all state is where it lives."""
+        self.ran = False
+        if self.states is None:
+            yield
+            return
+        self.states.take_in()
+        try:
+            yield
+        finally:
+            self.states.end()
 
     def cost(self, k_group: int, parameter: torch.Tensor) -> UpdateCost:
         """Measured on a made-up parameter of this layout, once for all that are alike."""
@@ -97,16 +117,25 @@ class Updates:
         key = f"{layout} {options}"
         state = self.optimizer.state.get(parameter)
         if key not in self.known:
-            with apart():
-                self.known[key] = self._measure(options, parameter.detach(), state)
-        return replace(self.known[key], state_bytes=bytes_of(state), missing_bytes=0) if state else self.known[key]
+            self.known[key] = apart(lambda: self._measure(options, parameter.detach(), state))
+        if not state:
+            return self.known[key]
+        stays, moved = self._parts(state)
+        return replace(self.known[key], state_bytes=stays, missing_bytes=0, moved=moved)
+
+    def _parts(self, state: Any) -> tuple[int, tuple[Layout, ...]]:
+        """Of a parameter's state: the bytes that stay beside it, and what lives in the host's memory."""
+        if self.states is None:
+            return bytes_of(state), ()
+        moved = large(state)
+        return bytes_of({name: v for name, v in state.items() if name not in moved}), layouts_of(state)
 
     def _measure(self, options: dict[str, Any], like: torch.Tensor, state: Any) -> UpdateCost:
         dummy = torch.nn.Parameter(made_up(like))
         dummy.grad = made_up(like)
         single = alone(self.optimizer)
         if state:  # some make it in their constructor
-            single.state[dummy] = copy.deepcopy(state)
+            single.state[dummy] = {**copy.deepcopy(state), **{k: t.to(like.device, copy=True) for k, t in large(state).items()}}
         group = {**copy.deepcopy(options), "params": [dummy]}
         single.param_groups = [group]
         before = repr({**group, "params": None})
@@ -117,32 +146,57 @@ class Updates:
         if repr({**group, "params": None}) != before:
             raise MemplanError(f"{self.name} counts in its groups, so it cannot update one parameter at a time")
         seconds = fastest_seconds(single.step, like.device)
-        state_bytes = bytes_of(single.state[dummy])
-        return UpdateCost(seconds, max(workspaces), state_bytes, state_bytes)
+        stays, moved = self._parts(single.state[dummy])
+        return UpdateCost(seconds, max(workspaces), stays, stays, moved)
 
-    def state_bytes_beside(self, parameters: Iterable[torch.Tensor]) -> int:
-        """What the optimizer keeps for others than these: frozen ones, say."""
+    def state_beside(self, parameters: Iterable[torch.Tensor]) -> tuple[int, int]:
+        """What the optimizer keeps for others than these (frozen ones, say): bytes beside them, and in the host's memory."""
         those = {id(p) for p in parameters}
-        return sum(bytes_of(state) for p, state in self.optimizer.state.items() if id(p) not in those)
+        others = [state for p, state in self.optimizer.state.items() if id(p) not in those]
+        on_host = sum(map(home_bytes, others)) if self.states is not None else 0
+        return sum(self._parts(state)[0] for state in others), on_host
 
-    def update_of(self, k_group: int, parameter: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor], None]:
-        """What a graph calls with the parameter, as it gets it, and its gradient."""
+    def update_of(self, k_group: int, parameter: torch.Tensor) -> Callable[..., Tensors]:
+        """What a graph calls with the parameter, as it gets it, its gradient, and what was brought of its state; it returns
+        what it has left of that."""
 
         whose, of = weakref.ref(self), weakref.ref(parameter)  # what PyTorch keeps of a step does not keep them
 
-        def update(given: torch.Tensor, gradient: torch.Tensor) -> None:
+        def update(given: torch.Tensor, gradient: torch.Tensor, brought: Tensors | None = None) -> Tensors:
             updates, own = whose(), of()
             if updates is None or own is None or given.data_ptr() != own.data_ptr():
-                raise MemplanError("a parameter was exchanged for another tensor: make a new TrainStep")
+                raise MemplanError(EXCHANGED)
             if not obeys(gradient, own):
                 gradient = torch.empty_like(own).copy_(gradient)
-            updates.single.param_groups = [{**updates.optimizer.param_groups[k_group], "params": [own]}]
-            updates.single.state = updates.optimizer.state
             own.grad = gradient
             try:
-                updates.single.step()
+                return updates.run(k_group, own, brought)
             finally:
                 own.grad = None
-            updates.ran = True
 
         return update
+
+    def run(self, k_group: int, parameter: torch.Tensor, brought: Tensors | None) -> Tensors:
+        """The step of a parameter that has its gradient, on what was brought of its state; what it has left of that."""
+        self.single.param_groups = [{**self.optimizer.param_groups[k_group], "params": [parameter]}]
+        self.single.state = self.optimizer.state
+        left: Tensors = {}
+        if brought is None or self.states is None:
+            self.single.step()
+        else:
+            left = self.states.update(parameter, brought, self.single.step)
+        self.ran = True
+        return left
+
+    def run_all(self) -> None:
+        """The optimizer's step on all gradients that are there, and then none is."""
+        if self.states is None:
+            self.optimizer.step()
+        else:
+            for k_group, parameter in self.parameters():
+                if parameter.grad is not None:
+                    state = self.states.arrive(parameter, self.states.bring(parameter))
+                    left = self.run(k_group, parameter, state)
+                    self.states.send(parameter, left)
+                    self.states.leave(parameter, left)
+        self.optimizer.zero_grad(set_to_none=True)

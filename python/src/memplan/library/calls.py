@@ -50,6 +50,7 @@ CALLS: dict[str, tuple[object, ...]] = {
     "mp_plan_read": (c_int, c_char_p, c_void_p, POINTER(c_void_p), c_void_p),
     "mp_plan_free": (None, c_void_p),
     "mp_plan_write": (c_int, c_void_p, c_void_p, c_char_p, c_void_p),
+    "mp_trace_write": (c_int, c_void_p, c_void_p, c_char_p, c_char_p, c_void_p),
     "mp_timeline_picture": (c_int, c_void_p, c_void_p, c_char_p, c_int, c_char_p, c_void_p),
 }
 

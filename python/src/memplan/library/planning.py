@@ -148,6 +148,7 @@ class Planning:
         self.was_ended = False  # the last search, by its watcher
         self.is_finished = False
         self.n_nodes = 0  # that were added
+        self.moved: set[int] = set()  # state that lives in the host's memory
         self.handle: int | None = self.library.mp_planning_new(text(name), TICK_SECONDS)
         if self.handle is None:
             raise MemoryError("no memory for a graph")
@@ -204,10 +205,12 @@ class Planning:
         self._must(self.library.mp_planning_finish(self.handle))
         self.is_finished = True
 
-    def offload(self, storages: Sequence[int], link: str, bytes_per_second: float) -> None:
-        """Lets plans copy these to the host's memory over this link, or at this rate if it is not 0."""
-        array = (c_int * len(storages))(*(within(s, 32, "the number of a storage") for s in storages))
-        self._must(self.library.mp_planning_offload(self.handle, array, len(storages), text(link), bytes_per_second))
+    def offload(self, storages: Sequence[int], states: Sequence[int], link: str, bytes_per_second: float) -> None:
+        """Lets plans copy these to the host's memory over this link, or at this rate if it is not 0. States live there."""
+        numbers = [within(s, 32, "the number of a storage") for s in (*storages, *states)]
+        array = (c_int * len(numbers))(*numbers)
+        self._must(self.library.mp_planning_offload(self.handle, array, len(numbers), text(link), bytes_per_second))
+        self.moved = set(states)
 
     def set(self, option: str, value: object) -> None:
         self._must(self.library.mp_planning_set(self.handle, text(option), text(str(value))))
@@ -291,7 +294,14 @@ class Planning:
         nodes, storages, until = (c_int * most)(), (c_int * most)(), (c_int * most)()
         self.library.mp_planning_steps(self.handle, nodes, most)
         self.library.mp_planning_copies(self.handle, storages, until, most)
-        return [n if s < 0 else Copy(s, n < self.n_nodes, u) for n, s, u in zip(nodes, storages, until)]
+        away = set(self.moved)  # state, which comes before it goes
+
+        def copy(node: int, storage: int, until: int) -> Copy:
+            is_back = node < self.n_nodes or storage in away
+            away.discard(storage)
+            return Copy(storage, is_back, until)
+
+        return [n if s < 0 else copy(n, s, u) for n, s, u in zip(nodes, storages, until)]
 
     def steps(self) -> list[int]:
         """The nodes that the plan computes, in order."""
@@ -328,3 +338,9 @@ class Planning:
         error = self.library.mp_planning_error(self.handle)
         graph, plan = self._graph(), self.library.mp_planning_plan(self.handle)
         self._must(self.library.mp_timeline_picture(graph, plan, text(title), VIEW_MEMORY, name, error))
+
+    def trace(self, path: str | os.PathLike[str], title: str) -> None:
+        name = file_name(path)
+        error = self.library.mp_planning_error(self.handle)
+        graph, plan = self._graph(), self.library.mp_planning_plan(self.handle)
+        self._must(self.library.mp_trace_write(graph, plan, text(title), name, error))

@@ -23,10 +23,16 @@ import torch
 from memplan.budget import Budget, in_units, only_bytes
 from memplan.errors import FallbackWarning
 
+LEAST_BYTES = 1 << 20  # of what is copied: below, latency takes a good part of the time
 POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()  # by the number in the graphs of a plan
 NUMBERS = itertools.count()
 STREAMS: dict[tuple[torch.device, str], Any] = {}
 EVENTS: dict[int, Any] = {}  # by the address that is copied to: the end of the copy, until it is waited for
+
+
+def pays(n_bytes: int) -> bool:
+    """Whether so much is worth the latency of a copy."""
+    return n_bytes >= LEAST_BYTES
 
 
 class Slab:
@@ -64,15 +70,17 @@ class Pool:
         self.lock = threading.Lock()
         self.idle: list[Slab] = []
         self.returned: deque[Slab] = deque()  # since the last lease: slabs come back whenever memory is collected
+        self.leased: set[int] = set()  # where slabs begin that somebody uses
         self.leased_bytes = self.peak_bytes = 0
         self.is_over = False  # which has been said
         POOLS[self.number] = self
 
-    def lease(self, n_bytes: int, is_pinned: bool) -> torch.Tensor:
-        """A slab, as long as anybody has a tensor in it."""
+    def lease(self, n_bytes: int, is_pinned: bool, is_exact: bool = False) -> torch.Tensor:
+        """A slab of at least, or exactly, so many bytes, as long as anybody has a tensor in it."""
         with self.lock:
             self._take_back()
             fitting = [s for s in self.idle if s.n_bytes >= n_bytes and s.is_pinned == is_pinned]
+            fitting = [s for s in fitting if s.n_bytes == n_bytes or not is_exact]
             slab = min(fitting, key=lambda s: s.n_bytes, default=None)
             if slab is None:
                 if self.leased_bytes + sum(s.n_bytes for s in self.idle) + n_bytes > self.most_bytes:
@@ -80,13 +88,15 @@ class Pool:
                 slab = Slab(n_bytes, is_pinned)
             else:
                 self.idle.remove(slab)
+            self.leased.add(slab.address)
             self.leased_bytes += slab.n_bytes
             self.peak_bytes = max(self.peak_bytes, self.leased_bytes)
             is_first_over = self.leased_bytes > self.most_bytes and not self.is_over
             self.is_over = self.is_over or is_first_over
         if is_first_over:
+            who = "an optimizer's state and what is held of earlier ones" if is_exact else "calls that wait for their backward"
             sentence = (
-                f"memplan: calls that wait for their backward have {in_units(self.leased_bytes)} of the host's memory, beyond"
+                f"memplan: {who} have {in_units(self.leased_bytes)} of the host's memory, beyond"
                 f" offload={in_units(self.most_bytes)}, which is for one"
             )
             warnings.warn(sentence, FallbackWarning, stacklevel=2)
@@ -95,8 +105,15 @@ class Pool:
     def _take_back(self) -> None:
         while self.returned:
             slab = self.returned.popleft()
+            self.leased.discard(slab.address)
             self.leased_bytes -= slab.n_bytes
             self.idle.append(slab)
+
+    def has(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor lies at the beginning of one of the slabs."""
+        with self.lock:
+            self._take_back()
+            return tensor.data_ptr() in self.leased
 
     def measure_from_now(self) -> None:
         """From now on `peak_bytes` is the most that is leased at once."""
@@ -145,6 +162,13 @@ def issue(target: torch.Tensor, source: torch.Tensor, device: torch.device, way:
         target.copy_(source, non_blocking=True)
         EVENTS[target.data_ptr()] = stream.record_event()
     return target
+
+
+def finish(way: str) -> None:
+    """Waits until all copies of this way have ended, so that the host may read what they have written."""
+    for (_, known), stream in STREAMS.items():
+        if known == way:
+            stream.synchronize()
 
 
 def wait(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:

@@ -29,10 +29,11 @@ class Block:
 
 
 class Event(NamedTuple):
-    """A block is given out (its bytes) or taken back (their negative)."""
+    """A block is given out (its bytes) or taken back (their negative), where this node runs."""
 
     block: Block
     n_bytes: int
+    node: fx.Node
 
 
 class Liveness:
@@ -105,22 +106,22 @@ class Liveness:
         alive: set[Block] = set()
         for node in self.nodes:
             if node.op == "placeholder":
-                yield from (Event(b, b.n_bytes) for b in self.made[node])
+                yield from (Event(b, b.n_bytes, node) for b in self.made[node])
                 alive.update(self.made[node])
         for i, node in enumerate(self.nodes):
             if node.op != "placeholder":
-                yield from (Event(b, b.n_bytes) for b in self.made.get(node, []))
+                yield from (Event(b, b.n_bytes, node) for b in self.made.get(node, []))
                 alive.update(self.made.get(node, []))
                 if workspace := int(node.meta.get(WORKSPACE, 0)):
                     passing = Block(workspace, True, False)
-                    yield from (Event(passing, workspace), Event(passing, -workspace))
+                    yield from (Event(passing, workspace, node), Event(passing, -workspace, node))
             if node.op == "output":
                 continue
             touched = [node, *node.all_input_nodes]
             for block in dict.fromkeys(b for n in touched for b in self.blocks[n].values()):
                 if block in alive and self._ends(block, i):
                     alive.discard(block)
-                    yield Event(block, -block.n_bytes)
+                    yield Event(block, -block.n_bytes, node)
 
     def peak_bytes(self, before: int = 0) -> int:
         """The most that is live while any node runs, workspaces included; `before`: what others hold throughout. Static

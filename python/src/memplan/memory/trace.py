@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +17,13 @@ STEPS = 3  # that are simulated: what is cached after one is used by the next
 
 @dataclass
 class Trace:
-    """`before`: sizes of what is there throughout, in its order. `step`: pairs of a number and a size, each number first
-    given out, then taken back (size 0)."""
+    """`before`: sizes of what is there throughout, in its order, with `names`. `step`: pairs of a number and a size, each
+    number first given out, then taken back (size 0); `makers`: the node of the graph that runs of each."""
 
     before: list[int]
     step: list[tuple[int, int]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    makers: dict[int, fx.Node] = field(default_factory=dict, repr=False)
 
     def reserved_bytes(self, settings: Settings, limit: int = UNLIMITED) -> int:
         """The most that is reserved in some steps, one after the other. allocator.OutOfMemory beyond the limit."""
@@ -48,12 +50,13 @@ class Recorder:
 
     def add(self, events: Iterable[Event], known: dict[Life, Life]) -> None:
         """`known`: blocks of this graph that are blocks of an earlier one."""
-        for block, n_bytes in events:
+        for block, n_bytes, node in events:
             whose = known.get(block, block)
             if n_bytes > 0 and whose not in self.alive:
                 self.n_seen += 1
                 self.alive[whose] = self.n_seen
                 self.trace.step.append((self.n_seen, n_bytes))
+                self.trace.makers[self.n_seen] = node
             elif n_bytes < 0:
                 self.end(whose)
 
@@ -62,9 +65,10 @@ class Recorder:
             self.trace.step.append((self.alive.pop(block), 0))
 
 
-def trace_of(before: list[int], forward: Liveness, backward: Liveness, held: Iterable[Any]) -> Trace:
+def trace_of(before: Mapping[str, int], forward: Liveness, backward: Liveness, held: Iterable[Any]) -> Trace:
     """A step of two graphs. `held`: forward's outputs that the user has; they go, as gradients do, when the step is done."""
-    trace = Trace([n for n in before if n])
+    there = {name: n for name, n in before.items() if n}
+    trace = Trace(list(there.values()), names=list(there))
     recorder = Recorder(trace)
     recorder.add(forward.events(), {})
     returned = by_key(forward, (n for n in forward.nodes if n.op == "output"))

@@ -20,13 +20,12 @@ from torch import fx
 
 from memplan.graph.capture import Capture, allocated, is_dense, storage_bytes, storage_key
 from memplan.library.planning import Copy, Step
-from memplan.memory.host import Pool, copy_back, copy_out, lease_slab, wait
+from memplan.memory.host import Pool, copy_back, copy_out, lease_slab, pays, wait
 from memplan.memory.liveness import WORKSPACE
 
 if TYPE_CHECKING:
     from memplan.plan.emit import Emission
 
-LEAST_BYTES = 1 << 20  # of a copy: below, latency takes a good part of the time
 GRAIN = 512  # to which places are rounded
 
 
@@ -35,12 +34,12 @@ class Host:
     memory, and that the caller does not get."""
 
     def __init__(self, capture: Capture, device: torch.device, pool: Pool) -> None:
-        self.device, self.pool = device, pool
+        self.device, self.pool, self.moved = device, pool, capture.moved
         returned = set(capture.storages_of(capture.forward_outputs))
         wanted = {
             s
             for s, storage in enumerate(capture.storages)
-            if storage.kind in ("activation", "saved") and storage.n_bytes >= LEAST_BYTES and s not in returned
+            if storage.kind in ("activation", "saved") and pays(storage.n_bytes) and s not in returned
         }
         self.makers: dict[int, fx.Node] = {}
         for node in capture.makers(wanted):
@@ -74,10 +73,13 @@ class Copies:
 
     def __init__(self, emission: Emission, steps: list[Step], host: Host) -> None:
         self.emission, self.host = emission, host
-        self.brought_back = {c.storage for c in steps if isinstance(c, Copy) and c.is_back}  # the other copies are of no use
+        back = {c.storage for c in steps if isinstance(c, Copy) and c.is_back}
+        self.brought_back = back - host.moved.keys()  # the other copies are of no use
         self.now: dict[int, fx.Node] = {}  # per storage: its copy
         self.out: dict[int, fx.Node] = {}  # and the operator that makes it
         self.waits: dict[int, list[Copy]] = {}  # per step
+        self.state: dict[int, fx.Node] = {}  # of an update, on the device
+        self.state_of = {moved.update: s for s, moved in host.moved.items()}
         self.slab: fx.Node | None = None
         if self.brought_back:
             self.slab = self._call(lease_slab, (), host.slab)
@@ -88,6 +90,9 @@ class Copies:
         return made
 
     def run(self, copy: Copy) -> None:
+        if copy.storage in self.host.moved:
+            self._run_state(copy)
+            return
         if copy.storage not in self.brought_back:
             return
         maker = self.host.makers[copy.storage]
@@ -103,6 +108,21 @@ class Copies:
             self.now[copy.storage] = self.out[copy.storage]
         self.waits.setdefault(copy.until, []).append(copy)
 
+    def _run_state(self, copy: Copy) -> None:
+        moved = self.host.moved[copy.storage]
+        if copy.is_back:
+            self.state[copy.storage] = self._call(moved.calls.bring, (), moved.values)
+        else:
+            self._call(moved.calls.send, (self.state[copy.storage],), None)
+        self.waits.setdefault(copy.until, []).append(copy)
+
+    def give_state(self, update: fx.Node, made: fx.Node) -> None:
+        """To an update that is written; what it makes is the state that goes out."""
+        if (s := self.state_of.get(update)) is not None:
+            made.args = (*made.args, self.state[s])
+            made.meta["val"] = self.host.moved[s].values
+            self.state[s] = made
+
     def wait(self, step: int) -> None:
         """For what has to have ended before this step."""
         for copy in self.waits.pop(step, []):
@@ -116,7 +136,14 @@ class Copies:
                 self._wait(copy)
 
     def _wait(self, copy: Copy) -> None:
-        maker, s = self.host.makers[copy.storage], copy.storage
+        s = copy.storage
+        if (moved := self.host.moved.get(s)) is not None:
+            if copy.is_back:
+                self.state[s] = self._call(moved.calls.arrive, (self.state[s],), moved.values)
+            else:
+                self._call(moved.calls.leave, (self.state[s],), None)
+            return
+        maker = self.host.makers[s]
         if copy.is_back:
             back = self.emission.now[maker]
             self.emission.now[maker] = self._call(wait, (back, self.now[s]), back.meta["val"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 import os
 import threading
@@ -13,9 +12,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch import partitioners
-from torch._functorch.partitioners import _extract_fwd_bwd_modules
-from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 
 from memplan.costs.measure import Cost
 from memplan.graph.capture import Capture, device_of_first, is_dense, storage_bytes
@@ -24,6 +20,7 @@ from memplan.graph.sizes import is_number
 from memplan.library.planning import Step
 from memplan.memory.liveness import WORKSPACE
 from memplan.plan.copies import Copies, Host
+from memplan.torch_internals.capture import cut
 
 SMALL_BYTES = 1 << 16  # so much of a parameter or input is copied rather than refused when the caller has written into it
 DRAWING = threading.RLock()  # the generator is one for all threads: what is drawn belongs to the state that was seen
@@ -248,17 +245,10 @@ def emit(
     saved = emission.crossing()
     output = emission.graph.output(tuple(emission.forward_outputs + emission.backward_outputs))
     output.meta = dict(next(iter(reversed(capture.joint.graph.nodes))).meta)
-    joint = _LazyGraphModule(capture.joint, emission.graph)
-    joint.meta = dict(getattr(capture.joint, "meta", {}))
-    extra: dict[str, Any] = {}
-    if "static_lifetime_input_nodes" in inspect.signature(_extract_fwd_bwd_modules).parameters:
-        extra["static_lifetime_input_nodes"] = ordered([emission.now[n] for n in capture.static_nodes])
     numbers = [n for n in saved if is_number(n.meta.get("val"))]
     tensors = [n for n in saved if n not in numbers]
-    with _use_lazy_graph_module(True):  # nobody runs the code that PyTorch would write of them
-        forward, backward = _extract_fwd_bwd_modules(
-            joint, tensors, saved_sym_nodes=numbers, num_fwd_outputs=capture.n_forward_outputs, **extra
-        )
+    static = [emission.now[n] for n in capture.static_nodes]
+    forward, backward = cut(emission.graph, capture.joint, tensors, numbers, capture.n_forward_outputs, static)
     drop_unread(backward)
     last(backward).meta[WORKSPACE] = capture.operations[capture.end].workspace_bytes
     return forward, backward, emission.host_bytes
@@ -276,16 +266,3 @@ def last(module: fx.GraphModule) -> fx.Node:
     """The node that returns."""
     found: fx.Node = next(iter(reversed(module.graph.nodes)))
     return found
-
-
-def ordered(nodes: list[fx.Node]) -> Any:
-    from torch.utils._ordered_set import OrderedSet
-
-    return OrderedSet(nodes)
-
-
-def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """PyTorch's own cut, which recomputes nothing: for graphs that cannot be planned."""
-    takes = inspect.signature(partitioners.default_partition).parameters
-    forward, backward = partitioners.default_partition(joint, inputs, **{k: v for k, v in known.items() if k in takes})
-    return forward, backward

@@ -17,6 +17,7 @@ from memplan.library.planning import Planning
 from memplan.memory.allocator import NotSimulated, OutOfMemory, Settings
 from memplan.memory.host import Pool
 from memplan.memory.trace import Trace
+from memplan.plan.holders import Holder, who_holds
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,13 @@ class GraphReport:
     n_operators: int
     recomputed: list[Recomputed]
     copied: list[Copied]
-    host_bytes: int  # of the host's memory, for copies; 0: there are none
+    host_bytes: int  # of the host's memory, for copies and state; 0: there are none
     pool: Pool | None = field(repr=False)  # that has them
+    device_type: str  # on which it runs
     context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
     notes: list[str]  # what a plan does otherwise than one may expect
+    peak_at: str  # the operator that runs at the plan's peak
+    holders: list[Holder] = field(repr=False)  # what comes and goes and is in memory there, largest first
     planning: Planning = field(repr=False)
     trace: Trace = field(repr=False)
     capture: Capture = field(repr=False)
@@ -74,6 +78,7 @@ class GraphReport:
     frame: Any = None  # of the user's code, as PyTorch numbers it
     cut_at: str = ""  # where PyTorch has cut the code, FILE:LINE
     gradients_elsewhere_bytes: int = 0  # of static_bytes: gradients of parameters that are in other graphs
+    state_bytes: int = 0  # of host_bytes: the optimizer's state
     is_seen: bool = False  # how what is returned is used
 
     def __deepcopy__(self, _: Any) -> GraphReport:
@@ -121,8 +126,9 @@ class GraphReport:
         )
 
     def _on_host(self) -> str:
+        state = f" ({in_units(self.state_bytes)} are the optimizer's state)" if self.state_bytes else ""
         return (
-            f"{in_units(self.host_bytes)} of the host's memory: {len(self.copied)} tensors are copied there,"
+            f"{in_units(self.host_bytes)} of the host's memory{state}: {len(self.copied)} tensors are copied there,"
             f" {in_units(self.out_bytes)} out and {in_units(self.back_bytes)} back"
         )
 
@@ -137,6 +143,7 @@ class GraphReport:
         proved = "" if math.isnan(self.proved_overhead) else f", and no plan takes less than {self.proved_overhead:+.1%}"
         lines = [
             f"{self.name}: {in_units(self.planned_bytes)} at its peak, within {in_units(self.budget_bytes)}",
+            f"its peak is {who_holds(self.peak_at, self.holders, self.static_bytes)}",
             f"keeping everything takes {in_units(self.keep_all_bytes)}; no order of operators takes less than"
             f" {in_units(self.floor_bytes)}, of which {in_units(self.static_bytes)} are static",
             f"extra time {extra}{proved}; {len(self.recomputed)} of {self.n_operators} operators run again",

@@ -19,8 +19,8 @@ from memplan.costs.cache import Cache, replace_file
 from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
-from memplan.graph.capture import DYNAMIC, Capture
-from memplan.graph.distributed import NO_OVERLAP, active_replica
+from memplan.graph.capture import DYNAMIC, MOVED, Capture
+from memplan.graph.distributed import NO_OVERLAP
 from memplan.library.calls import INTERFACE
 from memplan.library.planning import NO_BUDGET, Copy, Planning, Step, Watcher
 from memplan.memory.host import Pool
@@ -29,10 +29,14 @@ from memplan.memory.trace import Trace, trace_of
 from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
+from memplan.plan.holders import holders_at_peak, module_of, who_holds
+from memplan.torch_internals.modules import active_replica
+from memplan.torch_internals.tensors import fake_mode_of
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 ON_INFEASIBLE = ("raise", "smallest")
-MOST_HOLDERS = 3  # that an error names
+OUTSIDE = "outside"  # what is in memory beside a graph
+RANDOM_STATE = torch.get_rng_state()  # any: what matters is its layout
 USUAL_LINK = "pcie4"  # of a card that is not in the library's table
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
 
@@ -93,8 +97,9 @@ class GraphPlanner:
         self.held = capture.user_outputs
         self.planning = Planning(name)
         for storage in capture.storages:
-            self.planning.add_storage(storage.name, storage.kind, storage.n_bytes)
-        self.planning.add_storage("outside", "buffer", outside_bytes)
+            kind = "optimizer_state" if storage.kind == MOVED else storage.kind
+            self.planning.add_storage(storage.name, kind, storage.n_bytes)
+        self.planning.add_storage(OUTSIDE, "buffer", outside_bytes)
         self.outside_bytes = outside_bytes
         for operation in capture.operations:
             cost = costs[operation.source] if operation.source is not None else Cost(0.0, operation.workspace_bytes)
@@ -135,15 +140,15 @@ class GraphPlanner:
         self.host, self.host_bytes = Host(self.capture, device, pool), left
         self.static_keys |= self.host.keys()
         link, rate = read_link(options.link) if options.link is not None else ("", 0.0)
-        storages = sorted(self.host.makers)
-        if link:
-            self.planning.offload(storages, link, rate)
-            return
+        storages = sorted(self.host.makers), sorted(self.capture.moved)
         card = torch.cuda.get_device_name(device) if device.type == "cuda" else USUAL_LINK
         try:
-            self.planning.offload(storages, options.device.name if options.device is not None else card, rate)
+            self.planning.offload(*storages, link or (options.device.name if options.device is not None else card), rate)
         except MemplanError:  # a card that the table does not have
-            self.planning.offload(storages, USUAL_LINK, rate)
+            if link:
+                raise
+            self.planning.offload(*storages, USUAL_LINK, rate)
+        self.static_bytes = self.planning.number("static_bytes")
 
     def graphs(self, steps: list[Step]) -> tuple[fx.GraphModule, fx.GraphModule, int]:
         return emit(self.capture, steps, self.costs, self.state_like, self.copies_inputs, self.host)
@@ -175,8 +180,8 @@ class GraphPlanner:
 
     def trace(self, emitted: Emitted) -> Trace:
         """The step's requests for memory, what is there throughout first."""
-        before = [s.n_bytes for s in self.capture.storages if s.kind not in DYNAMIC]
-        return trace_of([*before, self.outside_bytes], emitted.above, emitted.below, self.held)
+        before = {f"{s.kind} {s.name}": s.n_bytes for s in self.capture.storages if s.kind not in DYNAMIC}
+        return trace_of({**before, OUTSIDE: self.outside_bytes}, emitted.above, emitted.below, self.held)
 
     def _storages_with(self, keys: set[int]) -> list[Any]:
         nodes = [n for n in self.held if isinstance(n, fx.Node) and keys_of([n]) & keys]
@@ -262,7 +267,10 @@ class GraphPlanner:
             emitted = self.emit(self.planning.schedule())
             if emitted.host_bytes <= self.host_bytes:
                 return emitted
-            self.room_on_host = max(1, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes))  # gaps between copies
+            least = max(1, sum(self.capture.storages[s].n_bytes for s in self.capture.moved))
+            self.room_on_host = max(
+                least, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes)
+            )  # gaps between copies
 
     def _search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
@@ -283,9 +291,10 @@ class GraphPlanner:
         smallest = self.smallest(options)
         if smallest.peak_bytes <= budget or not is_first:
             return self._quicker(smallest, options)
+        held = who_holds(*holders_at_peak(self.planning, self.capture), self.static_bytes)
         sentence = (
             f"a budget of {in_units(budget)} ({budget} bytes) cannot be met by {self.name}: the smallest plan found needs"
-            f" {in_units(smallest.peak_bytes)} ({smallest.peak_bytes} bytes), {self._who_holds()}; no order of its operators"
+            f" {in_units(smallest.peak_bytes)} ({smallest.peak_bytes} bytes), {held}; no order of its operators"
             f" needs less than {in_units(self.planning.number('floor_bytes'))}"
         )
         if options.on_infeasible == "smallest":
@@ -303,18 +312,11 @@ class GraphPlanner:
         quicker = self._found(self.planning.number("planned_bytes"), options)
         return quicker if quicker is not None and quicker.peak_bytes <= smallest.peak_bytes else self.smallest(options)
 
-    def _who_holds(self) -> str:
-        node, storages = self.planning.holders()
-        known = [self.capture.storages[s] for s in storages if s < len(self.capture.storages)]
-        named = ", ".join(f"{s.name} {in_units(s.n_bytes)}" for s in known[:MOST_HOLDERS])
-        rest = f" and {len(known) - MOST_HOLDERS} more" if len(known) > MOST_HOLDERS else ""
-        where = self.capture.operations[node].name if node >= 0 else "its end"
-        return f"at {where}, with {named or 'nothing else'}{rest} beside {in_units(self.static_bytes)} of static memory"
-
     def report(self, emitted: Emitted, budget: int, plan_seconds: float, options: Options) -> GraphReport:
         p = self.planning
         known = math.nan if options.device is None and self.device().type == "meta" else 1.0  # whether there are seconds
         runs = Counter(p.steps())
+        peak_at, holders = holders_at_peak(p, self.capture)
         copies = Counter((s.storage, s.is_back) for s in p.schedule() if isinstance(s, Copy))
         return GraphReport(
             name=self.name,
@@ -336,8 +338,11 @@ class GraphPlanner:
             copied=[self._copied(s, n) for (s, is_back), n in copies.items() if is_back],
             host_bytes=emitted.host_bytes,
             pool=self.host.pool if self.host is not None else None,
+            device_type=self.device().type,
             context_bytes=context_bytes(self.device()),
             notes=[*notes_of(self.capture), *([] if options.device is None else [of_device(options.device)])],
+            peak_at=peak_at,
+            holders=holders,
             planning=p,
             trace=self.trace(emitted),
             capture=self.capture,
@@ -351,9 +356,8 @@ class GraphPlanner:
     def _recomputed(self, step: int, runs: int, known: float) -> Recomputed:
         operation = self.capture.operations[step]
         assert operation.source is not None
-        stack = operation.source.meta.get("nn_module_stack") or {}
-        module = next(reversed(list(stack.values())), ("", None))[0]
-        return Recomputed(operation.name, operation.op, runs, str(module), known * self.costs[operation.source].seconds)
+        module, seconds = module_of(operation.source), known * self.costs[operation.source].seconds
+        return Recomputed(operation.name, operation.op, runs, module, seconds)
 
 
 def of_device(device: Device) -> str:
@@ -371,12 +375,7 @@ def notes_of(capture: Capture) -> list[str]:
 
 def fake_state(capture: Capture) -> Any:
     """A random state as the compiler sees it, None where nothing is random."""
-    from torch._guards import detect_fake_mode
-    from torch._subclasses.fake_tensor import unset_fake_temporarily
-
     if not capture.n_random:
         return None
-    with unset_fake_temporarily():
-        state = torch.get_rng_state()
-    mode = detect_fake_mode([n.meta.get("val") for n in capture.primals])
-    return mode.from_tensor(state) if mode is not None else state
+    mode = fake_mode_of([n.meta.get("val") for n in capture.primals])
+    return mode.from_tensor(RANDOM_STATE) if mode is not None else RANDOM_STATE

@@ -15,16 +15,15 @@ from typing import Any
 
 import torch
 from torch import fx, nn
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase as Translator
-from torch.utils._pytree import tree_iter
 
 from memplan import in_place
 from memplan.graph.capture import tensors_of
 from memplan.report import Report
 from memplan.run.second_order import drawing_from, generators
 from memplan.run.verify import apart_from
+from memplan.torch_internals.capture import listen, listen_no_more
+from memplan.torch_internals.tensors import tree_iter, versions_of
 
-HEARD = "mark_inconsistent_side_effects"  # what PyTorch's capture calls where it answers
 NOT_ASKED = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, in_place.__file__))  # by whom it does not matter
 MOST_NAMED = 3
 NOTHING = torch.empty(0)
@@ -84,8 +83,7 @@ class Asked:
                 self.copy = in_place.eager_copy(module, shared=module.parameters())
 
     def _versions(self) -> list[int]:
-        given = [v for v in tree_iter((self.args[1:], self.kwargs)) if isinstance(v, torch.Tensor)]
-        return [v._version for v in given if not v.is_inference()]
+        return versions_of(list(tree_iter((self.args[1:], self.kwargs))))
 
     def take(self, module: fx.GraphModule, inputs: Sequence[Any]) -> None:
         """Takes the prints of the captured graph, which is about to run."""
@@ -127,7 +125,7 @@ def asking(function: Run, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterat
     asked = Asked(function, args, kwargs)
     with LOCK:
         LISTENING.append(asked)
-        setattr(Translator, HEARD, hear)
+        listen(hear)
     LISTENERS.here.append(asked)
     try:
         yield asked
@@ -136,14 +134,10 @@ def asking(function: Run, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterat
         with LOCK:
             LISTENING.remove(asked)
             if not LISTENING:
-                setattr(Translator, HEARD, PYTORCHS)
-
-
-PYTORCHS = getattr(Translator, HEARD)
+                listen_no_more()
 
 
 def hear(translator: Any) -> None:
-    PYTORCHS(translator)
     if LISTENERS.here:
         LISTENERS.here[-1].hear(translator)
 

@@ -12,25 +12,23 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch._aot_autograd.utils import make_boxed_func
 
 from memplan.budget import only_bytes
 from memplan.costs.measure import Cost, Costs, is_away, not_measured
 from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture, storage_bytes, storage_key
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
-from memplan.graph.distributed import active_replica, refuse_cut
+from memplan.graph.distributed import refuse_cut
 from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.memory.host import pool_for
-from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
 from memplan.run.asked import heard
 from memplan.run.between import Backward, Between, names_of
-from memplan.run.captured import Captured, Run, cut_of, frame_of_graph, graph_name, metadata_now
+from memplan.run.captured import Captured, Run, cut_of, frame_of_graph, graph_name
 from memplan.run.execute import compile_graph
 from memplan.run.learned import Learned
 from memplan.run.ledger import Booked
@@ -38,6 +36,8 @@ from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.returned import Returned
 from memplan.run.second_order import Differentiable
 from memplan.run.verify import Verified
+from memplan.torch_internals.capture import boxed, default_partition, metadata_now, need_to_cut, with_backward
+from memplan.torch_internals.modules import active_replica
 
 COSTS = Costs()
 NO_FURTHER = (
@@ -108,23 +108,21 @@ class Backend:
         self.generation += 1
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
-        from torch._dynamo.backends.common import aot_autograd
-
         captured = self.begin(module)
         forward, backward = captured.forward, captured.backward  # PyTorch keeps what follows, and shall not keep itself by it
 
         def forward_compiler(graph: fx.GraphModule, _: Any) -> Any:
             assert self.current is not None
             forward.run = forward_run(self.current, graph)
-            return forward
+            return boxed(forward)
 
         def backward_compiler(graph: fx.GraphModule, _: Any) -> Any:
             if backward.run is None:  # else PyTorch, which compiles it when it is first called, comes after another plan
                 backward.run = Backward(graph, run_of)
-            return backward
+            return boxed(backward)
 
         compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
-        aot = aot_autograd(**compilers, inference_compiler=lambda graph, _: run_of(graph), partition_fn=self.partition)
+        compilers |= {"inference_compiler": lambda graph, _: boxed(run_of(graph)), "partition_fn": self.partition}
         self.is_for_others = False
         self.regions = regions()
         if torch.is_grad_enabled():
@@ -132,7 +130,7 @@ class Backend:
         try:
             refuse_cut()
             with native_kernels(self.means_gpu()), cached_casts(), backward_outside():
-                captured.compiled = aot(module, inputs)
+                captured.compiled = with_backward(module, inputs, **compilers)
         except MemplanError as error:
             return raising(error)
         finally:
@@ -233,6 +231,7 @@ class Backend:
             tangents = [n for n in joint.graph.nodes if n.op == "placeholder" and "tangents" in n.name]
             captured.cast_inside = cast_inside(halves(joint.graph, tangents)[1], self.regions)
         try:
+            need_to_cut()
             if self.is_for_others:
                 raise NotPlannable(f"it is for all sizes that have no plan, since {NO_FURTHER}")
             graphs = self.plan(joint, captured.name, num_fwd_outputs, known.get("static_lifetime_input_indices") or ())
@@ -335,7 +334,7 @@ class Backend:
 
 
 def run_of(graph: fx.GraphModule) -> Run:
-    return make_boxed_func(graph.forward) if has_unknown_sizes(graph.graph) else compile_graph(graph)
+    return (lambda arguments: graph.forward(*arguments)) if has_unknown_sizes(graph.graph) else compile_graph(graph)
 
 
 def forward_run(captured: Captured, graph: fx.GraphModule) -> Run:

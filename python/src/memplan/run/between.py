@@ -20,6 +20,9 @@ from memplan.graph.joint import flat_outputs
 from memplan.graph.some_outputs import for_some_outputs
 from memplan.memory.liveness import keys_of
 from memplan.run.second_order import node_of
+from memplan.torch_internals.autograd import graph_is_kept
+from memplan.torch_internals.modules import PARTS
+from memplan.torch_internals.tensors import version_of
 
 Run = Callable[[list[Any]], Any]
 
@@ -56,10 +59,9 @@ class Between:
             return run
 
         def call(arguments: list[Any]) -> Any:
-            self.seen.inputs = [Read(t := arguments[k], t._version, self.names[n], COMPUTED_AGAIN) for k, n in self.inputs]
+            self.seen.inputs = [Read(t := arguments[k], version_of(t), self.names[n], COMPUTED_AGAIN) for k, n in self.inputs]
             return run(arguments)
 
-        call._boxed_call = True  # type: ignore[attr-defined]
         return call
 
     def around(self, compiled: Callable[..., Any], names: Sequence[str], metadata: Any) -> Callable[..., Any]:
@@ -86,7 +88,7 @@ class Between:
 
 def read_output(outputs: Sequence[Any], k: int) -> Read:
     alias = outputs[k].detach()  # the tensor itself would keep its graph, which keeps this
-    return Read(alias, alias._version, f"output {k}", REFUSED_BY_EAGER)
+    return Read(alias, version_of(alias), f"output {k}", REFUSED_BY_EAGER)
 
 
 def checking(reads: list[Read]) -> Callable[[Any], None]:
@@ -94,11 +96,11 @@ def checking(reads: list[Read]) -> Callable[[Any], None]:
 
     def check(_: Any) -> None:
         for tensor, version, name, refusal in reads:
-            if tensor._version != version:
+            if version_of(tensor) != version:
                 raise OverwrittenError(
                     f"{name} has been modified by an inplace operation since forward, and backward reads it: {refusal}"
                 )
-        if not torch._C._autograd._get_current_graph_task_keep_graph():
+        if not graph_is_kept():
             reads.clear()
 
     return check
@@ -117,7 +119,9 @@ def readable(source: str) -> str:
         return local[1]
     if given := re.fullmatch(r"L\['args'\]\[(\d+)\]", source):  # of a module that is compiled in place
         return f"input {given[1]}"
-    return module_name(source.replace("_parameters", "").replace("_buffers", "")).replace("..", ".")
+    for part in PARTS:
+        source = source.replace(part, "")
+    return module_name(source).replace("..", ".")
 
 
 class Backward:
@@ -129,7 +133,6 @@ class Backward:
         self.tangents = [k for k, n in enumerate(given) if "tangents" in n.name]
         self.runs: dict[tuple[int, ...], Run] = {(): compile(graph)}
         self.last = threading.local()
-        self._boxed_call = True
 
     def __call__(self, arguments: list[Any]) -> Any:
         unused = self.last.unused = tuple(k for k in self.tangents if arguments[k] is None)

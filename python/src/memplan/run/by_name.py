@@ -11,6 +11,7 @@ from torch import fx
 from memplan.errors import MemplanError
 from memplan.plan.planner import Options
 from memplan.run.backend import Backend, raising
+from memplan.torch_internals import capture
 
 BY_OPTIONS: dict[int, tuple[dict[str, Any], Backend]] = {}
 
@@ -39,7 +40,4 @@ def dynamo_backend(
 
 def register() -> None:
     """Makes backend="memplan" known where the package is imported and not installed."""
-    from torch._dynamo.backends import registry
-
-    if "memplan" not in registry.list_backends():
-        registry.register_backend(dynamo_backend, name="memplan")
+    capture.register(dynamo_backend, "memplan")

@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import fx
 
 from memplan.graph.joint import flat_outputs
@@ -20,6 +19,7 @@ from memplan.graph.some_outputs import for_some_outputs
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.planner import GraphPlanner
 from memplan.run.between import Backward, Between
+from memplan.torch_internals.capture import compile_id
 
 if TYPE_CHECKING:
     from memplan.run.backend import Backend
@@ -33,7 +33,6 @@ class Runner:
 
     def __init__(self) -> None:
         self.run: Run | None = None
-        self._boxed_call = True
 
     def __call__(self, arguments: list[Any]) -> Any:
         assert self.run is not None
@@ -105,15 +104,9 @@ class Captured:
             self.metadata.dynamic_saved_tensors_idxs = {}
 
 
-def metadata_now() -> Any:
-    """What PyTorch knows of the graph that was just compiled, and reads in its calls; None: it has no backward."""
-    return getattr(torch._guards.TracingContext.try_get(), "fw_metadata", None)
-
-
 def frame_of_graph() -> Any:
     """The same for all graphs of one piece of the user's code, at whatever sizes."""
-    current = torch._guards.CompileContext.current_compile_id()
-    return getattr(current, "frame_id", None)
+    return getattr(compile_id(), "frame_id", None)
 
 
 def cut_of(module: fx.GraphModule) -> str:
@@ -124,5 +117,5 @@ def cut_of(module: fx.GraphModule) -> str:
 
 
 def graph_name() -> str:
-    current = torch._guards.CompileContext.current_compile_id()
+    current = compile_id()
     return f"graph {current}" if current is not None else "graph"

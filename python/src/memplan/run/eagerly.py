@@ -3,63 +3,37 @@ capture, and code that it captures no more."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch._dynamo
-from torch._dynamo import exc
-from torch.autograd import forward_ad
-from torch.fx import _symbolic_trace
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from memplan.errors import FallbackWarning
 from memplan.report import Fallback, Report
+from memplan.torch_internals.capture import is_jit_traced, is_symbolically_traced, limit_errors
+from memplan.torch_internals.dispatch import is_forward_mode, mode_now, transform_now
+from memplan.torch_internals.modules import has_hooks_on_all
 
 TORCH = os.path.dirname(torch.__file__)
 LINE = re.compile(r'File "([^"]+)", line (\d+)')
-LIMIT_HIT: tuple[type[Exception], ...] = tuple(
-    getattr(exc, name) for name in ("FailOnRecompileLimitHit", "FailOnCacheLimitHit") if hasattr(exc, name)
-)
-set_count: Any = getattr(torch._C._dynamo.eval_frame, "set_fullgraph_compiled_frame_count", None)
-is_symbolically_traced: Any = getattr(_symbolic_trace, "is_fx_symbolic_tracing", _symbolic_trace.is_fx_tracing)
 SKIPPED = "PyTorch has captured nothing of it (torch.compiler.disable, or what it skips)"
-NOT_CAPTURED: tuple[type[Exception], ...] = (exc.TorchDynamoException, *LIMIT_HIT)
 
 
 def beyond_capture() -> str | None:
     """Why what is called now is not for a capture, None: it is."""
-    level = torch._C._functorch.peek_interpreter_stack()
-    if level is not None:
-        return f"it is called inside torch.func.{str(level.key()).rpartition('.')[2].lower()}, which no captured graph is for"
-    if forward_ad._current_level >= 0:
+    if transform := transform_now():
+        return f"it is called inside torch.func.{transform}, which no captured graph is for"
+    if is_forward_mode():
         return "it is called inside forward-mode differentiation, which no captured graph is for"
-    if torch._C._len_torch_dispatch_stack() > 0:
-        mode = type(_get_current_dispatch_mode()).__name__
+    if mode := mode_now():
         return f"it is called inside a mode ({mode}) that watches operators, which a captured graph would hide from it"
-    if torch.jit.is_tracing() or torch.compiler.is_dynamo_compiling() or is_symbolically_traced():
+    if is_jit_traced() or torch.compiler.is_dynamo_compiling() or is_symbolically_traced():
         return "it is called while it is traced"
-    if torch.nn.modules.module._has_any_global_hook():
+    if has_hooks_on_all():
         return "there is a hook on all modules (torch.nn.modules.module.register_module_...), which no captured graph calls"
     return None
-
-
-@contextlib.contextmanager
-def counting(fullgraph: bool) -> Iterator[Callable[[], bool]]:
-    """In it, what is yielded says whether PyTorch has run nothing that was captured: it may skip code without a word. With
-    graph breaks PyTorch does not count."""
-    if set_count is None or not fullgraph:
-        yield lambda: False
-        return
-    before = set_count(0)
-    try:
-        yield lambda: set_count(0) == 0
-    finally:
-        set_count(before)
 
 
 def line_of(error: BaseException) -> str:
@@ -80,7 +54,7 @@ def line_of(error: BaseException) -> str:
 
 def reason_of(error: BaseException) -> str:
     """Why PyTorch has not captured, in a sentence of ours."""
-    if isinstance(error, LIMIT_HIT):
+    if isinstance(error, limit_errors()):
         return (
             "PyTorch captures this code for no further sizes and numbers; those that it has are still planned"
             " (torch._dynamo.config.recompile_limit and accumulated_recompile_limit, cache_size_limit in old versions)"
@@ -122,6 +96,6 @@ class Eagerly:
 
     def take(self, error: Exception) -> None:
         """Says why PyTorch has not captured; the call is one for eager."""
-        if not isinstance(error, LIMIT_HIT):  # behind which what was captured still runs
+        if not isinstance(error, limit_errors()):  # behind which what was captured still runs
             self.n_since = max(1, self.n_since)
         self.say(reason_of(error), str(error))

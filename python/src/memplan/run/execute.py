@@ -85,6 +85,5 @@ def compile_graph(module: fx.GraphModule) -> Run:
     scope = dict(writer.values)
     exec(compile(code, "<memplan>", "exec"), scope)  # written above, from names of ours
     run: Any = scope["run"]
-    run._boxed_call = True
     run.code = code
     return run  # type: ignore[no-any-return]

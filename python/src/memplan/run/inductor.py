@@ -8,12 +8,11 @@ corrects the next plan's budget.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from torch import fx
 
 from memplan.budget import Budget, in_units
 from memplan.costs.measure import peak_of
-from memplan.errors import FallbackWarning, MemplanError
+from memplan.errors import FallbackWarning
 from memplan.graph.fused import FusedCapture, put_in_writes, take_out_writes
 from memplan.graph.sizes import hold_numbers
 from memplan.library.planning import Step
@@ -29,6 +28,7 @@ from memplan.plan.graph_report import GraphReport
 from memplan.plan.planner import Emitted, GraphPlanner
 from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
+from memplan.torch_internals.capture import FOR_INDUCTOR, compile_with_inductor, to_go_on
 
 ROUNDS = 3  # of planning, compiling and measuring
 LITTLE = 0.03  # of a budget: so much may be left
@@ -70,27 +70,9 @@ class InductorBackend(Backend):
         return forward, backward
 
     def compile(self, module: fx.GraphModule, inputs: tuple[Any, ...]) -> Callable[..., Any]:
-        """Compiled kernels come from Inductor's caches; graphs do not: they are cut anew."""
-        from torch._inductor.compile_fx import compile_fx
-
-        settings = {"custom_partitioner_fn": partitioner(self), "fx_graph_cache": False, "fx_graph_remote_cache": False}
-        with torch._functorch.config.patch(enable_autograd_cache=False, enable_remote_autograd_cache=False):
-            compiled: Any = compile_fx(copy.deepcopy(module), list(inputs), config_patches=settings)
-        return compiled  # type: ignore[no-any-return]
-
-
-def partitioner(backend: InductorBackend) -> Any:
-    """What Inductor asks to cut joint graphs."""
-    from torch._inductor.custom_graph_pass import CustomPartitionerFn
-
-    class Partitioner(CustomPartitionerFn):
-        def __call__(self, gm: fx.GraphModule, joint_inputs: Any, **kwargs: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-            return backend.partition(gm, joint_inputs, **{k: v for k, v in kwargs.items() if k != "compiler"})
-
-        def uuid(self) -> Any:
-            return f"memplan {backend.options}"
-
-    return Partitioner()
+        copied, name = copy.deepcopy(module), f"memplan {self.options}"
+        compiled: Callable[..., Any] = compile_with_inductor(copied, list(inputs), self.partition, name)
+        return compiled
 
 
 def lasting_inputs(inputs: tuple[Any, ...], model: Any) -> list[int]:
@@ -141,20 +123,13 @@ class Fitted:
 
     def __init__(self, backend: InductorBackend, module: fx.GraphModule) -> None:
         self.backend, self.module = backend, module
-        self.tracing = torch._guards.TracingContext.try_get()
-        self.compiling = torch._guards.CompileContext.try_get()
+        self.as_captured = to_go_on()  # in what PyTorch knew of the graph
         self.run: Callable[..., Any] | None = None
 
     def __call__(self, *inputs: Any) -> Any:
         if self.run is None:
             self.run = self.fit(inputs)
         return self.run(*inputs)
-
-    @contextlib.contextmanager
-    def as_captured(self) -> Iterator[None]:
-        """In what PyTorch knew of the graph when it was captured."""
-        with torch._guards.tracing(self.tracing), torch._guards.compile_context(self.compiling):
-            yield
 
     def tried(self, inputs: tuple[Any, ...], target: Budget) -> Tried:
         """A plan for this budget, or the smallest, compiled and measured; without a graph where there is nothing to plan."""
@@ -198,7 +173,6 @@ class Fitted:
 
 
 def require_inductor() -> None:
-    from torch._inductor import config
-
-    if not hasattr(config, "custom_partitioner_fn"):
-        raise MemplanError(f"inductor=True needs a newer PyTorch: {torch.__version__} gives Inductor no partitioner of ours")
+    """MemplanError where this PyTorch has not what that takes."""
+    for name in FOR_INDUCTOR:
+        name.need()

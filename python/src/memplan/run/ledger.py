@@ -24,6 +24,7 @@ from memplan.plan.graph_report import GraphReport
 from memplan.run.outside import Outside, mark_beside, watch
 from memplan.run.returned import Returned
 from memplan.run.second_order import node_of
+from memplan.torch_internals.autograd import graph_is_kept, profiler_is_on
 
 MOST_CUTS = 3  # that a sentence names
 
@@ -145,7 +146,7 @@ class Booked:
             self.book(node, parameters)
             self.returned.follow(node, inputs, outputs)
             mark_beside(node)
-            if not self.is_watched and not torch._C._autograd._profiler_enabled():  # the first step that can be measured
+            if not self.is_watched and not profiler_is_on():  # the first step that can be measured
                 self.is_watched = True
                 there = LEDGER.n_bytes - self.saved_bytes + gradient_bytes(parameters)
                 known = {storage_key(t) for t in tensors_of([inputs, outputs])}
@@ -158,12 +159,12 @@ class Booked:
         def begins(_: Any) -> None:
             if torch.is_grad_enabled():  # create_graph: what that keeps is beyond all plans, and said elsewhere
                 return
-            stays = torch._C._autograd._get_current_graph_task_keep_graph()  # what it saved lives through backward, too
+            stays = graph_is_kept()  # what it saved lives through backward, too
             own = max(0, call.n_bytes) if not stays else 0
             self.compare(parameters, LEDGER.n_bytes - own, LEDGER.n_calls - (own > 0))
 
         def has_run(*_: Any) -> None:
-            if not torch._C._autograd._get_current_graph_task_keep_graph():
+            if not graph_is_kept():
                 call.end()
 
         node.register_prehook(begins)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.profiler import record_function
 
-from memplan.costs.measure import memory_events
-from memplan.graph.capture import storage_key, tensors_of
+from memplan.graph.capture import storage_key
+from memplan.torch_internals.autograd import ENGINE, memory_events, profiler_is_on, saved_by
 
 MARK = "memplan backward"
 
@@ -35,15 +35,15 @@ class Watched(NamedTuple):
 
 
 WATCHED: list[Watched] = []
-AUTOGRAD: Any = torch.autograd
-ENGINE: Any = AUTOGRAD._engine_run_backward
+PYTORCHS: Any = ENGINE.get()
 
 
 def watch(node: Any, known: set[int], tell: Callable[[Outside], None]) -> None:
     """Has the next backward in which this node of autograd is read."""
     node.register_prehook(begins)
-    WATCHED.append(Watched(weakref.ref(node), known, tell))
-    AUTOGRAD._engine_run_backward = run_watched
+    if ENGINE:
+        WATCHED.append(Watched(weakref.ref(node), known, tell))
+        ENGINE.put(run_watched)
 
 
 def mark_beside(node: Any) -> None:
@@ -60,17 +60,17 @@ def begins(_: Any) -> None:
 
 def run_watched(roots: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
     """In the place of PyTorch's engine, for one backward."""
-    AUTOGRAD._engine_run_backward = ENGINE
+    ENGINE.put(PYTORCHS)
     watched = [w for w in WATCHED if w.node() is not None]
     WATCHED.clear()
     roots = tuple(roots)
     nodes = [r.grad_fn for r in roots if getattr(r, "grad_fn", None) is not None]
     found = {id(w): kept(nodes, w) for w in watched}
     reached = [w for w in watched if found[id(w)] is not None]
-    is_free = not torch._C._autograd._profiler_enabled()
+    is_free = not profiler_is_on()
     nothing: contextlib.AbstractContextManager[list[Any]] = contextlib.nullcontext([])
     with memory_events() if is_free else nothing as events:
-        result = ENGINE(roots, *args, **kwargs)
+        result = PYTORCHS(roots, *args, **kwargs)
     taken = taken_until_mark(events)
     for w in reached:
         before, after = found[id(w)] or (0, 0)
@@ -114,15 +114,6 @@ def saved_storages(nodes: Iterable[Any], counted: set[int]) -> dict[int, int]:
             if tensor.layout is torch.strided and storage_key(tensor) not in counted:
                 found[storage_key(tensor)] = tensor.untyped_storage().nbytes()
     return found
-
-
-def saved_by(node: Any) -> Iterator[torch.Tensor]:
-    """Without calling hooks of whoever packs what is saved; older versions of PyTorch do not show it so."""
-    for name in dir(node):
-        if name.startswith("_raw_saved_"):
-            with contextlib.suppress(RuntimeError):  # where it was let go
-                raw = getattr(node, name)
-                yield from tensors_of([getattr(r, "data", None) for r in (raw if isinstance(raw, (tuple, list)) else [raw])])
 
 
 def taken_until_mark(events: list[Any]) -> int:

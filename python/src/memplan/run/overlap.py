@@ -9,14 +9,15 @@ from typing import Any
 import torch
 
 from memplan.errors import MemplanError
+from memplan.graph.capture import storage_key
+from memplan.torch_internals.capture import metadata_now
 
 Layout = tuple[tuple[int, int, int, int], ...]
 
 
 def writes_into_inputs() -> bool:
     """Whether the graph that was just compiled writes into an input that is neither a parameter nor a buffer."""
-    tracing = torch._guards.TracingContext.try_get()
-    known = getattr(tracing, "fw_metadata", None)
+    known = metadata_now()
     if known is None:
         return False
     static = set(getattr(known, "static_input_indices", None) or ())
@@ -29,7 +30,7 @@ def layout(inputs: Sequence[Any]) -> Layout:
     found = []
     for k, value in enumerate(inputs):
         if isinstance(value, torch.Tensor) and value.layout is torch.strided and not isinstance(value, torch.nn.Parameter):
-            at = first.setdefault(value.untyped_storage()._cdata, k)
+            at = first.setdefault(storage_key(value), k)
             if at != k:
                 found.append((at, k, int(inputs[at].storage_offset()), int(value.storage_offset())))
     return tuple(found)

@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils._pytree import tree_iter
 
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
+from memplan.torch_internals.autograd import graph_is_kept, is_node_of
+from memplan.torch_internals.capture import metadata_now
+from memplan.torch_internals.tensors import base_of, tree_iter, versions_of
 
 DEEPEST = 4  # views between an output and what has computed it
 FURTHEST = {torch.float64: 1e-9, torch.float32: 1e-3}  # of the planned gradients from the eager ones, relative
@@ -55,18 +57,10 @@ def node_of(outputs: Any, metadata: Any) -> Any:
     level = [t.grad_fn for t in tensors_of(outputs) if t.grad_fn is not None]
     for _ in range(DEEPEST):
         for node in level:
-            if getattr(getattr(node, "_forward_cls", None), "metadata", None) is metadata:
+            if is_node_of(node, metadata):
                 return node
         level = [before for node in level for before, _ in node.next_functions if before is not None]
     return None
-
-
-def versions(values: Sequence[Any]) -> list[int]:
-    """How often each was written into; what is no tensor, or counts nothing, never."""
-    try:
-        return [v._version for v in values]
-    except (AttributeError, RuntimeError):
-        return [v._version if isinstance(v, torch.Tensor) and not v.is_inference() else 0 for v in values]
 
 
 def far_apart(planned: torch.Tensor, eager: torch.Tensor) -> bool:
@@ -82,7 +76,7 @@ class Call:
         self.graph = graph
         kept = [weakref.ref(i) if isinstance(i, torch.Tensor) and i.grad_fn is not None else i for i in inputs]
         self.kept: list[Any] = kept
-        self.versions = versions(inputs)
+        self.versions = versions_of(inputs)
         self.drawn_from: list[Any] = []
 
     def inputs(self) -> list[Any]:
@@ -92,7 +86,7 @@ class Call:
         """What autograd calls behind the graph's backward, with what it returns and what it was given."""
         if torch.is_grad_enabled():
             return self.graph.differentiate(self, gradients, given)
-        if not torch._C._autograd._get_current_graph_task_keep_graph():
+        if not graph_is_kept():
             self.kept = []
         return None
 
@@ -102,8 +96,7 @@ class Differentiable:
 
     def __init__(self, module: fx.GraphModule, compiled: Callable[..., Any], name: str, say: Callable[[str], None]) -> None:
         self.module, self.compiled, self.name, self.say = module, compiled, name, say
-        tracing = torch._guards.TracingContext.try_get()
-        self.metadata: Any = getattr(tracing, "fw_metadata", None)
+        self.metadata: Any = metadata_now()
         if self.metadata is not None and hasattr(self.metadata, "bw_donated_idxs"):
             self.metadata.bw_donated_idxs = []  # any step may keep its graph, and not only one that is the first
         self.ambient = ambient()
@@ -150,7 +143,7 @@ class Differentiable:
         written = [k for k, info in enumerate(self.metadata.input_info) if info.mutates_data]
         if any(isinstance(inputs[k], torch.Tensor) and inputs[k].requires_grad for k in written):
             self.refuse("it writes into an input that requires a gradient")
-        now = versions(inputs)
+        now = versions_of(inputs)
         if any(a != b for k, (a, b) in enumerate(zip(call.versions, now)) if k not in written):
             self.refuse("one of its inputs or parameters was written into since")
         again = [i.clone() if k in written else i for k, i in enumerate(inputs)]
@@ -177,6 +170,6 @@ class Differentiable:
         bases: dict[int, Any] = {}
         for output, info in zip(flat, self.metadata.output_info):
             if "intermediate" in str(info.output_type) and info.base_idx is not None:
-                bases.setdefault(info.base_idx, output._base if output._base is not None else output)
+                bases.setdefault(info.base_idx, output if (base := base_of(output)) is None else base)
         behind = [bases.get(k) for k in range(self.metadata.num_intermediate_bases)]
         return [*[None] * self.metadata.num_mutated_inp_runtime_indices, *flat, *behind]

@@ -1,0 +1,163 @@
+/* link_of_device.c - times copies between a device and pinned memory, on the streams that copies of a plan have, alone and
+ * beside additions of vectors on a stream of their own.
+ *
+ * Whatever is timed is enqueued behind work of some milliseconds, so that it is the device that is timed and not the host that
+ * enqueues. */
+#include <math.h>
+
+#include "estimator/base/clock.h"
+#include "executor/tiers/link_of_device.h"
+
+enum { OUT = MP_CHANNEL_SECOND_STREAM + 1, BACK, COMPUTE };
+enum {
+    MOST = MP_LINK_LEAST << 2 * (MP_LINK_SIZES - 1),
+    ROOM = 2 * MOST,
+    VECTOR = 128 << 20, /* bytes of each of two vectors in memory, */
+    CACHED = 2 << 20,   /* and in caches */
+    PASSES = 20,        /* over vectors in memory, timed at once; over cached ones as many bytes */
+    AHEAD = 8           /* passes that whatever is timed has to wait for */
+};
+
+typedef struct device_link {
+    const mp_backend *backend;
+    char *memory, *pinned; /* two vectors, and room for copies; room for copies */
+    int64_t at;            /* where the next copy goes */
+    int mark;
+    double times[3]; /* of a backend that has no timestamps */
+} device_link;
+
+static void end(device_link *l)
+{
+    if (l->pinned) l->backend->unpin(l->backend, l->pinned);
+    if (l->memory) l->backend->release(l->backend, l->memory, 2 * (int64_t)VECTOR + ROOM);
+}
+
+static mp_status note(device_link *l, int k, mp_error *err)
+{
+    if (l->backend->note_time) return l->backend->note_time(l->backend, k, err);
+    MP_CHECK(l->backend->wait(l->backend, err));
+    l->times[k] = mp_clock_now();
+    return MP_OK;
+}
+
+static mp_status between(const device_link *l, int from, int to, double *seconds, mp_error *err)
+{
+    if (l->backend->note_time) return l->backend->seconds_between(l->backend, from, to, seconds, err);
+    *seconds = l->times[to] - l->times[from];
+    return MP_OK;
+}
+
+/* Adds one vector to the other, in memory or in caches. */
+static void add(const device_link *l, bool in_memory, int64_t n_passes)
+{
+    const int64_t bytes = in_memory ? VECTOR : CACHED;
+    for (int64_t k = 0; k < n_passes * (VECTOR / bytes); k++)
+        l->backend->add(l->backend, MP_DTYPE_FLOAT, bytes / (int64_t)sizeof(float), l->memory, l->memory + VECTOR);
+}
+
+static mp_status issue_copies(device_link *l, bool is_out, int64_t bytes, int64_t n, mp_error *err)
+{
+    const mp_backend *b = l->backend;
+    MP_CHECK(b->side_begin(b, is_out ? OUT : BACK, err));
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t offset = l->at + bytes <= ROOM ? l->at : 0;
+        char *there = l->memory + 2 * (int64_t)VECTOR + offset, *here = l->pinned + offset;
+        l->at = offset + bytes;
+        b->copy(b, is_out ? here : there, is_out ? there : here, bytes);
+    }
+    return b->side_end(b, is_out ? OUT : BACK, ++l->mark, err);
+}
+
+static mp_status issue_passes(device_link *l, bool in_memory, int64_t n, mp_error *err)
+{
+    MP_CHECK(l->backend->side_begin(l->backend, COMPUTE, err));
+    add(l, in_memory, n);
+    return l->backend->side_end(l->backend, COMPUTE, ++l->mark, err);
+}
+
+static mp_status start(device_link *l, mp_error *err)
+{
+    l->mark = 0;
+    l->backend->begin(l->backend, 0, 0, NULL);
+    add(l, true, AHEAD);
+    return note(l, 0, err);
+}
+
+static mp_status stop(const device_link *l, double *seconds, mp_error *err)
+{
+    MP_CHECK(between(l, 0, 1, seconds, err));
+    return l->backend->wait(l->backend, err);
+}
+
+/* Times n copies that way, or if `both` n each way at once. */
+static mp_status time_copies(device_link *l, int64_t bytes, int64_t n, bool is_out, bool both, double *seconds, mp_error *err)
+{
+    int marks[2];
+    MP_CHECK(start(l, err));
+    for (int k = 0; k <= both; k++) {
+        MP_CHECK(issue_copies(l, is_out != k, bytes, n, err));
+        marks[k] = l->mark;
+    }
+    for (int k = 0; k <= both; k++) MP_CHECK(l->backend->side_wait(l->backend, is_out != k ? OUT : BACK, marks[k], err));
+    MP_CHECK(note(l, 1, err));
+    return stop(l, seconds, err);
+}
+
+static mp_status time_copy(void *link, int64_t bytes, bool is_out, bool both, double *seconds, mp_error *err)
+{
+    return time_copies(link, bytes, 1, is_out, both, seconds, err);
+}
+
+static mp_status time_passes(device_link *l, bool in_memory, int64_t n, double *seconds, mp_error *err)
+{
+    MP_CHECK(start(l, err));
+    MP_CHECK(issue_passes(l, in_memory, n, err));
+    MP_CHECK(l->backend->side_wait(l->backend, COMPUTE, l->mark, err));
+    MP_CHECK(note(l, 1, err));
+    return stop(l, seconds, err);
+}
+
+/* Times passes beside copies both ways, or the copies: of the two, what comes first is timed, and the other takes longer. */
+static mp_status time_both(device_link *l, bool in_memory, int64_t n_passes, int64_t n_copies, bool is_copy, double *seconds,
+                           mp_error *err)
+{
+    const mp_backend *b = l->backend;
+    MP_CHECK(start(l, err));
+    MP_CHECK(issue_copies(l, true, MP_LINK_BESIDE, n_copies, err));
+    MP_CHECK(issue_copies(l, false, MP_LINK_BESIDE, n_copies, err));
+    MP_CHECK(issue_passes(l, in_memory, n_passes, err));
+    for (int second = 0; second < 2; second++) {
+        if (is_copy != second) {
+            MP_CHECK(b->side_wait(b, OUT, 1, err));
+            MP_CHECK(b->side_wait(b, BACK, 2, err));
+        } else {
+            MP_CHECK(b->side_wait(b, COMPUTE, 3, err));
+        }
+        MP_CHECK(note(l, 1 + second, err));
+    }
+    return stop(l, seconds, err);
+}
+
+static mp_status time_beside(void *link, bool in_memory, double copy_seconds, mp_link_beside *out, mp_error *err)
+{
+    device_link *l = link;
+    double passes, copies, seconds;
+    for (int k = 0; k < 2; k++) MP_CHECK(time_passes(l, in_memory, PASSES, &passes, err)); /* the first may be slower */
+    MP_CHECK(time_both(l, in_memory, PASSES, (int64_t)ceil(3 * passes / copy_seconds), false, &seconds, err));
+    out->compute = seconds / passes;
+    MP_CHECK(time_copies(l, MP_LINK_BESIDE, PASSES, true, true, &copies, err));
+    MP_CHECK(time_both(l, in_memory, (int64_t)ceil(3 * copies / (passes / PASSES)), PASSES, true, &seconds, err));
+    out->copy = seconds / copies;
+    return MP_OK;
+}
+
+mp_status mp_link_measure_device(const mp_backend *backend, mp_link_speed *out, mp_error *err)
+{
+    MP_CLEARED_BY(end) device_link l = {.backend = backend};
+    const mp_link_probe probe = {&l, time_copy, time_beside};
+    l.memory = backend->allocate(backend, 2 * (int64_t)VECTOR + ROOM);
+    MP_ENSURE(l.memory, err, MP_NOMEM, "the device has no %d MiB free, with which copies are timed", (2 * VECTOR + ROOM) >> 20);
+    MP_ENSURE(l.pinned = backend->pin(backend, ROOM), err, MP_NOMEM, "no %d MiB of the host's memory can be pinned",
+              ROOM >> 20);
+    return mp_link_probe_all(&probe, out, err);
+}

@@ -1,0 +1,141 @@
+"""python -m memplan: estimate, plan and fit for a model that is named, without a script."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+import memplan
+from memplan.command import UsageError
+from memplan.command.inputs import make_inputs, read_inputs
+from memplan.command.model import build, place_of, refusal
+
+META = torch.device("meta")
+OF_COMPILE = ("device", "offload", "link", "effort", "reserve", "accumulate", "cache")  # options that go there as they are
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="python -m memplan", description="Memory and time of a training step of a PyTorch model."
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("model", metavar="MODULE:BUILD", help="what makes the model, as torchvision.models:resnet50")
+    shared.add_argument("--inputs", required=True, help="'(8,3,224,224)'; '(N,128) int64 <50257, mask=(N,128) bool'")
+    shared.add_argument("--device", help="a device's name, as h100: the model is made on the meta device and runs nowhere")
+    shared.add_argument("--optimizer", metavar="NAME", help="of torch.optim, as AdamW: what it keeps is counted")
+    shared.add_argument("--accumulate", action="store_true", help="gradients of earlier batches are counted")
+    shared.add_argument("--reserve", default=0, metavar="BYTES", help="so much more is counted")
+    shared.add_argument("--offload", metavar="BYTES", help="so much of the host's memory is for copies")
+    shared.add_argument("--link", help="how fast copies are: pcie4, 24GB/s")
+    shared.add_argument("--effort", default="normal", choices=("quick", "normal", "thorough"), help="of the search")
+    shared.add_argument("--cache", metavar="DIR", help="keeps what operators cost; 'off': nothing is kept")
+    shared.add_argument("--json", action="store_true", help="the report's numbers alone")
+
+    def command(name: str, help: str, budget: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, parents=[shared], help=help, description=help)
+        made.add_argument("--budget", default=budget, help="8GiB, 60%%, min, min+50%%, auto (%(default)s)")
+        return made
+
+    for name, help, budget in (
+        ("estimate", "what a step needs, and who holds it", "100%"),
+        ("plan", "a plan within a budget, and its files", "auto"),
+    ):
+        made = command(name, help, budget)
+        made.add_argument("--batch", type=int, help="what N in the inputs stands for")
+        made.add_argument("--timeline", metavar="FILE.svg", help="memory over the step")
+    made.add_argument("--graph", metavar="FILE.json", help="the training graph, for the program memplan")
+    made.add_argument("--save", metavar="FILE.json", help="the plan, for the program memplan")
+    fit = command("fit", "the largest N whose step fits", "auto")
+    fit.add_argument("--overhead", type=float, default=0.2, help="extra time at most (%(default)s: a fifth)")
+    fit.add_argument("--most", type=int, default=1 << 16, help="the largest N that is tried (%(default)s)")
+    return top
+
+
+def options_of(asked: argparse.Namespace, model: torch.nn.Module) -> dict[str, Any]:
+    options = {name: getattr(asked, name) for name in OF_COMPILE}
+    if asked.optimizer:
+        kind = getattr(torch.optim, asked.optimizer, None)
+        if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
+            raise UsageError(f"torch.optim has no optimizer {asked.optimizer!r}")
+        make: Any = kind
+        options["optimizer"] = make(model.parameters())
+    return options
+
+
+def answer(asked: argparse.Namespace) -> tuple[str, memplan.Report]:
+    """A line before the report, and the report. MemplanError."""
+    inputs = read_inputs(asked.inputs)
+    model = build(asked.model, META if asked.device else None)
+    options, device = options_of(asked, model), place_of(model)
+    batch = 1 if asked.command == "fit" else asked.batch
+    args, kwargs = make_inputs(inputs, device, batch)
+    try:
+        if asked.command != "fit":
+            return "", memplan.estimate(model, args, kwargs=kwargs, budget=asked.budget, **options)
+        if all(n is not None for i in inputs for n in i.shape):
+            raise UsageError("no input has N in its shape, the size that fit looks for: '(N,3,224,224)'")
+        if args and kwargs:
+            raise UsageError("fit takes inputs that all go by their place, or all by name")
+        which = 1 if kwargs else 0
+        limits = {"overhead": asked.overhead, "most": asked.most}
+        found, report = memplan.fit(model, lambda n: make_inputs(inputs, device, n)[which], asked.budget, **limits, **options)
+    except memplan.BudgetError:
+        raise
+    except memplan.MemplanError as error:
+        if (why := refusal(model, args, kwargs)) is not None:
+            raise UsageError(f"the model does not take these inputs: {why}") from None
+        raise error
+    if report is None:
+        raise memplan.BudgetError(f"not even N = 1 fits {asked.budget} at {asked.overhead:.0%} more time")
+    return f"N = {found} is the largest that fits {asked.budget} at {asked.overhead:.0%} more time\n", report
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """In it, PyTorch does not log what it also raises, which is answered by a sentence."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def say(sentence: object) -> None:
+    sys.stderr.write(f"memplan: {sentence}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 2: what was asked cannot be read or found; 1: it was tried, and there is no answer."""
+    asked = parser().parse_args(arguments)
+
+    with warnings.catch_warnings(), quiet():
+        warnings.showwarning = lambda warning, *_: say(warning)
+        try:
+            line, report = answer(asked)
+            if getattr(asked, "timeline", None):
+                report.timeline(asked.timeline)
+            if getattr(asked, "graph", None):
+                report.save(asked.graph)
+            if getattr(asked, "save", None):
+                report.save_plan(asked.save)
+        except memplan.MemplanError as error:
+            say(str(error).partition("\n\n")[0])
+            return 2 if isinstance(error, UsageError) else 1
+        except KeyboardInterrupt:
+            return 130
+    sys.stdout.write(json.dumps(report.scalars(), indent=1) + "\n" if asked.json else f"{line}{report}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""A model's inputs as people write them: '(8,3,224,224)', '(8,128) int64 <50257, mask=(8,128) bool'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from memplan.command import UsageError
+
+BATCH = "N"  # in the place of a size
+ITEM = re.compile(
+    r"\s*(?:(?P<name>[A-Za-z_]\w*)\s*=\s*)?"
+    r"\((?P<shape>[^()]*)\)"
+    r"\s*(?P<dtype>[A-Za-z]\w*)?"
+    r"\s*(?:<\s*(?P<below>\d+))?"
+    r"\s*(?:[,;]|$)"
+)
+AS_IN = "inputs are written as in '(8,3,224,224)', '(N,128) int64 <50257' or '(8,128) int64, mask=(8,128) bool'"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One of them. `below`: whole numbers are drawn from 0 to this, without it."""
+
+    name: str  # "": by its place
+    shape: tuple[int | None, ...]  # None: the batch
+    dtype: torch.dtype
+    below: int
+
+    def make(self, device: torch.device, batch: int | None) -> torch.Tensor:
+        """Made-up numbers. UsageError: the batch is not given."""
+        sizes = [n if n is not None else batch for n in self.shape]
+        if any(n is None for n in sizes):
+            raise UsageError(f"an input has {BATCH} in its shape: say what it is with --batch, or ask for the largest with fit")
+        shape = tuple(n for n in sizes if n is not None)
+        if device.type == "meta":
+            return torch.empty(shape, dtype=self.dtype, device=device)
+        if self.dtype.is_floating_point or self.dtype.is_complex:
+            return torch.randn(shape, dtype=self.dtype, device=device)
+        return torch.randint(self.below, shape, device=device).to(self.dtype)
+
+
+def read_size(text: str, shape: str) -> int | None:
+    if text == BATCH:
+        return None
+    if not text.isdecimal():
+        raise UsageError(f"{text!r} in ({shape}) is no size: sizes are whole numbers, or {BATCH} for the batch")
+    return int(text)
+
+
+def read_inputs(text: str) -> list[Input]:
+    """UsageError for what cannot be read, with the place."""
+    found: list[Input] = []
+    at = 0
+    while at < len(text.rstrip()) or not found:
+        item = ITEM.match(text, at)
+        if item is None:
+            raise UsageError(f"{text[at:].strip() or 'nothing'!r} is no input: {AS_IN}")
+        at = item.end()
+        name, shape, dtype, below = item["name"] or "", item["shape"], item["dtype"], item["below"]
+        sizes = tuple(read_size(size.strip(), shape) for size in shape.rstrip(", ").split(",") if shape.strip())
+        kind = getattr(torch, dtype, None) if dtype else torch.int64 if below else torch.float32
+        if not isinstance(kind, torch.dtype):
+            raise UsageError(f"{dtype!r} is no type of PyTorch's numbers, as float32, bfloat16, int64 and bool are")
+        if below and (kind.is_floating_point or kind.is_complex):
+            raise UsageError(f"<{below} is for whole numbers, and {dtype} are none")
+        if below == "0":
+            raise UsageError("there is no whole number <0 that is drawn")
+        if not name and found and found[-1].name:
+            raise UsageError(f"({shape}) has no name and comes after {found[-1].name}=, which has one")
+        found.append(Input(name, sizes, kind, int(below or 2)))
+    return found
+
+
+def make_inputs(inputs: Sequence[Input], device: torch.device, batch: int | None) -> tuple[list[Any], dict[str, Any]]:
+    """For a call: by place, and by name."""
+    made = [(i.name, i.make(device, batch)) for i in inputs]
+    return [tensor for name, tensor in made if not name], {name: tensor for name, tensor in made if name}

@@ -1,0 +1,81 @@
+"""A model by its name: package.module:build, where build is a function or class that makes it, or the model itself."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from memplan.command import UsageError
+from memplan.errors import MemplanError
+
+NOT_THE_USERS = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__), "<")
+
+
+def imported(name: str) -> Any:
+    """The module of this name. UsageError: there is none; MemplanError: it fails, and where."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise UsageError(f"there is no module {error.name!r} in this folder or among what is installed") from None
+        raise MemplanError(f"{name} cannot be imported: {told(error)}") from None
+    except Exception as error:
+        raise MemplanError(f"{name} cannot be imported: {told(error)}") from None
+
+
+def told(error: BaseException) -> str:
+    """An exception in a line, with the line of code outside of PyTorch that raised it."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(NOT_THE_USERS)]
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    first = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {first}{where}" if first else f"{type(error).__name__}{where}"
+
+
+def build(name: str, device: torch.device | None) -> torch.nn.Module:
+    """The model, made on this device where one is named. UsageError, MemplanError."""
+    of, _, what = name.partition(":")
+    if not of or not what:
+        raise UsageError(f"{name!r} names no model: package.module:build does, as in torchvision.models:resnet50")
+    found: Any = imported(of)
+    for part in what.split("."):
+        if not hasattr(found, part):
+            near = difflib.get_close_matches(part, dir(found), 1)
+            raise UsageError(f"{of} has no {what!r}" + (f"; it has {near[0]!r}" if near else ""))
+        found = getattr(found, part)
+    if not isinstance(found, torch.nn.Module):
+        if not callable(found):
+            raise UsageError(f"{name} is of type {type(found).__name__}, and neither a model nor a function that makes one")
+        try:
+            with device or torch.device("cpu"):
+                found = found()
+        except Exception as error:
+            raise MemplanError(f"{what}() fails: {told(error)}") from None
+    if not isinstance(found, torch.nn.Module):
+        raise UsageError(f"{what}() gives a {type(found).__name__}, and no torch.nn.Module")
+    return found.to(device) if device is not None else found
+
+
+def place_of(model: torch.nn.Module) -> torch.device:
+    """Where its first parameter is."""
+    return next((p.device for p in model.parameters()), torch.device("cpu"))
+
+
+def refusal(model: torch.nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> str | None:
+    """What eager PyTorch says of a call with these inputs that it does not take, asked without numbers."""
+
+    def away(value: Any) -> Any:
+        return value.to("meta") if isinstance(value, torch.Tensor) else value
+
+    state = {name: torch.empty_like(t, device="meta") for name, t in [*model.named_parameters(), *model.named_buffers()]}
+    named = {name: away(value) for name, value in kwargs.items()}
+    try:
+        torch.func.functional_call(model, state, tuple(map(away, args)), named)
+    except Exception as error:
+        return told(error)
+    return None

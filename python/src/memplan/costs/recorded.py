@@ -1,0 +1,61 @@
+"""What a step asks its device's allocator for, piece by piece, by PyTorch's profiler: with who asks, innermost first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from memplan.torch_internals.autograd import profiled
+
+CALL = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")  # of Python's code, as the profiler writes it
+ALLOCATION = "Allocation"  # the tag of PyTorch's events of memory
+
+
+@dataclass(frozen=True)
+class Piece:
+    """`end`: after how many pieces were given out or taken back it was taken back; None: it was there at the end."""
+
+    n_bytes: int
+    begin: int
+    end: int | None
+    callers: tuple[str, ...]
+
+
+def walked(events: Iterable[Any]) -> Iterator[Any]:
+    for event in events:
+        yield event
+        yield from walked(event.children)
+
+
+def callers_of(event: Any) -> tuple[str, ...]:
+    found = []
+    while (event := event.parent) is not None:
+        found.append(str(event.name))
+    return tuple(found)
+
+
+def recorded(step: Callable[[], Any], device_type: str) -> list[Piece]:
+    """Of a step that is run. What was there before and is taken back is not in it."""
+    with profiled(with_stack=True) as results:
+        step()
+    events = [
+        e
+        for e in walked(results().experimental_event_tree())
+        if e.tag.name == ALLOCATION and e.extra_fields.device.type == device_type
+    ]
+    alive: dict[int, tuple[int, Any]] = {}
+    found: list[Piece] = []
+
+    def piece(begin: int, event: Any, end: int | None) -> Piece:
+        return Piece(int(event.extra_fields.alloc_size), begin, end, callers_of(event))
+
+    for k, event in enumerate(sorted(events, key=lambda e: int(e.start_time_ns))):
+        address = int(event.extra_fields.ptr)
+        if event.extra_fields.alloc_size > 0:
+            alive[address] = k, event
+        elif address in alive:
+            found.append(piece(*alive.pop(address), k))
+    found += [piece(k, event, None) for k, event in alive.values()]
+    return sorted(found, key=lambda p: p.begin)

@@ -1,0 +1,185 @@
+"""Of autograd: nodes of its graph, what they save, the engine that runs backward, and the profiler's events of memory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from memplan.errors import MemplanError
+from memplan.torch_internals.names import Private
+
+SAVED = "_raw_saved_"  # how what a node has saved is called, without the hooks of who packs it
+COMPILED_NODE = "CompiledFunctionBackward"
+
+
+def small_node() -> Any:
+    return torch.ones(1, requires_grad=True).sin().grad_fn
+
+
+FORWARD_CLASS = Private(
+    "torch.autograd.Function._backward_cls._forward_cls",
+    use="which compiled graph a node of autograd is",
+    instead="the first node that is called like a compiled graph's",
+)
+ENGINE = Private(
+    "torch.autograd._engine_run_backward",
+    use="to measure what is computed outside of a planned graph, in its first backward",
+    lost="what a loss outside of the model takes is in no plan (reserve= counts it)",
+)
+KEEPS_GRAPH = Private(
+    "torch._C._autograd._get_current_graph_task_keep_graph",
+    use="whether a backward keeps its graph (retain_graph=True)",
+    instead="what the engine is called with",
+    since="2.5",
+)
+RAW_SAVED = Private(
+    SAVED + "self",
+    use="what nodes outside of a planned graph have saved",
+    lost="what a loss outside of the model keeps for backward is in no plan (reserve= counts it)",
+    of=small_node,
+)
+PROFILING = Private(
+    "torch._C._autograd._profiler_enabled",
+    "torch.autograd.profiler._is_profiler_enabled",
+    use="whether a profiler is on, which one of ours would end",
+    lost="inside torch.profiler what is measured ends in PyTorch's own error",
+)
+BEGIN_EVENTS = Private(
+    "torch.autograd._enable_profiler_legacy",
+    use="events of memory of one thread, beside torch.profiler",
+    instead="torch.profiler, which cannot be had twice",
+)
+END_EVENTS = Private(
+    "torch.autograd._disable_profiler_legacy",
+    use="events of memory of one thread, beside torch.profiler",
+    instead="torch.profiler, which cannot be had twice",
+)
+EVENTS_CONFIG = Private(
+    "torch._C._profiler._ExperimentalConfig",
+    use="events of memory of one thread, beside torch.profiler",
+    instead="torch.profiler, which cannot be had twice",
+)
+
+
+# Nodes
+
+
+def is_node_of(node: Any, metadata: Any) -> bool:
+    """Whether this node of autograd is the compiled graph of which this is PyTorch's record."""
+    if not FORWARD_CLASS:
+        return bool(node.name() == COMPILED_NODE)
+    return metadata is not None and getattr(getattr(node, "_forward_cls", None), "metadata", None) is metadata
+
+
+def saved_by(node: Any) -> Iterator[torch.Tensor]:
+    """What it keeps, without calling hooks of whoever packs it."""
+    for name in dir(node) if RAW_SAVED else ():
+        if name.startswith(SAVED):
+            with contextlib.suppress(RuntimeError):  # where it was let go
+                raw = getattr(node, name)
+                packed = [getattr(r, "data", None) for r in (raw if isinstance(raw, (tuple, list)) else [raw])]
+                yield from (t for t in packed if isinstance(t, torch.Tensor))
+
+
+# The engine
+
+KEPT: list[bool] = []  # per backward that runs, the innermost last: whether its graph is kept
+
+
+def graph_is_kept() -> bool:
+    """Of the backward that runs now."""
+    if KEEPS_GRAPH:
+        return bool(KEEPS_GRAPH())
+    return bool(KEPT and KEPT[-1])
+
+
+def note_what_is_kept() -> None:
+    """By what the engine is called with from now on, for versions of PyTorch that do not say it themselves."""
+    engine = ENGINE.get()
+
+    def run(roots: Any, gradients: Any = None, keep_graph: bool = False, *args: Any, **kwargs: Any) -> Any:
+        KEPT.append(bool(keep_graph))
+        try:
+            return engine(roots, gradients, keep_graph, *args, **kwargs)
+        finally:
+            KEPT.pop()
+
+    ENGINE.put(run)
+
+
+if not KEEPS_GRAPH:
+    note_what_is_kept()
+
+
+# The profiler
+
+
+def profiler_is_on() -> bool:
+    found = PROFILING.get(False)
+    return bool(found() if callable(found) else found)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Of torch.profiler, as PyTorch's events of one thread are."""
+
+    what: str
+    called: str
+    n_bytes: int = 0
+
+    def kind(self) -> str:
+        return self.what
+
+    def name(self) -> str:
+        return self.called
+
+    def cpu_memory_usage(self) -> int:
+        return self.n_bytes
+
+
+@contextlib.contextmanager
+def memory_events() -> Iterator[list[Any]]:
+    """What this thread's allocator gives out and takes back, and the operators in which it does, filled at the end."""
+    events: list[Any] = []
+    if not (BEGIN_EVENTS and END_EVENTS and EVENTS_CONFIG):
+        with profiled() as found:
+            yield events
+        events += in_order(found().events())
+        return
+    autograd: Any = torch.autograd
+    BEGIN_EVENTS(autograd.ProfilerConfig(autograd.ProfilerState.CPU, False, True, False, False, False, EVENTS_CONFIG()))
+    try:
+        yield events
+    finally:
+        events += [event for thread in END_EVENTS() for event in thread]
+
+
+@contextlib.contextmanager
+def profiled(with_stack: bool = False) -> Iterator[Callable[[], Any]]:
+    """In it, torch.profiler is on; what is yielded returns its results afterwards. MemplanError where it is on already."""
+    if profiler_is_on():
+        raise MemplanError("a step cannot be measured inside torch.profiler, which would end: measure it before or after")
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=with_stack) as profiler:
+        yield lambda: profiler.profiler.kineto_results
+
+
+def is_allocation(event: Any) -> bool:
+    return event.name() == "[memory]" and "CPU" in str(event.device_type())
+
+
+def in_order(events: list[Any]) -> list[Event]:
+    """Begins and ends of operators, and allocations, one after the other."""
+    found: list[tuple[int, int, Event]] = []
+    for event in events:
+        start = int(event.start_ns())
+        if is_allocation(event):
+            found.append((start, 1, Event("memory_alloc", event.name(), int(event.nbytes()))))
+        elif event.name() != "[memory]":
+            found.append((start, 0, Event("push", event.name())))
+            found.append((start + int(event.duration_ns()), 2, Event("pop", event.name())))
+    return [event for _, _, event in sorted(found, key=lambda f: f[:2])]

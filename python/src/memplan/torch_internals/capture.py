@@ -1,0 +1,295 @@
+"""Of captures: the settings of dynamo, what PyTorch knows of the graph at hand, and what makes it run."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
+
+import functorch.compile
+import torch
+from torch import fx
+
+from memplan.errors import NotPlannable
+from memplan.torch_internals.names import Private
+
+CONFIG = Private(
+    "torch._dynamo.config",
+    use="what is captured, and for how many sizes",
+    lost="recurrent layers are not captured, and few sizes have a plan",
+)
+CANNOT = Private(
+    "torch._dynamo.exc.TorchDynamoException",
+    use="to tell what PyTorch cannot capture",
+    lost="what it cannot capture ends in its own error, instead of running as eager does",
+)
+LIMIT = Private(
+    "torch._dynamo.exc.FailOnRecompileLimitHit",
+    "torch._dynamo.exc.FailOnCacheLimitHit",
+    use="to tell what PyTorch captures for no further sizes",
+    lost="at further sizes a model ends in PyTorch's error, instead of running as eager does",
+    since="2.7",
+)
+ANSWER = Private(
+    "torch._dynamo.symbolic_convert.InstructionTranslatorBase.mark_inconsistent_side_effects",
+    use="which code asks whether it is compiled",
+    lost="code that goes another way when it is compiled is not told of",
+)
+COUNT = Private(
+    "torch._C._dynamo.eval_frame.set_fullgraph_compiled_frame_count",
+    use="whether PyTorch has skipped code without a word",
+    lost="such code runs as eager does, and nothing is said",
+    since="2.15",
+)
+SYMBOLIC = Private(
+    "torch.fx._symbolic_trace.is_fx_symbolic_tracing",
+    "torch.fx._symbolic_trace.is_fx_tracing",
+    use="whether torch.fx traces what is called",
+    lost="torch.fx.symbolic_trace of a compiled model ends in an error of PyTorch's",
+)
+REGISTER = Private(
+    "torch._dynamo.backends.registry.register_backend",
+    use='backend="memplan" where the package is not installed',
+    lost="torch.compile does not know it by name, unless it is installed",
+)
+AOT = Private(
+    "torch._dynamo.backends.common.aot_autograd",
+    use="to get forward and backward of what was captured",
+    instead="functorch.compile.aot_module_simplified",
+)
+TRACING = Private(
+    "torch._guards.TracingContext.try_get",
+    use="what PyTorch knows of a graph",
+    lost="several calls, writes and gradients of gradients between forward and backward are not watched",
+)
+COMPILING = Private(
+    "torch._guards.CompileContext.current_compile_id",
+    use="which code of the user's a graph is of",
+    lost="graphs of one step are planned without what the others keep",
+)
+AS_TRACED = Private("torch._guards.tracing", use="to compile a graph when it is first called", lost="inductor=True is refused")
+AS_COMPILED = Private("torch._guards.compile_context", use="the same", lost="inductor=True is refused")
+COMPILE_CONTEXT = Private("torch._guards.CompileContext.try_get", use="the same", lost="inductor=True is refused")
+EXTRACT = Private(
+    "torch._functorch.partitioners._extract_fwd_bwd_modules",
+    use="to cut a planned graph into forward and backward",
+    lost="nothing is planned, and all runs as eager does",
+)
+LAZY_MODULE = Private(
+    "torch.fx._lazy_graph_module._LazyGraphModule",
+    use="graphs of which PyTorch writes no code, which nobody runs",
+    instead="torch.fx.GraphModule",
+)
+USE_LAZY = Private(
+    "torch.fx._lazy_graph_module._use_lazy_graph_module",
+    use="graphs of which PyTorch writes no code, which nobody runs",
+    instead="torch.fx.GraphModule",
+)
+BOXED = Private(
+    "_boxed_call",
+    use="to let go of what a graph is given while it runs",
+    instead="arguments one by one, which stay until it returns",
+    of=lambda: functorch.compile.make_boxed_func(print),
+)
+INDUCTOR = Private(
+    "torch._inductor.compile_fx.compile_fx", use="inductor=True", lost="inductor=True is refused", on_demand=True
+)
+PARTITIONER = Private(
+    "torch._inductor.config.custom_partitioner_fn", use="inductor=True", lost="inductor=True is refused", on_demand=True
+)
+PARTITIONER_CLASS = Private(
+    "torch._inductor.custom_graph_pass.CustomPartitionerFn",
+    use="inductor=True",
+    lost="inductor=True is refused",
+    on_demand=True,
+)
+FOR_INDUCTOR = (INDUCTOR, PARTITIONER, PARTITIONER_CLASS, AS_TRACED, AS_COMPILED, COMPILE_CONTEXT)
+
+
+# Settings and errors
+
+
+def setting(name: str, otherwise: Any) -> Any:
+    """Of dynamo."""
+    return getattr(CONFIG.get(), name, otherwise)
+
+
+def patched(config: Any, settings: dict[str, Any]) -> contextlib.AbstractContextManager[Any]:
+    """In it, these are so, as far as this PyTorch knows them."""
+    known = {name: value for name, value in settings.items() if hasattr(config, name)}
+    patch: contextlib.AbstractContextManager[Any] = config.patch(known) if known else contextlib.nullcontext()
+    return patch
+
+
+def dynamo_settings(**settings: Any) -> contextlib.AbstractContextManager[Any]:
+    return patched(CONFIG.get(), settings)
+
+
+def aot_settings(**settings: Any) -> contextlib.AbstractContextManager[Any]:
+    return patched(functorch.compile.config, settings)
+
+
+def limit_name() -> str:
+    """The setting that says for how many sizes and numbers PyTorch captures one piece of code."""
+    return "recompile_limit" if hasattr(CONFIG.get(), "recompile_limit") else "cache_size_limit"
+
+
+def limit() -> int:
+    return int(setting(limit_name(), 8))
+
+
+def limit_errors() -> tuple[type[Exception], ...]:
+    """What PyTorch raises behind that limit."""
+    return (LIMIT.get(),) if LIMIT else ()
+
+
+def capture_errors() -> tuple[type[Exception], ...]:
+    return (*limit_errors(), CANNOT.get()) if CANNOT else limit_errors()
+
+
+# What PyTorch is about
+
+
+def is_jit_traced() -> bool:
+    jit: Any = torch.jit
+    return bool(jit.is_tracing())
+
+
+def is_symbolically_traced() -> bool:
+    return bool(SYMBOLIC()) if SYMBOLIC else False
+
+
+def metadata_now() -> Any:
+    """What PyTorch knows of the graph that was just compiled, and reads in its calls; None: it has no backward."""
+    return getattr(TRACING(), "fw_metadata", None) if TRACING else None
+
+
+def compile_id() -> Any:
+    """Of the code that is captured, and how often it was captured before."""
+    return COMPILING() if COMPILING else None
+
+
+def metadata_of_callers() -> Any:
+    """What AOTAutograd knows of the graph that it has cut at this moment. Before there were descriptions it hands that to
+    nobody: it is a variable of the function that has called us."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        found = frame.f_locals.get("inner_meta")
+        if hasattr(found, "mutated_inp_runtime_indices"):
+            return found
+        frame = frame.f_back
+    return None
+
+
+def to_go_on() -> Callable[[], contextlib.AbstractContextManager[Any]]:
+    """What PyTorch knows of the graph at hand, to be entered later."""
+    traced, compiled = TRACING(), COMPILE_CONTEXT()
+
+    @contextlib.contextmanager
+    def entered() -> Iterator[None]:
+        with AS_TRACED(traced), AS_COMPILED(compiled):
+            yield
+
+    return entered
+
+
+PYTORCHS_ANSWER: Any = ANSWER.get()
+
+
+def listen(hear: Callable[[Any], None]) -> None:
+    """Has PyTorch's capture tell where it answers whether code is compiled."""
+
+    def told(translator: Any) -> None:
+        PYTORCHS_ANSWER(translator)
+        hear(translator)
+
+    ANSWER.put(told)
+
+
+def listen_no_more() -> None:
+    ANSWER.put(PYTORCHS_ANSWER)
+
+
+@contextlib.contextmanager
+def counting(is_counted: bool) -> Iterator[Callable[[], bool]]:
+    """In it, what is yielded says whether PyTorch has run nothing that was captured: it may skip code without a word."""
+    if not COUNT or not is_counted:
+        yield lambda: False
+        return
+    before = COUNT(0)
+    try:
+        yield lambda: COUNT(0) == 0
+    finally:
+        COUNT(before)
+
+
+# What makes graphs run
+
+
+def register(backend: Callable[..., Any], name: str) -> None:
+    """Makes a backend known by its name where the package is imported and not installed."""
+    if REGISTER and name not in torch.compiler.list_backends():
+        REGISTER(backend, name=name)
+
+
+def with_backward(module: fx.GraphModule, inputs: Any, **compilers: Any) -> Callable[..., Any]:
+    """What AOTAutograd makes of a captured graph."""
+    if AOT:
+        return AOT(**compilers)(module, inputs)  # type: ignore[no-any-return]
+    compile_backward, eagerly = compilers["bw_compiler"], cast(Any, torch.compiler.disable)
+    compilers["bw_compiler"] = lambda *given: eagerly(compile_backward(*given))
+    compiled: Callable[..., Any] = functorch.compile.aot_module_simplified(module, inputs, **compilers)
+    return compiled
+
+
+def boxed(run: Callable[[list[Any]], Any]) -> Callable[..., Any]:
+    """A function of a list of arguments, which it empties, as AOTAutograd takes it."""
+    if not BOXED:
+        return lambda *arguments: run(list(arguments))
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def need_to_cut() -> None:
+    """NotPlannable where this PyTorch cuts no graphs for others."""
+    if not EXTRACT:
+        raise NotPlannable(f"PyTorch {torch.__version__} has no {EXTRACT}")
+
+
+def cut(
+    joint: fx.Graph, of: fx.GraphModule, saved: list[fx.Node], numbers: list[fx.Node], n_outputs: int, static: Iterable[fx.Node]
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Forward and backward of a joint graph, of which these are saved in between."""
+    module = (LAZY_MODULE.get(fx.GraphModule))(of, joint)
+    module.meta = dict(getattr(of, "meta", {}))
+    extra: dict[str, Any] = {}
+    if "static_lifetime_input_nodes" in inspect.signature(EXTRACT.get()).parameters:
+        extra["static_lifetime_input_nodes"] = dict.fromkeys(static)
+    with USE_LAZY(True) if USE_LAZY else contextlib.nullcontext():
+        forward, backward = EXTRACT(module, saved, saved_sym_nodes=numbers, num_fwd_outputs=n_outputs, **extra)
+    return forward, backward
+
+
+def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """PyTorch's own cut, which recomputes nothing: for graphs that cannot be planned."""
+    own = functorch.compile.default_partition
+    takes = inspect.signature(own).parameters
+    forward, backward = own(joint, inputs, **{k: v for k, v in known.items() if k in takes})
+    return forward, backward
+
+
+def compile_with_inductor(module: fx.GraphModule, inputs: list[Any], partition: Callable[..., Any], name: str) -> Any:
+    """What Inductor makes of a captured graph whose joint graph is cut by us. Compiled kernels come from its caches; graphs do
+    not: they are cut anew."""
+
+    class Partitioner(PARTITIONER_CLASS.get()):  # type: ignore[misc]
+        def __call__(self, gm: fx.GraphModule, joint_inputs: Any, **known: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+            return partition(gm, joint_inputs, **{k: v for k, v in known.items() if k != "compiler"})  # type: ignore[no-any-return]
+
+        def uuid(self) -> Any:
+            return name
+
+    settings = {"custom_partitioner_fn": Partitioner(), "fx_graph_cache": False, "fx_graph_remote_cache": False}
+    with aot_settings(enable_autograd_cache=False, enable_remote_autograd_cache=False):
+        return INDUCTOR(module, inputs, config_patches=settings)

@@ -1,0 +1,219 @@
+"""Of operators: what they say of themselves, the kernels that a capture sees, and what watches operators as they run."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+from unittest import mock
+
+import torch
+from torch.fx.experimental import proxy_tensor
+from torch.fx.operator_schemas import get_signature_for_torch_op
+
+from memplan.torch_internals.names import Private
+
+T = TypeVar("T")
+OPERATOR: type[Any] = type(torch.ops.aten.add.Tensor)
+COLLECTIVES = ("_c10d_functional", "c10d")  # namespaces of operators
+AUTOCAST_BEGINS = "_enter_autocast"  # what a capture calls where a region begins
+NOT_EAGERS = "captures see other kernels than eager's: bits, draws and memory may differ from eager"
+
+SCHEMA = Private(
+    "torch.ops.aten.add.Tensor._schema",
+    use="arguments of operators, and whether they write into them",
+    instead="torch.fx.operator_schemas",
+)
+KEY = Private("torch._C.DispatchKey", use="to name kernels of operators", lost=NOT_EAGERS)
+KERNELS = Private("torch.ops.aten.add.Tensor.py_kernels", use="kernels that only captures see", lost=NOT_EAGERS)
+KNOWN_KERNELS = Private(
+    "torch.ops.aten.add.Tensor._dispatch_cache",
+    use="to have PyTorch look for kernels anew",
+    instead="a kernel that is registered and taken out again",
+)
+RUN_KERNEL = Private(
+    "torch.ops.aten.add.Tensor._op_dk",
+    use="to run PyTorch's kernel where ours is seen",
+    instead="the operator, with ours taken out meanwhile",
+)
+ALL_OPERATORS = Private("torch._C._dispatch_get_all_op_names", use="which operators have such kernels", lost=NOT_EAGERS)
+DECOMPOSITIONS = Private("torch._decomp.decompositions", use="which operators have such kernels", lost=NOT_EAGERS)
+BELOW_AUTOGRAD = Private(
+    "torch._C._AutoDispatchBelowAutograd",
+    use="to draw while a graph is captured",
+    instead="another thread, in which none is",
+)
+WATCHING = Private(
+    "torch.utils._python_dispatch.TorchDispatchMode",
+    use="to see which operators eager runs",
+    lost="report.policy is refused",
+)
+MODE = Private(
+    "torch.utils._python_dispatch._get_current_dispatch_mode",
+    use="whether something watches operators",
+    lost="it does not see those of a compiled model",
+)
+FUNC_LEVEL = Private(
+    "torch._C._functorch.peek_interpreter_stack",
+    use="whether we are inside torch.func",
+    lost="there a compiled model may end in an error of PyTorch's",
+)
+FORWARD_LEVEL = Private(
+    "torch.autograd.forward_ad._current_level",
+    use="whether we are inside forward-mode differentiation",
+    lost="there a compiled model may end in an error of PyTorch's",
+)
+CAST_TWICE = "under autocast a capture casts a parameter at each use, which adds its gradients up in fp32"
+REGION = Private(
+    "torch.amp.autocast_mode._UnmanagedAutocast", use="regions of autocast in a graph", lost=CAST_TWICE, since="2.12"
+)
+CAST = Private("torch.ops.aten._to_copy.default", use="casts of autocast in a capture", lost=CAST_TWICE)
+CAST_CACHE = Private("torch.fx.experimental.proxy_tensor.disable_autocast_cache", use="autocast's cache", lost=CAST_TWICE)
+BATCH_NORM = Private(
+    "torch.ops.aten._native_batch_norm_legit_functional.default",
+    use="batch normalization in a capture",
+    lost="no plan runs a batch normalization twice",
+)
+BATCH_NORM_AGAIN = Private(
+    "torch.ops.aten._native_batch_norm_legit.no_stats",
+    use="to run it again without moving statistics",
+    lost="no plan runs a batch normalization twice",
+)
+ON_META = "attention on the meta device is written out, with a tensor of all scores, as no device does"
+FLASH = Private("torch.ops.aten._scaled_dot_product_flash_attention.default", use="attention of a GPU", lost=ON_META)
+EFFICIENT = Private("torch.ops.aten._scaled_dot_product_efficient_attention.default", use="the same", lost=ON_META)
+HOST_FLASH = Private(
+    "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default", use="attention of the host", lost=ON_META
+)
+WRITTEN_OUT = Private("torch.ops.aten._scaled_dot_product_attention_math.default", use="attention's own form", lost=ON_META)
+
+
+def schema_of(operator: Any) -> Any:
+    """Its arguments and whether it writes into them; None: it is no operator."""
+    if not isinstance(operator, OPERATOR):
+        return None
+    if SCHEMA:
+        return operator._schema
+    _, schemas = get_signature_for_torch_op(operator, return_schemas=True)
+    return schemas[0] if schemas else None
+
+
+# Kernels, by the names of dispatch keys
+
+
+def key_of(name: str) -> Any:
+    return getattr(KEY.get(), name)
+
+
+def has_kernel(operator: Any, names: Iterable[str]) -> bool:
+    return bool(KEY) and any(operator.has_kernel_for_dispatch_key(key_of(name)) for name in names)
+
+
+def with_python_kernels(names: Iterable[str]) -> list[Any]:
+    """PyTorch's operators that captures see otherwise than eager, and how they are called."""
+    found: list[Any] = []
+    if not (KEY and KERNELS and ALL_OPERATORS and DECOMPOSITIONS):
+        return found
+    importlib.import_module("torch._decomp")  # registers such kernels
+    keys = [key_of(name) for name in names]
+    for name in sorted(ALL_OPERATORS()):
+        packet, _, overload = name.removeprefix("aten::").partition(".")
+        if name.startswith("aten::") and hasattr(torch.ops.aten, packet):
+            operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+            if any(key in operator.py_kernels for key in keys):
+                found.append(operator)
+    return found
+
+
+def forget(operator: Any) -> None:
+    """Has PyTorch look anew which kernel is called."""
+    if KNOWN_KERNELS:
+        operator._dispatch_cache.clear()
+        return
+    unused = key_of("AutogradXLA")
+    operator.py_kernels.pop(unused, None)
+    operator.py_impl(unused)(operator)
+    del operator.py_kernels[unused]
+
+
+@contextlib.contextmanager
+def kernels(operator: Any, ours: dict[str, Callable[..., Any]], without: Iterable[str] = ()) -> Iterator[None]:
+    """In it, captures see these kernels of an operator and not those."""
+    if not (KEY and KERNELS):
+        yield
+        return
+    try:
+        with mock.patch.dict(operator.py_kernels):
+            for name in without:
+                operator.py_kernels.pop(key_of(name), None)
+            operator.py_kernels.update({key_of(name): kernel for name, kernel in ours.items()})
+            forget(operator)
+            yield
+    finally:
+        forget(operator)
+
+
+def run_kernel(operator: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    """PyTorch's own kernel, where ours is seen."""
+    if RUN_KERNEL:
+        return operator._op_dk(key_of(name), *args, **kwargs)
+    ours = [key.name for key in operator.py_kernels]
+    with kernels(operator, {}, without=ours):
+        return operator(*args, **kwargs)
+
+
+def below_autograd(call: Callable[[], T]) -> T:
+    """What a call returns to whose operators no capture adds its kernels."""
+    if not BELOW_AUTOGRAD:
+        return in_thread(call)
+    with BELOW_AUTOGRAD():
+        return call()
+
+
+def in_thread(call: Callable[[], T]) -> T:
+    """What a call returns that another thread runs, where the caller has no profiler, mode, capture and autocast."""
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(call).result()
+
+
+def without_cast_cache_off() -> contextlib.AbstractContextManager[Any]:
+    """In it, a capture leaves autocast's cache as it is."""
+    if not CAST_CACHE:
+        return contextlib.nullcontext()
+    return mock.patch.object(proxy_tensor, "disable_autocast_cache", contextlib.nullcontext)
+
+
+# What watches operators
+
+
+def watched(call: Callable[[], Any]) -> list[Any]:
+    """The operators that a call runs."""
+    WATCHING.need()
+    seen: list[Any] = []
+
+    class Operators(WATCHING.get()):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Operators():
+        call()
+    return seen
+
+
+def mode_now() -> str:
+    """What watches operators, "": nothing."""
+    mode = MODE() if MODE else None
+    return type(mode).__name__ if mode is not None else ""
+
+
+def transform_now() -> str:
+    """Which of torch.func's we are inside, "": none."""
+    level = FUNC_LEVEL() if FUNC_LEVEL else None
+    return str(level.key()).rpartition(".")[2].lower() if level is not None else ""
+
+
+def is_forward_mode() -> bool:
+    return int(FORWARD_LEVEL.get(-1)) >= 0

@@ -1,0 +1,124 @@
+"""Of modules, optimizers and replicas: how a module is called, and what is to happen around that."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import torch
+from torch import nn
+
+from memplan.torch_internals.names import Private
+
+COMPILED = "_compiled_call_impl"  # in the `__dict__` of a module: what PyTorch calls instead of it
+PARTS = ("_parameters", "_buffers")  # of a module, as captures call what they read
+GLOBAL_HOOKS = re.compile(r"_global_(forward|backward)(_pre)?_hooks")
+
+
+def small_optimizer() -> torch.optim.Optimizer:
+    """One that a scheduler watches, and that has made a step."""
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.0)
+    torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
+    optimizer.step()
+    return optimizer
+
+
+def small_replica() -> Any:
+    replicate = getattr(nn.Identity(), "_replicate_for_data_parallel", nn.Identity)
+    return replicate()
+
+
+COMPILED_CALL = Private(
+    "torch.nn.Module._compiled_call_impl",
+    use="to know which module is called, copies of a compiled one among them",
+    lost="a shallow copy of a compiled module runs as eager does",
+)
+CALL = Private(
+    "torch.nn.Module._call_impl",
+    use="to call a module with its hooks, from what compiles it",
+    instead="the module's own call, with what compiles it taken out meanwhile",
+)
+ALL_HOOKS = Private(
+    "torch.nn.modules.module._global_forward_hooks",
+    use="whether there are hooks on all modules",
+    lost="a compiled model does not call them (torch.nn.modules.module.register_module_...)",
+)
+REPLICA = Private(
+    "_is_replica",
+    use="which copies of a module DataParallel has made",
+    lost="a replica of DataParallel is captured anew in each step",
+    of=small_replica,
+)
+ACTIVE = Private(
+    "torch.nn.parallel.DistributedDataParallel._get_active_ddp_module",
+    use="which module of DDP runs",
+    lost="DDP's buckets are in no plan (reserve= counts them), and graphs that PyTorch cuts at them are not refused",
+)
+OPTIMIZED = Private(
+    "torch._dynamo.OptimizedModule",
+    use="what torch.compile returned",
+    lost="such a model is taken for one that nobody has compiled",
+)
+HOOKS_BEFORE = Private(
+    "_optimizer_step_pre_hooks",
+    use="hooks before an optimizer's step",
+    lost="such hooks do not run in a TrainStep, and it does not refuse them",
+    of=small_optimizer,
+)
+HOOKS_BEHIND = Private(
+    "_optimizer_step_post_hooks",
+    use="hooks behind an optimizer's step",
+    lost="such hooks do not run in a TrainStep, and it does not refuse them",
+    of=small_optimizer,
+)
+STEPPED = Private(
+    "_opt_called",
+    use="to tell a scheduler that the optimizer has made a step",
+    lost="schedulers may warn that it has made none in a TrainStep",
+    of=small_optimizer,
+)
+
+
+def call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls a module with its hooks, and not what compiles it."""
+    if CALL:
+        return module._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
+    compiled = vars(module).pop(COMPILED)
+    try:
+        return module(*args, **kwargs)
+    finally:
+        vars(module)[COMPILED] = compiled
+
+
+def has_hooks_on_all() -> bool:
+    known = vars(nn.modules.module).items() if ALL_HOOKS else ()
+    return any(value for name, value in known if GLOBAL_HOOKS.fullmatch(name))
+
+
+def is_replica(module: nn.Module) -> bool:
+    """Whether DataParallel has made it, for one step."""
+    return bool(REPLICA) and bool(getattr(module, "_is_replica", False))
+
+
+def active_replica() -> Any:
+    """The module of DDP whose forward is running, None if there is none."""
+    return ACTIVE() if ACTIVE else None
+
+
+def inside(model: Any) -> nn.Module | None:
+    """The module of which torch.compile has made this one; None: it is no such module."""
+    made_by_compile = OPTIMIZED.get()
+    return next(model.children()) if made_by_compile is not None and isinstance(model, made_by_compile) else None
+
+
+def has_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
+    hooks: list[Any] = []
+    hooks += [optimizer._optimizer_step_pre_hooks] if HOOKS_BEFORE else []
+    hooks += [optimizer._optimizer_step_post_hooks] if HOOKS_BEHIND else []
+    return any(hooks)
+
+
+def note_step(optimizer: Any) -> None:
+    """Has schedulers know that the optimizer has made a step."""
+    if STEPPED:
+        optimizer._opt_called = True

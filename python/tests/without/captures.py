@@ -1,0 +1,122 @@
+"""Without PyTorch's names about captures."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+import torch
+from against_eager import assert_like_eager
+
+import memplan
+from memplan.costs.measure import Costs
+from memplan.run import backend
+from memplan.run.ledger import LEDGER
+from memplan.torch_internals import autograd, capture, dispatch
+from without.case import Take, Two, assert_eagers_bits, assert_trains, planned, said, without, x_of
+
+
+@without(
+    autograd.FORWARD_CLASS,
+    capture.AOT,
+    capture.BOXED,
+    capture.LAZY_MODULE,
+    capture.USE_LAZY,
+    dispatch.BELOW_AUTOGRAD,
+    dispatch.KNOWN_KERNELS,
+    dispatch.RUN_KERNEL,
+    dispatch.SCHEMA,
+)
+def bits_are_eagers(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "COSTS", Costs())
+    assert_eagers_bits()
+
+
+@without(capture.CONFIG)
+def settings_are_pytorchs(*_: Any) -> None:
+    assert capture.limit() == 8 and isinstance(capture.dynamo_settings(allow_rnn=True), contextlib.nullcontext)
+    assert_trains()
+
+
+class Branches(Two):
+    def forward(self, x: torch.Tensor) -> Any:
+        h = self.layer(x)
+        return h.square().sum() if h.sum().item() > 0 else h.sum()
+
+
+@without(capture.CANNOT)
+def what_cannot_be_captured_ends_in_pytorchs_error(*_: Any) -> None:
+    with pytest.raises(torch._dynamo.exc.TorchDynamoException):
+        planned(Branches())(x_of())
+
+
+@without(capture.LIMIT)
+def the_limit_ends_in_pytorchs_error(*_: Any) -> None:
+    assert capture.limit_errors() == () and len(capture.capture_errors()) == 1
+    assert_eagers_bits()
+
+
+class Asks(Two):
+    def forward(self, x: torch.Tensor) -> Any:
+        return super().forward(x) * (2 if torch.compiler.is_compiling() else 1)
+
+
+@without(capture.ANSWER)
+def who_asks_is_not_told_of(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not said(lambda: planned(Asks())(x_of()))
+    monkeypatch.undo()
+    assert any("asks whether it is compiled" in s for s in said(lambda: planned(Asks())(x_of())))
+
+
+@without(capture.COUNT)
+def what_is_skipped_is_not_told_of(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    with capture.counting(True) as is_skipped:  # nothing that was captured runs in it
+        assert not is_skipped()
+    monkeypatch.undo()
+    with capture.counting(True) as is_skipped:
+        assert is_skipped() == bool(capture.COUNT)
+    assert_eagers_bits()
+
+
+@without(capture.TRACING)
+def calls_are_not_watched(*_: Any) -> None:
+    model, before = Two(), LEDGER.n_calls
+    loss = planned(model)(x_of())
+    assert LEDGER.n_calls == before
+    loss.backward()
+    assert_eagers_bits()
+
+
+@without(capture.COMPILING)
+def graphs_have_no_number(*_: Any) -> None:
+    assert_eagers_bits()
+    model = planned(Two())
+    model(x_of())
+    assert model.memplan.graph.name == "graph"
+
+
+@without(capture.SYMBOLIC)
+def symbolic_tracing_is_not_seen(*_: Any) -> None:
+    assert not capture.is_symbolically_traced()
+    assert_eagers_bits()
+
+
+@without(capture.REGISTER)
+def a_name_is_not_registered(*_: Any) -> None:
+    capture.register(lambda *given: None, "memplan_again")
+    assert "memplan_again" not in torch.compiler.list_backends(())
+
+
+@without(*capture.FOR_INDUCTOR)
+def inductor_is_refused(*_: Any) -> None:
+    with pytest.raises(memplan.MemplanError, match=r"inductor=True is refused"):
+        planned(Two(), inductor=True)
+
+
+@without(capture.EXTRACT)
+def all_runs_as_eager_does(*_: Any) -> None:
+    model = Two()
+    with pytest.warns(memplan.FallbackWarning, match="nothing is planned, and all runs as eager does"):
+        assert_like_eager(model, planned(model), (x_of(),))
+    assert not model.memplan.graphs

@@ -1,0 +1,73 @@
+"""Without its names about modules and optimizers."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import memplan
+from memplan import in_place
+from memplan.torch_internals import modules
+from without.case import Take, Two, assert_eagers_bits, planned, without, x_of
+
+
+@without(modules.CALL)
+def hooks_of_the_whole_run(*_: Any) -> None:
+    model, seen = Two(), []
+    model.register_forward_hook(lambda *given: seen.append(len(given)))
+    planned(model)(x_of())
+    assert seen == [3] and model.memplan.graphs
+
+
+@without(modules.COMPILED_CALL)
+def a_shallow_copy_is_eager(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_place, "COMPILED", "_gone")
+    monkeypatch.setattr(in_place, "OURS", ("_gone", *in_place.OURS[1:]))
+    assert_eagers_bits()
+    model = planned(Two())
+    again = copy.copy(model)
+    assert torch.isfinite(again(x_of())) and not again.memplan.graphs
+    memplan.uncompile(model)
+
+
+@without(modules.ALL_HOOKS)
+def hooks_on_all_modules_are_not_seen(*_: Any) -> None:
+    handle = nn.modules.module.register_module_forward_hook(lambda *given: None)
+    try:
+        assert not modules.has_hooks_on_all()
+    finally:
+        handle.remove()
+    assert_eagers_bits()
+
+
+@without(modules.REPLICA)
+def a_replica_is_compiled_for_itself(*_: Any) -> None:
+    replica = planned(Two())._replicate_for_data_parallel()
+    replica.layer, replica.norm = nn.Linear(8, 8), nn.BatchNorm1d(8)
+    replica(x_of()).backward()
+    assert replica.memplan.graphs
+
+
+@without(modules.ACTIVE)
+def no_replica_is_active(*_: Any) -> None:
+    assert modules.active_replica() is None
+    assert_eagers_bits()
+
+
+@without(modules.OPTIMIZED)
+def what_torch_compile_made_is_a_module(*_: Any) -> None:
+    assert modules.inside(torch.compile(Two(), backend="eager")) is None
+
+
+@without(modules.STEPPED)
+def a_scheduler_warns(*_: Any) -> None:
+    model = Two()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    memplan.TrainStep(model, None, optimizer, "100%")(x_of())
+    with pytest.warns(UserWarning, match=r"lr_scheduler\.step"):
+        scheduler.step()
