@@ -135,11 +135,28 @@ static mp_status solve_copying(stages *x, const mp_request *stage, mp_error *err
     return MP_OK;
 }
 
+/* True if the best plan is so near to what is proved that the request asks for no more. */
+static mp_status will_do(const stages *x, bool *out, mp_error *err)
+{
+    const mp_request *request = x->request;
+    const int64_t ticks = best_ticks(x), all = mp_ticks_of_all(request->graph);
+    const double gap = (request->gap > 0 ? request->gap : MP_EFFORT_GAP) * (double)all;
+    mp_bound bound;
+    *out = false;
+    if (ticks == INT64_MAX || request->effort == MP_EFFORT_THOROUGH) return MP_OK;
+    MP_CHECK(mp_copies_bound(request->graph, request->budget_bytes, request->tier_bytes, ticks, 0, &bound, err));
+    *out = (double)(ticks - (bound.ticks > all ? bound.ticks : all)) <= gap;
+    return MP_OK;
+}
+
 /* Finds the plan of choices at random. */
 static mp_status choose_at_random(stages *x, mp_error *err)
 {
+    bool is_done;
     mp_plan *others = NULL;
     mp_request asked = ask(x, "choices", MP_COPIES_PLAIN_SHARE);
+    MP_CHECK(will_do(x, &is_done, err));
+    if (is_done) return MP_OK;
     if (x->best) MP_CHECK(mp_plan_new(x->request->graph, x->best->solver, x->best->steps, x->best->n_steps, &others, err));
     const mp_status st = solve_copying(x, &asked, err);
     x->chosen = x->best;
