@@ -1,4 +1,4 @@
-/* choices_walk.c - simulated annealing over choices: what is kept, copied or computed again, storage by storage.
+/* annealed.c - simulated annealing over choices: what is kept, copied or computed again, storage by storage.
  *
  * A change is one to three storages, or all outputs of their nodes, that are chosen anew: nine tensors of a block that gain
  * nothing one by one go together. Energy is the makespan, and a penalty for every byte over the budget in every step. Choices
