@@ -105,7 +105,7 @@ test-python: $B/package/libmemplan.so | $B/venv/bin/python3 ## the tests of the 
 	@tests/python.sh $B/venv/bin/python3 $B/package/libmemplan.so
 
 bench-python: $B/libmemplan.so | $B/venv/bin/python3 ## the tables of docs/pytorch.md, with PyTorch and networks of libraries in build/venv (BENCH=rivals)
-	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy torchvision transformers timm diffusers
+	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy torchvision transformers timm diffusers accelerate peft
 	@for b in $(or $(BENCH),small zoo strangers guards rivals start train_step); do MEMPLAN_CACHE=off MEMPLAN_LIBRARY=$(abspath $B)/libmemplan.so \
 	  PYTHONPATH=python/src:python/tests OMP_NUM_THREADS=1 $B/venv/bin/python3 -B python/bench/bench_$$b.py $(NETWORKS) || exit 1; done
 

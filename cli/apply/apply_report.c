@@ -1,5 +1,5 @@
-/* apply_report.c - a plan for PyTorch, Hugging Face, Megatron, DeepSpeed, Paddle and JAX: lines to paste, with comments
- * that state peak and time. */
+/* apply_report.c - a plan for PyTorch, torch_remat, Hugging Face, Megatron, DeepSpeed, Paddle and JAX: lines to paste, with
+ * comments that state peak and time. */
 #include "cli/apply/apply.h"
 
 #include <math.h>
@@ -40,32 +40,50 @@ static bool may_be_in_place(const mp_modules *m, const bool *chosen)
     return false;
 }
 
-static void print_pytorch(applied *x, const mp_plan *plan, const bool *chosen)
+/* What runs a module again. */
+typedef struct checkpointer {
+    const char *function, *import, *wrapped; /* Python */
+    bool is_torchs;
+} checkpointer;
+
+static const checkpointer by_torch = {"torch.utils.checkpoint",
+                                      "import functools\n\nfrom torch.utils.checkpoint import checkpoint",
+                                      "functools.partial(checkpoint, module.forward, use_reentrant=False)", true};
+static const checkpointer by_remat = {"torch_remat.checkpoint", "import torch_remat",
+                                      "torch_remat.checkpoint(region_name=name)(module.forward)", false};
+
+static void print_wrapped(const applied *x, const checkpointer *by, const bool *chosen)
+{
+    print_to(x->to, "%s\n\nfor name in [\n", by->import);
+    for (int m = 0; m < x->modules->n; m++)
+        if (chosen[m]) applied_list(x, x->modules->modules[m].name);
+    print_to(x->to, "]:\n    module = model.get_submodule(name)\n");
+    if (may_be_in_place(x->modules, chosen))
+        print_to(x->to, "    if getattr(module, \"inplace\", False):\n"
+                        "        module.inplace = False  # its input has to be there for the second run\n");
+    print_to(x->to, "    module.forward = %s\n", by->wrapped);
+    if (writes_again(x->modules, chosen))
+        print_to(x->to, "# Modules among them move their buffers (running statistics) twice in a step.\n");
+    if (!by->is_torchs)
+        print_to(x->to, "# Modules run again to their ends. Dropout in them would draw other numbers then: it needs\n"
+                        "# recompute_state_hooks= with the generators' state.\n");
+}
+
+static void print_pytorch(applied *x, const checkpointer *by, const mp_plan *plan, const bool *chosen)
 {
     int n = 0;
     for (int m = 0; m < x->modules->n; m++) n += chosen[m];
-    applied_head(x, mp_text("%d module%s in torch.utils.checkpoint", n, n == 1 ? "" : "s"), plan->peak_bytes, plan->ticks);
-    if (n) {
-        print_to(x->to, "import functools\n\nfrom torch.utils.checkpoint import checkpoint\n\nfor name in [\n");
-        for (int m = 0; m < x->modules->n; m++)
-            if (chosen[m]) applied_list(x, x->modules->modules[m].name);
-        print_to(x->to, "]:\n    module = model.get_submodule(name)\n");
-        if (may_be_in_place(x->modules, chosen))
-            print_to(x->to, "    if getattr(module, \"inplace\", False):\n"
-                            "        module.inplace = False  # its input has to be there for the second run\n");
-        print_to(x->to, "    module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)\n");
-        if (writes_again(x->modules, chosen))
-            print_to(x->to, "# Modules among them move their buffers (running statistics) twice in a step.\n");
-    }
+    applied_head(x, mp_text("%d module%s in %s", n, n == 1 ? "" : "s", by->function), plan->peak_bytes, plan->ticks);
+    if (n) print_wrapped(x, by, chosen);
     const double most = (double)(x->plan->baseline_peak_bytes - x->plan->static_bytes);
     const double share = (double)(x->budget_bytes - x->plan->static_bytes) / most; /* of the memory that is not always live */
-    if (most > 0)
+    if (by->is_torchs && most > 0)
         print_to(x->to, "# With torch.compile instead:\n# torch._functorch.config.activation_memory_budget = %.2f\n",
                  share < 1 ? floor(100 * share) / 100 : 1);
 }
 
 /* Prints the plan if it is by modules; else the best plan by modules within its budget. */
-static mp_status apply_pytorch(applied *x)
+static mp_status apply_pytorch(applied *x, const checkpointer *by)
 {
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .own = &mp_modules_solver};
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
@@ -81,7 +99,7 @@ static mp_status apply_pytorch(applied *x)
         plan = answer.plan;
         MP_CHECK(mp_module_schedule_read(x->modules, plan->steps, plan->n_steps, chosen, &is_one, x->err));
     }
-    print_pytorch(x, plan, chosen);
+    print_pytorch(x, by, plan, chosen);
     return MP_OK;
 }
 
@@ -219,7 +237,8 @@ mp_status report_apply(const subject *s, const char *framework, FILE *to, applie
     MP_CHECK(mp_modules_new(s->graph, &modules, err));
     applied x = {.subject = s, .graph = s->graph, .plan = plan, .modules = modules, .to = to, .found = found, .err = err};
     x.budget_bytes = plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : plan->peak_bytes;
-    if (!strcmp(framework, "pytorch")) return apply_pytorch(&x);
+    if (!strcmp(framework, "pytorch")) return apply_pytorch(&x, &by_torch);
+    if (!strcmp(framework, "torch-remat")) return apply_pytorch(&x, &by_remat);
     if (!strcmp(framework, "pytorch-selective")) return apply_selective(&x);
     if (!strcmp(framework, "paddle")) return apply_list(&x, "checkpoints for RecomputeOptimizer", print_paddle);
     if (!strcmp(framework, "jax")) return apply_list(&x, "names for jax.checkpoint", print_jax);

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from memplan.graph.native import native_kernels
 from memplan.graph.operators import drop_unread_arguments, has_batch_statistics, second_form
 from memplan.run.execute import compile_graph
+from memplan.torch_internals.capture import boxed, with_backward
 
 aten = torch.ops.aten
 
@@ -73,12 +74,10 @@ def min_cut(budget: float) -> Callable[..., Any]:
             return min_cut_rematerialization_partition(joint, inputs, **known)
 
     def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
-        from torch._dynamo.backends.common import aot_autograd
-
         def compiler(graph: fx.GraphModule, _: Any) -> Any:
-            return compile_graph(graph)
+            return boxed(compile_graph(graph))
 
         with native_kernels():
-            return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, partition_fn=partition)(module, inputs)
+            return with_backward(module, inputs, fw_compiler=compiler, bw_compiler=compiler, partition_fn=partition)
 
     return backend

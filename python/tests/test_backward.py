@@ -141,7 +141,7 @@ def test_ctrl_c_in_backward_leaves_the_next_call_right() -> None:
     assert n > 0 and same(gradients(model, compiled, x), expected)
 
 
-@pytest.mark.skipif(torch.__version__ < "2.5", reason="older versions keep more of it")
+@pytest.mark.skipif(torch.__version__ < "2.5", reason="PyTorch 2.4 does not capture what is compiled within a step")
 def test_what_was_compiled_goes_with_its_model() -> None:
     """No plan, graph, model, or optimizer stays. What PyTorch itself keeps until torch._dynamo.reset is not ours."""
     left = []

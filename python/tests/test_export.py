@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
+import importlib
 import itertools
+import sys
 from typing import Any
 
 import networks
@@ -18,6 +21,7 @@ import memplan
 from memplan.checkpoints.coarse import CoarseStep
 from memplan.checkpoints.modules import Checkpoints
 from memplan.checkpoints.regions import module_name, regions
+from memplan.checkpoints.remat import RematCheckpoints
 
 KIB = 1024
 needs_policies = pytest.mark.skipif(
@@ -210,3 +214,87 @@ def test_a_module_that_reads_what_it_writes_is_none_to_run_again() -> None:
 )
 def test_names_of_modules(captured: str, name: str) -> None:
     assert module_name(captured) == name
+
+
+def has_torch_remat() -> bool:
+    """Whether it is installed, and for this PyTorch."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch_remat")
+        return True
+    return False
+
+
+needs_remat = pytest.mark.skipif(not has_torch_remat(), reason="torch_remat is not installed, or not for this PyTorch")
+
+
+def exported_to_remat(case: str, budget: str, means: str) -> tuple[nn.Module, tuple[Any, ...], Any]:
+    model, inputs = CASES[case]()
+    report = memplan.estimate(model, inputs, budget=budget)
+    return model, inputs, getattr(report, means)(model, inputs, by="torch_remat")
+
+
+@needs_remat
+@pytest.mark.parametrize("means", ["modules", "policy"])
+@pytest.mark.parametrize("case", ["chain", "transformer"])
+def test_steps_by_torch_remat_fit_and_compute_what_eager_does(case: str, means: str) -> None:
+    model, inputs, found = exported_to_remat(case, "min+60%", means)
+    eager = copy.deepcopy(model)
+    found.apply(model)
+    assert_like_eager(model, model, inputs, eager=eager)  # draws of the generator behind the step, and buffers, too
+    assert found.names and found.fits
+    base = static_bytes(model, inputs)
+    assert abs(base + peak_of_step(model, inputs) - found.peak_bytes) <= 8 * KIB
+    found.remove()
+    assert not any("forward" in vars(m) for m in model.modules())
+
+
+@needs_remat
+def test_blocks_by_torch_remat_draw_what_they_drew_and_generators_go_on() -> None:
+    model, inputs = chain()
+    eager = copy.deepcopy(model)
+    names = [f"blocks.{k}" for k in range(6)]
+    RematCheckpoints(names, 0, 0, 0, 0, 0.0, regions={"blocks.0": ["blocks.0.0", "blocks.0.4"]}).apply(model)
+    assert_like_eager(model, model, inputs, eager=eager)
+
+
+@needs_remat
+def test_regions_are_saved_and_the_rest_runs_again() -> None:
+    """By torch_remat's own trace, and by counting calls."""
+    import torch_remat
+
+    model, inputs, found = exported_to_remat("chain", "min+60%", "policy")
+    assert found.regions and "regions saved" in str(found)
+    calls: dict[str, int] = {}
+
+    def counted(name: str, forward: Any) -> Any:
+        def run(*args: Any) -> Any:
+            calls[name] = calls.get(name, 0) + 1
+            return forward(*args)
+
+        return run
+
+    inside = {n for name in found.names for n, _ in model.named_modules() if n.startswith(name + ".")}
+    for name in inside:
+        module = model.get_submodule(name)
+        module.forward = counted(name, module.forward)
+    # apply takes modules that nobody has changed: theirs are counted behind its back
+    found._applied.clear()
+    for name in found.names:
+        found.put(model, name)
+    with torch_remat.collect_trace() as trace:
+        model(*inputs).backward()
+    kept = {n for regions in found.regions.values() for n in regions}
+    assert kept and all(name in trace.format() for name in kept)
+    assert {calls[n] for n in kept} == {1} and {calls[n] for n in inside - kept} == {2}
+
+
+def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch_remat", None)
+    with pytest.raises(memplan.MemplanError, match="pip install torch_remat"):
+        exported_to_remat("chain", "min+60%", "modules")
+
+
+def test_by_whom_is_one_of_two() -> None:
+    model, inputs = CASES["chain"]()
+    with pytest.raises(memplan.MemplanError, match="not 'deepspeed'"):
+        memplan.estimate(model, inputs, budget="min+60%").modules(model, inputs, by="deepspeed")

@@ -145,6 +145,52 @@ class TestHuggingFace:
         assert abs(report.planned_bytes - got) <= 0.005 * got
         assert report.graph.most_bytes - report.planned_bytes >= 8 * 12 * frameworks.WORDS * 4  # the logits
 
+    def test_each_bucket_has_one_plan_whatever_the_lengths(self, tmp_path: Path) -> None:
+        lengths = (3, 5, 6, 7, 8, 9, 10, 11, 12, 4)
+
+        def to_eight_or_twelve(rows: Any) -> Any:
+            """What a user without us would write."""
+            batch = frameworks.padded(rows)
+            more = (8 if batch["input_ids"].shape[1] <= 8 else 12) - batch["input_ids"].shape[1]
+            values = {"input_ids": 0, "attention_mask": 0, "labels": -100}
+            return {name: torch.nn.functional.pad(t, (0, more), value=values[name]) for name, t in batch.items()}
+
+        sides = []
+        for buckets in ((8, 12), 4, None):
+            torch.manual_seed(0)
+            rows = frameworks.Rows(20, lengths)
+            ours = frameworks.callback("4MiB", buckets=buckets) if buckets is not None else None
+            callbacks = [ours] if ours is not None else []
+            arguments = {"per_device_train_batch_size": 1, "per_device_eval_batch_size": 1}
+            made = frameworks.trainer(frameworks.small_gpt2(), str(tmp_path), callbacks, rows, **arguments)
+            if ours is None:
+                made.data_collator = to_eight_or_twelve
+            made.train()
+            losses = [entry["loss"] for entry in made.state.log_history if "loss" in entry]
+            sides.append((made.model, losses))
+            if ours is not None:
+                assert len(ours.report.graphs) == (2 if buckets == (8, 12) else 3)
+        assert same_state(sides[0][0], sides[2][0]) and sides[0][1] == sides[2][1]
+
+    def test_padding_that_would_be_read_is_refused(self, tmp_path: Path) -> None:
+        made = frameworks.trainer(frameworks.small_gpt2(), str(tmp_path), [frameworks.callback("4MiB", buckets=8)])
+        made.data_collator = lambda rows: {k: v for k, v in frameworks.padded(rows).items() if k != "attention_mask"}
+        with pytest.raises(memplan.MemplanError, match="without a mask"):
+            made.train()
+
+    def test_adapters_beside_frozen_weights_take_what_was_planned(self, tmp_path: Path) -> None:
+        peft = pytest.importorskip("peft")
+        config = peft.LoraConfig(r=4, lora_dropout=0.1, target_modules=["c_attn"], fan_in_fan_out=True)
+        model, ours = peft.get_peft_model(frameworks.small_gpt2(), config), frameworks.callback("70%")
+        assert not all(p.requires_grad for p in model.parameters())
+        rows = frameworks.Rows(32)
+        made = frameworks.trainer(model, str(tmp_path), [ours], rows, per_device_train_batch_size=8)
+        peaks = peaks_of_steps(made)
+        made.train()
+        report = ours.report
+        assert abs(report.planned_bytes - (got := report.static_bytes + max(peaks[1:]))) <= 0.005 * got
+        assert report.planned_bytes < report.keep_all_bytes
+
     def test_saved_gone_on_with_and_loaded(self, tmp_path: Path, log: list[str]) -> None:
         from transformers import AutoModelForCausalLM
 

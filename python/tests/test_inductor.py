@@ -80,16 +80,14 @@ def test_a_measured_step_is_within_the_budget(
 
 def without_inductor(self: Any, module: fx.GraphModule, inputs: tuple[Any, ...]) -> Callable[..., Any]:
     """The same plan, run by our executor, which takes no time to compile."""
-    from torch._dynamo.backends.common import aot_autograd
-
     from memplan.run.execute import compile_graph
+    from memplan.torch_internals.capture import boxed, with_backward
 
     def compiler(graph: fx.GraphModule, _: Any) -> Any:
-        return compile_graph(graph)
+        return boxed(compile_graph(graph))
 
-    aot = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler, partition_fn=self.partition)
-    compiled: Callable[..., Any] = aot(copy.deepcopy(module), list(inputs))
-    return compiled
+    compilers = dict.fromkeys(("fw_compiler", "bw_compiler", "inference_compiler"), compiler)
+    return with_backward(copy.deepcopy(module), list(inputs), **compilers, partition_fn=self.partition)
 
 
 def fitted(monkeypatch: pytest.MonkeyPatch, outside: list[int], budget: str) -> tuple[Any, list[int]]:
@@ -156,5 +154,5 @@ def test_which_nodes_are_in_no_memory() -> None:
 
 @pytest.mark.skipif(hasattr(config, "custom_partitioner_fn"), reason="this PyTorch has the hook")
 def test_an_older_pytorch_says_so() -> None:
-    with pytest.raises(memplan.MemplanError, match="inductor=True needs a newer PyTorch"):
+    with pytest.raises(memplan.MemplanError, match="inductor=True is refused, which needs a newer PyTorch"):
         memplan.compile(networks.Tied(), inductor=True)

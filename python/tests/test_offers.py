@@ -72,7 +72,7 @@ class Scrambled(Costs):
         super().__init__()
         self.n = 0
 
-    def measure(self, sources: Iterable[Any], kept: Any) -> dict[Any, Cost]:
+    def measure(self, sources: Iterable[Any], kept: Any, *_: Any) -> dict[Any, Cost]:
         self.n += 1
         known = COSTS.measure(sources, kept)
         return {s: replace(c, seconds=1e-6 * (1 + (7919 * k * self.n) % 101)) for k, (s, c) in enumerate(known.items())}

@@ -110,7 +110,7 @@ def test_planned_beside_measured(tmp_path: Path) -> None:
     assert total(viz.segsum(of_device(snapshot, 1)), "total_allocated") == measured
     assert any("aten::" in who for who in flames(viz.memory(of_device(snapshot, 1), lines)))
     addresses = [{b["address"] for s in of_device(snapshot, k)["segments"] for b in s["blocks"]} for k in (0, 1)]
-    assert not addresses[0] & addresses[1]
+    assert not addresses[0] & addresses[1] and max(addresses[1]) < 1 << 53  # the numbers of the viewer's language
 
 
 def test_a_snapshot_has_what_pytorchs_has(tmp_path: Path) -> None:

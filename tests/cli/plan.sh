@@ -22,6 +22,7 @@ try apply_pytorch apply resnet50.onnx modules.json --for pytorch
 cp "$root/examples/gpt_bytes.onnx" .
 FILTER="grep -v found.by" try plan_modules_gpt plan gpt_bytes.onnx --budget 70% --granularity module -o gpt.json
 try apply_selective apply gpt_bytes.onnx gpt.json --for pytorch-selective
+try apply_remat apply gpt_bytes.onnx gpt.json --for torch-remat
 try apply_huggingface apply gpt_bytes.onnx gpt.json --for huggingface
 try apply_megatron apply gpt_bytes.onnx gpt.json --for megatron
 try apply_deepspeed apply gpt_bytes.onnx gpt.json --for deepspeed

@@ -5,6 +5,8 @@ model = memplan.compile(model, budget="8GiB")
 
 from memplan.api import compile, estimate, fit
 from memplan.errors import BudgetError, FallbackWarning, LibraryError, MemplanError
+from memplan.explain.saved import saved
+from memplan.explain.watching import explain_oom
 from memplan.in_place import uncompile
 from memplan.plan.graph_report import GraphReport
 from memplan.report import Report
@@ -25,6 +27,8 @@ __all__ = [
     "TrainStep",
     "compile",
     "estimate",
+    "explain_oom",
     "fit",
+    "saved",
     "uncompile",
 ]

@@ -7,7 +7,7 @@ import functools
 import inspect
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -40,14 +40,18 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
         used = [v for p in group["params"] for v in optimizer.state.get(p, {}).values() if isinstance(v, torch.Tensor)]
         total += total_bytes(used)
         if fresh:
-            dummy = torch.nn.Parameter(torch.zeros(DUMMY_SHAPE))
-            dummy.grad = torch.zeros(DUMMY_SHAPE)
-            takes = inspect.signature(type(optimizer)).parameters
-            probe = type(optimizer)([dummy], **{k: v for k, v in group.items() if k in takes and k != "params"})
-            probe.step()
-            like = [v for v in probe.state[dummy].values() if isinstance(v, torch.Tensor) and v.shape == dummy.shape]
-            total += len(like) * sum(p.numel() * p.element_size() for p in fresh)
+            total += states_like(optimizer, group) * sum(p.numel() * p.element_size() for p in fresh)
     return total
+
+
+def states_like(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> int:
+    """How many tensors of its size an optimizer keeps for a parameter, by what it makes for a small one."""
+    dummy = torch.nn.Parameter(torch.zeros(DUMMY_SHAPE))
+    dummy.grad = torch.zeros(DUMMY_SHAPE)
+    takes = inspect.signature(type(optimizer)).parameters
+    probe = type(optimizer)([dummy], **{k: v for k, v in group.items() if k in takes and k != "params"})
+    probe.step()
+    return sum(isinstance(v, torch.Tensor) and v.shape == dummy.shape for v in probe.state[dummy].values())
 
 
 def backend_for(
@@ -100,6 +104,18 @@ def capturing() -> contextlib.AbstractContextManager[Any]:
     return dynamo_settings(**settings)
 
 
+@contextlib.contextmanager
+def told(backend: Backend, name: str) -> Iterator[None]:
+    """In it, the first call has its line on a terminal."""
+    line = backend.options.line
+    if backend.report.is_empty():
+        line.say(f"capturing {name}")
+    try:
+        yield
+    finally:
+        line.end()
+
+
 def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) -> Callable[..., Any]:
     """The function, captured by our settings, or run eagerly where it cannot be, with a warning; our exceptions come out of it
     as they are. It keeps the backend.
@@ -120,7 +136,12 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
             if backend.captures_again():
                 call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
             try:
-                with capturing(), counting(fullgraph) as is_skipped, asking(function, args, kwargs) as asked:
+                with (
+                    told(backend, eagerly.name),
+                    capturing(),
+                    counting(fullgraph) as is_skipped,
+                    asking(function, args, kwargs) as asked,
+                ):
                     result = call(*args, **kwargs)
                     if is_skipped():
                         eagerly.say(SKIPPED)
@@ -182,6 +203,7 @@ def compile(
     on_infeasible: "raise" a BudgetError, or take the "smallest" plan there is with a warning.
     inductor: experimental, Inductor compiles the plan; the first call measures a step and corrects the plan by it.
     progress: is called with a memplan.library.planning.Progress; returning False ends a search with the best plan so far.
+        Without it a line on a terminal says what the first step waits for.
     cache: a folder that keeps what operators cost and which plans were found; "off": nothing is kept.
     verify: before the first step of each graph it is run as planned and eagerly, with what the user has left alone, and the
         report says whether all bits are equal, or the largest difference and where (a FallbackWarning, too), and the peaks.
@@ -234,11 +256,16 @@ def estimate(
     Options as in compile."""
     optimizer, accumulate = options.pop("optimizer", None), options.pop("accumulate", False)
     backend = backend_for(Backend, model, budget, [optimizer], accumulate, only_report=True, **options)
+    return report_of(backend, model, inputs, kwargs or {})
+
+
+def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Report:
+    """What a backend that only reports finds."""
     try:
         with as_before(model):
             compiled = compiled_with(model, backend, True)
             try:
-                compiled(*inputs, **(kwargs or {}))
+                compiled(*inputs, **kwargs)
             finally:
                 if isinstance(compiled, torch.nn.Module):
                     uncompile(compiled)

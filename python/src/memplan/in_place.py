@@ -14,7 +14,7 @@ import inspect
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -200,9 +200,9 @@ def as_before(model: Any) -> Iterator[None]:
         yield
 
 
-def eager_copy(model: nn.Module, shared: Iterable[torch.Tensor] = ()) -> nn.Module:
-    """A deep copy in which nothing is compiled, and these tensors are the same."""
-    made = copy.deepcopy(model, {id(t): t for t in shared})
+def eager_copy(model: nn.Module, instead: dict[int, Any] | None = None) -> nn.Module:
+    """A deep copy in which nothing is compiled. `instead`: what it has in the place of objects, by their id."""
+    made = copy.deepcopy(model, instead)
     for module in made.modules():
         if (place := place_of(module)) is not None:
             place.remove(module)

@@ -12,6 +12,7 @@ from typing import Any
 from memplan.budget import in_units
 from memplan.checkpoints.export import Exporter
 from memplan.checkpoints.modules import Checkpoints
+from memplan.checkpoints.remat import RematExporter
 from memplan.costs.measure import peak_of
 from memplan.costs.recorded import recorded
 from memplan.errors import MemplanError
@@ -40,6 +41,14 @@ SCALARS = (
     "back_bytes",
 )
 
+EXPORTERS = {"torch": Exporter, "torch_remat": RematExporter}  # who runs modules again
+
+
+def exporter(by: str) -> type[Exporter]:
+    if by not in EXPORTERS:
+        raise MemplanError(f"by= is {' or '.join(map(repr, EXPORTERS))}, not {by!r}")
+    return EXPORTERS[by]
+
 
 @dataclass
 class Fallback:
@@ -62,6 +71,9 @@ class Report:
         self.fallbacks: list[Fallback] = []
         self.measured_bytes: int | None = None  # set by measure()
         self.measured_host_bytes: int | None = None  # the same, of the host's memory for copies
+
+    def is_empty(self) -> bool:
+        return not self.graphs and not self.fallbacks
 
     @property
     def graph(self) -> GraphReport:
@@ -102,15 +114,19 @@ class Report:
         self.measured_host_bytes = sum(pool.peak_bytes for pool in pools)
         return self.measured_bytes
 
-    def modules(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Checkpoints:
-        """For those who cannot compile: the modules of the model that, given to torch.utils.checkpoint, come within the
-        budget at least extra time. Steps of copies of the model with these inputs are run and measured."""
-        return Exporter(self.graph, model, inputs, kwargs or {}).choose()
+    def modules(
+        self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None, by: str = "torch"
+    ) -> Checkpoints:
+        """For those who cannot compile: the modules of the model that, given to torch.utils.checkpoint (by="torch_remat": to
+        torch_remat.checkpoint), come within the budget at least extra time. Steps of copies of the model with these inputs
+        are run and measured."""
+        return exporter(by)(self.graph, model, inputs, kwargs or {}).choose()
 
-    def policy(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Checkpoints:
-        """The same with selective checkpointing: of these modules some operators are kept that the plan keeps."""
-        exporter = Exporter(self.graph, model, inputs, kwargs or {})
-        return exporter.choose(exporter.keepable())
+    def policy(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None, by: str = "torch") -> Checkpoints:
+        """The same with selective checkpointing: of these modules some operators are kept that the plan keeps; by torch_remat
+        the innermost modules of which it keeps the result are regions that are saved."""
+        found = exporter(by)(self.graph, model, inputs, kwargs or {})
+        return found.choose(found.keepable())
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
         """Draws live memory over the steps of the plan: .svg, .png or .pdf."""

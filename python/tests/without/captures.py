@@ -18,18 +18,26 @@ from without.case import Take, Two, assert_eagers_bits, assert_trains, planned, 
 
 
 @without(
-    autograd.FORWARD_CLASS,
     capture.AOT,
     capture.BOXED,
     capture.LAZY_MODULE,
     capture.USE_LAZY,
-    dispatch.BELOW_AUTOGRAD,
     dispatch.KNOWN_KERNELS,
     dispatch.RUN_KERNEL,
     dispatch.SCHEMA,
 )
 def bits_are_eagers(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "COSTS", Costs())
+    assert_eagers_bits()
+
+
+@without(autograd.FORWARD_CLASS)
+def the_node_of_a_graph_is_found_by_its_name(*_: Any) -> None:
+    before = LEDGER.n_calls
+    loss = planned(Two())(x_of())
+    assert LEDGER.n_calls == before + 1
+    loss.backward()
+    assert LEDGER.n_calls == before
     assert_eagers_bits()
 
 

@@ -70,11 +70,12 @@ def saved_by(capture: Capture, steps: Sequence[int]) -> Kept:
 
 
 class Exporter:
-    """One captured graph, the plan of it, and the model whose eager step shall fit."""
+    """One captured graph, the plan of it, and the model whose eager step shall fit by checkpoints in the module `below`."""
 
-    def __init__(self, graph: GraphReport, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def __init__(self, graph: GraphReport, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any], below: str = "") -> None:
         self.graph, self.model, self.inputs, self.kwargs = graph, plain(model), inputs, kwargs
-        names = dict(self.model.named_modules())
+        inside = f"{below}." if below else ""
+        names = {name for name, _ in self.model.named_modules() if name.startswith(inside)}
         self.modules = {n: r for n, r in regions(graph.capture).items() if n in names}
         if not self.modules:
             raise MemplanError("no operator of the plan is from a module of this model")
@@ -110,12 +111,23 @@ class Exporter:
 
     def _measured(self, choice: Mapping[str, Kept], budget: int, eager_bytes: int) -> Checkpoints:
         counted = self.coarse.count(choice, budget)
-        kept = {name: k for name, which in choice.items() if (k := self._counted(self.modules[name], which))}
-        overhead = counted.seconds / self.coarse.keep_all_seconds
-        found = Checkpoints(sorted(choice), budget, counted.peak_bytes, 0, eager_bytes, overhead, kept)
+        found = self.made(
+            dict(choice),
+            names=sorted(choice),
+            budget_bytes=budget,
+            counted_bytes=counted.peak_bytes,
+            peak_bytes=0,
+            eager_bytes=eager_bytes,
+            overhead=counted.seconds / self.coarse.keep_all_seconds,
+        )
         found.peak_bytes = self.graph.static_bytes + found.measure(self.model, self.inputs, self.kwargs)
         found.eager_bytes = eager_bytes or found.peak_bytes
         return found
+
+    def made(self, kept: dict[str, Kept], **known: Any) -> Checkpoints:
+        """What is put into a model, with these operators kept."""
+        counted = {name: self._counted(self.modules[name], which) for name, which in kept.items()}
+        return Checkpoints(**known, kept={name: k for name, k in counted.items() if k})
 
     def _counted(self, region: Region, kept: Kept) -> frozenset[Counted]:
         """Operators as the policy tells them apart."""

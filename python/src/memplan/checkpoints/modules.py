@@ -7,6 +7,7 @@ its first run has written are replaced by copies.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -161,9 +162,14 @@ class Checkpoints:
         if self._applied:
             raise MemplanError("these checkpoints are in a model already; remove() takes them out")
         module = plain(model)
-        for found, kept in [(module.get_submodule(n), self.kept.get(n, frozenset())) for n in self.names]:
-            found.forward = checkpointed(found, kept)
-            self._applied.append(found)
+        for name in self.names:
+            self._applied += self.put(module, name)
+
+    def put(self, model: nn.Module, name: str) -> list[nn.Module]:
+        """Puts one checkpoint into a model; returns the modules whose forward is another now."""
+        found = model.get_submodule(name)
+        found.forward = checkpointed(found, self.kept.get(name, frozenset()))
+        return [found]
 
     def remove(self) -> None:
         """Takes them out again."""
@@ -177,7 +183,7 @@ class Checkpoints:
             raise MemplanError("there are checkpoints in this model already; remove() takes them out")
         copied = eager_copy(plain(model))
         copied.zero_grad(set_to_none=True)
-        own = Checkpoints(self.names, 0, 0, 0, 0, 0.0, self.kept)
+        own = dataclasses.replace(self, _applied=[])
         own.apply(copied)
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             return peak_of(lambda: training_step(copied, inputs, kwargs or {}))

@@ -200,14 +200,17 @@ class Costs:
         self.known: dict[str, Cost] = {}
         self.failed: set[str] = set()
 
-    def measure(self, nodes: Iterable[fx.Node], cache: Cache) -> dict[fx.Node, Cost]:
+    def measure(
+        self, nodes: Iterable[fx.Node], cache: Cache, told: Callable[[int, int], None] = lambda n, of: None
+    ) -> dict[fx.Node, Cost]:
+        """`told`: how many of how many are measured."""
         keys = {node: describe(node) for node in nodes}
         self.known.update({key: unmeasured(node) for node, key in keys.items() if is_unmeasured(node)})
         if any(key not in self.known for key in keys.values()):
             self._read(cache)
         new = {key: node for node, key in reversed(keys.items()) if key not in self.known}
         if new:
-            apart(lambda: self._measure_new(dict(reversed(new.items()))))
+            apart(lambda: self._measure_new(dict(reversed(new.items())), told))
             cache.keep_costs({key: dataclasses.astuple(self.known[key]) for key in new if key not in self.failed})
         return {node: self.known[key] for node, key in keys.items()}
 
@@ -219,10 +222,11 @@ class Costs:
                 if is_possible(cost):
                     self.known.setdefault(key, cost)
 
-    def _measure_new(self, new: dict[str, fx.Node]) -> None:
+    def _measure_new(self, new: dict[str, fx.Node], told: Callable[[int, int], None]) -> None:
         runs_makers: dict[str, bool] = {}
         seconds: dict[str, tuple[float, tuple[int, ...]]] = {}
-        for key, node in new.items():
+        for n, (key, node) in enumerate(new.items()):
+            told(n, len(new))
             for way in (False, True):
                 with contextlib.suppress(*NOT_RUN):
                     seconds[key], runs_makers[key] = seconds_of(call_of(node, way), device_of(node)), way

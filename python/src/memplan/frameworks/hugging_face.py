@@ -7,9 +7,12 @@ trainer = Trainer(model=model, args=args, ..., callbacks=[MemplanCallback("8GiB"
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import nn
+from torch.nn import functional as F
 from torch.optim import Optimizer
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
@@ -20,16 +23,20 @@ from memplan.frameworks.counted import Counted
 from memplan.in_place import place_of, uncompile
 from memplan.report import Report
 
+Buckets = int | Sequence[int]
+NO_LABEL = -100  # which no loss of transformers counts
+
 
 class MemplanCallback(TrainerCallback):
     """Compiles the Trainer's model in place while it trains, with the optimizer's state counted, and gradients of earlier
     batches where there is gradient accumulation. Afterwards the model is what it was; `report` stays.
 
     budget, options: as memplan.compile's; `optimizer` and `accumulate` are the callback's.
+    buckets: lengths to which texts of a training are padded further, or of which number a multiple: each has one plan.
     """
 
-    def __init__(self, budget: Budget = "auto", **options: Any) -> None:
-        self.counted = Counted(budget, options)
+    def __init__(self, budget: Budget = "auto", *, buckets: Buckets = 1, **options: Any) -> None:
+        self.counted, self.buckets = Counted(budget, options), buckets
 
     @property
     def report(self) -> Report:
@@ -43,6 +50,7 @@ class MemplanCallback(TrainerCallback):
         *,
         model: nn.Module,
         optimizer: Optimizer,
+        train_dataloader: Any,
         **_: Any,
     ) -> None:
         refuse(args)
@@ -53,6 +61,9 @@ class MemplanCallback(TrainerCallback):
                 FallbackWarning,
                 stacklevel=2,
             )
+        if self.buckets != 1:
+            loader = getattr(train_dataloader, "base_dataloader", train_dataloader)  # accelerate's has the one that is read
+            loader.collate_fn = Padded(loader.collate_fn, self.buckets, model)
         backend, fullgraph = self.counted.backend(model, [optimizer], args.gradient_accumulation_steps > 1)
         compiled_with(model, backend, fullgraph)
 
@@ -67,6 +78,33 @@ class MemplanCallback(TrainerCallback):
     ) -> None:
         if place_of(model) is not None:
             uncompile(model)
+
+
+class Padded:
+    """A data collator whose texts are padded on to the next bucket, on the right, with what nobody attends to. A text longer
+    than all buckets stays as it is, and has a plan of its own."""
+
+    def __init__(self, collate: Callable[[Any], Any], buckets: Buckets, model: nn.Module) -> None:
+        self.collate: Callable[[Any], Any] = collate.collate if isinstance(collate, Padded) else collate
+        self.buckets = buckets
+        word = getattr(getattr(model, "config", None), "pad_token_id", None)
+        self.values = {"labels": NO_LABEL, "input_ids": word if isinstance(word, int) and word >= 0 else 0}
+
+    def length(self, now: int) -> int:
+        if isinstance(self.buckets, int):
+            return -(-now // self.buckets) * self.buckets
+        return min((b for b in self.buckets if b >= now), default=now)
+
+    def __call__(self, rows: Any) -> Any:
+        batch = self.collate(rows)
+        if "input_ids" not in batch or "attention_mask" not in batch:
+            raise MemplanError("buckets= are for batches of input_ids and attention_mask: without a mask, padding is read")
+        now = batch["input_ids"].shape[1]
+        more = self.length(now) - now
+        for name, value in batch.items():
+            if isinstance(value, torch.Tensor) and value.dim() > 1 and value.shape[1] == now and more:
+                batch[name] = F.pad(value, (0,) * (2 * value.dim() - 3) + (more,), value=self.values.get(name, 0))
+        return batch
 
 
 def refuse(args: TrainingArguments) -> None:

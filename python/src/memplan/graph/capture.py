@@ -250,8 +250,12 @@ class Capture:
         for node in nodes:
             self._add_node(node, "backward", "activation_gradient")
 
-    def _add_node(self, node: fx.Node, phase: str, kind: str) -> None:
+    def refuse(self, node: fx.Node) -> None:
+        """NotPlannable where a node is none that we can run in another place or again."""
         refuse(node)
+
+    def _add_node(self, node: fx.Node, phase: str, kind: str) -> None:
+        self.refuse(node)
         if node.op == "get_attr":
             tensors = tensors_of(getattr(self.joint, str(node.target)))
             self.places[node] = [self._add_storage(node.name, "constant", storage_bytes(t)) for t in tensors]
@@ -391,10 +395,6 @@ def same_layout(a: Any, b: Any) -> bool:
     """Whether one tensor can be written where another lies."""
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return False
-    return (
-        a.dtype == b.dtype
-        and a.shape == b.shape
-        and a.stride() == b.stride()
-        and 0 not in a.stride()
-        and storage_bytes(a) == storage_bytes(b)
-    )
+    if (a.dtype, a.shape, a.stride()) != (b.dtype, b.shape, b.stride()):
+        return False
+    return 0 not in a.stride() and storage_bytes(a) == storage_bytes(b)

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from memplan.graph.attention import attention_on, knows_attention
-from memplan.torch_internals.dispatch import AUTOCAST_BEGINS, below_autograd, kernels, schema_of, with_python_kernels
+from memplan.torch_internals.dispatch import AUTOCAST_BEGINS, kernels, schema_of, with_python_kernels
 
 WRITTEN_OUT = ("Autograd", "CompositeImplicitAutograd")
 FUSED_DROPOUT = ("cuda", "xpu")  # where eager's dropout is one operator
@@ -37,8 +37,7 @@ def overloads() -> tuple[Any, ...]:
 def bernoulli(like: torch.Tensor, p: float) -> torch.Tensor:
     """Which elements are kept with probability p, drawn in the order in which they lie, as eager does. PyTorch's own operator
     for captures draws in another order where a tensor is not contiguous."""
-    made = torch.empty_like(like, dtype=torch.bool)
-    return below_autograd(lambda: made.bernoulli_(p))  # above, bernoulli_ is this operator while a graph is captured
+    return torch.empty_like(like, dtype=torch.bool).bernoulli_(p)
 
 
 LIBRARY: Any = torch.library.Library("memplan", "FRAGMENT")  # type: ignore[no-untyped-call]

@@ -249,17 +249,8 @@ def emit(
     tensors = [n for n in saved if n not in numbers]
     static = [emission.now[n] for n in capture.static_nodes]
     forward, backward = cut(emission.graph, capture.joint, tensors, numbers, capture.n_forward_outputs, static)
-    drop_unread(backward)
     last(backward).meta[WORKSPACE] = capture.operations[capture.end].workspace_bytes
     return forward, backward, emission.host_bytes
-
-
-def drop_unread(module: fx.GraphModule) -> None:
-    """Takes out what nobody reads: some versions of PyTorch leave forward's random operators in backward."""
-    for node in reversed(module.graph.nodes):
-        if node.op == "call_function" and not node.users:
-            module.graph.erase_node(node)
-    module.recompile()
 
 
 def last(module: fx.GraphModule) -> fx.Node:

@@ -30,6 +30,7 @@ from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
+from memplan.progress import Line
 from memplan.torch_internals.modules import active_replica
 from memplan.torch_internals.tensors import fake_mode_of
 
@@ -58,6 +59,7 @@ class Options:
     link: str | float | None = None  # None: the device's
 
     def __post_init__(self) -> None:
+        self.line = Line(is_wanted=self.progress is None)
         if self.device is not None and not isinstance(self.device, Device):
             self.device = Device(self.device)
         if self.on_infeasible not in ON_INFEASIBLE:
@@ -262,7 +264,7 @@ class GraphPlanner:
         self.room_on_host = self.host_bytes
         while True:
             self.planning.set("host_bytes", self.room_on_host)
-            if not self._search(target, options):
+            if not self.search(target, options):
                 return None
             emitted = self.emit(self.planning.schedule())
             if emitted.host_bytes <= self.host_bytes:
@@ -272,7 +274,7 @@ class GraphPlanner:
                 least, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes)
             )  # gaps between copies
 
-    def _search(self, target: int | None, options: Options) -> bool:
+    def search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
         planning = self.planning
         key = (planning.hash(), target, options.effort, options.time_limit, INTERFACE)
@@ -280,7 +282,7 @@ class GraphPlanner:
         if path is not None and os.path.exists(path):
             with contextlib.suppress(MemplanError):
                 return planning.take(NO_BUDGET if target is None else target, str(path))
-        found = planning.solve(target, options.progress)
+        found = planning.solve(target, options.progress or options.line.searched)
         if path is not None and not planning.was_ended:
             with contextlib.suppress(MemplanError):
                 replace_file(path, planning.save_plan)

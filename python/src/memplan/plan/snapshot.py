@@ -14,7 +14,7 @@ from memplan.memory.allocator import ADDRESS_SPACE, Block, CachingAllocator, Poo
 from memplan.memory.trace import Trace
 from memplan.plan.holders import lines_of, module_of
 
-RANGES = 1 << 16  # of addresses between two devices, so that nothing of them has the same
+RANGES = 8  # of expandable segments between two devices, so that they share no address, and viewers can count that far
 Frames = list[dict[str, Any]]
 
 

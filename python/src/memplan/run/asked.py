@@ -80,7 +80,7 @@ class Asked:
         place = in_place.place_of(module) if isinstance(module, nn.Module) else None
         if isinstance(module, nn.Module) and place is not None and place.run is self.function and place.fullgraph:
             with contextlib.suppress(Exception):  # what cannot be copied is not compared
-                self.copy = in_place.eager_copy(module, shared=module.parameters())
+                self.copy = in_place.eager_copy(module, {id(p): p for p in module.parameters()})
 
     def _versions(self) -> list[int]:
         return versions_of(list(tree_iter((self.args[1:], self.kwargs))))

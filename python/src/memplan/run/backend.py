@@ -7,7 +7,7 @@ import functools
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
 from memplan.run.asked import heard
 from memplan.run.between import Backward, Between, names_of
-from memplan.run.captured import Captured, Run, cut_of, frame_of_graph, graph_name
+from memplan.run.captured import Captured, Run, cut_of, frame_of_graph, graph_name, of_model
 from memplan.run.execute import compile_graph
 from memplan.run.learned import Learned
 from memplan.run.ledger import Booked
@@ -44,8 +44,6 @@ NO_FURTHER = (
     "PyTorch captures this code for no further sizes and numbers (torch._dynamo.config.recompile_limit, cache_size_limit in"
     " old versions)"
 )
-
-
 NOTHING_RUNS = (
     "nothing runs on the meta device, and no device is named (device='h100'): there are no seconds, what is recomputed is"
     " chosen by the bytes that operators move, and memory that they take beside their results is not in the plan (reserve="
@@ -108,12 +106,14 @@ class Backend:
         self.generation += 1
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
-        captured = self.begin(module)
+        self.options.line.say(f"capturing {graph_name()}")
+        captured = self.begin(module, inputs)
         forward, backward = captured.forward, captured.backward  # PyTorch keeps what follows, and shall not keep itself by it
 
+        current = weakref.ref(captured)
+
         def forward_compiler(graph: fx.GraphModule, _: Any) -> Any:
-            assert self.current is not None
-            forward.run = forward_run(self.current, graph)
+            forward.run = forward_run(current(), graph)
             return boxed(forward)
 
         def backward_compiler(graph: fx.GraphModule, _: Any) -> Any:
@@ -122,7 +122,7 @@ class Backend:
             return boxed(backward)
 
         compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
-        compilers |= {"inference_compiler": lambda graph, _: boxed(run_of(graph)), "partition_fn": self.partition}
+        compilers |= {"inference_compiler": lambda graph, _: boxed(run_of(graph)), "partition_fn": weakly(self.partition)}
         self.is_for_others = False
         self.regions = regions()
         if torch.is_grad_enabled():
@@ -135,6 +135,7 @@ class Backend:
             return raising(error)
         finally:
             self.current = None
+            self.options.line.end()
         captured.metadata = metadata_now()
         captured.run = self.around(captured)
         called: Callable[..., Any] = captured
@@ -142,9 +143,10 @@ class Backend:
             called = Differentiable(module, heard(module, captured), captured.name, weakly(self.say))
         return as_at_first(called) if writes_into_inputs() else called
 
-    def begin(self, module: fx.GraphModule) -> Captured:
+    def begin(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Captured:
         """A graph that is compiled from now on."""
         self.current = Captured(self, module, graph_name(), frame_of_graph())
+        self.current.inputs = of_model(inputs, self.model())
         self.current.others, self.current.cut_at = of_the_capture(module.graph), cut_of(module)
         return self.current
 
@@ -234,7 +236,7 @@ class Backend:
             need_to_cut()
             if self.is_for_others:
                 raise NotPlannable(f"it is for all sizes that have no plan, since {NO_FURTHER}")
-            graphs = self.plan(joint, captured.name, num_fwd_outputs, known.get("static_lifetime_input_indices") or ())
+            graphs = self.plan(joint, captured.name, num_fwd_outputs, captured.static_indices(joint.graph, **known))
         except NotPlannable as reason:
             captured.refusal = str(reason)
             self.fall_back(captured)
@@ -312,7 +314,7 @@ class Backend:
         sources = [o.source for o in capture.operations if o.source is not None and o.source not in beside]
         device = self.options.device
         if device is None or not is_away(sources):
-            return COSTS.measure(sources, self.options.kept)
+            return COSTS.measure(sources, self.options.kept, self.options.line.measured)
         return {node: device.cost(node) for node in sources}
 
     def means_gpu(self) -> bool:
@@ -337,9 +339,9 @@ def run_of(graph: fx.GraphModule) -> Run:
     return (lambda arguments: graph.forward(*arguments)) if has_unknown_sizes(graph.graph) else compile_graph(graph)
 
 
-def forward_run(captured: Captured, graph: fx.GraphModule) -> Run:
+def forward_run(captured: Captured | None, graph: fx.GraphModule) -> Run:
     run = run_of(graph)
-    return captured.between.forward(run) if captured.between is not None else run
+    return captured.between.forward(run) if captured is not None and captured.between is not None else run
 
 
 class Handed:
@@ -371,13 +373,12 @@ def gradient_bytes(model: Any) -> int:
     return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 
-def weakly(method: Callable[..., None]) -> Callable[..., None]:
+def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
     """The method, which does not keep its object: for what PyTorch keeps."""
     kept = weakref.WeakMethod(method)
 
-    def call(*told: Any) -> None:
-        if (found := kept()) is not None:
-            found(*told)
+    def call(*told: Any, **known: Any) -> Any:
+        return found(*told, **known) if (found := kept()) is not None else None
 
     return call
 

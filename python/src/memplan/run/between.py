@@ -49,6 +49,7 @@ class Between:
         again = {n.name for n in given} & {n.name for n in not_saved}
         self.inputs = [(k, getattr(n.meta.get("desc"), "idx", k)) for k, n in enumerate(inputs) if n.name in again]
         read = keys_of(given) - keys_of(inputs)
+        self.n_inputs = len(inputs)
         self.outputs = [bool(keys_of([o]) & read) for o in flat_outputs(forward)[:n_forward_outputs]]
         self.names: Sequence[str] = ()  # of the inputs
         self.seen = threading.local()
@@ -66,7 +67,8 @@ class Between:
 
     def around(self, compiled: Callable[..., Any], names: Sequence[str], metadata: Any) -> Callable[..., Any]:
         """The same with what autograd has to know of each call. `names`: of the inputs; `metadata`: PyTorch's, of the graph."""
-        self.names = names
+        # Where PyTorch leaves the model's parameters in the graph (2.4 by name), AOTAutograd puts them before the inputs.
+        self.names = [*["a parameter"] * (self.n_inputs - len(names)), *names]
         if metadata is None:
             return compiled
         first = int(metadata.num_mutated_inp_runtime_indices)  # of the caller's outputs

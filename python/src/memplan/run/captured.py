@@ -8,10 +8,10 @@ in each call, says which of them are inputs and how many are numbers. A call tha
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torch import fx
+from torch import fx, nn
 
 from memplan.graph.joint import flat_outputs
 from memplan.graph.sizes import is_number
@@ -49,6 +49,7 @@ class Captured:
         self.generation = backend.generation  # of the backend's options, for which it is planned
         self.refusal = ""  # why it cannot
         self.n_forward_outputs = 0
+        self.inputs: list[bool] = []  # per input whether it is a parameter or buffer of the model
         self.graph: weakref.ref[GraphReport] | None = None  # of its plan
         self.error: Exception | None = None  # instead of a plan
         self.between: Between | None = None
@@ -69,6 +70,18 @@ class Captured:
     def not_saved(self) -> list[fx.Node]:
         """Inputs that eager PyTorch would not save, as far as that is known."""
         return self.planner.capture.not_saved_by_eager() if self.planner is not None else []
+
+    def static_indices(
+        self, joint: fx.Graph, static_lifetime_input_indices: Sequence[int] | None = None, **_: Any
+    ) -> Sequence[int]:
+        """Which inputs of the joint graph are the model's parameters and buffers. PyTorch says it, but Inductor says none, and
+        2.4 nothing, which may put parameters before all inputs that it was given."""
+        if static_lifetime_input_indices:
+            return static_lifetime_input_indices
+        n_primals = sum(n.op == "placeholder" and "tangents" not in n.name for n in joint.nodes)
+        n_before = max(0, n_primals - len(self.inputs))
+        lasts = [True] * n_before + self.inputs
+        return [k for k, is_lasting in enumerate(lasts[:n_primals]) if is_lasting]
 
     def unused_gradients(self) -> tuple[int, ...]:
         """Which of the arguments of the backward that has just run in this thread were not there."""
@@ -102,6 +115,12 @@ class Captured:
             self.metadata.num_tensors_saved_with_no_vc_check = sum(bool(o.meta.get(UNCHECKED)) for o in tensors)
         if known.get("dynamic_saved_tensors_idxs"):  # for captures of what is saved, at other sizes
             self.metadata.dynamic_saved_tensors_idxs = {}
+
+
+def of_model(inputs: Sequence[Any], model: Any) -> list[bool]:
+    """Per input whether it is a parameter, or one of the model's buffers."""
+    known = {id(t) for t in model.buffers()} if isinstance(model, nn.Module) else set()
+    return [isinstance(i, nn.Parameter) or id(i) in known for i in inputs]
 
 
 def frame_of_graph() -> Any:

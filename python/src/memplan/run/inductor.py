@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -47,7 +47,6 @@ class InductorBackend(Backend):
 
     compiles_inference = True
     keeps_captures = False
-    lasting: Sequence[int] = ()  # which inputs of the graph that is compiled are the model's parameters and buffers
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         hold_numbers(inputs)
@@ -57,8 +56,7 @@ class InductorBackend(Backend):
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> GraphPlanner:
         self.written = take_out_writes(joint, n_forward_outputs)
-        lasting = list(static_indices) or self.lasting  # Inductor has its partitioner not know
-        capture = FusedCapture(joint, n_forward_outputs + len(self.written), lasting, self.written)
+        capture = FusedCapture(joint, n_forward_outputs + len(self.written), static_indices, self.written)
         return InductorPlanner(capture, self.costs_of(capture), self.outside_bytes(capture, frame_of_graph()), name)
 
     def plan(
@@ -73,11 +71,6 @@ class InductorBackend(Backend):
         copied, name = copy.deepcopy(module), f"memplan {self.options}"
         compiled: Callable[..., Any] = compile_with_inductor(copied, list(inputs), self.partition, name)
         return compiled
-
-
-def lasting_inputs(inputs: tuple[Any, ...], model: Any) -> list[int]:
-    known = {id(t) for t in (*model.parameters(), *model.buffers())} if isinstance(model, torch.nn.Module) else set()
-    return [k for k, i in enumerate(inputs) if isinstance(i, torch.nn.Parameter) or id(i) in known]
 
 
 def gradients(run: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
@@ -140,8 +133,7 @@ class Fitted:
         try:
             with self.as_captured(), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", ".*it runs with the smallest", FallbackWarning)
-                self.backend.begin(self.module)
-                self.backend.lasting = lasting_inputs(inputs, self.backend.model())
+                self.backend.begin(self.module, inputs)
                 run = self.backend.compile(self.module, inputs)
         finally:
             self.backend.current = None

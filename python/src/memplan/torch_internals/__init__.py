@@ -3,6 +3,7 @@ and what is so without it. No other file of the package has a private name of Py
 
     autograd   nodes of the graph of autograd, what they save, the engine, the profiler's events
     capture    what PyTorch captures, knows of it, and makes of it
+    devices    who is told when memory runs out
     dispatch   operators, their kernels, and what watches them
     modules    modules, optimizers and replicas
     tensors    counters of writes, hooks, values in values
@@ -13,10 +14,10 @@ from __future__ import annotations
 import warnings
 
 from memplan.errors import FallbackWarning
-from memplan.torch_internals import autograd, capture, dispatch, modules, tensors
+from memplan.torch_internals import autograd, capture, devices, dispatch, modules, tensors
 from memplan.torch_internals.names import missing
 
-__all__ = ["autograd", "capture", "dispatch", "modules", "probe", "tensors"]
+__all__ = ["autograd", "capture", "devices", "dispatch", "modules", "probe", "tensors"]
 
 
 def probe() -> None:

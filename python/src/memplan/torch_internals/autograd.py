@@ -43,6 +43,9 @@ RAW_SAVED = Private(
     lost="what a loss outside of the model keeps for backward is in no plan (reserve= counts it)",
     of=small_node,
 )
+NO_LINES = "explain_oom and saved name the modules of the nearest parameters, and no lines"
+NUMBER = Private("_sequence_nr", use="the order in which nodes were made", lost=NO_LINES, of=small_node)
+NEXT_NUMBER = Private("torch._C._autograd._get_sequence_nr", use="the number of the next node", lost=NO_LINES)
 PROFILING = Private(
     "torch._C._autograd._profiler_enabled",
     "torch.autograd.profiler._is_profiler_enabled",
@@ -84,6 +87,17 @@ def saved_by(node: Any) -> Iterator[torch.Tensor]:
                 raw = getattr(node, name)
                 packed = [getattr(r, "data", None) for r in (raw if isinstance(raw, (tuple, list)) else [raw])]
                 yield from (t for t in packed if isinstance(t, torch.Tensor))
+
+
+def number_of(node: Any) -> int:
+    """Of two nodes that one thread has made the later has the larger."""
+    return int(node._sequence_nr()) if NUMBER else 0
+
+
+def next_number() -> int:
+    """Of a node that is made now. MemplanError."""
+    NUMBER.need()
+    return int(NEXT_NUMBER())
 
 
 # The engine

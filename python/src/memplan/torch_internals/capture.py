@@ -12,8 +12,10 @@ import torch
 from torch import fx
 
 from memplan.errors import NotPlannable
+from memplan.torch_internals.dispatch import schema_of
 from memplan.torch_internals.names import Private
 
+NO_INDUCTOR = "inductor=True is refused, which needs a newer PyTorch"
 CONFIG = Private(
     "torch._dynamo.config",
     use="what is captured, and for how many sizes",
@@ -68,9 +70,13 @@ COMPILING = Private(
     use="which code of the user's a graph is of",
     lost="graphs of one step are planned without what the others keep",
 )
-AS_TRACED = Private("torch._guards.tracing", use="to compile a graph when it is first called", lost="inductor=True is refused")
-AS_COMPILED = Private("torch._guards.compile_context", use="the same", lost="inductor=True is refused")
-COMPILE_CONTEXT = Private("torch._guards.CompileContext.try_get", use="the same", lost="inductor=True is refused")
+AS_TRACED = Private(
+    "torch._guards.tracing",
+    use="to compile a graph when it is first called",
+    lost=NO_INDUCTOR,
+)
+AS_COMPILED = Private("torch._guards.compile_context", use="the same", lost=NO_INDUCTOR)
+COMPILE_CONTEXT = Private("torch._guards.CompileContext.try_get", use="the same", lost=NO_INDUCTOR)
 EXTRACT = Private(
     "torch._functorch.partitioners._extract_fwd_bwd_modules",
     use="to cut a planned graph into forward and backward",
@@ -93,15 +99,21 @@ BOXED = Private(
     of=lambda: functorch.compile.make_boxed_func(print),
 )
 INDUCTOR = Private(
-    "torch._inductor.compile_fx.compile_fx", use="inductor=True", lost="inductor=True is refused", on_demand=True
+    "torch._inductor.compile_fx.compile_fx",
+    use="inductor=True",
+    lost=NO_INDUCTOR,
+    on_demand=True,
 )
 PARTITIONER = Private(
-    "torch._inductor.config.custom_partitioner_fn", use="inductor=True", lost="inductor=True is refused", on_demand=True
+    "torch._inductor.config.custom_partitioner_fn",
+    use="inductor=True",
+    lost=NO_INDUCTOR,
+    on_demand=True,
 )
 PARTITIONER_CLASS = Private(
     "torch._inductor.custom_graph_pass.CustomPartitionerFn",
     use="inductor=True",
-    lost="inductor=True is refused",
+    lost=NO_INDUCTOR,
     on_demand=True,
 )
 FOR_INDUCTOR = (INDUCTOR, PARTITIONER, PARTITIONER_CLASS, AS_TRACED, AS_COMPILED, COMPILE_CONTEXT)
@@ -268,7 +280,19 @@ def cut(
         extra["static_lifetime_input_nodes"] = dict.fromkeys(static)
     with USE_LAZY(True) if USE_LAZY else contextlib.nullcontext():
         forward, backward = EXTRACT(module, saved, saved_sym_nodes=numbers, num_fwd_outputs=n_outputs, **extra)
+    drop_unread(backward)
     return forward, backward
+
+
+def drop_unread(module: fx.GraphModule) -> None:
+    """Takes out what nobody reads and that writes nothing: some versions of PyTorch leave forward's random operators in
+    backward, where they would draw once more."""
+    for node in reversed(module.graph.nodes):
+        schema = schema_of(node.target)
+        writes_nothing = inspect.isroutine(node.target) if schema is None else not schema.is_mutable
+        if node.op == "call_function" and not node.users and writes_nothing:
+            module.graph.erase_node(node)
+    module.recompile()
 
 
 def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
@@ -276,6 +300,7 @@ def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple
     own = functorch.compile.default_partition
     takes = inspect.signature(own).parameters
     forward, backward = own(joint, inputs, **{k: v for k, v in known.items() if k in takes})
+    drop_unread(backward)
     return forward, backward
 
 

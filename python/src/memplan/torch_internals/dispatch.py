@@ -6,7 +6,8 @@ import contextlib
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, TypeVar, cast
 from unittest import mock
 
 import torch
@@ -40,15 +41,15 @@ RUN_KERNEL = Private(
 )
 ALL_OPERATORS = Private("torch._C._dispatch_get_all_op_names", use="which operators have such kernels", lost=NOT_EAGERS)
 DECOMPOSITIONS = Private("torch._decomp.decompositions", use="which operators have such kernels", lost=NOT_EAGERS)
-BELOW_AUTOGRAD = Private(
-    "torch._C._AutoDispatchBelowAutograd",
-    use="to draw while a graph is captured",
-    instead="another thread, in which none is",
-)
 WATCHING = Private(
     "torch.utils._python_dispatch.TorchDispatchMode",
     use="to see which operators eager runs",
     lost="report.policy is refused",
+)
+FAKE = Private(
+    "torch._subclasses.FakeTensorMode",
+    use="to do a call again on tensors without memory",
+    lost="explain_oom and saved name the modules of the nearest parameters, and no lines",
 )
 MODE = Private(
     "torch.utils._python_dispatch._get_current_dispatch_mode",
@@ -164,14 +165,6 @@ def run_kernel(operator: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         return operator(*args, **kwargs)
 
 
-def below_autograd(call: Callable[[], T]) -> T:
-    """What a call returns to whose operators no capture adds its kernels."""
-    if not BELOW_AUTOGRAD:
-        return in_thread(call)
-    with BELOW_AUTOGRAD():
-        return call()
-
-
 def in_thread(call: Callable[[], T]) -> T:
     """What a call returns that another thread runs, where the caller has no profiler, mode, capture and autocast."""
     with ThreadPoolExecutor(1) as other:
@@ -187,20 +180,44 @@ def without_cast_cache_off() -> contextlib.AbstractContextManager[Any]:
 
 # What watches operators
 
+CALLERS = ("torch._compile", "torch._dynamo.eval_frame", __name__)  # of who watches
 
-def watched(call: Callable[[], Any]) -> list[Any]:
-    """The operators that a call runs."""
+
+def watching(run: Callable[[Any, Any, Any], Any]) -> contextlib.AbstractContextManager[Any]:
+    """In it, operators are run by this, which is given each with its arguments. MemplanError."""
     WATCHING.need()
-    seen: list[Any] = []
 
     class Operators(WATCHING.get()):  # type: ignore[misc]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            seen.append(func)
-            return func(*args, **(kwargs or {}))
+            return run(func, args, kwargs or {})
 
-    with Operators():
+    return cast(contextlib.AbstractContextManager[Any], Operators())
+
+
+def watched(call: Callable[[], Any]) -> list[Any]:
+    """The operators that a call runs."""
+    seen: list[Any] = []
+
+    def run(operator: Any, args: Any, kwargs: Any) -> Any:
+        seen.append(operator)
+        return operator(*args, **kwargs)
+
+    with watching(run):
         call()
     return seen
+
+
+def forget_arguments(traceback: TracebackType | None) -> None:
+    """Empties the frames by which PyTorch calls who watches: an operator that nobody watches has none."""
+    while traceback is not None:
+        if traceback.tb_frame.f_globals.get("__name__") in CALLERS:
+            traceback.tb_frame.clear()
+        traceback = traceback.tb_next
+
+
+def without_memory() -> contextlib.AbstractContextManager[Any]:
+    """In it, tensors that are made have sizes and no memory. MemplanError."""
+    return cast(contextlib.AbstractContextManager[Any], FAKE(allow_non_fake_inputs=True))
 
 
 def mode_now() -> str:

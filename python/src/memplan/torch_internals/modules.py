@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import CodeType
 from typing import Any
 
 import torch
@@ -88,6 +89,11 @@ def call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return module(*args, **kwargs)
     finally:
         vars(module)[COMPILED] = compiled
+
+
+def code_of_call() -> CodeType | None:
+    """What runs in the frame that has a module, `self`, and its arguments, `args` and `kwargs`."""
+    return CALL.get().__code__ if CALL else None
 
 
 def has_hooks_on_all() -> bool:

@@ -1,0 +1,121 @@
+"""A plan for torch_remat, where that is installed: modules in `torch_remat.checkpoint`, and in them modules that are regions,
+which are saved and do not run again.
+
+Where torch.utils.checkpoint keeps results of operators and makes what these have read again, a region keeps what its backward
+reads, and its result for what runs again behind it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from memplan.checkpoints.coarse import Kept
+from memplan.checkpoints.export import Exporter, operators, saved_by
+from memplan.checkpoints.modules import Checkpoints, Written
+from memplan.errors import MemplanError
+
+States = tuple[torch.Tensor, list[torch.Tensor]]
+
+
+def package() -> Any:
+    """torch_remat. MemplanError where there is none."""
+    try:
+        import torch_remat
+    except ImportError as error:
+        raise MemplanError(f"torch_remat is not there (pip install torch_remat, with PyTorch 2.10 or newer): {error}") from None
+    return torch_remat
+
+
+class RandomState:
+    """A hook of torch_remat's, which leaves generators to its users: what runs again draws what it drew. When backward has
+    run, they are where they were."""
+
+    def __init__(self, devices: list[torch.device]) -> None:
+        self.devices = devices
+
+    def snapshot(self) -> States:
+        return torch.get_rng_state(), [torch.cuda.get_rng_state(d) for d in self.devices]
+
+    def restore(self, states: States) -> None:
+        torch.set_rng_state(states[0])
+        for device, state in zip(self.devices, states[1]):
+            torch.cuda.set_rng_state(state, device)
+
+
+def checkpointed(module: nn.Module, name: str) -> Callable[..., Any]:
+    """The module's forward, which torch_remat runs again where there are gradients. Buffers move once."""
+    remat, forward = package(), module.forward
+
+    @functools.wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        written = Written(module)
+        random = RandomState(sorted({p.device for p in module.parameters() if p.device.type == "cuda"}, key=str))
+
+        def body(*args: Any, **kwargs: Any) -> Any:
+            with written.again() if remat.is_recomputing() else written.first():
+                return forward(*args, **kwargs)
+
+        return remat.checkpoint(region_name=name, recompute_state_hooks=(random,))(body)(*args, **kwargs)
+
+    run.is_checkpoint = True  # type: ignore[attr-defined]
+    return run
+
+
+def saved(module: nn.Module, name: str) -> Callable[..., Any]:
+    """The forward of a module in a checkpointed one, which does not run again."""
+    remat, forward = package(), module.forward
+    region = remat.region(forward, name, recompute=False)
+
+    @functools.wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        result = region(*args, **kwargs)
+        remat.recompute_needs_tensor(*(t for t in (result if isinstance(result, (tuple, list)) else [result]) if t is not None))
+        return result
+
+    return run
+
+
+@dataclass
+class RematCheckpoints(Checkpoints):
+    """`regions`: per checkpointed module, the modules in it that are saved."""
+
+    regions: dict[str, list[str]] = field(default_factory=dict)
+
+    def put(self, model: nn.Module, name: str) -> list[nn.Module]:
+        inside = [(model.get_submodule(n), n) for n in self.regions.get(name, ())]
+        for module, region in inside:
+            module.forward = saved(module, region)
+        whole = model.get_submodule(name)
+        whole.forward = checkpointed(whole, name)
+        return [*(module for module, _ in inside), whole]
+
+    def __str__(self) -> str:
+        n_regions = sum(map(len, self.regions.values()))
+        return f"by torch_remat, {n_regions} regions saved: {super().__str__()}"
+
+
+class RematExporter(Exporter):
+    def keepable(self) -> Kept:
+        """All of the innermost modules of whose last results the plan saves most."""
+        found = saved_by(self.graph.capture, self.graph.planning.steps())
+        leaves = {n for n in self.modules if not any(other.startswith(n + ".") for other in self.modules)}
+        kept = [n for n in leaves if all(call.operators[-1] in found for call in self.modules[n].calls)]
+        return frozenset(k for n in kept for k in operators(self.modules[n]))
+
+    def made(self, kept: dict[str, Kept], **known: Any) -> Checkpoints:
+        regions = {name: self._regions(name, which) for name, which in kept.items()}
+        return RematCheckpoints(**known, regions={name: inside for name, inside in regions.items() if inside})
+
+    def _regions(self, name: str, kept: Kept) -> list[str]:
+        """Modules in this one that run once in a call of it, which is what a region's name stands for."""
+        n_calls = len(self.modules[name].calls)
+        inside = {n: r for n, r in self.modules.items() if n.startswith(name + ".") and len(r.calls) == n_calls}
+        return [n for n, r in inside.items() if operators(r) <= kept]

@@ -1,0 +1,167 @@
+"""Every piece of memory that tensors have on a device, once: what kind, whose, from which line."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from memplan.explain.failure import At, Where
+from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
+from memplan.run.outside import reachable
+from memplan.torch_internals.autograd import number_of, saved_by
+
+PARAMETERS, GRADIENTS, STATE, BUFFERS = "parameters", "gradients", "optimizer state", "buffers"
+INPUTS, SAVED, OTHER = "inputs", "saved for backward", "other"
+KINDS = (PARAMETERS, GRADIENTS, STATE, BUFFERS, INPUTS, SAVED, OTHER)
+NOWHERE = Where()
+LEAF = "AccumulateGrad"
+
+
+class Piece(NamedTuple):
+    """`what`: who holds it, or which operator has saved it."""
+
+    n_bytes: int
+    kind: str
+    where: Where = NOWHERE
+    what: str = ""
+
+
+@dataclass
+class Account:
+    device: torch.device
+    pieces: dict[int, Piece] = field(default_factory=dict)
+    alive: list[torch.Tensor] = field(default_factory=list)  # so that no key is given twice
+
+    def add(self, tensor: Any, kind: str, where: Where = NOWHERE, what: str = "") -> None:
+        """Nothing where it is counted already, or lies elsewhere."""
+        if tensor is None or tensor.device != self.device or tensor.layout is not torch.strided:
+            return
+        key = storage_key(tensor)
+        if key not in self.pieces:
+            self.alive.append(tensor)
+            self.pieces[key] = Piece(allocated(storage_bytes(tensor), self.device), kind, where, what)
+
+    def total(self, kind: str | None = None) -> int:
+        return sum(p.n_bytes for p in self.pieces.values() if kind in (None, p.kind))
+
+    def forget(self) -> None:
+        """The tensors; what was counted stays."""
+        self.alive.clear()
+
+    def by(self, of: Callable[[Piece], Any]) -> dict[Any, int]:
+        """Bytes, the most first."""
+        found: dict[Any, int] = defaultdict(int)
+        for piece in self.pieces.values():
+            found[of(piece)] += piece.n_bytes
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+class Objects:
+    """What the garbage collector knows: modules, optimizers and tensors of a device."""
+
+    def __init__(self, device: torch.device) -> None:
+        objects = gc.get_objects()
+        self.modules = [o for o in objects if issubclass(type(o), nn.Module)]
+        self.optimizers = [o for o in objects if issubclass(type(o), torch.optim.Optimizer)]
+        tensors = [o for o in objects if issubclass(type(o), torch.Tensor) and type(o) in (torch.Tensor, nn.Parameter)]
+        self.tensors = [t for t in tensors if t.device == device and t.layout is torch.strided]
+
+    def nodes(self) -> dict[Any, int]:
+        """All of autograd that is alive, with their numbers in the order of their making."""
+        roots = [t.grad_fn for t in self.tensors if t.grad_fn is not None]
+        found = {n: number_of(n) for n in reachable(roots, set()) if LEAF not in n.name()}
+        return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def names_of(model: nn.Module | None, modules: Sequence[nn.Module]) -> dict[int, str]:
+    """What people call these modules: names in this model; of others with the class in which they are outermost."""
+    children = {id(c) for m in modules for c in m.children()}
+    names = {id(m): name or type(m).__name__ for name, m in (model.named_modules() if model is not None else ())}
+    for root in modules:
+        if id(root) not in children:
+            for name, module in root.named_modules():
+                names.setdefault(id(module), f"{type(root).__name__}{'.' if name else ''}{name}")
+    return names
+
+
+def parameters_of(modules: Sequence[nn.Module], names: dict[int, str]) -> Iterator[tuple[Any, str]]:
+    for module in modules:
+        yield from ((p, names.get(id(module), "")) for p in module.parameters(recurse=False))
+
+
+def nearest_modules(nodes: Iterable[Any], owners: dict[int, str]) -> dict[Any, str]:
+    """Of autograd's nodes, in their order: the module of the parameters that they read, or that whose results they read."""
+    found: dict[Any, str] = {}
+    views: dict[Any, str] = {}  # of a parameter
+    for node in nodes:
+        before = [n for n, _ in node.next_functions if n is not None]
+        own = [owners.get(id(n.variable), "") for n in before if hasattr(n, "variable")]
+        own += [views[n] for n in before if n in views]
+        if own and len(before) == 1:
+            views[node] = own[0]
+        found[node] = own[0] if own else next((found[n] for n in before if found.get(n)), "")
+    return found
+
+
+def fill(
+    account: Account, objects: Objects, inputs: Iterable[torch.Tensor], names: dict[int, str], where: dict[Any, Where]
+) -> None:
+    """All that is alive, but for what no Python object leads to. `where`: of nodes of autograd, as far as known."""
+    owners = {}
+    for parameter, name in parameters_of(objects.modules, names):
+        owners[id(parameter)] = name
+        account.add(parameter, PARAMETERS, Where(name))
+        account.add(parameter.grad, GRADIENTS, Where(name))
+    for optimizer in objects.optimizers:
+        for parameter, state in optimizer.state.items():
+            for tensor in tensors_of(state):
+                account.add(tensor, STATE, Where(owners.get(id(parameter), "")))
+    for module in objects.modules:
+        for buffer in module.buffers(recurse=False):
+            account.add(buffer, BUFFERS, Where(names.get(id(module), "")))
+    for tensor in inputs:
+        account.add(tensor, INPUTS)
+    nodes = objects.nodes()
+    nearest = nearest_modules(nodes, owners)
+    for node in nodes:
+        for tensor in saved_by(node):
+            account.add(tensor, SAVED, where.get(node) or Where(nearest[node]), node.name())
+    for tensor in objects.tensors:
+        if tensor.is_leaf and tensor.grad is not None:
+            account.add(tensor.grad, GRADIENTS)
+
+
+def holders(stack: Sequence[At]) -> Iterator[tuple[torch.Tensor, Where, str]]:
+    """Tensors that variables of frames hold, by themselves or in something, the innermost frame first."""
+    places = [""]
+    for at in stack:
+        places.append(at.place if at.is_users else places[-1])
+    for at, place in zip(reversed(stack), reversed(places)):
+        for name, value in list(at.frame.f_locals.items()):
+            for tensor, how in within(value):
+                yield tensor, Where("", place), f"`{name}`{how}"
+
+
+def within(value: Any) -> Iterator[tuple[torch.Tensor, str]]:
+    if isinstance(value, torch.Tensor):
+        yield value, ""
+    elif type(value) in (list, tuple, dict, set):
+        with contextlib.suppress(RecursionError):
+            yield from ((t, f", a {type(value).__name__} of {len(value)}") for t in tensors_of(value))
+
+
+def fill_others(account: Account, objects: Objects, stack: Sequence[At]) -> None:
+    """What is left, with the variable that holds it."""
+    known = {id(t) for t in objects.tensors}
+    for tensor, where, what in holders(stack):
+        if id(tensor) in known:
+            account.add(tensor, OTHER, where, what)
+    for tensor in objects.tensors:
+        account.add(tensor, OTHER)

@@ -1,0 +1,61 @@
+"""Graphs of earlier calls that are still alive: a list of losses that nobody detached, a sum of them, a state that goes on."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from memplan.budget import in_units
+from memplan.explain.account import Objects, holders
+from memplan.explain.failure import At, Failure, shown
+from memplan.graph.capture import storage_bytes, storage_key
+from memplan.run.outside import reachable
+from memplan.torch_internals.autograd import saved_by
+
+FEWEST = 2  # calls, from which on they are a leak and not another part of a step
+MOST_NAMED = 3
+
+
+@dataclass
+class Earlier:
+    n_calls: int
+    n_bytes: int
+    holders: list[str]
+
+    @staticmethod
+    def of(objects: Objects, nodes: dict[Any, int], begun: Sequence[int], failure: Failure) -> Earlier | None:
+        """None: there is none. `begun`: with which nodes calls began, the last of which has failed."""
+        leaves = {storage_key(t) for t in objects.tensors if t.is_leaf}
+        before = {node for node, number in nodes.items() if number < begun[-1]}
+        kept = {storage_key(t): storage_bytes(t) for node in before for t in saved_by(node)}
+        n_bytes = sum(n for key, n in kept.items() if key not in leaves)
+        n_calls = len(begun) - 1
+        if n_calls < FEWEST or not n_bytes:
+            return None
+        return Earlier(n_calls, n_bytes, held_by(objects, before, failure.stack))
+
+    def __str__(self) -> str:
+        who = "; held by " + ", ".join(self.holders) if self.holders else ""
+        return (
+            f"{in_units(self.n_bytes)} are saved for backward by {self.n_calls} earlier calls, whose graphs are alive{who}\n"
+            "    what would have helped: keep loss.item() or loss.detach(), go back before the next call, or call under"
+            " torch.no_grad()"
+        )
+
+
+def held_by(objects: Objects, before: set[Any], stack: Sequence[At]) -> list[str]:
+    """Who holds tensors with these graphs: variables of the script, by themselves or in something, else objects."""
+    roots = [t for t in objects.tensors if t.grad_fn is not None and reaches(t, before)]
+    ids = {id(t) for t in roots}
+    found = {
+        f"{what} ({shown(at.frame.f_code.co_filename)})": None for at in stack for t, _, what in holders([at]) if id(t) in ids
+    }
+    return list(found)[:MOST_NAMED] or sorted({type(o).__name__ for o in gc.get_referrers(*roots)})[:MOST_NAMED]
+
+
+def reaches(tensor: torch.Tensor, before: set[Any]) -> bool:
+    return not before.isdisjoint(reachable([tensor.grad_fn], set()))

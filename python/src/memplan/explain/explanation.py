@@ -1,0 +1,171 @@
+"""What is said of an allocation that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from memplan.budget import in_units
+from memplan.explain.account import (
+    BUFFERS,
+    GRADIENTS,
+    KINDS,
+    OTHER,
+    PARAMETERS,
+    SAVED,
+    STATE,
+    Account,
+    Objects,
+    Piece,
+    fill,
+    fill_others,
+    names_of,
+)
+from memplan.explain.calls import Call, call_in
+from memplan.explain.earlier import Earlier
+from memplan.explain.failure import Failure, Where, addresses_are_limited, path_of
+from memplan.explain.replay import UNDER_WAY, NotReplayed, Replay, add_lost, failing, starts
+from memplan.explain.reserved import Reserved
+from memplan.explain.suggestion import Room, Step, Suggestion, name_in, suggest
+from memplan.explain.tables import table, together
+from memplan.run.backend import gradient_bytes, model_bytes, total_bytes
+
+OF_LINES = (SAVED, OTHER)
+LEAST = 1 << 16  # bytes that a line names
+TIMES_OUTPUTS = 2  # what a loss outside of the model keeps and makes of what the model returns
+WORDS = {"backward": "in backward", "update": "in the optimizer's step", "forward": "in forward", "": ""}
+
+
+@dataclass
+class Explanation:
+    """Prints itself. `reserved`: of a GPU's allocator."""
+
+    failure: Failure
+    where: Where
+    account: Account
+    reserved: Reserved | None
+    earlier: Earlier | None
+    suggestion: Suggestion | None
+    notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        failure, account = self.failure, self.account
+        tried = "an allocation" if failure.tried_bytes is None else f"an allocation of {in_units(failure.tried_bytes)}"
+        yield " ".join(filter(None, [f"memplan: {tried} failed on {account.device}", WORDS[failure.phase], self._at()]))
+        yield f"  alive: {in_units(account.total())} in tensors"
+        yield f"  {self.reserved or 'reserved and fragmented: not known on a CPU'}"
+        yield from table("by kind", [(kind, account.total(kind)) for kind in KINDS], account.total())
+        yield from table("by module", together(account.by(lambda p: p.where.module or named(p))), account.total())
+        lines = account.by(lambda p: p.where.place if p.kind in OF_LINES else None)
+        lines.pop(None, None)
+        yield from table("by line, of what forward and backward made", lines.items(), account.total(), "no line is known")
+        if self.earlier is not None:
+            yield from ("", f"  {self.earlier}")
+        if self.suggestion is not None:
+            yield from ("", "  what would have helped:" if self.suggestion.line else "  what would have helped: no plan")
+            yield from ([f"    {self.suggestion.line}"] if self.suggestion.line else [])
+            yield from (f"    {line}" for line in self.suggestion.sentence.splitlines())
+        if self.reserved is not None and self.reserved.is_fragmented(failure.tried_bytes or 0):
+            yield "  the fragments together would have been enough: PYTORCH_ALLOC_CONF=expandable_segments:True"
+        yield from (f"  {note}" for note in self.notes)
+
+    def _at(self) -> str:
+        return f"of {self.where.module}, {self.where.place}" if self.where.module else f"at {self.where.place}"
+
+
+def named(piece: Piece) -> str:
+    """Of what is in no module."""
+    return f"{piece.kind}: {piece.what}" if piece.what else piece.kind
+
+
+def explain(failure: Failure, last: Call | None, reserved: Reserved | None = None) -> Explanation:
+    """Looks at everything that is alive, and holds nothing of it. `last`: the last call of a model that was seen."""
+    objects = Objects(failure.device)
+    call = of_failure(failure, last)
+    model = call.model() if call is not None else None
+    names = names_of(model, objects.modules)
+    nodes = objects.nodes()
+    replay, notes = replayed(call)
+    begun = begun_calls(replay, nodes, failure) if replay is not None else []
+    where = replay.of_calls(begun, nodes) if replay is not None else {}
+    account = Account(failure.device)
+    fill(account, objects, call.inputs() if call is not None else [], names, where)
+    fill_others(account, objects, failure.stack)
+    others = sum(p.n_bytes for t, p in zip(account.alive, account.pieces.values()) if p.kind == OTHER and t.grad_fn is None)
+    path = path_of(failure.stack, names)
+    at = path[-1] if path else Where("", failure.place)
+    if replay is not None and begun:
+        failing(replay, failure, begun[-1], nodes, names)
+        add_lost(account, replay)
+        at = replay.failed_at or at
+    if reserved is not None and reserved.allocated_bytes > account.total():
+        account.pieces[0] = Piece(reserved.allocated_bytes - account.total(), OTHER, at, UNDER_WAY)
+    earlier = Earlier.of(objects, nodes, begun, failure) if begun else None
+    suggestion = None
+    if call is not None and model is not None and earlier is None:
+        step = step_of(call, model, objects, failure, replay is not None and replay.is_loss)
+        suggestion = suggest(step, room(step, account, others, replay, reserved))
+    if suggestion is not None and addresses_are_limited():
+        notes.append(
+            "addresses are limited (ulimit -v): what PyTorch's capture takes of them, some hundred MiB, is in no budget"
+        )
+    account.forget()
+    failure.forget()
+    return Explanation(failure, at, account, reserved, earlier, suggestion, notes)
+
+
+def of_failure(failure: Failure, last: Call | None) -> Call | None:
+    """The call that failed, or whose backward or update did."""
+    found = call_in(failure.frames) if failure.phase == "forward" else None
+    if found is not None and last is not None and found.model() is last.model():
+        found.contexts, found.has_gradients = last.contexts, last.has_gradients
+    return found or last
+
+
+def replayed(call: Call | None) -> tuple[Replay | None, list[str]]:
+    if call is None:
+        return None, ["no call of a model was seen: nodes have the modules of the nearest parameters, and no lines"]
+    try:
+        return Replay.of(call), []
+    except NotReplayed as error:
+        said = str(error).splitlines()[0]
+        return None, [f"the call cannot be done again without memory ({said}): modules are those of the nearest parameters"]
+
+
+def begun_calls(replay: Replay, nodes: dict[Any, int], failure: Failure) -> list[int]:
+    """With which nodes calls began, that which has failed last: of it there may be no node."""
+    found = starts({n: node.name() for node, n in nodes.items()}, replay.nodes)
+    is_inside = call_in(failure.frames) is not None and failure.phase == "forward"
+    numbers = set(nodes.values())
+    if is_inside and found and found[-1] + max(replay.nodes) in numbers:  # the last that is known has ended
+        found.append(max(numbers) + 1)
+    return found or [max(numbers, default=-1) + 1]
+
+
+def step_of(call: Call, model: nn.Module, objects: Objects, failure: Failure, is_loss: bool) -> Step:
+    own = {id(p) for p in model.parameters()}
+    optimizers = [o for o in objects.optimizers if any(id(p) in own for g in o.param_groups for p in g["params"])]
+    optimizer = optimizers[0] if optimizers else None
+    names = name_in(failure.stack, model, "model"), name_in(failure.stack, optimizer, "optimizer")
+    return Step(call, model, optimizer, names, failure.device, is_loss)
+
+
+def room(step: Step, account: Account, others: int, replay: Replay | None, reserved: Reserved | None) -> Room:
+    """What was there before the allocation failed is there for a plan, less what others have."""
+    beside = others + account.total(PARAMETERS) + account.total(BUFFERS) - model_bytes(step.model)
+    state = step.optimizer.state.values() if step.optimizer is not None else ()
+    beside += account.total(STATE) - total_bytes([t for s in state for t in s.values() if isinstance(t, torch.Tensor)])
+    beside += max(0, account.total(GRADIENTS) - gradient_bytes(step.model))
+    if replay is not None and not replay.has_loss:
+        beside += TIMES_OUTPUTS * replay.output_bytes
+    beside = beside if beside >= LEAST else 0
+    if reserved is None:
+        return Room(account.total(), beside)
+    return Room(reserved.limit_bytes, beside, reserved.limit_bytes)

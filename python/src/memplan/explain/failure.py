@@ -1,0 +1,178 @@
+"""An allocation that failed: how many bytes, where, and in which part of a step."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from memplan import errors
+from memplan.budget import read_bytes
+from memplan.explain.calls import CALL
+
+NOT_THE_USERS = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, errors.__file__))
+BACKWARD = {torch.autograd.backward.__code__, torch.autograd.grad.__code__}
+ROOTS = ("tensors", "outputs")  # as these call what they go back from
+TRIED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(?:bytes|([KMGT]i?B))")
+OUT_OF_MEMORY: type[BaseException] = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
+SAYS_SO = ("can't allocate memory", "not enough memory", "std::bad_alloc")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    by_type = isinstance(error, (OUT_OF_MEMORY, MemoryError))
+    return by_type or (isinstance(error, RuntimeError) and any(s in str(error) for s in SAYS_SO))
+
+
+def tried_bytes(error: BaseException) -> int | None:
+    """What was asked for; None: it does not say."""
+    found = TRIED.search(str(error))
+    return read_bytes(found[1] + (found[2] or "")) if found else None
+
+
+def first_of(error: BaseException | None) -> BaseException | None:
+    """The failed allocation among an error and what led to it, the earliest; None: there is none."""
+    found = None
+    while error is not None:
+        found = error if is_out_of_memory(error) else found
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def addresses_are_limited() -> bool:
+    """Whether there is a `ulimit -v`."""
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+class At(NamedTuple):
+    """A frame, and the line and the instruction that it is at."""
+
+    frame: FrameType
+    line: int
+    instruction: int
+
+    @property
+    def is_users(self) -> bool:
+        name = self.frame.f_code.co_filename
+        return not name.startswith((*NOT_THE_USERS, "<frozen"))
+
+    @property
+    def place(self) -> str:
+        return f"{shown(self.frame.f_code.co_filename)}:{self.line}"
+
+
+def shown(path: str) -> str:
+    """Below the working directory, or with its folder."""
+    near = os.path.relpath(path) if os.path.isabs(path) else path
+    return near if not near.startswith("..") else os.path.join(*path.split(os.sep)[-2:])
+
+
+def of_traceback(traceback: TracebackType | None) -> list[At]:
+    """From the outermost to the innermost, with the callers of who has caught it."""
+    inside = []
+    while traceback is not None:
+        inside.append(At(traceback.tb_frame, traceback.tb_lineno, traceback.tb_lasti))
+        traceback = traceback.tb_next
+    outside = of_frame(inside[0].frame.f_back) if inside else []
+    return outside + inside
+
+
+def of_frame(frame: FrameType | None) -> list[At]:
+    found = []
+    while frame is not None:
+        found.append(At(frame, frame.f_lineno, frame.f_lasti))
+        frame = frame.f_back
+    return found[::-1]
+
+
+def of_threads() -> list[At]:
+    """Of all threads, that of the caller last: backward on a GPU runs in a thread without frames of its own."""
+    here = of_frame(sys._getframe(1))
+    codes = {a.frame for a in here}
+    return [a for f in sys._current_frames().values() if f not in codes for a in of_frame(f)] + here
+
+
+class Where(NamedTuple):
+    """Which module, by its name in the model, and which line."""
+
+    module: str = ""
+    place: str = ""
+    instruction: int = -1  # of that line
+
+    def __str__(self) -> str:
+        return f"{self.module} ({self.place})" if self.module and self.place else self.module or self.place
+
+
+def path_of(stack: Sequence[At], names: dict[int, str]) -> list[Where]:
+    """The user's lines from the call of a model inwards, each with the innermost module that it has called."""
+    found: list[Where] = []
+    module = ""
+    for at in stack:
+        if at.frame.f_code is CALL and id(at.frame.f_locals.get("self")) in names:
+            module = names[id(at.frame.f_locals["self"])]
+            found[-1:] = [Where(module, w.place, w.instruction) for w in found[-1:]]
+        elif module and at.is_users:
+            found.append(Where(module, at.place, at.instruction))
+    return found
+
+
+def module_names(model: nn.Module) -> dict[int, str]:
+    """Of its modules, by their id; its own is that of its class."""
+    return {id(m): name or type(m).__name__ for name, m in model.named_modules()}
+
+
+@dataclass
+class Failure:
+    """`tried_bytes`: None where it is not known. `stack`: from the outermost frame to the innermost."""
+
+    tried_bytes: int | None
+    device: torch.device
+    stack: list[At]
+
+    def __post_init__(self) -> None:
+        self.phase = self._phase()
+        self.place = next((at.place for at in reversed(self.stack) if at.is_users), "")  # the user's line that was running
+
+    def forget(self) -> None:
+        """The frames, which hold the memory of the step."""
+        self.stack = []
+
+    def _phase(self) -> str:
+        """The part of a step: backward, update, forward, or "" where nothing says so."""
+        for at in self.stack:
+            if at.frame.f_code in BACKWARD:
+                return "backward"
+            if at.frame.f_code.co_name == "step" and isinstance(self_of(at), torch.optim.Optimizer):
+                return "update"
+        return "forward" if any(at.frame.f_code is CALL for at in self.stack) else ""
+
+    @property
+    def roots(self) -> list[torch.Tensor]:
+        """What backward goes back from."""
+        for at in self.stack:
+            if at.frame.f_code in BACKWARD:
+                found = [at.frame.f_locals.get(name) for name in ROOTS]
+                return [t for f in found for t in (f if isinstance(f, (tuple, list)) else [f]) if isinstance(t, torch.Tensor)]
+        return []
+
+    @property
+    def frames(self) -> list[FrameType]:
+        return [at.frame for at in self.stack]
+
+
+def self_of(at: At) -> Any:
+    return at.frame.f_locals.get("self")
+
+
+def of_error(error: BaseException) -> Failure:
+    tried = tried_bytes(error)
+    is_cuda = isinstance(error, OUT_OF_MEMORY) or "CUDA out of memory" in str(error)
+    device = torch.device("cuda", torch.cuda.current_device()) if is_cuda and torch.cuda.is_available() else torch.device("cpu")
+    return Failure(tried, device, of_traceback(error.__traceback__))

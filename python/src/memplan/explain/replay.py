@@ -1,0 +1,260 @@
+"""A model's call done again on tensors without memory: which node of autograd is of which module and line, and what was alive
+only inside of the operator that failed, which is gone when the error has passed.
+
+Nodes of autograd are numbered as they are made. The same call makes the same nodes, from another number on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import sys
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from memplan.errors import MemplanError
+from memplan.explain.account import LEAF, OTHER, Account, Piece
+from memplan.explain.calls import Call, Sized, given
+from memplan.explain.failure import Failure, Where, module_names, of_frame, path_of
+from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
+from memplan.in_place import eager_copy
+from memplan.run.outside import reachable
+from memplan.torch_internals.autograd import next_number, number_of, saved_by
+from memplan.torch_internals.dispatch import forget_arguments, watching, without_memory
+
+FEWEST = 0.5  # of the nodes of a call that have to be as they were
+UNDER_WAY = "under way"  # what nothing but the operator that failed, or backward, held
+
+
+class Failed(Exception):
+    """Ends a replay where the allocation failed."""
+
+
+class NotReplayed(MemplanError):
+    """A call that cannot be done again, and why."""
+
+
+@dataclass
+class Target:
+    """Where to fail: behind the nodes that had been made, or had run backward, at this path of lines."""
+
+    tried_bytes: int | None
+    path: list[Where]
+    is_backward: bool
+    made: int  # the last node that was made, from the first of the call on
+    ran: set[int]
+
+
+class Events:
+    """Sees what operators of a call allocate. `start`: the number of its first node."""
+
+    def __init__(self, names: dict[int, str], start: int, target: Target | None) -> None:
+        self.names, self.start, self.target = names, start, target
+        self.where: dict[int, Where] = {}  # of nodes, counted from the first
+        self.alive: dict[int, tuple[weakref.ref[Any], Piece]] = {}
+        self.current = -1  # the node that runs backward
+        self.entered: set[int] = set()
+        self.failed_at: Where | None = None
+        self.before: list[tuple[weakref.ref[Any], Piece]] = []  # what was alive there
+
+    def run(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """An operator."""
+        made = next_number() - self.start
+        if self.current < 0:
+            path = path_of(of_frame(sys._getframe(1)), self.names)
+            where = self.where.setdefault(made - 1, path[-1]) if path and torch.is_grad_enabled() else Where()
+            where = path[-1] if path else where
+        else:
+            path, where = [], self.where.get(self.current, Where())
+        result = function(*args, **kwargs)
+        given_out = self._given_out(result, where, str(function))
+        if given_out and self._is_there(path, made, given_out):
+            self.before = [a for k, a in self.alive.items() if k not in given_out and a[0]() is not None]
+            self.failed_at = where
+            del args, kwargs, result  # which the traceback would hold
+            raise Failed
+        return result
+
+    def _given_out(self, result: Any, where: Where, what: str) -> dict[int, int]:
+        found = {}
+        for tensor in tensors_of(result):
+            key = storage_key(tensor)
+            if key not in self.alive or self.alive[key][0]() is None:
+                found[key] = allocated(storage_bytes(tensor), tensor.device)
+                piece = Piece(found[key], OTHER, where, UNDER_WAY)
+                self.alive[key] = weakref.ref(tensor.untyped_storage()), piece
+        return found
+
+    def _is_there(self, path: list[Where], made: int, given_out: dict[int, int]) -> bool:
+        target = self.target
+        if target is None or target.is_backward != (self.current >= 0):
+            return False
+        if target.tried_bytes is not None and target.tried_bytes not in given_out.values():
+            return False
+        if target.is_backward:
+            return target.ran <= self.entered - {self.current}
+        return path == target.path and made > target.made
+
+    def enter(self, node: int) -> None:
+        self.current = node
+        self.entered.add(node)
+
+
+def copy_of(model: nn.Module) -> nn.Module:
+    """A copy, inside of a mode of fake tensors."""
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        for tensor in tensors_of(list(vars(module).values())):
+            if id(tensor) not in memo:
+                fake = Sized(tensor).empty()
+                memo[id(tensor)] = nn.Parameter(fake, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else fake
+    return eager_copy(model, memo)
+
+
+@dataclass
+class Replay:
+    """`where` and `nodes`: of the call's nodes of autograd, counted from its first."""
+
+    call: Call
+    where: dict[int, Where] = field(default_factory=dict)
+    nodes: dict[int, str] = field(default_factory=dict)
+    saving: set[int] = field(default_factory=set)  # those that save anything
+    failed_at: Where | None = None
+    lost: list[Piece] = field(default_factory=list)  # what was alive when it failed, and is not since
+    output_bytes: int = 0
+    has_loss: bool = False  # the model returns one, beside other things perhaps
+    is_loss: bool = False  # and nothing else
+
+    @staticmethod
+    def of(call: Call) -> Replay:
+        """NotReplayed."""
+        replay = Replay(call)
+        try:
+            replay._run(None, [])
+        except Exception as error:
+            raise NotReplayed(f"{type(error).__name__}: {error}") from error
+        return replay
+
+    def of_calls(self, begun: Sequence[int], nodes: dict[Any, int]) -> dict[Any, Where]:
+        """Of nodes, with their numbers, that calls like this one have made. `begun`: the numbers of their first nodes."""
+        return {
+            node: self.where[n - start]
+            for start in begun
+            for node, n in nodes.items()
+            if n - start in self.where and node.name() == self.nodes.get(n - start)
+        }
+
+    def fail(self, target: Target, used: Iterable[int]) -> None:
+        """Fails where the call did, if need be with another size: what an operator takes for itself is no result. `used`: the
+        nodes from which backward has come."""
+        for tried in dict.fromkeys((target.tried_bytes, None)):
+            with contextlib.suppress(Exception):  # what is not known is not said
+                self._run(replace(target, tried_bytes=tried), used)
+            if self.failed_at is not None:
+                break
+
+    def _run(self, target: Target | None, used: Iterable[int]) -> None:
+        model = self.call.model()
+        if model is None:
+            raise NotReplayed("the model is gone")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.enable_grad())
+            stack.enter_context(torch.random.fork_rng(devices=[]))
+            stack.enter_context(without_memory())
+            fake = copy_of(model)
+            args = given(self.call.args, Sized.empty)
+            kwargs = given(self.call.kwargs, Sized.empty)
+            names = module_names(fake)
+            events = Events(names, next_number(), target)
+            try:
+                with contextlib.ExitStack() as around:
+                    for context in self.call.contexts:
+                        around.enter_context(copy.copy(context))
+                    around.enter_context(watching(events.run))
+                    result = fake(*args, **kwargs)
+                    outputs = [t for t in tensors_of(result) if t.grad_fn is not None]
+                    nodes = self._of_graph(outputs, events)
+                if target is not None and target.is_backward:
+                    back(outputs, nodes, set(used), events)
+            except Failed as failed:
+                forget_arguments(failed.__traceback__)
+                self.failed_at = events.failed_at
+                self.lost = [piece for storage, piece in events.before if storage() is None]
+                del failed  # kept until here: its frames hold what the real error's hold
+                return
+            if target is None:
+                self.where, self.nodes = events.where, {k: n.name() for k, n in nodes.items()}
+                self.saving = {k for k, n in nodes.items() if saves(n)}
+                self.output_bytes = sum({storage_key(t): storage_bytes(t) for t in outputs}.values())
+                self.has_loss = any(t.numel() == 1 for t in outputs)
+                self.is_loss = self.has_loss and isinstance(result, torch.Tensor)
+
+    @staticmethod
+    def _of_graph(outputs: Sequence[torch.Tensor], events: Events) -> dict[int, Any]:
+        found = reachable([t.grad_fn for t in outputs], set())
+        return {number_of(n) - events.start: n for n in found if LEAF not in n.name()}
+
+
+def back(outputs: Sequence[torch.Tensor], nodes: dict[int, Any], used: set[int], events: Events) -> None:
+    """Backward from the outputs that were used."""
+    for number, node in nodes.items():
+        node.register_prehook(lambda _, number=number: events.enter(number))
+    numbers = {node: number for number, node in nodes.items()}
+    ends = []
+    below: set[Any] = set()
+    for tensor in sorted(outputs, key=lambda t: -numbers[t.grad_fn]):
+        if tensor.grad_fn not in below and (not used or numbers[tensor.grad_fn] in used):
+            ends.append(tensor)
+            below |= reachable([tensor.grad_fn], set())
+    with watching(events.run):
+        events.current = max(nodes)
+        gradients = [torch.ones_like(t) for t in ends]
+        torch.autograd.backward(ends, gradients if len(gradients) > 1 or gradients[0].numel() > 1 else None)
+
+
+def starts(real: dict[int, str], replayed: dict[int, str]) -> list[int]:
+    """The numbers at which calls of the model began, by the names of nodes that are alive; the last call's last. What a call
+    has made hangs together by its first node."""
+    found: list[int] = []
+    left = dict(real) if replayed else {}
+    first = min(replayed, default=0)
+    while True:
+        tried = [number - first for number, name in left.items() if name == replayed.get(first)]
+        counted = {start: sum(left.get(start + k) == name for k, name in replayed.items()) for start in tried}
+        best = max(tried, key=lambda start: (counted[start], start), default=0)
+        there = [k for k in left if best <= k <= best + max(replayed, default=0)]
+        if not tried or counted[best] < FEWEST * len(there):
+            return sorted(found)
+        found.append(best)
+        for k in there:
+            del left[k]
+
+
+def failing(replay: Replay, failure: Failure, start: int, nodes: dict[Any, int], names: dict[int, str]) -> None:
+    """Has a replay fail where the call did, which began with this number."""
+    mine = {node: number - start for node, number in nodes.items() if number - start in replay.nodes}
+    target = Target(
+        failure.tried_bytes,
+        path_of(failure.stack, names),
+        failure.phase == "backward",
+        max(mine.values(), default=-1),
+        {number for node, number in mine.items() if number in replay.saving and not saves(node)},
+    )
+    above = reachable([t.grad_fn for t in failure.roots], set())
+    outputs = {mine[node] for node in above & mine.keys()}
+    replay.fail(target, outputs)
+
+
+def saves(node: Any) -> bool:
+    """Whether it has anything for backward; behind it, it has not."""
+    return next(saved_by(node), None) is not None
+
+
+def add_lost(account: Account, replay: Replay) -> None:
+    for k, piece in enumerate(replay.lost):
+        account.pieces[-1 - k] = piece

@@ -1,0 +1,47 @@
+"""What a GPU's allocator had taken from the device when it had no more to give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from memplan.budget import in_units
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """`fragmented_bytes`: free, in segments that are in use in part, so that they do not go back to the device.
+    `largest_bytes`: of these pieces. `limit_bytes`: what the allocator could have had in all."""
+
+    allocated_bytes: int
+    reserved_bytes: int
+    fragmented_bytes: int
+    largest_bytes: int
+    limit_bytes: int
+
+    @staticmethod
+    def of(snapshot: Sequence[Mapping[str, Any]], device: int, free_bytes: int) -> Reserved:
+        """By PyTorch's snapshot (torch.cuda.memory_snapshot), and what the device has left."""
+        segments = [s for s in snapshot if s["device"] == device]
+        free = [int(b["size"]) for s in segments if s["allocated_size"] > 0 for b in s["blocks"] if b["state"] == "inactive"]
+        reserved = sum(int(s["total_size"]) for s in segments)
+        allocated = sum(int(s["allocated_size"]) for s in segments)
+        return Reserved(allocated, reserved, sum(free), max(free, default=0), reserved + free_bytes)
+
+    @staticmethod
+    def now(device: int, free_bytes: int) -> Reserved:
+        cuda: Any = torch.cuda
+        return Reserved.of(cuda.memory_snapshot(), device, free_bytes)
+
+    def __str__(self) -> str:
+        return (
+            f"reserved: {in_units(self.reserved_bytes)}, of which {in_units(self.allocated_bytes)} are given out and"
+            f" {in_units(self.fragmented_bytes)} are fragments, the largest of {in_units(self.largest_bytes)}"
+        )
+
+    def is_fragmented(self, tried_bytes: int) -> bool:
+        """Whether the fragments together would have been enough."""
+        return self.fragmented_bytes >= tried_bytes > self.largest_bytes

@@ -1,0 +1,229 @@
+"""The line that would have helped, from the step that failed: it is captured and planned, and nothing of it runs. Seconds are
+those of the library's table of devices; `memplan.compile` measures them when the line is run."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.api import backend_for, captured, report_of, states_like
+from memplan.budget import in_units
+from memplan.costs.measure import Cost, moved_bytes
+from memplan.costs.roofline import Device
+from memplan.errors import BudgetError, MemplanError
+from memplan.explain.calls import Call, Sized, given
+from memplan.explain.failure import At
+from memplan.graph.capture import storage_bytes
+from memplan.graph.updates import UpdateCost, Updates
+from memplan.in_place import place_of
+from memplan.library.planning import roofline_seconds
+from memplan.plan.planner import Options
+from memplan.report import Report
+from memplan.run.backend import Backend, Estimated
+from memplan.train_step import FUSE, StepBackend
+
+WITH_WORKSPACE = ("convolution", "rnn")  # as much again as they read and write, at most
+TEMPORARIES = 2  # of a parameter's size, while it is updated
+LESS, STEPS = 0.95, 8  # of a budget whose plan a GPU's allocator has no room for, and how often
+
+
+def rounded(n_bytes: int, up: bool) -> str:
+    """As a budget is written, never more than there is, or never less than is taken."""
+    k = min(4, max(0, n_bytes.bit_length() - 1) // 10)
+    part = 1024**k / 100
+    return f"{(math.ceil if up else math.floor)(n_bytes / part) / 100:.2f}{'KMGT'[k - 1]}iB" if k else str(n_bytes)
+
+
+class NotRun:
+    """For backends that do not run operators to see what they cost."""
+
+    row: Device | None = None
+
+    def costs_of(self, capture: Any, beside: Any = ()) -> dict[fx.Node, Cost]:
+        sources = [o.source for o in capture.operations if o.source is not None and o.source not in beside]
+        return {node: self._cost(node) for node in sources}
+
+    def _cost(self, node: fx.Node) -> Cost:
+        if "rnn_layer" in str(node.target):
+            raise MemplanError("what a recurrent layer keeps is known when it has run")
+        cost = self.row.cost(node) if self.row is not None else Cost(moved_bytes(node), 0)
+        takes_more = any(name in str(node.target) for name in WITH_WORKSPACE)
+        return replace(cost, workspace_bytes=moved_bytes(node)) if takes_more else cost
+
+
+class NotUpdated(Updates):
+    """Updates that are not run to see what they cost: each takes some tensors of its parameter's size beside it."""
+
+    row: Device | None = None
+
+    def _measure(self, options: dict[str, Any], like: torch.Tensor, state: Any) -> UpdateCost:
+        own = storage_bytes(like)
+        n = states_like(self.optimizer, options)
+        moved = own * (3 + 2 * n)  # parameter and state are read and written, the gradient is read
+        seconds = moved if self.row is None else roofline_seconds(self.row.name, "float32", 0, moved)
+        return UpdateCost(seconds, TEMPORARIES * own, n * own, n * own, ())
+
+
+class OfCall(NotRun, Backend):
+    """Of a call of a model."""
+
+
+class OfStep(NotRun, StepBackend):
+    """Of a whole step."""
+
+
+@dataclass
+class Room:
+    """What a step may take of a device, and what others take of that. `limit_bytes`: for the allocator of a GPU."""
+
+    available_bytes: int
+    reserve_bytes: int
+    limit_bytes: int | None = None
+
+
+@dataclass
+class Suggestion:
+    """`line`: what to write; "": nothing helps, and `sentence` says why."""
+
+    line: str
+    sentence: str
+    report: Report | None = None
+
+
+def row_of(device: torch.device) -> Device | None:
+    """Of the library's table of devices."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    try:
+        return Device(name)
+    except MemplanError:
+        return None
+
+
+@contextlib.contextmanager
+def as_called(call: Call) -> Iterator[None]:
+    """Autocast and gradients are as they were."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        stack.enter_context(torch.enable_grad())
+        for context in call.contexts:
+            stack.enter_context(context)
+        yield
+
+
+def name_in(stack: Sequence[At], value: Any, otherwise: str) -> str:
+    """What the script calls an object, in the outermost frame that knows it."""
+    for at in stack:
+        for name, found in list(at.frame.f_locals.items()) if at.is_users else ():
+            if found is value and name != "self":
+                return str(name)
+    return otherwise
+
+
+@dataclass
+class Step:
+    """A call that failed, with the optimizer of its model, and the words of the script for them."""
+
+    call: Call
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer | None
+    names: tuple[str, str]
+    device: torch.device
+    is_loss: bool  # what the model returns
+
+    def _inputs(self) -> tuple[Any, Any]:
+        return given(self.call.args, Sized.now), given(self.call.kwargs, Sized.now)
+
+    def compiled(self, budget: int, reserve: int) -> Report:
+        """BudgetError; MemplanError where it cannot be planned."""
+        options: dict[str, Any] = {"reserve": reserve, "only_report": True, "cache": "off"}
+        backend = backend_for(OfCall, self.model, budget, [self.optimizer], self.call.has_gradients, **options)
+        backend.row = row_of(self.device)  # type: ignore[attr-defined]
+        args, kwargs = self._inputs()
+        with as_called(self.call):
+            return report_of(backend, self.model, args, kwargs)
+
+    def ways(self) -> Iterator[tuple[Callable[[int, int], Report], Callable[[int, int], str], str]]:
+        """To plan it, to write that, and what is to be known of it."""
+        yield self.compiled, self.line, ""
+        if self.optimizer is not None and self.is_loss and not self.call.has_gradients:
+            yield self.fused, self.line_fused, "; step(...) is forward, backward and updates"
+
+    def fused(self, budget: int, reserve: int) -> Report:
+        """The same with the optimizer in the plan."""
+        assert self.optimizer is not None
+        updates = NotUpdated(self.optimizer)
+        updates.row = row_of(self.device)
+        backend = OfStep(Options(budget, reserve, cache="off"), updates, FUSE["backward"], only_report=True)
+        backend.row = updates.row
+        backend.serve(self.model)
+        args, kwargs = self._inputs()
+
+        def loss(*args: Any, **kwargs: Any) -> Any:
+            return self.model(*args, **kwargs)
+
+        with as_called(self.call), contextlib.suppress(Estimated):
+            captured(loss, backend, True)(*args, **kwargs)
+        return backend.report
+
+    def line_fused(self, budget: int, reserve: int) -> str:
+        model, optimizer = self.names
+        options = f', reserve="{rounded(reserve, True)}"' if reserve else ""
+        return f'step = memplan.TrainStep({model}, None, {optimizer}, budget="{rounded(budget, False)}"{options})'
+
+    def line(self, budget: int, reserve: int) -> str:
+        model, optimizer = self.names
+        options = [f'budget="{rounded(budget, False)}"']
+        options += [f"optimizer={optimizer}"] if self.optimizer is not None else []
+        options += ["accumulate=True"] if self.call.has_gradients else []
+        options += [f'reserve="{rounded(reserve, True)}"'] if reserve else []
+        return f"{model} = memplan.compile({model}, {', '.join(options)})"
+
+
+def suggest(step: Step, room: Room) -> Suggestion:
+    """What fits the room, with its extra time: a plan of the call, else one of the whole step, in which gradients die early."""
+    if place_of(step.model) is not None:
+        return Suggestion("", "the model is compiled with a plan already: give it a smaller budget")
+    smallest = 0
+    for report_for, line, ends in step.ways():
+        try:
+            found = within(room, report_for, line)
+            return replace(found, sentence=found.sentence + ends)
+        except BudgetError as error:
+            smallest = max(0, error.smallest_bytes)
+        except Exception as error:
+            return Suggestion("", f"no plan could be made of this step: {str(error).splitlines()[0]}")
+    of = f": the smallest takes {in_units(smallest)}" if smallest else ""
+    return Suggestion("", f"no plan of this step fits {in_units(room.available_bytes)}{of}; a smaller batch takes less")
+
+
+def within(room: Room, report_for: Callable[[int, int], Report], line: Callable[[int, int], str]) -> Suggestion:
+    """BudgetError."""
+    budget = room.available_bytes
+    for k in range(STEPS):
+        report = report_for(budget, room.reserve_bytes)
+        try:
+            if room.limit_bytes is not None:
+                report.graph.reserved_within(room.limit_bytes)
+            break
+        except BudgetError:
+            if k + 1 == STEPS:
+                raise
+            budget = int(budget * LESS)
+    return Suggestion(line(budget, room.reserve_bytes), cost(report), report)
+
+
+def cost(report: Report) -> str:
+    graph = report.graph
+    extra = "not known" if math.isnan(graph.overhead) else f"about {graph.overhead:+.1%}"
+    return (
+        f"{in_units(graph.most_bytes)} at its peak instead of {in_units(graph.keep_all_bytes)}, extra time {extra} by a data"
+        f" sheet's rates\n{len(graph.recomputed)} of {graph.n_operators} operators run again; the same loss and gradients"
+    )

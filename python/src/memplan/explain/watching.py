@@ -1,0 +1,142 @@
+"""explain_oom: who is told when an allocation fails, and what that costs until then: a hook at the first call of a model in
+each step. A GPU's allocator tells of every failure; elsewhere it is the error that passes."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import mmap
+import sys
+import threading
+import warnings
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from memplan.explain.calls import Calls
+from memplan.explain.explanation import Explanation, explain
+from memplan.explain.failure import Failure, addresses_are_limited, first_of, of_error, of_threads
+from memplan.explain.reserved import Reserved
+from memplan.torch_internals.devices import on_out_of_memory
+
+ROOM_BYTES = 256 << 20  # not touched, so that they are addresses and no memory; where addresses are limited (ulimit -v)
+EXPLAINED = "memplan_explained"  # of an error
+
+
+class Watching:
+    """What explain_oom returns. With `with` it ends behind the block, and also sees errors that the script catches behind it.
+
+    `last`: the last explanation; its rows are `last.account.pieces`."""
+
+    def __init__(self) -> None:
+        self.last: Explanation | None = None
+        self.calls: Calls | None = None
+        self.is_explaining = False
+        self.is_observing = False
+        self.room: mmap.mmap | None = None  # of addresses, for the explanation
+        self.n_asked = 0  # how often for it, less the blocks that have ended
+
+    def install(self) -> Watching:
+        self.n_asked += 1
+        if self.calls is not None:
+            return self
+        self.calls = Calls(self._observe_device)
+        if addresses_are_limited():
+            self.room = mmap.mmap(-1, ROOM_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.excepthook, self.threads_hook = sys.excepthook, threading.excepthook
+        sys.excepthook, threading.excepthook = self._uncaught, self._uncaught_in_thread
+        return self
+
+    def _observe_device(self) -> None:
+        """Not before the script has begun to use it: processes that are forked until then may use it, too."""
+        cuda: Any = torch.cuda
+        if not self.is_observing and cuda.is_initialized():
+            self.is_observing = on_out_of_memory(self._observe)
+
+    def remove(self) -> None:
+        """Once less; at the last, the process is as it was, and a GPU's allocator tells nobody."""
+        self.n_asked -= 1
+        if self.calls is None or self.n_asked > 0:
+            return
+        self.calls.remove()
+        self.calls = None
+        self._make_room()
+        if sys.excepthook == self._uncaught:
+            sys.excepthook = self.excepthook
+        if threading.excepthook == self._uncaught_in_thread:
+            threading.excepthook = self.threads_hook
+
+    def __enter__(self) -> Watching:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._passes(error)
+        self.remove()
+
+    def _uncaught(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        self.excepthook(kind, error, traceback)
+        self._passes(error)
+
+    def _uncaught_in_thread(self, args: Any) -> None:
+        self.threads_hook(args)
+        self._passes(args.exc_value)
+
+    def _passes(self, error: BaseException | None) -> None:
+        found = first_of(error)
+        if found is not None and not hasattr(found, EXPLAINED):
+            with contextlib.suppress(AttributeError):
+                setattr(found, EXPLAINED, True)
+            failure = of_error(found)
+            if failure.device.type == "cpu":
+                self._explain_apart(failure, None)
+            elif not self.is_observing:
+                self._explain_apart(failure, Reserved.now(failure.device.index, torch.cuda.mem_get_info(failure.device)[0]))
+
+    def _observe(self, device: int, tried_bytes: int, _: int, free_bytes: int) -> None:
+        """What a GPU's allocator calls."""
+        if self.calls is None or self.is_explaining:
+            return
+        failure = Failure(tried_bytes, torch.device("cuda", device), of_threads())
+        self._explain_apart(failure, Reserved.now(device, free_bytes))
+
+    def _make_room(self) -> None:
+        if self.room is not None:
+            self.room.close()
+            self.room = None
+
+    def _explain_apart(self, failure: Failure, reserved: Reserved | None) -> None:
+        """In a thread, as autograd is off inside of an operator, and what is raised here would keep the error that passes.
+        Where there is no room for one, without."""
+        self._make_room()
+        thread = threading.Thread(target=self._explain, args=(failure, reserved))
+        try:
+            thread.start()
+        except RuntimeError:
+            self._explain(failure, reserved)
+        else:
+            thread.join()
+
+    def _explain(self, failure: Failure, reserved: Reserved | None) -> None:
+        """Never raises: the error that passes is the script's."""
+        assert self.calls is not None
+        self.is_explaining = True
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.last = explain(failure, self.calls.last, reserved)
+            sys.stderr.write(f"{self.last}\n")
+        except Exception as error:
+            sys.stderr.write(f"memplan: out of memory, and no explanation: {type(error).__name__}: {error}\n")
+        finally:
+            gc.collect()  # what was captured and done again
+            self.is_explaining = False
+
+
+WATCHING = Watching()
+
+
+def explain_oom() -> Watching:
+    """Has every allocation that fails explained on stderr, in any script, with nothing planned: what is alive, by kind, module
+    and line; what was being allocated; and the line that would have helped."""
+    return WATCHING.install()

@@ -1,0 +1,237 @@
+"""torchtitan's graph trainer within a budget: the memory policy `memplan`.
+
+from memplan.frameworks.torchtitan_graph import MemplanCompile
+config.compile = MemplanCompile(enable=True, memplan_budget="70GiB")
+
+The trainer has one graph of forward, loss and backward. Nodes of forward are marked as saved or recomputed, as a plan says, and
+torchtitan's own pass writes the recomputed ones again before the first of backward that reads them. What that comes to is
+counted on the graph that this pass makes; a plan whose graph is over the budget is made again for less.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import fx
+from torch.utils.checkpoint import CheckpointPolicy
+from torchtitan.experiments.graph_trainer.configs import GraphTrainerCompileConfig
+from torchtitan.experiments.graph_trainer.registry import register_memory_policy
+from torchtitan.experiments.graph_trainer.selective_activation_remat import selective_activation_remat_pass
+
+from memplan.budget import Budget, in_units, only_bytes, resolve
+from memplan.checkpoints.coarse import Kept
+from memplan.checkpoints.export import saved_by
+from memplan.costs.measure import Cost
+from memplan.errors import FallbackWarning
+from memplan.frameworks.counted import LOG
+from memplan.graph.capture import Capture, Operation, storage_bytes, tensors_of
+from memplan.graph.joint import flat_outputs
+from memplan.graph.operators import draws, is_mutating
+from memplan.memory.liveness import WORKSPACE, Liveness, keys_of
+from memplan.plan.planner import GraphPlanner, Options
+from memplan.run.backend import COSTS
+from memplan.torch_internals.dispatch import OPERATOR
+
+ROUNDS = 6  # of plans: what torchtitan's pass makes of one may be above it
+EPILOGUE = ("lm_head", "loss")  # whose backward comes before the blocks': it stays as it is
+AGAIN_SUFFIX = "_recomputed"  # of names in what that pass makes
+SAVE, AGAIN = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_RECOMPUTE
+
+
+@dataclass(kw_only=True, slots=True)
+class MemplanCompile(GraphTrainerCompileConfig):
+    memory_policy: Literal["memplan", "default", "full", "eager", "sac_and_offload"] = "memplan"
+
+    memplan_budget: str = "auto"
+    """What a step may take of one device, all in all: "70GiB", "60%" of keeping everything, "min+20%", "auto"."""
+
+    memplan_reserve: str = "0"
+    """Of the budget, for what is not in the graph: gradients of earlier micro-batches, buffers of communication."""
+
+    memplan_state_per_parameter: int = 2
+    """Values that the optimizer keeps for a trained parameter: Adam's two moments."""
+
+
+def module_of(node: fx.Node) -> str:
+    return str(node.meta.get("custom", {}).get("module_fqn", ""))
+
+
+def layer_of(node: fx.Node) -> int:
+    """The number of the block that a node is in; -1: it is in none."""
+    name, _, rest = module_of(node).partition(".")
+    number = rest.partition(".")[0]
+    return int(number) if name == "layers" and number.isdecimal() else -1
+
+
+def is_backward(node: fx.Node) -> bool:
+    return bool(node.meta.get("autograd_backward"))
+
+
+class TitanCapture(Capture):
+    """Of a graph of forward, loss and backward, which runs as it is written: nothing is overwritten, and the loss with its
+    backward, where there may be several, counts as the end of forward."""
+
+    returns_apart = False
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        n_inputs = sum(n.op == "placeholder" for n in module.graph.nodes)
+        super().__init__(module, 1, range(n_inputs))
+
+    def _written_outputs(self) -> dict[int, fx.Node]:
+        return {}
+
+    def refuse(self, node: fx.Node) -> None:
+        """Nothing: what cannot run again is kept."""
+
+    def _in_place(self, node: fx.Node, made: list[int], phase: str) -> list[int]:
+        return []
+
+    def _add_body(self) -> None:
+        body = [n for n in self.joint.graph.nodes if n.op not in ("placeholder", "output")]
+        last = max((k for k, n in enumerate(body) if module_of(n).split(".")[0] in EPILOGUE), default=-1)
+        if last < 0:
+            last = next(k for k, n in enumerate(body) if is_backward(n)) - 1
+        self._add_forward(body[: last + 1])
+        written = self._written_from_elsewhere(body)
+        for operation in self.operations:
+            operation.once = operation.once or self._is_kept(operation) or bool(written & set(operation.writes))
+        self._add_boundary()
+        done = self._add_storage("end of the loss", "activation_gradient", 0)
+        self.operations[self.boundary].writes.append(done)
+        self._add_backward(body[last + 1 :])
+        for operation in self.operations[self.boundary + 1 :]:
+            operation.reads.append(done)
+        self._add_end()
+
+    def _written_from_elsewhere(self, body: list[fx.Node]) -> set[int]:
+        """Storages of forward into which an operator writes what it reads in others: to make them again is more than to run
+        their own."""
+        writers = [n for n in body if n in self.places and isinstance(n.target, OPERATOR) and is_mutating(n)]
+        return {s for n in writers if len(n.all_input_nodes) > 1 for s in self.storages_of(n.all_input_nodes)}
+
+    def _is_kept(self, operation: Operation) -> bool:
+        node = operation.source
+        assert node is not None
+        return not may_be_marked(node) or draws(node) or not isinstance(node.target, OPERATOR)
+
+
+def may_be_marked(node: fx.Node) -> bool:
+    """Whether the policy has a say: nodes of forward, but for the loss."""
+    return node.op == "call_function" and not is_backward(node) and not module_of(node).startswith(EPILOGUE)
+
+
+class AsWritten(Liveness):
+    """Of a graph in which no result is written over an argument."""
+
+    def _takes_over(self, node: fx.Node) -> bool:
+        return False
+
+
+Marks = Mapping[fx.Node, CheckpointPolicy]
+
+
+class Policy:
+    """One traced step, and marks for it. `outside_bytes`: what is in memory beside it all the time."""
+
+    def __init__(self, module: fx.GraphModule, outside_bytes: int, options: Options) -> None:
+        self.module, self.options = module, options
+        self.capture = TitanCapture(module)
+        nodes = [o.source for o in self.capture.operations if o.source is not None]
+        self.costs: dict[fx.Node, Cost] = COSTS.measure(nodes, options.kept)
+        self.planner = GraphPlanner(self.capture, self.costs, outside_bytes, "the step")
+        self.planner.planning.set("effort", options.effort)
+        self.planner.planning.set("time_limit", options.time_limit)
+
+    def marks(self, saved: Kept) -> dict[fx.Node, CheckpointPolicy]:
+        """All nodes of one storage alike: views, items, and what writes into it. What goes from block to block is saved: that
+        pass runs everything again once, before its first reader, and keeps it to the last.
+        """
+        kept = {s for k in saved for s in self.capture.operations[k].writes}
+        made = {s for o in self.capture.operations[: self.capture.boundary] if not o.once for s in o.writes}
+        marked = [n for n in self.capture.places if may_be_marked(n)]
+        again = {n for n in marked if (places := set(self.capture.storages_of([n]))) & made and not places & kept}
+        kept.update(
+            self.capture.storages_of(n for n in again if any(u in again and layer_of(u) > layer_of(n) for u in n.users))
+        )
+        return {n: AGAIN if n in again and not kept & set(self.capture.storages_of([n])) else SAVE for n in marked}
+
+    def made_of(self, marks: Marks) -> fx.Graph:
+        """What torchtitan makes of these, on a copy."""
+        graph = fx.Graph()
+        copies: dict[fx.Node, Any] = {}
+        graph.output(graph.graph_copy(self.module.graph, copies))
+        for node, cost in self.costs.items():
+            copies[node].meta[WORKSPACE] = cost.workspace_bytes
+        for node, mark in marks.items():
+            copies[node].meta["recompute"] = mark
+        made: fx.Graph = selective_activation_remat_pass(fx.GraphModule(self.module, graph)).graph
+        return made
+
+    def peak_bytes(self, marks: Marks) -> int:
+        """Of the step with these."""
+        made = self.made_of(marks)
+        static = keys_of(n for n in made.nodes if n.op == "placeholder")
+        return self.planner.static_bytes + AsWritten(made, self.capture.sizes, static).peak_bytes()
+
+    def of_plan(self, target: int | None) -> Marks | None:
+        """What a plan within so much (None: the smallest) saves; None where there is none."""
+        if not self.planner.search(target, self.options):
+            return None
+        return self.marks(saved_by(self.capture, self.planner.planning.steps()))
+
+    def smallest(self) -> Marks:
+        """What the smallest plan saves, or nothing but what goes from block to block."""
+        found = self.of_plan(None)
+        assert found is not None
+        return min(found, self.marks(frozenset()), key=self.peak_bytes)
+
+    def choose(self, wanted: Budget) -> tuple[Marks, int, int]:
+        """Marks, the peak of their step, and the budget. If no step fits, the smallest, with a warning."""
+        keep_all = self.peak_bytes({})
+        min_bytes = functools.cache(lambda: self.peak_bytes(self.smallest()))
+        target = budget = resolve(wanted, keep_all, min_bytes, lambda: self.planner.auto_bytes(None))
+        if keep_all <= budget:
+            return {}, keep_all, budget
+        for _ in range(ROUNDS):
+            if (marks := self.of_plan(target)) is None:
+                break
+            if (n_bytes := self.peak_bytes(marks)) <= budget:
+                return marks, n_bytes, budget
+            target -= n_bytes - budget
+        if min_bytes() > budget:
+            over = in_units(min_bytes() - budget)
+            sentence = f"no marks were found with which the step fits {in_units(budget)}: the best are {over} over"
+            warnings.warn(sentence, FallbackWarning, stacklevel=2)
+        return self.smallest(), min_bytes(), budget
+
+    def extra_seconds(self, marks: Marks) -> float:
+        """Of what runs again, as a share of the step."""
+        by_name = {node.name: cost.seconds for node, cost in self.costs.items()}
+        again = sum(by_name.get(n.name.removesuffix(AGAIN_SUFFIX), 0.0) for n in self.made_of(marks).nodes)
+        return again / sum(by_name.values()) - 1
+
+
+def state_bytes(module: fx.GraphModule, per_parameter: int) -> int:
+    """What the optimizer keeps: the graph returns the loss, and a gradient for each trained parameter."""
+    gradients = [n for n in flat_outputs(module.graph)[1:] if isinstance(n, fx.Node)]
+    return per_parameter * sum(storage_bytes(t) for n in gradients for t in tensors_of(n.meta.get("val")))
+
+
+def mark(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
+    given = config.compile
+    outside = only_bytes(given.memplan_reserve) + state_bytes(module, given.memplan_state_per_parameter)
+    policy = Policy(module, outside, Options())
+    marks, n_bytes, budget = policy.choose(given.memplan_budget)
+    for node, found in marks.items():
+        node.meta["recompute"] = found
+    again, extra = sum(m is AGAIN for m in marks.values()), policy.extra_seconds(marks)
+    fits = f"{in_units(n_bytes)} within {in_units(budget)}"
+    LOG.info("planned %d of %d nodes of forward again: %s, extra time %+.1f%%", again, len(marks), fits, 100 * extra)
+    return module
+
+
+register_memory_policy("memplan")(mark)

@@ -1,0 +1,131 @@
+"""A training that runs out of memory at a known place: CASE LIMIT [LINE]. LINE is what was suggested, and is run instead.
+Prints what was explained, beside what PyTorch's profiler had counted when the allocation failed, as JSON."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
+
+import memplan
+
+STEPS = 4
+WIDE, NARROW = 512, 128
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.up(self.norm(x))  # up
+        return x + self.down(F.gelu(h))  # down
+
+
+class Network(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.blocks, self.head = nn.ModuleList(Block(width) for _ in range(6)), nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x) if y is None else F.cross_entropy(self.head(x), y)
+
+
+class Training:
+    def __init__(self, case: str, line: str) -> None:
+        torch.manual_seed(0)
+        width, n = (WIDE, 32) if case == "update" else (NARROW, 2048)
+        self.case, self.kept = case, []
+        self.network = Network(width)
+        self.optimizer = torch.optim.AdamW(self.network.parameters())
+        self.x, self.y = torch.randn(n, width), torch.randint(10, (n,))
+        self.step = self.plain
+        if line:
+            known = {"memplan": memplan, "network": self.network, "optimizer": self.optimizer}
+            exec(line, known)
+            self.step = (lambda: known["step"](self.x, self.y)) if "step" in known else self.plain
+
+    def plain(self) -> None:
+        is_outside = self.case == "outside"
+        loss = F.cross_entropy(self.network(self.x), self.y) if is_outside else self.network(self.x, self.y)
+        loss.backward()
+        self.optimizer.step()  # update
+        self.optimizer.zero_grad()
+
+    def run(self) -> None:
+        network, optimizer, losses = self.network, self.optimizer, self.kept  # what the script calls them
+        mean = torch.zeros(())
+        for _ in range(STEPS):
+            if self.case == "list":
+                losses.append(network(self.x, self.y))
+            elif self.case == "mended list":
+                losses.append(network(self.x, self.y).detach())
+            elif self.case == "sum":
+                mean = mean + network(self.x, self.y)
+            elif self.case == "mended sum":
+                with torch.no_grad():
+                    mean = mean + network(self.x, self.y)
+            else:
+                self.step()
+        del optimizer
+
+
+def until_failure(training: Callable[[], None]) -> tuple[Any, int]:
+    """What is explained, and what PyTorch had counted."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        try:
+            with memplan.explain_oom() as watching:
+                training()
+        except RuntimeError:
+            pass
+    tracked = 0
+    for event in sorted(profiled.profiler.kineto_results.events(), key=lambda e: e.start_ns()):  # type: ignore[union-attr]
+        if event.name() == "[OutOfMemory]":
+            return watching.last, tracked
+        tracked += event.nbytes() if event.name() == "[memory]" else 0
+    return None, tracked
+
+
+def main(case: str, limit: str, line: str = "") -> None:
+    torch.set_num_threads(1)
+    process: Any = ctypes.CDLL(None)
+    process.limit_live.restype = ctypes.c_long
+    process.limit_set.argtypes = [ctypes.c_long]
+    process.limit_set(process.limit_live() + int(limit))
+    if line or case.startswith("mended"):
+        Training(case, line).run()
+        sys.stdout.write("fits\n")
+        return
+    explained, tracked = until_failure(lambda: Training(case, line).run())
+    account, failure = explained.account, explained.failure
+    with torch.device("meta"):
+        alike = Network(WIDE if case == "update" else NARROW)
+    found = {
+        "tracked": tracked,
+        "total": account.total(),
+        "tried": failure.tried_bytes,
+        "phase": failure.phase,
+        "module": explained.where.module,
+        "place": explained.where.place,
+        "kinds": account.by(lambda p: p.kind),
+        "parameters": sum(p.numel() * p.element_size() for p in alike.parameters()),
+        "line": explained.suggestion.line if explained.suggestion is not None else "",
+        "n_earlier": explained.earlier.n_calls if explained.earlier is not None else 0,
+        "earlier": explained.earlier.n_bytes if explained.earlier is not None else 0,
+        "holders": explained.earlier.holders if explained.earlier is not None else [],
+    }
+    sys.stdout.write(f"{json.dumps(found)}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
