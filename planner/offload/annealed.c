@@ -112,7 +112,9 @@ static mp_status choose(mp_trials *x, mp_error *err)
     MP_OWNED mp_choice *before = mp_alloc(x->graph->n_storages, sizeof *before);
     MP_OWNED mp_choice *best = mp_alloc(x->graph->n_storages, sizeof *best);
     const mp_request *request = mp_search_request(x->search);
-    const int64_t by_work = MP_CHOICES_WORK / (int64_t)x->graph->n_nodes, n = by_work < MP_CHOICES ? by_work : MP_CHOICES;
+    const int64_t by_work = MP_CHOICES_WORK / (int64_t)x->graph->n_nodes;
+    int64_t n = by_work < MP_CHOICES ? by_work : MP_CHOICES;
+    if (request->moves > 0 && n > MP_CHOICES_FOR_MOVE * request->moves) n = MP_CHOICES_FOR_MOVE * request->moves;
     walk w = {.x = x,
               .before = before,
               .best = best,
