@@ -15,7 +15,7 @@ from torch import nn
 from memplan.explain.failure import At, Where
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
 from memplan.run.outside import reachable
-from memplan.torch_internals.autograd import number_of, saved_by
+from memplan.torch_internals.autograd import everything_saved_by, number_of
 
 PARAMETERS, GRADIENTS, STATE, BUFFERS = "parameters", "gradients", "optimizer state", "buffers"
 INPUTS, SAVED, OTHER = "inputs", "saved for backward", "other"
@@ -71,13 +71,20 @@ class Objects:
         self.modules = [o for o in objects if issubclass(type(o), nn.Module)]
         self.optimizers = [o for o in objects if issubclass(type(o), torch.optim.Optimizer)]
         tensors = [o for o in objects if issubclass(type(o), torch.Tensor) and type(o) in (torch.Tensor, nn.Parameter)]
-        self.tensors = [t for t in tensors if t.device == device and t.layout is torch.strided]
+        self.tensors = [t for t in tensors if lies_on(t, device)]
 
     def nodes(self) -> dict[Any, int]:
         """All of autograd that is alive, with their numbers in the order of their making."""
         roots = [t.grad_fn for t in self.tensors if t.grad_fn is not None]
         found = {n: number_of(n) for n in reachable(roots, set()) if LEAF not in n.name()}
         return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def lies_on(tensor: torch.Tensor, device: torch.device) -> bool:
+    """Whether it has memory there."""
+    with contextlib.suppress(RuntimeError):  # undefined ones have no device
+        return tensor.device == device and tensor.layout is torch.strided
+    return False
 
 
 def names_of(model: nn.Module | None, modules: Sequence[nn.Module]) -> dict[int, str]:
@@ -131,7 +138,7 @@ def fill(
     nodes = objects.nodes()
     nearest = nearest_modules(nodes, owners)
     for node in nodes:
-        for tensor in saved_by(node):
+        for tensor in everything_saved_by(node):
             account.add(tensor, SAVED, where.get(node) or Where(nearest[node]), node.name())
     for tensor in objects.tensors:
         if tensor.is_leaf and tensor.grad is not None:

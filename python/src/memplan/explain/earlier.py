@@ -14,7 +14,7 @@ from memplan.explain.account import Objects, holders
 from memplan.explain.failure import At, Failure, shown
 from memplan.graph.capture import storage_bytes, storage_key
 from memplan.run.outside import reachable
-from memplan.torch_internals.autograd import saved_by
+from memplan.torch_internals.autograd import everything_saved_by
 
 FEWEST = 2  # calls, from which on they are a leak and not another part of a step
 MOST_NAMED = 3
@@ -31,7 +31,7 @@ class Earlier:
         """None: there is none. `begun`: with which nodes calls began, the last of which has failed."""
         leaves = {storage_key(t) for t in objects.tensors if t.is_leaf}
         before = {node for node, number in nodes.items() if number < begun[-1]}
-        kept = {storage_key(t): storage_bytes(t) for node in before for t in saved_by(node)}
+        kept = {storage_key(t): storage_bytes(t) for node in before for t in everything_saved_by(node)}
         n_bytes = sum(n for key, n in kept.items() if key not in leaves)
         n_calls = len(begun) - 1
         if n_calls < FEWEST or not n_bytes:

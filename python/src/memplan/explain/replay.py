@@ -24,7 +24,7 @@ from memplan.explain.failure import Failure, Where, module_names, of_frame, path
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
 from memplan.in_place import eager_copy
 from memplan.run.outside import reachable
-from memplan.torch_internals.autograd import next_number, number_of, saved_by
+from memplan.torch_internals.autograd import everything_saved_by, next_number, number_of
 from memplan.torch_internals.dispatch import forget_arguments, watching, without_memory
 
 FEWEST = 0.5  # of the nodes of a call that have to be as they were
@@ -252,7 +252,7 @@ def failing(replay: Replay, failure: Failure, start: int, nodes: dict[Any, int],
 
 def saves(node: Any) -> bool:
     """Whether it has anything for backward; behind it, it has not."""
-    return next(saved_by(node), None) is not None
+    return next(everything_saved_by(node), None) is not None
 
 
 def add_lost(account: Account, replay: Replay) -> None:

@@ -18,7 +18,7 @@ from memplan.explain.replay import Replay, starts
 from memplan.explain.tables import table, together
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
 from memplan.run.outside import reachable
-from memplan.torch_internals.autograd import number_of, saved_by
+from memplan.torch_internals.autograd import everything_saved_by, number_of
 
 FORWARD = "traceback_"  # where PyTorch keeps the lines of forward while it looks for anomalies
 LINE = re.compile(r'File "(.+?)", line (\d+)')
@@ -104,7 +104,7 @@ def rows_of(nodes: Iterable[Any], where: dict[Any, Where], known: set[int]) -> l
         if (call := getattr(node, "memplan_call", None)) is not None:
             rows.append(Row(max(0, call.n_bytes), (), None, PLANNED, where[node].module, where[node].place))
             continue
-        for tensor in saved_by(node):
+        for tensor in everything_saved_by(node):
             if tensor.layout is torch.strided and storage_key(tensor) not in known:
                 known.add(storage_key(tensor))
                 alive.append(tensor)

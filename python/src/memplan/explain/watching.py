@@ -9,6 +9,7 @@ import mmap
 import sys
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
 
@@ -34,6 +35,7 @@ class Watching:
         self.calls: Calls | None = None
         self.is_explaining = False
         self.is_observing = False
+        self.apart: ThreadPoolExecutor | None = None
         self.room: mmap.mmap | None = None  # of addresses, for the explanation
         self.n_asked = 0  # how often for it, less the blocks that have ended
 
@@ -89,9 +91,9 @@ class Watching:
                 setattr(found, EXPLAINED, True)
             failure = of_error(found)
             if failure.device.type == "cpu":
-                self._explain_apart(failure, None)
+                self._explain(failure, None)
             elif not self.is_observing:
-                self._explain_apart(failure, Reserved.now(failure.device.index, torch.cuda.mem_get_info(failure.device)[0]))
+                self._explain(failure, Reserved.now(failure.device.index, torch.cuda.mem_get_info(failure.device)[0]))
 
     def _observe(self, device: int, tried_bytes: int, _: int, free_bytes: int) -> None:
         """What a GPU's allocator calls."""
@@ -106,21 +108,17 @@ class Watching:
             self.room = None
 
     def _explain_apart(self, failure: Failure, reserved: Reserved | None) -> None:
-        """In a thread, as autograd is off inside of an operator, and what is raised here would keep the error that passes.
-        Where there is no room for one, without."""
-        self._make_room()
-        thread = threading.Thread(target=self._explain, args=(failure, reserved))
-        try:
-            thread.start()
-        except RuntimeError:
-            self._explain(failure, reserved)
-        else:
-            thread.join()
+        """In another thread, as autograd is off inside of an operator. It stays: PyTorch before 2.11 keeps something of a
+        thread that had tensors without memory."""
+        if self.apart is None:
+            self.apart = ThreadPoolExecutor(1, "memplan")
+        self.apart.submit(self._explain, failure, reserved).result()
 
     def _explain(self, failure: Failure, reserved: Reserved | None) -> None:
         """Never raises: the error that passes is the script's."""
         assert self.calls is not None
         self.is_explaining = True
+        self._make_room()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -129,7 +127,7 @@ class Watching:
         except Exception as error:
             sys.stderr.write(f"memplan: out of memory, and no explanation: {type(error).__name__}: {error}\n")
         finally:
-            gc.collect()  # what was captured and done again
+            gc.collect()  # what was done again and captured, and errors of that, which keep the one that passes
             self.is_explaining = False
 
 

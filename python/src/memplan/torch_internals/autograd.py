@@ -21,6 +21,12 @@ def small_node() -> Any:
     return torch.ones(1, requires_grad=True).sin().grad_fn
 
 
+def shows_packed() -> bool:
+    node = small_node()  # which has to live as long as what it shows
+    return hasattr(getattr(node, SAVED + "self", None), "data")
+
+
+SHOWS_PACKED = shows_packed()
 FORWARD_CLASS = Private(
     "torch.autograd.Function._backward_cls._forward_cls",
     use="which compiled graph a node of autograd is",
@@ -87,6 +93,20 @@ def saved_by(node: Any) -> Iterator[torch.Tensor]:
                 raw = getattr(node, name)
                 packed = [getattr(r, "data", None) for r in (raw if isinstance(raw, (tuple, list)) else [raw])]
                 yield from (t for t in packed if isinstance(t, torch.Tensor))
+
+
+def everything_saved_by(node: Any) -> Iterator[torch.Tensor]:
+    """The same; a PyTorch that does not show what is packed unpacks it, with hooks (2.4)."""
+    if not RAW_SAVED or SHOWS_PACKED:
+        yield from saved_by(node)
+        return
+    for name in dir(node):
+        if name.startswith("_saved_"):
+            with contextlib.suppress(RuntimeError):  # where it was let go
+                values = getattr(node, name)
+                yield from (
+                    t for t in (values if isinstance(values, (tuple, list)) else [values]) if isinstance(t, torch.Tensor)
+                )
 
 
 def number_of(node: Any) -> int:
