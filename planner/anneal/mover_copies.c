@@ -10,8 +10,14 @@ static int run_from(const mp_runs *x, int position)
     return x->run_at[position] >= 0 ? x->run_at[position] : mp_runs_neighbour(x, position, 1);
 }
 
-/* Returns the first run at which a copy has ended that is issued at a position, behind those of its channel. */
-static int run_at_end(const mp_runs *x, const mp_alternative *copy, int position)
+/* What a move has issued on the links: copies of storages that one node makes queue behind each other. */
+typedef struct queued {
+    int64_t out_ticks, back_ticks;
+} queued;
+
+/* Returns the first run at which a copy has ended that is issued at a position, behind those of its channel and `before` ticks
+ * of this move. */
+static int run_at_end(const mp_runs *x, const mp_alternative *copy, int position, int64_t before)
 {
     int64_t waited = 0, end = mp_runs_ticks_before(x, position);
     for (int k = mp_run_list_find(x, &x->queue, position) - 1, n = 0; k >= 0 && n < MP_MOVE_LIST; k--, n++) {
@@ -21,35 +27,37 @@ static int run_at_end(const mp_runs *x, const mp_alternative *copy, int position
         if (r->ended > end) end = r->ended;
         break;
     }
-    return run_from(x, mp_runs_reach(x, end + copy->ticks - waited));
+    return run_from(x, mp_runs_reach(x, end + before + copy->ticks - waited));
 }
 
 /* Copies a storage out, unless that is done already, as soon as it is there, and waits for it before run *at, or once it has
  * ended if that is still before the reader; *at is then that run. */
-static bool copy_out(mp_mover *m, const mp_way *copy, int *wait, int reader)
+static bool copy_out(mp_mover *m, const mp_way *copy, int *wait, int reader, queued *queue)
 {
     mp_runs *x = m->runs;
     int at = *wait;
     if (x->of_node[copy->out].n) return true;
+    const mp_alternative *does = &x->graph->nodes[copy->out].alternatives[0];
     const int made = mp_runs_latest_producer(x, copy->storage, mp_runs_position(x, at));
     const int after = made < 0 ? -1 : mp_runs_neighbour(x, mp_runs_position(x, made), 1);
     if (after >= 0 && mp_mover_below(m, MP_MOVE_COPY_WAITED_FOR_ONE_IN)) {
-        const int end = run_at_end(x, &x->graph->nodes[copy->out].alternatives[0], mp_runs_position(x, after));
+        const int end = run_at_end(x, does, mp_runs_position(x, after), queue->out_ticks);
         if (end >= 0 && mp_runs_position(x, end) >= mp_runs_position(x, reader)) return false;
         if (end >= 0 && mp_runs_position(x, end) > mp_runs_position(x, at)) *wait = at = end;
     }
     const int out = after < 0 ? -1 : mp_runs_issue(x, copy->out, 0, after, at);
     if (out >= 0) mp_runs_turn_on(x, out);
+    queue->out_ticks += does->ticks;
     return out >= 0;
 }
 
-/* Brings a copy back for a reader, with its begin drawn between run `at` and the reader, mostly so early that compute hides it.
- * Drops the earlier run (-1: none) if nothing reads it any more. */
-static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, int earlier)
+/* Brings a copy back for a reader, with its begin drawn between run `at` and the reader, mostly so early that compute hides it
+ * and those of this move before it. */
+static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, queued *queue)
 {
     mp_runs *x = m->runs;
     const int from = mp_runs_position(x, at), to = mp_runs_position(x, reader);
-    const double ticks = (double)x->graph->nodes[copy->node].alternatives[copy->alternative].ticks;
+    const double ticks = (double)(queue->back_ticks += x->graph->nodes[copy->node].alternatives[copy->alternative].ticks);
     int ahead = to - 1;
     if (mp_mover_below(m, MP_MOVE_COPY_ANYWHERE_ONE_IN)) /* compute hides the copy */
         ahead = mp_runs_ahead(x, to, (int64_t)(ticks * (mp_mover_below(m, 2) ? 1 : 1 + mp_mover_uniform(m))));
@@ -59,47 +67,56 @@ static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, int 
     const int back = mp_runs_issue(x, copy->node, copy->alternative, before, reader);
     if (back < 0 || !mp_runs_allows(x, copy->node, copy->alternative, mp_runs_position(x, back), -1)) return false;
     mp_runs_turn_on(x, back);
+    return true;
+}
+
+/* Copies s out, waited for before run `at`, and back for a reader; drops what made it for that if nobody reads it any more.
+ * What has failed half way ends the move. */
+static bool copy(mp_mover *m, int s, int at, int reader, queued *queue)
+{
+    const mp_runs *x = m->runs;
+    const int n = mp_ways_of(&m->ways, s), earlier = mp_runs_latest_producer(x, s, mp_runs_position(x, reader));
+    const mp_way *way = &m->ways.ways[m->ways.start[s] + (n > 1 ? mp_mover_below(m, n) : 0)];
+    m->has_given_up = !copy_out(m, way, &at, reader, queue) || !bring_back(m, way, at, reader, queue);
+    if (m->has_given_up) return false;
     if (earlier >= 0 && mp_runs_is_extra(x, earlier) && mp_runs_is_dead(x, earlier)) mp_mover_drop(m, earlier);
     return true;
 }
 
-/* Both; what has failed half way ends the move. */
-static bool copy_for(mp_mover *m, const mp_way *copy, int at, int reader, int earlier)
-{
-    m->has_given_up = !copy_out(m, copy, &at, reader) || !bring_back(m, copy, at, reader, earlier);
-    return !m->has_given_up;
-}
-
-static const mp_way *any_copy(mp_mover *m, int s)
-{
-    const int n = mp_ways_of(&m->ways, s);
-    return &m->ways.ways[m->ways.start[s] + (n > 1 ? mp_mover_below(m, n) : 0)];
-}
-
 bool mp_move_copy(mp_mover *m, int s, int position, int reader)
 {
+    const int at = run_from(m->runs, position);
+    queued queue = {0};
+    return at >= 0 && at != reader && copy(m, s, at, reader, &queue);
+}
+
+/* Copies all that a node has made and is live at a position. */
+static bool copy_all(mp_mover *m, int node, int position)
+{
     const mp_runs *x = m->runs;
-    const int at = x->run_at[position] >= 0 ? x->run_at[position] : mp_runs_neighbour(x, position, 1);
-    const int earlier = mp_runs_latest_producer(x, s, mp_runs_position(x, reader));
-    const mp_way *copy = any_copy(m, s);
-    if (at < 0 || at == reader) return false;
-    return copy_for(m, copy, at, reader, earlier);
+    const mp_alternative *makes = &x->graph->nodes[node].alternatives[0];
+    const int at = run_from(x, position);
+    queued queue = {0};
+    for (size_t k = 0; at >= 0 && k < makes->n_writes && !m->has_given_up; k++) {
+        const int s = makes->writes[k], from = mp_runs_position(x, at);
+        const int reader = mp_ways_of(&m->ways, s) && mp_runs_is_live(x, s, from) ? mp_runs_next_read(x, s, from) : -1;
+        if (reader >= 0) copy(m, s, at, reader, &queue);
+    }
+    return queue.back_ticks > 0 && !m->has_given_up;
 }
 
 bool mp_move_copy_instead(mp_mover *m)
 {
     const mp_runs *x = m->runs;
     const int run = mp_mover_any_extra(m);
-    if (run < 0 || x->runs[run].mate >= 0) return false;
-    const mp_alternative *does = mp_runs_alternative(x, run);
-    const int s = does->n_writes ? does->writes[mp_mover_below(m, (int)does->n_writes)] : -1;
-    if (s < 0 || !mp_ways_of(&m->ways, s)) return false;
-    const int reader = mp_runs_next_read(x, s, mp_runs_position(x, run));
-    const int before = mp_run_list_find(x, &x->producers[s], mp_runs_position(x, run)) - 1;
-    if (reader < 0 || before < 0) return false;
-    const int at = mp_runs_neighbour(x, mp_lifetime_end(x, s, before) - 1, 1); /* nobody reads it between there and the run */
-    const mp_way *copy = any_copy(m, s);
-    return at >= 0 && copy_for(m, copy, at, reader, run);
+    if (run < 0 || x->runs[run].mate >= 0 || !mp_runs_can_spare(x, run)) return false;
+    const mp_node_run r = x->runs[run];
+    const int s = r.does->n_writes ? r.does->writes[mp_mover_below(m, (int)r.does->n_writes)] : -1;
+    const int before = s < 0 ? -1 : mp_run_list_find(x, &x->producers[s], r.position) - 1;
+    if (before < 0) return false;
+    const int position = mp_lifetime_end(x, s, before); /* nobody reads it between there and the run */
+    mp_mover_drop(m, run);                              /* first, so that compute without it is what hides the copies */
+    return copy_all(m, r.node, position);
 }
 
 /* Draws an issued run, one for which compute waits if there is one among a few. */

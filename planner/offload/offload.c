@@ -1,67 +1,25 @@
 /* offload.c - the rules by which others choose what is copied and what is computed again, to compare with and to start from.
  *
  * A rule chooses tensors only; choices.h makes a plan of its choices, the same way for all. Every try is judged by the
- * timeline: a choice is taken only if fewer bytes are over the budget then, which is kinder to the rules than their own
- * estimates.
+ * timeline (trials.h): a choice is taken only if fewer bytes are over the budget then, which is kinder to the rules than their
+ * own estimates.
  */
 #include "planner/search/searchers.h"
 
 #include <stdlib.h>
 
-#include "estimator/graph/liveness.h"
 #include "planner/math/tuning.h"
-#include "planner/offload/choices.h"
-#include "planner/order/updates.h"
+#include "planner/offload/trials.h"
 #include "planner/order/variant.h"
 #include "planner/search/search.h"
 
-typedef struct candidate {
-    int storage;
-    double rank; /* those of a high rank are looked at first */
-} candidate;
-
-typedef struct rule {
-    mp_search *search;
-    const mp_graph *graph;
-    mp_choices choices;
-    int64_t ticks, over; /* of the choices taken: the sum over all steps of the bytes over the budget; INT64_MAX: no plan */
-    int64_t n_tries;
-    size_t n_candidates;
-    candidate *candidates;
-} rule;
+typedef mp_trials rule;
+typedef mp_trial_candidate candidate;
 
 /* The ticks of a node's base form. */
 static int64_t ticks_of(const rule *x, int node)
 {
     return x->graph->nodes[node].alternatives[0].ticks;
-}
-
-/* Returns by how many bytes all steps together are over the budget; INT64_MAX: another tier is. */
-static int64_t bytes_over(const rule *x, const mp_timeline *timeline)
-{
-    const mp_request *request = mp_search_request(x->search);
-    const int64_t room = request->budget_bytes - timeline->static_bytes;
-    int64_t sum = 0;
-    for (size_t m = 1; m < timeline->n_tiers; m++)
-        if (request->tier_bytes[m] && timeline->tiers[m].peak_bytes > request->tier_bytes[m]) return INT64_MAX;
-    for (size_t t = 0; t < timeline->n_steps; t++)
-        if (timeline->live_bytes[t] > room) sum += timeline->live_bytes[t] - room;
-    return sum;
-}
-
-/* Makes the plan of the present choices, and judges it. */
-static mp_status judge(rule *x, int64_t *ticks, int64_t *over, mp_error *err)
-{
-    MP_OWNED mp_step *steps = NULL;
-    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
-    size_t n;
-    const mp_step *order = mp_choices_order(&x->choices, &n);
-    MP_CHECK(mp_updates_place(x->graph, order, n, &steps, &n, err));
-    MP_CHECK(mp_timeline_build(x->graph, steps, n, &timeline, err));
-    x->n_tries++;
-    *ticks = timeline->ticks;
-    *over = bytes_over(x, timeline);
-    return MP_OK;
 }
 
 /* True if the rule may try another choice. */
@@ -77,7 +35,7 @@ static mp_status attempt(rule *x, int s, mp_choice wanted, int64_t most_ticks, m
     int64_t ticks, over;
     if (!goes_on(x)) return MP_OK;
     x->choices.of[s] = wanted;
-    MP_CHECK(judge(x, &ticks, &over, err));
+    MP_CHECK(mp_trials_judge(x, &ticks, &over, err));
     if (ticks > most_ticks || (over > 0 && over >= x->over)) {
         x->choices.of[s] = before;
         return MP_OK;
@@ -88,11 +46,6 @@ static mp_status attempt(rule *x, int s, mp_choice wanted, int64_t most_ticks, m
 }
 
 /* ---- the rules ---- */
-
-static bool may_rerun(const rule *x, int s)
-{
-    return mp_storage_is_recomputable(x->graph, s);
-}
 
 static int by_rank(const void *a, const void *b)
 {
@@ -145,7 +98,7 @@ static mp_status choose_greedily(rule *x, mp_error *err)
         before = x->over;
         for (size_t k = x->n_candidates; k-- > 0 && x->over > 0;) {
             const int s = x->candidates[k].storage;
-            if (x->choices.of[s] == MP_CHOICE_KEPT && may_rerun(x, s))
+            if (x->choices.of[s] == MP_CHOICE_KEPT && mp_trials_may_rerun(x, s))
                 MP_CHECK(attempt(x, s, MP_CHOICE_RECOMPUTED, INT64_MAX, err));
         }
     }
@@ -182,7 +135,7 @@ static mp_status choose_largest(rule *x, mp_error *err)
         copied_bytes[tier] = bytes;
         x->choices.of[s] = MP_CHOICE_WAITED_FOR;
     }
-    MP_CHECK(judge(x, &x->ticks, &x->over, err));
+    MP_CHECK(mp_trials_judge(x, &x->ticks, &x->over, err));
     for (size_t k = 0; k < x->n_candidates && !x->over; k++)
         if (mp_choices_may_copy(&x->choices, x->candidates[k].storage))
             MP_CHECK(attempt(x, x->candidates[k].storage, MP_CHOICE_KEPT, INT64_MAX, err));
@@ -208,7 +161,7 @@ static mp_status choose_cheaper(rule *x, int s, double rerun_ticks, mp_error *er
     if (mp_choices_may_copy(&x->choices, s)) MP_CHECK(attempt(x, s, MP_CHOICE_WAITED_FOR, ticks + (int64_t)rerun_ticks, err));
     const bool is_copied = x->choices.of[s] == MP_CHOICE_WAITED_FOR;
     const int64_t copied_ticks = x->ticks, copied_over = x->over;
-    if (!may_rerun(x, s)) return MP_OK;
+    if (!mp_trials_may_rerun(x, s)) return MP_OK;
     x->ticks = ticks;
     x->over = over;
     MP_CHECK(attempt(x, s, MP_CHOICE_RECOMPUTED, is_copied ? copied_ticks - 1 : INT64_MAX, err));
@@ -233,7 +186,9 @@ static mp_status choose_by_saving(rule *x, mp_error *err)
             sum_reruns(x, ticks);
             for (size_t k = 0; k < n; k++) {
                 candidate *c = &x->candidates[k];
-                c->rank = may_rerun(x, c->storage) ? bytes_of(x, c->storage) / (1 + ticks[x->graph->producer[c->storage]]) : 0;
+                c->rank = mp_trials_may_rerun(x, c->storage)
+                              ? bytes_of(x, c->storage) / (1 + ticks[x->graph->producer[c->storage]])
+                              : 0;
                 if (c->rank > x->candidates[best].rank) best = k;
             }
             const candidate chosen = x->candidates[best];
@@ -252,52 +207,19 @@ static mp_status choose_by_saving(rule *x, mp_error *err)
 
 /* ---- searchers ---- */
 
-/* Finds what the loss or backward reads of forward, and may be copied or computed again. */
-static void find_candidates(rule *x)
-{
-    for (int s = 0; s < (int)x->graph->n_storages; s++)
-        if (x->choices.life[s].made >= 0 && x->choices.life[s].late >= 0 && x->graph->storages[s].bytes > 0 &&
-            (mp_choices_may_copy(&x->choices, s) || may_rerun(x, s)))
-            x->candidates[x->n_candidates++].storage = s;
-}
-
-static void clear(rule *x)
-{
-    mp_choices_clear(&x->choices);
-    mp_free(x->candidates);
-}
-
-static mp_status run(mp_search *search, mp_status (*choose)(rule *x, mp_error *err), mp_error *err)
-{
-    const mp_request *request = mp_search_request(search);
-    const mp_graph *graph = request->graph;
-    MP_CLEARED_BY(clear) rule x = {.search = search, .graph = graph};
-    MP_OWNED mp_step *steps = NULL;
-    size_t n;
-    MP_CHECK(mp_choices_start(graph, &x.choices, err));
-    MP_ENSURE(x.candidates = mp_alloc(graph->n_storages, sizeof *x.candidates), err, MP_NOMEM, "out of memory for a rule");
-    MP_CHECK(judge(&x, &x.ticks, &x.over, err));
-    find_candidates(&x);
-    if (!x.over) return MP_OK; /* keep-all fits, and was offered */
-    MP_CHECK(choose(&x, err));
-    const mp_step *order = mp_choices_order(&x.choices, &n);
-    MP_CHECK(mp_updates_place_within(graph, order, n, request->budget_bytes, &steps, &n, err));
-    return mp_search_offer(search, steps, n, NULL, NULL, err);
-}
-
 mp_status mp_run_greedy_offload(mp_search *search, mp_error *err)
 {
-    return run(search, choose_greedily, err);
+    return mp_trials_run(search, choose_greedily, err);
 }
 
 mp_status mp_run_largest_first(mp_search *search, mp_error *err)
 {
-    return run(search, choose_largest, err);
+    return mp_trials_run(search, choose_largest, err);
 }
 
 mp_status mp_run_saved_per_second(mp_search *search, mp_error *err)
 {
-    return run(search, choose_by_saving, err);
+    return mp_trials_run(search, choose_by_saving, err);
 }
 
 mp_status mp_run_copy_only(mp_search *search, mp_error *err)

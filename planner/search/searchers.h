@@ -47,7 +47,8 @@ mp_status mp_run_lagrange_first(mp_search *search, mp_error *err);
  * and on large graphs a second or two. */
 mp_status mp_run_anneal(mp_search *search, mp_error *err);
 
-/* Runs the three rules for copies that follow; and proves what plans with copies take, then runs mp_run_anneal. */
+/* Runs the three rules for copies that follow; and proves what plans with copies take, then runs
+ * mp_run_anneal. */
 mp_status mp_run_offload_rules(mp_search *search, mp_error *err);
 mp_status mp_run_copies(mp_search *search, mp_error *err);
 
@@ -63,5 +64,8 @@ mp_status mp_run_largest_first(mp_search *search, mp_error *err);
 /* Peng et al. 2020 (Capuchin): copied is what is free the longest between two uses while that is unnoticed; then what saves the
  * most bytes per second of recomputation is computed again, or copied if that takes less. */
 mp_status mp_run_saved_per_second(mp_search *search, mp_error *err);
+/* Simulated annealing over the choices that these rules make, from those of the best plan. O(MP_CHOICES * offer), at most
+ * MP_CHOICES_WORK steps. */
+mp_status mp_run_choices(mp_search *search, mp_error *err);
 /* Anneals from largest-first's plan with evictions that copy, and never computes anything again. */
 mp_status mp_run_copy_only(mp_search *search, mp_error *err);

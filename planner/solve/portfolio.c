@@ -59,6 +59,8 @@ static const mp_solver rows[] = {
      "Capuchin, Peng et al. 2020", mp_run_saved_per_second, false, false, false, true},
     {"copy-only", "simulated annealing that copies and never recomputes, from largest-first's plan", "", mp_run_copy_only,
      false, true, false, true},
+    {"choices", "simulated annealing over what is kept, copied and recomputed, tensor by tensor", "", mp_run_choices, false,
+     false, false, true},
 };
 
 size_t mp_portfolio_count(void)

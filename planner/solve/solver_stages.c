@@ -1,6 +1,6 @@
-/* solver_stages.c - answers a request; what a graph with copies is searched for, one after the other: choices of others' rules,
- * the plan without copies, on tiny graphs every plan that copies in order, the plan that only copies, and moves of all kinds. A
- * stage is left out where it is proved that it finds nothing better. */
+/* solver_stages.c - answers a request; what a graph with copies is searched for, one after the other: choices, by others'
+ * rules and at random, the plan without copies, on tiny graphs every plan that copies in order, the plan that only copies, and
+ * moves of all kinds. A stage is left out where it is proved that it finds nothing better. */
 #include "planner/solve/solver.h"
 
 #include <string.h>
@@ -22,7 +22,8 @@ typedef struct stages {
     const mp_request *request;
     mp_plain plain;
     double start;
-    mp_plan *best; /* NULL: none yet */
+    mp_plan *best;   /* NULL: none yet */
+    mp_plan *chosen; /* the plan of choices at random, which others do not start from; NULL: none */
     bool stopped;
 } stages;
 
@@ -30,6 +31,7 @@ static void clear(stages *x)
 {
     mp_plain_free(&x->plain);
     mp_plan_free(x->best);
+    mp_plan_free(x->chosen);
 }
 
 static bool fits(const mp_request *request, const mp_plan *plan)
@@ -40,10 +42,16 @@ static bool fits(const mp_request *request, const mp_plan *plan)
     return does;
 }
 
+static int64_t ticks_of(const stages *x, const mp_plan *plan)
+{
+    return fits(x->request, plan) ? plan->ticks : INT64_MAX;
+}
+
 /* The ticks of the best plan; INT64_MAX: none fits. */
 static int64_t best_ticks(const stages *x)
 {
-    return fits(x->request, x->best) ? x->best->ticks : INT64_MAX;
+    const int64_t best = ticks_of(x, x->best), chosen = ticks_of(x, x->chosen);
+    return best < chosen ? best : chosen;
 }
 
 /* Takes a plan in the place of the best if it is better; of equals the earlier stays. *plan is then NULL. */
@@ -127,6 +135,50 @@ static mp_status solve_copying(stages *x, const mp_request *stage, mp_error *err
     return MP_OK;
 }
 
+/* True if the best plan is so near to what is proved that the request asks for no more. */
+static mp_status will_do(const stages *x, bool *out, mp_error *err)
+{
+    const mp_request *request = x->request;
+    const int64_t ticks = best_ticks(x), all = mp_ticks_of_all(request->graph);
+    const double gap = (request->gap > 0 ? request->gap : MP_EFFORT_GAP) * (double)all;
+    mp_bound bound;
+    *out = false;
+    if (ticks == INT64_MAX || request->effort == MP_EFFORT_THOROUGH) return MP_OK;
+    MP_CHECK(mp_copies_bound(request->graph, request->budget_bytes, request->tier_bytes, ticks, 0, &bound, err));
+    *out = (double)(ticks - (bound.ticks > all ? bound.ticks : all)) <= gap;
+    return MP_OK;
+}
+
+/* Finds the plan of choices at random. */
+static mp_status choose_at_random(stages *x, mp_error *err)
+{
+    bool is_done;
+    mp_plan *others = NULL;
+    mp_request asked = ask(x, "choices", MP_COPIES_PLAIN_SHARE);
+    MP_CHECK(will_do(x, &is_done, err));
+    if (is_done) return MP_OK;
+    if (x->best) MP_CHECK(mp_plan_new(x->request->graph, x->best->solver, x->best->steps, x->best->n_steps, &others, err));
+    const mp_status st = solve_copying(x, &asked, err);
+    x->chosen = x->best;
+    x->best = others;
+    return st;
+}
+
+/* Takes the plan of choices at random if it is better than the others. If they are near, moves are tried from them first: they
+ * may lie in a better valley. */
+static mp_status take_chosen(stages *x, mp_error *err)
+{
+    static const mp_solver moves = {"anneal", "", "", mp_run_anneal, false, true, false, true};
+    const int64_t others = ticks_of(x, x->best), chosen = ticks_of(x, x->chosen);
+    mp_request asked = ask(x, "none", MP_COPIES_ONLY_SHARE);
+    asked.own = &moves;
+    asked.effort = MP_EFFORT_QUICK;
+    if (chosen < others && others < chosen + (int64_t)(MP_COPIES_NEAR * (double)chosen))
+        MP_CHECK(solve_copying(x, &asked, err));
+    hand_on(x, &x->chosen);
+    return MP_OK;
+}
+
 /* True if it is proved that no plan without copies takes less than the best. */
 static mp_status is_plain_in_vain(const stages *x, bool *out, mp_error *err)
 {
@@ -165,6 +217,7 @@ static mp_status find_starts(stages *x, bool tries_all, mp_error *err)
     mp_request asked = ask(x, "none", MP_COPIES_PLAIN_SHARE);
     asked.own = &rules;
     MP_CHECK(solve_copying(x, &asked, err));
+    MP_CHECK(choose_at_random(x, err));
     MP_CHECK(is_plain_in_vain(x, &is_in_vain, err));
     if (!is_in_vain) MP_CHECK(solve_plain(x, err));
     if (tries_all) {
@@ -177,7 +230,8 @@ static mp_status find_starts(stages *x, bool tries_all, mp_error *err)
     MP_CHECK(is_copying_alone_in_vain(x, &is_in_vain, err));
     asked = ask(x, "copy-only", MP_COPIES_ONLY_SHARE);
     asked.start = NULL;
-    return is_in_vain ? MP_OK : solve_copying(x, &asked, err);
+    if (!is_in_vain) MP_CHECK(solve_copying(x, &asked, err));
+    return take_chosen(x, err);
 }
 
 /* Claims what is proved of all plans with copies, if that is more. */

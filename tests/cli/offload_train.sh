@@ -43,7 +43,7 @@ holds offload_train_accumulates sh -c "
     python3 -B copied.py accumulated.json 2"
 # BYTES limit what is taken, in the search and in the training: a block less than the plan without them takes is kept to.
 holds offload_train_keeps_to_bytes sh -c "
-    copying='fashion_cnn.onnx --batch 64 --device cpu --budget 75% --link nvme4'
+    copying='fashion_cnn.onnx --batch 64 --device cpu --budget 80% --link nvme4'
     '$memplan' plan \$copying --offload copies --json > unlimited.json &&
     most=\$(python3 -c \"import json; print(json.load(open('unlimited.json'))['tiers'][0]['arena_bytes'] - 4096)\") &&
     '$memplan' train \$copying --offload copies:\$most --steps 1 --no-before --json > kept.json &&

@@ -13,7 +13,7 @@
 #include "tests/oracles/random_graph.h"
 #include "tests/oracles/random_offload.h"
 
-static const char *const rules[] = {"greedy-offload", "largest-first", "saved-per-second", "copy-only"};
+static const char *const rules[] = {"greedy-offload", "largest-first", "saved-per-second", "copy-only", "choices"};
 enum { RULES = sizeof rules / sizeof *rules };
 
 enum { LAYERS = 8, BYTES = 100 };
@@ -92,6 +92,67 @@ TEST(over_a_slow_link_one_rule_waits_and_the_others_compute_again)
     mp_graph_free(graph);
 }
 
+/* A chain of blocks, each of which leaves so many tensors to its backward, BYTES together, and a state to the next; a copy of
+ * all of them takes two and a half times a block's forward. */
+static mp_graph *blocks(int n, int parts)
+{
+    const mp_link link = {.out_bytes_per_second = BYTES / 25., .in_bytes_per_second = BYTES / 25.};
+    const mp_offload offload = {.host = &link, .least_bytes = 1};
+    mp_graph *graph;
+    mp_storage *s;
+    mp_node *v;
+    assert_int_equal(mp_graph_new("blocks", &graph, NULL), MP_OK);
+    const int each = parts + 2; /* storages: of block k its tensors, the state that it reads, and that state's gradient */
+    for (int k = 0; k < (n + 1) * each; k++) {
+        const int i = k % each;
+        assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
+        s->kind = i == parts + 1 ? MP_KIND_ACTIVATION_GRADIENT : k == parts ? MP_KIND_INPUT : MP_KIND_ACTIVATION;
+        s->bytes = s->payload_bytes = i < parts ? (k < n * each ? BYTES / parts : 0) : 4;
+        s->name = mp_pool_format(graph->pool, "s%d", k);
+    }
+    for (int t = 0; t <= 2 * n; t++) {
+        const int k = t <= n ? t : 2 * n - t, state = k * each + parts;
+        int reads[16] = {t <= n ? state : state + 1 + each, state}, writes[16] = {t < n ? state + each : state + 1};
+        size_t n_reads = t <= n ? 1 : 2, n_writes = 1;
+        for (int i = 0; i < parts && t != n; i++) *(t < n ? &writes[n_writes++] : &reads[n_reads++]) = k * each + i;
+        assert_int_equal(mp_graph_node(graph, &v, NULL), MP_OK);
+        v->name = mp_pool_format(graph->pool, "n%d", t);
+        v->op = "Block";
+        v->phase = t < n ? MP_PHASE_FORWARD : t == n ? MP_PHASE_LOSS : MP_PHASE_BACKWARD;
+        v->forward_of = t > n ? k : -1;
+        v->alternatives->ticks = t < n ? 10 : t == n ? 1 : 20;
+        v->alternatives->n_reads = n_reads;
+        v->alternatives->reads = mp_graph_list(graph, reads, n_reads);
+        v->alternatives->n_writes = n_writes;
+        v->alternatives->writes = mp_graph_list(graph, writes, n_writes);
+    }
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    assert_int_equal(mp_graph_offload(graph, &offload, NULL, NULL), MP_OK);
+    return graph;
+}
+
+/* Whatever can be done with one tensor can be done with its four parts, which gain only together. */
+TEST(parts_of_a_block_are_copied_as_well_as_the_whole)
+{
+    int n_copied = 0;
+    for (int room = 250; room <= 550; room += 100) {
+        int64_t ticks[2];
+        for (int k = 0; k < 2; k++) {
+            mp_graph *graph = blocks(8, k ? 4 : 1);
+            mp_answer answer = {0};
+            const mp_request request = {.graph = graph, .budget_bytes = room};
+            assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+            assert_non_null(answer.plan);
+            ticks[k] = answer.plan->ticks;
+            n_copied += extras_of(graph, answer.plan).copied;
+            mp_answer_free(&answer);
+            mp_graph_free(graph);
+        }
+        if (ticks[1] > ticks[0]) fail_msg("%d bytes: %d ticks instead of %d", room, (int)ticks[1], (int)ticks[0]);
+    }
+    assert_true(n_copied > 20);
+}
+
 /* Copies never make it worse: where everything has room nothing is copied, and no plan has a higher peak than without. */
 TEST(with_room_for_everything_nothing_is_copied)
 {
@@ -100,7 +161,7 @@ TEST(with_room_for_everything_nothing_is_copied)
         offload_all(graph);
         mp_answer keep = solve(graph, "none", MP_NO_LIMIT);
         const int64_t whole = keep.smallest->peak_bytes;
-        for (int k = 0; k <= 4; k++) {
+        for (int k = 0; k <= RULES; k++) {
             mp_answer answer = solve(graph, k < RULES ? rules[k] : "auto", k % 2 ? whole : MP_NO_LIMIT);
             assert_non_null(answer.plan);
             assert_true(answer.plan->peak_bytes <= whole && answer.plan->ticks == answer.plan->baseline_ticks);

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from memplan.budget import Budget, only_bytes
+from memplan.budget import Budget, gradient_bytes, only_bytes, total_bytes
 from memplan.errors import BudgetError, MemplanError
 from memplan.graph.distributed import refuse_sharded
 from memplan.in_place import InPlace, as_before, inner, place_of, uncompile
@@ -20,7 +20,7 @@ from memplan.library.planning import Watcher
 from memplan.plan.planner import Options
 from memplan.report import Report
 from memplan.run.asked import asking
-from memplan.run.backend import Backend, Estimated, Handed, gradient_bytes, total_bytes
+from memplan.run.backend import Backend, Estimated, Handed
 from memplan.run.eagerly import SKIPPED, Eagerly, reason_of
 from memplan.torch_internals.capture import capture_errors, counting, dynamo_settings, is_jit_traced, limit, limit_name, setting
 

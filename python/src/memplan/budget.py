@@ -1,12 +1,17 @@
-"""Budgets as people write them: bytes, "8GiB", "60%" of keep-all, "min", "min+50%", "auto"."""
+"""Budgets as people write them: bytes, "8GiB", "60%" of keep-all, "min", "min+50%", "auto"; and what a model takes of them."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
 
 from memplan.errors import BudgetError, MemplanError
+from memplan.graph.capture import storage_bytes, storage_key
+from memplan.torch_internals.sharding import here
 
 Budget = int | str
 
@@ -76,3 +81,20 @@ def in_units(n: int) -> str:
         return f"{n} B"
     k = min(4, (n.bit_length() - 1) // 10)
     return f"{n / 1024**k:.2f} {'KMGT'[k - 1]}iB"
+
+
+def total_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """What these take here, each piece of memory once."""
+    own = [here(t) for t in tensors]
+    return sum({storage_key(t): storage_bytes(t) for t in own if t.layout is torch.strided}.values())
+
+
+def model_bytes(model: Any) -> int:
+    """Of parameters and buffers."""
+    return total_bytes([*model.parameters(), *model.buffers()]) if isinstance(model, torch.nn.Module) else 0
+
+
+def gradient_bytes(model: Any) -> int:
+    if not isinstance(model, torch.nn.Module):
+        return 0
+    return sum(here(p).numel() * p.element_size() for p in model.parameters() if p.requires_grad)

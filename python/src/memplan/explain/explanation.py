@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from memplan.budget import in_units
+from memplan.budget import gradient_bytes, in_units, model_bytes, total_bytes
 from memplan.explain.account import (
     BUFFERS,
     GRADIENTS,
@@ -32,7 +32,6 @@ from memplan.explain.replay import UNDER_WAY, NotReplayed, Replay, add_lost, fai
 from memplan.explain.reserved import Reserved
 from memplan.explain.suggestion import Room, Step, Suggestion, name_in, suggest
 from memplan.explain.tables import table, together
-from memplan.run.backend import gradient_bytes, model_bytes, total_bytes
 
 OF_LINES = (SAVED, OTHER)
 LEAST = 1 << 16  # bytes that a line names

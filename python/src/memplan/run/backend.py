@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.budget import only_bytes
+from memplan.budget import gradient_bytes, model_bytes, only_bytes
 from memplan.costs.measure import Cost, Costs, is_away, not_measured
 from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
-from memplan.graph.capture import Capture, storage_bytes, storage_key
+from memplan.graph.capture import Capture
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
 from memplan.graph.distributed import refuse_cut
 from memplan.graph.joint import halves
@@ -40,7 +40,6 @@ from memplan.run.together import ALONE, Together, agreed
 from memplan.run.verify import Verified
 from memplan.torch_internals.capture import boxed, default_partition, metadata_now, need_to_cut, with_backward
 from memplan.torch_internals.modules import active_replica
-from memplan.torch_internals.sharding import here
 
 COSTS = Costs()
 NO_FURTHER = (
@@ -361,23 +360,6 @@ class Handed:
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         backend = self.backend()
         return backend(module, inputs) if backend is not None else raising(MemplanError("what was compiled is gone"))
-
-
-def total_bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """What these take here, each piece of memory once."""
-    own = [here(t) for t in tensors]
-    return sum({storage_key(t): storage_bytes(t) for t in own if t.layout is torch.strided}.values())
-
-
-def model_bytes(model: Any) -> int:
-    """Of parameters and buffers."""
-    return total_bytes([*model.parameters(), *model.buffers()]) if isinstance(model, torch.nn.Module) else 0
-
-
-def gradient_bytes(model: Any) -> int:
-    if not isinstance(model, torch.nn.Module):
-        return 0
-    return sum(here(p).numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 
 def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
