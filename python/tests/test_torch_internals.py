@@ -23,7 +23,7 @@ from memplan.torch_internals.names import NAMES, Private
 ROOMS = (captures, explained, operators, modules, tensors)  # whose import fills CASES
 SOURCES = Path(memplan.__file__).parent
 PRIVATE = re.compile(r"_[A-Za-z]\w*")
-NOT_PYTORCHS = {"_getframe", "_current_frames", "_compiler_ctx"}  # Python's, Lightning's
+NOT_PYTORCHS = {"_getframe", "_fields", "_current_frames", "_compiler_ctx"}  # Python's, Lightning's
 
 
 @pytest.fixture
