@@ -7,6 +7,7 @@ make bench-python BENCH=sharded
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -74,8 +75,9 @@ def row(name: str, model: Any, inputs: tuple[Any, ...], rank: int) -> tuple[int,
     median = sorted(seconds)[STEPS // 2]
     if rank == 0:
         report = getattr(model, "memplan", None)
-        planned = "" if report is None else f"{report.planned_bytes / MIB:.2f} | +{100 * report.overhead:.1f}%"
-        print(f"| {name} | {peak / MIB:.2f} | {planned} | {median:.4f} |", flush=True)
+        planned = "|" if report is None else f"{report.planned_bytes / MIB:.2f} | +{100 * report.overhead:.1f}%"
+        sys.stdout.write(f"| {name} | {peak / MIB:.2f} | {planned} | {median:.4f} |\n")
+        sys.stdout.flush()
     return peak, median
 
 
