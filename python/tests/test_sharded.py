@@ -236,5 +236,8 @@ def test_two_ranks(what: Callable[[int], None], tmp_path: Path) -> None:
     torch.multiprocessing.spawn(process, (str(tmp_path), 2, what), 2)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 10), reason="FSDP2 asks gloo for mean values, which it cannot give"
+)
 def test_four_ranks(tmp_path: Path) -> None:
     torch.multiprocessing.spawn(process, (str(tmp_path), 4, replicated), 4)

@@ -50,7 +50,7 @@ def whole(g: ParameterGroup, k: int, like: torch.Tensor) -> torch.Tensor:
 # ---- the operators
 
 
-@torch.library.custom_op("memplan::gather", mutates_args=())
+@torch.library.custom_op("memplan::gather", mutates_args=(), schema="(Tensor[] shards, int group) -> Tensor[]")
 def gather(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
     g = GROUPS[group]
     of_one = sum(size.numel() for size in g.padded)
@@ -84,7 +84,7 @@ def _(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
     return [whole(GROUPS[group], k, shard) for k, shard in enumerate(shards)]
 
 
-@torch.library.custom_op("memplan::pack", mutates_args=())
+@torch.library.custom_op("memplan::pack", mutates_args=(), schema="(Tensor[] gradients, int[] which, int group) -> Tensor")
 def pack(gradients: list[torch.Tensor], which: list[int], group: int) -> torch.Tensor:
     g = GROUPS[group]
     rows, at = packed(g, gradients, which), 0
@@ -129,17 +129,15 @@ def divisors(kind: torch.dtype, g: ParameterGroup) -> tuple[float, float, Any]:
     return before, n / before, sums.SUM
 
 
-@torch.library.custom_op("memplan::reduce", mutates_args=())
+@torch.library.custom_op("memplan::reduce", mutates_args=(), schema="(Tensor rows, int group) -> Tensor")
 def reduce(rows: torch.Tensor, group: int) -> torch.Tensor:
     g = GROUPS[group]
     before, after, operation = divisors(rows.dtype, g)
     sent = rows if before == 1 else rows / before
-    if rows.device.type == "cpu":  # what gloo does; but gloo keeps its copy until it sends again
-        sent = rows.clone() if before == 1 else sent
-        torch.distributed.all_reduce(sent, op=operation, group=g.among)
-        made = sent[torch.distributed.get_rank(g.among)].clone()
-        sent.untyped_storage().resize_(0)
-    else:
+    made = None
+    if rows.device.type == "cpu":
+        made = summed_on_host(rows.clone() if before == 1 else sent, operation, g)
+    if made is None:
         made = rows.new_empty(rows.shape[1])
         torch.distributed.reduce_scatter_tensor(made, sent.view(-1), op=operation, group=g.among)
     if g.replicas is not None:
@@ -147,6 +145,18 @@ def reduce(rows: torch.Tensor, group: int) -> torch.Tensor:
     if after != 1:
         made.div_(after)
     return made.to(g.given_type)
+
+
+def summed_on_host(sent: torch.Tensor, operation: Any, g: ParameterGroup) -> torch.Tensor | None:
+    """The rank's row of the sum, as gloo makes it: of a copy of all rows, which gloo keeps until it sends again. None: older
+    versions do not divide so."""
+    try:
+        torch.distributed.all_reduce(sent, op=operation, group=g.among)
+    except (RuntimeError, ValueError):
+        return None
+    made = sent[torch.distributed.get_rank(g.among)].clone()
+    sent.untyped_storage().resize_(0)
+    return made
 
 
 @reduce.register_fake
