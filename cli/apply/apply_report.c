@@ -42,19 +42,20 @@ static bool may_be_in_place(const mp_modules *m, const bool *chosen)
 
 /* What runs a module again. */
 typedef struct checkpointer {
-    const char *function, *import, *wrapped; /* Python */
+    const char *function, *wrapped; /* Python */
     bool is_torchs;
 } checkpointer;
 
 static const checkpointer by_torch = {"torch.utils.checkpoint",
-                                      "import functools\n\nfrom torch.utils.checkpoint import checkpoint",
                                       "functools.partial(checkpoint, module.forward, use_reentrant=False)", true};
-static const checkpointer by_remat = {"torch_remat.checkpoint", "import torch_remat",
-                                      "torch_remat.checkpoint(region_name=name)(module.forward)", false};
+static const checkpointer by_remat = {"torch_remat.checkpoint", "torch_remat.checkpoint(region_name=name)(module.forward)",
+                                      false};
 
 static void print_wrapped(const applied *x, const checkpointer *by, const bool *chosen)
 {
-    print_to(x->to, "%s\n\nfor name in [\n", by->import);
+    print_to(x->to, by->is_torchs ? "import functools\n\nfrom torch.utils.checkpoint import checkpoint\n\n"
+                                  : "import torch_remat\n\n");
+    print_to(x->to, "for name in [\n");
     for (int m = 0; m < x->modules->n; m++)
         if (chosen[m]) applied_list(x, x->modules->modules[m].name);
     print_to(x->to, "]:\n    module = model.get_submodule(name)\n");
