@@ -152,7 +152,9 @@ def summed_on_host(sent: torch.Tensor, operation: Any, g: ParameterGroup) -> tor
     versions do not divide so."""
     try:
         torch.distributed.all_reduce(sent, op=operation, group=g.among)
-    except (RuntimeError, ValueError):
+    except RuntimeError as error:
+        if "Cannot use ReduceOp" not in str(error):  # a rank that is gone, say
+            raise
         return None
     made = sent[torch.distributed.get_rank(g.among)].clone()
     sent.untyped_storage().resize_(0)
