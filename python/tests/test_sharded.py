@@ -17,6 +17,7 @@ from networks import Transformer
 from torch import nn
 
 import memplan
+from memplan.graph import shards
 from memplan.memory import host
 
 pytestmark = pytest.mark.skipif(
@@ -208,6 +209,30 @@ def refused(rank: int) -> None:
         model(*numbers(0, rank))
 
 
+def beside_compute(rank: int) -> None:
+    """Where the budget has room, products run between the beginning of a collective and its end."""
+
+    def marked(function: Any) -> Any:
+        def call(*args: Any) -> Any:
+            with torch.profiler.record_function(function.__name__):
+                return function(*args)
+
+        return call
+
+    for name in ("begin_gather", "end_gather", "begin_sum", "end_sum"):
+        setattr(shards, name, marked(getattr(shards, name)))
+    model = check(lambda: sharded(Perceptron), numbers, "100%", rank)
+    found = model.memplan.graphs[0].collectives
+    assert 0 < found.hidden < found.seconds
+    assert f"of which {1e3 * found.hidden:.3g} run beside compute" in str(model.memplan)
+    with torch.profiler.profile() as profiler:
+        model(*numbers(0, rank)).backward()
+    events = sorted(profiler.events(), key=lambda e: e.time_range.start)
+    for begin, end in (("begin_gather", "end_gather"), ("begin_sum", "end_sum")):
+        marks = {"aten::addmm": "*", "aten::mm": "*", begin: "(", end: ")"}
+        assert "(*" in (order := "".join(marks.get(e.name, "") for e in events)), order
+
+
 def replicated(rank: int) -> None:
     """HSDP, 2 x 2."""
     from torch.distributed.device_mesh import init_device_mesh
@@ -230,7 +255,7 @@ def process(rank: int, folder: str, n_ranks: int, what: Callable[[int], None]) -
 
 
 @pytest.mark.parametrize(
-    "what", [plain, of_several_types, habits, with_copies, without_sums, refused], ids=lambda f: f.__name__
+    "what", [plain, of_several_types, habits, with_copies, without_sums, refused, beside_compute], ids=lambda f: f.__name__
 )
 def test_two_ranks(what: Callable[[int], None], tmp_path: Path) -> None:
     torch.multiprocessing.spawn(process, (str(tmp_path), 2, what), 2)

@@ -30,6 +30,12 @@ class Device:
     def __str__(self) -> str:
         return self.name
 
+    def note(self) -> str:
+        return (
+            f"seconds are of {self}'s peak rates, attention is its kernels'; memory that operators take beside their results is"
+            " not in the plan (reserve= counts it)"
+        )
+
     def cost(self, node: fx.Node) -> Cost:
         """What an operator costs there; memory that it takes beside its results is not known."""
         first = next(iter(tensors_of([a.meta.get("val") for a in (*node.all_input_nodes, node)])), None)

@@ -16,8 +16,8 @@ A gather runs where its first parameter is read, a reduction as soon as its last
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx, nn
@@ -27,6 +27,7 @@ from memplan.torch_internals import sharding
 from memplan.torch_internals.sharding import ParameterGroup
 
 GROUPS: list[ParameterGroup] = []  # by the number that operators name
+GOING: dict[int, Any] = {}  # collectives that are on their way, by the address that they write to
 
 
 def groups_of(module: nn.Module) -> list[int]:
@@ -52,17 +53,39 @@ def whole(g: ParameterGroup, k: int, like: torch.Tensor) -> torch.Tensor:
 
 @torch.library.custom_op("memplan::gather", mutates_args=(), schema="(Tensor[] shards, int group) -> Tensor[]")
 def gather(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
+    return end_gather(begin_gather(shards, group), group)
+
+
+def begin_gather(shards: Sequence[torch.Tensor], group: int) -> torch.Tensor:
+    """The shards of all ranks, which are on their way until the gather ends."""
     g = GROUPS[group]
-    of_one = sum(size.numel() for size in g.padded)
-    everything = torch.empty(g.n_ranks * of_one, dtype=g.compute_types[0], device=shards[0].device)
+    everything = all_shards(g, shards)
+    of_one = everything.numel() // g.n_ranks
     own = everything.narrow(0, torch.distributed.get_rank(g.among) * of_one, of_one)
     at = 0
     for shard, size in zip(shards, g.padded):
         own[at : at + shard.numel()].copy_(shard.reshape(-1))
         own[at + shard.numel() : at + size.numel()].zero_()
         at += size.numel()
-    torch.distributed.all_gather_into_tensor(everything, own, group=g.among)
-    parts = torch.split_with_sizes(everything.view(g.n_ranks, -1), [size.numel() for size in g.padded], dim=1)
+    GOING[everything.data_ptr()] = torch.distributed.all_gather_into_tensor(everything, own, group=g.among, async_op=True)
+    return everything
+
+
+def all_shards(g: ParameterGroup, shards: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Memory for the shards of all ranks."""
+    return shards[0].new_empty(g.n_ranks * sum(size.numel() for size in g.padded), dtype=g.compute_types[0])
+
+
+def arrived(going: torch.Tensor) -> torch.Tensor:
+    """What a collective has made, when it has."""
+    if (work := GOING.pop(going.data_ptr(), None)) is not None:
+        work.wait()
+    return going
+
+
+def end_gather(everything: torch.Tensor, group: int) -> list[torch.Tensor]:
+    g = GROUPS[group]
+    parts = torch.split_with_sizes(arrived(everything).view(g.n_ranks, -1), [size.numel() for size in g.padded], dim=1)
     made = [put_together(g, k, part) for k, part in enumerate(parts)]
     everything.untyped_storage().resize_(0)  # gloo keeps what it has sent until it sends again
     return made
@@ -131,34 +154,50 @@ def divisors(kind: torch.dtype, g: ParameterGroup) -> tuple[float, float, Any]:
 
 @torch.library.custom_op("memplan::reduce", mutates_args=(), schema="(Tensor rows, int group) -> Tensor")
 def reduce(rows: torch.Tensor, group: int) -> torch.Tensor:
+    return end_sum(begin_sum(rows, group), group, rows)
+
+
+def begin_sum(rows: torch.Tensor, group: int) -> torch.Tensor:
+    """The sum over the ranks, which is made until the reduction ends. On a CPU it is that of all rows, as gloo makes it: in a
+    copy, which gloo keeps until it sends again; else the rank's own row, and all rows have to stay."""
     g = GROUPS[group]
-    before, after, operation = divisors(rows.dtype, g)
+    before, _, operation = divisors(rows.dtype, g)
     sent = rows if before == 1 else rows / before
-    made = None
-    if rows.device.type == "cpu":
-        made = summed_on_host(rows.clone() if before == 1 else sent, operation, g)
-    if made is None:
-        made = rows.new_empty(rows.shape[1])
-        torch.distributed.reduce_scatter_tensor(made, sent.view(-1), op=operation, group=g.among)
+    if is_in_copy(rows):
+        going = rows.clone() if before == 1 else sent
+        try:
+            GOING[going.data_ptr()] = torch.distributed.all_reduce(going, op=operation, group=g.among, async_op=True)
+            return going
+        except RuntimeError as error:
+            if "Cannot use ReduceOp" not in str(error):  # which older versions say; else a rank that is gone, say
+                raise
+    going = rows.new_empty(rows.shape[1])
+    work: Any = torch.distributed.reduce_scatter_tensor(going, sent.view(-1), op=operation, group=g.among, async_op=True)
+    if before == 1 and not is_in_copy(rows):
+        GOING[going.data_ptr()] = work
+    else:
+        work.wait()  # nobody holds what is sent
+    return going
+
+
+def is_in_copy(rows: torch.Tensor) -> bool:
+    """Whether a sum is made in a copy of what is sent."""
+    return rows.device.type == "cpu"
+
+
+def end_sum(going: torch.Tensor, group: int, rows: torch.Tensor | None = None) -> torch.Tensor:
+    """`rows`: what is sent, if that is not in `going`; whoever calls holds it."""
+    g = GROUPS[group]
+    _, after, operation = divisors(going.dtype, g)
+    made = arrived(going)
+    if going.dim() > 1:
+        made = going[torch.distributed.get_rank(g.among)].clone()
+        going.untyped_storage().resize_(0)
     if g.replicas is not None:
         torch.distributed.all_reduce(made, op=operation, group=g.replicas)
     if after != 1:
         made.div_(after)
     return made.to(g.given_type)
-
-
-def summed_on_host(sent: torch.Tensor, operation: Any, g: ParameterGroup) -> torch.Tensor | None:
-    """The rank's row of the sum, as gloo makes it: of a copy of all rows, which gloo keeps until it sends again. None: older
-    versions do not divide so."""
-    try:
-        torch.distributed.all_reduce(sent, op=operation, group=g.among)
-    except RuntimeError as error:
-        if "Cannot use ReduceOp" not in str(error):  # a rank that is gone, say
-            raise
-        return None
-    made = sent[torch.distributed.get_rank(g.among)].clone()
-    sent.untyped_storage().resize_(0)
-    return made
 
 
 @reduce.register_fake
@@ -222,6 +261,35 @@ def put_in_place(graph: fx.Graph) -> None:
     graph.lint()
 
 
+class Apart(NamedTuple):
+    """A collective as two operators: one that begins it, whose result is held (as a compiler sees it), and one that waits."""
+
+    begin: Callable[..., torch.Tensor]
+    end: Callable[..., Any]
+    going: torch.Tensor
+    holds_given: bool  # what it was given has to stay until its end
+    beside_bytes: int  # taken meanwhile beside what is held
+    workspace_bytes: int  # of its end
+
+
+def apart(node: fx.Node) -> Apart | None:
+    """None: it runs as one."""
+    g = GROUPS[node.args[-1]]  # type: ignore[index]
+    if g.n_ranks == 1 or node.target is PACK:
+        return None
+    if node.target is GATHER:
+        shards: Any = node.args[0]
+        everything = all_shards(g, [s.meta["val"] for s in shards])
+        of_gloo = everything.nbytes if everything.device.type == "cpu" else 0  # it receives into memory of its own
+        return Apart(begin_gather, end_gather, everything, False, of_gloo, 0)
+    rows: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
+    if not is_in_copy(rows) and divisors(rows.dtype, g)[0] != 1:
+        return None
+    going = torch.empty_like(rows) if is_in_copy(rows) else rows.new_empty(rows.shape[1])
+    of_cast = rows.shape[1] * rows.element_size() if rows.dtype != g.given_type else 0
+    return Apart(begin_sum, end_sum, going, not is_in_copy(rows), 0, of_cast)
+
+
 def workspace_bytes(node: fx.Node) -> int:
     """What one of these takes beside its results: what all ranks send, in one piece; gloo keeps a copy of what it sums."""
     if node.target is PACK:
@@ -231,7 +299,7 @@ def workspace_bytes(node: fx.Node) -> int:
         return int(g.n_ranks * sum(size.numel() for size in g.padded) * g.compute_types[0].itemsize)
     rows: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
     made: torch.Tensor = node.meta["val"]
-    copies = rows.device.type == "cpu" or divisors(rows.dtype, g)[0] != 1
+    copies = is_in_copy(rows) or divisors(rows.dtype, g)[0] != 1
     is_cast = rows.dtype != made.dtype
     return int((copies * g.n_ranks + is_cast) * made.numel() * rows.element_size())
 

@@ -16,6 +16,7 @@ from memplan.graph.capture import allocated, same_layout, storage_bytes, storage
 from memplan.graph.operators import IN_PLACE, INTO_FIRST
 
 WORKSPACE = "memplan_workspace"  # of a node, in its meta
+SECONDS = "memplan_seconds"
 
 
 @dataclass(eq=False)
@@ -123,14 +124,25 @@ class Liveness:
                     alive.discard(block)
                     yield Event(block, -block.n_bytes, node)
 
-    def peak_bytes(self, before: int = 0) -> int:
-        """The most that is live while any node runs, workspaces included; `before`: what others hold throughout. Static
+    def live_bytes(self, before: int = 0) -> list[int]:
+        """The most that is live while each node runs, workspaces included; `before`: what others hold throughout. Static
         bytes are not in it."""
-        live = top = before
+        most: dict[fx.Node, int] = {}
+        after: dict[fx.Node, int] = {}
+        live = before
         for event in self.events():
+            most[event.node] = max(most.get(event.node, live), live + event.n_bytes)
             live += event.n_bytes
-            top = max(top, live)
-        return top
+            after[event.node] = live
+        found, live = [], before
+        for node in self.nodes:
+            found.append(most.get(node, live))
+            live = after.get(node, live)
+        return found
+
+    def peak_bytes(self, before: int = 0) -> int:
+        """The most of that."""
+        return max(self.live_bytes(before), default=before)
 
     def dying(self, node: fx.Node) -> list[fx.Node]:
         """The variables that nothing reads after this node: its arguments, or itself."""

@@ -18,10 +18,12 @@ from memplan.graph.capture import Capture, device_of_first, is_dense, storage_by
 from memplan.graph.operators import is_random, only_first_makes, second_form
 from memplan.graph.sizes import is_number
 from memplan.library.planning import Step
-from memplan.memory.liveness import WORKSPACE
+from memplan.memory.liveness import SECONDS, WORKSPACE
 from memplan.plan.copies import Copies, Host
 from memplan.torch_internals.capture import cut
+from memplan.torch_internals.tensors import fake_mode_of
 
+RANDOM_STATE = torch.get_rng_state()  # any: what matters is its layout
 SMALL_BYTES = 1 << 16  # so much of a parameter or input is copied rather than refused when the caller has written into it
 DRAWING = threading.RLock()  # the generator is one for all threads: what is drawn belongs to the state that was seen
 os.register_at_fork(before=DRAWING.acquire, after_in_parent=DRAWING.release, after_in_child=DRAWING.release)
@@ -179,7 +181,8 @@ class Emission:
         workspace = self.costs[node].workspace_bytes
         if copy.target is draw_again:  # which keeps the state of the generator in the meantime
             workspace += storage_bytes(self.state_like)
-        copy.meta = {**copy.meta, WORKSPACE: workspace, "memplan_run": self.done[step]}
+        known = {WORKSPACE: workspace, SECONDS: self.costs[node].seconds, "memplan_run": self.done[step]}
+        copy.meta = {**copy.meta, **known}
         self.now[node] = copy
         self.now.update(kept)
         for item in [i for i in items if i not in kept]:
@@ -257,3 +260,11 @@ def last(module: fx.GraphModule) -> fx.Node:
     """The node that returns."""
     found: fx.Node = next(iter(reversed(module.graph.nodes)))
     return found
+
+
+def fake_state(capture: Capture) -> Any:
+    """A random state as the compiler sees it, None where nothing is random."""
+    if not capture.n_random:
+        return None
+    mode = fake_mode_of([n.meta.get("val") for n in capture.primals])
+    return mode.from_tensor(RANDOM_STATE) if mode is not None else RANDOM_STATE

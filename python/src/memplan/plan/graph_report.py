@@ -17,6 +17,7 @@ from memplan.library.planning import Planning
 from memplan.memory.allocator import NotSimulated, OutOfMemory, Settings
 from memplan.memory.host import Pool
 from memplan.memory.trace import Trace
+from memplan.plan.ahead import Time
 from memplan.plan.holders import Holder, who_holds
 
 
@@ -62,6 +63,7 @@ class GraphReport:
     recomputed: list[Recomputed]
     copied: list[Copied]
     host_bytes: int  # of the host's memory, for copies and state; 0: there are none
+    collectives: Time  # of the parameters that are gathered, and of sums of gradients
     pool: Pool | None = field(repr=False)  # that has them
     device_type: str  # on which it runs
     context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
@@ -148,6 +150,7 @@ class GraphReport:
             f" {in_units(self.floor_bytes)}, of which {in_units(self.static_bytes)} are static",
             f"extra time {extra}{proved}; {len(self.recomputed)} of {self.n_operators} operators run again",
             *([self._on_host()] if self.copied else []),
+            *([str(self.collectives)] if self.collectives.seconds else []),
             self._reserved(),
             *([self._let_go()] if self.planned_bytes < self.most_bytes else []),
             *self.notes,

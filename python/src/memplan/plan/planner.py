@@ -26,19 +26,18 @@ from memplan.library.planning import NO_BUDGET, Copy, Planning, Step, Watcher
 from memplan.memory.host import Pool
 from memplan.memory.liveness import Liveness, keys_of, saved_bytes
 from memplan.memory.trace import Trace, trace_of
+from memplan.plan.ahead import Time, spread
 from memplan.plan.copies import Host
-from memplan.plan.emit import copied, emit
+from memplan.plan.emit import copied, emit, fake_state
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
 from memplan.progress import Line
 from memplan.run.together import ALONE, Together
 from memplan.torch_internals.modules import active_replica
-from memplan.torch_internals.tensors import fake_mode_of
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 ON_INFEASIBLE = ("raise", "smallest")
 OUTSIDE = "outside"  # what is in memory beside a graph
-RANDOM_STATE = torch.get_rng_state()  # any: what matters is its layout
 USUAL_LINK = "pcie4"  # of a card that is not in the library's table
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
 
@@ -87,6 +86,7 @@ class Emitted:
     saved_bytes: int
     waiting_bytes: int  # from forward to backward: what is saved, and what the user has
     host_bytes: int  # of the slab for copies
+    collectives: Time
 
 
 class GraphPlanner:
@@ -160,12 +160,23 @@ class GraphPlanner:
 
     def emit(self, steps: list[Step]) -> Emitted:
         """The graphs of these steps, and what they need by the count over them."""
-        forward, backward, host_bytes = self.graphs(steps)
+        return self._counted(*self.graphs(steps), Time())
+
+    def _counted(self, forward: fx.GraphModule, backward: fx.GraphModule, host_bytes: int, collectives: Time) -> Emitted:
         above = Liveness(forward.graph, self.capture.sizes, self.static_keys)
         below, held_bytes = self._below(backward.graph, keys_of(self.held), set())
         peak = self.static_bytes + max(above.peak_bytes(), below.peak_bytes(held_bytes))
         saved = saved_bytes(backward.graph, self.capture.sizes, self.static_keys)
-        return Emitted(forward, backward, above, below, peak, saved, saved + held_bytes, host_bytes)
+        waiting = saved + held_bytes
+        return Emitted(forward, backward, above, below, peak, saved, waiting, host_bytes, collectives)
+
+    def _ahead(self, made: Emitted, budget: int) -> Emitted:
+        """The same, with collectives beside compute as far as the budget has room."""
+        most, held_bytes = max(budget, made.peak_bytes), made.waiting_bytes - made.saved_bytes
+        time = Time()
+        for graph, live in ((made.forward, made.above.live_bytes()), (made.backward, made.below.live_bytes(held_bytes))):
+            spread(graph.graph, [most - self.static_bytes - n for n in live], most - made.peak_bytes, time)
+        return self._counted(made.forward, made.backward, made.host_bytes, time) if time.hidden else made
 
     def _below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
         """Backward, which begins while the user holds these storages, and what it is not given of them."""
@@ -224,8 +235,10 @@ class GraphPlanner:
         for copies in dict.fromkeys((room, 0)):  # as long as the budget has room for them
             self.copies_inputs = copies > 0 or budget >= keep_all
             if (emitted := self._within(budget, budget - copies, options)) is not None:
-                return emitted, budget
-        return self._smallest(budget, options, is_first), budget
+                break
+        else:
+            emitted = self._smallest(budget, options, is_first)
+        return self._ahead(emitted, budget), budget
 
     def _copied_bytes(self) -> int:
         """The most that copies of inputs, into which the caller may write, take."""
@@ -353,10 +366,11 @@ class GraphPlanner:
             recomputed=[self._recomputed(step, n, known) for step, n in runs.items() if n > 1],
             copied=[self._copied(s, n) for (s, is_back), n in copies.items() if is_back],
             host_bytes=emitted.host_bytes,
+            collectives=emitted.collectives,
             pool=self.host.pool if self.host is not None else None,
             device_type=self.device().type,
             context_bytes=context_bytes(self.device()),
-            notes=[*notes_of(self.capture), *([] if options.device is None else [of_device(options.device)])],
+            notes=[*notes_of(self.capture), *([] if options.device is None else [options.device.note()])],
             peak_at=peak_at,
             holders=holders,
             planning=p,
@@ -376,22 +390,7 @@ class GraphPlanner:
         return Recomputed(operation.name, operation.op, runs, module, seconds)
 
 
-def of_device(device: Device) -> str:
-    return (
-        f"seconds are of {device}'s peak rates, attention is its kernels'; memory that operators take beside their results is"
-        " not in the plan (reserve= counts it)"
-    )
-
-
 def notes_of(capture: Capture) -> list[str]:
     marked = any("recompute" in node.meta for node in capture.joint.graph.nodes)
     notes = [MARKS_IGNORED] if marked else []
     return [*notes, NO_OVERLAP] if active_replica() is not None else notes
-
-
-def fake_state(capture: Capture) -> Any:
-    """A random state as the compiler sees it, None where nothing is random."""
-    if not capture.n_random:
-        return None
-    mode = fake_mode_of([n.meta.get("val") for n in capture.primals])
-    return mode.from_tensor(RANDOM_STATE) if mode is not None else RANDOM_STATE

@@ -1,0 +1,128 @@
+"""Collectives beside compute: a gather is begun ahead of where a plan needs it, and a reduction waited for behind it, as far as
+the budget has room for what they hold. What is computed, and in which order, stays, and all bits with it.
+
+A gather of 2 ms that its layer needs at node 7, with 1 ms of compute in each node before:
+
+    node                 4     5     6     7
+    room within budget   0    40    60          and the gather holds 30
+    begun at node 5: nodes 5 and 6 hide it, and node 4 would have no room
+
+Reductions look for nodes behind them in the same way. A second of compute hides a second of one collective only, and gathers
+begin in the order in which they are needed. All ranks decide by the same numbers, and so in the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+from memplan.graph.capture import allocated, storage_bytes
+from memplan.graph.shards import GATHER, REDUCE, Apart, apart
+from memplan.memory.liveness import SECONDS, WORKSPACE
+
+
+@dataclass
+class Time:
+    """Of the collectives of a step: seconds, and how many of them compute hides."""
+
+    seconds: float = 0.0
+    hidden: float = 0.0
+
+    def __str__(self) -> str:
+        return f"collectives take {1e3 * self.seconds:.3g} ms, of which {1e3 * self.hidden:.3g} run beside compute"
+
+
+class Beside:
+    """The nodes of a graph, with the bytes that are left while each runs, and its seconds that hide nothing yet."""
+
+    def __init__(self, graph: fx.Graph, room: list[int]) -> None:
+        self.graph, self.room = graph, room
+        self.nodes = list(graph.nodes)
+        self.taken = [0] * len(self.nodes)  # by collectives on their way, beside what they hold
+        self.at = {node: i for i, node in enumerate(self.nodes)}
+        self.free = [0.0 if is_collective(n) else float(n.meta.get(SECONDS, 0.0)) for n in self.nodes]
+        self.first = next((i for i, n in enumerate(self.nodes) if n.op != "placeholder"), len(self.nodes))
+
+    def take(self, places: range, n_bytes: int, left_over: int, seconds: float) -> tuple[list[int], float]:
+        """Of these nodes, one after the other, those that hide so much and have so many bytes, and these left over; and what
+        they hide."""
+        found, left = [], seconds
+        for i in places:
+            if left <= 0 or self.room[i] < n_bytes + left_over:
+                break
+            found.append(i)
+            left -= self.free[i]
+        while found and self.free[found[-1]] == 0:  # which hides nothing
+            found.pop()
+        left = seconds
+        for i in found:
+            self.room[i] -= n_bytes
+            used = min(left, self.free[i])
+            self.free[i] -= used
+            left -= used
+        return found, seconds - left
+
+
+def is_collective(node: fx.Node) -> bool:
+    return node.target in (GATHER, REDUCE)
+
+
+def bytes_of(value: Any) -> int:
+    return allocated(storage_bytes(value), value.device)
+
+
+def spread(graph: fx.Graph, room: list[int], spare: int, time: Time) -> None:
+    """Rewrites the collectives of a graph that compute can hide, and adds up their time. `room`: bytes that are left within
+    the budget while each node runs; `spare`: at the step's peak. What is taken beside a collective may be gone before it ends,
+    and never makes the peak, which would be another one in each step."""
+    beside = Beside(graph, room)
+    earliest = beside.first
+    split: list[tuple[fx.Node, Apart, fx.Node]] = []  # each with the node before which it begins or ends
+    for i, node in enumerate(beside.nodes):
+        if not is_collective(node):
+            continue
+        seconds = float(node.meta.get(SECONDS, 0.0))
+        time.seconds += seconds
+        two = apart(node)
+        if two is None:
+            continue
+        is_gather = node.target is GATHER
+        if is_gather:
+            begins = max(earliest, *(beside.at[a] + 1 for a in node.all_input_nodes))
+            places = range(i - 1, begins - 1, -1)
+        else:
+            places = range(i + 1, min(beside.at[u] for u in node.users))
+        held = (
+            two.beside_bytes
+            + bytes_of(two.going)
+            + two.holds_given * sum(bytes_of(a.meta["val"]) for a in node.all_input_nodes)
+        )
+        found, hidden = beside.take(places, held, spare if two.beside_bytes else 0, seconds)
+        time.hidden += hidden
+        for k in found:
+            beside.taken[k] += two.beside_bytes
+        if found:
+            split.append((node, two, beside.nodes[found[-1] + (not is_gather)]))
+        if is_gather:
+            earliest = found[-1] if found else i
+    for node, n_bytes in zip(beside.nodes, beside.taken):
+        if n_bytes:
+            node.meta[WORKSPACE] = node.meta.get(WORKSPACE, 0) + n_bytes
+    for node, two, place in split:
+        rewrite(graph, node, two, beside.taken[beside.at[node]], *((place, node) if node.target is GATHER else (node, place)))
+    graph.lint()
+
+
+def rewrite(graph: fx.Graph, node: fx.Node, two: Apart, taken: int, begins: fx.Node, ends: fx.Node) -> None:
+    """Two operators in the place of one, each before one of these nodes. `taken`: by others, where it ends."""
+    given, group = node.args
+    with graph.inserting_before(begins):
+        going = graph.call_function(two.begin, (given, group))
+        going.meta = {"val": two.going}
+    with graph.inserting_before(ends):
+        done = graph.call_function(two.end, (going, group, given) if two.holds_given else (going, group))
+        done.meta = {**node.meta, WORKSPACE: two.workspace_bytes + taken}
+    node.replace_all_uses_with(done)
+    graph.erase_node(node)
