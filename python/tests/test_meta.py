@@ -59,6 +59,26 @@ def test_memory_in_tensors_is_the_hosts(has_mask: bool, device: str | None) -> N
     assert storages(report) == storages(host)
 
 
+class Classes(nn.Module):
+    """Operators that eager makes of others, with the gradients of those."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, 7)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        scores = self.layer(x / x.std())
+        return nn.functional.cross_entropy(scores, y) + scores.var(0).sum()
+
+
+def test_what_eager_makes_of_other_operators_has_gradients() -> None:
+    inputs = torch.randn(5, WIDTH), torch.zeros(5, dtype=torch.int64)
+    host = memplan.estimate(Classes(), inputs)
+    report = away(Classes(), *inputs, device="cpu")
+    assert called(report) == called(host) and "nll_loss_backward" in called(host)
+    assert storages(report) == storages(host)
+
+
 @pytest.mark.parametrize(
     "dtype, has_mask, dropout, expected",
     [

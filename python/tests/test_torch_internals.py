@@ -30,6 +30,7 @@ NOT_PYTORCHS = {"_getframe", "_fields", "_current_frames", "_compiler_ctx"}  # P
 def take(monkeypatch: pytest.MonkeyPatch) -> Take:
     """Has this PyTorch not have a name, or none of the names for the same."""
     native.overloads.cache_clear()
+    native.made_of_others.cache_clear()
     return lambda row: monkeypatch.setattr(row, "place", None)
 
 
@@ -42,6 +43,7 @@ def test_without(row: Private, take: Take, monkeypatch: pytest.MonkeyPatch) -> N
             torch_internals.probe()
     CASES[row.paths[0]](take, monkeypatch)
     native.overloads.cache_clear()
+    native.made_of_others.cache_clear()
 
 
 def test_every_name_is_taken_away() -> None:

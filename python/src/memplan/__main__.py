@@ -15,8 +15,9 @@ import torch
 
 import memplan
 from memplan.command import UsageError
-from memplan.command.inputs import make_inputs, read_inputs
+from memplan.command.inputs import make_inputs, read_inputs, read_mesh, shard_options
 from memplan.command.model import build, place_of, refusal
+from memplan.mesh.rank_report import RankReport
 
 META = torch.device("meta")
 OF_COMPILE = ("device", "offload", "link", "effort", "reserve", "accumulate", "cache")  # options that go there as they are
@@ -38,6 +39,8 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--link", help="how fast copies are: pcie4, 24GB/s")
     shared.add_argument("--effort", default="normal", choices=("quick", "normal", "thorough"), help="of the search")
     shared.add_argument("--cache", metavar="DIR", help="keeps what operators cost; 'off': nothing is kept")
+    shared.add_argument("--mesh", metavar="dp=N,shard=N", help="of one rank of so many, which need not be there")
+    shared.add_argument("--precision", metavar="TYPE", help="of parameters that are gathered, as bfloat16")
     shared.add_argument("--json", action="store_true", help="the report's numbers alone")
 
     def command(name: str, help: str, budget: str) -> argparse.ArgumentParser:
@@ -62,6 +65,8 @@ def parser() -> argparse.ArgumentParser:
 
 def options_of(asked: argparse.Namespace, model: torch.nn.Module) -> dict[str, Any]:
     options = {name: getattr(asked, name) for name in OF_COMPILE}
+    if asked.mesh:
+        options |= {"mesh": read_mesh(asked.mesh), "shard": shard_options(asked.precision)}
     if asked.optimizer:
         kind = getattr(torch.optim, asked.optimizer, None)
         if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
@@ -122,6 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.showwarning = lambda warning, *_: say(warning)
         try:
             line, report = answer(asked)
+            more = f"{report.more()}\n" if isinstance(report, RankReport) and not asked.json else ""
             if getattr(asked, "timeline", None):
                 report.timeline(asked.timeline)
             if getattr(asked, "graph", None):
@@ -133,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 2 if isinstance(error, UsageError) else 1
         except KeyboardInterrupt:
             return 130
-    sys.stdout.write(json.dumps(report.scalars(), indent=1) + "\n" if asked.json else f"{line}{report}\n")
+    sys.stdout.write(json.dumps(report.scalars(), indent=1) + "\n" if asked.json else f"{line}{report}\n{more}")
     return 0
 
 

@@ -23,24 +23,26 @@ from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated, Handed
 from memplan.run.eagerly import SKIPPED, Eagerly, reason_of
 from memplan.torch_internals.capture import capture_errors, counting, dynamo_settings, is_jit_traced, limit, limit_name, setting
+from memplan.torch_internals.sharding import here
 
 MOST_SIZES = 256  # of inputs that have a plan at a time
 DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
 LOG_METHODS = ("debug", "info", "info_once", "warning", "warning_once", "warn", "error", "exception", "critical", "log")
 
 
-def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
+def optimizer_bytes(optimizer: torch.optim.Optimizer, instead: Mapping[int, Any] | None = None) -> int:
     """What an optimizer keeps between steps, also if it has not made one yet: then it is asked on a small parameter. A
-    framework's wrapper (accelerate, Lightning) has the optimizer in it."""
+    framework's wrapper (accelerate, Lightning) has the optimizer in it. `instead`: parameters in the place of others, by the
+    ids of those."""
     while isinstance(within := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
         optimizer = within
     total = 0
     for group in optimizer.param_groups:
-        fresh = [p for p in group["params"] if not optimizer.state.get(p)]
+        fresh = [(instead or {}).get(id(p), p) for p in group["params"] if not optimizer.state.get(p)]
         used = [v for p in group["params"] for v in optimizer.state.get(p, {}).values() if isinstance(v, torch.Tensor)]
         total += total_bytes(used)
         if fresh:
-            total += states_like(optimizer, group) * sum(p.numel() * p.element_size() for p in fresh)
+            total += states_like(optimizer, group) * sum(here(p).numel() * p.element_size() for p in fresh)
     return total
 
 
@@ -252,16 +254,34 @@ def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
 
 
 def estimate(
-    model: Any, inputs: Sequence[Any], *, budget: Budget = "100%", kwargs: dict[str, Any] | None = None, **options: Any
+    model: Any,
+    inputs: Sequence[Any],
+    *,
+    budget: Budget = "100%",
+    kwargs: dict[str, Any] | None = None,
+    mesh: Any = None,
+    **options: Any,
 ) -> Report:
     """What a training step with these inputs needs, and what a plan within the budget takes, without running the step.
-    Options as in compile."""
+    Options as in compile.
+
+    mesh: {"dp": 2, "shard": 8}, how many replicas there are, and ranks of each with a part of parameters, gradients and state:
+        what one of them takes, with the inputs that it has itself. blocks: classes of modules that fully_shard gathers one at
+        a time (the items of the outermost ModuleLists and Sequentials); shard: its other options, as
+        {"mp_policy": MixedPrecisionPolicy(torch.bfloat16)}. A model that is sharded on a fake process group needs no mesh.
+    """
+    from memplan.mesh.before import estimate_on, estimate_sharded, is_on_fake_ranks
+
+    if mesh is not None:
+        return estimate_on(mesh, model, inputs, budget=budget, kwargs=kwargs or {}, **options)
+    if is_on_fake_ranks(model):
+        return estimate_sharded(model, inputs, budget=budget, kwargs=kwargs or {}, **options)
     optimizer, accumulate = options.pop("optimizer", None), options.pop("accumulate", False)
     backend = backend_for(Backend, model, budget, [optimizer], accumulate, only_report=True, **options)
     return report_of(backend, model, inputs, kwargs or {})
 
 
-def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Report:
+def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
     """What a backend that only reports finds."""
     try:
         with as_before(model):

@@ -79,3 +79,15 @@ def nothing_is_known_of_shards(*_: Any) -> None:
     with pytest.raises(memplan.MemplanError, match=r"what fully_shard has made of a model"):
         shards.groups_of(Two())
     assert_eagers_bits()
+
+
+@without(sharding.FAKE_STORE)
+def there_is_no_mesh(*_: Any) -> None:
+    with pytest.raises(memplan.MemplanError, match=r"a process group of ranks that are not there.*meshes are refused"):
+        memplan.estimate(Two(), (x_of(),), mesh={"shard": 2})
+
+
+@without(sharding.NO_META)
+def shards_on_the_meta_device_are_refused(*_: Any) -> None:
+    with pytest.raises(memplan.MemplanError, match=r"refused on the meta device"):
+        memplan.estimate(Two().to("meta"), (x_of().to("meta"),), mesh={"shard": 2}, device="h100")

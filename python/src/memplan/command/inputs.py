@@ -1,4 +1,4 @@
-"""A model's inputs as people write them: '(8,3,224,224)', '(8,128) int64 <50257, mask=(8,128) bool'."""
+"""A model's inputs and a mesh as people write them: '(8,3,224,224)', '(8,128) int64 <50257, mask=(8,128) bool', 'shard=64'."""
 
 from __future__ import annotations
 
@@ -74,6 +74,29 @@ def read_inputs(text: str) -> list[Input]:
             raise UsageError(f"({shape}) has no name and comes after {found[-1].name}=, which has one")
         found.append(Input(name, sizes, kind, int(below or 2)))
     return found
+
+
+def read_mesh(text: str) -> dict[str, int]:
+    """Of 'dp=2,shard=8'. UsageError."""
+    found = {}
+    for part in text.split(","):
+        name, _, size = part.strip().partition("=")
+        if not size.isdecimal():
+            raise UsageError(f"{text!r} is no mesh: write 'shard=64' or 'dp=2,shard=8'")
+        found[name] = int(size)
+    return found
+
+
+def shard_options(precision: str | None) -> dict[str, Any]:
+    """Of fully_shard, whose gradients are then summed in fp32. UsageError."""
+    if precision is None:
+        return {}
+    kind = getattr(torch, precision, None)
+    if not isinstance(kind, torch.dtype):
+        raise UsageError(f"{precision!r} is no type of PyTorch's numbers, as bfloat16 is")
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    return {"mp_policy": MixedPrecisionPolicy(param_dtype=kind, reduce_dtype=torch.float32)}
 
 
 def make_inputs(inputs: Sequence[Input], device: torch.device, batch: int | None) -> tuple[list[Any], dict[str, Any]]:

@@ -9,11 +9,13 @@ import torch
 from torch import fx
 from torch.utils.flop_counter import flop_registry
 
-from memplan.costs.measure import Cost, moved_bytes
+from memplan.costs.measure import LATENCY, Cost, moved_bytes
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
+from memplan.graph.shards import is_ours, sent_bytes, workspace_bytes
 from memplan.library.planning import device_names, roofline_seconds, room_bytes
 
+NETWORK_RATE = 50e9  # a port of 400 Gb/s for each device
 CONVOLUTIONS = "aten.convolution"
 
 
@@ -26,6 +28,7 @@ class Device:
         if self.room_bytes < 0:
             raise MemplanError(f"{name!r} is no device that is known: {', '.join(device_names())}")
         self.is_gpu = name.lower() != "cpu"
+        self.network_rate = NETWORK_RATE  # bytes a second from one rank to the others
 
     def __str__(self) -> str:
         return self.name
@@ -37,12 +40,20 @@ class Device:
         )
 
     def cost(self, node: fx.Node) -> Cost:
-        """What an operator costs there; memory that it takes beside its results is not known."""
+        """What an operator costs there; memory that it takes beside its results is not known, but for collectives."""
+        if is_ours(node):
+            return Cost(self.collective_seconds(node), workspace_bytes(node))
         first = next(iter(tensors_of([a.meta.get("val") for a in (*node.all_input_nodes, node)])), None)
         dtype = str(first.dtype).removeprefix("torch.") if first is not None else "float32"
         if dtype == "float32" and self.is_gpu and rounds_factors(node):
             dtype = "tfloat32"
         return Cost(roofline_seconds(self.name, dtype, flops_of(node), moved_bytes(node)), 0)
+
+    def collective_seconds(self, node: fx.Node) -> float:
+        """What is sent goes by the network, and what is moved before and behind that in the device's memory."""
+        sent = sent_bytes(node)
+        moving = roofline_seconds(self.name, "float32", 0, moved_bytes(node))
+        return moving + (LATENCY + sent / self.network_rate if sent else 0.0)
 
 
 def flops_of(node: fx.Node) -> int:

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from memplan.graph.attention import attention_on, knows_attention
-from memplan.torch_internals.dispatch import AUTOCAST_BEGINS, kernels, schema_of, with_python_kernels
+from memplan.torch_internals.dispatch import AUTOCAST_BEGINS, has_kernel, kernels, run_kernel, schema_of, with_python_kernels
 
 WRITTEN_OUT = ("Autograd", "CompositeImplicitAutograd")
 FUSED_DROPOUT = ("cuda", "xpu")  # where eager's dropout is one operator
@@ -125,11 +125,23 @@ OURS: dict[Any, dict[str, Any]] = {
 }
 
 
+@functools.cache
+def made_of_others() -> dict[Any, dict[str, Any]]:
+    """Operators that eager makes of others, which have the gradients, and for which captures have a kernel on the meta device
+    that has none: a loss of classes, a standard deviation. There they are made of others, too."""
+    found = {}
+    for operator in with_python_kernels(("Meta",)):
+        with kernels(operator, {}, without=WRITTEN_OUT):
+            if has_kernel(operator, WRITTEN_OUT[1:]) and not has_kernel(operator, WRITTEN_OUT[:1]):
+                found[operator] = {"AutogradMeta": functools.partial(run_kernel, operator, WRITTEN_OUT[1])}
+    return found
+
+
 def on_meta(is_gpu: bool) -> dict[Any, dict[str, Any]]:
     """What runs on the device that is meant where tensors are on the meta device."""
     fused = functools.partial(dropout, meant="cuda" if is_gpu else "cpu")
     attention = {"AutogradMeta": attention_on(is_gpu)} if knows_attention() else {}
-    return {
+    return made_of_others() | {
         torch.ops.aten.scaled_dot_product_attention.default: attention,
         torch.ops.aten.dropout.default: {"AutogradMeta": fused},
     }

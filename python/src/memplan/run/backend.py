@@ -80,6 +80,7 @@ class Backend:
         self.pool = pool_for(options.offload)
         self.said: set[str] = set()
         self.current: Captured | None = None  # the graph that is compiled
+        self.estimated: GraphPlanner | None = None  # of which only the report was wanted
         self.is_for_others = False  # it is
         self.regions: dict[str, torch.dtype] = {}  # of autocast, around it
         self.accumulated_bytes = 0  # of gradients of earlier batches, which the options count
@@ -301,6 +302,7 @@ class Backend:
         if captured.others:
             graph.notes.append(f"bits of the capture, not of eager: {', '.join(captured.others)}")
         if self.only_report:
+            self.estimated = planner
             raise Estimated
         return emitted.forward, emitted.backward
 

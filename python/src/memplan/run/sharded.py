@@ -74,7 +74,7 @@ class Sharded:
     def __init__(self, module: nn.Module) -> None:
         self.groups = groups_of(module)
         among = {id(p): p for g in self.groups for p in (GROUPS[g].among, GROUPS[g].replicas) if p is not None}
-        self.together = Together([p for p in among.values() if torch.distributed.get_world_size(p) > 1])
+        self.together = Together([p for p in among.values() if sharding.is_real(p)])
         hooks = sharding.hooks(module)
         self.hooks = [(hook, casting(hook)) for hook in hooks]
         self.casts = hooks[0].into, hooks[0].out

@@ -3,7 +3,8 @@ but the class is PyTorch's own: there is no public way to ask."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +17,19 @@ STATE = Private(
     use="what fully_shard has made of a model",
     lost="models that fully_shard has sharded are refused",
     since="2.6",
+)
+NO_META = Private(
+    "torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._validate_no_meta_params",
+    use="sharded models on the meta device are read as if they were about to run",
+    lost="models that fully_shard has sharded are refused on the meta device",
+    since="2.6",
+)
+FAKE = "fake"  # a backend whose group has one process, whatever its size; PyTorch knows it when its store is imported
+FAKE_STORE = Private(
+    "torch.testing._internal.distributed.fake_pg.FakeStore",
+    use="a process group of ranks that are not there",
+    lost="meshes are refused",
+    on_demand=True,
 )
 DEFAULT = ("DefaultAllGather", "DefaultReduceScatter")  # FSDP2's own collectives
 
@@ -34,6 +48,11 @@ def here(tensor: torch.Tensor) -> torch.Tensor:
     """The part of a tensor that lies on this rank."""
     local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
     return local
+
+
+def is_real(group: Any) -> bool:
+    """Whether there are others in a process group: a fake one has none, however large it is."""
+    return torch.distributed.get_world_size(group) > 1 and torch.distributed.get_backend(group) != FAKE
 
 
 class ParameterGroup:
@@ -118,10 +137,26 @@ class Hook(NamedTuple):
         return was
 
 
+@contextlib.contextmanager
+def of_no_memory(module: nn.Module) -> Iterator[None]:
+    """In it, FSDP2 takes parameters on the meta device, which it refuses to train."""
+    if not any(p.is_meta for p in module.parameters()):
+        yield
+        return
+    NO_META.need()
+    was = NO_META.get()
+    NO_META.put(lambda group: None)
+    try:
+        yield
+    finally:
+        NO_META.put(was)
+
+
 def states(module: nn.Module) -> list[Any]:
     """FSDP2's, of a model that is sharded as a whole: that first. It is made ready as its first call would."""
     first = STATE.get()(module)
-    first._lazy_init()
+    with of_no_memory(module):
+        first._lazy_init()
     found: list[Any] = first._state_ctx.all_states
     return found
 

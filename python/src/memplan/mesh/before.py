@@ -1,0 +1,79 @@
+"""Before renting: what one rank takes, in one process and without the ranks. The graph is the one that real ranks plan."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from memplan.api import backend_for, optimizer_bytes, report_of
+from memplan.budget import Budget, only_bytes, total_bytes
+from memplan.errors import MemplanError
+from memplan.graph.shards import GROUPS
+from memplan.mesh.kinds import BUCKETS, BUFFER, GRAD, INPUT, PARAM, SHARDED_GRAD, SHARDED_PARAM, STATE
+from memplan.mesh.rank_report import RankReport
+from memplan.mesh.ranks import Blocks, Mesh, Placed, fake_ranks, placed
+from memplan.run.backend import Backend
+from memplan.torch_internals import sharding
+
+
+def is_on_fake_ranks(model: Any) -> bool:
+    """Whether the user has sharded it on a fake process group."""
+    kind = sharding.kind()
+    return isinstance(model, kind) and bool(kind) and torch.distributed.get_backend() == sharding.FAKE
+
+
+def estimate_on(
+    given: Any,
+    model: Any,
+    inputs: Sequence[Any],
+    *,
+    kwargs: dict[str, Any],
+    blocks: Blocks = None,
+    shard: dict[str, Any] | None = None,
+    **options: Any,
+) -> RankReport:
+    """Of a model that is put on a mesh for that."""
+    mesh = Mesh.read(given) if not isinstance(given, Mesh) else given
+    named = {"kwargs": kwargs, "blocks": blocks, "shard": shard, **options}
+    again = functools.partial(estimate_on, model=model, inputs=inputs, **named)
+    with fake_ranks(mesh.n_ranks):
+        return of_rank(placed(model, mesh, blocks, shard or {}), mesh, inputs, kwargs, again, **options)
+
+
+def estimate_sharded(model: Any, inputs: Sequence[Any], *, kwargs: dict[str, Any], **options: Any) -> RankReport:
+    """Of a model that is on fake ranks already."""
+
+    def again(mesh: Mesh) -> RankReport:
+        raise MemplanError(f"to see it on {mesh}, shard it on a fake process group of {mesh.n_ranks} ranks")
+
+    found = of_rank(Placed(model), Mesh(), inputs, kwargs, again, **options)
+    group = GROUPS[-1]
+    replicas = 1 if group.replicas is None else torch.distributed.get_world_size(group.replicas)
+    found.mesh, found.n_blocks = Mesh(replicas, group.n_ranks), sum(isinstance(m, sharding.kind()) for m in model.modules()) - 1
+    return found
+
+
+def of_rank(
+    here: Placed, mesh: Mesh, inputs: Sequence[Any], kwargs: dict[str, Any], again: Any, *, budget: Budget, **options: Any
+) -> RankReport:
+    optimizer, accumulate = options.pop("optimizer", None), options.pop("accumulate", False)
+    reserve = only_bytes(options.pop("reserve", 0))
+    state = optimizer_bytes(optimizer, here.own) if optimizer is not None else 0
+    counted = reserve + state + here.bucket_bytes
+    backend = backend_for(Backend, here.model, budget, [], accumulate, reserve=counted, only_report=True, **options)
+    is_sharded = isinstance(here.model, sharding.kind())
+    static = {
+        SHARDED_PARAM if is_sharded else PARAM: total_bytes(here.model.parameters()),
+        BUFFER: total_bytes(here.model.buffers()),
+        SHARDED_GRAD if is_sharded else GRAD: backend.accumulated_bytes,
+        STATE: state,
+        BUCKETS: here.bucket_bytes,
+    }
+    backend.report = report = RankReport(mesh, here.n_blocks, static, again)
+    report_of(backend, here.model, inputs, kwargs)
+    report.planner, report.options = backend.estimated, backend.options
+    static[INPUT] = sum(s.n_bytes for s in report.graph.capture.storages if s.kind == "input")
+    return report

@@ -1,0 +1,87 @@
+"""What a rank of a mesh would take, for people and programs."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+from memplan.budget import in_units
+from memplan.costs.roofline import NETWORK_RATE
+from memplan.errors import MemplanError
+from memplan.mesh.kinds import OTHER, dynamic_at_peak
+from memplan.mesh.ranks import Mesh
+from memplan.plan.planner import GraphPlanner, Options
+from memplan.report import Report
+
+
+class RankReport(Report):
+    """Of rank 0, whose shards are the largest. `static`: what is there throughout, by kind; `again`: estimates another mesh
+    with the same options."""
+
+    def __init__(self, mesh: Mesh, n_blocks: int, static: dict[str, int], again: Callable[[Mesh], RankReport]) -> None:
+        super().__init__()
+        self.mesh, self.n_blocks, self.static, self.again = mesh, n_blocks, static, again
+        self.planner: GraphPlanner | None = None
+        self.options: Options | None = None
+        self.notes: list[str] = []
+
+    @functools.cached_property
+    def kinds(self) -> dict[str, int]:
+        """Bytes at the peak of the plan, by kind."""
+        found = dict(self.static) | dynamic_at_peak(self.graph.trace, self.graph.capture)
+        found[OTHER] = self.graph.static_bytes - sum(self.static.values())
+        return {kind: n for kind, n in found.items() if n}
+
+    @property
+    def step_seconds(self) -> float:
+        """Of forward and backward, where compute hides what it can of the collectives."""
+        return self.seconds - self.graph.collectives.hidden
+
+    @functools.cached_property
+    def smallest_bytes(self) -> int:
+        """What the smallest plan needs: the smallest budget."""
+        if self.planner is None or self.options is None:
+            raise MemplanError("nothing is planned")
+        return self.planner.smallest(self.options).peak_bytes
+
+    @functools.cached_property
+    def wider(self) -> RankReport:
+        """The same step on a mesh twice as wide."""
+        return self.again(self.mesh.twice())
+
+    def scalars(self) -> dict[str, float]:
+        named = {f"bytes of {kind}": n for kind, n in self.kinds.items()}
+        return super().scalars() | named | {"ranks": self.mesh.n_ranks, "step_seconds": self.step_seconds}
+
+    def _seconds(self) -> str:
+        return (
+            f"{self.step_seconds:.3g} s a step without the update, beside collectives at {NETWORK_RATE / 1e9:.0f} GB/s a rank"
+        )
+
+    def table(self) -> list[str]:
+        width = max(map(len, self.kinds))
+        return [f"  {kind:{width}} {in_units(n):>11}" for kind, n in sorted(self.kinds.items(), key=lambda pair: -pair[1])]
+
+    def more(self) -> str:
+        """What takes a search or an estimate of its own: the smallest budget, and a mesh twice as wide."""
+        wider = self.wider
+        static = in_units(wider.static_bytes)
+        seconds = "" if math.isnan(self.seconds) else f", {wider.step_seconds:.3g} s a step"
+        return (
+            f"the smallest budget is {in_units(self.smallest_bytes)}\n"
+            f"on {wider.mesh}: {in_units(wider.planned_bytes)} at its peak, {static} of them static{seconds}"
+        )
+
+    def __str__(self) -> str:
+        if not self.graphs:
+            return super().__str__()
+        blocks = f", {self.n_blocks} blocks gathered one at a time" if self.mesh.shards > 1 else ""
+        seconds = [] if math.isnan(self.seconds) else [self._seconds()]
+        lines = [
+            f"a rank of {self.mesh} ({self.mesh.n_ranks} in all){blocks}",
+            super().__str__(),
+            *seconds,
+            "at its peak, by kind",
+        ]
+        return "\n".join([*lines, *self.table(), *self.notes])

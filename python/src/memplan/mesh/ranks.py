@@ -1,0 +1,148 @@
+"""A mesh of ranks that are not there: PyTorch's fake process group, in which this process is rank 0 and nothing is sent; and a
+model on it, sharded as FSDP2 shards it, a group for each block."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from memplan.budget import gradient_bytes
+from memplan.errors import MemplanError
+from memplan.in_place import eager_copy
+from memplan.torch_internals import sharding
+
+REPLICAS, SHARDS, PARTS = "dp", "shard", "tp"
+Blocks = type[nn.Module] | Sequence[type[nn.Module]] | None
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """How many ranks there are: `replicas` that sum their gradients, each of `shards` ranks that have a part of everything."""
+
+    replicas: int = 1
+    shards: int = 1
+
+    @classmethod
+    def read(cls, given: Any) -> Mesh:
+        """Of {"dp": 2, "shard": 8}. MemplanError."""
+        if not isinstance(given, Mapping) or not given:
+            raise MemplanError(f'a mesh is written as {{"dp": 2, "shard": 8}}, not {given!r}')
+        for name, size in given.items():
+            if name == PARTS:
+                raise MemplanError(
+                    f'"{PARTS}" cuts products, and where is not for memplan to say: parallelize the model on a fake process'
+                    " group, shard it, and estimate it without mesh="
+                )
+            if name not in (REPLICAS, SHARDS):
+                raise MemplanError(f'a mesh has no {name!r}: "{REPLICAS}" are replicas, "{SHARDS}" ranks with a part each')
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise MemplanError(f'"{name}" is how many ranks there are, a whole number from 1 on, not {size!r}')
+        return cls(given.get(REPLICAS, 1), given.get(SHARDS, 1))
+
+    @property
+    def n_ranks(self) -> int:
+        return self.replicas * self.shards
+
+    def twice(self) -> Mesh:
+        """With twice as many ranks: of those that have parts, where there are any."""
+        return Mesh(self.replicas, 2 * self.shards) if self.shards > 1 else Mesh(2 * self.replicas, 1)
+
+    def __str__(self) -> str:
+        sizes = {REPLICAS: self.replicas, SHARDS: self.shards}
+        return ", ".join(f"{name} {n}" for name, n in sizes.items() if n > 1) or "one rank"
+
+
+@contextlib.contextmanager
+def fake_ranks(n: int) -> Iterator[None]:
+    """In it, this process is rank 0 of so many. MemplanError where it is one of others already."""
+    distributed = torch.distributed
+    if not distributed.is_available():
+        raise MemplanError("this PyTorch is built without torch.distributed, and knows no mesh")
+    if distributed.is_initialized():
+        if distributed.get_backend() != sharding.FAKE or distributed.get_world_size() != n:
+            raise MemplanError(
+                f"a process group of {distributed.get_world_size()} ranks ({distributed.get_backend()}) is there already: a"
+                f" mesh of {n} ranks is estimated in a process without one"
+            )
+        yield
+        return
+    sharding.FAKE_STORE.need()
+    distributed.init_process_group(sharding.FAKE, store=sharding.FAKE_STORE(), rank=0, world_size=n)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def blocks_of(model: nn.Module, kinds: Blocks = None) -> list[nn.Module]:
+    """The modules that are gathered one at a time: those of the classes, or the items of the outermost ModuleLists and
+    Sequentials, as torchtitan and accelerate have it. Without parameters there is nothing to gather. MemplanError."""
+    if kinds is not None:
+        wanted = tuple([kinds] if isinstance(kinds, type) else kinds)
+        found = [m for m in model.modules() if isinstance(m, wanted) and m is not model]
+        if not found:
+            names = ", ".join(kind.__name__ for kind in wanted)
+            raise MemplanError(f"this {type(model).__name__} has no module of class {names}")
+        return found
+    found = []
+    todo = [model]
+    while todo:
+        module = todo.pop(0)
+        for child in module.children():
+            if isinstance(child, (nn.ModuleList, nn.Sequential)):
+                found += [item for item in child if any(True for _ in item.parameters())]
+            else:
+                todo.append(child)
+    return found
+
+
+@dataclass
+class Placed:
+    """A model as a rank has it. `own`: its parameters by the ids of those of the model that was given."""
+
+    model: nn.Module
+    own: dict[int, Any] = field(default_factory=dict)
+    n_blocks: int = 0
+    bucket_bytes: int = 0  # of DDP, which keeps gradients once more to send them
+
+
+def placed(model: Any, mesh: Mesh, blocks: Blocks, options: Mapping[str, Any]) -> Placed:
+    """A copy of the model on the mesh, which the model that was given knows nothing of. MemplanError."""
+    if not isinstance(model, nn.Module):
+        raise MemplanError(f"a mesh is for modules, and this is a {type(model).__name__}")
+    if any(isinstance(m, sharding.kind()) for m in model.modules()):
+        raise MemplanError("this model is sharded already: its mesh is the one it was sharded on; leave out mesh=")
+    made = eager_copy(model)
+    pairs = list(zip(model.parameters(), made.named_parameters()))
+    found = Placed(made)
+    if mesh.shards > 1:
+        found.n_blocks = shard(made, mesh, blocks, options)
+    elif mesh.replicas > 1:
+        found.bucket_bytes = gradient_bytes(made)
+    now = dict(made.named_parameters())
+    found.own = {id(given): now[name] for given, (name, _) in pairs}
+    return found
+
+
+def shard(model: nn.Module, mesh: Mesh, blocks: Blocks, options: Mapping[str, Any]) -> int:
+    """By fully_shard: each block, and what is left. How many blocks there are. MemplanError."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    if not sharding.kind():
+        raise MemplanError(f"PyTorch {torch.__version__} has no public fully_shard")
+    from torch.distributed.fsdp import fully_shard
+
+    sizes = {REPLICAS: mesh.replicas, SHARDS: mesh.shards} if mesh.replicas > 1 else {SHARDS: mesh.shards}
+    ranks = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+    each = blocks_of(model, blocks)
+    try:
+        for module in (*each, model):
+            fully_shard(module, mesh=ranks, **options)
+    except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
+        raise MemplanError(f"fully_shard does not take this model: {error}") from None
+    return len(each)

@@ -1,0 +1,161 @@
+"""Before renting: what one rank of a mesh takes, asked in one process, is what real ranks plan and measure; what it is made of,
+and which meshes there are not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from networks import Transformer
+from test_sharded import Perceptron, numbers, peak, process, sharded, words
+from torch import nn
+
+import memplan
+from memplan.__main__ import main
+from memplan.mesh.ranks import blocks_of, fake_ranks
+
+fsdp = pytest.importorskip("torch.distributed.fsdp", exc_type=ImportError)
+pytestmark = pytest.mark.skipif(not hasattr(fsdp, "fully_shard"), reason="this PyTorch has no public fully_shard")
+HALF = {"mp_policy": fsdp.MixedPrecisionPolicy(torch.bfloat16, torch.float32)} if hasattr(fsdp, "MixedPrecisionPolicy") else {}
+CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "perceptron": (Perceptron, numbers, HALF),
+    "transformer": (lambda: Transformer(0.0, 32, 2), words, {}),
+}
+
+
+def of_real_ranks(rank: int, path: str) -> None:
+    """Writes what rank 0 knows of its graph, and measures."""
+    found = {}
+    for name, (make, batch, options) in CASES.items():
+        model = memplan.compile(sharded(make, **options), "min")
+        model(*batch(0, rank)).backward()
+        report = model.memplan
+        found[name] = [report.keep_all_bytes, report.floor_bytes, peak(model, batch(0, rank))]
+    if rank == 0:
+        Path(path).write_text(json.dumps(found))
+
+
+def process_of(rank: int, folder: str, path: str) -> None:
+    process(rank, folder, 2, lambda rank: of_real_ranks(rank, path))
+
+
+def on(mesh: Any, model: nn.Module, inputs: Any, budget: Any = "100%", **options: Any) -> Any:
+    return memplan.estimate(model, inputs, mesh=mesh, budget=budget, cache="off", **options)
+
+
+def test_two_ranks_take_what_was_estimated(tmp_path: Path) -> None:
+    path = str(tmp_path / "found.json")
+    torch.multiprocessing.spawn(process_of, (str(tmp_path), path), 2)
+    for name, (keep_all, floor, measured) in json.loads(Path(path).read_text()).items():
+        make, batch, options = CASES[name]
+        report = on({"shard": 2}, make(), batch(0, 0), "min", shard=options)
+        assert (report.keep_all_bytes, report.floor_bytes) == (keep_all, floor), name
+        assert abs(report.planned_bytes - measured) <= 0.01 * measured, name
+        assert sum(report.kinds.values()) == report.planned_bytes
+
+
+def test_twice_the_ranks_have_half_of_the_shards() -> None:
+    model = Perceptron(128)
+    model.head = nn.Linear(128, 32)
+    inputs = (torch.randn(64, 128),)
+    few = on({"shard": 8}, model, inputs, optimizer=torch.optim.AdamW(model.parameters()))
+    many = few.wider
+    parameters = sum(4 * p.numel() for p in model.parameters())
+    assert many.mesh.n_ranks == 16
+    for report, n in ((few, 8), (many, 16)):
+        assert report.kinds["Sharded Param"] == parameters // n
+        assert report.kinds["OptState"] == 2 * parameters // n
+        assert report.n_blocks == 3
+    assert many.kinds["Inputs"] == few.kinds["Inputs"] == inputs[0].nbytes
+    assert few.kinds["Unsharded Param"] == many.kinds["Unsharded Param"] > 0
+    assert few.smallest_bytes < few.planned_bytes
+    assert many.planned_bytes < few.planned_bytes
+
+
+def test_replicas_have_everything_and_buckets() -> None:
+    model = Perceptron()
+    report = on({"dp": 4}, model, numbers(0, 0))
+    parameters = sum(4 * p.numel() for p in model.parameters())
+    assert report.kinds["Parameter"] == report.kinds["DDP Buckets"] == parameters
+    both = on({"dp": 2, "shard": 4}, model, numbers(0, 0))
+    assert both.kinds["Sharded Param"] == on({"shard": 4}, model, numbers(0, 0)).kinds["Sharded Param"]
+
+
+@contextlib.contextmanager
+def on_meta() -> Iterator[tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+    with torch.device("meta"):
+        model, inputs = Perceptron(), (torch.empty(256, 127),)
+    yield model, inputs
+
+
+def test_a_model_that_is_sharded_already() -> None:
+    with on_meta() as (model, inputs):
+        expected = on({"shard": 4}, model, inputs, device="h100")
+        with fake_ranks(4):
+            report = memplan.estimate(sharded(lambda: model), inputs, device="h100", cache="off")
+            assert (report.planned_bytes, report.kinds) == (expected.planned_bytes, expected.kinds)
+            assert report.seconds == expected.seconds > report.graph.collectives.seconds > 0
+            assert report.step_seconds == expected.step_seconds < report.seconds
+            assert report.mesh == expected.mesh and report.n_blocks == 3
+            with pytest.raises(memplan.MemplanError, match="on a fake process group of 8 ranks"):
+                report.wider  # noqa: B018
+
+
+def test_collectives_take_what_the_network_does() -> None:
+    """A rank gets its parameters from the others by 400 Gb/s, and sends their gradients."""
+    with on_meta() as (model, inputs):
+        report = on({"shard": 4}, model, inputs, device="h100")
+    gathers = [o for o in report.graph.capture.operations if o.op == "memplan.gather.default"]
+    assert len(gathers) == 4
+    padded = sum(4 * (-(-p.shape[0] // 4) * 4) * p[0].numel() for p in model.layers[0].parameters())
+    seconds = report.graph.costs[gathers[0].source].seconds
+    assert 20e-6 + 0.75 * padded / 50e9 < seconds < 40e-6 + 0.75 * padded / 50e9
+
+
+def test_blocks_are_the_items_of_the_outermost_lists() -> None:
+    model = Perceptron()
+    assert blocks_of(model) == list(model.layers)
+    assert blocks_of(model, nn.Linear) == [m for m in model.modules() if isinstance(m, nn.Linear)]
+    with pytest.raises(memplan.MemplanError, match="this Perceptron has no module of class Conv2d"):
+        blocks_of(model, nn.Conv2d)
+
+
+@pytest.mark.parametrize(
+    "mesh, sentence",
+    [
+        ({"shard": 2.0}, '"shard" is how many ranks there are, a whole number from 1 on, not 2.0'),
+        ({"shard": True}, "not True"),
+        ({"dp": 0}, "a whole number from 1 on, not 0"),
+        ({"batch": 8}, "a mesh has no 'batch'"),
+        ({"tp": 8}, "where is not for memplan to say"),
+        ({}, "a mesh is written as"),
+        (8, "a mesh is written as"),
+    ],
+)
+def test_refused(mesh: Any, sentence: str) -> None:
+    with pytest.raises(memplan.MemplanError, match=sentence):
+        on(mesh, Perceptron(), numbers(0, 0))
+    assert not torch.distributed.is_initialized()
+
+
+def test_refused_where_there_are_others() -> None:
+    with fake_ranks(4):
+        with pytest.raises(memplan.MemplanError, match=r"a process group of 4 ranks \(fake\) is there already"):
+            on({"shard": 8}, Perceptron(), numbers(0, 0))
+        with pytest.raises(memplan.MemplanError, match="leave out mesh="):
+            on({"shard": 4}, sharded(Perceptron), numbers(0, 0))
+
+
+def test_command(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["estimate", "test_sharded:Perceptron", "--inputs", "(256,127)", "--device", "h100", "--cache", "off"]
+    assert main([*asked, "--mesh", "shard=4", "--precision", "bfloat16"]) == 0
+    said = capsys.readouterr().out
+    assert "a rank of shard 4 (4 in all), 3 blocks gathered one at a time" in said
+    assert "Sharded Param" in said and "on shard 8" in said
+    assert main([*asked, "--mesh", "shard=four"]) == 2
+    assert "'shard=four' is no mesh" in capsys.readouterr().err
