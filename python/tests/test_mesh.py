@@ -4,7 +4,10 @@ and which meshes there are not."""
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
+import unittest.mock
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from torch import nn
 
 import memplan
 from memplan.__main__ import main
+from memplan.mesh import equal
 from memplan.mesh.ranks import blocks_of, fake_ranks
 
 fsdp = pytest.importorskip("torch.distributed.fsdp", exc_type=ImportError)
@@ -123,6 +127,54 @@ def test_blocks_are_the_items_of_the_outermost_lists() -> None:
     assert blocks_of(model, nn.Linear) == [m for m in model.modules() if isinstance(m, nn.Linear)]
     with pytest.raises(memplan.MemplanError, match="this Perceptron has no module of class Conv2d"):
         blocks_of(model, nn.Conv2d)
+
+
+class Odd(Perceptron):
+    """Its blocks look alike, and one of them does something else."""
+
+    def __init__(self) -> None:
+        super().__init__(64, 7)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for k, layer in enumerate(self.layers):
+            x = x + layer(x).tanh() if k == 2 else x + layer(x)
+        return self.head(x).square().mean()
+
+
+def known(report: Any) -> Any:
+    """What does not depend on how a plan was searched for."""
+    graph = report.graph
+    calls = Counter(o.op for o in graph.capture.operations)
+    return report.keep_all_bytes, report.floor_bytes, report.static_bytes, report.seconds, report.kinds, calls
+
+
+@pytest.mark.parametrize("mesh", [{"shard": 8}, {"dp": 8}], ids=str)
+@pytest.mark.parametrize("make", [lambda: Transformer(0.1, 32, 7), Odd], ids=["transformer", "odd"])
+def test_blocks_that_stand_for_others(mesh: Any, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph of four blocks that is made one of seven is the graph of seven."""
+    with torch.device("meta"):
+        model = make()
+    inputs = (
+        tuple(x.to("meta") for x in words(0, 0)) if isinstance(model, Transformer) else (torch.empty(9, 64, device="meta"),)
+    )
+    optimizer = torch.optim.AdamW(model.parameters())
+    short = on(mesh, model, inputs, device="h100", optimizer=optimizer, accumulate=True)
+    assert len(model.layers) == 7
+    monkeypatch.setattr(equal, "KEPT", 99)
+    whole = on(mesh, model, inputs, device="h100", optimizer=optimizer, accumulate=True)
+    assert known(short) == known(whole)
+    assert short.n_blocks == whole.n_blocks == (7 if "shard" in mesh else 0)
+
+
+def test_blocks_that_differ_are_captured_each() -> None:
+    model = nn.Module()
+    model.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(9))
+    assert equal.shortened(copy.deepcopy(model)) == (equal.Repeats("layers", 0, 5), unittest.mock.ANY)
+    model.layers[5].requires_grad_(False)
+    found = equal.shortened(copy.deepcopy(model))
+    assert found is not None and found[0] == equal.Repeats("layers", 0, 1)
+    model.layers[2] = nn.Linear(4, 4, bias=False)
+    assert equal.shortened(model) is None
 
 
 @pytest.mark.parametrize(

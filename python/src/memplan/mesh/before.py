@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from memplan.api import backend_for, optimizer_bytes, report_of
 from memplan.budget import Budget, only_bytes, total_bytes
 from memplan.errors import MemplanError
 from memplan.graph.shards import GROUPS
+from memplan.graph.unroll import Unequal
 from memplan.mesh.kinds import BUCKETS, BUFFER, GRAD, INPUT, PARAM, SHARDED_GRAD, SHARDED_PARAM, STATE
 from memplan.mesh.rank_report import RankReport
 from memplan.mesh.ranks import Blocks, Mesh, Placed, fake_ranks, placed
@@ -40,7 +42,12 @@ def estimate_on(
     named = {"kwargs": kwargs, "blocks": blocks, "shard": shard, **options}
     again = functools.partial(estimate_on, model=model, inputs=inputs, **named)
     with fake_ranks(mesh.n_ranks):
-        return of_rank(placed(model, mesh, blocks, shard or {}), mesh, inputs, kwargs, again, **options)
+        is_away = options.get("device") is not None  # where nothing is measured, and the graph need not run
+        for is_short in (True, False) if is_away else (False,):
+            with contextlib.suppress(Unequal):
+                here = placed(model, mesh, blocks, shard or {}, is_short)
+                return of_rank(here, mesh, inputs, kwargs, again, **options)
+    raise AssertionError
 
 
 def estimate_sharded(model: Any, inputs: Sequence[Any], *, kwargs: dict[str, Any], **options: Any) -> RankReport:
@@ -62,15 +69,18 @@ def of_rank(
     optimizer, accumulate = options.pop("optimizer", None), options.pop("accumulate", False)
     reserve = only_bytes(options.pop("reserve", 0))
     state = optimizer_bytes(optimizer, here.own) if optimizer is not None else 0
-    counted = reserve + state + here.bucket_bytes
-    backend = backend_for(Backend, here.model, budget, [], accumulate, reserve=counted, only_report=True, **options)
+    bucket_bytes = here.gradient_bytes() if here.has_buckets else 0
+    gradients = here.gradient_bytes() if accumulate else 0
+    counted = reserve + state + bucket_bytes + gradients
+    backend = backend_for(Backend, here.model, budget, [], False, reserve=counted, only_report=True, **options)
+    backend.repeats = here.repeats
     is_sharded = isinstance(here.model, sharding.kind())
     static = {
-        SHARDED_PARAM if is_sharded else PARAM: total_bytes(here.model.parameters()),
+        SHARDED_PARAM if is_sharded else PARAM: here.parameter_bytes(),
         BUFFER: total_bytes(here.model.buffers()),
-        SHARDED_GRAD if is_sharded else GRAD: backend.accumulated_bytes,
+        SHARDED_GRAD if is_sharded else GRAD: gradients,
         STATE: state,
-        BUCKETS: here.bucket_bytes,
+        BUCKETS: bucket_bytes,
     }
     backend.report = report = RankReport(mesh, here.n_blocks, static, again)
     report_of(backend, here.model, inputs, kwargs)

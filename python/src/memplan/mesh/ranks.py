@@ -4,6 +4,7 @@ model on it, sharded as FSDP2 shards it, a group for each block."""
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from memplan.budget import gradient_bytes
+from memplan.budget import total_bytes
 from memplan.errors import MemplanError
 from memplan.in_place import eager_copy
+from memplan.mesh.equal import Repeats, shortened
 from memplan.torch_internals import sharding
+from memplan.torch_internals.sharding import here
 
 REPLICAS, SHARDS, PARTS = "dp", "shard", "tp"
 Blocks = type[nn.Module] | Sequence[type[nn.Module]] | None
@@ -103,29 +106,44 @@ def blocks_of(model: nn.Module, kinds: Blocks = None) -> list[nn.Module]:
 
 @dataclass
 class Placed:
-    """A model as a rank has it. `own`: its parameters by the ids of those of the model that was given."""
+    """A model as a rank has it. `own`: its parameters by the ids of those of the model that was given; of blocks that stand for
+    others there are several."""
 
     model: nn.Module
     own: dict[int, Any] = field(default_factory=dict)
     n_blocks: int = 0
-    bucket_bytes: int = 0  # of DDP, which keeps gradients once more to send them
+    has_buckets: bool = False  # DDP keeps gradients once more to send them
+    repeats: Repeats | None = None
+
+    def parameter_bytes(self) -> int:
+        of_others = Counter(id(p) for p in self.own.values())
+        return total_bytes(self.model.parameters()) + sum(
+            (of_others[id(p)] - 1) * total_bytes([p]) for p in self.model.parameters() if of_others[id(p)] > 1
+        )
+
+    def gradient_bytes(self) -> int:
+        own = self.own.values() if self.own else self.model.parameters()
+        return sum(here(p).numel() * p.element_size() for p in own if p.requires_grad)
 
 
-def placed(model: Any, mesh: Mesh, blocks: Blocks, options: Mapping[str, Any]) -> Placed:
-    """A copy of the model on the mesh, which the model that was given knows nothing of. MemplanError."""
+def placed(model: Any, mesh: Mesh, blocks: Blocks, options: Mapping[str, Any], is_short: bool) -> Placed:
+    """A copy of the model on the mesh, which the model that was given knows nothing of. `is_short`: without blocks for which
+    others can stand. MemplanError."""
     if not isinstance(model, nn.Module):
         raise MemplanError(f"a mesh is for modules, and this is a {type(model).__name__}")
     if any(isinstance(m, sharding.kind()) for m in model.modules()):
         raise MemplanError("this model is sharded already: its mesh is the one it was sharded on; leave out mesh=")
     made = eager_copy(model)
-    pairs = list(zip(model.parameters(), made.named_parameters()))
-    found = Placed(made)
+    names = {id(p): name for name, p in model.named_parameters()}
+    found, left_out = Placed(made), shortened(made) if is_short else None
+    if left_out is not None:
+        found.repeats = left_out[0]
+        names = {key: left_out[1].get(name, name) for key, name in names.items()}
     if mesh.shards > 1:
-        found.n_blocks = shard(made, mesh, blocks, options)
-    elif mesh.replicas > 1:
-        found.bucket_bytes = gradient_bytes(made)
+        found.n_blocks = shard(made, mesh, blocks, options) + (found.repeats.n if found.repeats is not None else 0)
+    found.has_buckets = mesh.replicas > 1 and mesh.shards == 1
     now = dict(made.named_parameters())
-    found.own = {id(given): now[name] for given, (name, _) in pairs}
+    found.own = {key: now[name] for key, name in names.items()}
     return found
 
 

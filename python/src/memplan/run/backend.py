@@ -80,6 +80,7 @@ class Backend:
         self.pool = pool_for(options.offload)
         self.said: set[str] = set()
         self.current: Captured | None = None  # the graph that is compiled
+        self.repeats: Any = None  # blocks that the model has, and were left out of what is captured
         self.estimated: GraphPlanner | None = None  # of which only the report was wanted
         self.is_for_others = False  # it is
         self.regions: dict[str, torch.dtype] = {}  # of autocast, around it
@@ -241,7 +242,10 @@ class Backend:
             need_to_cut()
             if self.is_for_others:
                 raise NotPlannable(f"it is for all sizes that have no plan, since {NO_FURTHER}")
-            graphs = self.plan(joint, captured.name, num_fwd_outputs, captured.static_indices(joint.graph, **known))
+            static = captured.static_indices(joint.graph, **known)
+            if self.repeats is not None:
+                static = self.repeats.unroll(joint, num_fwd_outputs, static)
+            graphs = self.plan(joint, captured.name, num_fwd_outputs, static)
         except NotPlannable as reason:
             captured.refusal = str(reason)
             self.fall_back(captured)

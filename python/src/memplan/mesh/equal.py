@@ -1,0 +1,89 @@
+"""Equal blocks: which of a list need not be captured, as others stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx, nn
+
+from memplan.graph.unroll import new_static, require, unroll
+from memplan.plan.holders import module_of
+
+KEPT = 4  # of equal blocks: the first two and the last two
+PLAIN = (bool, int, float, str, type(None))
+
+
+def looks(block: nn.Module) -> list[Any]:
+    """What can be seen of how a block computes: classes, parameters, buffers, and the plain values in its modules."""
+    tensors = [*block.named_parameters(), *block.named_buffers()]
+    seen: list[Any] = [(name, tuple(t.shape), t.dtype, t.requires_grad) for name, t in tensors]
+    for name, module in block.named_modules():
+        seen += [name, type(module)]
+        seen += [value for key, value in sorted(vars(module).items()) if key[0] != "_" and type(value) in PLAIN]
+    return seen
+
+
+def are_alike(a: list[Any], place_of_a: int, b: list[Any], place_of_b: int) -> bool:
+    """Whether two blocks of a list look the same, but for a block's own number in it."""
+    return len(a) == len(b) and all(x == y or (x == place_of_a and y == place_of_b) for x, y in zip(a, b))
+
+
+def lists(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.ModuleList | nn.Sequential]]:
+    """The outermost, with their names."""
+    for name, child in module.named_children():
+        if isinstance(child, (nn.ModuleList, nn.Sequential)):
+            yield path + name, child
+        else:
+            yield from lists(child, f"{path}{name}.")
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Blocks of the list `path` were left out behind the first two of the equal ones, of which the first is `first`."""
+
+    path: str
+    first: int
+    n: int
+
+    def starts(self, nodes: list[fx.Node]) -> list[int]:
+        """Where the second and the third block that was captured begin in forward, and these in backward, the third first."""
+        named = [f"{self.path}.{self.first + k}" for k in (1, 2)]
+        found: dict[tuple[str, bool], int] = {}
+        for i, node in enumerate(nodes):
+            inside = module_of(node).removeprefix("module.") + "."
+            for name in named:
+                if inside.startswith(name + "."):
+                    found.setdefault((name, "nn_module_stack" not in node.meta), i)
+        wanted = [(named[0], False), (named[1], False), (named[1], True), (named[0], True)]
+        require(all(key in found for key in wanted), f"{named[0]} and {named[1]} are not to be found")
+        return [found[key] for key in wanted]
+
+    def unroll(self, joint: fx.GraphModule, n_forward_outputs: int, static: Any) -> list[int]:
+        """Puts them into a joint graph; which of its inputs are parameters and buffers."""
+        primals = [n for n in joint.graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
+        nodes = [primals[k] for k in static]
+        unroll(joint, self.n, n_forward_outputs, self.starts)
+        return new_static(joint.graph, nodes)
+
+
+def shortened(model: nn.Module) -> tuple[Repeats, dict[str, str]] | None:
+    """Takes out of the model the blocks for which others stand. Names of parameters as they were, and as they are now."""
+    best: tuple[int, int, str, Any] = (KEPT, 0, "", None)
+    for path, items in lists(model):
+        seen = [looks(item) for item in items]
+        first = 0
+        for k in range(1, len(seen) + 1):
+            if k == len(seen) or not are_alike(seen[first], first, seen[k], k):
+                best = max(best, (k - first, first, path, items), key=lambda found: found[0])
+                first = k
+    n, first, path, items = best
+    if items is None:
+        return None
+    now: dict[str, str] = {}
+    for k in range(first + 2, len(items)):
+        instead = first + 1 if k < first + n - 2 else k - (n - KEPT)
+        now |= {f"{path}.{k}.{name}": f"{path}.{instead}.{name}" for name, _ in items[k].named_parameters()}
+    del items[first + 2 : first + n - 2]
+    return Repeats(path, first, n - KEPT), now
