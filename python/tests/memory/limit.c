@@ -15,7 +15,7 @@ typedef struct {
 
 static piece table[SLOTS]; /* open addressing */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static long limit_bytes, live_bytes, failed_at_bytes;
+static long limit_bytes, live_bytes, most_bytes, failed_at_bytes;
 
 void limit_set(long bytes)
 {
@@ -24,6 +24,10 @@ void limit_set(long bytes)
 long limit_live(void)
 {
     return live_bytes;
+}
+long limit_most(void)
+{
+    return most_bytes;
 }
 long limit_failed_at(void)
 {
@@ -51,6 +55,7 @@ int posix_memalign(void **result, size_t alignment, size_t bytes)
         while (table[k].address > GONE) k = (k + 1) % SLOTS;
         table[k] = (piece){(uintptr_t)*result, bytes};
         live_bytes += (long)bytes;
+        if (live_bytes > most_bytes) most_bytes = live_bytes;
     }
     pthread_mutex_unlock(&lock);
     return status;

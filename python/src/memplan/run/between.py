@@ -20,7 +20,7 @@ from memplan.graph.joint import flat_outputs
 from memplan.graph.some_outputs import for_some_outputs
 from memplan.memory.liveness import keys_of
 from memplan.run.second_order import node_of
-from memplan.torch_internals.autograd import graph_is_kept
+from memplan.torch_internals.autograd import graph_is_kept, leave_out_unused
 from memplan.torch_internals.modules import PARTS
 from memplan.torch_internals.tensors import version_of
 
@@ -78,7 +78,7 @@ class Between:
             self.seen.inputs = []
             outputs = compiled(*inputs)
             if (node := node_of(outputs, metadata)) is not None:
-                node.set_materialize_grads(False)
+                leave_out_unused(node, metadata)
                 reads = [*self.seen.inputs, *(read_output(outputs, k) for k in read)]
                 if reads:
                     node.register_prehook(checking(reads))

@@ -85,6 +85,23 @@ def is_node_of(node: Any, metadata: Any) -> bool:
     return metadata is not None and getattr(getattr(node, "_forward_cls", None), "metadata", None) is metadata
 
 
+class OrAbsent(list[Any]):
+    """Types of gradients, of which each may also be absent."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, found: object) -> bool:
+        return isinstance(found, list) and all(f in (t, type(None)) for f, t in zip(found, self, strict=True))
+
+
+def leave_out_unused(node: Any, metadata: Any) -> None:
+    """Of a compiled graph, with PyTorch's record of it: gradients of outputs that nobody has used are absent in its backward,
+    where PyTorch makes zeros of them."""
+    node.set_materialize_grads(False)
+    if (types := vars(metadata).get("output_types")) is not None:  # which backward asserts (2.4)
+        metadata.output_types = OrAbsent(types)
+
+
 def saved_by(node: Any) -> Iterator[torch.Tensor]:
     """What it keeps, without calling hooks of whoever packs it."""
     for name in dir(node) if RAW_SAVED else ():
