@@ -51,10 +51,15 @@ def doubling(x: torch.Tensor) -> torch.Tensor:
 
 
 def define(function: Callable[..., torch.Tensor], name: str, backward: Callable[..., Any], tags: tuple[Any, ...] = ()) -> Any:
-    made = torch.library.custom_op(f"memplan_tests::{name}", function, mutates_args=(), tags=tags)
-    made.register_fake(torch.empty_like)
-    made.register_autograd(backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]))
-    return made
+    """By what PyTorch 2.4 has, whose torch.library.custom_op knows no tags."""
+    called = f"memplan_tests::{name}"
+    torch.library.define(called, "(Tensor x) -> Tensor", tags=tags)
+    torch.library.impl(called, "CompositeExplicitAutograd", function)
+    torch.library.register_fake(called, torch.empty_like)
+    torch.library.register_autograd(
+        called, backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0])
+    )
+    return getattr(torch.ops.memplan_tests, name)
 
 
 def plain(_: Any, g: torch.Tensor) -> torch.Tensor:

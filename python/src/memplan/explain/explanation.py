@@ -110,7 +110,7 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
     suggestion = None
     if call is not None and model is not None and earlier is None:
         step = step_of(call, model, objects, failure, replay is not None and replay.is_loss)
-        suggestion = suggest(step, room(step, account, others, replay, reserved))
+        suggestion = suggest(step, room(step, account, others, replay, reserved, failure.tried_bytes or 0))
     if suggestion is not None and addresses_are_limited():
         notes.append(
             "addresses are limited (ulimit -v): what PyTorch's capture takes of them, some hundred MiB, is in no budget"
@@ -156,7 +156,7 @@ def step_of(call: Call, model: nn.Module, objects: Objects, failure: Failure, is
     return Step(call, model, optimizer, names, failure.device, is_loss)
 
 
-def room(step: Step, account: Account, others: int, replay: Replay | None, reserved: Reserved | None) -> Room:
+def room(step: Step, account: Account, others: int, replay: Replay | None, reserved: Reserved | None, tried_bytes: int) -> Room:
     """What was there before the allocation failed is there for a plan, less what others have."""
     beside = others + account.total(PARAMETERS) + account.total(BUFFERS) - model_bytes(step.model)
     state = step.optimizer.state.values() if step.optimizer is not None else ()
@@ -166,5 +166,5 @@ def room(step: Step, account: Account, others: int, replay: Replay | None, reser
         beside += TIMES_OUTPUTS * replay.output_bytes
     beside = beside if beside >= LEAST else 0
     if reserved is None:
-        return Room(account.total(), beside)
-    return Room(reserved.limit_bytes, beside, reserved.limit_bytes)
+        return Room(account.total(), beside, account.total() + tried_bytes)
+    return Room(reserved.limit_bytes, beside, limit_bytes=reserved.limit_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
@@ -22,6 +23,7 @@ NOT_THE_USERS = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, erro
 BACKWARD = {torch.autograd.backward.__code__, torch.autograd.grad.__code__}
 ROOTS = ("tensors", "outputs")  # as these call what they go back from
 TRIED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(?:bytes|([KMGT]i?B))")
+OF_ADDRESSES = re.compile(r"(VmPeak|VmSize):\s+(\d+) kB")
 OUT_OF_MEMORY: type[BaseException] = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
 SAYS_SO = ("can't allocate memory", "not enough memory", "std::bad_alloc")
 
@@ -49,6 +51,14 @@ def first_of(error: BaseException | None) -> BaseException | None:
 def addresses_are_limited() -> bool:
     """Whether there is a `ulimit -v`."""
     return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+def released_bytes() -> int:
+    """What the system has got back of this process's addresses since it had the most of them; 0 where nothing says so."""
+    found: dict[str, int] = {}
+    with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        found = {m[1]: int(m[2]) << 10 for line in status if (m := OF_ADDRESSES.match(line))}
+    return found.get("VmPeak", 0) - found.get("VmSize", 0)
 
 
 class At(NamedTuple):
@@ -137,6 +147,7 @@ class Failure:
     stack: list[At]
 
     def __post_init__(self) -> None:
+        self.released_bytes = released_bytes()
         self.phase = self._phase()
         self.place = next((at.place for at in reversed(self.stack) if at.is_users), "")  # the user's line that was running
 

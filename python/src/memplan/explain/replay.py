@@ -17,17 +17,21 @@ from typing import Any
 import torch
 from torch import nn
 
+from memplan.costs.smaller import rnn_result_bytes
 from memplan.errors import MemplanError
 from memplan.explain.account import LEAF, OTHER, Account, Piece
 from memplan.explain.calls import Call, Sized, given
 from memplan.explain.failure import Failure, Where, module_names, of_frame, path_of
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
+from memplan.graph.native import RNN_LAYER
 from memplan.in_place import eager_copy
 from memplan.run.outside import reachable
 from memplan.torch_internals.autograd import everything_saved_by, next_number, number_of
 from memplan.torch_internals.dispatch import forget_arguments, watching, without_memory
 
 FEWEST = 0.5  # of the nodes of a call that have to be as they were
+ROUNDING = 0.02  # of what an LSTM keeps
+MOST_SKIPS = 8
 UNDER_WAY = "under way"  # what nothing but the operator that failed, or backward, held
 
 
@@ -48,6 +52,7 @@ class Target:
     is_backward: bool
     made: int  # the last node that was made, from the first of the call on
     ran: set[int]
+    skips: int = 0  # so many operators that could be the one
 
 
 class Events:
@@ -59,6 +64,7 @@ class Events:
         self.alive: dict[int, tuple[weakref.ref[Any], Piece]] = {}
         self.current = -1  # the node that runs backward
         self.entered: set[int] = set()
+        self.n_there = 0  # operators that could be the one that failed
         self.failed_at: Where | None = None
         self.before: list[tuple[weakref.ref[Any], Piece]] = []  # what was alive there
 
@@ -72,23 +78,33 @@ class Events:
         else:
             path, where = [], self.where.get(self.current, Where())
         result = function(*args, **kwargs)
-        given_out = self._given_out(result, where, str(function))
-        if given_out and self._is_there(path, made, given_out):
+        given_out = self._given_out(result, where, known_when_run(function, args))
+        if given_out and self._is_there(path, made, given_out) and self._is_not_skipped():
             self.before = [a for k, a in self.alive.items() if k not in given_out and a[0]() is not None]
             self.failed_at = where
             del args, kwargs, result  # which the traceback would hold
             raise Failed
         return result
 
-    def _given_out(self, result: Any, where: Where, what: str) -> dict[int, int]:
+    def _given_out(self, result: Any, where: Where, sizes: Sequence[int]) -> dict[int, int]:
+        """`sizes`: of the results, where these do not tell."""
         found = {}
-        for tensor in tensors_of(result):
+        for k, tensor in enumerate(tensors_of(result)):
             key = storage_key(tensor)
             if key not in self.alive or self.alive[key][0]() is None:
-                found[key] = allocated(storage_bytes(tensor), tensor.device)
+                found[key] = self._exactly(sizes[k]) if sizes else allocated(storage_bytes(tensor), tensor.device)
                 piece = Piece(found[key], OTHER, where, UNDER_WAY)
                 self.alive[key] = weakref.ref(tensor.untyped_storage()), piece
         return found
+
+    def _exactly(self, n_bytes: int) -> int:
+        """A size that is known but for its rounding: that which was asked for, if it is that."""
+        tried = self.target.tried_bytes if self.target is not None else None
+        return tried if tried is not None and abs(n_bytes - tried) < ROUNDING * tried else n_bytes
+
+    def _is_not_skipped(self) -> bool:
+        self.n_there += 1
+        return self.target is not None and self.n_there > self.target.skips
 
     def _is_there(self, path: list[Where], made: int, given_out: dict[int, int]) -> bool:
         target = self.target
@@ -103,6 +119,11 @@ class Events:
     def enter(self, node: int) -> None:
         self.current = node
         self.entered.add(node)
+
+
+def known_when_run(function: Any, args: Sequence[Any]) -> Sequence[int]:
+    """Bytes of the results of an operator that says them only when it runs."""
+    return rnn_result_bytes(args) if function is RNN_LAYER else ()
 
 
 def copy_of(model: nn.Module) -> nn.Module:
@@ -149,12 +170,18 @@ class Replay:
             if n - start in self.where and node.name() == self.nodes.get(n - start)
         }
 
-    def fail(self, target: Target, used: Iterable[int]) -> None:
-        """Fails where the call did, if need be with another size: what an operator takes for itself is no result. `used`: the
-        nodes from which backward has come."""
+    def fail(self, target: Target, used: Iterable[int], released_bytes: int) -> None:
+        """Fails where the call did, if need be with another size: what an operator takes for itself is no result. Of operators
+        that could be the one it is the last for which the process has given back enough since. `used`: the nodes from which
+        backward has come."""
         for tried in dict.fromkeys((target.tried_bytes, None)):
-            with contextlib.suppress(Exception):  # what is not known is not said
-                self._run(replace(target, tried_bytes=tried), used)
+            for skips in range(MOST_SKIPS if tried is not None else 1):
+                found, self.failed_at = (self.failed_at, self.lost), None
+                with contextlib.suppress(Exception):  # what is not known is not said
+                    self._run(replace(target, tried_bytes=tried, skips=skips), used)
+                if self.failed_at is None or (skips and sum(p.n_bytes for p in self.lost) > released_bytes):
+                    self.failed_at, self.lost = found
+                    break
             if self.failed_at is not None:
                 break
 
@@ -247,7 +274,7 @@ def failing(replay: Replay, failure: Failure, start: int, nodes: dict[Any, int],
     )
     above = reachable([t.grad_fn for t in failure.roots], set())
     outputs = {mine[node] for node in above & mine.keys()}
-    replay.fail(target, outputs)
+    replay.fail(target, outputs, failure.released_bytes)
 
 
 def saves(node: Any) -> bool:

@@ -17,6 +17,7 @@ from memplan.api import backend_for, captured, report_of, states_like
 from memplan.budget import in_units
 from memplan.costs.measure import Cost, moved_bytes
 from memplan.costs.roofline import Device
+from memplan.costs.smaller import rnn_result_bytes
 from memplan.errors import BudgetError, MemplanError
 from memplan.explain.calls import Call, Sized, given
 from memplan.explain.failure import At
@@ -34,11 +35,22 @@ TEMPORARIES = 2  # of a parameter's size, while it is updated
 LESS, STEPS = 0.95, 8  # of a budget whose plan a GPU's allocator has no room for, and how often
 
 
+def hundredth(n_bytes: int) -> tuple[float, str]:
+    """The smallest part of so many bytes that is written, and the unit of which it is a hundredth."""
+    k = min(4, max(0, n_bytes.bit_length() - 1) // 10)
+    return 1024**k / 100, f"{'KMGT'[k - 1]}iB" if k else ""
+
+
 def rounded(n_bytes: int, up: bool) -> str:
     """As a budget is written, never more than there is, or never less than is taken."""
-    k = min(4, max(0, n_bytes.bit_length() - 1) // 10)
-    part = 1024**k / 100
-    return f"{(math.ceil if up else math.floor)(n_bytes / part) / 100:.2f}{'KMGT'[k - 1]}iB" if k else str(n_bytes)
+    part, unit = hundredth(n_bytes)
+    return f"{(math.ceil if up else math.floor)(n_bytes / part) / 100:.2f}{unit}" if unit else str(n_bytes)
+
+
+def not_less(n_bytes: int) -> int:
+    """The next budget that can be written, and a byte for what is lost when it is."""
+    part, unit = hundredth(n_bytes)
+    return math.ceil(math.ceil(n_bytes / part) * part) + 1 if unit else n_bytes
 
 
 class NotRun:
@@ -51,11 +63,11 @@ class NotRun:
         return {node: self._cost(node) for node in sources}
 
     def _cost(self, node: fx.Node) -> Cost:
-        if "rnn_layer" in str(node.target):
-            raise MemplanError("what a recurrent layer keeps is known when it has run")
         cost = self.row.cost(node) if self.row is not None else Cost(moved_bytes(node), 0)
         takes_more = any(name in str(node.target) for name in WITH_WORKSPACE)
-        return replace(cost, workspace_bytes=moved_bytes(node)) if takes_more else cost
+        arguments = [a.meta["val"] if isinstance(a, fx.Node) else a for a in node.args]
+        kept = rnn_result_bytes(arguments) if node.target is torch.ops.memplan.rnn_layer.default else ()
+        return replace(cost, workspace_bytes=moved_bytes(node) if takes_more else cost.workspace_bytes, result_bytes=kept)
 
 
 class NotUpdated(Updates):
@@ -81,11 +93,17 @@ class OfStep(NotRun, StepBackend):
 
 @dataclass
 class Room:
-    """What a step may take of a device, and what others take of that. `limit_bytes`: for the allocator of a GPU."""
+    """What a step may take of a device, and what others take of that. `below_bytes`: on a CPU, where it is known only that the
+    allocation that failed did not fit. `limit_bytes`: for the allocator of a GPU."""
 
     available_bytes: int
     reserve_bytes: int
+    below_bytes: int = 0
     limit_bytes: int | None = None
+
+    def __str__(self) -> str:
+        most = f" to {in_units(self.below_bytes)}" if self.below_bytes else ""
+        return f"{in_units(self.available_bytes)}{most}"
 
 
 @dataclass
@@ -188,20 +206,26 @@ class Step:
 
 
 def suggest(step: Step, room: Room) -> Suggestion:
-    """What fits the room, with its extra time: a plan of the call, else one of the whole step, in which gradients die early."""
+    """What fits the room, with its extra time: a plan of the call, else one of the whole step, in which gradients die early;
+    else the smallest of them that may fit."""
     if place_of(step.model) is not None:
         return Suggestion("", "the model is compiled with a plan already: give it a smaller budget")
-    smallest = 0
-    for report_for, line, ends in step.ways():
-        try:
-            found = within(room, report_for, line)
-            return replace(found, sentence=found.sentence + ends)
-        except BudgetError as error:
-            smallest = max(0, error.smallest_bytes)
-        except Exception as error:
-            return Suggestion("", f"no plan could be made of this step: {str(error).splitlines()[0]}")
-    of = f": the smallest takes {in_units(smallest)}" if smallest else ""
-    return Suggestion("", f"no plan of this step fits {in_units(room.available_bytes)}{of}; a smaller batch takes less")
+    smallest: list[int] = []
+    for is_last_hope in (False, True):
+        for k, (report_for, line, ends) in enumerate(step.ways()):
+            if is_last_hope and not 0 < smallest[k] < room.below_bytes:
+                continue
+            tried = replace(room, available_bytes=not_less(smallest[k])) if is_last_hope else room
+            may = f"; it may fit: {room} are there" if is_last_hope else ""
+            try:
+                found = within(tried, report_for, line)
+                return replace(found, sentence=found.sentence + ends + may)
+            except BudgetError as error:
+                smallest.append(max(0, error.smallest_bytes))
+            except Exception as error:
+                return Suggestion("", f"no plan could be made of this step: {str(error).splitlines()[0]}")
+    of = f": the smallest takes {in_units(least)}" if (least := min(filter(None, smallest), default=0)) else ""
+    return Suggestion("", f"no plan of this step fits {room}{of}; a smaller batch takes less")
 
 
 def within(room: Room, report_for: Callable[[int, int], Report], line: Callable[[int, int], str]) -> Suggestion:

@@ -112,7 +112,8 @@ def names_of(module: fx.GraphModule) -> list[str]:
     """What the user calls the inputs of a captured graph."""
     given = [n for n in module.graph.nodes if n.op == "placeholder"]
     sources: list[Any] = [getattr(n.meta.get("grapharg"), "source", None) for n in given]
-    return [readable(s.name) if isinstance(getattr(s, "name", None), str) else n.name for n, s in zip(given, sources)]
+    names = [name() if callable(name := getattr(s, "name", None)) else name for s in sources]  # a method in 2.4
+    return [readable(name) if isinstance(name, str) else n.name for n, name in zip(given, names)]
 
 
 def readable(source: str) -> str:

@@ -88,7 +88,7 @@ def is_node_of(node: Any, metadata: Any) -> bool:
 class OrAbsent(list[Any]):
     """Types of gradients, of which each may also be absent."""
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __eq__(self, found: object) -> bool:
         return isinstance(found, list) and all(f in (t, type(None)) for f, t in zip(found, self, strict=True))
