@@ -14,6 +14,7 @@ from against_eager import assert_like_eager
 from torch import nn
 
 import memplan
+from memplan.graph.casts import KEEPS_ANY_CAST
 from memplan.graph.native import overloads
 
 BUDGETS = ("100%", "floor+30%")
@@ -66,7 +67,9 @@ class Cycles(nn.Module):
 OWN = {"shared": Shared, "cycles": Cycles}
 
 
-def make(name: str) -> tuple[nn.Module, tuple[Any, ...]]:
+def make(name: str, region: str = "") -> tuple[nn.Module, tuple[Any, ...]]:
+    if name == "cycles" and KEEPS_ANY_CAST and region != "no cache":
+        pytest.skip("this PyTorch keeps a cast that was made without gradients: eager has no gradients to compare with")
     if name not in OWN:
         return networks.make(name)
     torch.manual_seed(0)
@@ -88,7 +91,7 @@ CASES = [(name, region) for name in ("shared", "cycles", "tied") for region in R
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize(("name", "region"), CASES)
 def test_a_region_around_a_model_is_eagers(name: str, region: str, budget: str) -> None:
-    model, inputs = make(name)
+    model, inputs = make(name, region)
     compiled = memplan.compile(model, budget, time_limit=0, on_infeasible="smallest")
     assert_like_eager(model, compiled, inputs, lambda: torch.autocast("cpu", **REGIONS[region]))
 
@@ -96,13 +99,15 @@ def test_a_region_around_a_model_is_eagers(name: str, region: str, budget: str) 
 @pytest.mark.parametrize("region", REGIONS)
 @pytest.mark.parametrize("name", ["shared", "cycles", "tied"])
 def test_a_region_in_a_model_is_eagers(name: str, region: str) -> None:
-    model, inputs = make(name)
+    model, inputs = make(name, region)
     model = Inside(model, **REGIONS[region])
     assert_like_eager(model, memplan.compile(model, "floor+30%", time_limit=0, on_infeasible="smallest"), inputs)
 
 
 @pytest.mark.parametrize("name", ["transformer", "tied"])
 def test_parameters_of_16_bits(name: str) -> None:
+    if name == "tied" and torch.__version__ < "2.5":
+        pytest.skip("PyTorch 2.4 has no mse_loss of bf16 on a CPU")
     model, inputs = networks.make(name)
     model, inputs = model.bfloat16(), tuple(i.bfloat16() if i.is_floating_point() else i for i in inputs)
     assert_like_eager(model, memplan.compile(model, "floor+30%", time_limit=0, on_infeasible="smallest"), inputs)

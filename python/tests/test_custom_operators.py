@@ -93,6 +93,7 @@ class Function(torch.autograd.Function):
 
 
 OPERATORS["a Function"] = Function.apply
+IN_FORMULAS = ("state in backward", "a Function")
 LIBRARY = torch.library.Library("memplan_defined", "FRAGMENT")
 LIBRARY.define("counted(Tensor x) -> Tensor")
 LIBRARY.impl("counted", counting, "CPU")
@@ -144,6 +145,8 @@ def steps(model: nn.Module, call: Callable[..., Any], x: torch.Tensor) -> list[A
 @pytest.mark.parametrize("budget", ["100%", "floor+20%"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_state_moves_as_in_eager(name: str, budget: str) -> None:
+    if name in IN_FORMULAS and torch.__version__ < "2.5":
+        pytest.skip("PyTorch 2.4 does not say which operators are of backward's formulas")
     torch.manual_seed(0)
     model, x = Net(name), torch.randn(256, 32)
     eager = copy.deepcopy(model)
@@ -176,7 +179,7 @@ def test_what_is_tagged_as_pure_may_run_again() -> None:
 
 
 def test_what_writes_into_its_arguments_runs_once_with_a_warning() -> None:
-    @torch.library.custom_op("memplan_tests::writing", mutates_args=("seen",))
+    @torch.library.custom_op("memplan_tests::writing", mutates_args=("seen",), schema="(Tensor x, Tensor(a!) seen) -> ()")
     def writing(x: torch.Tensor, seen: torch.Tensor) -> None:
         CALLS["n"] += 1
         seen.add_(CALLS["n"] * x.mean())

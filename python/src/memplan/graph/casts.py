@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest import mock
 
+import functorch.compile
 import torch
 from torch import fx
 
@@ -16,6 +17,7 @@ from memplan.torch_internals.capture import aot_settings
 from memplan.torch_internals.dispatch import CAST, OPERATOR, REGION, has_kernel, kernels, run_kernel, without_cast_cache_off
 from memplan.torch_internals.tensors import is_leaf_outside
 
+BACKWARD = "backward_pass_autocast"  # PyTorch's setting
 KEYS = {"cpu": "AutogradCPU", "cuda": "AutogradCUDA"}
 
 
@@ -109,9 +111,24 @@ def cached_casts() -> Iterator[None]:
         yield
 
 
-def backward_outside() -> contextlib.AbstractContextManager[Any]:
-    """In it, a capture's backward is what eager's is outside of autocast, where `backward()` should be called."""
-    return aot_settings(backward_pass_autocast="off")
+@contextlib.contextmanager
+def backward_outside() -> Iterator[None]:
+    """In it, a capture's backward is what eager's is outside of autocast, where `backward()` should be called. A PyTorch without
+    that setting has it begin in torch.autograd.grad."""
+    grad: Callable[..., Any] = torch.autograd.grad
+
+    def outside(*args: Any, **kwargs: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            for device in KEYS:
+                stack.enter_context(torch.autocast(device, enabled=False))
+            return grad(*args, **kwargs)
+
+    has_setting = hasattr(functorch.compile.config, BACKWARD)
+    with (
+        aot_settings(**{BACKWARD: "off"}),
+        contextlib.nullcontext() if has_setting else mock.patch.object(torch.autograd, "grad", outside),
+    ):
+        yield
 
 
 def regions() -> dict[str, torch.dtype]:
