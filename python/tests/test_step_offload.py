@@ -1,5 +1,4 @@
-"""Whole steps with copies in the host's memory, and the optimizer's state there: eager's bits, both memories as planned, what
-users see of the state between steps, and what is refused."""
+"""Whole steps with copies in the host's memory, and the optimizer's state there: bits, memories, what users see, refusals."""
 
 from __future__ import annotations
 
@@ -227,6 +226,7 @@ def test_eager_steps_before() -> None:
     pair.check_memory(x, y)
 
 
+@pytest.mark.skipif(torch.__version__ < "2.15", reason="eager's AdamW, too, makes its counter on the default device")
 def test_another_default_device() -> None:
     pair, inputs = moved(), batch()
     pair.eager_step(*inputs)

@@ -41,12 +41,24 @@ class Network(nn.Module):
         return self.head(x) if y is None else F.cross_entropy(self.head(x), y)
 
 
+class Sequence(nn.Module):
+    """What its layers keep is known when they have run."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(width, width, 2, batch_first=True), nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h = self.lstm(x.view(-1, 32, x.shape[1]))[0]  # lstm
+        return F.cross_entropy(self.head(torch.cat([h, h.exp()], 2)[..., : h.shape[2]]).flatten(0, 1), y)  # head
+
+
 class Training:
     def __init__(self, case: str, line: str) -> None:
         torch.manual_seed(0)
         width, n = (WIDE, 32) if case == "update" else (NARROW, 2048)
         self.case, self.kept = case, []
-        self.network = Network(width)
+        self.network = (Sequence if case == "lstm" else Network)(width)
         self.optimizer = torch.optim.AdamW(self.network.parameters())
         self.x, self.y = torch.randn(n, width), torch.randint(10, (n,))
         self.step = self.plain
@@ -109,7 +121,7 @@ def main(case: str, limit: str, line: str = "") -> None:
     explained, tracked = until_failure(lambda: Training(case, line).run())
     account, failure = explained.account, explained.failure
     with torch.device("meta"):
-        alike = Network(WIDE if case == "update" else NARROW)
+        alike = (Sequence if case == "lstm" else Network)(WIDE if case == "update" else NARROW)
     found = {
         "tracked": tracked,
         "total": account.total(),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "out_of_memory.py"
@@ -78,6 +79,17 @@ def test_what_is_said_is_so_and_the_line_that_is_suggested_fits(
     assert first.endswith(place(mark)) and found["line"] in text
     assert found["line"].startswith("step = memplan.TrainStep" if case == "update" else "network = memplan.compile")
     fits(case, limit, found["line"])
+
+
+@pytest.mark.skipif(torch.__version__ < "2.5", reason="PyTorch 2.4 does not capture recurrent layers")
+@pytest.mark.parametrize(("limit", "may_fit"), [(33 * MB, True), (42 * MB, False)])
+def test_an_lstm_gets_a_line_of_what_its_layers_would_keep(limit: int, may_fit: bool) -> None:
+    """It fails in the second layer, when what the first has made is held by nothing in Python."""
+    found, text = explained("lstm", limit)
+    assert (found["phase"], found["module"], found["place"]) == ("forward", "lstm", place("lstm"))
+    assert 0.9 * found["tracked"] <= found["total"] <= found["tracked"], found
+    assert found["line"] in text and ("it may fit: there are " in text) == may_fit
+    fits("lstm", limit, found["line"])
 
 
 @pytest.mark.parametrize(("case", "holder"), [("list", "`losses`, a list of 3"), ("sum", "`mean`")])

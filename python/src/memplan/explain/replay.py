@@ -31,7 +31,7 @@ from memplan.torch_internals.dispatch import forget_arguments, watching, without
 
 FEWEST = 0.5  # of the nodes of a call that have to be as they were
 ROUNDING = 0.02  # of what an LSTM keeps
-MOST_SKIPS = 8
+MOST_SKIPS = 8  # of operators at one place
 UNDER_WAY = "under way"  # what nothing but the operator that failed, or backward, held
 
 
@@ -175,7 +175,7 @@ class Replay:
         that could be the one it is the last for which the process has given back enough since. `used`: the nodes from which
         backward has come."""
         for tried in dict.fromkeys((target.tried_bytes, None)):
-            for skips in range(MOST_SKIPS if tried is not None else 1):
+            for skips in range(MOST_SKIPS):
                 found, self.failed_at = (self.failed_at, self.lost), None
                 with contextlib.suppress(Exception):  # what is not known is not said
                     self._run(replace(target, tried_bytes=tried, skips=skips), used)

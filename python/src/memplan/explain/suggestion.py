@@ -35,22 +35,11 @@ TEMPORARIES = 2  # of a parameter's size, while it is updated
 LESS, STEPS = 0.95, 8  # of a budget whose plan a GPU's allocator has no room for, and how often
 
 
-def hundredth(n_bytes: int) -> tuple[float, str]:
-    """The smallest part of so many bytes that is written, and the unit of which it is a hundredth."""
-    k = min(4, max(0, n_bytes.bit_length() - 1) // 10)
-    return 1024**k / 100, f"{'KMGT'[k - 1]}iB" if k else ""
-
-
 def rounded(n_bytes: int, up: bool) -> str:
     """As a budget is written, never more than there is, or never less than is taken."""
-    part, unit = hundredth(n_bytes)
-    return f"{(math.ceil if up else math.floor)(n_bytes / part) / 100:.2f}{unit}" if unit else str(n_bytes)
-
-
-def not_less(n_bytes: int) -> int:
-    """The next budget that can be written, and a byte for what is lost when it is."""
-    part, unit = hundredth(n_bytes)
-    return math.ceil(math.ceil(n_bytes / part) * part) + 1 if unit else n_bytes
+    k = min(4, max(0, n_bytes.bit_length() - 1) // 10)
+    part = 1024**k / 100
+    return f"{(math.ceil if up else math.floor)(n_bytes / part) / 100:.2f}{'KMGT'[k - 1]}iB" if k else str(n_bytes)
 
 
 class NotRun:
@@ -168,7 +157,7 @@ class Step:
         with as_called(self.call):
             return report_of(backend, self.model, args, kwargs)
 
-    def ways(self) -> Iterator[tuple[Callable[[int, int], Report], Callable[[int, int], str], str]]:
+    def ways(self) -> Iterator[tuple[Callable[[int, int], Report], Callable[[str, int], str], str]]:
         """To plan it, to write that, and what is to be known of it."""
         yield self.compiled, self.line, ""
         if self.optimizer is not None and self.is_loss and not self.call.has_gradients:
@@ -191,14 +180,14 @@ class Step:
             captured(loss, backend, True)(*args, **kwargs)
         return backend.report
 
-    def line_fused(self, budget: int, reserve: int) -> str:
+    def line_fused(self, budget: str, reserve: int) -> str:
         model, optimizer = self.names
         options = f', reserve="{rounded(reserve, True)}"' if reserve else ""
-        return f'step = memplan.TrainStep({model}, None, {optimizer}, budget="{rounded(budget, False)}"{options})'
+        return f'step = memplan.TrainStep({model}, None, {optimizer}, budget="{budget}"{options})'
 
-    def line(self, budget: int, reserve: int) -> str:
+    def line(self, budget: str, reserve: int) -> str:
         model, optimizer = self.names
-        options = [f'budget="{rounded(budget, False)}"']
+        options = [f'budget="{budget}"']
         options += [f"optimizer={optimizer}"] if self.optimizer is not None else []
         options += ["accumulate=True"] if self.call.has_gradients else []
         options += [f'reserve="{rounded(reserve, True)}"'] if reserve else []
@@ -211,25 +200,26 @@ def suggest(step: Step, room: Room) -> Suggestion:
     if place_of(step.model) is not None:
         return Suggestion("", "the model is compiled with a plan already: give it a smaller budget")
     smallest: list[int] = []
-    for is_last_hope in (False, True):
+    for takes_smallest in (False, True):
         for k, (report_for, line, ends) in enumerate(step.ways()):
-            if is_last_hope and not 0 < smallest[k] < room.below_bytes:
+            if takes_smallest and not 0 < smallest[k] < room.below_bytes:
                 continue
-            tried = replace(room, available_bytes=not_less(smallest[k])) if is_last_hope else room
-            may = f"; it may fit: {room} are there" if is_last_hope else ""
             try:
-                found = within(tried, report_for, line)
-                return replace(found, sentence=found.sentence + ends + may)
+                budget, report = within(replace(room, available_bytes=smallest[k]) if takes_smallest else room, report_for)
             except BudgetError as error:
                 smallest.append(max(0, error.smallest_bytes))
+                continue
             except Exception as error:
                 return Suggestion("", f"no plan could be made of this step: {str(error).splitlines()[0]}")
+            may = f"; it may fit: there are {room}" if takes_smallest else ""
+            said = "min" if takes_smallest else rounded(budget, False)
+            return Suggestion(line(said, room.reserve_bytes), cost(report) + ends + may, report)
     of = f": the smallest takes {in_units(least)}" if (least := min(filter(None, smallest), default=0)) else ""
     return Suggestion("", f"no plan of this step fits {room}{of}; a smaller batch takes less")
 
 
-def within(room: Room, report_for: Callable[[int, int], Report], line: Callable[[int, int], str]) -> Suggestion:
-    """BudgetError."""
+def within(room: Room, report_for: Callable[[int, int], Report]) -> tuple[int, Report]:
+    """A budget for which a plan has room, and the plan. BudgetError."""
     budget = room.available_bytes
     for k in range(STEPS):
         report = report_for(budget, room.reserve_bytes)
@@ -241,7 +231,7 @@ def within(room: Room, report_for: Callable[[int, int], Report], line: Callable[
             if k + 1 == STEPS:
                 raise
             budget = int(budget * LESS)
-    return Suggestion(line(budget, room.reserve_bytes), cost(report), report)
+    return budget, report
 
 
 def cost(report: Report) -> str:

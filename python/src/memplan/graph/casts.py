@@ -113,8 +113,8 @@ def cached_casts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def backward_outside() -> Iterator[None]:
-    """In it, a capture's backward is what eager's is outside of autocast, where `backward()` should be called. A PyTorch without
-    that setting has it begin in torch.autograd.grad."""
+    """In it, a capture's backward is what eager's is outside of autocast, where `backward()` should be called. Where PyTorch
+    has no setting for that, backward begins in torch.autograd.grad."""
     grad: Callable[..., Any] = torch.autograd.grad
 
     def outside(*args: Any, **kwargs: Any) -> Any:
