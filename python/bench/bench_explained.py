@@ -75,6 +75,7 @@ def child(name: str, limit: int, line: str) -> dict[str, Any]:
     return {
         "part": found.account.total() / tracked,
         "tracked": tracked,
+        "inside": found.inside[1],
         "at": f"{found.failure.phase}, {found.where.module}",
         "line": found.suggestion.line if found.suggestion is not None else "",
         "says": found.suggestion.sentence if found.suggestion is not None else "",

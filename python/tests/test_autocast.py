@@ -166,20 +166,32 @@ class Attention(nn.Module):
         return F.scaled_dot_product_attention(h, h, h, dropout_p=0.2).float().square().mean()
 
 
+def gradients(model: nn.Module, x: torch.Tensor, is_inside: bool) -> list[torch.Tensor]:
+    torch.manual_seed(1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(x).sum()
+        if is_inside:
+            loss.backward()
+    if not is_inside:
+        loss.backward()
+    found = [p.grad for p in model.parameters() if p.grad is not None]
+    model.zero_grad()
+    return found
+
+
 def test_backward_inside_of_a_region_is_told_where_it_matters() -> None:
     torch.manual_seed(0)
     x = torch.randn(32, 16)
-    for model, matters in ((Attention(), True), (nn.Sequential(nn.Linear(16, 4), nn.GELU()), False)):
+    for model in (Attention(), nn.Sequential(nn.Linear(16, 4), nn.GELU())):
+        eager = [gradients(model, x, is_inside) for is_inside in (False, True)]
+        matters = not all(map(torch.equal, *eager))  # on PyTorch 2.4 attention, too, is in lower precision
         compiled = memplan.compile(model, "100%", time_limit=0)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                loss = compiled(x).sum()
-            loss.backward()
+            gradients(compiled, x, False)
             assert not [w for w in told if "inside autocast" in str(w.message)]
             for _ in range(2):
-                with torch.autocast("cpu", dtype=torch.bfloat16):
-                    compiled(x).sum().backward()
+                gradients(compiled, x, True)
         assert len([w for w in told if "inside autocast" in str(w.message)]) == matters
 
 

@@ -23,6 +23,11 @@ def without_falling_back() -> Iterator[None]:
         yield
 
 
+not_on_2_4 = pytest.mark.skipif(
+    torch.__version__ < "2.5", reason="PyTorch 2.4 captures every size and number anew, up to its limit"
+)
+
+
 def compiled_by_name(model: Any, budget: str, dynamic: bool | None = None) -> tuple[Any, memplan.Report]:
     report = memplan.Report()
     return torch.compile(model, backend="memplan", dynamic=dynamic, options={"budget": budget, "report": report}), report
@@ -57,6 +62,7 @@ def test_the_length_of_sequences_changes_too() -> None:
     assert len(report.graphs) == 3
 
 
+@not_on_2_4
 def test_without_gradients_one_graph_is_for_all_sizes() -> None:
     model, _ = networks.make("transformer")
     model.eval()
@@ -72,7 +78,7 @@ def test_without_gradients_one_graph_is_for_all_sizes() -> None:
 LIMIT = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"
 
 
-@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("fullgraph", [False, pytest.param(True, marks=not_on_2_4)])
 def test_the_last_graph_is_for_all_further_sizes_and_that_is_said(fullgraph: bool) -> None:
     model, _ = networks.make("tied")
     eager = copy.deepcopy(model)
@@ -134,6 +140,7 @@ USES: dict[str, tuple[Any, Any]] = {
 }
 
 
+@not_on_2_4
 @pytest.mark.parametrize("by_name", [False, True])
 @pytest.mark.parametrize("use", USES)
 def test_a_number_that_decides_no_size_is_captured_once(use: str, by_name: bool) -> None:

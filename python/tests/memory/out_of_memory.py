@@ -125,6 +125,7 @@ def main(case: str, limit: str, line: str = "") -> None:
     found = {
         "tracked": tracked,
         "total": account.total(),
+        "inside": explained.inside[1],
         "tried": failure.tried_bytes,
         "phase": failure.phase,
         "module": explained.where.module,

@@ -49,6 +49,7 @@ class Explanation:
     reserved: Reserved | None
     earlier: Earlier | None
     suggestion: Suggestion | None
+    inside: tuple[str, int] = "", 0  # what the operator that failed has taken for itself at most, on a CPU
     notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -59,6 +60,8 @@ class Explanation:
         tried = "an allocation" if failure.tried_bytes is None else f"an allocation of {in_units(failure.tried_bytes)}"
         yield " ".join(filter(None, [f"memplan: {tried} failed on {account.device}", WORDS[failure.phase], self._at()]))
         yield f"  alive: {in_units(account.total())} in tensors"
+        if self.inside[1] >= LEAST:
+            yield f"  and up to {in_units(self.inside[1])} in none, inside of {self.inside[0]}"
         yield f"  {self.reserved or 'reserved and fragmented: not known on a CPU'}"
         yield from table("by kind", [(kind, account.total(kind)) for kind in KINDS], account.total())
         yield from table("by module", together(account.by(lambda p: p.where.module or named(p))), account.total())
@@ -104,20 +107,23 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
         failing(replay, failure, begun[-1], nodes, names)
         add_lost(account, replay)
         at = replay.failed_at or at
+    inside = "", 0
+    if replay is not None and replay.failed_at is not None and reserved is None:
+        inside = replay.failed_in[0], replay.inside_bytes(failure.released_bytes)
     if reserved is not None and reserved.allocated_bytes > account.total():
         account.pieces[0] = Piece(reserved.allocated_bytes - account.total(), OTHER, at, UNDER_WAY)
     earlier = Earlier.of(objects, nodes, begun, failure) if begun else None
     suggestion = None
     if call is not None and model is not None and earlier is None:
         step = step_of(call, model, objects, failure, replay is not None and replay.is_loss)
-        suggestion = suggest(step, room(step, account, others, replay, reserved, failure.tried_bytes or 0))
+        suggestion = suggest(step, room(step, account, others, replay, reserved, inside[1] + (failure.tried_bytes or 0)))
     if suggestion is not None and addresses_are_limited():
         notes.append(
             "addresses are limited (ulimit -v): what PyTorch's capture takes of them, some hundred MiB, is in no budget"
         )
     account.forget()
     failure.forget()
-    return Explanation(failure, at, account, reserved, earlier, suggestion, notes)
+    return Explanation(failure, at, account, reserved, earlier, suggestion, inside, notes)
 
 
 def of_failure(failure: Failure, last: Call | None) -> Call | None:
@@ -156,7 +162,9 @@ def step_of(call: Call, model: nn.Module, objects: Objects, failure: Failure, is
     return Step(call, model, optimizer, names, failure.device, is_loss)
 
 
-def room(step: Step, account: Account, others: int, replay: Replay | None, reserved: Reserved | None, tried_bytes: int) -> Room:
+def room(
+    step: Step, account: Account, others: int, replay: Replay | None, reserved: Reserved | None, unknown_bytes: int
+) -> Room:
     """What was there before the allocation failed is there for a plan, less what others have."""
     beside = others + account.total(PARAMETERS) + account.total(BUFFERS) - model_bytes(step.model)
     state = step.optimizer.state.values() if step.optimizer is not None else ()
@@ -166,5 +174,5 @@ def room(step: Step, account: Account, others: int, replay: Replay | None, reser
         beside += TIMES_OUTPUTS * replay.output_bytes
     beside = beside if beside >= LEAST else 0
     if reserved is None:
-        return Room(account.total(), beside, account.total() + tried_bytes)
+        return Room(account.total(), beside, account.total() + unknown_bytes)
     return Room(reserved.limit_bytes, beside, limit_bytes=reserved.limit_bytes)

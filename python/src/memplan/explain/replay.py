@@ -66,6 +66,7 @@ class Events:
         self.entered: set[int] = set()
         self.n_there = 0  # operators that could be the one that failed
         self.failed_at: Where | None = None
+        self.failed_in = ("", 0)  # the operator, and the bytes that it reads and makes
         self.before: list[tuple[weakref.ref[Any], Piece]] = []  # what was alive there
 
     def run(self, function: Any, args: Any, kwargs: Any) -> Any:
@@ -82,6 +83,7 @@ class Events:
         if given_out and self._is_there(path, made, given_out) and self._is_not_skipped():
             self.before = [a for k, a in self.alive.items() if k not in given_out and a[0]() is not None]
             self.failed_at = where
+            self.failed_in = str(function), sum(storage_bytes(t) for t in tensors_of([args, kwargs, result]))
             del args, kwargs, result  # which the traceback would hold
             raise Failed
         return result
@@ -146,6 +148,7 @@ class Replay:
     nodes: dict[int, str] = field(default_factory=dict)
     saving: set[int] = field(default_factory=set)  # those that save anything
     failed_at: Where | None = None
+    failed_in: tuple[str, int] = "", 0
     lost: list[Piece] = field(default_factory=list)  # what was alive when it failed, and is not since
     output_bytes: int = 0
     has_loss: bool = False  # the model returns one, beside other things perhaps
@@ -176,14 +179,19 @@ class Replay:
         backward has come."""
         for tried in dict.fromkeys((target.tried_bytes, None)):
             for skips in range(MOST_SKIPS):
-                found, self.failed_at = (self.failed_at, self.lost), None
+                found, self.failed_at = (self.failed_at, self.failed_in, self.lost), None
                 with contextlib.suppress(Exception):  # what is not known is not said
                     self._run(replace(target, tried_bytes=tried, skips=skips), used)
                 if self.failed_at is None or (skips and sum(p.n_bytes for p in self.lost) > released_bytes):
-                    self.failed_at, self.lost = found
+                    self.failed_at, self.failed_in, self.lost = found
                     break
             if self.failed_at is not None:
                 break
+
+    def inside_bytes(self, released_bytes: int) -> int:
+        """What the operator that failed has taken for itself at most: no more than it reads and makes, and no more than the
+        process has given back since."""
+        return max(0, min(released_bytes - sum(p.n_bytes for p in self.lost), self.failed_in[1]))
 
     def _run(self, target: Target | None, used: Iterable[int]) -> None:
         model = self.call.model()
@@ -210,7 +218,7 @@ class Replay:
                     back(outputs, nodes, set(used), events)
             except Failed as failed:
                 forget_arguments(failed.__traceback__)
-                self.failed_at = events.failed_at
+                self.failed_at, self.failed_in = events.failed_at, events.failed_in
                 self.lost = [piece for storage, piece in events.before if storage() is None]
                 del failed  # kept until here: its frames hold what the real error's hold
                 return

@@ -12,7 +12,7 @@ import torch
 
 from memplan.errors import FallbackWarning
 from memplan.report import Fallback, Report
-from memplan.torch_internals.capture import is_jit_traced, is_symbolically_traced, limit_errors
+from memplan.torch_internals.capture import is_jit_traced, is_limit, is_symbolically_traced
 from memplan.torch_internals.dispatch import is_forward_mode, mode_now, transform_now
 from memplan.torch_internals.modules import has_hooks_on_all
 
@@ -54,7 +54,7 @@ def line_of(error: BaseException) -> str:
 
 def reason_of(error: BaseException) -> str:
     """Why PyTorch has not captured, in a sentence of ours."""
-    if isinstance(error, limit_errors()):
+    if is_limit(error):
         return (
             "PyTorch captures this code for no further sizes and numbers; those that it has are still planned"
             " (torch._dynamo.config.recompile_limit and accumulated_recompile_limit, cache_size_limit in old versions)"
@@ -96,6 +96,6 @@ class Eagerly:
 
     def take(self, error: Exception) -> None:
         """Says why PyTorch has not captured; the call is one for eager."""
-        if not isinstance(error, limit_errors()):  # behind which what was captured still runs
+        if not is_limit(error):  # behind which what was captured still runs
             self.n_since = max(1, self.n_since)
         self.say(reason_of(error), str(error))

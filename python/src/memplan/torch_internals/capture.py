@@ -156,6 +156,11 @@ def limit_errors() -> tuple[type[Exception], ...]:
     return (LIMIT.get(),) if LIMIT else ()
 
 
+def is_limit(error: BaseException) -> bool:
+    """Whether it is that; 2.4 raises it as any other that it does not capture."""
+    return isinstance(error, limit_errors()) or str(error).startswith("cache_size_limit reached")
+
+
 def capture_errors() -> tuple[type[Exception], ...]:
     return (*limit_errors(), CANNOT.get()) if CANNOT else limit_errors()
 
