@@ -48,8 +48,11 @@ def storages(report: Any) -> list[tuple[str, int]]:
     return [(s.kind, s.n_bytes) for s in report.graph.capture.storages]
 
 
+OLD_MASKS = pytest.mark.skipif(torch.__version__ < "2.5", reason="PyTorch 2.4 makes attention's mask by other operators")
+
+
 @pytest.mark.filterwarnings("ignore:memplan. nothing runs on the meta device")
-@pytest.mark.parametrize("has_mask", [False, True])
+@pytest.mark.parametrize("has_mask", [False, pytest.param(True, marks=OLD_MASKS)])
 @pytest.mark.parametrize("device", [None, "cpu"])
 def test_memory_in_tensors_is_the_hosts(has_mask: bool, device: str | None) -> None:
     model, x = Attention(has_mask), given()

@@ -53,6 +53,7 @@ class Target:
     made: int  # the last node that was made, from the first of the call on
     ran: set[int]
     skips: int = 0  # so many operators that could be the one
+    moved_bytes: int = 0  # that it reads and makes at least
 
 
 class Events:
@@ -80,10 +81,11 @@ class Events:
             path, where = [], self.where.get(self.current, Where())
         result = function(*args, **kwargs)
         given_out = self._given_out(result, where, known_when_run(function, args))
-        if given_out and self._is_there(path, made, given_out) and self._is_not_skipped():
+        moved = sum(storage_bytes(t) for t in tensors_of([args, kwargs])) + sum(given_out.values())
+        if given_out and self._is_there(path, made, given_out, moved) and self._is_not_skipped():
             self.before = [a for k, a in self.alive.items() if k not in given_out and a[0]() is not None]
             self.failed_at = where
-            self.failed_in = str(function), sum(storage_bytes(t) for t in tensors_of([args, kwargs, result]))
+            self.failed_in = str(function), moved
             del args, kwargs, result  # which the traceback would hold
             raise Failed
         return result
@@ -108,9 +110,9 @@ class Events:
         self.n_there += 1
         return self.target is not None and self.n_there > self.target.skips
 
-    def _is_there(self, path: list[Where], made: int, given_out: dict[int, int]) -> bool:
+    def _is_there(self, path: list[Where], made: int, given_out: dict[int, int], moved: int) -> bool:
         target = self.target
-        if target is None or target.is_backward != (self.current >= 0):
+        if target is None or moved < target.moved_bytes or target.is_backward != (self.current >= 0):
             return False
         if target.tried_bytes is not None and target.tried_bytes not in given_out.values():
             return False
@@ -174,14 +176,15 @@ class Replay:
         }
 
     def fail(self, target: Target, used: Iterable[int], released_bytes: int) -> None:
-        """Fails where the call did, if need be with another size: what an operator takes for itself is no result. Of operators
-        that could be the one it is the last for which the process has given back enough since. `used`: the nodes from which
-        backward has come."""
-        for tried in dict.fromkeys((target.tried_bytes, None)):
+        """Fails where the call did, if need be with another size: what an operator takes for itself is no result, but hardly
+        more than all that it reads and makes. Of operators that could be the one it is the last for which the process has given
+        back enough since. `used`: the nodes from which backward has come."""
+        asked = target.tried_bytes
+        for tried, moved in dict.fromkeys([(asked, 0), (None, asked or 0), (None, 0)]):
             for skips in range(MOST_SKIPS):
                 found, self.failed_at = (self.failed_at, self.failed_in, self.lost), None
                 with contextlib.suppress(Exception):  # what is not known is not said
-                    self._run(replace(target, tried_bytes=tried, skips=skips), used)
+                    self._run(replace(target, tried_bytes=tried, skips=skips, moved_bytes=moved), used)
                 if self.failed_at is None or (skips and sum(p.n_bytes for p in self.lost) > released_bytes):
                     self.failed_at, self.failed_in, self.lost = found
                     break
