@@ -31,6 +31,7 @@ from memplan.run.backend import Backend, Estimated
 from memplan.train_step import FUSE, StepBackend
 
 WITH_WORKSPACE = ("convolution", "rnn")  # as much again as they read and write, at most
+WITH_COPY = "native_batch_norm_backward"  # on a CPU as much again as what comes in
 TEMPORARIES = 2  # of a parameter's size, while it is updated
 LESS, STEPS = 0.95, 8  # of a budget whose plan a GPU's allocator has no room for, and how often
 
@@ -53,10 +54,14 @@ class NotRun:
 
     def _cost(self, node: fx.Node) -> Cost:
         cost = self.row.cost(node) if self.row is not None else Cost(moved_bytes(node), 0)
-        takes_more = any(name in str(node.target) for name in WITH_WORKSPACE)
-        arguments = [a.meta["val"] if isinstance(a, fx.Node) else a for a in node.args]
+        arguments: list[Any] = [a.meta["val"] if isinstance(a, fx.Node) else a for a in node.args]
+        workspace = cost.workspace_bytes
+        if any(name in str(node.target) for name in WITH_WORKSPACE):
+            workspace = moved_bytes(node)
+        elif WITH_COPY in str(node.target):
+            workspace = storage_bytes(arguments[0])
         kept = rnn_result_bytes(arguments) if node.target is torch.ops.memplan.rnn_layer.default else ()
-        return replace(cost, workspace_bytes=moved_bytes(node) if takes_more else cost.workspace_bytes, result_bytes=kept)
+        return replace(cost, workspace_bytes=workspace, result_bytes=kept)
 
 
 class NotUpdated(Updates):
