@@ -148,6 +148,52 @@ class Tied(nn.Module):
         return F.mse_loss(x, y)
 
 
+class LlamaBlock(nn.Module):
+    def __init__(self, width: int, heads: int, groups: int, hidden: int) -> None:
+        super().__init__()
+        self.before, self.middle = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.heads, self.groups, self.each = heads, groups, width // heads
+        self.q, self.o = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.k, self.v = (nn.Linear(width, groups * self.each, bias=False) for _ in range(2))
+        self.gate, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        b, t, w = x.shape
+
+        def turned(z: torch.Tensor) -> torch.Tensor:
+            one, two = z.float().chunk(2, -1)
+            return torch.cat((one * cos - two * sin, two * cos + one * sin), -1).type_as(z)
+
+        h = self.before(x)
+        q, k, v = (m(h).view(b, t, -1, self.each) for m in (self.q, self.k, self.v))
+        q, k, v = (z.transpose(1, 2) for z in (turned(q), turned(k), v))
+        k, v = (z.repeat_interleave(self.heads // self.groups, 1) for z in (k, v))
+        x = x + self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, w))
+        h = self.middle(x)
+        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+class Llama(nn.Module):
+    """Rotations, groups of queries, and a gate: 32 x 4096, 32 heads, 8 groups, 14336 and 128256 are those of 8 billion."""
+
+    def __init__(self, layers: int, width: int, heads: int, groups: int, hidden: int, words: int, length: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(words, width)
+        self.layers = nn.ModuleList(LlamaBlock(width, heads, groups, hidden) for _ in range(layers))
+        self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, words, bias=False)
+        half = width // heads // 2
+        angles = torch.arange(length)[:, None, None] / 500000 ** (torch.arange(half) / half)
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h = self.words(x)
+        for layer in self.layers:
+            h = layer(h, self.cos, self.sin)
+        return F.cross_entropy(self.head(self.norm(h)).flatten(0, 1).float(), y.flatten())
+
+
 def images(batch: int = 4, size: int = 32) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(batch, 3, size, size), torch.randint(0, 10, (batch,))
 

@@ -90,6 +90,25 @@ def test_replicas_have_everything_and_buckets() -> None:
     assert both.kinds["Sharded Param"] == on({"shard": 4}, model, numbers(0, 0)).kinds["Sharded Param"]
 
 
+@pytest.mark.parametrize("make, inputs", [(lambda: Perceptron(256, 4), numbers), (lambda: Transformer(0.0, 256, 3), words)])
+def test_fsdp_by_itself_takes_what_pytorchs_tracker_sees(make: Any, inputs: Any) -> None:
+    tracking = pytest.importorskip("torch.distributed._tools.fsdp2_mem_tracker")
+    batch = (torch.randn(512, 256),) if inputs is numbers else inputs(0, 0)
+    with fake_ranks(8):
+        model = sharded(make)
+        tracker = tracking.FSDPMemTracker(model)
+        tracker.track_inputs(batch)
+        with tracker:
+            model(*batch).backward()
+        (seen,) = [kinds for device, kinds in tracker.get_tracker_snapshot("peak").items() if device.type == "cpu"]
+    theirs = {str(getattr(kind, "value", kind)): n for kind, n in seen.items()}
+    report = on({"shard": 8}, make(), batch)
+    assert abs(report.fsdp_bytes - theirs["Total"]) <= 0.01 * theirs["Total"]
+    for kind in ("Sharded Param", "All Gather", "Inputs"):
+        assert report.fsdp_kinds[kind] == theirs[kind], kind
+    assert report.fsdp_bytes < report.keep_all_bytes
+
+
 @contextlib.contextmanager
 def on_meta() -> Iterator[tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     with torch.device("meta"):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable
 
 from memplan.budget import in_units
 from memplan.costs.roofline import NETWORK_RATE
 from memplan.errors import MemplanError
+from memplan.memory.trace import Trace
+from memplan.mesh.by_itself import by_itself, gathers
 from memplan.mesh.kinds import OTHER, dynamic_at_peak
 from memplan.mesh.ranks import Mesh
 from memplan.plan.planner import GraphPlanner, Options
@@ -29,7 +32,10 @@ class RankReport(Report):
     @functools.cached_property
     def kinds(self) -> dict[str, int]:
         """Bytes at the peak of the plan, by kind."""
-        found = dict(self.static) | dynamic_at_peak(self.graph.trace, self.graph.capture)
+        return self.all_kinds(self.graph.trace)
+
+    def all_kinds(self, trace: Trace) -> dict[str, int]:
+        found = dict(Counter(self.static) + Counter(dynamic_at_peak(trace, self.graph.capture)))
         found[OTHER] = self.graph.static_bytes - sum(self.static.values())
         return {kind: n for kind, n in found.items() if n}
 
@@ -44,6 +50,18 @@ class RankReport(Report):
         if self.planner is None or self.options is None:
             raise MemplanError("nothing is planned")
         return self.planner.smallest(self.options).peak_bytes
+
+    @functools.cached_property
+    def fsdp_kinds(self) -> dict[str, int]:
+        """What FSDP2 takes by itself, by kind. {}: nothing is sharded."""
+        if self.planner is None or not gathers(self.graph.capture):
+            return {}
+        return self.all_kinds(self.planner.trace(by_itself(self.planner)))
+
+    @property
+    def fsdp_bytes(self) -> int:
+        """The sum of these."""
+        return sum(self.fsdp_kinds.values())
 
     @functools.cached_property
     def wider(self) -> RankReport:

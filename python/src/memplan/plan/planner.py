@@ -160,9 +160,9 @@ class GraphPlanner:
 
     def emit(self, steps: list[Step]) -> Emitted:
         """The graphs of these steps, and what they need by the count over them."""
-        return self._counted(*self.graphs(steps), Time())
+        return self.counted(*self.graphs(steps), Time())
 
-    def _counted(self, forward: fx.GraphModule, backward: fx.GraphModule, host_bytes: int, collectives: Time) -> Emitted:
+    def counted(self, forward: fx.GraphModule, backward: fx.GraphModule, host_bytes: int, collectives: Time) -> Emitted:
         above = Liveness(forward.graph, self.capture.sizes, self.static_keys)
         below, held_bytes = self._below(backward.graph, keys_of(self.held), set())
         peak = self.static_bytes + max(above.peak_bytes(), below.peak_bytes(held_bytes))
@@ -176,7 +176,7 @@ class GraphPlanner:
         time = Time()
         for graph, live in ((made.forward, made.above.live_bytes()), (made.backward, made.below.live_bytes(held_bytes))):
             spread(graph.graph, [most - self.static_bytes - n for n in live], most - made.peak_bytes, time)
-        return self._counted(made.forward, made.backward, made.host_bytes, time) if time.hidden else made
+        return self.counted(made.forward, made.backward, made.host_bytes, time) if time.hidden else made
 
     def _below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
         """Backward, which begins while the user holds these storages, and what it is not given of them."""

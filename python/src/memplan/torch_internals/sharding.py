@@ -74,6 +74,7 @@ class ParameterGroup:
         self.replicas = getattr(mesh, "replicate_process_group", None)
         self.given_type: torch.dtype = parameters[0].orig_dtype  # of shards and of their gradients
         self.compute_types = [p.param_dtype or p.orig_dtype for p in parameters]
+        self.reshards = getattr(known, "post_forward_mesh_info", None) is not None  # after forward
         self.divide_factor = getattr(known, "gradient_divide_factor", None)
 
     def parameters(self) -> list[Any]:
