@@ -47,10 +47,13 @@ def run_as_its_hooks_do(graph: fx.Graph) -> None:
     """Of a backward."""
     nodes = list(graph.nodes)
     calls = [n for n in nodes if n.target is GATHER]
-    whole = {node.args[-1]: list(node.users) for node in calls}
-    for pack in [n for n in nodes if n.target is PACK and n.args[-1] in whole]:
-        with graph.inserting_before(pack):
-            graph.call_function(held, tuple(whole[pack.args[-1]]))
+    whole: dict[object, fx.Node] = {}  # the last gather of a group: blocks that stand for others share its number
+    for node in nodes:
+        if node.target is GATHER:
+            whole[node.args[-1]] = node
+        elif node.target is PACK and (gather := whole.pop(node.args[-1], None)) is not None:
+            with graph.inserting_before(node):
+                graph.call_function(held, tuple(gather.users))
     for before, node in zip(calls, calls[1:]):
         if (two := apart(node)) is not None:
             rewrite(graph, node, two, 0, before.next, node)
