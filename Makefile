@@ -263,6 +263,7 @@ gpu-programs: $B/memplan $B/memplan_cuda.so $(GPU_TESTS) $B/tests/bench_updates
 $(foreach t,$(TEST_C:.c=),$(eval $B/tests/$(notdir $t): $B/$t.o))
 $B/tests/test_%: $(TEST_LIB) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka $(TEST_LIBS)
+$B/tests/test_copies_oracle: TEST_LIBS = -Wl,--wrap=mp_clock_now
 ifeq ($(CUDA),1)
 LINKED_TESTS := $(patsubst tests/cuda/%.c,$B/tests/%,$(LINKED_C))
 $B/tests/cuda/%.o: MP_CFLAGS += -isystem $(CUDA_HOME)/include

@@ -97,6 +97,7 @@ mp_status find_plan_offload(outcome *out, const mp_request *request, mp_error *e
     MP_CHECK(mp_tier_floors(graph, out->budget_bytes, request->tier_bytes, out->tier_floors, err));
     if (out->answer.stopped || out->asked->search.time_limit > 0 || (talk->quiet && !talk->json)) return MP_OK;
     asked.progress = goes_on;
+    asked.start = out->answer.smallest;
     if (out->answer.plan && out->budget_bytes < MP_NO_LIMIT && !mp_graph_n_state_copies(graph)) {
         MP_CHECK(mp_worth_of(&asked, out->answer.plan, &out->worth, err));
         out->has_worth = !interrupt_asked();

@@ -20,7 +20,6 @@ static mp_status copy_node(mp_plain *out, const mp_graph *graph, int v, int *at,
     MP_CHECK(mp_graph_node(out->graph, &node, err));
     const int number = (int)out->graph->n_nodes - 1;
     *node = graph->nodes[v];
-    node->forward_of = -1; /* its number is another one here, and no searcher asks */
     node->n_alternatives = 0;
     node->alternatives = mp_pool_alloc(out->graph->pool, graph->nodes[v].n_alternatives, sizeof *node->alternatives);
     MP_ENSURE(node->alternatives, err, MP_NOMEM, "no memory for the graph '%s' without copies", graph->name);
@@ -50,7 +49,8 @@ mp_status mp_plain_of(const mp_graph *graph, mp_plain *out, mp_error *err)
     plain.nodes = mp_pool_alloc(plain.graph->pool, graph->n_nodes, sizeof *plain.nodes);
     plain.alternatives_start = mp_pool_alloc(plain.graph->pool, graph->n_nodes, sizeof *plain.alternatives_start);
     plain.alternatives = mp_pool_alloc(plain.graph->pool, n, sizeof *plain.alternatives);
-    MP_ENSURE(plain.nodes && plain.alternatives_start && plain.alternatives, err, MP_NOMEM,
+    int *number = mp_pool_alloc(plain.graph->pool, graph->n_nodes, sizeof *number);
+    MP_ENSURE(plain.nodes && plain.alternatives_start && plain.alternatives && number, err, MP_NOMEM,
               "no memory for the graph '%s' without copies", graph->name);
     for (size_t s = 0; s < graph->n_storages; s++) {
         mp_storage *storage;
@@ -59,8 +59,14 @@ mp_status mp_plain_of(const mp_graph *graph, mp_plain *out, mp_error *err)
         if (storage->tier != MP_TIER_DEVICE) storage->bytes = storage->payload_bytes = 0;
         storage->tier = MP_TIER_DEVICE;
     }
-    for (int v = 0; v < (int)graph->n_nodes; v++)
+    for (int v = 0; v < (int)graph->n_nodes; v++) {
+        number[v] = (int)plain.graph->n_nodes;
         if (!is_optional(graph, v)) MP_CHECK(copy_node(&plain, graph, v, &at, err));
+    }
+    for (size_t v = 0; v < plain.graph->n_nodes; v++) {
+        int *of = &plain.graph->nodes[v].forward_of; /* it has another number here */
+        *of = *of < 0 || is_optional(graph, *of) ? -1 : number[*of];
+    }
     MP_CHECK(mp_graph_finish(plain.graph, err));
     *out = plain;
     plain = (mp_plain){0};

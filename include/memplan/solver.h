@@ -7,14 +7,15 @@
 #include "memplan/search.h"
 
 typedef struct mp_answer {
-    mp_plan *plan;           /* the cheapest plan within the budget; NULL: none was found. plan->solver is the searcher that
-                                found it: with `auto`, the one it ran */
-    mp_plan *smallest;       /* the plan of the lowest peak found (of equals the cheapest); if the bound ended the search,
-                              * `plan` once more; never NULL on MP_OK */
-    int64_t floor_bytes;     /* no schedule has a smaller peak ... */
-    int floor_node;          /* ... because of this node */
-    mp_bound bound;          /* no plan within the budget takes less; ticks -1: not asked for. It holds for plans in any
-                              * order; with keep_order, for those in list order */
+    mp_plan *plan;       /* the cheapest plan within the budget; NULL: none was found. plan->solver is the searcher that
+                            found it: with `auto`, the one it ran */
+    mp_plan *smallest;   /* the plan of the lowest peak found (of equals the cheapest); if the bound ended the search,
+                          * `plan` once more; never NULL on MP_OK */
+    mp_plan *least;      /* the plan of mp_smallest_plan, if the search asked for it (mp_request.find_smallest); else NULL */
+    int64_t floor_bytes; /* no schedule has a smaller peak ... */
+    int floor_node;      /* ... because of this node */
+    mp_bound bound;      /* no plan within the budget takes less; ticks -1: not asked for. It holds for plans in any
+                          * order; with keep_order, for those in list order */
     mp_bound_report *report; /* what the bound is made of; NULL: not asked for. Deterministic without a time limit: if the
                               * plan meets what was proved before the search, only that part */
     mp_effort effort;        /* as requested; always thorough on small graphs */

@@ -328,6 +328,7 @@ void mp_search_clear(mp_search *search)
 {
     mp_free(search->best.steps);
     mp_free(search->smallest.steps);
+    mp_plan_free(search->least);
     mp_bound_report_clear(&search->first_report);
     mp_bound_report_clear(&search->proof_report);
     mp_variant_free(&search->relaxed);

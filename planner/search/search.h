@@ -28,6 +28,7 @@ struct mp_search {
     bool has_algorithms;
     const char *solver; /* name of the running searcher */
     mp_candidate best, smallest;
+    mp_plan *least; /* the plan of mp_smallest_plan; NULL: not asked for */
     int64_t baseline_ticks, n_offers, n_offers_of_solver, n_moves, moves;
     double start, last_progress, moves_start;
     double share;           /* the fraction of the time limit at which the running searcher must end */

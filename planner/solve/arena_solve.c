@@ -162,6 +162,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         if (round == 0) {
             found = later;
             found.plan = found.smallest = NULL;
+            later.least = NULL;
             later.report = NULL;
             if (later.plan) least_ticks = later.plan->ticks;
         }

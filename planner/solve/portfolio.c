@@ -73,6 +73,19 @@ const mp_solver *mp_portfolio_row(size_t k)
     return k < mp_portfolio_count() ? &rows[k] : NULL;
 }
 
+/* Returns the row of a searcher. */
+static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error *err))
+{
+    size_t k = 0;
+    while (mp_portfolio_row(k)->run != searcher) k++;
+    return mp_portfolio_row(k);
+}
+
+unsigned mp_portfolio_bit(mp_status (*searcher)(mp_search *search, mp_error *err))
+{
+    return 1u << (1 + (row_of(searcher) - mp_portfolio_row(0)));
+}
+
 mp_status mp_search_offer_plan(mp_search *search, const mp_plan *plan, mp_error *err)
 {
     const char *outer = search->solver;
@@ -102,7 +115,7 @@ static bool takes_part(const mp_solver *solver, const mp_search *search, bool de
 {
     const mp_request *request = mp_search_request(search);
     if (solver->run == mp_run_none) return true;
-    if (request->solvers_off >> (1 + (solver - mp_portfolio_row(0))) & 1) return false;
+    if (request->solvers_off & mp_portfolio_bit(solver->run)) return false;
     if (solver->run == mp_run_anneal) return true;
     if (request->refine) return false;
     if (solver->run == mp_run_exact) return request->graph->n_nodes <= MP_AUTO_EXACT_NODES ? !decides : decides;
@@ -112,14 +125,6 @@ static bool takes_part(const mp_solver *solver, const mp_search *search, bool de
         if (request->graph->n_nodes > most) return false; /* priced has quick segments */
     }
     return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
-}
-
-/* Returns the row of a searcher. */
-static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error *err))
-{
-    size_t k = 0;
-    while (mp_portfolio_row(k)->run != searcher) k++;
-    return mp_portfolio_row(k);
 }
 
 /* *out: true if nothing fits and the smallest peak so far is the floor, or on a graph of some size hardly above it, so that no
@@ -151,24 +156,24 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
     return st;
 }
 
-/* Finds the smallest plan where no plan fits yet; *out stays NULL where one does, or none is to be looked for. */
-static mp_status find_smallest(mp_search *search, mp_plan **out, mp_error *err)
+/* Finds the smallest plan where no plan fits yet, unless none is to be looked for. */
+static mp_status find_smallest(mp_search *search, mp_error *err)
 {
     mp_request asked = *search->request;
     if (!asked.find_smallest || asked.refine || search->best.solver || mp_search_is_infeasible(search) ||
         mp_search_stopped(search))
         return MP_OK;
     if (asked.time_limit > 0) asked.time_limit *= MP_AUTO_SMALLEST_SHARE;
-    return asked.find_smallest(&asked, false, out, err);
+    return asked.find_smallest(&asked, false, &search->least, err);
 }
 
 /* Anneals; where no plan fits yet, from the smallest plan if the budget is near what that needs. Else from scratch, which finds
  * cheaper plans, and from the smallest only if that finds none. */
 static mp_status anneal(mp_search *search, mp_error *err)
 {
-    MP_OWNED_BY(mp_plan_free) mp_plan *smallest = NULL;
     const double budget = (double)mp_search_request(search)->budget_bytes;
-    MP_CHECK(find_smallest(search, &smallest, err));
+    MP_CHECK(find_smallest(search, err));
+    const mp_plan *smallest = search->least;
     const bool is_near = smallest && (double)mp_plan_need(smallest) * (1 + MP_AUTO_NEAR_SHARE) >= budget;
     if (is_near) MP_CHECK(mp_search_offer_plan(search, smallest, err));
     MP_CHECK(run(search, mp_run_anneal, false, err));

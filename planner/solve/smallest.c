@@ -160,10 +160,11 @@ mp_status mp_answer_fall_back(const mp_request *request, bool with_arena, double
     if (answer->stopped) return MP_OK;
     if (request->time_limit > 0) left.time_limit -= mp_clock_now() - start;
     if (request->time_limit > 0 && left.time_limit <= 0) return MP_OK;
-    MP_CHECK(mp_smallest_plan(&left, with_arena, &smallest, err));
+    if (!answer->least || request->time_limit > 0) MP_CHECK(mp_smallest_plan(&left, with_arena, &smallest, err));
     mp_plan_free(answer->smallest);
-    answer->smallest = smallest;
-    if (!mp_request_fits_plan(request, smallest)) return MP_OK;
+    answer->smallest = smallest ? smallest : answer->least;
+    if (!smallest) answer->least = NULL;
+    if (!mp_request_fits_plan(request, answer->smallest)) return MP_OK;
     return mp_answer_take_smallest(request, answer, err);
 }
 

@@ -252,6 +252,8 @@ mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_erro
     if (search.best.solver) MP_CHECK(finish(&search, &search.best, found.floor_bytes, &found.plan, err));
     if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
     MP_CHECK(finish(&search, &search.smallest, found.floor_bytes, &found.smallest, err));
+    found.least = search.least;
+    search.least = NULL;
     found.effort = mp_search_effort(&search);
     found.stopped = search.stopped || search.was_cut;
     *answer = found;
@@ -264,9 +266,10 @@ void mp_answer_free(mp_answer *answer)
     if (!answer) return;
     mp_plan_free(answer->plan);
     mp_plan_free(answer->smallest);
+    mp_plan_free(answer->least);
     if (answer->report) mp_bound_report_clear(answer->report);
     mp_free(answer->report);
-    answer->plan = answer->smallest = NULL;
+    answer->plan = answer->smallest = answer->least = NULL;
     answer->report = NULL;
 }
 

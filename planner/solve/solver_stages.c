@@ -16,6 +16,7 @@
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
 #include "planner/solve/copies.h"
+#include "planner/solve/portfolio.h"
 #include "planner/solve/state.h"
 
 typedef struct stages {
@@ -24,6 +25,7 @@ typedef struct stages {
     double start;
     mp_plan *best;   /* NULL: none yet */
     mp_plan *chosen; /* the plan of choices at random, which others do not start from; NULL: none */
+    mp_plan *least;  /* the smallest plan; NULL: not looked for */
     bool stopped;
 } stages;
 
@@ -32,6 +34,7 @@ static void clear(stages *x)
     mp_plain_free(&x->plain);
     mp_plan_free(x->best);
     mp_plan_free(x->chosen);
+    mp_plan_free(x->least);
 }
 
 static bool fits(const mp_request *request, const mp_plan *plan)
@@ -97,8 +100,8 @@ static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_erro
     return request->on_offer(after->steps, after->n_steps, after->peak_bytes, after->ticks, request->on_offer_data, err);
 }
 
-/* Finds the best plan without copies, as a plan of the graph with them. */
-static mp_status solve_plain(stages *x, mp_error *err)
+/* Finds the best plan without copies, as a plan of the graph with them; leaves out some of the searchers. */
+static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
@@ -110,6 +113,8 @@ static mp_status solve_plain(stages *x, mp_error *err)
     asked.problem = NULL;
     asked.start = NULL;
     asked.refine = asked.explains_bound = false;
+    asked.find_smallest = NULL;
+    asked.solvers_off |= solvers_off;
     asked.on_offer = NULL;
     MP_CHECK(mp_request_complete(&asked, &asked, &problem, err));
     MP_CHECK(mp_solve_at_once(&asked, &answer, err));
@@ -149,15 +154,16 @@ static mp_status will_do(const stages *x, bool *out, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the plan of choices at random. */
+/* Finds the plan of choices at random. Where no rule has a plan that fits, they seldom find one. */
 static mp_status choose_at_random(stages *x, mp_error *err)
 {
     bool is_done;
     mp_plan *others = NULL;
     mp_request asked = ask(x, "choices", MP_COPIES_PLAIN_SHARE);
+    if (best_ticks(x) == INT64_MAX) return MP_OK;
     MP_CHECK(will_do(x, &is_done, err));
     if (is_done) return MP_OK;
-    if (x->best) MP_CHECK(mp_plan_new(x->request->graph, x->best->solver, x->best->steps, x->best->n_steps, &others, err));
+    MP_CHECK(mp_plan_new(x->request->graph, x->best->solver, x->best->steps, x->best->n_steps, &others, err));
     const mp_status st = solve_copying(x, &asked, err);
     x->chosen = x->best;
     x->best = others;
@@ -193,14 +199,14 @@ static mp_status is_plain_in_vain(const stages *x, bool *out, mp_error *err)
     return MP_OK;
 }
 
-/* The same of plans that compute nothing again. */
+/* The same of plans that compute nothing again, or true if the best will do. */
 static mp_status is_copying_alone_in_vain(const stages *x, bool *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_variant_free) mp_variant once = {0};
     const mp_request *request = x->request;
     mp_bound bound;
-    *out = false;
-    if (best_ticks(x) == INT64_MAX) return MP_OK;
+    MP_CHECK(will_do(x, out, err));
+    if (*out || best_ticks(x) == INT64_MAX) return MP_OK;
     MP_CHECK(mp_variant_of(request->graph, &once, err));
     for (size_t v = 0; v < once.graph.n_nodes; v++) mp_node_forbid_rerun(&once.graph.nodes[v]);
     MP_CHECK(mp_copies_bound(&once.graph, request->budget_bytes, request->tier_bytes, best_ticks(x), 0, &bound, err));
@@ -208,8 +214,26 @@ static mp_status is_copying_alone_in_vain(const stages *x, bool *out, mp_error *
     return MP_OK;
 }
 
+/* Finds the smallest plan where no plan fits yet, to start from. */
+static mp_status find_smallest(stages *x, mp_error *err)
+{
+    MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
+    mp_request asked = ask(x, x->request->solver, MP_COPIES_ONLY_SHARE);
+    if (best_ticks(x) < INT64_MAX || x->stopped) return MP_OK;
+    MP_CHECK(asked.find_smallest(&asked, false, &x->least, err));
+    MP_CHECK(mp_plan_new(asked.graph, x->least->solver, x->least->steps, x->least->n_steps, &start, err));
+    hand_on(x, &start);
+    return MP_OK;
+}
+
+/* True if not even the smallest plan fits, so that little is to be hoped for. */
+static bool is_hopeless(const stages *x)
+{
+    return x->least && best_ticks(x) == INT64_MAX;
+}
+
 /* Finds plans to start from, for moves of all kinds. */
-static mp_status find_starts(stages *x, bool tries_all, mp_error *err)
+static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
 {
     static const mp_solver rules = {"auto", "", "", mp_run_offload_rules, false, true, false, true};
     bool is_in_vain;
@@ -219,14 +243,20 @@ static mp_status find_starts(stages *x, bool tries_all, mp_error *err)
     MP_CHECK(solve_copying(x, &asked, err));
     MP_CHECK(choose_at_random(x, err));
     MP_CHECK(is_plain_in_vain(x, &is_in_vain, err));
-    if (!is_in_vain) MP_CHECK(solve_plain(x, err));
-    if (tries_all) {
+    const bool is_lost = is_auto && x->request->find_smallest && best_ticks(x) == INT64_MAX;
+    if (is_lost) { /* annealing goes on for long where it finds no plan; the smallest plan says whether to hope for one */
+        MP_CHECK(solve_plain(x, ~mp_portfolio_bit(mp_run_lagrange), err));
+        MP_CHECK(find_smallest(x, err));
+    }
+    if (!is_in_vain && (!is_lost || best_ticks(x) < INT64_MAX)) MP_CHECK(solve_plain(x, 0, err));
+    if (is_auto && x->request->graph->n_nodes <= MP_AUTO_EXACT_NODES) {
         asked = ask(x, "exact", MP_COPIES_PLAIN_SHARE);
         asked.start = NULL; /* the best plan in order need not be better before its copies are issued */
         const mp_status st = solve_copying(x, &asked, &ours);
         if (st != MP_OK && st != MP_NOT_APPLICABLE && err && err->code == MP_OK) *err = ours;
         if (st != MP_OK && st != MP_NOT_APPLICABLE) return st;
     }
+    if (is_hopeless(x)) return MP_OK;
     MP_CHECK(is_copying_alone_in_vain(x, &is_in_vain, err));
     asked = ask(x, "copy-only", MP_COPIES_ONLY_SHARE);
     asked.start = NULL;
@@ -258,12 +288,18 @@ static mp_status solve_in_stages(const mp_request *request, mp_answer *answer, m
     MP_CHECK(mp_plain_of(request->graph, &x.plain, err));
     if (start) MP_CHECK(mp_plan_new(request->graph, start->solver, start->steps, start->n_steps, &x.best, err));
     if (moves && !(request->refine && start))
-        MP_CHECK(find_starts(&x, is_auto && request->graph->n_nodes <= MP_AUTO_EXACT_NODES, err));
+        MP_CHECK(find_starts(&x, is_auto, err));
     else if (!moves && !is_exact)
-        MP_CHECK(solve_plain(&x, err));
+        MP_CHECK(solve_plain(&x, 0, err));
     mp_request asked = ask(&x, is_exact ? "exact" : "none", 1);
     asked.own = moves ? &copying : NULL;
+    if (is_hopeless(&x)) {
+        asked.refine = true;
+        asked.moves = (asked.moves > 0 ? asked.moves : mp_default_moves(request->graph)) / MP_COPIES_LOST_FEWER;
+    }
     MP_CHECK(mp_solve_at_once(&asked, answer, err));
+    answer->least = x.least;
+    x.least = NULL;
     answer->stopped |= x.stopped;
     if (!answer->plan) return MP_OK;
     MP_CHECK(issue_copies(request, &answer->plan, err));
@@ -316,7 +352,7 @@ static mp_status solve_with_state(const mp_request *request, mp_answer *answer, 
     asked.on_offer_data = &heard;
     MP_CHECK(mp_solve(&asked, &plain, err));
     found = plain;
-    found.plan = found.smallest = NULL;
+    found.plan = found.smallest = found.least = NULL; /* of the folded graph */
     plain.report = NULL;
     MP_CHECK(copy_state(request, folded, &plain, &found, err));
     *answer = found;

@@ -74,7 +74,14 @@ mp_status mp_worth_of(const mp_request *request, const mp_plan *plan, mp_worth *
     return MP_OK;
 }
 
-/* Tries a budget of the tier, 0 for none. *bytes is what the plan found takes there, if it fits. */
+static bool never(void *data)
+{
+    (void)data;
+    return false;
+}
+
+/* Tries a budget of the tier, 0 for none. *fits: a plan was found, which takes *bytes there. What only recomputes is left out:
+ * it would fit with any budget of the tier. */
 static mp_status try_tier(const mp_request *request, int tier, int64_t tier_bytes, bool with_arena, int64_t *bytes, bool *fits,
                           mp_error *err)
 {
@@ -83,10 +90,16 @@ static mp_status try_tier(const mp_request *request, int tier, int64_t tier_byte
     asked.tier_bytes[tier] = tier_bytes;
     asked.effort = MP_EFFORT_QUICK;
     asked.moves = mp_default_moves(request->graph) / MP_WORTH_FEWER;
-    asked.start = NULL;
+    asked.solvers_off = ~0u;
+    asked.refine = tier_bytes && request->start;
     asked.wants_bound = asked.explains_bound = false;
     MP_CHECK(mp_solve(&asked, &answer, err));
-    if (answer.plan && with_arena) MP_CHECK(mp_arena_layout(request->graph, answer.plan, err));
+    if (answer.plan && with_arena) {
+        const mp_arena_options options = {.capacity_bytes = asked.budget_bytes - answer.plan->static_bytes,
+                                          .tier_bytes = asked.tier_bytes,
+                                          .stop = never}; /* it ends where it fits */
+        MP_CHECK(mp_arena_layout_within(request->graph, answer.plan, &options, err));
+    }
     *fits = answer.plan && mp_request_fits_plan(&asked, answer.plan);
     if (*fits) *bytes = mp_plan_tier_need(request->graph, answer.plan, tier);
     return MP_OK;
@@ -96,18 +109,12 @@ mp_status mp_tier_enough(const mp_request *request, int tier, int64_t least_byte
                          mp_error *err)
 {
     bool fits;
-    int64_t found = 0;
     *bytes = 0;
-    MP_CHECK(try_tier(request, tier, 0, with_arena, &found, &fits, err));
-    if (!fits) return MP_OK;
-    *bytes = found;
-    for (int k = 0; k<MP_ENOUGH_ROUNDS && * bytes> least_bytes + 1; k++) {
+    MP_CHECK(try_tier(request, tier, 0, with_arena, bytes, &fits, err));
+    for (int k = 0; *bytes > least_bytes + 1 && k < MP_ENOUGH_ROUNDS; k++) {
         const int64_t middle = least_bytes + (*bytes - least_bytes) / 2;
-        MP_CHECK(try_tier(request, tier, middle, with_arena, &found, &fits, err));
-        if (fits)
-            *bytes = found;
-        else
-            least_bytes = middle;
+        MP_CHECK(try_tier(request, tier, middle, with_arena, bytes, &fits, err));
+        if (!fits) least_bytes = middle;
     }
     return MP_OK;
 }

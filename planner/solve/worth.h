@@ -18,6 +18,7 @@ mp_status mp_worth_of(const mp_request *request, const mp_plan *plan, mp_worth *
 
 /* Finds a budget of a tier with which a plan fits the request's other budgets, which none did with the tier's own: the smallest
  * that a few searches (MP_ENOUGH_ROUNDS) find, and more than `least_bytes`. *bytes 0: also with no limit there none was found,
- * or there is none. As mp_solve. */
+ * or there is none. With a start in the request they begin there, and but for the first
+ * only refine it. As mp_solve. */
 mp_status mp_tier_enough(const mp_request *request, int tier, int64_t least_bytes, bool with_arena, int64_t *bytes,
                          mp_error *err);

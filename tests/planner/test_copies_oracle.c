@@ -1,7 +1,11 @@
 /* test_copies_oracle.c - what auto finds and proves on graphs with copies, against the search that tries every plan, those that
- * issue copies included. */
+ * issue copies included; that without its copies a graph is searched as if it had none; and how the stages of a search share a
+ * time limit, by a clock that goes on by the same step whenever somebody looks at it. */
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "estimator/graph/plain.h"
 #include "memplan/bound.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
@@ -11,6 +15,7 @@
 #include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
+#include "tests/oracles/random_offload.h"
 
 enum { GRAPHS = 120, MOST_NODES = 9, MOST_COPIED = 8, TOO_MANY = -2 };
 
@@ -168,4 +173,95 @@ TEST(auto_is_nearly_always_optimal_and_nothing_proves_more)
 int main(void)
 {
     return test_run(NULL, NULL);
+}
+
+/* ---- stages ---- */
+
+static const double LOOK_SECONDS = 0.05;
+static atomic_long n_looks;
+
+/* The linker puts it in the place of the library's clock. */
+double __wrap_mp_clock_now(void);
+double __wrap_mp_clock_now(void)
+{
+    return LOOK_SECONDS * (double)atomic_fetch_add(&n_looks, 1);
+}
+
+static mp_answer solve(const mp_graph *graph, const char *solver, int64_t budget_bytes)
+{
+    mp_answer answer = {0};
+    mp_error err = {0};
+    const mp_request request = {.graph = graph, .budget_bytes = budget_bytes, .solver = solver, .moves = 60};
+    if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("%s: %s", solver, err.message);
+    return answer;
+}
+
+TEST(without_its_copies_a_graph_is_searched_as_if_it_never_had_any)
+{
+    int n_differ = 0;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        mp_graph *graph = random_graph(seed, 24, MP_FUSE_NONE, false), *copied = random_graph(seed, 24, MP_FUSE_NONE, false);
+        mp_plain plain = {0};
+        offload_all(copied);
+        assert_int_equal(mp_plain_of(copied, &plain, NULL), MP_OK);
+        mp_answer all = solve(graph, "none", MP_NO_LIMIT);
+        const int64_t budget = (all.floor_bytes + all.smallest->peak_bytes) / 2;
+        mp_answer before = solve(graph, "segments", budget), after = solve(plain.graph, "segments", budget);
+        assert_int_equal(before.smallest->n_steps, after.smallest->n_steps);
+        assert_memory_equal(before.smallest->steps, after.smallest->steps, after.smallest->n_steps * sizeof(mp_step));
+        n_differ += before.smallest->n_steps > all.smallest->n_steps;
+        mp_answer_free(&before);
+        mp_answer_free(&after);
+        mp_answer_free(&all);
+        mp_plain_free(&plain);
+        mp_graph_free(copied);
+        mp_graph_free(graph);
+    }
+    assert_true(n_differ > 10);
+}
+
+/* When each part of a search was last heard of. */
+typedef struct ends {
+    double choices, plain, copying, all;
+} ends;
+
+static bool hear(const mp_progress *progress, void *data)
+{
+    ends *last = data;
+    last->all = LOOK_SECONDS * (double)atomic_load(&n_looks);
+    if (!strcmp(progress->solver, "choices")) last->choices = last->all;
+    if (!strcmp(progress->solver, "copy-only")) last->copying = last->all;
+    if (!last->copying) last->plain = last->all;
+    return true;
+}
+
+/* Each stage has its end, as a share of the limit; what one leaves goes to the next, and the last has all that is left. */
+TEST(the_stages_share_a_time_limit)
+{
+    const double LIMIT = 100, SLACK = 2;
+    int n_choices = 0, n_copying = 0; /* stages that were cut off */
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        mp_graph *graph = random_graph(seed, 40, MP_FUSE_NONE, false);
+        offload_all(graph);
+        mp_answer all = solve(graph, "none", MP_NO_LIMIT), answer = {0};
+        ends last = {0};
+        const mp_request request = {.graph = graph,
+                                    .budget_bytes = (all.floor_bytes + all.smallest->peak_bytes) / 2,
+                                    .effort = MP_EFFORT_THOROUGH,
+                                    .time_limit = LIMIT,
+                                    .progress = hear,
+                                    .progress_data = &last};
+        atomic_store(&n_looks, 0);
+        assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+        printf("seed %d: choices %.1f, without copies %.1f, copies alone %.1f, all %.1f\n", (int)seed, last.choices, last.plain,
+               last.copying, last.all);
+        assert_true(last.choices <= 40 + SLACK && (!last.copying || last.plain <= 40 + SLACK));
+        assert_true(last.copying <= 60 + SLACK && last.all <= LIMIT + SLACK);
+        n_choices += last.choices > 40 - SLACK;
+        n_copying += last.copying > 60 - SLACK && last.all > 60 + SLACK;
+        mp_answer_free(&answer);
+        mp_answer_free(&all);
+        mp_graph_free(graph);
+    }
+    assert_true(n_choices > 0 && n_copying > 0);
 }
