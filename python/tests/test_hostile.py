@@ -20,7 +20,7 @@ from memplan.costs.measure import Costs
 from memplan.graph.native import native_kernels, overloads
 from memplan.library import calls
 from memplan.library.planning import Planning
-from memplan.plan.planner import Options
+from memplan.plan.options import Options
 
 
 @pytest.mark.parametrize(

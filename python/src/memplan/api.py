@@ -13,11 +13,11 @@ from typing import Any
 import torch
 
 from memplan.budget import Budget, gradient_bytes, only_bytes, total_bytes
-from memplan.errors import BudgetError, MemplanError
+from memplan.errors import BudgetError, MemplanError, RankError
 from memplan.graph.distributed import refuse_sharded
 from memplan.in_place import InPlace, as_before, inner, place_of, uncompile
 from memplan.library.planning import Watcher
-from memplan.plan.planner import Options
+from memplan.plan.options import Options
 from memplan.report import Report
 from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated, Handed
@@ -160,7 +160,11 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
                 if raised is None and (backend.only_report or not fullgraph):  # of which parts have run
                     raised = MemplanError(f"{reason_of(error)}\n\nPyTorch says:\n{error}")
                 elif raised is None:
-                    eagerly.take(error)
+                    try:
+                        backend.together.tell(error, eagerly.name, backend.options.wait_seconds())
+                        eagerly.take(error)
+                    except RankError as heard:  # other ranks have captured it
+                        raised = heard
         if raised is not None:
             raise raised.with_traceback(None) from None
         return function(*args, **kwargs)
@@ -185,6 +189,7 @@ def compile(
     fullgraph: bool = True,
     effort: str = "normal",
     time_limit: float = 20.0,
+    timeout: float = 600.0,
     on_infeasible: str = "raise",
     progress: Watcher | None = None,
     cache: str | None = None,
@@ -204,6 +209,7 @@ def compile(
         many bytes more.
     fullgraph: False permits graph breaks; every part is then planned with what the parts before it have saved.
     effort: "quick", "normal" or "thorough"; time_limit: seconds for a search, 0 for none.
+    timeout: of a sharded model, seconds that ranks wait for each other while they plan, beside a search.
     on_infeasible: "raise" a BudgetError, or take the "smallest" plan there is with a warning.
     inductor: experimental, Inductor compiles the plan; the first call measures a step and corrects the plan by it.
     progress: is called with a memplan.library.planning.Progress; returning False ends a search with the best plan so far.
@@ -220,8 +226,8 @@ def compile(
     The result has `memplan`, a Report, which is filled by the first run. Compiling again replaces all options; uncompile()
     ends it. What runs without gradients (torch.no_grad) runs as eager does.
     """
-    options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "on_infeasible": on_infeasible}
-    options |= {"progress": progress, "cache": cache, "verify": verify, "device": device}
+    options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "timeout": timeout}
+    options |= {"on_infeasible": on_infeasible, "progress": progress, "cache": cache, "verify": verify, "device": device}
     options |= {"reserve": reserve, "fullgraph": fullgraph, "offload": offload, "link": link}
     backend = backend_for(backend_kind(inductor), model, budget, [optimizer], accumulate, **options)
     return compiled_with(model, backend, fullgraph)

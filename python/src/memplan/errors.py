@@ -25,6 +25,10 @@ class OverwrittenError(MemplanError, RuntimeError):
     """Somebody has written into what backward reads; a RuntimeError, as eager PyTorch's own."""
 
 
+class RankError(MemplanError, RuntimeError):
+    """Another rank is gone, does not come, has raised, or computes something else; a RuntimeError, as PyTorch's own."""
+
+
 class NotPlannable(MemplanError):
     """A graph that cannot be planned, and why: it runs as eager does."""
 

@@ -18,7 +18,8 @@ from memplan.graph.updates import Updates
 from memplan.library.planning import Watcher
 from memplan.memory.host import LEAST_BYTES
 from memplan.memory.states import States
-from memplan.plan.planner import GraphPlanner, Options
+from memplan.plan.options import Options
+from memplan.plan.planner import GraphPlanner
 from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
 from memplan.torch_internals.modules import note_step

@@ -25,7 +25,7 @@ from memplan.graph.capture import storage_bytes
 from memplan.graph.updates import UpdateCost, Updates
 from memplan.in_place import place_of
 from memplan.library.planning import roofline_seconds
-from memplan.plan.planner import Options
+from memplan.plan.options import Options
 from memplan.report import Report
 from memplan.run.backend import Backend, Estimated
 from memplan.train_step import FUSE, StepBackend

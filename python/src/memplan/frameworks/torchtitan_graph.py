@@ -32,7 +32,8 @@ from memplan.graph.capture import Capture, Operation, storage_bytes, tensors_of
 from memplan.graph.joint import flat_outputs
 from memplan.graph.operators import draws, is_mutating
 from memplan.memory.liveness import WORKSPACE, Liveness, keys_of
-from memplan.plan.planner import GraphPlanner, Options
+from memplan.plan.options import Options
+from memplan.plan.planner import GraphPlanner
 from memplan.run.backend import COSTS
 from memplan.torch_internals.dispatch import OPERATOR
 

@@ -6,14 +6,18 @@ Its gradients arrive together, at the end of backward, and are then communicated
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from memplan.errors import MemplanError
+from memplan.errors import MemplanError, RankError
 from memplan.torch_internals.capture import setting
 from memplan.torch_internals.modules import active_replica
 
+FIRST_BUCKET = 1 << 20  # bytes of DDP's, where nobody says
 NO_OVERLAP = "gradients arrive together: DDP's communication begins when backward is done"
 
 
@@ -26,9 +30,35 @@ def replicas() -> type[Any] | None:
     return DistributedDataParallel
 
 
+def bucket_caps(replica: Any) -> list[int]:
+    """The bytes at which DDP closes its first bucket, its second, and so on; the last is for all further ones. None where this
+    PyTorch does not say."""
+    if caps := getattr(replica, "bucket_bytes_cap_list", None):
+        return list(caps)
+    cap = getattr(replica, "bucket_bytes_cap", None)
+    if cap is None:
+        return []
+    return [min(FIRST_BUCKET, cap), cap] if getattr(replica, "bucket_bytes_cap_default", True) else [cap]
+
+
 def is_replicated(model: Any) -> bool:
     kind = replicas()
     return kind is not None and isinstance(model, kind)
+
+
+def plainly(error: BaseException) -> str:
+    """The first sentence of what gloo says, without the line of its code."""
+    return re.split(r"\.\s|\n", re.sub(r"^\[[^\]]*\]\s*", "", str(error)), maxsplit=1)[0]
+
+
+@contextlib.contextmanager
+def waiting_for_ranks(what: str) -> Iterator[None]:
+    """In it, a rank does what the others do, too. RankError where one of them is gone or does not come."""
+    try:
+        yield
+    except RuntimeError as error:
+        rank = torch.distributed.get_rank()
+        raise RankError(f"rank {rank} waited for the other ranks {what}, and has failed: {plainly(error)}") from error
 
 
 def refuse_cut() -> None:

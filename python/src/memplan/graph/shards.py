@@ -23,6 +23,7 @@ import torch
 from torch import fx, nn
 
 from memplan.errors import MemplanError
+from memplan.graph.distributed import waiting_for_ranks
 from memplan.torch_internals import sharding
 from memplan.torch_internals.sharding import ParameterGroup
 
@@ -67,7 +68,9 @@ def begin_gather(shards: Sequence[torch.Tensor], group: int) -> torch.Tensor:
         own[at : at + shard.numel()].copy_(shard.reshape(-1))
         own[at + shard.numel() : at + size.numel()].zero_()
         at += size.numel()
-    GOING[everything.data_ptr()] = torch.distributed.all_gather_into_tensor(everything, own, group=g.among, async_op=True)
+    with waiting_for_ranks(g.gathering()):
+        work = torch.distributed.all_gather_into_tensor(everything, own, group=g.among, async_op=True)
+    GOING[everything.data_ptr()] = work
     return everything
 
 
@@ -76,16 +79,18 @@ def all_shards(g: ParameterGroup, shards: Sequence[torch.Tensor]) -> torch.Tenso
     return shards[0].new_empty(g.n_ranks * sum(size.numel() for size in g.padded), dtype=g.compute_types[0])
 
 
-def arrived(going: torch.Tensor) -> torch.Tensor:
+def arrived(going: torch.Tensor, what: str) -> torch.Tensor:
     """What a collective has made, when it has."""
     if (work := GOING.pop(going.data_ptr(), None)) is not None:
-        work.wait()
+        with waiting_for_ranks(what):
+            work.wait()
     return going
 
 
 def end_gather(everything: torch.Tensor, group: int) -> list[torch.Tensor]:
     g = GROUPS[group]
-    parts = torch.split_with_sizes(arrived(everything).view(g.n_ranks, -1), [size.numel() for size in g.padded], dim=1)
+    rows = arrived(everything, g.gathering()).view(g.n_ranks, -1)
+    parts = torch.split_with_sizes(rows, [size.numel() for size in g.padded], dim=1)
     made = [put_together(g, k, part) for k, part in enumerate(parts)]
     everything.untyped_storage().resize_(0)  # gloo keeps what it has sent until it sends again
     return made
@@ -170,13 +175,15 @@ def begin_sum(rows: torch.Tensor, group: int) -> torch.Tensor:
             return going
         except RuntimeError as error:
             if "Cannot use ReduceOp" not in str(error):  # which older versions say; else a rank that is gone, say
-                raise
+                with waiting_for_ranks(g.summing()):
+                    raise
     going = rows.new_empty(rows.shape[1])
-    work: Any = torch.distributed.reduce_scatter_tensor(going, sent.view(-1), op=operation, group=g.among, async_op=True)
-    if before == 1 and not is_in_copy(rows):
-        GOING[going.data_ptr()] = work
-    else:
-        work.wait()  # nobody holds what is sent
+    with waiting_for_ranks(g.summing()):
+        work: Any = torch.distributed.reduce_scatter_tensor(going, sent.view(-1), op=operation, group=g.among, async_op=True)
+        if before == 1 and not is_in_copy(rows):
+            GOING[going.data_ptr()] = work
+        else:
+            work.wait()  # nobody holds what is sent
     return going
 
 
@@ -189,12 +196,13 @@ def end_sum(going: torch.Tensor, group: int, rows: torch.Tensor | None = None) -
     """`rows`: what is sent, if that is not in `going`; whoever calls holds it."""
     g = GROUPS[group]
     _, after, operation = divisors(going.dtype, g)
-    made = arrived(going)
+    made = arrived(going, g.summing())
     if going.dim() > 1:
         made = going[torch.distributed.get_rank(g.among)].clone()
         going.untyped_storage().resize_(0)
     if g.replicas is not None:
-        torch.distributed.all_reduce(made, op=operation, group=g.replicas)
+        with waiting_for_ranks(g.summing()):
+            torch.distributed.all_reduce(made, op=operation, group=g.replicas)
     if after != 1:
         made.div_(after)
     return made.to(g.given_type)

@@ -30,7 +30,8 @@ from memplan.memory.host import Pool
 from memplan.memory.states import StateOf, device_bytes, require_room
 from memplan.plan.emit import Emission
 from memplan.plan.graph_report import GraphReport
-from memplan.plan.planner import Emitted, GraphPlanner, Options
+from memplan.plan.options import Options
+from memplan.plan.planner import Emitted, GraphPlanner
 from memplan.torch_internals.tensors import fake_mode_of
 
 aten = torch.ops.aten

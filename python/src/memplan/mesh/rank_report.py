@@ -14,7 +14,8 @@ from memplan.memory.trace import Trace
 from memplan.mesh.by_itself import by_itself, gathers
 from memplan.mesh.kinds import OTHER, dynamic_at_peak
 from memplan.mesh.ranks import Mesh
-from memplan.plan.planner import GraphPlanner, Options
+from memplan.plan.options import Options
+from memplan.plan.planner import GraphPlanner
 from memplan.report import Report
 
 

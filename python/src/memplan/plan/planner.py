@@ -14,15 +14,14 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.budget import AUTO_SHARE, Budget, free_host_bytes, in_units, only_bytes, read_link, resolve
-from memplan.costs.cache import Cache, replace_file
+from memplan.budget import AUTO_SHARE, free_host_bytes, in_units, read_link, resolve
+from memplan.costs.cache import replace_file
 from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
 from memplan.graph.capture import DYNAMIC, MOVED, Capture
-from memplan.graph.distributed import NO_OVERLAP
 from memplan.library.calls import INTERFACE
-from memplan.library.planning import NO_BUDGET, Copy, Planning, Step, Watcher
+from memplan.library.planning import NO_BUDGET, Copy, Planning, Step
 from memplan.memory.host import Pool
 from memplan.memory.liveness import Liveness, keys_of, saved_bytes
 from memplan.memory.trace import Trace, trace_of
@@ -31,49 +30,13 @@ from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit, fake_state
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
-from memplan.progress import Line
+from memplan.plan.options import Options
 from memplan.run.together import ALONE, Together
-from memplan.torch_internals.modules import active_replica
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
-ON_INFEASIBLE = ("raise", "smallest")
 OUTSIDE = "outside"  # what is in memory beside a graph
 USUAL_LINK = "pcie4"  # of a card that is not in the library's table
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
-
-
-@dataclass
-class Options:
-    """What memplan.compile and options={...} take; api.compile says what they mean."""
-
-    budget: Budget = "auto"
-    reserve: Budget = 0
-    effort: str = "normal"
-    time_limit: float = 20.0
-    on_infeasible: str = "raise"
-    progress: Watcher | None = None
-    cache: str | None = None  # a folder, "off", or where the environment says
-    verify: bool = False
-    device: Device | None = None  # given by its name
-    offload: Budget | None = None
-    link: str | float | None = None  # None: the device's
-
-    def __post_init__(self) -> None:
-        self.line = Line(is_wanted=self.progress is None)
-        if self.device is not None and not isinstance(self.device, Device):
-            self.device = Device(self.device)
-        if self.on_infeasible not in ON_INFEASIBLE:
-            raise MemplanError(f"on_infeasible is 'raise' or 'smallest', not {self.on_infeasible!r}")
-        if self.progress is not None and not callable(self.progress):
-            raise MemplanError(f"progress is called during a search, and {self.progress!r} cannot be called")
-        if self.offload is not None and only_bytes(self.offload) == 0:
-            raise MemplanError("offload=0 is no memory of the host: leave it out")
-        if self.link is not None:
-            read_link(self.link)
-        try:
-            self.kept = Cache(self.cache)
-        except (TypeError, RuntimeError) as error:
-            raise MemplanError(f"{self.cache!r} is no folder for a cache: {error}") from None
 
 
 @dataclass
@@ -294,13 +257,12 @@ class GraphPlanner:
     def search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
         budget = NO_BUDGET if target is None else target
-        known = [self.planning.hash(), str(target), options.effort, str(options.time_limit)]
-        self.together.same({"its graph, budget and effort": known}, self.name)
+        known = [self.planning.hash(), str(target)]
 
         def take(path: str) -> bool:
             return self.planning.take(budget, path)
 
-        return self.together.searched(lambda: self._searched(target, options), self.planning.save_plan, take)
+        return self.together.searched(known, lambda: self._searched(target, options), self.planning.save_plan, take)
 
     def _searched(self, target: int | None, options: Options) -> bool:
         planning = self.planning
@@ -392,5 +354,4 @@ class GraphPlanner:
 
 def notes_of(capture: Capture) -> list[str]:
     marked = any("recompute" in node.meta for node in capture.joint.graph.nodes)
-    notes = [MARKS_IGNORED] if marked else []
-    return [*notes, NO_OVERLAP] if active_replica() is not None else notes
+    return [MARKS_IGNORED] if marked else []

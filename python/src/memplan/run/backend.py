@@ -18,14 +18,15 @@ from memplan.costs.measure import Cost, Costs, is_away, not_measured
 from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
-from memplan.graph.distributed import refuse_cut
+from memplan.graph.distributed import bucket_caps, refuse_cut
 from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments
 from memplan.graph.shards import put_in_place, shards_in
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.memory.host import pool_for
-from memplan.plan.planner import GraphPlanner, Options
+from memplan.plan.options import Options
+from memplan.plan.planner import GraphPlanner
 from memplan.report import Fallback, Report
 from memplan.run.asked import heard
 from memplan.run.between import Backward, Between, names_of
@@ -123,7 +124,7 @@ class Backend:
 
         def backward_compiler(graph: fx.GraphModule, _: Any) -> Any:
             if backward.run is None:  # else PyTorch, which compiles it when it is first called, comes after another plan
-                backward.run = Backward(graph, run_of)
+                backward.run = Backward(graph, run_of if (c := current()) is None else c.run_of_backward(run_of))
             return boxed(backward)
 
         compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
@@ -161,6 +162,8 @@ class Backend:
             return raising(captured.error)
         assert captured.compiled is not None
         compiled, graph = captured.compiled, captured.graph() if captured.graph is not None else None
+        if captured.handing is not None:
+            compiled = captured.handing.around(compiled, captured.metadata)
         if self.options.verify and graph is not None:
             compiled = Verified(captured.module, compiled, graph)
         if captured.cast_inside:
@@ -180,7 +183,7 @@ class Backend:
         if captured.planner is None:
             return
         start = time.perf_counter()
-        with torch.no_grad():
+        with torch.no_grad(), self.together.planning(captured.name, self.options.wait_seconds()):
             capture = captured.planner.capture
             outside = self.outside_bytes(capture, captured.frame)
             self.learned.leave_room(capture, captured.frame, self.options.budget, outside)
@@ -189,7 +192,7 @@ class Backend:
             captured.between = Between(forward.graph, backward.graph, captured.n_forward_outputs, captured.not_saved())
             captured.tell_saved(forward.graph)
         captured.forward.run = forward_run(captured, forward)
-        captured.backward.run = Backward(backward, run_of)
+        captured.backward.run = Backward(backward, captured.run_of_backward(run_of))
         captured.run = self.around(captured)
         if captured.error is not None:
             raise captured.error
@@ -239,13 +242,14 @@ class Backend:
             tangents = [n for n in joint.graph.nodes if n.op == "placeholder" and "tangents" in n.name]
             captured.cast_inside = cast_inside(halves(joint.graph, tangents)[1], self.regions)
         try:
-            need_to_cut()
-            if self.is_for_others:
-                raise NotPlannable(f"it is for all sizes that have no plan, since {NO_FURTHER}")
-            static = captured.static_indices(joint.graph, **known)
-            if self.repeats is not None:
-                static = self.repeats.unroll(joint, num_fwd_outputs, static)
-            graphs = self.plan(joint, captured.name, num_fwd_outputs, static)
+            with self.together.planning(captured.name, self.options.wait_seconds()):
+                need_to_cut()
+                if self.is_for_others:
+                    raise NotPlannable(f"it is for all sizes that have no plan, since {NO_FURTHER}")
+                static = captured.static_indices(joint.graph, **known)
+                if self.repeats is not None:
+                    static = self.repeats.unroll(joint, num_fwd_outputs, static)
+                graphs = self.plan(joint, captured.name, num_fwd_outputs, static)
         except NotPlannable as reason:
             captured.refusal = str(reason)
             self.fall_back(captured)
@@ -285,7 +289,7 @@ class Backend:
         runs before it is planned for another budget."""
         planner = captured.planner
         assert planner is not None
-        captured.graph = None
+        captured.graph = captured.handing = None
         if self.pool is not None:
             planner.offload(self.pool, sum(n for of, (_, n) in self.saved.items() if of != captured.frame), self.options)
         try:
@@ -303,6 +307,8 @@ class Backend:
         graph.frame, graph.cut_at = captured.frame, captured.cut_at
         graph.others_bytes, graph.gradients_elsewhere_bytes = self.others_bytes, self.gradients_elsewhere_bytes
         self.learned.report_alone(graph, planner.capture)
+        if (replica := active_replica()) is not None:
+            graph.notes.append(captured.hand_over(emitted.backward.graph, bucket_caps(replica) if self.keeps_captures else []))
         if captured.others:
             graph.notes.append(f"bits of the capture, not of eager: {', '.join(captured.others)}")
         if self.only_report:
@@ -317,7 +323,7 @@ class Backend:
         frame = frame_of_graph()
         outside = self.outside_bytes(capture, frame)
         self.learned.leave_room(capture, frame, self.options.budget, outside)
-        costs, outside = agreed(self.together, capture, name, self.costs_of(capture), outside)
+        costs, outside = agreed(self.together, capture, self.options.same_everywhere(), self.costs_of(capture), outside)
         return GraphPlanner(capture, costs, outside, name, self.together)
 
     def costs_of(self, capture: Capture, beside: Container[fx.Node] = ()) -> dict[fx.Node, Cost]:

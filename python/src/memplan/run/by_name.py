@@ -9,7 +9,7 @@ from typing import Any
 from torch import fx
 
 from memplan.errors import MemplanError
-from memplan.plan.planner import Options
+from memplan.plan.options import Options
 from memplan.run.backend import Backend, raising
 from memplan.torch_internals import capture
 

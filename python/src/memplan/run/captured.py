@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from torch import fx, nn
 
+from memplan.graph.distributed import NO_OVERLAP
 from memplan.graph.joint import flat_outputs
 from memplan.graph.sizes import is_number
 from memplan.graph.some_outputs import for_some_outputs
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.planner import GraphPlanner
 from memplan.run.between import Backward, Between
+from memplan.run.handing import Handing, handing
 from memplan.torch_internals.capture import compile_id
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class Captured:
         self.graph: weakref.ref[GraphReport] | None = None  # of its plan
         self.error: Exception | None = None  # instead of a plan
         self.between: Between | None = None
+        self.handing: Handing | None = None
         self.cast_inside: list[str] = []  # operators of its backward that autocast reaches in eager
         self.others: list[str] = []  # what the capture computes otherwise than eager
         self.cut_at = ""  # where PyTorch has cut the code behind it
@@ -82,6 +85,15 @@ class Captured:
         n_before = max(0, n_primals - len(self.inputs))
         lasts = [True] * n_before + self.inputs
         return [k for k, is_lasting in enumerate(lasts[:n_primals]) if is_lasting]
+
+    def hand_over(self, backward: fx.Graph, caps: Sequence[int]) -> str:
+        """Gradients of this backward, while it goes on, where that can be. Returns what a report says of it."""
+        self.handing = handing(backward, len(self.inputs), caps)
+        return NO_OVERLAP if self.handing is None else self.handing.note()
+
+    def run_of_backward(self, run_of: Callable[[fx.GraphModule], Run]) -> Callable[[fx.GraphModule], Run]:
+        """What makes a backward graph run: this, or the first of its parts."""
+        return run_of if self.handing is None else self.handing.run_of
 
     def unused_gradients(self) -> tuple[int, ...]:
         """Which of the arguments of the backward that has just run in this thread were not there."""

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from torch import fx
 
+from memplan.graph.joint import flat_outputs
 from memplan.graph.operators import IN_PLACE, INTO_FIRST
 from memplan.memory.liveness import Liveness
 
 Run = Callable[[list[Any]], list[Any]]
 WRITTEN_OUT = (bool, int, str, type(None))
+
+
+class Part(NamedTuple):
+    """Of a graph: it ends behind this node, with these of the graph's results."""
+
+    last: fx.Node
+    results: list[int]
 
 
 class Writer:
@@ -22,7 +30,9 @@ class Writer:
         self.names: dict[fx.Node, str] = {n: f"v{i}" for i, n in enumerate(liveness.nodes)}
         self.values: dict[str, Any] = {}
         self.by_identity: dict[int, str] = {}
-        self.lines: list[str] = []
+        self.written: list[fx.Node] = []
+        self.functions: list[list[str]] = []
+        self.lines: list[str] = []  # of the last of them
 
     def constant(self, value: Any) -> str:
         name = self.by_identity.setdefault(id(value), f"c{len(self.values)}")
@@ -58,32 +68,67 @@ class Writer:
         if nodes:
             self.lines.append("del " + ", ".join(self.names[n] for n in nodes))
 
-    def code(self) -> str:
-        inputs = [n for n in self.liveness.nodes if n.op == "placeholder"]
-        if inputs:
-            self.lines.append("".join(self.names[n] + ", " for n in inputs) + "= arguments")
+    def begin(self, arguments: list[fx.Node]) -> None:
+        if arguments:
+            self.lines.append("".join(self.names[n] + ", " for n in arguments) + "= arguments")
         self.lines.append("arguments.clear()")
+
+    def hand_over(self, made: list[Any], later: list[Any]) -> list[fx.Node]:
+        """Ends a part, whose results these are; returns what the next ones need of it, to make the others."""
+        wanted = {o for o in later if isinstance(o, fx.Node)}
+        done = {n for n in self.written if n.op != "output"}
+        needed = [n for n in self.written if n in wanted or any(u not in done and u.op != "output" for u in n.users)]
+        self.lines.append(f"return {self.expression(made)}, {self.expression(needed)}")
+        return needed
+
+    def code(self, parts: Sequence[Part] = ()) -> str:
+        """One function; with parts one for each, which returns its results and the arguments of the next."""
+        inputs = [n for n in self.liveness.nodes if n.op == "placeholder"]
+        self.begin(inputs)
         self.drop([n for n in inputs if self.liveness.last_use[n] == self.liveness.at[n]])
+        results, left = flat_outputs(self.module.graph), list(parts[:-1])
         for node in self.liveness.nodes:
+            self.written.append(node)
             if node.op == "output":
-                self.lines.append("return " + self.expression(list(node.args[0])))
-                continue
-            if node.op == "placeholder":
+                last = [results[k] for k in parts[-1].results] if parts else list(node.args[0])
+                self.lines.append(f"return {self.expression(last)}" + (", []" if parts else ""))
                 continue
             if node.op == "get_attr":
                 self.lines.append(f"{self.names[node]} = {self.constant(getattr(self.module, str(node.target)))}")
-            else:
+            elif node.op != "placeholder":
                 self.lines.append(f"{self.names[node]} = {self.call(node)}")
-            self.drop(self.liveness.dying(node))
-        return "def run(arguments):\n" + "".join(f"    {line}\n" for line in self.lines)
+            if node.op != "placeholder":
+                self.drop(self.liveness.dying(node))
+            while left and left[0].last is node:
+                own = left.pop(0).results
+                later = [results[r] for part in (*left, parts[-1]) for r in part.results]
+                needed = self.hand_over([results[r] for r in own], later)
+                self.functions.append(self.lines)
+                self.lines = []
+                self.begin(needed)
+        self.functions.append(self.lines)
+        return "".join(
+            f"def run{k or ''}(arguments):\n" + "".join(f"    {line}\n" for line in lines)
+            for k, lines in enumerate(self.functions)
+        )
 
 
 def compile_graph(module: fx.GraphModule) -> Run:
     """The function that runs the graph on a list of arguments, which it empties."""
+    (run,) = compiled(module, ())
+    return run
+
+
+def compile_parts(module: fx.GraphModule, parts: Sequence[Part]) -> list[Run]:
+    """Functions that run the graph one after the other: each returns results, and the arguments of the next."""
+    return compiled(module, parts)
+
+
+def compiled(module: fx.GraphModule, parts: Sequence[Part]) -> list[Run]:
     writer = Writer(module, Liveness(module.graph))
-    code = writer.code()
+    code = writer.code(parts)
     scope = dict(writer.values)
     exec(compile(code, "<memplan>", "exec"), scope)  # written above, from names of ours
-    run: Any = scope["run"]
-    run.code = code
-    return run  # type: ignore[no-any-return]
+    runs: list[Any] = [scope[f"run{k or ''}"] for k in range(len(writer.functions))]
+    runs[0].code = code
+    return runs

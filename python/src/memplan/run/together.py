@@ -1,26 +1,49 @@
 """One decision for all ranks. What operators cost is measured on each rank, and a search may end earlier on one than on the
 others; but ranks that gather in another order wait for each other for ever. So the first rank's numbers and plans are all
-ranks', and a rank whose graph is another one is named on all of them."""
+ranks', and a rank whose graph is another one is named on all of them.
+
+Ranks talk at the same stages of planning: each says a word to the first, which answers all. So nobody waits for a rank that has
+raised, is gone, or does not come in time: those that are there hear which it was, and raise.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import tempfile
-from collections.abc import Callable, Sequence
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import timedelta
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import fx
 
 from memplan.costs.measure import Cost, describe
-from memplan.errors import MemplanError
+from memplan.errors import MemplanError, RankError
 from memplan.graph.capture import Capture, tensors_of
+from memplan.graph.distributed import plainly
 from memplan.graph.shards import is_ours
-from memplan.torch_internals.dispatch import in_thread
 
 T = TypeVar("T")
+TAG = 20451  # of our messages, which no other message of the group has
+ANSWER_SECONDS = 5.0  # more than the first rank waits for the others
+BROKEN_OFF_SECONDS = 5.0  # that Ctrl-C waits for the others
+DONE = "that all have a plan"
+
+
+@dataclass
+class Word:
+    """What one rank says at a stage of planning; `trouble`: why it does not go on, or is not there. So is the answer."""
+
+    rank: int
+    stage: str
+    value: Any = None
+    trouble: str = ""
 
 
 class Together:
@@ -28,6 +51,8 @@ class Together:
 
     def __init__(self, groups: Sequence[Any] = ()) -> None:
         self.groups = tuple(groups)
+        self.talking: list[Any] = []  # the same ranks, on the host
+        self.name, self.seconds = "what is planned", 0.0
 
     def __bool__(self) -> bool:
         return bool(self.groups)
@@ -35,90 +60,243 @@ class Together:
     def is_first(self) -> bool:
         return all(torch.distributed.get_rank(g) == 0 for g in self.groups)
 
-    def of_first(self, value: T) -> T:
+    @contextlib.contextmanager
+    def planning(self, name: str, seconds: float) -> Iterator[None]:
+        """In it, a graph of this name is planned, and ranks wait so long for each other. What one raises, all raise."""
+        self.name, self.seconds = name, seconds
+        try:
+            yield
+        except RankError:
+            raise
+        except BaseException as error:
+            self.tell(error, name, seconds)
+            raise
+        self.of_first(None, DONE)
+
+    def tell(self, error: BaseException, name: str, seconds: float) -> None:
+        """Has the others, which plan this, know what this rank has raised. RankError where they have not raised, too; not
+        instead of Ctrl-C."""
+        if not self.groups:
+            return
+        is_broken_off = not isinstance(error, Exception)
+        self.name, self.seconds = name, min(seconds, BROKEN_OFF_SECONDS) if is_broken_off else seconds
+        reason = (str(error).strip() or "no more is known").splitlines()[0]
+        own = Word(torch.distributed.get_rank(), "", trouble=f"has raised {type(error).__name__}: {reason}")
+        with contextlib.suppress(RankError) if is_broken_off else contextlib.nullcontext():
+            self._answer_to(own, lambda _: None)
+
+    def of_first(self, value: T, stage: str = "the first rank's values") -> T:
         """The value that the first rank has."""
-        kept = [value]
+        first: T = self._decided(stage, value, lambda values: values[0])
+        return first
 
-        def talk() -> None:
-            for group in reversed(self.groups):
-                torch.distributed.broadcast_object_list(kept, torch.distributed.get_global_rank(group, 0), group=group)
-
-        if self.groups:
-            in_thread(talk)  # where no mode of a compilation is
-        return kept[0]
-
-    def of_all(self, value: T) -> list[T]:
+    def of_all(self, value: T, stage: str = "the values of all ranks") -> list[T]:
         """The values of all ranks, in their order."""
-        found: list[Any] = [value]
+        values: list[T] = self._decided(stage, value, list)
+        return values
 
-        def talk() -> None:
-            for group in self.groups:
-                parts: list[Any] = [None] * torch.distributed.get_world_size(group)
-                torch.distributed.all_gather_object(parts, found.copy(), group=group)
-                found[:] = [one for part in parts for one in part]
+    def same(self, values: dict[str, list[str]]) -> None:
+        """RankError, on all ranks, where one has another list than the first."""
+        self._decided("what it computes", values, self._compare)
 
-        if self.groups:
-            in_thread(talk)
-        return found
-
-    def same(self, values: dict[str, list[str]], name: str) -> None:
-        """MemplanError, on all ranks, where one has another list than the first."""
-        first, *others = self.of_all(values)
+    def _compare(self, all_values: Sequence[dict[str, list[str]]]) -> None:
+        first, *others = all_values
         for rank, other in enumerate(others, 1):
             for what, here in first.items():
                 for a, b in zip_longest(here, other[what], fillvalue="nothing"):
                     if a != b:
                         raise MemplanError(
-                            f"{name} is another one on rank {rank} than on rank 0, so that they would wait for each other:"
+                            f"{self.name} is another one on rank {rank} than on rank 0, so that they would wait for each other:"
                             f" {what} there: {b}, and on rank 0: {a}"
                         )
 
-    def searched(self, search: Callable[[], bool], save: Callable[[str], None], take: Callable[[str], bool]) -> bool:
+    def searched(
+        self, known: Sequence[str], search: Callable[[], bool], save: Callable[[str], None], take: Callable[[str], bool]
+    ) -> bool:
         """Whether the first rank's search has found a plan, which all ranks then have: it saves the plan to a file, and the
-        others take it from one. What it raises is raised on all."""
+        others take it from one, which lies on no disk. `known`: what is searched."""
         if not self.groups:
             return search()
-        found, plan, raised = False, b"", None
-        with tempfile.TemporaryDirectory(prefix="memplan-") as folder:
-            path = os.path.join(folder, "plan.json")
-            if self.is_first():
-                try:
-                    if found := search():
-                        save(path)
-                        plan = Path(path).read_bytes()
-                except BaseException as error:
-                    raised = error
-            found, plan, sentence = self.of_first((found, plan, "" if raised is None else str(raised) or type(raised).__name__))
-            if raised is not None:
-                raise raised
-            if sentence:
-                raise MemplanError(f"rank 0 has found no plan: {sentence}")
-            if found and not self.is_first():
-                Path(path).write_bytes(plan)
+        found, plan = False, b""
+        if self.is_first() and (found := search()):
+            plan = saved(save)
+        asked = {"its graph and what is searched": list(known)}
+
+        def decide(values: Sequence[Any]) -> Any:
+            self._compare([what for what, _ in values])
+            return values[0][1]
+
+        found, plan = self._decided("the plan", (asked, (found, plan)), decide)
+        if found and not self.is_first():
+            with in_memory(plan) as path:
                 take(path)
-        return found
+        return bool(found)
+
+    # Talking
+
+    def _decided(self, stage: str, value: Any, decide: Callable[[Sequence[Any]], Any]) -> Any:
+        """What the first rank makes of the values of all. RankError on all ranks that are there."""
+        if not self.groups:
+            return decide([value])
+        return self._answer_to(Word(torch.distributed.get_rank(), stage, value), decide).value
+
+    def _answer_to(self, own: Word, decide: Callable[[Sequence[Any]], Any]) -> Word:
+        answer = in_daemon(lambda: self._talk(own, decide))  # where no mode of a compilation is
+        if answer.trouble:
+            raise RankError(answer.trouble)
+        return answer
+
+    def _talk(self, own: Word, decide: Callable[[Sequence[Any]], Any]) -> Word:
+        """Words go up to the first rank, group by group, and its answer comes down again to those that were heard."""
+        words, heard, answer = [own], [], None
+        if not self.talking:
+            self.talking = [on_host(group, self.seconds) for group in self.groups]
+        for group in self.talking:
+            first, *others = torch.distributed.get_process_group_ranks(group)
+            if torch.distributed.get_rank() != first:
+                answer = self._ask(first, group, words)
+                break
+            deadline = time.monotonic() + self.seconds
+            for rank in others:
+                try:
+                    words += receive(rank, group, max(1.0, deadline - time.monotonic()))
+                    heard.append((rank, group))
+                except RankError as error:
+                    words.append(Word(rank, own.stage, trouble=str(error)))
+        answer = answer or self._answer(words, decide)
+        for rank, group in reversed(heard):
+            with contextlib.suppress(RankError):
+                send([answer], rank, group, ANSWER_SECONDS)
+        return answer
+
+    def _ask(self, first: int, group: Any, words: list[Word]) -> Word:
+        try:
+            send(words, first, group, self.seconds)
+            (answer,) = receive(first, group, self.seconds + ANSWER_SECONDS)
+        except RankError as error:
+            return Word(first, "", trouble=self._sentence(f"rank {first} {error}"))
+        return answer
+
+    def _answer(self, words: list[Word], decide: Callable[[Sequence[Any]], Any]) -> Word:
+        words = sorted(words, key=lambda w: w.rank)
+        first = words[0]
+        troubles = [f"rank {w.rank} {w.trouble}" for w in words if w.trouble]
+        if len(troubles) == len(words):  # each raises its own
+            return Word(first.rank, "")
+        if not troubles:
+            troubles = [
+                f"rank {w.rank} waits for {w.stage}, and rank {first.rank} for {first.stage}"
+                for w in words
+                if w.stage != first.stage
+            ]
+        if troubles:
+            return Word(first.rank, "", trouble=self._sentence("; ".join(troubles)))
+        try:
+            return Word(first.rank, "", decide([w.value for w in words]))
+        except MemplanError as error:
+            return Word(first.rank, "", trouble=str(error))
+
+    def _sentence(self, trouble: str) -> str:
+        return f"{self.name} cannot be planned for all ranks: {trouble}"
 
 
 ALONE = Together()
 
 
+def in_daemon(call: Callable[[], T]) -> T:
+    """What a call returns that another thread runs, for which Ctrl-C does not wait."""
+    made: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(call())
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return made.result()
+
+
+def on_host(group: Any, seconds: float) -> Any:
+    """A group of the same ranks whose messages lie in the host's memory, and are waited for as long as one says."""
+    distributed = torch.distributed
+    if distributed.get_backend(group) == "gloo":
+        return group
+    ranks = distributed.get_process_group_ranks(group)
+    return distributed.new_group(ranks, timedelta(seconds=seconds), "gloo", use_local_synchronization=True)
+
+
+def send(words: list[Word], rank: int, group: Any, seconds: float) -> None:
+    message = torch.frombuffer(bytearray(pickle.dumps(words)), dtype=torch.uint8)
+    for part in (torch.tensor([message.numel()]), message):
+        wait(lambda part=part: torch.distributed.isend(part, rank, group, TAG), seconds)  # type: ignore[misc]
+
+
+def receive(rank: int, group: Any, seconds: float) -> list[Word]:
+    size = torch.zeros(1, dtype=torch.long)
+    wait(lambda: torch.distributed.irecv(size, rank, group, TAG), seconds)
+    message = torch.empty(int(size), dtype=torch.uint8)
+    wait(lambda: torch.distributed.irecv(message, rank, group, TAG), seconds)
+    found: list[Word] = pickle.loads(message.numpy().tobytes())
+    return found
+
+
+def wait(begin: Callable[[], Any], seconds: float) -> None:
+    """RankError: what the other rank is."""
+    start = time.monotonic()
+    try:
+        begin().wait(timedelta(seconds=seconds))
+    except RuntimeError as error:
+        if time.monotonic() - start >= 0.9 * seconds:
+            raise RankError(f"has not come within {seconds:g} seconds (timeout=)") from None
+        raise RankError(f"is gone: {plainly(error)}") from None
+
+
+def saved(save: Callable[[str], None]) -> bytes:
+    """What is written to a file that is none."""
+    end, beginning = os.pipe()
+    read: Future[bytes] = Future()
+
+    def collect() -> None:
+        with open(end, "rb") as pipe:
+            read.set_result(pipe.read())
+
+    threading.Thread(target=collect, daemon=True).start()
+    try:
+        save(f"/proc/self/fd/{beginning}")
+    finally:
+        os.close(beginning)
+    return read.result()
+
+
+@contextlib.contextmanager
+def in_memory(content: bytes) -> Iterator[str]:
+    """The name of a file that lies on no disk."""
+    with open(os.memfd_create("memplan"), "wb") as file:
+        file.write(content)
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}"
+
+
 def agreed(
-    together: Together, capture: Capture, name: str, costs: dict[fx.Node, Cost], outside_bytes: int
+    together: Together, capture: Capture, options: dict[str, str], costs: dict[fx.Node, Cost], outside_bytes: int
 ) -> tuple[dict[fx.Node, Cost], int]:
     """What a graph's operators cost, and the bytes beside it, for all ranks: seconds of the first, and the most bytes. The
-    capture takes them. MemplanError where a rank computes something else."""
+    capture takes them. RankError where a rank computes something else, or is told something else."""
     if not together:
         return costs, outside_bytes
     own = set(capture.static_nodes)
-    given = [str(list(t.shape)) for n in capture.primals if n not in own for t in tensors_of(n.meta.get("val"))]
+    given = [t for n in capture.primals if n not in own for t in tensors_of(n.meta.get("val"))]
     sources = [o.source for o in capture.operations if o.source is not None]
     calls = [str(n.target) if is_ours(n) else describe(n) for n in sources]  # shards need not be equal
-    together.same({"the sizes of its inputs": given, "what it computes": calls}, name)
-    costs = dict(zip(costs, together.of_first(list(costs.values()))))
+    said = {name: [text] for name, text in options.items()}
+    said |= {"the sizes of its inputs": [str(list(t.shape)) for t in given], "their types": [str(t.dtype) for t in given]}
+    together.same({**said, "what it computes": calls})
+    costs = dict(zip(costs, together.of_first(list(costs.values()), "seconds")))
     for node, cost in costs.items():
         capture.take_sizes(node, cost.result_bytes)
     known = [outside_bytes, *(o.workspace_bytes for o in capture.operations), *(s.n_bytes for s in capture.storages)]
-    outside_bytes, *most = (max(n_bytes) for n_bytes in zip(*together.of_all(known)))
+    outside_bytes, *most = (max(n_bytes) for n_bytes in zip(*together.of_all(known, "bytes")))
     for what, n_bytes in zip(capture.operations, most):
         what.workspace_bytes = n_bytes
     for storage, n_bytes in zip(capture.storages, most[len(capture.operations) :]):

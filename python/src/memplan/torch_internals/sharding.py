@@ -80,6 +80,19 @@ class ParameterGroup:
     def parameters(self) -> list[Any]:
         return [p.sharded_param for p in self.known.fsdp_params]
 
+    def module(self) -> str:
+        """In which all of them are, as people know it."""
+        parts = [names[0].split(".")[:-1] for names in self.names]
+        common = [part for part, *others in zip(*parts) if all(o == part for o in others)]
+        return ".".join(common) or "the model"
+
+    def gathering(self) -> str:
+        """What ranks wait for each other for, and below."""
+        return f"to gather the parameters of {self.module()}"
+
+    def summing(self) -> str:
+        return f"to sum gradients of {self.module()}"
+
     def summed_type(self, gradients: Sequence[torch.Tensor]) -> torch.dtype:
         """Where nobody says, newer versions sum in the type of the parameter."""
         first = self.known.fsdp_params[0]

@@ -1,0 +1,61 @@
+"""What a plan is asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from memplan.budget import Budget, only_bytes, read_link
+from memplan.costs.cache import Cache
+from memplan.costs.roofline import Device
+from memplan.errors import MemplanError
+from memplan.library.planning import Watcher
+from memplan.progress import Line
+
+ON_INFEASIBLE = ("raise", "smallest")
+
+
+@dataclass
+class Options:
+    """What memplan.compile and options={...} take; api.compile says what they mean."""
+
+    budget: Budget = "auto"
+    reserve: Budget = 0
+    effort: str = "normal"
+    time_limit: float = 20.0
+    on_infeasible: str = "raise"
+    progress: Watcher | None = None
+    cache: str | None = None  # a folder, "off", or where the environment says
+    verify: bool = False
+    device: Device | None = None  # given by its name
+    offload: Budget | None = None
+    link: str | float | None = None  # None: the device's
+    timeout: float = 600.0  # seconds that ranks wait for each other, beside a search
+
+    def __post_init__(self) -> None:
+        self.line = Line(is_wanted=self.progress is None)
+        if self.device is not None and not isinstance(self.device, Device):
+            self.device = Device(self.device)
+        if self.on_infeasible not in ON_INFEASIBLE:
+            raise MemplanError(f"on_infeasible is 'raise' or 'smallest', not {self.on_infeasible!r}")
+        if self.progress is not None and not callable(self.progress):
+            raise MemplanError(f"progress is called during a search, and {self.progress!r} cannot be called")
+        if not (isinstance(self.timeout, (int, float)) and 0 < self.timeout < math.inf):
+            raise MemplanError(f"timeout is the seconds that ranks wait for each other, more than none, not {self.timeout!r}")
+        if self.offload is not None and only_bytes(self.offload) == 0:
+            raise MemplanError("offload=0 is no memory of the host: leave it out")
+        if self.link is not None:
+            read_link(self.link)
+        try:
+            self.kept = Cache(self.cache)
+        except (TypeError, RuntimeError) as error:
+            raise MemplanError(f"{self.cache!r} is no folder for a cache: {error}") from None
+
+    def wait_seconds(self) -> float:
+        """That ranks wait for each other while they plan."""
+        return self.timeout + self.time_limit
+
+    def same_everywhere(self) -> dict[str, str]:
+        """What has to be one on all ranks, by what it is called."""
+        names = ("budget", "effort", "time_limit", "on_infeasible", "verify", "offload", "link", "device")
+        return {f"the option {name}": str(getattr(self, name)) for name in names}

@@ -1,0 +1,176 @@
+"""Gradients that are handed over while backward goes on. DDP sends a bucket of gradients as soon as they are there; autograd
+hands over what one node returns, which for a graph that is compiled as a whole would be when backward is done.
+
+So backward is cut where a share of a bucket is complete. The first part is what AOTAutograd runs. Inputs whose gradients come
+later go through a node of ours before they come to the graph, one for each further part, and each of these runs its part when
+autograd comes to it: behind the one before, and behind DDP's hooks on the gradients of that one, which autograd calls first.
+
+    input of part 3 -> node 3 -------------------+
+                         |                       v
+    input of part 2 -> node 2 -----------> the graph -> outputs
+    input of part 1 -------------------------^
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.graph.capture import storage_bytes, tensors_of
+from memplan.graph.joint import flat_outputs, reaching
+from memplan.graph.sizes import has_unknown_sizes
+from memplan.memory.liveness import keys_of
+from memplan.run.execute import Part, Run, compile_parts
+from memplan.run.second_order import node_of
+
+PARTS = 4  # of a bucket
+FEWEST = 2  # of a backward
+
+
+def complete(graph: fx.Graph) -> dict[int, int]:
+    """Where a backward's results are there, and nobody reads them any more: then autograd may take the memory itself."""
+    at = {node: i for i, node in enumerate(graph.nodes)}
+    results = flat_outputs(graph)
+    return {
+        k: max(at[n] for n in (result, *result.users) if n.op != "output")
+        for k, result in enumerate(results)
+        if isinstance(result, fx.Node)
+    }
+
+
+def shares(graph: fx.Graph, caps: Sequence[int]) -> list[list[int]]:
+    """A backward's results in the order in which they are complete, some at a time: a share of a bucket, since autograd hands
+    over those of one part in any order, and a bucket that ends in the midst of a part leaves with the next."""
+    at, results = complete(graph), flat_outputs(graph)
+    order = sorted(at, key=lambda k: at[k])
+    found: list[list[int]] = [[]]
+    full, n_bytes = 0, 0
+    for k in order:
+        found[-1].append(k)
+        n_bytes += sum(storage_bytes(t) for t in tensors_of(results[k].meta.get("val")))
+        if n_bytes * PARTS >= caps[min(full // PARTS, len(caps) - 1)]:
+            found.append([])
+            full, n_bytes = full + 1, 0
+    return [share for share in found if share]
+
+
+def hasten(graph: fx.Graph) -> None:
+    """Makes views that are results, which a plan has at the end, as soon as there is what they are views of."""
+    at = {node: i for i, node in enumerate(graph.nodes)}
+    results = {r for r in flat_outputs(graph) if isinstance(r, fx.Node)}
+    wanted = reaching(results)
+    for node in [n for n in graph.nodes if n in wanted and n.op == "call_function" and n.all_input_nodes]:
+        is_view = keys_of([node]) <= keys_of(node.all_input_nodes)
+        if is_view and all(u in wanted or u.op == "output" for u in node.users):
+            last = max(node.all_input_nodes, key=at.__getitem__)
+            last.append(node)
+            at[node] = at[last]
+
+
+class Waiting:
+    """One call: what is left of its backward."""
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self.values: list[Any] | None = None  # with which the next of them begins
+
+    def begin(self, runs: list[Run], values: list[Any]) -> None:
+        self.runs, self.values = runs, values
+
+    def take(self, n: int) -> list[Any] | None:
+        """The gradients of a part, None: backward does not come from the graph."""
+        if self.values is None:
+            return None
+        gradients: list[Any]
+        gradients, self.values = self.runs[n](self.values)
+        return gradients
+
+
+class Later(torch.autograd.Function):
+    """Inputs whose gradients are those of a later part. `after`: comes from the node of the part behind it."""
+
+    @staticmethod
+    def forward(ctx: Any, waiting: Waiting, n: int, after: Any, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        ctx.waiting, ctx.n = waiting, n
+        return torch.empty(0), *inputs
+
+    @staticmethod
+    def backward(ctx: Any, _: Any, *given: Any) -> tuple[Any, ...]:
+        """`given`: None, but where the graph was run eagerly for gradients of gradients, or returns an input."""
+        made = ctx.waiting.take(ctx.n) if not torch.is_grad_enabled() else None
+        if made is None:
+            return None, None, None, *given
+        return None, None, None, *(m if g is None else g if m is None else g + m for g, m in zip(given, made))
+
+
+class Handing:
+    """Of one graph that is cut. `groups`: the inputs of each part."""
+
+    def __init__(self, groups: list[list[int]]) -> None:
+        self.groups = groups
+        self.now = threading.local()  # whose backward begins
+
+    def note(self) -> str:
+        return f"gradients are handed to DDP in {len(self.groups)} parts, each when it is complete: it sends them meanwhile"
+
+    def run_of(self, graph: fx.GraphModule) -> Run:
+        """What AOTAutograd runs as backward: the first part."""
+        at, nodes, n_results = complete(graph.graph), list(graph.graph.nodes), len(flat_outputs(graph.graph))
+        end = sum(node.op == "placeholder" for node in nodes) - 1
+        parts = []
+        for group in self.groups:
+            end = max((end, *(at.get(k, -1) for k in group)))  # of gradients that are not wanted there is none
+            parts.append(Part(nodes[end], group))
+        first, *others = compile_parts(graph, parts)
+
+        def run(arguments: list[Any]) -> list[Any]:
+            made: list[Any] = [None] * n_results
+            gradients, values = first(arguments)
+            self.now.waiting.begin(others, values)
+            for k, gradient in zip(self.groups[0], gradients):
+                made[k] = gradient
+            return made
+
+        return run
+
+    def around(self, compiled: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
+        """What AOTAutograd has compiled, with the nodes of the further parts before it."""
+
+        def call(*inputs: Any) -> Any:
+            if not torch.is_grad_enabled():
+                return compiled(*inputs)
+            waiting, given, after = Waiting(), list(inputs), None
+            for n in reversed(range(len(self.groups) - 1)):
+                group = self.groups[n + 1]
+                after, *through = Later.apply(waiting, n, after, *(given[k] for k in group))
+                for k, tensor in zip(group, through):
+                    given[k] = tensor
+            outputs = compiled(*given)
+            if (node := node_of(outputs, metadata)) is not None:
+                node.register_prehook(lambda _: setattr(self.now, "waiting", waiting))
+            return outputs
+
+        return call
+
+
+def handing(backward: fx.Graph, n_inputs: int, caps: Sequence[int]) -> Handing | None:
+    """How gradients of this backward are handed over. None: all at once."""
+    if has_unknown_sizes(backward) or len(flat_outputs(backward)) != n_inputs or not caps:
+        return None
+    hasten(backward)
+    at = complete(backward)
+    groups: list[list[int]] = []
+    before = -1
+    for share in shares(backward, caps):
+        end = max(at[k] for k in share)
+        if groups and end <= before:
+            groups[-1] += share
+        else:
+            groups.append(share)
+        before = max(before, end)
+    return Handing(groups) if len(groups) >= FEWEST else None
