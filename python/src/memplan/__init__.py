@@ -11,6 +11,7 @@ from memplan.in_place import uncompile
 from memplan.plan.graph_report import GraphReport
 from memplan.report import Report
 from memplan.run.by_name import register
+from memplan.schedules.api import pipeline
 from memplan.torch_internals import probe
 from memplan.train_step import TrainStep
 
@@ -29,6 +30,7 @@ __all__ = [
     "estimate",
     "explain_oom",
     "fit",
+    "pipeline",
     "saved",
     "uncompile",
 ]

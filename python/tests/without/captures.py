@@ -10,9 +10,13 @@ import torch
 from against_eager import assert_like_eager
 
 import memplan
+from memplan.api import backend_for, compiled_with
 from memplan.costs.measure import Costs
 from memplan.run import backend
 from memplan.run.ledger import LEDGER
+from memplan.schedules import replay
+from memplan.schedules.backend import StageBackend
+from memplan.schedules.rank import Rank
 from memplan.torch_internals import autograd, capture, dispatch
 from without.case import Take, Two, assert_eagers_bits, assert_trains, planned, said, without, x_of
 
@@ -128,3 +132,20 @@ def all_runs_as_eager_does(*_: Any) -> None:
     with pytest.warns(memplan.FallbackWarning, match="nothing is planned, and all runs as eager does"):
         assert_like_eager(model, planned(model), (x_of(),))
     assert not model.memplan.graphs
+
+
+@without(autograd.WILL_RUN)
+def both_parts_of_a_backward_run_whole(*_: Any) -> None:
+    eager, stage, found = Two(), Two(), []
+    stage.load_state_dict(eager.state_dict())
+    rank = Rank(replay.Replay([1], 3, True, False).run(replay.gpipe(1, 1)), {1: 1}, 1, 0, True, 2)
+    made = backend_for(StageBackend, stage, "100%", [], False)
+    rank.add(1, made)
+    compiled_with(stage, made, True)
+    for model in (eager, stage):
+        x = x_of().requires_grad_()
+        torch.manual_seed(0)
+        loss = model(x)
+        found.append([*torch.autograd.grad(loss, x, retain_graph=True), *torch.autograd.grad(loss, list(model.parameters()))])
+    assert stage.memplan.graphs
+    assert all(torch.equal(a, b) for a, b in zip(*found))

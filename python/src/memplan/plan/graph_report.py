@@ -81,6 +81,8 @@ class GraphReport:
     cut_at: str = ""  # where PyTorch has cut the code, FILE:LINE
     gradients_elsewhere_bytes: int = 0  # of static_bytes: gradients of parameters that are in other graphs
     state_bytes: int = 0  # of host_bytes: the optimizer's state
+    in_flight: int = 1  # calls of it that wait for their backward at most, the one that runs included
+    in_halves: bool = False  # its backward may be asked for in two parts
     is_seen: bool = False  # how what is returned is used
 
     def __deepcopy__(self, _: Any) -> GraphReport:

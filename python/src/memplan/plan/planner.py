@@ -127,7 +127,7 @@ class GraphPlanner:
 
     def counted(self, forward: fx.GraphModule, backward: fx.GraphModule, host_bytes: int, collectives: Time) -> Emitted:
         above = Liveness(forward.graph, self.capture.sizes, self.static_keys)
-        below, held_bytes = self._below(backward.graph, keys_of(self.held), set())
+        below, held_bytes = self.below(backward.graph, keys_of(self.held), set())
         peak = self.static_bytes + max(above.peak_bytes(), below.peak_bytes(held_bytes))
         saved = saved_bytes(backward.graph, self.capture.sizes, self.static_keys)
         waiting = saved + held_bytes
@@ -141,7 +141,7 @@ class GraphPlanner:
             spread(graph.graph, [most - self.static_bytes - n for n in live], most - made.peak_bytes, time)
         return self.counted(made.forward, made.backward, made.host_bytes, time) if time.hidden else made
 
-    def _below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
+    def below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
         """Backward, which begins while the user holds these storages, and what it is not given of them."""
         held = held - self.static_keys
         given = keys_of(n for n in backward.nodes if n.op == "placeholder")
@@ -154,7 +154,7 @@ class GraphPlanner:
         forward's outputs nobody holds."""
         given = [n for n in backward.nodes if n.op == "placeholder"]
         held = keys_of(self.held) - keys_of(self.capture.forward_outputs[k] for k in gone)
-        below, held_bytes = self._below(backward, held, keys_of(given[k] for k in unused))
+        below, held_bytes = self.below(backward, held, keys_of(given[k] for k in unused))
         return self.static_bytes + max(graph.forward_bytes, below.peak_bytes(held_bytes))
 
     def trace(self, emitted: Emitted) -> Trace:
@@ -190,18 +190,24 @@ class GraphPlanner:
     def solve(self, options: Options, is_first: bool = True) -> tuple[Emitted, int]:
         """Graphs whose peak is within the budget, and the budget. BudgetError. A step that is planned again for what was beside
         it takes the smallest plan without a word: it is measured."""
-        self.planning.set("effort", options.effort)
-        self.planning.set("time_limit", options.time_limit)
+        self.ready(options)
         keep_all = self.planning.number("keep_all_bytes")
         budget = resolve(options.budget, keep_all, lambda: self._least_bytes(options), lambda: self.auto_bytes(options.device))
-        room = self._copied_bytes() if budget < keep_all else 0
-        for copies in dict.fromkeys((room, 0)):  # as long as the budget has room for them
-            self.copies_inputs = copies > 0 or budget >= keep_all
+        found = self.within(budget, options) or self._smallest(budget, options, is_first)
+        return self._ahead(found, budget), budget
+
+    def ready(self, options: Options) -> None:
+        self.planning.set("effort", options.effort)
+        self.planning.set("time_limit", options.time_limit)
+
+    def within(self, budget: int, options: Options) -> Emitted | None:
+        """Graphs whose peak is within the budget, with copies of inputs as long as it has room for them."""
+        is_tight = budget < self.planning.number("keep_all_bytes")
+        for copies in dict.fromkeys((self._copied_bytes() if is_tight else 0, 0)):
+            self.copies_inputs = copies > 0 or not is_tight
             if (emitted := self._within(budget, budget - copies, options)) is not None:
-                break
-        else:
-            emitted = self._smallest(budget, options, is_first)
-        return self._ahead(emitted, budget), budget
+                return emitted
+        return None
 
     def _copied_bytes(self) -> int:
         """The most that copies of inputs, into which the caller may write, take."""

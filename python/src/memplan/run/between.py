@@ -20,6 +20,7 @@ from memplan.graph.joint import flat_outputs
 from memplan.graph.some_outputs import for_some_outputs
 from memplan.memory.liveness import keys_of
 from memplan.run.second_order import node_of
+from memplan.run.split import NOW, Halves
 from memplan.torch_internals.autograd import graph_is_kept, leave_out_unused
 from memplan.torch_internals.modules import PARTS
 from memplan.torch_internals.tensors import version_of
@@ -136,9 +137,16 @@ class Backward:
         self.tangents = [k for k, n in enumerate(given) if "tangents" in n.name]
         self.runs: dict[tuple[int, ...], Run] = {(): compile(graph)}
         self.last = threading.local()
+        self.halves: dict[tuple[int, ...], Halves] = {}
 
     def __call__(self, arguments: list[Any]) -> Any:
         unused = self.last.unused = tuple(k for k in self.tangents if arguments[k] is None)
+        if NOW.call is not None:
+            if unused not in self.halves:
+                graph = for_some_outputs(self.graph, unused) if unused else self.graph
+                self.halves[unused] = Halves(graph, self.compile)
+            if (gradients := self.halves[unused].run(arguments)) is not None:
+                return gradients
         if unused not in self.runs:
             self.runs[unused] = self.compile(for_some_outputs(self.graph, unused))
         return self.runs[unused](arguments)

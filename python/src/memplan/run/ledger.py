@@ -24,6 +24,7 @@ from memplan.plan.graph_report import GraphReport
 from memplan.run.outside import Outside, mark_beside, watch
 from memplan.run.returned import Returned
 from memplan.run.second_order import node_of
+from memplan.run.split import Asked
 from memplan.torch_internals.autograd import graph_is_kept, profiler_is_on
 
 MOST_CUTS = 3  # that a sentence names
@@ -127,7 +128,7 @@ class Booked:
         metadata: Any,
         returned: Returned,
     ) -> None:
-        self.compiled, self.owner, self.returned = compiled, owner, returned
+        self.compiled, self.owner, self.returned, self.in_halves = compiled, owner, returned, graph.in_halves
         self.graph = weakref.ref(graph)  # with which plans and parameters would stay, as PyTorch keeps this
         self.planned_bytes, self.budget_bytes, self.saved_bytes = graph.most_bytes, graph.budget_bytes, graph.saved_bytes
         self.counted_bytes = accumulated_bytes + graph.others_bytes
@@ -155,8 +156,11 @@ class Booked:
 
     def book(self, node: Any, parameters: Sequence[weakref.ref[Any]]) -> None:
         call = node.memplan_call = Call(self)
+        asked, of_autograd = Asked(), weakref.ref(node)
 
         def begins(_: Any) -> None:
+            if self.in_halves and (this := of_autograd()) is not None:
+                asked.begin(this)
             if torch.is_grad_enabled():  # create_graph: what that keeps is beyond all plans, and said elsewhere
                 return
             stays = graph_is_kept()  # what it saved lives through backward, too

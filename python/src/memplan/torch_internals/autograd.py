@@ -43,6 +43,11 @@ KEEPS_GRAPH = Private(
     instead="what the engine is called with",
     since="2.5",
 )
+WILL_RUN = Private(
+    "torch._C._will_engine_execute_node",
+    use="which gradients a backward is asked for, where that comes in two parts",
+    instead="the whole backward in both",
+)
 RAW_SAVED = Private(
     SAVED + "self",
     use="what nodes outside of a planned graph have saved",
@@ -147,6 +152,16 @@ def graph_is_kept() -> bool:
     if KEEPS_GRAPH:
         return bool(KEEPS_GRAPH())
     return bool(KEPT and KEPT[-1])
+
+
+def will_run(node: Any) -> bool:
+    """Whether the backward that runs now comes to this node. Of one whose gradient it returns PyTorch does not say so."""
+    if not WILL_RUN:
+        return True
+    try:
+        return bool(WILL_RUN(node))
+    except RuntimeError:
+        return True
 
 
 def note_what_is_kept() -> None:

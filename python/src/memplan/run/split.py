@@ -1,0 +1,157 @@
+"""Backward in two. A schedule that fills its bubbles asks for the gradients of a stage's inputs, which another rank waits for,
+and later for those of its weights, from the same graph of autograd (`stage_backward_input` and `stage_backward_weight` of
+torch.distributed.pipelining). A planned graph is one node of autograd, which would run whole both times: instead each time
+runs what it is asked for, and what the second needs of the first is kept with the call.
+
+What is computed from saved values alone is computed in both, as it is what a plan does not want to keep.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+from torch import fx
+
+from memplan.graph.joint import flat_outputs, reaching
+from memplan.torch_internals.autograd import graph_is_kept, will_run
+
+GETITEM = "getitem"
+Run = Callable[[list[Any]], Any]
+
+
+class Split(NamedTuple):
+    """Of a backward graph: that of some gradients, which also returns what is kept, and that of the others, which is given it
+    behind the arguments of the whole. Each has its gradient, or None, in every place of the whole."""
+
+    first: fx.GraphModule
+    second: fx.GraphModule
+    kept: list[fx.Node]
+    sent: list[Any]  # the gradients of the first
+
+
+class Asked:
+    """What one call of a planned graph is asked for."""
+
+    def __init__(self) -> None:
+        self.had: tuple[int, ...] = ()  # the gradients of the first half, when it has run
+        self.kept: list[Any] = []  # by it, for the second
+
+    def begin(self, node: Any) -> None:
+        """Where autograd comes to the node of the call, which runs next in this thread."""
+        has_two = graph_is_kept() or self.had
+        NOW.call = self if has_two else None
+        NOW.of = tuple(to is not None for to, _ in node.next_functions) if has_two else ()
+        NOW.wanted = tuple(k for k, (to, _) in enumerate(node.next_functions) if NOW.of[k] and will_run(to)) if has_two else ()
+
+
+class Now(threading.local):
+    """What runs in this thread. `of`: per gradient of the graph whether somebody may want it; `wanted`: who does."""
+
+    def __init__(self) -> None:
+        self.call: Asked | None = None
+        self.of: tuple[bool, ...] = ()
+        self.wanted: tuple[int, ...] = ()
+
+
+NOW = Now()
+
+
+class Halves:
+    """Runs a backward graph that is asked for in two parts."""
+
+    def __init__(self, graph: fx.GraphModule, compile: Callable[[fx.GraphModule], Run]) -> None:
+        self.graph, self.compile = graph, compile
+        self.gradients = flat_outputs(graph.graph)
+        self.n_gradients = len(self.gradients)
+        self.runs: dict[tuple[int, ...], tuple[Run, Run]] = {}  # per gradients of the first half
+
+    def run(self, arguments: list[Any]) -> Any:
+        """The gradients that are wanted now; None where that is all of them, or nobody knows."""
+        call, wanted, of = NOW.call, NOW.wanted, NOW.of
+        NOW.call = None
+        n_numbers = self.n_gradients - len(of)  # among the inputs, which come first and are not in the graph of autograd
+        if call is None or n_numbers < 0 or any(g is not None for g in self.gradients[:n_numbers]):
+            return None
+        wanted = tuple(n_numbers + k for k in wanted)
+        if not call.had and 0 < len(wanted) < sum(of):
+            call.had = wanted
+            first, _ = self._halves(wanted)
+            results = list(first(arguments))
+            call.kept = results[self.n_gradients :]
+            return results[: self.n_gradients]
+        if call.had and not set(call.had) & set(wanted) and not graph_is_kept():
+            _, second = self._halves(call.had)
+            arguments += call.kept
+            call.had, call.kept = (), []
+            return second(arguments)
+        return None
+
+    def _halves(self, wanted: tuple[int, ...]) -> tuple[Run, Run]:
+        if wanted not in self.runs:
+            made = split(self.graph, wanted)
+            self.runs[wanted] = self.compile(made.first), self.compile(made.second)
+        return self.runs[wanted]
+
+
+def split(module: fx.GraphModule, wanted: Collection[int]) -> Split:
+    """For these of its gradients first."""
+    gradients = flat_outputs(module.graph)
+    needed = reaching([gradients[k] for k in wanted])
+    late = dependent(module.graph)
+    later = [g for k, g in enumerate(gradients) if k not in wanted and isinstance(g, fx.Node)]
+    kept: dict[fx.Node, None] = {}
+    second: set[fx.Node] = set()
+    todo = list(later)
+    while todo:
+        node = todo.pop()
+        if node in kept or node in second:
+            continue
+        source = node.all_input_nodes[0] if node.op == "call_function" and is_item(node) else node
+        if node.op != "placeholder" and source in needed and source in late:
+            kept[node] = None
+        else:
+            second.add(node)
+            todo += node.all_input_nodes
+    given = [n for n in module.graph.nodes if n.op == "placeholder"]
+    first_nodes = needed | reaching(kept)
+    keeps = [n for n in module.graph.nodes if n in kept]
+    first_outputs = [g if k in wanted else None for k, g in enumerate(gradients)]
+    second_outputs = [g if k not in wanted else None for k, g in enumerate(gradients)]
+    return Split(
+        part(module, given, first_nodes, [*first_outputs, *keeps]),
+        part(module, [*given, *keeps], second, second_outputs),
+        keeps,
+        [gradients[k] for k in wanted],
+    )
+
+
+def is_item(node: fx.Node) -> bool:
+    return getattr(node.target, "__name__", "") == GETITEM
+
+
+def dependent(graph: fx.Graph) -> set[fx.Node]:
+    """What is computed from the gradients that come in."""
+    found: set[fx.Node] = set()
+    for node in graph.nodes:
+        if (node.op == "placeholder" and "tangents" in node.name) or not found.isdisjoint(node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def part(module: fx.GraphModule, given: Sequence[fx.Node], nodes: set[fx.Node], outputs: Sequence[Any]) -> fx.GraphModule:
+    """These nodes of the graph, in its order."""
+    graph = fx.Graph()
+    now: dict[fx.Node, fx.Node] = {}
+    for node in given:
+        now[node] = graph.placeholder(node.name)
+        now[node].meta = dict(node.meta)
+    for node in module.graph.nodes:
+        if node in nodes and node not in now:
+            now[node] = graph.node_copy(node, now.__getitem__)
+        elif node.op == "output":
+            made = graph.output([now[o] if isinstance(o, fx.Node) else None for o in outputs])
+            made.meta = dict(node.meta)
+    graph.lint()
+    return fx.GraphModule(module, graph)

@@ -1,0 +1,120 @@
+"""What a user calls: a schedule of torch.distributed.pipelining whose stages are planned for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from memplan.api import backend_for, compiled_with, optimizer_bytes
+from memplan.budget import Budget, only_bytes
+from memplan.errors import MemplanError
+from memplan.schedules import replay
+from memplan.schedules.backend import StageBackend
+from memplan.schedules.rank import Rank
+
+
+class Pipeline:
+    """`schedule.memplan`: what the rank's stages take together, and the report of each, the loss's last."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+
+    @property
+    def planned_bytes(self) -> int:
+        return self.rank.planned_bytes
+
+    @property
+    def keep_all_bytes(self) -> int:
+        return self.rank.keep_all_bytes
+
+    @property
+    def budget_bytes(self) -> int:
+        return self.rank.budget_bytes
+
+    @property
+    def in_flight(self) -> dict[int, int]:
+        """Micro-batches of each stage that have gone forward and not backward, at most."""
+        return self.rank.in_flight
+
+    @property
+    def stages(self) -> dict[int, Any]:
+        """The report of each stage that has run."""
+        return {s: stage.backend.report for s, stage in self.rank.stages.items() if s <= self.rank.last}
+
+    def __str__(self) -> str:
+        return "\n".join(f"stage {s}: {report}" for s, report in self.stages.items())
+
+
+def pipeline(
+    schedule: Callable[..., Any],
+    stages: Any,
+    n_microbatches: int,
+    budget: Budget = "auto",
+    *,
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    accumulate: bool = False,
+    returns_outputs: bool = True,
+    reserve: Budget = 0,
+    effort: str = "normal",
+    time_limit: float = 20.0,
+    on_infeasible: str = "raise",
+    cache: str | None = None,
+    **of_schedule: Any,
+) -> Any:
+    """A schedule of torch.distributed.pipelining, made as `schedule(stages, n_microbatches, loss_fn=..., **of_schedule)` makes
+    it, that trains within a budget of memory for everything on this rank.
+
+    stages: of this rank, one or a list, as the schedule takes them. Their modules are compiled in place, and the loss with
+        them: each is planned for as many micro-batches as the schedule keeps in flight there.
+    budget, optimizer, accumulate, reserve, effort, time_limit, on_infeasible, cache: as in memplan.compile, for the rank;
+        accumulate: where gradients are there before a step.
+    returns_outputs: whether steps return what the last stage returns, as by default; else `step(..., return_outputs=False)`.
+
+    `schedule.memplan` has `planned_bytes`, `in_flight` and the reports of the `stages`.
+    """
+    own = list(stages) if isinstance(stages, (list, tuple)) else [stages]
+    options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "on_infeasible": on_infeasible, "cache": cache}
+    backends = {s.stage_index: backend_for(StageBackend, s.submod, budget, [], False, **options) for s in own}
+    last = own[0].num_stages - 1
+    loss: Any = loss_fn
+    if last in backends and loss_fn is not None:
+        backends[last + 1] = backend_for(StageBackend, None, budget, [], False, **options)
+        loss = compiled_with(called(loss_fn), backends[last + 1], True)
+    made = schedule(stages, n_microbatches, loss_fn=loss, **of_schedule)
+    actions = actions_of(made, own, n_microbatches)
+    played = replay.Replay(backends.keys() - {last + 1}, last + 1, returns_outputs, accumulate)
+    moments = played.run(actions)
+    in_flight = {s.stage_index: played.in_flight(s.stage_index) for s in own}
+    counted = only_bytes(reserve) + (optimizer_bytes(optimizer) if optimizer is not None else 0)
+    is_split = any(what == "I" for _, what, _ in actions)
+    rank = Rank(moments, in_flight, n_microbatches, counted, is_split, last)
+    for index, backend in backends.items():
+        rank.add(index, backend)
+    for stage in own:
+        compiled_with(stage.submod, backends[stage.stage_index], True)
+    made.memplan = Pipeline(rank)
+    return made
+
+
+def called(loss: Callable[..., Any]) -> Callable[..., Any]:
+    """A loss of PyTorch's own, which would not be captured by itself, and that of anybody else."""
+
+    def loss_of_a_microbatch(*args: Any, **kwargs: Any) -> Any:
+        return loss(*args, **kwargs)
+
+    return loss_of_a_microbatch
+
+
+def actions_of(schedule: Any, stages: Sequence[Any], n_parts: int) -> list[replay.Action]:
+    """What this rank does in a step. MemplanError for schedules of which that is not known."""
+    if (order := getattr(schedule, "pipeline_order_with_comms", None)) is not None:
+        return replay.listed(order[stages[0].group_rank])
+    stage, kind = stages[0], type(schedule).__name__
+    if kind == "ScheduleGPipe":
+        return replay.gpipe(stage.stage_index, n_parts)
+    if kind == "Schedule1F1B":
+        return replay.one_forward_one_backward(stage.stage_index, stage.num_stages, n_parts)
+    raise MemplanError(f"{kind} does not say in which order it runs its stages: memplan plans GPipe, 1F1B and lists of actions")

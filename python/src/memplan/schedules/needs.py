@@ -1,0 +1,91 @@
+"""What the plan of one stage takes, in the parts of which the replay of a schedule speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from torch import fx
+
+from memplan.budget import model_bytes
+from memplan.graph.capture import DYNAMIC, Capture, allocated, storage_bytes, storage_key, tensors_of
+from memplan.memory.liveness import Liveness, keys_of
+from memplan.plan.planner import Emitted, GraphPlanner
+from memplan.run.split import split
+from memplan.schedules import replay
+
+
+class Inputs(NamedTuple):
+    """Of a stage for one micro-batch: those that the stage before sends, and those that the caller gives."""
+
+    received: list[fx.Node]
+    given: list[fx.Node]
+
+    @classmethod
+    def of(cls, capture: Capture) -> Inputs:
+        """What is received has a gradient, which is sent back."""
+        own = set(capture.static_nodes)
+        gradients = dict(zip(capture.primals, capture.backward_outputs))
+        inputs = [n for n in capture.primals if n not in own]
+        received = [n for n in inputs if isinstance(gradients.get(n), fx.Node)]
+        return cls(received, [n for n in inputs if n not in received])
+
+
+def bytes_of(capture: Capture, nodes: Iterable[Any]) -> int:
+    return sum(capture.storages[s].n_bytes for s in capture.storages_of(nodes))
+
+
+def own_bytes(nodes: Iterable[fx.Node]) -> int:
+    """Of these values alone, which may be parts of a whole batch."""
+    return sum(allocated(t.numel() * t.element_size(), t.device) for n in nodes for t in tensors_of(n.meta.get("val")))
+
+
+class Needs:
+    """Of a plan. `sizes`: per part; `phases`: per phase the most that its call takes beside what is static. `is_split`: whether
+    gradients of weights come after those of inputs; `is_last`: whether what it returns is held."""
+
+    def __init__(self, planner: GraphPlanner, emitted: Emitted, is_split: bool, is_last: bool) -> None:
+        capture = planner.capture
+        inputs = Inputs.of(capture)
+        sent = [g for n, g in zip(capture.primals, capture.backward_outputs) if n in inputs.received]
+        gradients = sum(s.n_bytes for s in capture.storages if s.kind == "gradient")
+        output = bytes_of(capture, capture.user_outputs) if is_last else emitted.waiting_bytes - emitted.saved_bytes
+        self.sizes = {
+            replay.SAVED: emitted.saved_bytes,
+            replay.INPUT: own_bytes(inputs.received),
+            replay.OUTPUT: output,
+            replay.OUTPUT_GRADIENT: bytes_of(capture, capture.tangents),
+            replay.INPUT_GRADIENT: own_bytes(n for n in sent if isinstance(n, fx.Node)),
+            replay.GRADIENTS: gradients - own_bytes(n for n in sent if isinstance(n, fx.Node)),
+        }
+        self.sizes[replay.KEPT] = 0
+        self.forward_bytes = emitted.above.peak_bytes()
+        self.backward_bytes, self.weights_bytes = {}, 0
+        graph, static = emitted.backward, planner.static_keys
+        given = keys_of(n for n in graph.graph.nodes if n.op == "placeholder")
+        if is_split:
+            halves = split(graph, [k for k, n in enumerate(capture.primals) if n in inputs.received])
+            known = given | static | keys_of(halves.sent)
+            kept = {storage_key(t): storage_bytes(t) for n in halves.kept for t in tensors_of(n.meta.get("val"))}
+            self.sizes[replay.KEPT] = sum(capture.sizes.get(key, size) for key, size in kept.items() if key not in known)
+            graph = halves.first
+            self.weights_bytes = Liveness(halves.second.graph, capture.sizes, static, keys_of(capture.tangents)).peak_bytes()
+        for has_output in (False, True):
+            held = keys_of(planner.held) if has_output else set()
+            below, held_bytes = planner.below(graph.graph, held, set())
+            if is_split:  # what it is given stays, for the gradients of weights
+                below = Liveness(graph.graph, capture.sizes, static, given | held)
+            self.backward_bytes[has_output] = below.peak_bytes(held_bytes)
+
+    def bytes_of(self, moment: replay.Moment) -> int:
+        """What the call itself takes in it."""
+        if moment.phase == replay.FORWARD:
+            return self.forward_bytes
+        return self.backward_bytes[moment.has_output] if moment.phase == replay.BACKWARD else self.weights_bytes
+
+
+def static_bytes(capture: Capture, model: Any, n_parts: int) -> int:
+    """What is there throughout: parameters, buffers and constants, and what the caller gives for all micro-batches."""
+    here = sum(s.n_bytes for s in capture.storages if s.kind not in DYNAMIC and s.kind not in ("parameter", "input"))
+    parameters = sum(s.n_bytes for s in capture.storages if s.kind == "parameter")
+    return here + max(parameters, model_bytes(model)) + n_parts * own_bytes(Inputs.of(capture).given)

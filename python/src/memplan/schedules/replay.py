@@ -1,0 +1,189 @@
+"""What is in memory beside each call of a rank's stages, by a replay of what its schedule does.
+
+A micro-batch that has gone forward through a stage and not backward keeps there what the plan has saved, the activation that
+was received, and whatever waits to be sent. None of that is in the plan of one call, and how much of it there is depends on
+the schedule alone. So the schedule's own list of actions is replayed, with names in the place of bytes, which plans fill in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+# What a stage has of one micro-batch, or (GRADIENTS) of all:
+SAVED = "saved"  # by its plan, from forward to backward
+INPUT = "input"  # received from the stage before
+OUTPUT = "output"  # that is not saved
+OUTPUT_GRADIENT = "output gradient"  # received from the stage behind
+INPUT_GRADIENT = "input gradient"
+KEPT = "kept"  # from the gradients of inputs to those of weights, where these come apart
+GRADIENTS = "gradients"  # of its parameters, once there are some
+
+FORWARD, BACKWARD, WEIGHTS, MERGE = "forward", "backward", "weights", "merge"  # what runs
+OF_ALL = -1  # instead of a micro-batch
+
+Part = tuple[int, str]  # of a stage
+Action = tuple[int, str, int]  # stage, what, micro-batch: torch.distributed.pipelining's, by their names
+
+
+class Moment(NamedTuple):
+    """A call of a stage, and what there is beside it: how many of each part. `has_output`: what it returned is still held."""
+
+    stage: int
+    phase: str
+    beside: Counter[Part]
+    has_output: bool = False
+
+
+class Replay:
+    """Of one rank. `stages`: its own, of `n_stages`; the loss is the stage behind the last one. `keeps_outputs`: those of the
+    last stage, which are returned as one; `accumulates`: gradients are there from the start."""
+
+    def __init__(self, stages: Iterable[int], n_stages: int, keeps_outputs: bool, accumulates: bool) -> None:
+        self.stages, self.last, self.loss = set(stages), n_stages - 1, n_stages
+        self.keeps_outputs = keeps_outputs
+        self.alive: Counter[tuple[int, str, int]] = Counter()  # how many hold it
+        self.moments: list[Moment] = []
+        if accumulates:
+            self.alive.update((s, GRADIENTS, OF_ALL) for s in self.stages)
+
+    def run(self, actions: Iterable[Action]) -> list[Moment]:
+        does: dict[str, Callable[[int, int], None]] = {
+            "F": self._forward,
+            "B": self._backward,
+            "I": self._backward_of_inputs,
+            "W": self._backward_of_weights,
+            "RECV_F": lambda s, m: self._take(s, INPUT, m),
+            "RECV_B": lambda s, m: self._take(s, OUTPUT_GRADIENT, m),
+            "WAIT_SEND_F": lambda s, m: self._drop(s, OUTPUT, m),
+            "WAIT_SEND_B": lambda s, m: self._drop(s, INPUT_GRADIENT, m),
+        }
+        for stage, what, part in actions:
+            at_end = (what == "RECV_F" and stage == 0) or (what in ("RECV_B", "WAIT_SEND_F") and stage == self.last)
+            if what in does and not at_end:
+                does[what](stage, part)
+        if self.last in self.stages and self.keeps_outputs:
+            self._note(self.last, MERGE)
+        return self.moments
+
+    def in_flight(self, stage: int) -> int:
+        """The most micro-batches of a stage of which something is saved, the one that runs included."""
+        beside = [m.beside[stage, SAVED] for m in self.moments if m.stage == stage and m.phase != WEIGHTS]
+        return 1 + max(beside, default=0)
+
+    def _take(self, stage: int, what: str, part: int) -> None:
+        self.alive[stage, what, part] += 1
+
+    def _drop(self, stage: int, what: str, part: int) -> None:
+        if self.alive[stage, what, part] > 0:
+            self.alive[stage, what, part] -= 1
+
+    def _note(self, stage: int, phase: str, own: Iterable[tuple[int, str, int]] = (), has_output: bool = False) -> None:
+        without = set(own)
+        beside = Counter((s, what) for (s, what, m), n in self.alive.items() if n > 0 and (s, what, m) not in without)
+        self.moments.append(Moment(stage, phase, beside, has_output))
+
+    def _forward(self, stage: int, part: int) -> None:
+        self._note(stage, FORWARD, [(stage, INPUT, part)])
+        self._take(stage, SAVED, part)
+        if stage + 1 in self.stages:  # handed on as it is
+            self._take(stage + 1, INPUT, part)
+        else:
+            self._take(stage, OUTPUT, part)
+        if stage == self.last:
+            self._note(self.loss, FORWARD, [(stage, OUTPUT, part)])
+            self._take(self.loss, SAVED, part)
+            self._take(self.loss, OUTPUT, part)  # which is kept to the end
+
+    def _begin_backward(self, stage: int, part: int, keeps_graph: bool = False) -> None:
+        if stage == self.last:
+            own = [(self.loss, SAVED, part), (self.loss, OUTPUT, part), (stage, OUTPUT, part)]
+            self._note(self.loss, BACKWARD, own, has_output=True)
+            self._take(stage, OUTPUT_GRADIENT, part)  # from the loss
+            self._take(self.loss, OUTPUT_GRADIENT, part)
+            if not keeps_graph:
+                self._drop(self.loss, SAVED, part)
+        own = [(stage, what, part) for what in (SAVED, INPUT, OUTPUT, OUTPUT_GRADIENT)]
+        self._note(stage, BACKWARD, own, self.alive[stage, OUTPUT, part] > 0)
+        if stage == self.last and not self.keeps_outputs:
+            self.alive[stage, OUTPUT, part] = 0
+        if stage - 1 in self.stages:  # handed on as it is
+            self._take(stage - 1, OUTPUT_GRADIENT, part)
+        elif stage > 0:
+            self._take(stage, INPUT_GRADIENT, part)
+
+    def _end_backward(self, stage: int, part: int) -> None:
+        if stage == self.last:
+            self._drop(self.loss, OUTPUT_GRADIENT, part)
+        for what in (SAVED, INPUT, OUTPUT_GRADIENT, KEPT):
+            self.alive[stage, what, part] = 0
+        self.alive[stage, GRADIENTS, OF_ALL] = 1
+
+    def _backward(self, stage: int, part: int) -> None:
+        self._begin_backward(stage, part)
+        self._end_backward(stage, part)
+        if stage == self.last > 0:  # the graph of autograd holds its leaves, and losses, which are kept to the end, hold that
+            self._take(stage, INPUT, part)
+
+    def _backward_of_inputs(self, stage: int, part: int) -> None:
+        if stage < self.last and self.alive[stage, OUTPUT, part] > 0:
+            self._take(stage, OUTPUT, part)  # what is not sent yet stays for the gradients of weights
+        if stage > 0:  # whose inputs have no gradient: all of it is done with the weights
+            self._begin_backward(stage, part, keeps_graph=True)
+            if stage == self.last:
+                self._drop(self.loss, SAVED, part)
+            self._take(stage, KEPT, part)
+            if stage - 1 not in self.stages:
+                self._take(stage, INPUT_GRADIENT, part)  # which the input holds, too
+
+    def _backward_of_weights(self, stage: int, part: int) -> None:
+        if stage == 0:
+            self._backward(stage, part)
+            self._drop(stage, OUTPUT, part)
+        else:
+            self._note(stage, WEIGHTS, [(stage, what, part) for what in (SAVED, OUTPUT_GRADIENT, KEPT)])
+            if stage - 1 not in self.stages:
+                self._drop(stage, INPUT_GRADIENT, part)
+            self._end_backward(stage, part)
+            if stage < self.last:
+                self._drop(stage, OUTPUT, part)
+
+
+# Schedules that PyTorch writes as code, and not as a list
+
+
+def gpipe(stage: int, n_parts: int) -> list[Action]:
+    parts = range(n_parts)
+    forward = [(stage, what, m) for m in parts for what in ("RECV_F", "F", "SEND_F")]
+    backward = [(stage, what, m) for m in parts for what in ("RECV_B", "B", "SEND_B")]
+    sent = [(stage, "WAIT_SEND_F", m) for m in parts]
+    return [*forward, *sent, *backward, *((stage, "WAIT_SEND_B", m) for m in parts)]
+
+
+def one_forward_one_backward(stage: int, n_stages: int, n_parts: int) -> list[Action]:
+    """What is sent is waited for behind the next call in the same direction, but for the last before a change of it."""
+    actions: list[Action] = []
+    n_warm = min(n_parts, n_stages - stage)
+    n_forward = n_backward = 0
+    while n_backward < n_parts:
+        if n_forward < n_parts and n_forward - n_backward < n_warm:
+            actions += [(stage, "RECV_F", n_forward), (stage, "F", n_forward)]
+            actions += [(stage, "WAIT_SEND_F", n_forward - 1)] if n_forward > 0 else []
+            n_forward += 1
+        else:
+            actions += [(stage, "WAIT_SEND_F", n_forward - 1), (stage, "RECV_B", n_backward), (stage, "B", n_backward)]
+            actions += [(stage, "WAIT_SEND_B", n_backward - 1)] if n_backward > 0 else []
+            n_backward += 1
+    return actions
+
+
+def listed(actions: Iterable[Any]) -> list[Action]:
+    """What a schedule that is a list does, each part of what overlaps by itself."""
+    found: list[Action] = []
+    for action in actions:
+        if action is not None and action.sub_actions:
+            found += listed(action.sub_actions)
+        elif action is not None and action.microbatch_index is not None:
+            found.append((action.stage_index, action.computation_type.value, action.microbatch_index))
+    return found
