@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from without import captures, explained, modules, operators, tensors
+from without import captures, collectives, explained, modules, operators, tensors
 from without.case import CASES, Take
 
 import memplan
@@ -20,7 +20,7 @@ from memplan.graph import native
 from memplan.torch_internals import names
 from memplan.torch_internals.names import NAMES, Private
 
-ROOMS = (captures, explained, operators, modules, tensors)  # whose import fills CASES
+ROOMS = (captures, collectives, explained, operators, modules, tensors)  # whose import fills CASES
 SOURCES = Path(memplan.__file__).parent
 PRIVATE = re.compile(r"_[A-Za-z]\w*")
 NOT_PYTORCHS = {"_getframe", "_fields", "_current_frames", "_compiler_ctx"}  # Python's, Lightning's

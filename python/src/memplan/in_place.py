@@ -83,7 +83,7 @@ class InPlace:
 
     def can_plan_again(self, module: nn.Module, backend: Backend, fullgraph: bool) -> bool:
         """Whether other options are a matter of plans alone: what was captured stays, and no call of it waits."""
-        is_alike = fullgraph == self.fullgraph and type(backend) is type(self.backend) and backend.keeps_captures
+        is_alike = fullgraph == self.fullgraph and type(backend) is type(self.backend) and self.backend.keeps_captures
         waits = self.backend.learned.ledger.n_calls > 0
         return is_alike and not waits and module is self.module() and vars(module).get("forward") is self.forward
 

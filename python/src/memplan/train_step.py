@@ -30,6 +30,8 @@ FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
 class StepBackend(Backend):
     """Compiles a loss into a whole step."""
 
+    plans_collectives = False
+
     def __init__(self, options: Options, updates: Updates, fuse: str, only_report: bool = False) -> None:
         super().__init__(options, only_report=only_report)
         self.updates, self.fuse = updates, fuse

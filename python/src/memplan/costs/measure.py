@@ -25,9 +25,9 @@ from torch.profiler import record_function
 
 from memplan.costs.cache import Cache
 from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
+from memplan.graph.collectives import is_collective, sent_bytes
+from memplan.graph.collectives import workspace_bytes as collective_workspace
 from memplan.graph.operators import has_own_generator, is_foreign
-from memplan.graph.shards import is_ours, sent_bytes
-from memplan.graph.shards import workspace_bytes as collective_workspace
 from memplan.graph.sizes import is_number, number_now
 from memplan.torch_internals.autograd import is_allocation, memory_events, profiled
 from memplan.torch_internals.dispatch import in_thread
@@ -260,7 +260,7 @@ class Costs:
 
 def is_unmeasured(node: fx.Node) -> bool:
     is_opaque = str(node.target).rpartition(".")[0] in OPAQUE
-    return is_opaque or is_ours(node) or is_foreign(node) or has_own_generator(node) or device_of(node).type == "meta"
+    return is_opaque or is_collective(node) or is_foreign(node) or has_own_generator(node) or device_of(node).type == "meta"
 
 
 def is_away(nodes: Iterable[fx.Node]) -> bool:
@@ -279,7 +279,7 @@ def not_measured(nodes: Iterable[fx.Node]) -> list[str]:
 
 
 def unmeasured(node: fx.Node) -> Cost:
-    if is_ours(node):
+    if is_collective(node):
         return Cost(LATENCY + (sent_bytes(node) + moved_bytes(node)) / BYTES_PER_SECOND, collective_workspace(node))
     return Cost(moved_bytes(node) / BYTES_PER_SECOND, 0)
 

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import flop_registry
 from memplan.costs.measure import LATENCY, Cost, moved_bytes
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
-from memplan.graph.shards import is_ours, sent_bytes, workspace_bytes
+from memplan.graph.collectives import is_collective, sent_bytes, workspace_bytes
 from memplan.library.planning import device_names, roofline_seconds, room_bytes
 
 NETWORK_RATE = 50e9  # a port of 400 Gb/s for each device
@@ -41,7 +41,7 @@ class Device:
 
     def cost(self, node: fx.Node) -> Cost:
         """What an operator costs there; memory that it takes beside its results is not known, but for collectives."""
-        if is_ours(node):
+        if is_collective(node):
             return Cost(self.collective_seconds(node), workspace_bytes(node))
         first = next(iter(tensors_of([a.meta.get("val") for a in (*node.all_input_nodes, node)])), None)
         dtype = str(first.dtype).removeprefix("torch.") if first is not None else "float32"

@@ -171,3 +171,10 @@ def noticing(run: Callable[..., Any], say: Callable[[], None]) -> Callable[..., 
         return outputs
 
     return call
+
+
+def inside_sentence(operators: list[str]) -> str:
+    return (
+        f"backward() is called inside autocast, where eager computes {', '.join(operators)} in lower precision; the plan's is"
+        " eager's outside of autocast: call backward() behind the region, as PyTorch recommends"
+    )

@@ -12,7 +12,8 @@ from memplan.errors import NotPlannable
 from memplan.graph.operators import draws, is_mutating
 from memplan.graph.sizes import is_number
 from memplan.torch_internals.capture import metadata_of_callers
-from memplan.torch_internals.dispatch import COLLECTIVES, OPERATOR
+from memplan.torch_internals.collectives import IN_PLACE
+from memplan.torch_internals.dispatch import OPERATOR
 from memplan.torch_internals.tensors import tree_iter
 
 
@@ -40,6 +41,16 @@ def written_inputs(graph: fx.Graph, primals: list[fx.Node], n_forward_outputs: i
     return {k: primals[i] for k, i in enumerate(metadata.mutated_inp_runtime_indices)}
 
 
+def index_of_input(placeholder: fx.Node) -> int | None:
+    """Which of the inputs that AOTAutograd was given this is, or is a part of (the local part of a DTensor); None: this PyTorch
+    does not say."""
+    described: Any = placeholder.meta.get("desc")
+    while hasattr(described, "base"):
+        described = described.base
+    found: int | None = getattr(described, "idx", None)
+    return found
+
+
 def reaching(nodes: Iterable[Any]) -> set[fx.Node]:
     """The nodes of which these are computed, and these."""
     found: set[fx.Node] = set()
@@ -58,8 +69,8 @@ def refuse(node: fx.Node) -> None:
         return
     if node.op != "call_function" or not isinstance(node.target, OPERATOR):
         raise NotPlannable(f"{node.name} calls {node.target}, which is no plain operator")
-    if node.target.namespace in COLLECTIVES:
-        raise NotPlannable(f"{node.target} is a collective: its order among devices has to stay")
+    if node.target.namespace in IN_PLACE:
+        raise NotPlannable(f"{node.target} is a collective that writes into its argument")
     if is_mutating(node):
         raise NotPlannable(f"{node.target} writes into its argument")
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from memplan.torch_internals.collectives import FUNCTIONAL
 from memplan.torch_internals.dispatch import BATCH_NORM, BATCH_NORM_AGAIN, OPERATOR, schema_of
 
 aten = torch.ops.aten
@@ -33,7 +34,9 @@ INTO_FIRST: dict[Any, tuple[Any, str]] = {
 BATCH_NORM_BACKWARD = aten.native_batch_norm_backward.default
 
 
-PYTORCHS = frozenset({"aten", "prim", "prims", "quantized", "quantized_decomposed", "mkldnn", "torchvision", "memplan"})
+PYTORCHS = frozenset(
+    {"aten", "prim", "prims", "quantized", "quantized_decomposed", "mkldnn", "torchvision", "memplan", *FUNCTIONAL}
+)
 # Tags that say of an operator that its results depend on nothing but its arguments.
 PURE = (torch.Tag.pointwise, torch.Tag.core)
 

@@ -332,6 +332,7 @@ def gathered(groups: Iterable[int], shards: Sequence[Sequence[torch.Tensor]]) ->
     """All parameters by their names in the model."""
     found: dict[str, torch.Tensor] = {}
     for number, own in zip(groups, shards):
-        for names, made in zip(GROUPS[number].names, torch.ops.memplan.gather(list(own), number)):
-            found.update(dict.fromkeys(names, made))
+        g = GROUPS[number]
+        for names, cut, made in zip(g.names, g.cuts, torch.ops.memplan.gather(list(own), number)):
+            found.update(dict.fromkeys(names, made if cut is None else cut.whole(made)))
     return found

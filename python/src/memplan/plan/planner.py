@@ -31,6 +31,7 @@ from memplan.plan.emit import copied, emit, fake_state
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
 from memplan.plan.options import Options
+from memplan.plan.waits import put_waits
 from memplan.run.together import ALONE, Together
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
@@ -139,7 +140,10 @@ class GraphPlanner:
         time = Time()
         for graph, live in ((made.forward, made.above.live_bytes()), (made.backward, made.below.live_bytes(held_bytes))):
             spread(graph.graph, [most - self.static_bytes - n for n in live], most - made.peak_bytes, time)
-        return self.counted(made.forward, made.backward, made.host_bytes, time) if time.hidden else made
+        made = self.counted(made.forward, made.backward, made.host_bytes, time) if time.hidden else made
+        room = most - self.static_bytes
+        waits = put_waits(made.above, room, 0, time), put_waits(made.below, room, held_bytes, time)
+        return self.counted(made.forward, made.backward, made.host_bytes, time) if any(waits) else made
 
     def below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
         """Backward, which begins while the user holds these storages, and what it is not given of them."""

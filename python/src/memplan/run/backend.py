@@ -17,7 +17,8 @@ from memplan.budget import gradient_bytes, model_bytes, only_bytes
 from memplan.costs.measure import Cost, Costs, is_away, not_measured
 from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture
-from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
+from memplan.graph.casts import backward_outside, cached_casts, cast_inside, inside_sentence, noticing, regions
+from memplan.graph.collectives import groups_in, need_to_plan, put_waits_at_once, take_waits_out
 from memplan.graph.distributed import bucket_caps, refuse_cut
 from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
@@ -41,6 +42,7 @@ from memplan.run.together import ALONE, Together, agreed
 from memplan.run.verify import Verified
 from memplan.torch_internals.capture import boxed, default_partition, metadata_now, need_to_cut, with_backward
 from memplan.torch_internals.modules import active_replica
+from memplan.torch_internals.sharding import here
 
 COSTS = Costs()
 NO_FURTHER = (
@@ -64,6 +66,7 @@ class Backend:
 
     compiles_inference = False  # whether calls without gradients are better off
     keeps_captures = True  # whether what was captured can be planned again
+    plans_collectives = True
 
     def __init__(
         self,
@@ -114,6 +117,7 @@ class Backend:
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         self.options.line.say(f"capturing {graph_name()}")
         captured = self.begin(module, inputs)
+        self.keeps_captures &= all(i is here(i) for i in inputs)  # PyTorch has written down how much is saved of DTensors
         forward, backward = captured.forward, captured.backward  # PyTorch keeps what follows, and shall not keep itself by it
 
         current = weakref.ref(captured)
@@ -232,9 +236,8 @@ class Backend:
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **known: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Cuts the joint graph: as planned, or, with a warning, as PyTorch does where it cannot be planned."""
-        drop_unread_arguments(joint.graph)
-        keep_for_backward(joint.graph)
-        put_in_place(joint.graph)
+        for change in (drop_unread_arguments, keep_for_backward, put_in_place, take_waits_out):
+            change(joint.graph)
         joint.recompile()
         captured = self.current
         assert captured is not None
@@ -242,8 +245,10 @@ class Backend:
             tangents = [n for n in joint.graph.nodes if n.op == "placeholder" and "tangents" in n.name]
             captured.cast_inside = cast_inside(halves(joint.graph, tangents)[1], self.regions)
         try:
+            self.together = self.together.joined(groups_in(joint.graph))
             with self.together.planning(captured.name, self.options.wait_seconds()):
                 need_to_cut()
+                need_to_plan(joint.graph, self.plans_collectives)
                 if self.is_for_others:
                     raise NotPlannable(f"it is for all sizes that have no plan, since {NO_FURTHER}")
                 static = captured.static_indices(joint.graph, **known)
@@ -253,6 +258,7 @@ class Backend:
         except NotPlannable as reason:
             captured.refusal = str(reason)
             self.fall_back(captured)
+            put_waits_at_once(joint.graph)
             graphs = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **known)
         forward, backward = (g.graph for g in graphs)
         captured.between = Between(forward, backward, num_fwd_outputs, captured.not_saved())
@@ -391,10 +397,3 @@ def raising(error: Exception) -> Callable[..., Any]:
         raise error.with_traceback(None)
 
     return call
-
-
-def inside_sentence(operators: list[str]) -> str:
-    return (
-        f"backward() is called inside autocast, where eager computes {', '.join(operators)} in lower precision; the plan's is"
-        " eager's outside of autocast: call backward() behind the region, as PyTorch recommends"
-    )

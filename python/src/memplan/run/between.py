@@ -16,7 +16,7 @@ from torch import fx
 
 from memplan.checkpoints.regions import module_name
 from memplan.errors import OverwrittenError
-from memplan.graph.joint import flat_outputs
+from memplan.graph.joint import flat_outputs, index_of_input
 from memplan.graph.some_outputs import for_some_outputs
 from memplan.memory.liveness import keys_of
 from memplan.run.second_order import node_of
@@ -48,9 +48,10 @@ class Between:
         inputs = [n for n in forward.nodes if n.op == "placeholder"]
         given = [n for n in backward.nodes if n.op == "placeholder" and "tangents" not in n.name]
         again = {n.name for n in given} & {n.name for n in not_saved}
-        self.inputs = [(k, getattr(n.meta.get("desc"), "idx", k)) for k, n in enumerate(inputs) if n.name in again]
+        known = [index_of_input(n) for n in inputs]
+        self.inputs = [(k, k if i is None else i) for k, (n, i) in enumerate(zip(inputs, known)) if n.name in again]
         read = keys_of(given) - keys_of(inputs)
-        self.n_inputs = len(inputs)
+        self.n_inputs = len(inputs) if None in known else 0
         self.outputs = [bool(keys_of([o]) & read) for o in flat_outputs(forward)[:n_forward_outputs]]
         self.names: Sequence[str] = ()  # of the inputs
         self.seen = threading.local()

@@ -11,10 +11,11 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import fx, nn
 
 from memplan.graph.distributed import NO_OVERLAP
-from memplan.graph.joint import flat_outputs
+from memplan.graph.joint import flat_outputs, index_of_input
 from memplan.graph.sizes import is_number
 from memplan.graph.some_outputs import for_some_outputs
 from memplan.plan.graph_report import GraphReport
@@ -79,9 +80,12 @@ class Captured:
     ) -> Sequence[int]:
         """Which inputs of the joint graph are the model's parameters and buffers. PyTorch says it, but Inductor says none, and
         2.4 nothing, which may put parameters before all inputs that it was given."""
+        primals = [n for n in joint.nodes if n.op == "placeholder" and "tangents" not in n.name]
+        n_primals = len(primals)
         if static_lifetime_input_indices:
-            return static_lifetime_input_indices
-        n_primals = sum(n.op == "placeholder" and "tangents" not in n.name for n in joint.nodes)
+            given = [index_of_input(n) for n in primals]
+            is_known = None not in given
+            return [k for k, i in enumerate(given) if (i if is_known else k) in static_lifetime_input_indices]
         n_before = max(0, n_primals - len(self.inputs))
         lasts = [True] * n_before + self.inputs
         return [k for k, is_lasting in enumerate(lasts[:n_primals]) if is_lasting]
@@ -118,8 +122,8 @@ class Captured:
     def tell_saved(self, forward: fx.Graph) -> None:
         """Has PyTorch know what this forward, which is not the one that it was given, saves."""
         saved = [o for o in flat_outputs(forward)[self.n_forward_outputs :] if isinstance(o, fx.Node)]
-        tensors = [o for o in saved if not is_number(o.meta.get("val"))]
-        self.metadata.num_symints_saved_for_bw = len(saved) - len(tensors)
+        tensors = [o for o in saved if isinstance(o.meta.get("val"), torch.Tensor)]
+        self.metadata.num_symints_saved_for_bw = sum(is_number(o.meta.get("val")) for o in saved)
         known = vars(self.metadata)
         if "saved_tensor_is_graph_input" in known:
             self.metadata.saved_tensor_is_graph_input = [o.op == "placeholder" for o in tensors]

@@ -47,6 +47,7 @@ class InductorBackend(Backend):
 
     compiles_inference = True
     keeps_captures = False
+    plans_collectives = False
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         hold_numbers(inputs)

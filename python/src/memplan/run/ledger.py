@@ -26,6 +26,7 @@ from memplan.run.returned import Returned
 from memplan.run.second_order import node_of
 from memplan.run.split import Asked
 from memplan.torch_internals.autograd import graph_is_kept, profiler_is_on
+from memplan.torch_internals.sharding import here
 
 MOST_CUTS = 3  # that a sentence names
 
@@ -67,8 +68,8 @@ class Call:
 
 def gradient_bytes(parameters: Sequence[weakref.ref[Any]]) -> int:
     """Of the gradients that these parameters have now."""
-    alive = [p.grad for ref in parameters if (p := ref()) is not None]
-    return sum(g.numel() * g.element_size() for g in alive if g is not None)
+    alive = [here(p.grad) for ref in parameters if (p := ref()) is not None and p.grad is not None]
+    return sum(g.numel() * g.element_size() for g in alive)
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class Booked:
             if not self.is_watched and not profiler_is_on():  # the first step that can be measured
                 self.is_watched = True
                 there = LEDGER.n_bytes - self.saved_bytes + gradient_bytes(parameters)
-                known = {storage_key(t) for t in tensors_of([inputs, outputs])}
+                known = {storage_key(here(t)) for t in tensors_of([inputs, outputs])}
                 watch(node, known, lambda outside: self.beside_outside(there, outside))
         return outputs
 

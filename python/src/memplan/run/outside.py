@@ -15,6 +15,7 @@ from torch.autograd.profiler import record_function
 
 from memplan.graph.capture import storage_key
 from memplan.torch_internals.autograd import ENGINE, memory_events, profiler_is_on, saved_by
+from memplan.torch_internals.sharding import here
 
 MARK = "memplan backward"
 
@@ -86,7 +87,7 @@ def kept(roots: Iterable[Any], watched: Watched) -> tuple[int, int] | None:
     if own not in above:
         return None
     below = reachable([n for n, _ in own.next_functions], set())
-    leaves = {storage_key(n.variable) for n in above | below if hasattr(n, "variable")}
+    leaves = {storage_key(here(n.variable)) for n in above | below if hasattr(n, "variable")}
     counted = watched.known | leaves
     before = saved_storages(below - {own}, counted)
     after = saved_storages(above - below - {own}, counted | before.keys())
@@ -110,7 +111,7 @@ def saved_storages(nodes: Iterable[Any], counted: set[int]) -> dict[int, int]:
     for node in nodes:
         if hasattr(node, "memplan_call"):
             continue
-        for tensor in saved_by(node):
+        for tensor in map(here, saved_by(node)):
             if tensor.layout is torch.strided and storage_key(tensor) not in counted:
                 found[storage_key(tensor)] = tensor.untyped_storage().nbytes()
     return found

@@ -26,8 +26,11 @@ from torch import fx
 from memplan.costs.measure import Cost, describe
 from memplan.errors import MemplanError, RankError
 from memplan.graph.capture import Capture, tensors_of
+from memplan.graph.collectives import is_functional
 from memplan.graph.distributed import plainly
 from memplan.graph.shards import is_ours
+from memplan.torch_internals.collectives import outwards
+from memplan.torch_internals.sharding import is_real
 
 T = TypeVar("T")
 TAG = 20451  # of our messages, which no other message of the group has
@@ -56,6 +59,11 @@ class Together:
 
     def __bool__(self) -> bool:
         return bool(self.groups)
+
+    def joined(self, groups: Sequence[Any]) -> Together:
+        """With the ranks of these groups, too."""
+        found = outwards([*self.groups, *(g for g in groups if is_real(g))])
+        return self if found == list(self.groups) else Together(found)
 
     def is_first(self) -> bool:
         return all(torch.distributed.get_rank(g) == 0 for g in self.groups)
@@ -97,17 +105,18 @@ class Together:
 
     def same(self, values: dict[str, list[str]]) -> None:
         """RankError, on all ranks, where one has another list than the first."""
-        self._decided("what it computes", values, self._compare)
+        if self.groups:
+            self._decided("what it computes", (torch.distributed.get_rank(), values), self._compare)
 
-    def _compare(self, all_values: Sequence[dict[str, list[str]]]) -> None:
-        first, *others = all_values
-        for rank, other in enumerate(others, 1):
-            for what, here in first.items():
+    def _compare(self, all_values: Sequence[tuple[int, dict[str, list[str]]]]) -> None:
+        (first, known), *others = all_values
+        for rank, other in others:
+            for what, here in known.items():
                 for a, b in zip_longest(here, other[what], fillvalue="nothing"):
                     if a != b:
                         raise MemplanError(
-                            f"{self.name} is another one on rank {rank} than on rank 0, so that they would wait for each other:"
-                            f" {what} there: {b}, and on rank 0: {a}"
+                            f"{self.name} is another one on rank {rank} than on rank {first}, so that they would wait for each"
+                            f" other: {what} there: {b}, and on rank {first}: {a}"
                         )
 
     def searched(
@@ -120,7 +129,7 @@ class Together:
         found, plan = False, b""
         if self.is_first() and (found := search()):
             plan = saved(save)
-        asked = {"its graph and what is searched": list(known)}
+        asked = torch.distributed.get_rank(), {"its graph and what is searched": list(known)}
 
         def decide(values: Sequence[Any]) -> Any:
             self._compare([what for what, _ in values])
@@ -288,7 +297,8 @@ def agreed(
     own = set(capture.static_nodes)
     given = [t for n in capture.primals if n not in own for t in tensors_of(n.meta.get("val"))]
     sources = [o.source for o in capture.operations if o.source is not None]
-    calls = [str(n.target) if is_ours(n) else describe(n) for n in sources]  # shards need not be equal
+    differ = any(map(is_functional, sources))  # by the rank's place, in what it takes of a tensor
+    calls = [str(n.target) if differ or is_ours(n) else describe(n) for n in sources]  # shards need not be equal
     said = {name: [text] for name, text in options.items()}
     said |= {"the sizes of its inputs": [str(list(t.shape)) for t in given], "their types": [str(t.dtype) for t in given]}
     together.same({**said, "what it computes": calls})

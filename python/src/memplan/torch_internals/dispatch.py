@@ -18,7 +18,6 @@ from memplan.torch_internals.names import Private
 
 T = TypeVar("T")
 OPERATOR: type[Any] = type(torch.ops.aten.add.Tensor)
-COLLECTIVES = ("_c10d_functional", "c10d")  # namespaces of operators
 AUTOCAST_BEGINS = "_enter_autocast"  # what a capture calls where a region begins
 NOT_EAGERS = "captures see other kernels than eager's: bits, draws and memory may differ from eager"
 

@@ -55,9 +55,33 @@ def is_real(group: Any) -> bool:
     return torch.distributed.get_world_size(group) > 1 and torch.distributed.get_backend(group) != FAKE
 
 
+class Cut(NamedTuple):
+    """How tensor parallel has cut a parameter, of which FSDP2 has the part on this rank."""
+
+    mesh: Any
+    placements: Any
+    shape: torch.Size
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, parameter: Any) -> Cut:
+        known = getattr(parameter, "_unsharded_dtensor_spec", None) or parameter._tp_spec
+        return cls(known.mesh, known.placements, known.tensor_meta.shape, known.tensor_meta.stride)
+
+    def whole(self, part: torch.Tensor) -> torch.Tensor:
+        """The parameter whose part on this rank this is. Its gradient is cut in the same way."""
+        from torch.distributed.tensor import DTensor
+
+        made: torch.Tensor = DTensor.from_local(
+            part, self.mesh, self.placements, run_check=False, shape=self.shape, stride=self.strides
+        )
+        return made
+
+
 class ParameterGroup:
     """Parameters that FSDP2 gathers together: of each its names in the model, its shape, that of a shard, which is padded, and
-    the dimension that is cut. `among`: the ranks that have shards; `replicas`: those over which gradients are summed, too."""
+    the dimension that is cut. `among`: the ranks that have shards; `replicas`: those over which gradients are summed, too.
+    `cuts`: how a parameter was cut before, by tensor parallel; None: it was not."""
 
     def __init__(self, known: Any, names: dict[int, str]) -> None:
         self.known = known
@@ -70,6 +94,7 @@ class ParameterGroup:
         self.shapes = [p._orig_size for p in parameters]
         self.padded = [p.padded_sharded_param_size for p in parameters]
         self.dims = [p.fsdp_placement.dim for p in parameters]
+        self.cuts = [Cut.of(p) if p.is_dtensor else None for p in parameters]
         self.n_ranks, self.among = mesh.shard_mesh_size, mesh.shard_process_group
         self.replicas = getattr(mesh, "replicate_process_group", None)
         self.given_type: torch.dtype = parameters[0].orig_dtype  # of shards and of their gradients
@@ -115,8 +140,8 @@ class ParameterGroup:
         comms = [type(getattr(known, name, None)).__name__ for name in ("_all_gather_comm", "_reduce_scatter_comm")]
         if any(p.offload_to_cpu for p in known.fsdp_params):
             return "CPUOffloadPolicy: its shards lie in the host's memory, which no plan counts"
-        if any(p.is_dtensor for p in known.fsdp_params):
-            return "parameters that are cut by another mesh, too (tensor parallel)"
+        if getattr(known.mesh_info, "is_spmd_mesh", False):
+            return "a mesh some of whose dimensions are for something else (dp_mesh_dims)"
         if len(set(self.compute_types)) > 1 or len({p.orig_dtype for p in known.fsdp_params}) > 1:
             return "parameters of several types in one group"
         if known._all_reduce_hook is not None or any(c not in (*DEFAULT, "NoneType") for c in comms):

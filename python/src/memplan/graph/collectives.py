@@ -1,0 +1,201 @@
+"""Collectives in a captured graph: those of tensor parallel modules (DTensor), and the functional ones of the user's code.
+
+PyTorch issues a collective, and waits for what it makes by an operator of its own. For a plan the two are one operator, which
+may be computed again like any other: on all ranks, which have one plan and so one order. In the graphs that run they are two
+again, and what computes meanwhile overlaps: a wait is where what comes is first read, or before what would no longer fit below
+the peak beside what the collective reads, which is held until then. What works in copies of its own, as gloo's gathers do, is
+waited for at once: its thread takes memory when it likes.
+
+    whole = all_gather(x)       pending = all_gather(x)
+    y = f(x)                    y = f(x)
+    z = g(whole)                whole = wait(pending, x)
+                                z = g(whole)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.errors import NotPlannable
+from memplan.graph import shards
+from memplan.graph.operators import argument
+from memplan.torch_internals import collectives
+from memplan.torch_internals.collectives import FUNCTIONAL, WAIT, WAIT_FOR_ALL, group_of
+from memplan.torch_internals.dispatch import OPERATOR
+
+COPIES_FIRST = ("all_reduce", "broadcast")  # which work on a copy, their result, and hold nothing else
+
+
+def is_functional(node: fx.Node) -> bool:
+    """Whether an operator is a functional collective."""
+    target = node.target
+    return isinstance(target, OPERATOR) and target.namespace in FUNCTIONAL and not is_wait_of_pytorch(node)
+
+
+def is_wait_of_pytorch(node: fx.Node) -> bool:
+    return node.op == "call_function" and node.target in (WAIT.get(), WAIT_FOR_ALL.get())
+
+
+def is_collective(node: fx.Node) -> bool:
+    """Whether ranks talk to each other in it: these, and those of sharded parameters."""
+    return shards.is_ours(node) or is_functional(node)
+
+
+def kind_of(node: fx.Node) -> str:
+    """all_reduce, all_gather_into_tensor, ..."""
+    return str(node.target).split(".")[-2]
+
+
+def groups_in(graph: fx.Graph) -> list[Any]:
+    """The process groups of its functional collectives, one for each."""
+    return [group_of(argument(n, "group_name")) for n in graph.nodes if n.op == "call_function" and is_functional(n)]
+
+
+# ---- before a plan is made
+
+
+def need_to_plan(graph: fx.Graph, is_for_calls: bool) -> None:
+    """NotPlannable where collectives are not planned: by this PyTorch, or beside something else."""
+    if not any(map(is_functional, graph.nodes)):
+        return
+    collectives.need_to_wait()
+    if not is_for_calls:
+        raise NotPlannable("it has collectives, which memplan.compile plans, without inductor=True and no whole step")
+
+
+def take_waits_out(graph: fx.Graph) -> None:
+    """Has readers read what a collective makes itself, which then is what the wait returned."""
+    for node in [n for n in graph.nodes if is_wait_of_pytorch(n)]:
+        sources = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
+        if node.target is WAIT.get():
+            take_over(node, sources[0])
+        else:
+            for item in [u for u in node.users if u.target is operator.getitem]:
+                take_over(item, item_of(sources, item.args[1]))
+            if not node.users:
+                graph.erase_node(node)
+    graph.lint()
+
+
+def item_of(sources: Any, k: int) -> Any:
+    if len(sources) > 1 or sources[0].target is operator.getitem:
+        return sources[k]
+    return next((u for u in sources[0].users if u.target is operator.getitem and u.args[1] == k), None)
+
+
+def take_over(waited: fx.Node, source: Any) -> None:
+    """The source is in the place of what was waited for, if it is a collective's that nobody else waits for."""
+    made_by = source.args[0] if isinstance(source, fx.Node) and source.target is operator.getitem else source
+    if not isinstance(made_by, fx.Node) or not is_functional(made_by) or WAITED in source.meta:
+        return
+    source.meta["val"], source.meta[WAITED] = waited.meta["val"], True
+    if made_by is not source:
+        values = list(made_by.meta["val"])
+        values[source.args[1]] = waited.meta["val"]
+        made_by.meta["val"] = values
+    waited.replace_all_uses_with(source)
+    waited.graph.erase_node(waited)
+
+
+WAITED = "memplan_waited"  # in the meta of what was waited for
+
+
+# ---- in the graphs that run
+
+
+def wait(pending: torch.Tensor, *held: torch.Tensor) -> torch.Tensor:
+    """Waits for what a collective makes; until then this holds what it reads."""
+    return collectives.wait(pending)
+
+
+def has_wait(node: fx.Node) -> bool:
+    return node.op == "call_function" and is_functional(node) and node.target.namespace == FUNCTIONAL[0]  # type: ignore[union-attr]
+
+
+def held_by(node: fx.Node) -> list[fx.Node]:
+    """What a collective reads until it is waited for."""
+    return [] if kind_of(node).startswith(COPIES_FIRST) else node.all_input_nodes
+
+
+def put_wait(node: fx.Node, behind: fx.Node, function: Any, *held: fx.Node) -> None:
+    """Waits for a collective, or for one of the results of one, behind this node."""
+    readers = list(node.users)
+    with node.graph.inserting_after(behind):
+        waited = node.graph.call_function(function, (node, *held))
+    waited.meta = dict(node.meta)
+    for reader in readers:
+        reader.replace_input_with(node, waited)
+
+
+def is_sum_on_host(node: fx.Node) -> bool:
+    """Whether gloo makes parts of a sum of all of it."""
+    return kind_of(node) == "reduce_scatter_tensor" and node.meta["val"].device.type == "cpu"
+
+
+def part_of_sum(given: torch.Tensor, how: str, n_ranks: int, name: str) -> torch.Tensor:
+    """The same, and of its copy nothing stays: gloo keeps what it has sent until it sends again."""
+    group, everything = group_of(name), given.clone(memory_format=torch.contiguous_format)
+    torch.distributed.all_reduce(everything, op=getattr(torch.distributed.ReduceOp, how.upper()), group=group)
+    made = everything.chunk(n_ranks)[torch.distributed.get_rank(group)].clone()
+    everything.untyped_storage().resize_(0)
+    return made
+
+
+def put_waits_at_once(graph: fx.Graph) -> None:
+    """Where there is no plan: each wait behind its collective."""
+    for node in [n for n in graph.nodes if WAITED in n.meta]:
+        put_wait(node, node, WAIT.get())
+    graph.lint()
+
+
+def results_of(node: fx.Node) -> list[fx.Node]:
+    """The node, or who takes its results apart."""
+    is_one = isinstance(node.meta.get("val"), torch.Tensor)
+    return [node] if is_one else [u for u in node.users if u.target is operator.getitem]
+
+
+# ---- what they cost
+
+
+def bytes_of(values: Iterable[Any]) -> int:
+    return sum(v.numel() * v.element_size() for v in values if isinstance(v, torch.Tensor))
+
+
+def values_of(nodes: Iterable[fx.Node]) -> Iterator[Any]:
+    for node in nodes:
+        value = node.meta.get("val")
+        yield from value if isinstance(value, (list, tuple)) else [value]
+
+
+def workspace_bytes(node: fx.Node) -> int:
+    """What a collective takes beside its results: a copy of what does not lie in order; and gloo, which puts together and apart
+    in copies of its own."""
+    if shards.is_ours(node):
+        return shards.workspace_bytes(node)
+    given, kind = [v for v in values_of(node.all_input_nodes) if isinstance(v, torch.Tensor)], kind_of(node)
+    if is_sum_on_host(node):
+        return bytes_of(given)
+    apart = 0 if kind.startswith(COPIES_FIRST) else bytes_of(v for v in given if not v.is_contiguous())
+    if all(v.device.type != "cpu" for v in given):
+        return apart
+    is_several = kind.endswith("coalesced")
+    if kind.startswith("all_gather"):
+        return apart + bytes_of(values_of([node])) + is_several * bytes_of(given)
+    if kind.startswith(("reduce_scatter", "shard_dim")) or is_several:
+        return apart + bytes_of(given)
+    return apart
+
+
+def sent_bytes(node: fx.Node) -> int:
+    """What a rank sends to others, or gets from them."""
+    if shards.is_ours(node):
+        return shards.sent_bytes(node)
+    n, own, kind = int(group_of(argument(node, "group_name")).size()), bytes_of(values_of(node.all_input_nodes)), kind_of(node)
+    if kind.startswith("all_gather"):
+        return own * (n - 1)
+    return (2 if kind.startswith("all_reduce") else 1) * own * (n - 1) // n

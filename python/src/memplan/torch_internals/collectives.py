@@ -1,0 +1,85 @@
+"""Of functional collectives, which captured graphs have for all others: what issues one, what waits for it, and which ranks it
+is among."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from memplan.errors import NotPlannable
+from memplan.torch_internals.names import Private
+
+IN_PLACE = ("c10d",)  # namespaces of operators: of collectives that write into what they are given
+FUNCTIONAL = ("_c10d_functional", "_dtensor")  # of those that return what they make
+LOST = "graphs with collectives run without a plan"
+
+WAIT = Private("torch.ops._c10d_functional.wait_tensor.default", use="to wait for what a collective makes", lost=LOST)
+WAIT_FOR_ALL = Private(
+    "torch.ops._c10d_functional.wait_tensors.default",
+    use="to wait for all that one collective makes",
+    lost="such results are waited for twice",
+    since="2.15",
+)
+LONGER = "on a CPU what a collective reads may be in memory for a moment longer than planned"
+USES = Private("torch.Tensor._use_count", use="whether gloo has let go of what a collective has made", lost=LONGER)
+USES_OF_MEMORY = Private("torch._C._storage_Use_Count", use="the same, of views of it", lost=LONGER)
+MEMORY = Private("torch.UntypedStorage._cdata", use="the same", lost=LONGER)
+GROUP = Private(
+    "torch.distributed.distributed_c10d._resolve_process_group",
+    use="the ranks of a collective, of which a graph has a name",
+    lost=LOST,
+)
+
+
+def group_of(name: Any) -> Any:
+    """The process group that a graph calls so."""
+    return GROUP(name) if isinstance(name, str) else name
+
+
+def need_to_wait() -> None:
+    """NotPlannable where collectives could not be taken apart."""
+    for row in (WAIT, GROUP):
+        if not row:
+            raise NotPlannable(f"PyTorch {torch.__version__} has no {row}")
+
+
+class Patience:
+    """How long we wait for gloo to let go, which is usually over at once; less and less where it never does."""
+
+    seconds = 0.2
+
+
+def uses_of(tensor: torch.Tensor) -> tuple[int, int]:
+    """How often somebody has a tensor, and tensors its memory."""
+    if not (USES and USES_OF_MEMORY and MEMORY):
+        return 0, 0
+    own: Any = tensor.untyped_storage()
+    return tensor._use_count(), int(USES_OF_MEMORY(own._cdata))
+
+
+OF_ONE = uses_of(torch.empty(1))
+
+
+def wait(pending: torch.Tensor) -> torch.Tensor:
+    """Waits for what a collective makes. On a CPU also until gloo's thread lets go of it, and so of all that the collective has
+    read: what is freed later would be in no plan."""
+    made: torch.Tensor = WAIT.get()(pending)
+    if made.device.type == "cpu":
+        until = time.monotonic() + Patience.seconds
+        while uses_of(made) > OF_ONE:
+            if time.monotonic() > until:
+                Patience.seconds /= 2
+                break
+            time.sleep(0)
+    return made
+
+
+def outwards(groups: Iterable[Any]) -> list[Any]:
+    """Each of these groups once, without those that are within another, or have one rank: innermost, whose ranks lie nearest to
+    each other, first."""
+    ranks = {tuple(torch.distributed.get_process_group_ranks(g)): g for g in groups}
+    wide = [r for r in ranks if len(r) > 1 and not any(set(r) < set(other) for other in ranks)]
+    return [ranks[r] for r in sorted(wide, key=lambda r: (r[1] - r[0], r))]

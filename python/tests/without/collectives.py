@@ -1,0 +1,53 @@
+"""Without its names about collectives."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from against_eager import assert_like_eager
+
+import memplan
+from memplan.torch_internals import collectives
+from without.case import Two, planned, without, x_of
+
+
+class Sums(Two):
+    """The same on all ranks, of which there is one."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        from torch.distributed import _functional_collectives as functional
+
+        return functional.all_reduce(super().forward(x), "sum", torch.distributed.group.WORLD)
+
+
+@contextlib.contextmanager
+def one_rank() -> Iterator[None]:
+    with tempfile.TemporaryDirectory() as folder:
+        torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+        try:
+            yield
+        finally:
+            torch.distributed.destroy_process_group()
+
+
+@without(collectives.WAIT, collectives.GROUP)
+def collectives_run_without_a_plan(*_: Any) -> None:
+    with one_rank():
+        model = Sums()
+        with pytest.warns(memplan.FallbackWarning, match="graphs with collectives run without a plan"):
+            assert_like_eager(model, planned(model), (x_of(),), eager=copy.deepcopy(model))
+        assert not model.memplan.graphs
+
+
+@without(collectives.WAIT_FOR_ALL, collectives.USES, collectives.USES_OF_MEMORY, collectives.MEMORY)
+def collectives_are_planned(*_: Any) -> None:
+    with one_rank():
+        model = Sums()
+        assert_like_eager(model, planned(model), (x_of(),))
+        assert model.memplan.graphs
