@@ -29,6 +29,7 @@ from memplan.graph.shards import REDUCE, is_ours
 from memplan.torch_internals.tensors import tree_iter
 
 Position = int
+MARK = "of__block"  # in the name of a new parameter
 VIEWS = ("aten.slice", "aten.view", "aten.as_strided", "aten.narrow", "aten.reshape")
 
 
@@ -188,7 +189,7 @@ class Unrolled:
         place = start + (copy - 1) * parts.length + k
         if second.op == "placeholder":
             with self.graph.inserting_before(second):
-                made = self.graph.placeholder(f"{second.name}_of_block")
+                made = self.graph.placeholder(second.name + MARK)
         else:
             new = self._arguments(parts, k, copy)
             with self.graph.inserting_before(self.nodes[parts.second]):
@@ -273,4 +274,4 @@ def new_static(graph: fx.Graph, nodes: Iterable[fx.Node]) -> list[int]:
     """The numbers of these inputs, and of those that were made from them."""
     kept = {n.name for n in nodes}
     primals = [n for n in graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
-    return [k for k, n in enumerate(primals) if n.name in kept or n.name.partition("_of_block")[0] in kept]
+    return [k for k, n in enumerate(primals) if n.name in kept or n.name.partition(MARK)[0] in kept]

@@ -245,10 +245,10 @@ class Backend:
             tangents = [n for n in joint.graph.nodes if n.op == "placeholder" and "tangents" in n.name]
             captured.cast_inside = cast_inside(halves(joint.graph, tangents)[1], self.regions)
         try:
+            need_to_plan(joint.graph, self.plans_collectives)
             self.together = self.together.joined(groups_in(joint.graph))
             with self.together.planning(captured.name, self.options.wait_seconds()):
                 need_to_cut()
-                need_to_plan(joint.graph, self.plans_collectives)
                 if self.is_for_others:
                     raise NotPlannable(f"it is for all sizes that have no plan, since {NO_FURTHER}")
                 static = captured.static_indices(joint.graph, **known)

@@ -77,7 +77,7 @@ def pipeline(
     """
     own = list(stages) if isinstance(stages, (list, tuple)) else [stages]
     options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "on_infeasible": on_infeasible, "cache": cache}
-    backends = {s.stage_index: backend_for(StageBackend, s.submod, budget, [], False, **options) for s in own}
+    backends: dict[int, Any] = {s.stage_index: backend_for(StageBackend, s.submod, budget, [], False, **options) for s in own}
     last = own[0].num_stages - 1
     loss: Any = loss_fn
     if last in backends and loss_fn is not None:
