@@ -273,16 +273,18 @@ static void clear_order(mp_anneal_order *order)
 }
 
 /* Runs more short rounds if the plan is far from the bound, since another valley may be better. Later rounds start from the
- * order they had before these. With copies no bound says so, and only thorough effort goes on. */
+ * order they had before these. With copies the bound is less near to the best plan, and says so from further away. */
 static mp_status stray(annealing *a, int n_idle, mp_error *err)
 {
     MP_CLEARED_BY(clear_order) mp_anneal_order start = {0};
     const int n_rounds = a->n_rounds;
-    const bool is_blind = mp_search_request(a->search)->graph->has_copies && mp_search_effort(a->search) != MP_EFFORT_THOROUGH;
+    const bool copies = mp_search_request(a->search)->graph->has_copies && mp_search_effort(a->search) != MP_EFFORT_THOROUGH;
+    const bool is_blind = copies && mp_search_enough(a->search) <= mp_search_baseline_ticks(a->search);
+    const double far = copies ? MP_EFFORT_FAR_COPIES : MP_EFFORT_FAR;
     if (mp_search_effort(a->search) == MP_EFFORT_QUICK || is_blind || a->best.ticks == INT64_MAX) return MP_OK;
     MP_CHECK(mp_anneal_order_copy(&start, a->best.steps, a->best.n, a->best.ticks, err));
     for (int k = 0; k < MP_EFFORT_FAR_ROUNDS && n_idle < MP_EFFORT_PATIENCE && !is_over(a); k++) {
-        if (mp_search_is_within(a->search, MP_EFFORT_FAR)) break;
+        if (mp_search_is_within(a->search, far)) break;
         MP_CHECK(run_short(a, STRAY, &n_idle, err));
     }
     a->n_rounds = n_rounds;

@@ -187,6 +187,7 @@ static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *
             MP_CHECK(keep_smallest(w, x, err));
             if (will_not_do(w, k) || (w->ends_at_first && !has_none(w))) break;
             adjust(&p, mp_runs_over(x) > 0);
+            mover->is_stuck = p.n_over > MP_ANNEAL_PENALTY_PATIENCE;
             now = energy(x, p.ticks);
             t = temperature(w, &p, progress);
         }

@@ -21,6 +21,7 @@ typedef struct mp_mover {
     int reruns_left;             /* how many more recomputations the current move may add */
     int64_t ticks_limit;         /* most ticks of the order after the current move */
     int64_t pending_ticks;       /* ticks of the move's new runs that are not yet on */
+    bool is_stuck;               /* true while the budget has been exceeded for long: set by the walk */
     bool has_given_up;           /* true if the current move exceeds ticks_limit, or has failed half way */
 } mp_mover;
 

@@ -93,6 +93,18 @@ static int run_away(mp_mover *m, int run, int most)
     return at;
 }
 
+/* Draws a run; over the budget for long, where there are copies, at times one at a step that is over it or a few runs away:
+ * waits for copies stand between such runs, so that few changes of their order lead on, and these have to be met. */
+static int any_crowded(mp_mover *m)
+{
+    const mp_runs *x = m->runs;
+    const bool looks = m->ways.n && m->is_stuck && x->profile->total_over > 0;
+    if (!looks || mp_mover_below(m, MP_MOVE_CROWDED_ONE_IN)) return mp_mover_any_run(m);
+    const int there = x->run_at[mp_mover_any_over(m)];
+    const int run = mp_mover_below(m, 2) ? there : run_away(m, there, MP_MOVE_SHIFT_FAR);
+    return run == x->end ? -1 : run;
+}
+
 /* Moves a recomputation to just before its next reader, or past a few runs. */
 static bool move_shift_extra(mp_mover *m)
 {
@@ -179,7 +191,7 @@ static bool reads_from(const mp_runs *x, int run, const int *list, int n)
 static bool move_shift_related(mp_mover *m)
 {
     mp_runs *x = m->runs;
-    const int run = mp_mover_any_run(m), step = mp_mover_below(m, 2) ? 1 : -1;
+    const int run = any_crowded(m), step = mp_mover_below(m, 2) ? 1 : -1;
     int n = 1, n_moving = 0, at = run, target = run; /* target: the farthest run that all of them pass */
     if (run < 0) return false;
     m->list[0] = run;
@@ -211,7 +223,7 @@ static bool move_shift_related(mp_mover *m)
  * there. */
 static bool move_shift_first(mp_mover *m)
 {
-    const int run = mp_mover_any_run(m), kind = mp_mover_below(m, MP_MOVE_AWAY_ONE_IN);
+    const int run = any_crowded(m), kind = mp_mover_below(m, MP_MOVE_AWAY_ONE_IN);
     if (run < 0 || mp_runs_is_extra(m->runs, run)) return false;
     if (!kind) return send_away(m, run, mp_mover_below(m, 2) ? mp_mover_any_run(m) : m->runs->end);
     const bool is_between = kind <= MP_MOVE_BETWEEN_OF_EIGHT;

@@ -7,6 +7,8 @@
 
 /* Runs every searcher that is worth its time, one after the other. Fails as these do, but never with MP_NOT_APPLICABLE. */
 mp_status mp_run_auto(mp_search *search, mp_error *err);
+/* The same, but what takes the most seconds, to find a first plan by moves where no other searcher has one, is left out. */
+mp_status mp_run_auto_or_none(mp_search *search, mp_error *err);
 
 /* Offers keep-all, the baseline. At most two offers. */
 mp_status mp_run_none(mp_search *search, mp_error *err);

@@ -182,13 +182,25 @@ static mp_status anneal(mp_search *search, mp_error *err)
     return run(search, mp_run_anneal, false, err);
 }
 
-mp_status mp_run_auto(mp_search *search, mp_error *err)
+/* Runs all but the annealing. */
+static mp_status run_others(mp_search *search, mp_error *err)
 {
     static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {
         mp_run_none, mp_run_exact, mp_run_lagrange, mp_run_ilp, mp_run_chain, mp_run_chen, mp_run_segments, mp_run_lower_set};
     for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_CHECK(run(search, searchers[k], false, err));
-    if (mp_search_best_ticks(search) == INT64_MAX) MP_CHECK(run(search, mp_run_exact, true, err));
+    return mp_search_best_ticks(search) == INT64_MAX ? run(search, mp_run_exact, true, err) : MP_OK;
+}
+
+mp_status mp_run_auto(mp_search *search, mp_error *err)
+{
+    MP_CHECK(run_others(search, err));
     return anneal(search, err);
+}
+
+mp_status mp_run_auto_or_none(mp_search *search, mp_error *err)
+{
+    MP_CHECK(run_others(search, err));
+    return mp_search_best_ticks(search) == INT64_MAX ? MP_OK : run(search, mp_run_anneal, false, err);
 }
 
 mp_status mp_run_offload_rules(mp_search *search, mp_error *err)

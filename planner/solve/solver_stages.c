@@ -100,14 +100,24 @@ static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_erro
     return request->on_offer(after->steps, after->n_steps, after->peak_bytes, after->ticks, request->on_offer_data, err);
 }
 
+/* True if the best plan takes so little that one without copies is not worth the seconds of finding a first one by moves. */
+static bool is_in_hand(const stages *x)
+{
+    const int64_t ticks = best_ticks(x), all = mp_ticks_of_all(x->request->graph);
+    return ticks < INT64_MAX && ticks - all <= (int64_t)(MP_COPIES_IN_HAND * (double)all);
+}
+
 /* Finds the best plan without copies, as a plan of the graph with them; leaves out some of the searchers. */
 static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
 {
+    static const mp_solver soon = {"auto", "", "", mp_run_auto_or_none, false, true, false, false};
+    const mp_solver *named = mp_solver_find(x->request->solver ? x->request->solver : "auto");
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
     mp_request asked = ask(x, x->request->solver, MP_COPIES_PLAIN_SHARE);
     asked.own = x->request->own;
+    if (!asked.own && named && named->run == mp_run_auto && is_in_hand(x)) asked.own = &soon;
     asked.checkpoints = x->request->checkpoints;
     asked.graph = x->plain.graph;
     asked.problem = NULL;
