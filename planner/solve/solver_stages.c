@@ -209,14 +209,14 @@ static mp_status is_plain_in_vain(const stages *x, bool *out, mp_error *err)
     return MP_OK;
 }
 
-/* The same of plans that compute nothing again, or true if the best will do. */
+/* The same of plans that compute nothing again. */
 static mp_status is_copying_alone_in_vain(const stages *x, bool *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_variant_free) mp_variant once = {0};
     const mp_request *request = x->request;
     mp_bound bound;
-    MP_CHECK(will_do(x, out, err));
-    if (*out || best_ticks(x) == INT64_MAX) return MP_OK;
+    *out = false;
+    if (best_ticks(x) == INT64_MAX) return MP_OK;
     MP_CHECK(mp_variant_of(request->graph, &once, err));
     for (size_t v = 0; v < once.graph.n_nodes; v++) mp_node_forbid_rerun(&once.graph.nodes[v]);
     MP_CHECK(mp_copies_bound(&once.graph, request->budget_bytes, request->tier_bytes, best_ticks(x), 0, &bound, err));
