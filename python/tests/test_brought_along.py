@@ -80,9 +80,9 @@ class Reduced(nn.Module):
 
 
 @pytest.mark.usefixtures("one_process")
-def test_a_collective_falls_back_and_is_right() -> None:
+def test_a_collective_is_planned_and_right() -> None:
     torch.manual_seed(0)
     model, x = Reduced(), torch.randn(16, 8)
     compiled = memplan.compile(model, "90%")
-    with pytest.warns(memplan.FallbackWarning, match="is a collective"):
-        assert_like_eager(model, compiled, (x,))
+    assert_like_eager(model, compiled, (x,))
+    assert compiled.memplan.graphs and not compiled.memplan.fallbacks
