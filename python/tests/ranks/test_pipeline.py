@@ -4,8 +4,6 @@ each rank's peak is as planned, and a stage with more micro-batches in flight co
 from __future__ import annotations
 
 import gc
-import os
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from against_eager import peak_of_call
 from networks import Layer
+from test_sharded import process
 from torch import nn
 
 import memplan
@@ -193,21 +192,8 @@ def orders(rank: int) -> None:
         assert done == told, (name, rank, done, told)
 
 
-def process(rank: int, folder: str, what: Callable[[int], None]) -> None:
-    torch.set_num_threads(1)
-    os.environ["MEMPLAN_CACHE"] = f"{folder}/cache{rank}"
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-    try:
-        what(rank)
-    except BaseException:
-        traceback.print_exc()
-        raise
-    finally:
-        torch.distributed.destroy_process_group()
-
-
 @pytest.mark.parametrize(
     "what", [one_stage_each, two_stages_each, gradients_apart, less_in_flight_less_again, orders], ids=lambda f: f.__name__
 )
 def test_two_ranks(what: Callable[[int], None], tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(process, (str(tmp_path), what), 2)
+    torch.multiprocessing.spawn(process, (str(tmp_path), 2, what), 2)

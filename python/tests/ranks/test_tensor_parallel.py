@@ -5,8 +5,6 @@ peaks are as planned, and what one rank computes otherwise is said on all."""
 from __future__ import annotations
 
 import copy
-import os
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from against_eager import peak_of_call
+from test_sharded import process
 from torch import nn
 
 import memplan
@@ -301,19 +300,6 @@ def with_shards(rank: int) -> None:
         return fully_shard(model, mesh=mesh["data"])
 
     check(make, lambda step: words(step + 100 * (rank // 2)), ("min+30%",))
-
-
-def process(rank: int, folder: str, n_ranks: int, what: Callable[[int], None]) -> None:
-    torch.set_num_threads(1)
-    os.environ["MEMPLAN_CACHE"] = f"{folder}/cache{rank}"
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=n_ranks)
-    try:
-        what(rank)
-    except BaseException:
-        traceback.print_exc()
-        raise
-    finally:
-        torch.distributed.destroy_process_group()
 
 
 @pytest.mark.parametrize("what", [llamas, gpts, experts, functional, habits], ids=lambda f: f.__name__)

@@ -25,13 +25,12 @@ from memplan.library.planning import NO_BUDGET, Copy, Planning, Step
 from memplan.memory.host import Pool
 from memplan.memory.liveness import Liveness, keys_of, saved_bytes
 from memplan.memory.trace import Trace, trace_of
-from memplan.plan.ahead import Time, spread
+from memplan.plan.ahead import Time, put_waits, spread
 from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit, fake_state
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
 from memplan.plan.options import Options
-from memplan.plan.waits import put_waits
 from memplan.run.together import ALONE, Together
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from memplan.graph.shards import GROUPS, gathered, groups_of, local_shards
+from memplan.graph.shards import GOING, GROUPS, gathered, groups_of, local_shards
 from memplan.run.together import Together
 from memplan.torch_internals import sharding
 from memplan.torch_internals.sharding import Hook
@@ -87,6 +87,7 @@ class Sharded:
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
         """FSDP2's hooks do nothing, but for the casts that they make, and no parameter is whole from an evaluation before."""
+        GOING.clear()  # of a step that was broken off
         for number in self.groups:
             GROUPS[number].give_back()
         taken = [(hook, hook.exchange(other)) for hook, other in self.hooks]
