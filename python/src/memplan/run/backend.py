@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import time
 import warnings
@@ -89,7 +88,7 @@ class Backend:
         self.is_for_others = False  # it is
         self.regions: dict[str, torch.dtype] = {}  # of autocast, around it
         self.accumulated_bytes = 0  # of gradients of earlier batches, which the options count
-        self.learned = Learned()
+        self.learned = Learned()  # or a stage of a pipeline
         self.together: Together = ALONE  # with whom plans are made
         self.planners: weakref.WeakKeyDictionary[Captured, GraphPlanner] = weakref.WeakKeyDictionary()
         self.__name__ = "memplan"
@@ -109,7 +108,7 @@ class Backend:
         self.options, self.report = other.options, other.report
         self.is_cut = other.is_cut
         self.accumulated_bytes = other.accumulated_bytes
-        self.said, self.learned = set(), Learned()
+        self.said, self.learned = set(), other.learned
         self.saved.clear()
         self.pool = pool_for(self.options.offload)
         self.generation += 1
@@ -208,12 +207,11 @@ class Backend:
             warnings.warn(f"memplan: {sentence}", FallbackWarning, stacklevel=4)
 
     def captures_again(self) -> bool:
-        """Has steps planned anew, with what was beside the last ones: when no call of its own waits. Whether they have to be
-        captured for that."""
-        if self.together or not self.learned.plans_again():  # ranks would not learn the same
+        """Has steps planned anew where something else is beside them. Whether they have to be captured for that."""
+        options = self.learned.changed(self.options, self.report, bool(self.together))
+        if options is None:
             return False
-        budget = max(g.budget_bytes for g in self.report.graphs)
-        self.options = dataclasses.replace(self.options, budget=budget, on_infeasible="smallest")
+        self.options = options
         self.report.graphs.clear()
         self.saved.clear()
         self.generation += 1
@@ -299,13 +297,14 @@ class Backend:
         if self.pool is not None:
             planner.offload(self.pool, sum(n for of, (_, n) in self.saved.items() if of != captured.frame), self.options)
         try:
-            emitted, budget = planner.solve(self.options, is_first=self.learned.n_times == 0)
+            planner, emitted, budget = self.learned.plan(planner, self.options)
         except BudgetError as error:
             if self.only_report or not self.keeps_captures:
                 raise
             captured.error = error
             smallest = planner.smallest(self.options)
             return smallest.forward, smallest.backward
+        self.planners[captured] = planner
         graph = planner.report(emitted, budget, time.perf_counter() - start, self.options)
         captured.graph = weakref.ref(graph)
         self.saved[captured.frame] = emitted.saved_bytes, emitted.host_bytes

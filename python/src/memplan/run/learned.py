@@ -4,20 +4,26 @@ start, and where others need the room while its calls wait for their backward, t
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memplan.budget import Budget
 from memplan.errors import FallbackWarning
 from memplan.graph.capture import DYNAMIC, Capture
 from memplan.plan.graph_report import GraphReport
+from memplan.plan.options import Options
+from memplan.plan.planner import Emitted, GraphPlanner
 from memplan.run.ledger import Beside, Ledger, Owner
+
+if TYPE_CHECKING:
+    from memplan.report import Report
 
 MOST_TIMES = 4  # that steps are planned again for what was beside them
 
 
 class Learned:
-    """Of one budget."""
+    """Of one budget. A backend asks here for its plans, and whether it is to make others."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()  # of the model's own calls
@@ -51,14 +57,19 @@ class Learned:
         self.most_kept[graph.frame] = max(0, min(before, graph.waiting_bytes - n_bytes))
         self.is_beyond = self.is_beyond or n_bytes > 0
 
-    def plans_again(self) -> bool:
-        """Whether plans are to be made again, which is when no call of the model waits: they then count what was beside it."""
-        if not self.is_beyond or self.ledger.n_calls or self.n_times == MOST_TIMES:
-            return False
+    def plan(self, planner: GraphPlanner, options: Options) -> tuple[GraphPlanner, Emitted, int]:
+        """Of a graph: who has made it, its graphs, and the budget. BudgetError."""
+        return planner, *planner.solve(options, is_first=self.n_times == 0)
+
+    def changed(self, options: Options, report: Report, is_shared: bool) -> Options | None:
+        """With which plans are made again, None: they stay. That is when no call of the model waits: they then count what was
+        beside it. `is_shared`: plans are those of several ranks, which would not learn the same."""
+        if not self.is_beyond or is_shared or self.ledger.n_calls or self.n_times == MOST_TIMES:
+            return None
         self.n_times += 1
         self.n_bytes += self.uncounted_bytes
         self.uncounted_bytes, self.is_beyond = 0, False
-        return True
+        return dataclasses.replace(options, budget=max(g.budget_bytes for g in report.graphs), on_infeasible="smallest")
 
     def leave_room(self, capture: Capture, frame: Any, budget: Budget, outside_bytes: int) -> None:
         """For what others take while the graph's calls wait for their backward: then it keeps so much less."""

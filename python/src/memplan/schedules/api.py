@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,16 +11,17 @@ import torch
 from memplan.api import backend_for, compiled_with, optimizer_bytes
 from memplan.budget import Budget, only_bytes
 from memplan.errors import MemplanError
+from memplan.report import Report
+from memplan.run.backend import Backend
 from memplan.schedules import replay
-from memplan.schedules.backend import StageBackend
 from memplan.schedules.rank import Rank
 
 
 class Pipeline:
     """`schedule.memplan`: what the rank's stages take together, and the report of each, the loss's last."""
 
-    def __init__(self, rank: Rank) -> None:
-        self.rank = rank
+    def __init__(self, rank: Rank, reports: dict[int, Report]) -> None:
+        self.rank, self.reports = rank, reports
 
     @property
     def planned_bytes(self) -> int:
@@ -39,9 +41,9 @@ class Pipeline:
         return self.rank.in_flight
 
     @property
-    def stages(self) -> dict[int, Any]:
+    def stages(self) -> dict[int, Report]:
         """The report of each stage that has run."""
-        return {s: stage.backend.report for s, stage in self.rank.stages.items() if s <= self.rank.last}
+        return {s: report for s, report in self.reports.items() if s <= self.rank.last}
 
     def __str__(self) -> str:
         return "\n".join(f"stage {s}: {report}" for s, report in self.stages.items())
@@ -77,11 +79,11 @@ def pipeline(
     """
     own = list(stages) if isinstance(stages, (list, tuple)) else [stages]
     options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "on_infeasible": on_infeasible, "cache": cache}
-    backends: dict[int, Any] = {s.stage_index: backend_for(StageBackend, s.submod, budget, [], False, **options) for s in own}
+    backends = {s.stage_index: backend_for(Backend, s.submod, budget, [], False, **options) for s in own}
     last = own[0].num_stages - 1
     loss: Any = loss_fn
     if last in backends and loss_fn is not None:
-        backends[last + 1] = backend_for(StageBackend, None, budget, [], False, **options)
+        backends[last + 1] = backend_for(Backend, None, budget, [], False, **options)
         loss = compiled_with(called(loss_fn), backends[last + 1], True)
     made = schedule(stages, n_microbatches, loss_fn=loss, **of_schedule)
     actions = actions_of(made, own, n_microbatches)
@@ -91,11 +93,13 @@ def pipeline(
     counted = only_bytes(reserve) + (optimizer_bytes(optimizer) if optimizer is not None else 0)
     is_split = any(what == "I" for _, what, _ in actions)
     rank = Rank(moments, in_flight, n_microbatches, counted, is_split, last)
+    modules = {s.stage_index: s.submod for s in own}
     for index, backend in backends.items():
-        rank.add(index, backend)
-    for stage in own:
-        compiled_with(stage.submod, backends[stage.stage_index], True)
-    made.memplan = Pipeline(rank)
+        module = modules.get(index)
+        backend.learned = rank.add(index, weakref.ref(module) if module is not None else lambda: None)
+        if module is not None:
+            compiled_with(module, backend, True)
+    made.memplan = Pipeline(rank, {index: backend.report for index, backend in backends.items()})
     return made
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -21,13 +21,14 @@ from memplan.graph.capture import DYNAMIC, Capture
 from memplan.library.planning import NO_BUDGET
 from memplan.plan.options import Options
 from memplan.plan.planner import Emitted, GraphPlanner
+from memplan.run.learned import Learned
 from memplan.schedules import replay
 from memplan.schedules.needs import Needs, bytes_of, static_bytes
 from memplan.schedules.replay import Moment
 
 if TYPE_CHECKING:
     from memplan.plan.graph_report import GraphReport
-    from memplan.schedules.backend import StageBackend
+    from memplan.report import Report
 
 PROBES = 4  # of shares of what keeping everything saves, each halving what is left
 LEFT = 50  # a share of the budget that is left makes a limit too low
@@ -49,11 +50,13 @@ class Plan(NamedTuple):
 Plans = dict[int, Plan]  # per stage that is captured
 
 
-class Stage:
-    """One of the rank's, or the loss: its backend asks here for its plan."""
+class Stage(Learned):
+    """One of the rank's, or the loss. What is beside its calls is known from the schedule, and its plan is made with those of
+    the rank's other stages."""
 
-    def __init__(self, rank: Rank, index: int, backend: StageBackend) -> None:
-        self.rank, self.index, self.backend = rank, index, backend
+    def __init__(self, rank: Rank, index: int, model: Callable[[], Any]) -> None:
+        super().__init__()
+        self.rank, self.index, self.model = rank, index, model
         self.captured: GraphPlanner | None = None
         self.smallest: Plan | None = None  # without regard to what is beside it
         self.is_behind = False  # it runs a plan that was made before the others were known
@@ -71,7 +74,7 @@ class Stage:
         found = self.rank.plans[self.index]
         return found.planner, found.emitted, self.rank.budget_bytes
 
-    def is_to_be_planned(self, options: Options) -> bool:
+    def changed(self, options: Options, report: Report, is_shared: bool) -> Options | None:
         """Whether its next call has another plan. All stages are planned together once they are known and no call of the rank
         waits; each then takes its plan when none of its own does, which would need the old one. BudgetError."""
         rank = self.rank
@@ -79,13 +82,11 @@ class Stage:
             with torch.no_grad():
                 rank.plan([s for s in rank.stages.values() if s.captured is not None], options)
             rank.is_whole = True
-        if not self.is_behind or self.backend.learned.ledger.n_calls > 0:
-            return False
-        self.backend.report.graphs.clear()
-        return True
+        return options if self.is_behind and self.ledger.n_calls == 0 else None
 
-    def report_alone(self, graph: GraphReport, _: Capture) -> None:
+    def report_alone(self, graph: GraphReport, capture: Capture) -> None:
         """Says what the stage takes among the others, of which its plan knows but what was beside it."""
+        super().report_alone(graph, capture)
         rank, graph.in_halves = self.rank, True
         beside = rank.beside_bytes(self.index, {s: p.needs.sizes for s, p in rank.plans.items()})
         graph.planned_bytes = graph.most_bytes = rank.peak_bytes(rank.plans, self.index)
@@ -108,12 +109,12 @@ class Rank:
         self.is_whole = False  # whether they were made together
         self.budget_bytes = self.keep_all_bytes = 0
 
-    def add(self, index: int, backend: StageBackend) -> Stage:
-        self.stages[index] = backend.stage = Stage(self, index, backend)
+    def add(self, index: int, model: Callable[[], Any]) -> Stage:
+        self.stages[index] = Stage(self, index, model)
         return self.stages[index]
 
     def n_waiting(self) -> int:
-        return sum(s.backend.learned.ledger.n_calls for s in self.stages.values())
+        return sum(s.ledger.n_calls for s in self.stages.values())
 
     @property
     def planned_bytes(self) -> int:
@@ -123,7 +124,7 @@ class Rank:
     # What is there
 
     def static(self) -> int:
-        known = [(s.captured.capture, s.backend.model()) for s in self.stages.values() if s.captured is not None]
+        known = [(s.captured.capture, s.model()) for s in self.stages.values() if s.captured is not None]
         return self.counted_bytes + sum(static_bytes(capture, model, self.n_parts) for capture, model in known)
 
     def beside_bytes(self, index: int, sizes: dict[int, dict[str, int]]) -> int:
