@@ -61,7 +61,7 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
     mp_error ours = {0};
     MP_ENSURE(!subject_is_graph(path), err, MP_INVALID,
               "fit needs a model, and this is a training graph already, built for one batch");
-    if (subject_load(path, o, &s, &ours) != MP_OK) return MP_OK;
+    if (subject_architecture(path) || subject_load(path, o, &s, &ours) != MP_OK) return MP_OK;
     const int64_t batch = subject_batch(&s);
     MP_ENSURE(batch <= 0, err, MP_INVALID, "the batch is fixed at %lld, and fit needs a model that leaves it open",
               (long long)batch);

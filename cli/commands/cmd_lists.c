@@ -1,8 +1,10 @@
-/* cmd_lists.c - lists the searchers, the device profiles, and the operators with the passes that a backend runs. */
+/* cmd_lists.c - lists the searchers, the device profiles, the networks known by name, and the operators with the passes that a
+ * backend runs. */
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
 #include "cli/messages/print.h"
+#include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/reports/report.h"
 #include "cli/subject/subject.h"
@@ -10,6 +12,7 @@
 #include "estimator/training/target.h"
 #include "formats/base/text.h"
 #include "formats/json/json.h"
+#include "memplan/architecture.h"
 #include "memplan/solver.h"
 
 /* ---- searchers ---- */
@@ -91,6 +94,58 @@ int cmd_devices(options *o)
               l->latency_seconds * 1e6, l->title, l->is_shared ? "; the ways take turns" : "");
     }
     puts("\nGB/s of copies from the device and back, for --offload; --link takes one of these,\nor a rate like 24GB/s.");
+    return EXIT_DONE;
+}
+
+/* ---- networks known by name ---- */
+
+static json_t *models_json(const int64_t *parameters)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; k < mp_architecture_count(); k++) {
+        const mp_architecture *a = mp_architecture_row(k);
+        json_t *row = json_pack("{s:s, s:s, s:I}", "name", a->name, "title", a->title, "parameters", (json_int_t)parameters[k]);
+        mp_json_set(&row, "sizes",
+                    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)a->layers, "width",
+                              (json_int_t)a->width, "feed-forward", (json_int_t)a->feed_forward, "heads", (json_int_t)a->heads,
+                              "key-value-heads", (json_int_t)a->key_value_heads, "vocabulary", (json_int_t)a->vocabulary,
+                              "sequence", (json_int_t)a->sequence, "patch", (json_int_t)a->patch, "experts",
+                              (json_int_t)a->experts, "experts-per-token", (json_int_t)a->experts_per_token));
+        mp_json_set(&row, "dropout", json_real(a->dropout));
+        mp_json_append(&list, row);
+    }
+    return json_pack("{s:o}", "models", list);
+}
+
+static void print_models(const int64_t *parameters)
+{
+    print("%-14s %17s %6s %6s %7s %8s %7s %8s  %s\n", "name", "parameters", "layers", "width", "inner", "heads", "words",
+          "sequence", "what it is");
+    for (size_t k = 0; k < mp_architecture_count(); k++) {
+        const mp_architecture *a = mp_architecture_row(k);
+        const bool shared = a->key_value_heads != a->heads;
+        print("%-14s %17s %6lld %6lld %7lld %8s %7lld %8lld  %s%s\n", a->name, count_text(parameters[k]), (long long)a->layers,
+              (long long)a->width, (long long)a->feed_forward,
+              mp_text(shared ? "%lld/%lld" : "%lld", (long long)a->heads, (long long)a->key_value_heads),
+              (long long)a->vocabulary, (long long)a->sequence, a->title,
+              a->experts ? mp_text(", %lld of %lld experts", (long long)a->experts_per_token, (long long)a->experts) : "");
+    }
+    puts("\nA name stands wherever a command takes a model; case, spaces and dashes do not\n"
+         "matter: memplan estimate llama3-8b --batch 1 --dtype bf16. --dim changes a size:\n"
+         "layers, width, feed-forward (inner), heads, key-value-heads (behind the slash),\n"
+         "vocabulary (words), sequence, patch, experts, experts-per-token.");
+}
+
+int cmd_models(options *o)
+{
+    mp_error err = {0};
+    MP_OWNED int64_t *parameters = mp_alloc(mp_architecture_count(), sizeof *parameters);
+    mp_status st = parameters ? MP_OK : MP_FAIL(&err, MP_NOMEM, "no memory for the list");
+    for (size_t k = 0; st == MP_OK && k < mp_architecture_count(); k++)
+        st = mp_architecture_parameters(mp_architecture_row(k), &parameters[k], &err);
+    if (st != MP_OK) return output_failed(&err);
+    if (o->talk.json) return print_json("models", models_json(parameters));
+    print_models(parameters);
     return EXIT_DONE;
 }
 

@@ -126,7 +126,7 @@ static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_n
                                 .n_steps = o->training.steps > 1 ? o->training.steps : STEPS};
     MP_CHECK(mp_program_list_algorithms(t->subject.program, err));
     MP_CHECK(new_costs(t->subject.program, pool, costs, err));
-    MP_CHECK(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->search.seed, true, &source, err));
+    MP_CHECK(mp_parameter_source_open(t->subject.program, t->subject.file, (uint64_t)o->search.seed, true, &source, err));
     MP_CHECK(mp_inputs_open_feed(t->subject.program, NULL, 0, (uint64_t)o->search.seed, &feed, err));
     request.feed = feed;
     request.parameters = source;

@@ -237,7 +237,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     interrupt_force(shown.late, shown.grace);
     MP_CHECK(mp_hyper_check(&request.execution.hyper, err));
     /* the state that --resume reads has a value for each parameter */
-    MP_CHECK(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->search.seed,
+    MP_CHECK(mp_parameter_source_open(t->subject.program, t->subject.file, (uint64_t)o->search.seed,
                                       o->training.random_weights || o->training.resume, &source, err));
     mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
     MP_CHECK(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->search.seed, &feed, err));

@@ -72,7 +72,7 @@ static bool is_other_device(const char *name)
 #define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | DRAW | TIMELINE | REPORT | TRAIN | PROFILE)
 #define COPIES (MODEL & ~(ESTIMATE | APPLY | FIT | PROFILE))
 #define OPS (1u << CMD_OPS)
-#define LISTS (OPS | 1u << CMD_SOLVERS | 1u << CMD_DEVICES | 1u << CMD_VERSION)
+#define LISTS (OPS | 1u << CMD_SOLVERS | 1u << CMD_DEVICES | 1u << CMD_MODELS | 1u << CMD_VERSION)
 #define ANSWERS (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | TRAIN | PROFILE | LISTS)
 #define EVERY ((1u << N_COMMANDS) - 1)
 

@@ -49,28 +49,6 @@ static mp_dtype dtype_of(const char *name)
                                    : MP_DTYPE_UNDEFINED;
 }
 
-static mp_status read_model(const char *path, const model_options *o, mp_model **out, mp_error *err)
-{
-    mp_onnx_options wanted = {.batch = o->batch,
-                              .n_dimensions = o->dims.n,
-                              .data = o->data.items,
-                              .n_data = o->data.n,
-                              .train = o->train.items,
-                              .n_train = o->train.n,
-                              .external_folder = o->external_folder};
-    MP_OWNED mp_dimension *dimensions = mp_alloc(o->dims.n, sizeof *dimensions);
-    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    MP_ENSURE(dimensions && pool, err, MP_NOMEM, "the dimensions");
-    for (size_t k = 0; k < o->dims.n; k++) {
-        const char *text = o->dims.items[k], *equals = strrchr(text, '=');
-        dimensions[k].name = mp_pool_text(pool, text, (size_t)(equals - text));
-        MP_ENSURE(dimensions[k].name, err, MP_NOMEM, "the dimensions");
-        parse_count(equals + 1, &dimensions[k].size); /* the option table has checked that it is a number */
-    }
-    wanted.dimensions = dimensions;
-    return mp_onnx_read(path, &wanted, out, err);
-}
-
 /* Finds the tensor that --output names: by its name, or, if it was simplified away, its replacement. */
 static mp_status find_output(const mp_model *model, const char **name, mp_error *err)
 {
@@ -230,15 +208,16 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         MP_CHECK(no_model_options(o, err));
         MP_CHECK(is_dot(path) ? mp_graph_dot_read(path, &out->graph, err) : mp_graph_read(path, &out->graph, err));
     } else {
-        MP_CHECK(read_model(path, &o->model, &out->model, err));
+        MP_CHECK(subject_model(path, &o->model, &out->model, err));
+        if (*out->model->path) out->file = path;
         warn_of_version(path, out->model);
         out->inference = mp_model_inference_form(out->model);
         if (o->model.keep_inference_norms) MP_CHECK(mp_model_keep_inference_norms(out->model, err));
         MP_CHECK(build_graph(out, o, err));
         warn_of_inference_form(path, &out->inference, o->model.keep_inference_norms);
-        const bool has_attention = out->attention.n + out->attention.n_missed > 0;
+        const bool may_lack_dropout = out->file && out->attention.n + out->attention.n_missed > 0;
         if (o->given[OPT_RULES] && mp_rules_find(o->model.rules) == MP_RULES_PYTORCH)
-            MP_CHECK(warn_of_guesses(path, out->model, has_attention && !out->inference.has_dropout, err));
+            MP_CHECK(warn_of_guesses(path, out->model, may_lack_dropout && !out->inference.has_dropout, err));
     }
     out->options = mp_json_parse(out->graph->options);
     MP_ENSURE(out->options, err, MP_NOMEM, "the options");

@@ -10,6 +10,7 @@
 #include "estimator/simplify/inference_form.h"
 #include "estimator/simplify/sequences.h"
 #include "executor/run/program.h"
+#include "memplan/architecture.h"
 #include "memplan/graph.h"
 #include "memplan/plan.h"
 #include "memplan/problem.h"
@@ -22,8 +23,9 @@ enum { SUBJECT_TRIED_NODES = 20000 };
 
 typedef struct subject {
     const char *path;
-    char title[256]; /* "resnet50, batch 32" */
-    mp_model *model; /* NULL: the graph came from a file */
+    char title[256];  /* "resnet50, batch 32" */
+    const char *file; /* of the model; NULL: a network known by name, or a graph */
+    mp_model *model;  /* NULL: the graph came from a file */
     mp_graph *graph;
     mp_problem *problem; /* of the graph */
     mp_plan *plan;       /* loaded by subject_load_with_plan; else NULL */
@@ -38,7 +40,7 @@ typedef struct subject {
     double bytes_per_second[MP_MAX_CHANNELS]; /* of copies, where --link states a rate; else 0, as in mp_execution_options */
 } subject;
 
-/* Reads the file: a name that ends in .json, .dot or .gv is a training graph, anything else an ONNX model, which is
+/* Reads the file: a name that ends in .json, .dot or .gv is a training graph, anything else a model (subject_model), which is
  * simplified, given a loss and turned into its training graph as the options say; an inference graph gets a warning.
  * MP_INVALID: options about models for a graph file. Release with subject_free in any case. */
 mp_status subject_load(const char *path, const options *o, subject *out, mp_error *err);
@@ -51,6 +53,11 @@ mp_status subject_load_with_plan(const char *path, const char *plan_path, option
 void subject_free(subject *s);
 /* Takes the graph out of the subject; it may outlive it, and is released with mp_graph_free. */
 mp_graph *subject_take_graph(subject *s);
+/* Reads a model: an ONNX file, or where there is no such file the network of this name, of which --dim sets sizes. MP_INVALID:
+ * neither, with the nearest name; options about files for a network without one. */
+mp_status subject_model(const char *path, const model_options *o, mp_model **out, mp_error *err);
+/* Returns the network that is known by this name; NULL if there is none, or a file of that name. */
+const mp_architecture *subject_architecture(const char *path);
 /* True if the file is a training graph: by its name, or on standard input by its first bytes. */
 bool subject_is_graph(const char *path);
 

@@ -83,10 +83,15 @@ static void initialise(const mp_model *model, const mp_consumers *consumers, int
 
 struct mp_parameter_source {
     const mp_program *program;
-    mp_onnx_weights *weights;
+    mp_onnx_weights *weights; /* NULL: the model has no file */
     mp_consumers consumers;
     uint64_t seed;
 };
+
+static bool is_in_file(const mp_parameter_source *s, const mp_tensor *t)
+{
+    return s->weights && mp_onnx_weights_have(s->weights, t->name);
+}
 
 /* True for tensors that a program reads from the source: no data input, and not computed by an operator. */
 static bool is_read(const mp_program *p, size_t tensor)
@@ -121,9 +126,9 @@ mp_status mp_parameter_source_open(const mp_program *program, const char *path, 
     MP_OWNED_BY(mp_parameter_source_free) mp_parameter_source *s = mp_alloc(1, sizeof *s);
     MP_ENSURE(s, err, MP_NOMEM, "out of memory");
     *s = (mp_parameter_source){.program = program, .seed = seed};
-    MP_CHECK(mp_onnx_weights_open(path, program->model->external_folder, &s->weights, err));
+    if (path) MP_CHECK(mp_onnx_weights_open(path, program->model->external_folder, &s->weights, err));
     MP_CHECK(mp_model_consumers(program->model, &s->consumers, err));
-    if (!draws_missing) MP_CHECK(check_external(s, err));
+    if (path && !draws_missing) MP_CHECK(check_external(s, err));
     *out = s;
     s = NULL;
     return MP_OK;
@@ -179,7 +184,7 @@ static mp_status first_values(const mp_parameter_source *s, int tensor, const mp
     if (t->value)
         MP_ENSURE(mp_array_write(to, t->value), err, MP_UNSUPPORTED, "'%s' is of type %s, which is not supported here", t->name,
                   mp_dtype_name(to->dtype));
-    else if (mp_onnx_weights_have(s->weights, t->name))
+    else if (is_in_file(s, t))
         MP_CHECK(mp_onnx_weights_read(s->weights, t->name, to->dtype, mp_tensor_elements(t), to->data, err));
     else if (t->role == MP_ROLE_CONSTANT)
         return MP_FAIL(err, MP_INVALID, "the file has no values for the constant '%s'", t->name);
@@ -240,6 +245,6 @@ void mp_parameter_source_count(const mp_parameter_source *s, size_t *n_parameter
         const mp_tensor *t = &m->tensors[k];
         if (t->role != MP_ROLE_PARAMETER || t->producer >= 0 || s->program->bindings->storage[k] < 0) continue;
         (*n_parameters)++;
-        *n_drawn += !t->value && !mp_onnx_weights_have(s->weights, t->name);
+        *n_drawn += !t->value && !is_in_file(s, t);
     }
 }

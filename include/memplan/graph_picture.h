@@ -1,4 +1,4 @@
-/* graph_picture.h - a picture of a model's forward pass, and of what becomes of its tensors. */
+/* graph_picture.h - a picture of a model's forward pass, and of what becomes of its tensors; of a whole training step. */
 #pragma once
 
 #include "memplan/plan.h"
@@ -17,3 +17,8 @@ typedef struct mp_picture_request {
  * ends in .svg, .png, .pdf or .dot (a graph of labelled nodes and edges, for Graphviz to lay out), and is replaced as a whole.
  * MP_INVALID: another ending; MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO, MP_NOMEM. */
 mp_status mp_graph_picture(const mp_picture_request *request, const char *path, mp_error *err);
+
+/* Draws the training step three ways, side by side: forward alone, which drops every tensor at its last use; with backward,
+ * where tensors are kept for it; with the plan's recomputation in between (left out without a plan). Errors as
+ * mp_graph_picture. */
+mp_status mp_training_picture(const mp_picture_request *request, const char *path, mp_error *err);

@@ -48,6 +48,7 @@
 extern "C" {
 #endif
 
+#include "memplan/architecture.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
 #include "memplan/backend.h"
@@ -93,7 +94,6 @@ extern "C" {
 #include "memplan/timeline_picture.h"
 #include "memplan/train.h"
 #include "memplan/training.h"
-#include "memplan/training_picture.h"
 #include "memplan/update_effect.h"
 
 #ifdef __cplusplus

@@ -5,8 +5,8 @@
 
 typedef struct mp_parameter_source mp_parameter_source;
 
-/* Opens the first values. `path` is the model's file, whose initializers (embedded or external) are read on demand;
- * `seed` draws the others, with `draws_missing` also those whose external file is missing. Release with
+/* Opens the first values. `path` is the model's file, whose initializers (embedded or external) are read on demand (NULL:
+ * it has none); `seed` draws the others, with `draws_missing` also those whose external file is missing. Release with
  * mp_parameter_source_free (NULL is fine). The program's model must outlive it. MP_IO, MP_PARSE: the file, or an
  * external one that is missing without draws_missing; MP_NOMEM. O(tensors). */
 mp_status mp_parameter_source_open(const mp_program *program, const char *path, uint64_t seed, bool draws_missing,

@@ -41,6 +41,31 @@ static mp_status fuse_attention(public_world *w, mp_error *err)
     return st;
 }
 
+/* A network of every operator that the builders write. */
+static mp_architecture small_mixture(void)
+{
+    mp_architecture a = *mp_architecture_find("mixtral-8x7b");
+    a.layers = 1;
+    a.width = a.feed_forward = 64;
+    a.vocabulary = 8;
+    return a;
+}
+
+static mp_status architecture_model(public_world *w, mp_error *err)
+{
+    const mp_architecture a = small_mixture();
+    mp_model *model;
+    PUBLIC_OUTPUT(w, model, mp_architecture_model(&a, 1, 8, &model, err), mp_model_free(model));
+}
+
+static mp_status architecture_parameters(public_world *w, mp_error *err)
+{
+    mp_architecture a = small_mixture();
+    int64_t n;
+    a.sequence = 8;
+    PUBLIC_OUTPUT(w, n, mp_architecture_parameters(&a, &n, err), PUBLIC_NOTHING);
+}
+
 static mp_status add_loss(public_world *w, mp_error *err)
 {
     mp_model *model = model_of(MLP, true);
@@ -278,6 +303,8 @@ HANDLED(planning_offload, OFFLOAD)
 
 const public_call public_models[] = {{"mp_model_simplify", simplify},
                                      {"mp_model_fuse_attention", fuse_attention},
+                                     {"mp_architecture_model", architecture_model},
+                                     {"mp_architecture_parameters", architecture_parameters},
                                      {"mp_model_add_loss", add_loss},
                                      {"mp_training_graph", training_graph},
                                      {"mp_program_build", program_build},

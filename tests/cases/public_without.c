@@ -27,6 +27,10 @@
     X(mp_search_claim_infeasible(search))
 
 #define OTHER_CALLS(X)                                           \
+    X(mp_architecture_count())                                   \
+    X(mp_architecture_row(0))                                    \
+    X(mp_architecture_find("Llama 3 8B"))                        \
+    X(mp_architecture_set(&architecture, "layers", 2, &err))     \
     X(mp_plan_need(w->plan))                                     \
     X(mp_plan_tier_need(w->graph, w->plan, 0))                   \
     X(mp_backend_name(0))                                        \
@@ -176,6 +180,7 @@ void public_call_without(public_world *w)
     mp_bound_work work = {0};
     mp_bound_report reports[2];
     mp_label label;
+    mp_architecture architecture = *mp_architecture_row(0);
     mp_answer answer;
     mp_problem *problem;
     mp_timeline *timeline;

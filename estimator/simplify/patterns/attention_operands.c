@@ -132,10 +132,41 @@ static bool are_all(const mp_rewriter *r, const mp_operator *op, int k, int64_t 
     return all;
 }
 
+/* True if the tensor is the positions 0, 1, 2, ... along dimension `along` of a matrix, or of a stack of one. */
+static bool counts_along(const mp_rewriter *r, int tensor, int along)
+{
+    const mp_tensor *t = mp_rewriter_tensor(r, tensor);
+    const int64_t n = t->rank >= 2 ? t->dims[t->rank - 2 + along] : 0;
+    if (!t->value || t->value->n != n) return false;
+    for (int64_t k = 0; k < n; k++)
+        if ((t->value->is_real ? t->value->f[k] : (double)t->value->i[k]) != (double)k) return false;
+    return true;
+}
+
+/* Returns what is known of a comparison of rows with columns, which may be too large to fold. */
+static mp_mask mask_of_comparison(const mp_rewriter *r, const mp_operator *op)
+{
+    static const struct {
+        const char *kind;
+        bool rows_first;
+        mp_mask mask;
+    } forms[] = {{"GreaterOrEqual", true, MP_MASK_PAST},
+                 {"LessOrEqual", false, MP_MASK_PAST},
+                 {"Less", true, MP_MASK_FUTURE},
+                 {"Greater", false, MP_MASK_FUTURE}};
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
+        if (mp_is_kind(op, forms[k].kind) && counts_along(r, op->in[!forms[k].rows_first], 0) &&
+            counts_along(r, op->in[forms[k].rows_first], 1))
+            return forms[k].mask;
+    return MP_MASK_UNKNOWN;
+}
+
 /* Returns what is known of a mask without values, of which only the first rows and columns may be used. */
 static mp_mask mask_of(const mp_rewriter *r, int tensor)
 {
     for (const mp_operator *op; (op = mp_writer(r, tensor));) {
+        const mp_mask compared = mask_of_comparison(r, op);
+        if (compared != MP_MASK_UNKNOWN) return compared;
         bool from_front = mp_is_kind(op, "Slice") && op->version >= 10 && are_all(r, op, 1, 0) && are_all(r, op, 4, 1);
         if (!from_front && !mp_is_kind(op, "Cast")) return MP_MASK_UNKNOWN;
         tensor = op->in[0];

@@ -1,10 +1,10 @@
-/* training_picture.c - one training step three ways: what forward alone keeps, what is kept for backward, what
+/* graph_picture_training.c - one training step three ways: what forward alone keeps, what is kept for backward, what
  * recomputation saves.
  *
  * Rows are blocks of the forward pass, from top to bottom; beside each block stand its recomputation and its backward.
  * Forward runs down, backward up, and wires of kept tensors lead across.
  */
-#include "memplan/training_picture.h"
+#include "memplan/graph_picture.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,0 +1,80 @@
+/* subject_model.c - the model that a command is about: a file, or a network known by name. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/messages/messages.h"
+#include "cli/messages/nearest.h"
+#include "cli/subject/subject.h"
+#include "memplan/onnx.h"
+
+const mp_architecture *subject_architecture(const char *path)
+{
+    return strcmp(path, "-") && access(path, F_OK) ? mp_architecture_find(path) : NULL;
+}
+
+/* Reads --dim NAME=N. The names are in the pool. */
+static mp_status read_dimensions(const model_options *o, mp_pool *pool, mp_dimension *dimensions, mp_error *err)
+{
+    for (size_t k = 0; k < o->dims.n; k++) {
+        const char *text = o->dims.items[k], *equals = strrchr(text, '=');
+        dimensions[k].name = mp_pool_text(pool, text, (size_t)(equals - text));
+        MP_ENSURE(dimensions[k].name, err, MP_NOMEM, "the dimensions");
+        parse_count(equals + 1, &dimensions[k].size); /* the option table has checked that it is a number */
+    }
+    return MP_OK;
+}
+
+/* Builds a network of the table, of other sizes where --dim says so. */
+static mp_status build_named(const mp_architecture *row, const model_options *o, const mp_dimension *dimensions, mp_model **out,
+                             mp_error *err)
+{
+    mp_architecture own = *row;
+    int64_t sequence = 0;
+    MP_ENSURE(!o->data.n && !o->external_folder, err, MP_INVALID, "--%s is about files, and this is a network known by name",
+              o->data.n ? "data" : "allow-external");
+    for (size_t k = 0; k < o->dims.n; k++)
+        if (!strcmp(dimensions[k].name, "sequence"))
+            sequence = dimensions[k].size;
+        else
+            MP_CHECK(mp_architecture_set(&own, dimensions[k].name, dimensions[k].size, err));
+    return mp_architecture_model(&own, o->batch, sequence, out, err);
+}
+
+/* Refuses what is neither a file nor a name of the table, and looks like a name. */
+static mp_status refuse_unknown(const char *path, mp_error *err)
+{
+    if (!strcmp(path, "-") || strpbrk(path, "./") || !access(path, F_OK)) return MP_OK;
+    nearest n = nearest_to(path);
+    char names[128] = "";
+    for (size_t k = 0; k < mp_architecture_count(); k++) nearest_offer(&n, mp_architecture_row(k)->name);
+    MP_ENSURE(nearest_found(&n), err, MP_INVALID,
+              "there is no such file, and no network of this name; 'memplan models' lists them");
+    for (size_t k = 0; k < mp_architecture_count(); k++) { /* all that are as near */
+        nearest one = nearest_to(path);
+        nearest_offer(&one, mp_architecture_row(k)->name);
+        const size_t used = strlen(names);
+        if (one.distance == n.distance) snprintf(names + used, sizeof names - used, "%s%s", used ? " or " : "", one.best);
+    }
+    return MP_FAIL(err, MP_INVALID, "there is no such file, and no network of this name; did you mean %s?", names);
+}
+
+mp_status subject_model(const char *path, const model_options *o, mp_model **out, mp_error *err)
+{
+    const mp_architecture *row = subject_architecture(path);
+    MP_OWNED mp_dimension *dimensions = mp_alloc(o->dims.n, sizeof *dimensions);
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_ENSURE(dimensions && pool, err, MP_NOMEM, "the dimensions");
+    MP_CHECK(read_dimensions(o, pool, dimensions, err));
+    if (row) return build_named(row, o, dimensions, out, err);
+    MP_CHECK(refuse_unknown(path, err));
+    const mp_onnx_options wanted = {.batch = o->batch,
+                                    .dimensions = dimensions,
+                                    .n_dimensions = o->dims.n,
+                                    .data = o->data.items,
+                                    .n_data = o->data.n,
+                                    .train = o->train.items,
+                                    .n_train = o->train.n,
+                                    .external_folder = o->external_folder};
+    return mp_onnx_read(path, &wanted, out, err);
+}

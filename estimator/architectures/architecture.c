@@ -1,0 +1,237 @@
+/* architecture.c - the table of shapes, and whole networks: what stands before and behind the layers. */
+#include "memplan/architecture.h"
+
+#include <stdio.h>
+
+#include "estimator/architectures/layers.h"
+#include "estimator/base/names.h"
+#include "estimator/simplify/infer.h"
+
+#define TIED .is_tied = true
+#define DROPOUT(ratio) .dropout = (ratio)
+#define PATCHES(side) .patch = (side)
+#define EXPERTS(of_a_layer, per_token) .experts = (of_a_layer), .experts_per_token = (per_token)
+#define SHAPE(row, what, kind, n_layers, wide, inner, n_heads, n_pairs, words, length, ...) \
+    {.name = row,                                                                           \
+     .title = what,                                                                         \
+     .family = MP_FAMILY_##kind,                                                            \
+     .layers = n_layers,                                                                    \
+     .width = wide,                                                                         \
+     .feed_forward = inner,                                                                 \
+     .heads = n_heads,                                                                      \
+     .key_value_heads = n_pairs,                                                            \
+     .vocabulary = words,                                                                   \
+     .sequence = length,                                                                    \
+     __VA_ARGS__},
+static const mp_architecture rows[] = {
+#include "estimator/architectures/shapes.def"
+};
+#undef SHAPE
+
+size_t mp_architecture_count(void)
+{
+    return sizeof rows / sizeof *rows;
+}
+
+const mp_architecture *mp_architecture_row(size_t k)
+{
+    return k < mp_architecture_count() ? &rows[k] : NULL;
+}
+
+const mp_architecture *mp_architecture_find(const char *name)
+{
+    for (size_t k = 0; k < mp_architecture_count(); k++)
+        if (mp_names_are_alike(rows[k].name, name) || mp_names_are_alike(rows[k].title, name)) return &rows[k];
+    return NULL;
+}
+
+mp_status mp_architecture_set(mp_architecture *a, const char *size, int64_t value, mp_error *err)
+{
+    const struct {
+        const char *name;
+        int64_t *field;
+    } sizes[] = {{"layers", &a->layers},
+                 {"width", &a->width},
+                 {"feed-forward", &a->feed_forward},
+                 {"heads", &a->heads},
+                 {"key-value-heads", &a->key_value_heads},
+                 {"vocabulary", &a->vocabulary},
+                 {"sequence", &a->sequence},
+                 {"patch", &a->patch},
+                 {"experts", &a->experts},
+                 {"experts-per-token", &a->experts_per_token}};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        if (!mp_names_are_alike(sizes[k].name, size)) continue;
+        if (sizes[k].field == &a->heads && a->key_value_heads == a->heads) a->key_value_heads = value;
+        *sizes[k].field = value;
+        return MP_OK;
+    }
+    return MP_FAIL(err, MP_INVALID,
+                   "%s has no size '%s'; these are: layers, width, feed-forward, heads, key-value-heads, vocabulary, sequence, "
+                   "patch, experts, experts-per-token",
+                   a->title, size);
+}
+
+/* The side of the square of patches. */
+static int64_t patches_along(int64_t sequence)
+{
+    int64_t side = 0;
+    while ((side + 1) * (side + 1) <= sequence - 1) side++;
+    return side;
+}
+
+/* Refuses sizes that do not fit together. */
+static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence, mp_error *err)
+{
+    const int64_t sizes[] = {a->layers,          a->width,      a->feed_forward, a->heads,
+                             a->key_value_heads, a->vocabulary, sequence,        batch};
+    const int64_t side = patches_along(sequence);
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        MP_ENSURE(sizes[k] >= 1 && sizes[k] <= INT32_MAX, err, MP_INVALID, "%s: a size of %lld is none", a->title,
+                  (long long)sizes[k]);
+    MP_ENSURE(a->width % a->heads == 0, err, MP_INVALID, "%s: a width of %lld does not divide into %lld heads", a->title,
+              (long long)a->width, (long long)a->heads);
+    MP_ENSURE(a->heads % a->key_value_heads == 0, err, MP_INVALID,
+              "%s: %lld heads cannot share %lld pairs of keys and values evenly", a->title, (long long)a->heads,
+              (long long)a->key_value_heads);
+    MP_ENSURE(a->family == MP_FAMILY_LLAMA || (a->key_value_heads == a->heads && !a->experts), err, MP_INVALID,
+              "%s: only networks of Llama's family share keys and values, or have experts", a->title);
+    MP_ENSURE(a->family != MP_FAMILY_LLAMA || a->width / a->heads % 2 == 0, err, MP_INVALID,
+              "%s: rotary positions need heads of an even width, and %lld is odd", a->title, (long long)(a->width / a->heads));
+    MP_ENSURE(
+        a->family != MP_FAMILY_VIT || (a->patch >= 1 && a->patch <= INT16_MAX && side >= 1 && side * side + 1 == sequence), err,
+        MP_INVALID, "%s: a sequence of %lld is no square of patches and a class token", a->title, (long long)sequence);
+    MP_ENSURE(!a->experts || (a->experts >= 1 && a->experts_per_token >= 1 && a->experts_per_token <= a->experts), err,
+              MP_INVALID, "%s: each token cannot have %lld of %lld experts", a->title, (long long)a->experts_per_token,
+              (long long)a->experts);
+    MP_ENSURE(!a->experts || batch * sequence % a->experts == 0, err, MP_INVALID,
+              "%s: %lld tokens cannot be the same number for each of %lld experts", a->title, (long long)(batch * sequence),
+              (long long)a->experts);
+    return MP_OK;
+}
+
+/* The rows of a table of parameters. */
+static int looked_up(mp_network *n, const char *module, const char *table, int64_t entries, int index)
+{
+    const int weight = mp_network_parameter(n, table, 2, (int64_t[]){entries, n->shape->width});
+    return mp_network_of_two(n, module, "Gather", weight, index);
+}
+
+/* Learned positions of a sequence. */
+static int positions(mp_network *n)
+{
+    const int64_t longest = n->shape->sequence > n->sequence ? n->shape->sequence : n->sequence;
+    MP_OWNED int64_t *index = mp_alloc((size_t)n->sequence, sizeof *index);
+    for (int64_t k = 0; index && k < n->sequence; k++) index[k] = k;
+    if (!index) n->status = MP_FAIL(n->err, MP_NOMEM, "no memory for %lld positions", (long long)n->sequence);
+    return index ? looked_up(n, "position", "position.weight", longest, mp_network_list(n, "position", n->sequence, index))
+                 : -1;
+}
+
+/* Builds embeddings of tokens; *embedding is the table. */
+static int tokens_embedded(mp_network *n, int *embedding)
+{
+    const mp_architecture *a = n->shape;
+    const int64_t dims[] = {n->batch, n->sequence};
+    const int tokens = mp_network_data(n, "tokens", MP_DTYPE_INT64, 2, dims);
+    const int types = a->family == MP_FAMILY_BERT ? mp_network_data(n, "token_types", MP_DTYPE_INT64, 2, dims) : -1;
+    *embedding = mp_network_parameter(n, "embedding.weight", 2, (int64_t[]){a->vocabulary, a->width});
+    int x = mp_network_of_two(n, "embedding", "Gather", *embedding, tokens);
+    if (types >= 0) x = mp_network_of_two(n, "embedding", "Add", x, looked_up(n, "token_type", "token_type.weight", 2, types));
+    if (a->family != MP_FAMILY_LLAMA) x = mp_network_of_two(n, "embedding", "Add", x, positions(n));
+    if (types >= 0) x = mp_network_norm(n, "embedding/norm", x);
+    return mp_network_dropout(n, "embedding", x);
+}
+
+/* Builds embeddings of the patches of an image, behind a class token. */
+static int patches_embedded(mp_network *n)
+{
+    const mp_architecture *a = n->shape;
+    const int64_t side = patches_along(n->sequence), pixels = side * a->patch, stride[] = {a->patch, a->patch};
+    const mp_attribute strides = mp_attribute_ints("strides", stride, 2), joined = mp_attribute_int("axis", 1),
+                       of_batch[] = {mp_attribute_int("start", 0), mp_attribute_int("end", 1)},
+                       flat = mp_attribute_int("axis", 0);
+    const int images = mp_network_data(n, "images", MP_DTYPE_FLOAT, 4, (int64_t[]){n->batch, 3, pixels, pixels});
+    const int filter = mp_network_parameter(n, "patch.weight", 4, (int64_t[]){a->width, 3, a->patch, a->patch});
+    const int bias = mp_network_parameter(n, "patch.bias", 1, &a->width);
+    const int patches = mp_network_put(n, "patch", "Conv", (int[]){images, filter, bias}, 3, &strides, 1);
+    const int rows = mp_network_of_two(n, "patch", "Reshape", patches, mp_network_list(n, "patch", 3, (int64_t[]){0, 0, -1}));
+    const int across = mp_network_transpose(n, "patch", rows, (int64_t[]){0, 2, 1}, 3);
+    const int token = mp_network_parameter(n, "class.weight", 3, (int64_t[]){1, 1, a->width});
+    const int samples = mp_network_put(n, "class", "Shape", &images, 1, of_batch, 2);
+    const int ones = mp_network_list(n, "class", 2, (int64_t[]){1, 1});
+    const int shape = mp_network_put(n, "class", "Concat", (int[]){samples, ones}, 2, &flat, 1);
+    const int each = mp_network_of_two(n, "class", "Expand", token, shape);
+    const int all = mp_network_put(n, "patch", "Concat", (int[]){each, across}, 2, &joined, 1);
+    const int place = mp_network_parameter(n, "position.weight", 3, (int64_t[]){1, n->sequence, a->width});
+    return mp_network_dropout(n, "patch", mp_network_of_two(n, "patch", "Add", all, place));
+}
+
+/* The first token of each sample. */
+static int first_token(mp_network *n, const char *module, int x)
+{
+    const mp_attribute axis = mp_attribute_int("axis", 1);
+    const int first = mp_network_integers(n, module, 0, NULL, (int64_t[]){0});
+    return mp_network_put(n, module, "Gather", (int[]){x, first}, 2, &axis, 1);
+}
+
+/* Builds what stands behind the layers. */
+static int put_out(mp_network *n, int x, int embedding)
+{
+    const mp_architecture *a = n->shape;
+    if (a->family == MP_FAMILY_BERT) {
+        const int first = first_token(n, "pooler", x);
+        return mp_network_of(n, "pooler", "Tanh", mp_network_linear(n, "pooler", first, a->width, a->width, true));
+    }
+    x = mp_network_norm(n, "norm", x);
+    if (a->family == MP_FAMILY_VIT)
+        return mp_network_linear(n, "classifier", first_token(n, "classifier", x), a->width, a->vocabulary, true);
+    if (!a->is_tied) return mp_network_linear(n, "classifier", x, a->width, a->vocabulary, false);
+    const int turned = mp_network_transpose(n, "classifier", embedding, (int64_t[]){1, 0}, 2);
+    return mp_network_of_two(n, "classifier", "MatMul", x, turned);
+}
+
+static mp_status build(mp_network *n)
+{
+    const int64_t layers = n->shape->layers;
+    int embedding = -1;
+    mp_layers_share(n);
+    int x = n->shape->family == MP_FAMILY_VIT ? patches_embedded(n) : tokens_embedded(n, &embedding);
+    for (int64_t k = 0; k < layers; k++) {
+        snprintf(n->layer, sizeof n->layer, "layers.%lld", (long long)k);
+        x = mp_layers_add(n, x);
+    }
+    n->layer[0] = '\0';
+    x = put_out(n, x, embedding);
+    MP_CHECK(n->status);
+    MP_CHECK(mp_model_declare_output(n->model, x, n->err));
+    return mp_model_infer(n->model, n->err);
+}
+
+mp_status mp_architecture_model(const mp_architecture *a, int64_t batch, int64_t sequence, mp_model **out, mp_error *err)
+{
+    MP_OWNED_BY(mp_model_free) mp_model *model = NULL;
+    if (!batch) batch = 1;
+    if (!sequence) sequence = a->sequence;
+    MP_CHECK(check(a, batch, sequence, err));
+    MP_CHECK(mp_model_new(a->name, "", &model, err));
+    mp_network n = {.model = model, .shape = a, .batch = batch, .sequence = sequence, .err = err};
+    n.mask = n.hidden = n.scale = n.cosine = n.sine = n.ratio = n.training = -1;
+    n.split_heads = n.split_pairs = n.repeat = n.join_groups = n.merge_heads = -1;
+    MP_CHECK(build(&n));
+    *out = model;
+    model = NULL;
+    return MP_OK;
+}
+
+mp_status mp_architecture_parameters(const mp_architecture *a, int64_t *n, mp_error *err)
+{
+    MP_OWNED_BY(mp_model_free) mp_model *model = NULL;
+    int64_t sum = 0;
+    MP_CHECK(mp_architecture_model(a, a->experts, 0, &model, err));
+    for (size_t t = 0; t < model->n_tensors; t++)
+        if (model->tensors[t].role == MP_ROLE_PARAMETER && !mp_add(sum, mp_tensor_elements(&model->tensors[t]), &sum))
+            return MP_FAIL(err, MP_INVALID, "%s has more parameters than can be counted", a->title);
+    *n = sum;
+    return MP_OK;
+}

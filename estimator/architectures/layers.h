@@ -1,0 +1,13 @@
+/* layers.h - the layers of a network: attention, and what comes after it. Each is built by one function in one order, so that
+ * all layers of a network are equal.
+ */
+#pragma once
+
+#include "estimator/architectures/network.h"
+
+/* Builds what the layers of this network share: masks, positions, shapes. */
+void mp_layers_share(mp_network *n);
+/* Builds layer n->layer on x (batch, sequence, width). Returns its output. */
+int mp_layers_add(mp_network *n, int x);
+/* Builds the feed-forward of a layer with experts, without normalization and residual. */
+int mp_layers_experts(mp_network *n, int x);

@@ -1,0 +1,55 @@
+/* network.h - a model written operator by operator, for builders that read like the network.
+ *
+ * Tensors are indices. The first failure is kept, and every function after it does nothing and returns -1: a builder is checked
+ * once, at its end. An operator and its output have one name, MODULE/KIND: "layers.3/attention/query/MatMul"; a second one
+ * of a module gets a number.
+ */
+#pragma once
+
+#include "estimator/model/model.h"
+#include "memplan/architecture.h"
+
+typedef struct mp_network {
+    mp_model *model;
+    const mp_architecture *shape;
+    int64_t batch, sequence;
+    char layer[32]; /* the module that everything is in: "layers.3"; "": none */
+    mp_status status;
+    mp_error *err;
+    /* What all layers share; -1 where the family has none. */
+    int mask, hidden;             /* which scores are kept; what others become */
+    int scale;                    /* of scores, or its root for queries and keys */
+    int cosine, sine;             /* of the angles of rotary positions */
+    int ratio, training;          /* of dropout */
+    int split_heads, split_pairs; /* shapes of queries, and of keys and values, by heads */
+    int repeat, join_groups;      /* shapes in which keys and values are repeated, and then joined, for heads that share them */
+    int merge_heads;              /* the shape of what attention puts out */
+} mp_network;
+
+/* A tensor from outside: a parameter, whose name gets the layer in front, or data. */
+int mp_network_parameter(mp_network *n, const char *name, int rank, const int64_t *dims);
+int mp_network_data(mp_network *n, const char *name, mp_dtype dtype, int rank, const int64_t *dims);
+
+/* A Constant operator: integers of a shape (rank 1: of `count`), one number, one truth. */
+int mp_network_integers(mp_network *n, const char *module, int rank, const int64_t *dims, const int64_t *values);
+int mp_network_list(mp_network *n, const char *module, int64_t count, const int64_t *values);
+int mp_network_numbers(mp_network *n, const char *module, int rank, const int64_t *dims, const double *values);
+int mp_network_truth(mp_network *n, const char *module, bool value);
+
+/* An operator with one output; -1 in `in` leaves an input out. */
+int mp_network_put(mp_network *n, const char *module, const char *kind, const int *in, int n_in, const mp_attribute *attributes,
+                   size_t n_attributes);
+/* An operator with several. */
+void mp_network_put_all(mp_network *n, const char *module, const char *kind, const int *in, int n_in,
+                        const mp_attribute *attributes, size_t n_attributes, int *out, int n_out);
+/* Elementwise, of one operand or two. */
+int mp_network_of(mp_network *n, const char *module, const char *kind, int x);
+int mp_network_of_two(mp_network *n, const char *module, const char *kind, int x, int y);
+
+int mp_network_transpose(mp_network *n, const char *module, int x, const int64_t *order, size_t rank);
+/* x times MODULE.weight (in, out), plus MODULE.bias if there are biases. */
+int mp_network_linear(mp_network *n, const char *module, int x, int64_t in, int64_t out, bool biased);
+/* Normalization over features, of the family's kind. */
+int mp_network_norm(mp_network *n, const char *module, int x);
+/* Dropout, if the shape has any. */
+int mp_network_dropout(mp_network *n, const char *module, int x);

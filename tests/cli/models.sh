@@ -1,0 +1,24 @@
+# models.sh - networks known by name, in place of a file.
+try models_list models
+FILTER='sed -n 1,/}/p' try models_list_json models --json
+try models_estimate estimate "GPT-2 small" --batch 1 --dim layers=2
+try models_pytorch estimate llama3-8b --dim layers=1 --dim sequence=1024 --dtype bf16 --rules pytorch -q
+try models_experts estimate mixtral-8x7b --dim layers=1 --dim sequence=512 --dtype bf16 -q
+try models_unknown estimate gpt3-157b
+try models_unlike estimate something
+try models_no_file estimate gpt2.onnx
+try models_no_size estimate gpt2 --dim depth=3
+try models_bad_size estimate gpt2 --dim heads=7
+try models_data estimate gpt2 --data tokens
+tiny='--dim layers=2 --dim width=16 --dim heads=2 --dim feed-forward=32 --dim vocabulary=11 --dim sequence=64'
+try models_plan plan gpt2 $tiny --batch 4 --budget 90% -o named.json
+try models_check check gpt2 named.json
+try models_fit fit gpt2 $tiny --memory 2MiB --effort quick
+holds models_train sh -c "'$memplan' train gpt2 $tiny --batch 4 --device cpu --budget 90% --steps 3 | grep -q 'same, bit for bit'"
+for name in llama3-8b mixtral-8x7b; do
+    holds "models_train_$name" "$memplan" train "$name" $tiny --dim key-value-heads=1 --batch 4 --device cpu --budget 90% --steps 2 --no-before
+done
+# A file comes first.
+cp mlp.onnx gpt2
+try models_file estimate gpt2 --batch 4 -q
+rm gpt2
