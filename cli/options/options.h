@@ -62,6 +62,8 @@ typedef struct model_options {
     const char *costs; /* a file */
     text_list offload, link;
     bool offload_state;
+    const char *mesh, *network;
+    int64_t bucket; /* bytes */
 } model_options;
 
 /* Which plan to look for, and how. */

@@ -146,7 +146,8 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     }
     if (wanted.output) MP_CHECK(find_output(s->model, &wanted.output, err));
     MP_CHECK(mp_model_add_loss(s->model, &wanted, &loss, err));
-    if (backend && wanted.rules == MP_RULES_EXECUTOR) {
+    MP_CHECK(subject_mesh(o, &device, s, err));
+    if (backend && wanted.rules == MP_RULES_EXECUTOR && !o->model.mesh) {
         MP_CHECK(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {
@@ -159,6 +160,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         MP_CHECK(mp_costs_apply(o->model.costs, s->graph, &costs, err));
         if (s->program) MP_CHECK(mp_program_take_algorithms(s->program, err));
     }
+    MP_CHECK(mp_graph_exchange(s->graph, &s->parallel, &s->traffic, err));
     return subject_offload(o, &device, s, err);
 }
 

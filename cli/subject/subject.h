@@ -12,6 +12,7 @@
 #include "executor/run/program.h"
 #include "memplan/architecture.h"
 #include "memplan/graph.h"
+#include "memplan/parallel.h"
 #include "memplan/plan.h"
 #include "memplan/problem.h"
 #include "memplan/simplify.h"
@@ -37,6 +38,8 @@ typedef struct subject {
     json_t *options;                          /* the graph's options */
     int64_t tier_bytes[MP_MAX_TIERS];         /* what --offload permits, as in mp_request */
     char *folder;                             /* of the tier "disk"; NULL: none */
+    mp_parallel parallel;                     /* as --mesh says; of one device without it */
+    mp_rank_traffic traffic;
     double bytes_per_second[MP_MAX_CHANNELS]; /* of copies, where --link states a rate; else 0, as in mp_execution_options */
 } subject;
 
@@ -69,6 +72,10 @@ mp_status subject_device(const model_options *o, const mp_backend **backend, own
  * them does nothing. Called by subject_load. MP_INVALID: no such folder or link, or nothing that could be copied; as
  * mp_graph_offload. MP_UNSUPPORTED: the command cannot copy. */
 mp_status subject_offload(const options *o, const own_device *device, subject *s, mp_error *err);
+
+/* Reads --mesh, --network and --bucket into s->parallel; without them it is a mesh of one device. MP_INVALID: as
+ * mp_mesh_read and mp_network_read, or one of the others without --mesh. */
+mp_status subject_mesh(const options *o, const own_device *device, subject *s, mp_error *err);
 
 /* Returns the batch of the data inputs; 0 if it is not known. */
 int64_t subject_batch(const subject *s);

@@ -369,6 +369,18 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
         between_bytes[t] += timeline->concurrent_bytes[t];
 }
 
+/* Issues what keep-all runs beside compute: each step until the one that waits for it. */
+static void issue_beside(const mp_graph *graph, mp_step *steps, size_t n)
+{
+    for (size_t t = 0; t < n; t++) {
+        const int node = steps[t].node, awaiter = graph->awaiter[node];
+        if (graph->nodes[node].alternatives[0].channel <= MP_CHANNEL_SECOND_STREAM || awaiter == node) continue;
+        size_t until = t + 1;
+        while (until < n && steps[until].node != awaiter) until++;
+        mp_steps_issue(steps, (int)t, (int)t + 1, (int)until);
+    }
+}
+
 size_t mp_keep_all(const mp_graph *graph, mp_step *steps)
 {
     const size_t n_copies = mp_graph_n_state_copies(graph), n_listed = graph->n_nodes - n_copies;
@@ -388,5 +400,6 @@ size_t mp_keep_all(const mp_graph *graph, mp_step *steps)
             n += n_out;
         }
     }
+    if (graph->awaiter) issue_beside(graph, steps, n);
     return n;
 }

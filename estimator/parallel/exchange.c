@@ -1,0 +1,426 @@
+/* exchange.c - puts the collectives of data parallel and sharded training into a finished training graph.
+ *
+ * The nodes are listed anew: a bucket's reduction stands behind the backward node that completes it, a gather before the first
+ * reader of the group before its own (so that keep-all has it under way in time), and what gathers updated parameters behind
+ * the last of their updates.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "memplan/parallel.h"
+
+/* A trained parameter. Storages and nodes of the old list; -1: none. */
+typedef struct parameter {
+    int value, gradient, state, update;
+    int shard;    /* zero=3: the part of the value that is always here; zero<3: the part that the update makes */
+    int reduced;  /* the gradient that the update reads: `gradient`, or the part of it that is left */
+    int complete; /* the last node that makes or adds to the gradient */
+    int used;     /* the first node besides updates that reads the value */
+} parameter;
+
+/* Parameters that are sent or gathered together: list[first .. first+n). */
+typedef struct bucket {
+    size_t first, n;
+    int64_t bytes;
+    int at; /* the old node before or behind which it is listed */
+} bucket;
+
+typedef struct exchange {
+    mp_graph *graph;
+    const mp_parallel *parallel;
+    mp_rank_traffic traffic;
+    mp_pool *pool;
+    int64_t n_shards, n_replicas, bucket_bytes;
+    int zero, channel, n_storages; /* storages of the graph as it was */
+    size_t n_parameters, n_sent, n_gathered;
+    parameter *parameters; /* in the order of their gradients' storages */
+    int *by_completion, *by_use, *of_storage;
+    bucket *sent, *gathered; /* of gradients, by completion; of values: zero=3 by use, else as `sent` */
+    int *reads, *writes;     /* of the node that is being made */
+    mp_error *err;
+} exchange;
+
+static bool has(const int *list, size_t n, int storage)
+{
+    for (size_t k = 0; k < n; k++)
+        if (list[k] == storage) return true;
+    return false;
+}
+
+/* Finds the update that reads a gradient, and what else it uses. */
+static void find_update(const exchange *x, parameter *p)
+{
+    const mp_graph *g = x->graph;
+    for (int r = g->readers_start[p->gradient]; r < g->readers_start[p->gradient + 1]; r++) {
+        const mp_node *node = &g->nodes[g->readers[r]];
+        const mp_alternative *a = node->alternatives;
+        if (node->phase != MP_PHASE_UPDATE || !a->n_writes) continue;
+        for (size_t k = 0; k < a->n_reads; k++) {
+            const int s = a->reads[k];
+            if (!has(a->writes, a->n_writes, s)) continue;
+            if (g->storages[s].kind == MP_KIND_PARAMETER) p->value = s;
+            if (g->storages[s].kind == MP_KIND_OPTIMIZER_STATE) p->state = s;
+        }
+        if (p->value >= 0) p->update = g->readers[r];
+    }
+}
+
+static mp_status find_parameters(exchange *x)
+{
+    const mp_graph *g = x->graph;
+    for (size_t s = 0; s < g->n_storages; s++) x->of_storage[s] = -1;
+    for (int s = 0; s < (int)g->n_storages; s++) {
+        if (g->storages[s].kind != MP_KIND_GRADIENT) continue;
+        parameter *p = &x->parameters[x->n_parameters];
+        *p = (parameter){.value = -1, .gradient = s, .state = -1, .update = -1, .shard = -1, .reduced = s, .complete = -1};
+        p->complete = g->producer[s];
+        if (mp_storage_is_sum(g, s)) p->complete = g->adders[g->adders_start[s + 1] - 1];
+        if (p->complete < 0) continue; /* made by nobody: an input of the graph */
+        find_update(x, p);
+        MP_ENSURE(p->update >= 0 || !x->zero, x->err, MP_INVALID,
+                  "the mesh shares out optimizer state, and %s has no update: choose an optimizer",
+                  mp_storage_label(g, s).text);
+        p->used = (int)g->n_nodes;
+        for (int r = p->value < 0 ? 0 : g->readers_start[p->value]; p->value >= 0 && r < g->readers_start[p->value + 1]; r++)
+            if (g->nodes[g->readers[r]].phase != MP_PHASE_UPDATE && g->readers[r] < p->used) p->used = g->readers[r];
+        if (p->value >= 0) x->of_storage[p->value] = (int)x->n_parameters;
+        x->of_storage[s] = (int)x->n_parameters++;
+    }
+    return MP_OK;
+}
+
+/* Sorts parameters by the node at which they are complete, or first used; a stable merge of few runs would gain nothing. */
+static void sort(const exchange *x, int *order, bool by_use)
+{
+    for (size_t k = 0; k < x->n_parameters; k++) order[k] = (int)k;
+    for (size_t gap = x->n_parameters / 2; gap; gap /= 2)
+        for (size_t i = gap; i < x->n_parameters; i++) {
+            const int moved = order[i];
+            size_t j = i;
+            for (; j >= gap; j -= gap) {
+                const parameter *a = &x->parameters[order[j - gap]], *b = &x->parameters[moved];
+                const int left = by_use ? a->used : a->complete, right = by_use ? b->used : b->complete;
+                if (left < right || (left == right && order[j - gap] < moved)) break;
+                order[j] = order[j - gap];
+            }
+            order[j] = moved;
+        }
+}
+
+/* Cuts an order of parameters into buckets. */
+static size_t cut(const exchange *x, const int *order, bool by_use, bucket *out)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < x->n_parameters; k++) {
+        const parameter *p = &x->parameters[order[k]];
+        const bool is_ddp = x->parallel->rules == MP_RULES_PYTORCH && !x->zero;
+        const int64_t most = is_ddp && n == 1 && MP_FIRST_BUCKET_BYTES < x->bucket_bytes ? MP_FIRST_BUCKET_BYTES : x->bucket_bytes;
+        if (!n || out[n - 1].bytes >= most) out[n++] = (bucket){.first = k, .at = -1};
+        bucket *b = &out[n - 1];
+        b->n++;
+        b->bytes += x->graph->storages[by_use ? p->value : p->gradient].payload_bytes;
+        b->at = by_use ? (b->n > 1 ? b->at : p->used) : p->complete;
+    }
+    return n;
+}
+
+/* Returns the bytes of one rank's part. */
+static int64_t part(const exchange *x, int64_t bytes)
+{
+    return bytes / x->n_shards + (bytes % x->n_shards != 0);
+}
+
+static mp_status add_storage(exchange *x, const char *format, int of, int64_t payload_bytes, mp_kind kind, int *index)
+{
+    mp_storage *storage;
+    mp_label label;
+    MP_CHECK(mp_graph_storage(x->graph, &storage, x->err));
+    *index = (int)x->graph->n_storages - 1;
+    storage->name = mp_pool_format(x->graph->pool, format, mp_storage_title(x->graph, of, &label), "");
+    storage->payload_bytes = payload_bytes;
+    storage->kind = kind;
+    MP_ENSURE(storage->name, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    MP_ENSURE(mp_round_up(payload_bytes, x->graph->alignment, &storage->bytes), x->err, MP_INVALID, "'%s' is too large",
+              storage->name);
+    return MP_OK;
+}
+
+static mp_status shrink(exchange *x, mp_storage *storage)
+{
+    storage->payload_bytes = part(x, storage->payload_bytes);
+    MP_ENSURE(mp_round_up(storage->payload_bytes, x->graph->alignment, &storage->bytes), x->err, MP_INVALID,
+              "'%s' is too large", storage->name);
+    return MP_OK;
+}
+
+/* Shares out what `zero` says of one parameter: the state in its place, gradient and value as storages of their own. */
+static mp_status share_out(exchange *x, parameter *p)
+{
+    mp_graph *g = x->graph;
+    if (p->state >= 0) MP_CHECK(shrink(x, &g->storages[p->state]));
+    if (x->zero >= 2) {
+        MP_CHECK(add_storage(x, "%s, this rank's part%s", p->gradient, part(x, g->storages[p->gradient].payload_bytes),
+                             MP_KIND_GRADIENT, &p->reduced));
+        mp_storage *whole = &g->storages[p->gradient], *left = &g->storages[p->reduced];
+        left->carried = whole->carried;
+        left->persistent = whole->persistent;
+        whole->carried = whole->persistent = false;
+        whole->kind = MP_KIND_ACTIVATION_GRADIENT;
+    }
+    const mp_kind kind = x->zero == 3 ? MP_KIND_PARAMETER : MP_KIND_SAVED;
+    MP_CHECK(add_storage(x, "%s, this rank's part%s", p->value, part(x, g->storages[p->value].payload_bytes), kind, &p->shard));
+    if (x->zero == 3) g->storages[p->value].kind = MP_KIND_ACTIVATION;
+    return MP_OK;
+}
+
+/* Appends a copy of an old node. */
+static mp_status copy_node(exchange *x, const mp_node *old, mp_node **out)
+{
+    MP_CHECK(mp_graph_node(x->graph, out, x->err));
+    const int64_t id = (*out)->id;
+    **out = *old;
+    (*out)->id = id;
+    return MP_OK;
+}
+
+/* Appends the node of a collective over x->reads[0..n_reads) and x->writes[0..n_writes); what it adds to, it writes. */
+static mp_status add_collective(exchange *x, const char *what, const char *op, int64_t number, mp_phase phase, double seconds,
+                                size_t n_reads, size_t n_writes, bool adds, mp_node **out)
+{
+    mp_node *node;
+    MP_CHECK(mp_graph_node(x->graph, &node, x->err));
+    node->name = mp_pool_format(x->graph->pool, "%s%s", what, mp_pool_format(x->graph->pool, "%s%lld", " ", (long long)number));
+    node->op = op;
+    node->phase = phase;
+    mp_alternative *a = node->alternatives;
+    a->n_reads = n_reads;
+    a->reads = mp_graph_list(x->graph, x->reads, n_reads);
+    *(adds ? &a->n_adds : &a->n_writes) = n_writes;
+    *(adds ? &a->adds : &a->writes) = mp_graph_list(x->graph, x->writes, n_writes);
+    a->channel = x->channel;
+    a->ticks = (int64_t)(seconds / x->graph->tick_seconds + 0.5);
+    MP_ENSURE(node->name && a->reads && *(adds ? &a->adds : &a->writes), x->err, MP_NOMEM, "out of memory for the graph '%s'",
+              x->graph->name);
+    x->traffic.n_collectives++;
+    x->traffic.seconds += seconds;
+    *out = node;
+    return MP_OK;
+}
+
+static double seconds_of(exchange *x, mp_collective collective, mp_dim dim, int64_t bytes)
+{
+    const mp_group group = mp_mesh_group(&x->parallel->mesh, dim);
+    x->traffic.sent_bytes += mp_collective_sent_bytes(collective, group.n, bytes);
+    return mp_collective_seconds(&x->parallel->network, collective, x->parallel->algorithm, group, bytes);
+}
+
+/* Sums a bucket of gradients over the ranks, in their place or into this rank's parts. */
+static mp_status add_reduction(exchange *x, size_t k)
+{
+    const bucket *b = &x->sent[k];
+    mp_node *node;
+    double seconds = 0;
+    for (size_t j = 0; j < b->n; j++) {
+        const parameter *p = &x->parameters[x->by_completion[b->first + j]];
+        x->reads[j] = p->gradient;
+        x->writes[j] = p->reduced;
+    }
+    if (x->zero) seconds += seconds_of(x, MP_REDUCE_SCATTER, MP_DIM_SHARD, b->bytes);
+    if (x->n_replicas > 1) seconds += seconds_of(x, MP_ALL_REDUCE, MP_DIM_DP, part(x, b->bytes));
+    const bool is_apart = x->zero >= 2;
+    MP_CHECK(add_collective(x, x->zero ? "reduce-scatter" : "all-reduce", x->zero ? "ReduceScatter" : "AllReduce", (int64_t)k,
+                            MP_PHASE_BACKWARD, seconds, is_apart ? b->n : 0, b->n, !is_apart, &node));
+    if (x->parallel->rules == MP_RULES_PYTORCH && x->zero) node->alternatives->workspace_bytes = b->bytes;
+    if (x->parallel->rules == MP_RULES_PYTORCH && !x->zero) { /* DDP copies gradients into buckets that stay */
+        int storage;
+        MP_CHECK(add_storage(x, "bucket of %s and others%s", x->writes[0], b->bytes, MP_KIND_BUFFER, &storage));
+        x->reads[0] = storage;
+        node->alternatives->reads = mp_graph_list(x->graph, x->reads, 1);
+        node->alternatives->n_reads = 1;
+        MP_ENSURE(node->alternatives->reads, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    }
+    return MP_OK;
+}
+
+/* Gathers a group of parameters from their parts: for forward, or behind their updates. */
+static mp_status add_gather(exchange *x, size_t k)
+{
+    const bucket *b = &x->gathered[k];
+    const int *order = x->zero == 3 ? x->by_use : x->by_completion;
+    mp_node *node;
+    for (size_t j = 0; j < b->n; j++) {
+        const parameter *p = &x->parameters[order[b->first + j]];
+        x->reads[j] = p->shard;
+        x->writes[j] = p->value;
+    }
+    const double seconds = seconds_of(x, MP_ALL_GATHER, MP_DIM_SHARD, b->bytes);
+    MP_CHECK(add_collective(x, "all-gather", "AllGather", (int64_t)k, x->zero == 3 ? MP_PHASE_FORWARD : MP_PHASE_UPDATE, seconds,
+                            b->n, b->n, false, &node));
+    if (x->parallel->rules == MP_RULES_PYTORCH) node->alternatives->workspace_bytes = b->bytes;
+    return MP_OK;
+}
+
+/* Replaces one storage by another in a list of its own. */
+static mp_status replace(exchange *x, int **list, size_t n, int before, int now)
+{
+    if (before < 0 || before == now) return MP_OK;
+    MP_ENSURE(*list = mp_graph_list(x->graph, *list, n), x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    for (size_t k = 0; k < n; k++)
+        if ((*list)[k] == before) (*list)[k] = now;
+    return MP_OK;
+}
+
+/* Lets an update work on this rank's part. */
+static mp_status share_update(exchange *x, const parameter *p, mp_node *node)
+{
+    mp_alternative *a = node->alternatives;
+    a->ticks = part(x, a->ticks);
+    a->workspace_bytes = part(x, a->workspace_bytes);
+    MP_CHECK(replace(x, &a->reads, a->n_reads, p->gradient, p->reduced));
+    if (x->zero == 3) MP_CHECK(replace(x, &a->reads, a->n_reads, p->value, p->shard));
+    return replace(x, &a->writes, a->n_writes, p->value, p->shard);
+}
+
+static bool is_gradient(const exchange *x, int storage)
+{
+    const int of = storage < x->n_storages ? x->of_storage[storage] : -1; /* others are new */
+    return of >= 0 && x->parameters[of].gradient == storage;
+}
+
+/* Lets what makes a gradient in one write add to it, so that the reduction, the last of its adders, changes it in its place. */
+static mp_status write_as_sum(exchange *x, mp_node *node)
+{
+    bool makes_gradient = false;
+    for (size_t f = 0; f < node->n_alternatives; f++)
+        for (size_t k = 0; k < node->alternatives[f].n_writes; k++) makes_gradient |= is_gradient(x, node->alternatives[f].writes[k]);
+    if (!makes_gradient) return MP_OK;
+    mp_alternative *copies = mp_pool_alloc(x->graph->pool, node->n_alternatives, sizeof *copies);
+    MP_ENSURE(copies, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    memcpy(copies, node->alternatives, node->n_alternatives * sizeof *copies);
+    node->alternatives = copies;
+    for (size_t f = 0; f < node->n_alternatives; f++) {
+        mp_alternative *a = &copies[f];
+        int *writes = mp_pool_alloc(x->graph->pool, a->n_writes, sizeof *writes),
+            *adds = mp_pool_alloc(x->graph->pool, a->n_adds + a->n_writes, sizeof *adds);
+        size_t n_writes = 0, n_adds = a->n_adds;
+        MP_ENSURE(writes && adds, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+        if (n_adds) memcpy(adds, a->adds, n_adds * sizeof *adds);
+        for (size_t k = 0; k < a->n_writes; k++) {
+            *(is_gradient(x, a->writes[k]) ? &adds[n_adds++] : &writes[n_writes++]) = a->writes[k];
+        }
+        a->writes = writes;
+        a->n_writes = n_writes;
+        a->adds = adds;
+        a->n_adds = n_adds;
+    }
+    return MP_OK;
+}
+
+/* Lists one old node, changed as its phase asks. */
+static mp_status list_node(exchange *x, const mp_node *old)
+{
+    mp_node *node;
+    MP_CHECK(copy_node(x, old, &node));
+    if (old->phase == MP_PHASE_UPDATE && x->zero) {
+        for (size_t k = 0; k < x->n_parameters; k++)
+            if (has(old->alternatives->reads, old->alternatives->n_reads, x->parameters[k].gradient))
+                MP_CHECK(old->alternatives->n_writes && has(old->alternatives->writes, old->alternatives->n_writes,
+                                                            x->parameters[k].value)
+                             ? share_update(x, &x->parameters[k], node)
+                             : replace(x, &node->alternatives->reads, node->alternatives->n_reads, x->parameters[k].gradient,
+                                       x->parameters[k].reduced));
+        return MP_OK;
+    }
+    return old->phase != MP_PHASE_UPDATE && x->zero < 2 ? write_as_sum(x, node) : MP_OK;
+}
+
+/* Lists all nodes anew, with the collectives among them. */
+static mp_status list_nodes(exchange *x)
+{
+    mp_graph *g = x->graph;
+    MP_OWNED mp_node *old = g->nodes;
+    const size_t n = g->n_nodes;
+    int *number = mp_pool_alloc(x->pool, n, sizeof *number);
+    size_t sent = 0, gathered = 0;
+    MP_ENSURE(number, x->err, MP_NOMEM, "out of memory for the graph '%s'", g->name);
+    g->nodes = NULL;
+    g->n_nodes = g->nodes_capacity = 0;
+    for (int v = 0; v < (int)n; v++) {
+        /* group k + 1 before the first reader of group k */
+        while (x->zero == 3 && gathered < x->n_gathered && (!gathered || x->gathered[gathered - 1].at <= v) &&
+               old[v].phase != MP_PHASE_UPDATE)
+            MP_CHECK(add_gather(x, gathered++));
+        number[v] = (int)g->n_nodes;
+        MP_CHECK(list_node(x, &old[v]));
+        if (old[v].forward_of >= 0) g->nodes[number[v]].forward_of = number[old[v].forward_of];
+        while (sent < x->n_sent && x->sent[sent].at <= v && old[v].phase == MP_PHASE_BACKWARD) MP_CHECK(add_reduction(x, sent++));
+        while ((x->zero == 1 || x->zero == 2) && gathered < x->n_gathered && x->gathered[gathered].at <= v &&
+               old[v].phase == MP_PHASE_UPDATE)
+            MP_CHECK(add_gather(x, gathered++));
+    }
+    return MP_OK;
+}
+
+/* Puts each group that is gathered after its updates behind the last of them. */
+static void place_gathers(exchange *x)
+{
+    for (size_t k = 0; k < x->n_gathered && x->zero < 3; k++) {
+        bucket *b = &x->gathered[k];
+        b->at = k ? x->gathered[k - 1].at : -1; /* in the order of the buckets */
+        for (size_t j = 0; j < b->n; j++) {
+            const int update = x->parameters[x->by_completion[b->first + j]].update;
+            if (update > b->at) b->at = update;
+        }
+    }
+}
+
+static mp_status prepare(exchange *x)
+{
+    const size_t n = x->graph->n_storages;
+    x->parameters = mp_pool_alloc(x->pool, n, sizeof *x->parameters);
+    x->of_storage = mp_pool_alloc(x->pool, n, sizeof *x->of_storage);
+    x->by_completion = mp_pool_alloc(x->pool, n, sizeof *x->by_completion);
+    x->by_use = mp_pool_alloc(x->pool, n, sizeof *x->by_use);
+    x->sent = mp_pool_alloc(x->pool, n, sizeof *x->sent);
+    x->gathered = mp_pool_alloc(x->pool, n, sizeof *x->gathered);
+    x->reads = mp_pool_alloc(x->pool, n + 1, sizeof *x->reads);
+    x->writes = mp_pool_alloc(x->pool, n, sizeof *x->writes);
+    MP_ENSURE(!mp_pool_failed(x->pool), x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    MP_CHECK(find_parameters(x));
+    sort(x, x->by_completion, false);
+    x->n_sent = cut(x, x->by_completion, false, x->sent);
+    if (x->zero == 3) {
+        sort(x, x->by_use, true);
+        x->n_gathered = cut(x, x->by_use, true, x->gathered);
+    } else if (x->zero) {
+        x->n_gathered = x->n_sent;
+        memcpy(x->gathered, x->sent, x->n_sent * sizeof *x->gathered);
+        place_gathers(x);
+    }
+    for (size_t k = 0; k < x->n_parameters && x->zero; k++) MP_CHECK(share_out(x, &x->parameters[k]));
+    return MP_OK;
+}
+
+mp_status mp_graph_exchange(mp_graph *graph, const mp_parallel *parallel, mp_rank_traffic *traffic, mp_error *err)
+{
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    exchange x = {.graph = graph,
+                  .parallel = parallel,
+                  .pool = pool,
+                  .n_shards = parallel->mesh.size[MP_DIM_SHARD],
+                  .n_replicas = parallel->mesh.size[MP_DIM_DP],
+                  .bucket_bytes = parallel->bucket_bytes ? parallel->bucket_bytes : MP_BUCKET_BYTES,
+                  .zero = parallel->mesh.zero,
+                  .n_storages = (int)graph->n_storages,
+                  .err = err};
+    if (traffic) *traffic = (mp_rank_traffic){0};
+    if (x.n_shards * x.n_replicas == 1) return MP_OK;
+    MP_ENSURE(pool, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
+    MP_CHECK(mp_graph_channel(graph, "network", &x.channel, err));
+    MP_CHECK(prepare(&x));
+    MP_CHECK(list_nodes(&x));
+    MP_CHECK(mp_graph_finish(graph, err));
+    if (traffic) *traffic = x.traffic;
+    return MP_OK;
+}

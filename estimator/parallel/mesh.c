@@ -1,0 +1,93 @@
+/* mesh.c - meshes as text, and their groups of ranks. */
+#include "memplan/mesh.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "estimator/base/names.h"
+
+MP_NAMED(dim, "tp", "ep", "shard", "dp", "pp")
+
+/* What "name=number" may name besides dimensions. */
+enum { ZERO = MP_N_DIMS, SEQUENCE, N_NAMES };
+
+static int find_name(const char *text, size_t n)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
+    return !strcmp(name, "zero") ? ZERO : !strcmp(name, "sp") ? SEQUENCE : mp_dim_find(name);
+}
+
+mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err)
+{
+    bool is_given[N_NAMES] = {false};
+    mp_mesh mesh = {.size = {1, 1, 1, 1, 1}, .sequence = true};
+    int64_t devices = 1;
+    for (const char *at = text; at;) {
+        const char *comma = strchr(at, ','), *equals = strchr(at, '=');
+        const size_t n = comma ? (size_t)(comma - at) : strlen(at);
+        char *end = NULL;
+        const bool has_value = equals && equals < at + n;
+        const int name = has_value ? find_name(at, (size_t)(equals - at)) : -1;
+        errno = 0;
+        const long long value = has_value ? strtoll(equals + 1, &end, 10) : 0;
+        MP_ENSURE(name >= 0, err, MP_INVALID, "'%.*s' in the mesh '%s' is not one of dp=N, shard=N, tp=N, pp=N, ep=N, zero=1-3, sp=0-1",
+                  (int)n, at, text);
+        MP_ENSURE(!is_given[name], err, MP_INVALID, "the mesh '%s' names '%.*s' twice", text, (int)(equals - at), at);
+        MP_ENSURE(end == at + n && end > equals + 1 && !errno && value >= (name == SEQUENCE ? 0 : 1) &&
+                      value <= (name == ZERO ? 3 : name == SEQUENCE ? 1 : INT64_MAX),
+                  err, MP_INVALID, "'%.*s' in the mesh '%s' is no number that it can be", (int)n, at, text);
+        is_given[name] = true;
+        if (name < MP_N_DIMS) mesh.size[name] = value;
+        if (name == ZERO) mesh.zero = (int)value;
+        if (name == SEQUENCE) mesh.sequence = value;
+        at = comma ? comma + 1 : NULL;
+    }
+    for (int d = 0; d < MP_N_DIMS; d++)
+        MP_ENSURE(d == MP_DIM_EP || mp_multiply(devices, mesh.size[d], &devices), err, MP_INVALID,
+                  "the mesh '%s' has more devices than can be counted", text);
+    const bool shares = mesh.size[MP_DIM_SHARD] > 1;
+    MP_ENSURE(shares || !mesh.zero, err, MP_INVALID, "the mesh '%s' says what shard shares out, and has no shard=N", text);
+    MP_ENSURE(mesh.size[MP_DIM_DP] * mesh.size[MP_DIM_SHARD] % mesh.size[MP_DIM_EP] == 0, err, MP_INVALID,
+              "in the mesh '%s' ep=%lld does not divide dp times shard, within which experts lie", text,
+              (long long)mesh.size[MP_DIM_EP]);
+    if (shares && !mesh.zero) mesh.zero = 3;
+    *out = mesh;
+    return MP_OK;
+}
+
+mp_mesh_text mp_mesh_write(const mp_mesh *mesh)
+{
+    static const mp_dim order[] = {MP_DIM_DP, MP_DIM_SHARD, MP_DIM_TP, MP_DIM_PP, MP_DIM_EP};
+    mp_mesh_text out = {""};
+    size_t n = 0;
+    for (size_t k = 0; k < sizeof order / sizeof order[0]; k++) {
+        if (mesh->size[order[k]] <= 1) continue;
+        n += (size_t)snprintf(out.text + n, sizeof out.text - n, "%s%s=%lld", n ? "," : "", mp_dim_name(order[k]),
+                              (long long)mesh->size[order[k]]);
+        if (order[k] == MP_DIM_SHARD && mesh->zero < 3)
+            n += (size_t)snprintf(out.text + n, sizeof out.text - n, ",zero=%d", mesh->zero);
+        if (order[k] == MP_DIM_TP && !mesh->sequence) n += (size_t)snprintf(out.text + n, sizeof out.text - n, ",sp=0");
+    }
+    if (!n) snprintf(out.text, sizeof out.text, "dp=1");
+    return out;
+}
+
+int64_t mp_mesh_devices(const mp_mesh *mesh)
+{
+    int64_t n = 1;
+    for (int d = 0; d < MP_N_DIMS; d++)
+        if (d != MP_DIM_EP) n *= mesh->size[d];
+    return n;
+}
+
+mp_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim)
+{
+    int64_t stride = 1;
+    for (int d = 0; d < (int)dim; d++)
+        if (d != MP_DIM_EP) stride *= mesh->size[d];
+    return (mp_group){.n = mesh->size[dim], .stride = stride};
+}

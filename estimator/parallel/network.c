@@ -1,0 +1,151 @@
+/* network.c - the rows of networks.def, and the seconds of collectives by the formulas of network.h. */
+#include "memplan/network.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "estimator/base/names.h"
+
+MP_NAMED(collective, "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "send")
+MP_NAMED(algorithm, "auto", "ring", "tree", "two-levels", "server")
+
+#define INSIDE(name, title, devices, rate, latency) {name, title, devices, (rate)*1e9, (latency)*1e-6},
+#define ACROSS(name, title, rate, latency) {name, title, 0, (rate)*1e9, (latency)*1e-6},
+#define USUAL(device, network)
+static const mp_fabric fabrics[] = {
+#include "estimator/parallel/networks.def"
+};
+#undef INSIDE
+#undef ACROSS
+#undef USUAL
+
+#define INSIDE(...)
+#define ACROSS(...)
+#define USUAL(device, network) {device, network},
+static const char *const usual[][2] = {
+#include "estimator/parallel/networks.def"
+};
+#undef INSIDE
+#undef ACROSS
+#undef USUAL
+
+size_t mp_fabric_count(void)
+{
+    return sizeof fabrics / sizeof fabrics[0];
+}
+
+const mp_fabric *mp_fabric_row(size_t k)
+{
+    return k < mp_fabric_count() ? &fabrics[k] : NULL;
+}
+
+const mp_fabric *mp_fabric_find(const char *name)
+{
+    for (size_t k = 0; k < mp_fabric_count(); k++)
+        if (mp_names_are_alike(fabrics[k].name, name)) return &fabrics[k];
+    return NULL;
+}
+
+const char *mp_network_of_device(const char *device)
+{
+    for (size_t k = 0; k < sizeof usual / sizeof usual[0]; k++)
+        if (mp_names_are_alike(usual[k][0], device)) return usual[k][1];
+    return "pcie+eth100";
+}
+
+mp_status mp_network_read(const char *text, mp_network *out, mp_error *err)
+{
+    enum { NAME_MAX = 32 };
+    const char *plus = strchr(text, '+'), *parts[] = {text, plus ? plus + 1 : NULL};
+    mp_network found = {0};
+    for (int k = 0; k < 2 && parts[k]; k++) {
+        char name[NAME_MAX];
+        const size_t n = k || !plus ? strlen(parts[k]) : (size_t)(plus - text);
+        snprintf(name, sizeof name, "%.*s", (int)(n < NAME_MAX ? n : NAME_MAX - 1), parts[k]);
+        const mp_fabric *row = mp_fabric_find(name);
+        MP_ENSURE(row, err, MP_INVALID, "there is no network '%s': 'memplan networks' lists them", name);
+        mp_fabric *level = row->devices ? &found.inside : &found.across;
+        MP_ENSURE(!level->name, err, MP_INVALID, "'%s' names two networks %s: one within nodes, and one between them are meant",
+                  text, row->devices ? "within nodes" : "between nodes");
+        *level = *row;
+    }
+    if (!found.inside.name) { /* every device is a node of its own */
+        found.inside = found.across;
+        found.inside.devices = 1;
+    }
+    if (!found.across.name) found.across = found.inside;
+    *out = found;
+    return MP_OK;
+}
+
+/* How a group lies on the nodes. */
+typedef struct spread {
+    double local, nodes; /* ranks of the group within a node, and nodes */
+} spread;
+
+static spread spread_of(const mp_network *network, mp_group group)
+{
+    const int64_t room = network->inside.devices / group.stride, local = room < 1 ? 1 : room < group.n ? room : group.n;
+    return (spread){(double)local, ceil((double)group.n / (double)local)};
+}
+
+/* Returns the rate of a flat ring or tree: between nodes each rank of the group has its own rail. */
+static double flat_rate(const mp_network *network, spread at)
+{
+    const double inside = network->inside.bytes_per_second, across = network->across.bytes_per_second * at.local;
+    return at.nodes <= 1 ? inside : at.local <= 1 || across < inside ? across : inside;
+}
+
+/* Returns the seconds of one pass around a ring: half of an all-reduce. */
+static double pass(double n, double latency, double rate, double bytes)
+{
+    return n <= 1 ? 0 : (n - 1) * latency + (n - 1) / n * bytes / rate;
+}
+
+static double passes(const mp_network *network, spread at, double n, double bytes)
+{
+    return pass(n, at.nodes > 1 ? network->across.latency_seconds : network->inside.latency_seconds, flat_rate(network, at),
+                bytes);
+}
+
+static double two_levels(const mp_network *network, spread at, double bytes)
+{
+    return pass(at.local, network->inside.latency_seconds, network->inside.bytes_per_second, bytes) +
+           pass(at.nodes, network->across.latency_seconds, network->across.bytes_per_second, bytes / at.local);
+}
+
+double mp_collective_seconds(const mp_network *network, mp_collective collective, mp_algorithm algorithm, mp_group group,
+                             int64_t bytes)
+{
+    const spread at = spread_of(network, group);
+    const double n = (double)group.n, size = (double)bytes;
+    const mp_fabric *far = at.nodes > 1 ? &network->across : &network->inside;
+    const double rate = flat_rate(network, at), latency = far->latency_seconds;
+    if (group.n <= 1) return 0;
+    if (collective == MP_SEND)
+        return latency + size / (at.local > 1 ? network->inside.bytes_per_second : far->bytes_per_second);
+    if (collective == MP_BROADCAST) return (n - 1) * latency + size / rate;
+    if (collective == MP_ALL_TO_ALL) {
+        /* each rank sends 1/n of its part to every other: most of it leaves the node, over the rank's own rail */
+        const double leaves = (n - at.local) / n * size / far->bytes_per_second,
+                     stays = (at.local - 1) / n * size / network->inside.bytes_per_second;
+        return (n - 1) * latency + (leaves > stays ? leaves : stays);
+    }
+    const double times = collective == MP_ALL_REDUCE ? 2 : 1, ring = times * passes(network, at, n, size),
+                 levels = times * two_levels(network, at, size), tree = 2 * ceil(log2(n)) * latency + 2 * size / rate;
+    if (algorithm == MP_ALGORITHM_SERVER) return times * (latency + (n - 1) * size / far->bytes_per_second);
+    if (algorithm == MP_ALGORITHM_RING) return ring;
+    if (algorithm == MP_ALGORITHM_TWO_LEVELS) return levels;
+    if (algorithm == MP_ALGORITHM_TREE && collective == MP_ALL_REDUCE) return tree;
+    const double least = ring < levels ? ring : levels;
+    return collective == MP_ALL_REDUCE && tree < least ? tree : least;
+}
+
+int64_t mp_collective_sent_bytes(mp_collective collective, int64_t n, int64_t bytes)
+{
+    const double share = n > 1 ? (double)(n - 1) / (double)n : 0;
+    if (n <= 1) return 0;
+    if (collective == MP_SEND || collective == MP_BROADCAST) return bytes;
+    return (int64_t)((collective == MP_ALL_REDUCE ? 2 : 1) * share * (double)bytes);
+}
