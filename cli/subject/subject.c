@@ -147,12 +147,15 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     if (wanted.output) MP_CHECK(find_output(s->model, &wanted.output, err));
     MP_CHECK(mp_model_add_loss(s->model, &wanted, &loss, err));
     MP_CHECK(subject_mesh(o, &device, s, err));
+    MP_CHECK(mp_model_split(s->model, &s->parallel, &s->split, err));
     if (backend && wanted.rules == MP_RULES_EXECUTOR && !o->model.mesh) {
         MP_CHECK(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {
         const mp_device rounding = mp_device_at_tf32(&device.profile);
-        mp_target target = mp_roofline(o->model.tf32 ? &rounding : &device.profile);
+        const mp_target own = mp_roofline(o->model.tf32 ? &rounding : &device.profile);
+        mp_split_target split = {.own = &own, .split = &s->split, .parallel = &s->parallel};
+        const mp_target target = mp_target_of_split(&split);
         MP_CHECK(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
     }
     if (o->model.costs) {
@@ -268,6 +271,7 @@ void subject_free(subject *s)
     if (!s->program) mp_graph_free(s->graph);
     mp_program_free(s->program);
     mp_model_free(s->model);
+    mp_split_free(&s->split);
     if (s->options) json_decref(s->options);
     mp_free(s->folder);
 }

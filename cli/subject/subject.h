@@ -7,6 +7,7 @@
 #include "cli/options/options.h"
 #include "cli/options/own_device.h"
 #include "estimator/model/model.h"
+#include "estimator/parallel/split.h"
 #include "estimator/simplify/inference_form.h"
 #include "estimator/simplify/sequences.h"
 #include "executor/run/program.h"
@@ -40,6 +41,7 @@ typedef struct subject {
     char *folder;                             /* of the tier "disk"; NULL: none */
     mp_parallel parallel;                     /* as --mesh says; of one device without it */
     mp_rank_traffic traffic;
+    mp_split split; /* of the model over mesh.tp */
     double bytes_per_second[MP_MAX_CHANNELS]; /* of copies, where --link states a rate; else 0, as in mp_execution_options */
 } subject;
 

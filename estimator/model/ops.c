@@ -32,6 +32,7 @@ enum {
     PADS_ITSELF = MP_TRAIT_PADS_ITSELF,
     OF_SHAPE = MP_TRAIT_OF_SHAPE,
     SMOOTH = MP_TRAIT_SMOOTH,
+    REPLICATES = MP_TRAIT_REPLICATES,
     IN0 = MP_IN(0),
     IN1 = MP_IN(1),
     IN2 = MP_IN(2),
@@ -136,6 +137,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define TRAITS(list) .traits = list
 #define FLOPS(rule) .flops = rule
 #define EXTRAS(rule) .extras = rule
+#define FACTORS(rule) .factors = rule
 #define AUTOCAST(how) .autocast = MP_AUTOCAST_##how
 
 /* Requirements; EACH is every operand. FROM(13, AXIS, 0, -1): only from operator set 13 on. */

@@ -127,6 +127,7 @@ typedef enum mp_layout_habit {
 #define MP_TRAIT_TILED (1u << 13)       /* attention: backward recomputes the inner product, tile by tile */
 #define MP_TRAIT_GRADIENT_IN_DATA (1u << 19) /* gradients of input 0's shape may take its memory when it is dead */
 #define MP_TRAIT_OF_SHAPE (1u << 20)         /* the output's value follows from the input's shape alone */
+#define MP_TRAIT_REPLICATES (1u << 22)       /* the output is the input itself, and the gradient is a sum over ranks */
 #define MP_TRAIT_SMOOTH (1u << 21)           /* has a derivative everywhere: nobody chooses one at ties, borders or zeros */
 /* How PyTorch sees an operator, for its rules: */
 #define MP_TRAIT_PARTS (1u << 14)       /* a strided view of a part of its input (slice, split) */
@@ -152,6 +153,10 @@ typedef struct mp_extra {
 } mp_extra;
 typedef int (*mp_extras_rule)(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 
+struct mp_factors; /* factors.h */
+/* Fills in which dimensions go together when the operator is split; false: it cannot be split here. */
+typedef bool (*mp_factor_rule)(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
+
 typedef struct mp_op {
     const char *name, *domain;
     int since;                            /* the first version of the operator set with this meaning */
@@ -168,6 +173,7 @@ typedef struct mp_op {
      * last stated one need what the last one needs (variadic operators). */
     uint32_t needs[MP_N_RULES][MP_GRADIENTS_MAX];
     mp_extras_rule extras;                     /* NULL: none */
+    mp_factor_rule factors;                    /* NULL: it is not split */
     const struct mp_requirement *requirements; /* what must hold of operands and attributes (requirement.h); NULL: nothing */
 } mp_op;
 

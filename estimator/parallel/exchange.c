@@ -402,6 +402,18 @@ static mp_status prepare(exchange *x)
     return MP_OK;
 }
 
+/* True if a node is an exchange between the ranks of tp (split.h), and not what stays on its rank. */
+static bool crosses_ranks(const mp_node *node)
+{
+    static const char *const forward[] = {"AllReduce", "AllGather", "ReduceScatter"},
+                             *const backward[] = {"Replicate", "AllGather", "ReduceScatter", "TakePart"};
+    const bool is_backward = node->phase == MP_PHASE_BACKWARD;
+    const char *const *kinds = is_backward ? backward : forward;
+    for (size_t k = 0; k < (is_backward ? 4 : 3); k++)
+        if (!strcmp(node->op, kinds[k])) return true;
+    return false;
+}
+
 mp_status mp_graph_exchange(mp_graph *graph, const mp_parallel *parallel, mp_rank_traffic *traffic, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
@@ -415,11 +427,15 @@ mp_status mp_graph_exchange(mp_graph *graph, const mp_parallel *parallel, mp_ran
                   .n_storages = (int)graph->n_storages,
                   .err = err};
     if (traffic) *traffic = (mp_rank_traffic){0};
-    if (x.n_shards * x.n_replicas == 1) return MP_OK;
+    if (x.n_shards * x.n_replicas * parallel->mesh.size[MP_DIM_TP] == 1) return MP_OK;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
     MP_CHECK(mp_graph_channel(graph, "network", &x.channel, err));
-    MP_CHECK(prepare(&x));
-    MP_CHECK(list_nodes(&x));
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        if (crosses_ranks(&graph->nodes[v])) graph->nodes[v].alternatives->channel = x.channel;
+    if (x.n_shards * x.n_replicas > 1) {
+        MP_CHECK(prepare(&x));
+        MP_CHECK(list_nodes(&x));
+    }
     MP_CHECK(mp_graph_finish(graph, err));
     if (traffic) *traffic = x.traffic;
     return MP_OK;

@@ -103,7 +103,7 @@ static bool lay_out(const mp_builder *b, const mp_operator *op, int t, layout *t
 {
     const mp_tensor *y = &b->model->tensors[t];
     const layout from = layout_of(b, op->in[0]);
-    *to = dense(y->dims, y->rank);
+    *to = op->op->traits & MP_TRAIT_REPLICATES ? from : dense(y->dims, y->rank);
     if (op->op->gradient == MP_GRADIENT_VIEW) return reshape(&from, to);
     if (op->op->traits & MP_TRAIT_EXPANDS) expand(&from, to, 0);
     const int64_t axis = selects(b->model, op) ? mp_operator_int(op, "axis", 0) : from.rank;
@@ -180,6 +180,7 @@ bool mp_builder_is_view(const mp_builder *b, const mp_operator *op)
 {
     const unsigned strided = MP_TRAIT_PERMUTES | MP_TRAIT_EXPANDS | MP_TRAIT_PARTS;
     layout unused;
+    if (op->op->traits & MP_TRAIT_REPLICATES) return true;
     if (b->options->rules != MP_RULES_PYTORCH) return op->op->gradient == MP_GRADIENT_VIEW;
     if (op->op->gradient == MP_GRADIENT_VIEW) return lay_out(b, op, op->out[0], &unused);
     return op->op->traits & strided || selects(b->model, op) || pads_for_pooling(b, op);

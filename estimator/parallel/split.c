@@ -1,0 +1,452 @@
+/* split.c - goes through the operators of a model, splits each by a factor, and puts exchanges where parts and wholes meet. */
+#include "estimator/parallel/split.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "estimator/model/order.h"
+#include "estimator/rules/factors/factors.h"
+#include "estimator/simplify/infer.h"
+#include "estimator/training/target.h"
+
+static const mp_placement whole = {.dim = -1, .outer = 1};
+
+/* What is known of one tensor. Tensors are named by their index, 0 stands for "none" in the three lists of copies, since the
+ * copies of a tensor come after it. */
+typedef struct lie {
+    mp_placement at;
+    const int64_t *dims;   /* of the whole tensor; NULL: it was never cut */
+    bool is_read;          /* an operator has been split, or not, by how it lies */
+    bool trains;           /* it may have a gradient */
+    int sum;               /* the tensor in which its partial sums are added up */
+    int replica;           /* its Replicate */
+    int gathered[2];       /* it put together, for operators that work on whole tensors, and for those that are split */
+} lie;
+
+typedef struct splitter {
+    mp_model *model;
+    int64_t n, batch;
+    bool sequence;
+    size_t n_lies, capacity;
+    lie *lies;
+    mp_split *out;
+    mp_error *err;
+} splitter;
+
+/* Makes the notes as long as the model's list of tensors. */
+static mp_status follow(splitter *x)
+{
+    MP_ENSURE(mp_grow(&x->lies, &x->capacity, x->model->n_tensors, sizeof *x->lies), x->err, MP_NOMEM,
+              "no memory to split %zu tensors", x->model->n_tensors);
+    for (; x->n_lies < x->model->n_tensors; x->n_lies++) x->lies[x->n_lies] = (lie){.at = whole};
+    return MP_OK;
+}
+
+static bool is_whole(const splitter *x, int tensor)
+{
+    return tensor < 0 || x->lies[tensor].at.dim < 0;
+}
+
+/* Makes a tensor the part of this rank: of the rank with most, where the ranks do not share evenly. */
+static mp_status cut(splitter *x, int tensor, mp_placement at)
+{
+    mp_tensor *t = &x->model->tensors[tensor];
+    const int64_t *dims = t->dims;
+    int64_t parts[MP_RANK_MAX];
+    if (at.dim < 0) return MP_OK;
+    memcpy(parts, dims, (size_t)t->rank * sizeof *parts);
+    parts[at.dim] = dims[at.dim] / x->n + (dims[at.dim] % x->n != 0);
+    const mp_role role = t->role;
+    MP_CHECK(mp_tensor_set(x->model, tensor, t->dtype, t->rank, parts, x->err));
+    t = &x->model->tensors[tensor];
+    t->role = role;
+    t->value = NULL;
+    x->lies[tensor].at = at;
+    x->lies[tensor].dims = dims;
+    return MP_OK;
+}
+
+/* Returns the dimensions of the whole tensor. */
+static const int64_t *dims_of(const splitter *x, int tensor)
+{
+    return x->lies[tensor].dims ? x->lies[tensor].dims : x->model->tensors[tensor].dims;
+}
+
+/* Appends an exchange of a tensor, whose result is whole or in parts. */
+static mp_status exchange(splitter *x, const char *kind, int from, mp_placement at, int axis, bool sums, int *out)
+{
+    const mp_attribute attributes[] = {mp_attribute_int("axis", axis), mp_attribute_int("sums", sums)};
+    char name[256];
+    *out = -1;
+    snprintf(name, sizeof name, "%s:%s", x->model->tensors[from].name, kind);
+    MP_CHECK(mp_operator_put(x->model, mp_draft(kind, "memplan", 1, &from, 1, attributes, 2), name, out, x->err));
+    MP_CHECK(follow(x));
+    const mp_tensor *t = &x->model->tensors[*out];
+    MP_CHECK(mp_tensor_set(x->model, *out, t->dtype, t->rank, dims_of(x, from), x->err));
+    x->model->tensors[*out].source = x->model->tensors[from].source;
+    x->lies[*out].trains = x->lies[from].trains;
+    return cut(x, *out, at);
+}
+
+/* Gives *tensor put together. `sums`: each rank gives a part of its gradient, since a split operator reads it. */
+static mp_status gather(splitter *x, const mp_operator *op, bool sums, int *tensor)
+{
+    const int from = *tensor;
+    if (!x->lies[from].gathered[sums]) {
+        int made;
+        if (!sums) {
+            x->out->n_gathered++;
+            if (!x->out->gathered_for) x->out->gathered_for = op->name;
+        }
+        MP_CHECK(exchange(x, "AllGather", from, whole, x->lies[from].at.dim, sums, &made));
+        x->lies[from].gathered[sums] = made;
+    }
+    *tensor = x->lies[from].gathered[sums];
+    return MP_OK;
+}
+
+/* True if a tensor comes from outside, or is one that does turned, or in another type. */
+static bool is_from_outside(const splitter *x, int tensor)
+{
+    const int maker = x->model->tensors[tensor].producer;
+    if (maker < 0) return true;
+    const mp_operator *op = &x->model->operators[maker];
+    const bool is_turned = op->op->factors && (!strcmp(op->kind, "Transpose") || !strcmp(op->kind, "Cast"));
+    return is_turned && op->in[0] >= 0 && is_from_outside(x, op->in[0]);
+}
+
+/* Makes a whole tensor from outside the part that lies so, and what it is made of too. False if somebody reads it whole. */
+static mp_status make_part(splitter *x, int tensor, mp_placement at, bool *is_made, mp_error *err)
+{
+    const int maker = x->model->tensors[tensor].producer;
+    *is_made = !x->lies[tensor].is_read && is_from_outside(x, tensor);
+    if (!*is_made) return MP_OK;
+    if (maker >= 0) {
+        const mp_operator *op = &x->model->operators[maker];
+        mp_factors f;
+        const bool is_known = op->op->factors(x->model, op, &f);
+        const int dim = is_known ? mp_factor_of_input(x->model, op, &f, 0, f.out[0][at.dim]) : -1, from = op->in[0];
+        const bool is_alone = dim >= 0 && x->model->tensors[from].producer < 0;
+        *is_made = is_alone;
+        if (!is_alone) return MP_OK;
+        if (x->lies[from].at.dim != dim) { /* only this operator has read it, and only to turn it */
+            *is_made = is_whole(x, from);
+            if (!*is_made) return MP_OK;
+            MP_CHECK(cut(x, from, (mp_placement){dim, at.outer}));
+        }
+    }
+    (void)err;
+    return cut(x, tensor, at);
+}
+
+/* Gives *tensor in parts. */
+static mp_status take_part(splitter *x, const mp_operator *op, mp_placement at, int *tensor)
+{
+    bool is_made = false;
+    int made;
+    if (x->lies[*tensor].at.dim == at.dim) return MP_OK;
+    if (!is_whole(x, *tensor)) MP_CHECK(gather(x, op, false, tensor));
+    MP_CHECK(make_part(x, *tensor, at, &is_made, x->err));
+    if (is_made) return MP_OK;
+    MP_CHECK(exchange(x, "TakePart", *tensor, at, at.dim, false, &made));
+    *tensor = made;
+    return MP_OK;
+}
+
+/* Gives *tensor as one of whose gradient each rank has a part. */
+static mp_status replicate(splitter *x, int *tensor)
+{
+    const int from = *tensor;
+    int made;
+    if (!x->lies[from].replica) {
+        MP_CHECK(exchange(x, "Replicate", from, whole, -1, true, &made));
+        x->lies[from].replica = made;
+    }
+    *tensor = x->lies[from].replica;
+    return MP_OK;
+}
+
+/* ---- which factor ---- */
+
+static bool is_weight(const splitter *x, int tensor)
+{
+    while (x->model->tensors[tensor].producer >= 0 && is_from_outside(x, tensor))
+        tensor = x->model->operators[x->model->tensors[tensor].producer].in[0];
+    return x->model->tensors[tensor].role == MP_ROLE_PARAMETER;
+}
+
+/* True if all dimensions that carry a factor can be split. Rows of a table and columns of a weight need not divide: the last
+ * rank then has fewer. */
+static bool divides(const splitter *x, const mp_operator *op, const mp_factors *f, int factor)
+{
+    const bool may_differ = factor == f->rows || factor == f->columns || factor == f->exchanged;
+    bool fits = true, any = false;
+    int64_t cut_size = -1; /* of a dimension that is split already, evenly or not */
+    for (int k = 0; k < op->n_in; k++) {
+        const int d = mp_factor_of_input(x->model, op, f, k, factor);
+        if (d < 0) continue;
+        const int64_t size = dims_of(x, op->in[k])[d], outer = x->lies[op->in[k]].at.dim == d ? x->lies[op->in[k]].at.outer : 1;
+        const bool is_cut = x->lies[op->in[k]].at.dim == d; /* somebody has split it already */
+        fits &= is_cut || size % (outer * x->n) == 0 || (may_differ && size >= 2 * x->n);
+        if (is_cut) cut_size = size;
+        any = true;
+    }
+    for (int o = 0; o < op->n_out; o++) {
+        const int d = mp_factor_of_output(x->model, op, f, o, factor);
+        if (d < 0) continue;
+        const int64_t size = mp_operator_out(x->model, op, o)->dims[d];
+        fits &= size == cut_size || size % x->n == 0 || (may_differ && size >= 2 * x->n);
+    }
+    return fits && any;
+}
+
+/* Returns the factor by which an operand is in parts; 0: none, or one that cannot be split. */
+static int factor_of(const splitter *x, const mp_operator *op, const mp_factors *f, int k)
+{
+    const int t = k < MP_OP_INPUTS ? op->in[k] : -1;
+    return t < 0 || is_whole(x, t) ? 0 : f->in[k][x->lies[t].at.dim];
+}
+
+/* Returns the factor that splits an operator; 0: it works on whole tensors. */
+static int choose(const splitter *x, const mp_operator *op, const mp_factors *f)
+{
+    if (f->columns && op->in[1] >= 0 && is_weight(x, op->in[1])) {
+        const int data = factor_of(x, op, f, 0), weight = factor_of(x, op, f, 1);
+        const int wanted = weight ? weight : data && data == f->contracted ? data : f->columns;
+        if (divides(x, op, f, wanted)) return wanted;
+        if (data && data != f->contracted && divides(x, op, f, data)) return data; /* each rank's lines by the whole weight */
+        return 0;
+    }
+    if (f->rows && op->in[0] >= 0 && is_weight(x, op->in[0])) {
+        const mp_tensor *table = mp_operator_in(x->model, op, 0), *y = mp_operator_out(x->model, op, 0);
+        const int already = factor_of(x, op, f, 0);
+        if (already) return already;
+        if (mp_tensor_elements(table) > mp_tensor_elements(y) && divides(x, op, f, f->rows)) return f->rows;
+    }
+    for (int k = 0; k < op->n_in && k < MP_OP_INPUTS; k++) {
+        const int factor = factor_of(x, op, f, k);
+        if (factor && divides(x, op, f, factor)) return factor;
+    }
+    return 0;
+}
+
+/* ---- operands and results ---- */
+
+/* Brings operand k to where the operator wants it. */
+static mp_status settle_operand(splitter *x, int index, const mp_factors *f, int k, int factor, mp_placement of, bool is_linear)
+{
+    const mp_operator *op = &x->model->operators[index];
+    int tensor = op->in[k];
+    if (tensor < 0) return MP_OK;
+    if (x->lies[tensor].sum) tensor = x->lies[tensor].sum;
+    const int dim = factor ? mp_factor_of_input(x->model, op, f, k, factor) : -1;
+    if (dim >= 0)
+        MP_CHECK(take_part(x, op, (mp_placement){dim, of.outer}, &tensor));
+    else if (!is_whole(x, tensor))
+        MP_CHECK(gather(x, op, factor > 0, &tensor));
+    else if (factor && x->lies[tensor].trains && !is_linear)
+        MP_CHECK(replicate(x, &tensor));
+    x->lies[tensor].is_read = true;
+    x->model->operators[index].in[k] = tensor;
+    return MP_OK;
+}
+
+/* Returns the dimension of a result that the ranks share out where its partial sums are added up; -1: none. */
+static mp_placement sequence_of(const splitter *x, const mp_tensor *y)
+{
+    if (!x->sequence || y->rank < 2 || y->rank > 3) return whole;
+    const bool is_lines = y->rank == 2 && x->batch > 1 && y->dims[0] % (x->batch * x->n) == 0;
+    const mp_placement at = {.dim = y->rank - 2, .outer = is_lines ? x->batch : 1}, samples = {.dim = 0, .outer = 1};
+    if (y->dims[at.dim] % (at.outer * x->n) == 0) return at;
+    return y->dims[0] % x->n == 0 ? samples : whole;
+}
+
+/* Places the results of an operator that is split by a factor. */
+static mp_status settle_results(splitter *x, int index, const mp_factors *f, int factor, mp_placement of)
+{
+    bool trains = false;
+    for (int k = 0; k < x->model->operators[index].n_in; k++)
+        trains |= x->model->operators[index].in[k] >= 0 && x->lies[x->model->operators[index].in[k]].trains;
+    for (int o = 0; o < x->model->operators[index].n_out; o++) {
+        const mp_operator *op = &x->model->operators[index];
+        const int y = op->out[o];
+        if (y < 0) continue;
+        x->lies[y].trains = trains && op->op->gradient != MP_GRADIENT_NONE && mp_dtype_is_float(x->model->tensors[y].dtype);
+        const int dim = factor ? mp_factor_of_output(x->model, op, f, o, factor) : -1;
+        if (dim >= 0) {
+            MP_CHECK(cut(x, y, (mp_placement){dim, of.outer}));
+        } else if (factor && !(op->op->traits & MP_TRAIT_LOSS)) { /* the sum of a loss, one number, is left out */
+            const mp_placement at = sequence_of(x, &x->model->tensors[y]);
+            int sum;
+            MP_CHECK(exchange(x, at.dim < 0 ? "AllReduce" : "ReduceScatter", y, at, at.dim, true, &sum));
+            x->lies[y].sum = sum;
+        }
+    }
+    return MP_OK;
+}
+
+/* ---- what only gives elements another shape ---- */
+
+static bool reshapes(const mp_op *row)
+{
+    static const char *const kinds[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        if (!strcmp(row->name, kinds[k])) return true;
+    return false;
+}
+
+/* Finds how the result lies: `before` elements of the dimensions before the split, and runs within it, are the same. */
+static mp_placement reshaped(const splitter *x, int from, int to)
+{
+    const mp_tensor *b = &x->model->tensors[to];
+    const mp_placement at = x->lies[from].at;
+    const int64_t *dims = dims_of(x, from);
+    int64_t before = at.outer, passed = 1;
+    for (int d = 0; d < at.dim; d++) before *= dims[d];
+    for (int d = 0; d < b->rank; d++) {
+        if (before < passed * b->dims[d] && before % passed == 0) {
+            const int64_t outer = before / passed;
+            const bool is_same = b->dims[d] == dims[at.dim] && outer == at.outer; /* evenly or not */
+            return is_same || b->dims[d] % (outer * x->n) == 0 ? (mp_placement){d, outer} : whole;
+        }
+        passed *= b->dims[d];
+    }
+    return whole;
+}
+
+static mp_status visit_reshape(splitter *x, int index)
+{
+    const mp_operator *op = &x->model->operators[index];
+    int from = op->in[0];
+    const int to = op->out[0];
+    if (x->lies[from].sum) from = x->lies[from].sum;
+    mp_placement at = is_whole(x, from) ? whole : reshaped(x, from, to);
+    if (!is_whole(x, from) && at.dim < 0) MP_CHECK(gather(x, op, false, &from));
+    x->lies[from].is_read = true;
+    x->lies[to].trains = x->lies[from].trains;
+    x->model->operators[index].in[0] = from;
+    return cut(x, to, at);
+}
+
+static mp_status visit(splitter *x, int index)
+{
+    const mp_operator *op = &x->model->operators[index];
+    mp_factors f = {.columns = 0};
+    mp_placement of = whole;
+    if (reshapes(op->op)) return visit_reshape(x, index);
+    for (int k = 0; k < op->n_in; k++) /* how operands lie from here on */
+        if (op->in[k] >= 0 && x->lies[op->in[k]].sum) op->in[k] = x->lies[op->in[k]].sum;
+    const bool is_known = op->op->factors && op->op->factors(x->model, op, &f);
+    const bool is_turning = op->n_in == 1 && (!strcmp(op->kind, "Transpose") || !strcmp(op->kind, "Cast")) &&
+                            is_from_outside(x, op->in[0]) && is_whole(x, op->in[0]);
+    if (is_turning) { /* its reader decides */
+        x->lies[op->out[0]].trains = x->lies[op->in[0]].trains;
+        return MP_OK;
+    }
+    const int factor = is_known ? choose(x, op, &f) : 0;
+    for (int k = 0; factor && k < op->n_in && k < MP_OP_INPUTS; k++) {
+        const int t = op->in[k], d = mp_factor_of_input(x->model, op, &f, k, factor);
+        if (d >= 0 && x->lies[t].at.dim == d) of = x->lies[t].at;
+    }
+    bool is_partial = factor && op->n_out > 0;
+    for (int o = 0; factor && o < op->n_out; o++) is_partial &= mp_factor_of_output(x->model, op, &f, o, factor) < 0;
+    const bool is_linear = is_partial && op->op->gradient == MP_GRADIENT_SPLIT; /* a bias is added once, after the sum */
+    const int n_in = op->n_in;
+    for (int k = 0; k < n_in; k++) MP_CHECK(settle_operand(x, index, &f, k, factor, of, is_linear));
+    return settle_results(x, index, &f, factor, of);
+}
+
+static int64_t parameter_bytes(const mp_model *model)
+{
+    int64_t bytes = 0;
+    for (size_t t = 0; t < model->n_tensors; t++)
+        if (model->tensors[t].role == MP_ROLE_PARAMETER) bytes += mp_tensor_bytes(&model->tensors[t]);
+    return bytes;
+}
+
+static mp_status split_all(splitter *x)
+{
+    const size_t n = x->model->n_operators;
+    MP_OWNED bool *trained = mp_alloc(x->model->n_tensors + 1, sizeof *trained);
+    MP_CHECK(follow(x));
+    MP_ENSURE(trained, x->err, MP_NOMEM, "no memory to split %zu tensors", x->model->n_tensors);
+    mp_model_mark_trained(x->model, trained);
+    for (size_t t = 0; t < x->model->n_tensors; t++) {
+        const mp_tensor *tensor = &x->model->tensors[t];
+        x->lies[t].trains = trained[t];
+        if (tensor->role == MP_ROLE_DATA && tensor->rank > 0 && !tensor->is_target && !x->batch) x->batch = tensor->dims[0];
+    }
+    for (size_t k = 0; k < n; k++)
+        if (!x->model->operators[k].removed) MP_CHECK(visit(x, (int)k));
+    return mp_model_sort(x->model, x->err); /* moves each exchange in front of its first reader */
+}
+
+mp_status mp_model_split(mp_model *model, const mp_parallel *parallel, mp_split *out, mp_error *err)
+{
+    splitter x = {.model = model,
+                  .n = parallel->mesh.size[MP_DIM_TP],
+                  .sequence = parallel->mesh.sequence,
+                  .out = out,
+                  .err = err};
+    *out = (mp_split){.group = mp_mesh_group(&parallel->mesh, MP_DIM_TP), .whole_bytes = parameter_bytes(model)};
+    if (x.n == 1) return MP_OK;
+    mp_status st = split_all(&x);
+    out->part_bytes = parameter_bytes(model);
+    if (st == MP_OK && !(out->placements = mp_alloc(x.n_lies, sizeof *out->placements))) st = MP_NO_MEMORY(err);
+    for (size_t t = 0; st == MP_OK && t < x.n_lies; t++) out->placements[t] = x.lies[t].at;
+    out->n_tensors = x.n_lies;
+    mp_free(x.lies);
+    return st;
+}
+
+void mp_split_free(mp_split *split)
+{
+    mp_free(split->placements);
+    split->placements = NULL;
+}
+
+/* ---- what exchanges cost ---- */
+
+/* Returns the collective of a node of one of the five operators; -1: it stays on its rank. */
+static int collective_of(const mp_operator *op, mp_phase phase)
+{
+    const bool backward = phase == MP_PHASE_BACKWARD;
+    if (!op || strcmp(op->domain, "memplan") != 0) return -1;
+    if (!strcmp(op->kind, "AllReduce")) return backward ? -1 : MP_ALL_REDUCE;
+    if (!strcmp(op->kind, "Replicate")) return backward ? MP_ALL_REDUCE : -1;
+    if (!strcmp(op->kind, "AllGather")) return !backward ? MP_ALL_GATHER : mp_operator_int(op, "sums", 0) ? MP_REDUCE_SCATTER : -1;
+    if (!strcmp(op->kind, "ReduceScatter")) return backward ? MP_ALL_GATHER : MP_REDUCE_SCATTER;
+    if (!strcmp(op->kind, "TakePart")) return backward ? MP_ALL_GATHER : -1;
+    return -1;
+}
+
+static mp_status cost_of_split(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
+{
+    const mp_split_target *x = target->details;
+    const int collective = collective_of(work->op, work->phase);
+    const int64_t n = x->split->group.n;
+    MP_CHECK(x->own->cost(x->own, work, cost, err));
+    if (collective >= 0) {
+        const int64_t bytes = collective == MP_ALL_REDUCE ? work->moved_bytes / 2 : work->moved_bytes / (n + 1) * n;
+        *cost = (mp_cost){.seconds = mp_collective_seconds(&x->parallel->network, (mp_collective)collective,
+                                                           x->parallel->algorithm, x->split->group, bytes)};
+        return MP_OK;
+    }
+    const int scores = work->op && work->op->op->traits & MP_TRAIT_CLASSES ? work->op->in[0] : -1;
+    if (scores >= 0 && x->split->placements && x->split->placements[scores].dim == 1 && work->phase == MP_PHASE_LOSS) {
+        const mp_tensor *t = &work->model->tensors[scores]; /* the largest score, the sum and the target's score of each line */
+        const int64_t lines = mp_tensor_elements(t) / (t->dims[1] ? t->dims[1] : 1);
+        cost->seconds += 3 * mp_collective_seconds(&x->parallel->network, MP_ALL_REDUCE, x->parallel->algorithm, x->split->group,
+                                                   lines * (int64_t)sizeof(float));
+    }
+    return MP_OK;
+}
+
+mp_target mp_target_of_split(mp_split_target *space)
+{
+    mp_target target = *space->own;
+    target.cost = cost_of_split;
+    target.details = space;
+    return target;
+}
