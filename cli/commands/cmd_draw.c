@@ -5,7 +5,7 @@
 #include "cli/subject/subject.h"
 #include "formats/canvas/canvas.h"
 #include "formats/drawings/block.h"
-#include "memplan/graph_picture.h"
+#include "memplan/pictures/graph_picture.h"
 
 int cmd_draw(options *o)
 {

@@ -13,6 +13,7 @@
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "memplan/architecture.h"
+#include "memplan/network.h"
 #include "memplan/solver.h"
 
 /* ---- searchers ---- */
@@ -52,6 +53,17 @@ static json_t *links_json(void)
     return list;
 }
 
+static json_t *networks_json(void)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; k < mp_fabric_count(); k++) {
+        const mp_fabric *f = mp_fabric_row(k);
+        mp_json_append(&list, json_pack("{s:s, s:s, s:i, s:f, s:f}", "name", f->name, "title", f->title, "devices", f->devices,
+                                        "bytes_per_second", f->bytes_per_second, "latency_seconds", f->latency_seconds));
+    }
+    return list;
+}
+
 static json_t *devices_json(void)
 {
     json_t *list = json_array();
@@ -64,7 +76,7 @@ static json_t *devices_json(void)
                                         d->bf16_flops, "bytes_per_second", d->bytes_per_second, "launch_seconds",
                                         d->launch_seconds, "link", d->link));
     }
-    return json_pack("{s:o, s:o}", "devices", list, "links", links_json());
+    return json_pack("{s:o, s:o, s:o}", "devices", list, "links", links_json(), "networks", networks_json());
 }
 
 int cmd_devices(options *o)
@@ -93,7 +105,15 @@ int cmd_devices(options *o)
         print("%-8s %5.1f %5.1f %5.0f  %s%s\n", l->name, l->out_bytes_per_second / 1e9, l->in_bytes_per_second / 1e9,
               l->latency_seconds * 1e6, l->title, l->is_shared ? "; the ways take turns" : "");
     }
-    puts("\nGB/s of copies from the device and back, for --offload; --link takes one of these,\nor a rate like 24GB/s.");
+    puts("\nGB/s of copies from the device and back, for --offload; --link takes one of these,\nor a rate like 24GB/s.\n");
+    print("%-8s %7s %6s %5s  %s\n", "network", "devices", "GB/s", "us", "what it is");
+    for (size_t k = 0; k < mp_fabric_count(); k++) {
+        const mp_fabric *f = mp_fabric_row(k);
+        print("%-8s %7s %6.1f %5.0f  %s\n", f->name, f->devices ? count_text(f->devices) : "between", f->bytes_per_second / 1e9,
+              f->latency_seconds * 1e6, f->title);
+    }
+    puts("\nWhat large collectives reach per device, within a node of so many devices or\nbetween nodes; --network takes one "
+         "of each: nvlink4+ib400.");
     return EXIT_DONE;
 }
 

@@ -14,7 +14,7 @@
 #include "cli/subject/subject.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/json.h"
-#include "memplan/curve_picture.h"
+#include "memplan/pictures/curve_picture.h"
 #include "memplan/sweep.h"
 
 /* ---- options ---- */

@@ -7,7 +7,7 @@
 #include "cli/subject/subject.h"
 #include "formats/canvas/canvas.h"
 #include "formats/pages/trace.h"
-#include "memplan/timeline_picture.h"
+#include "memplan/pictures/timeline_picture.h"
 
 static mp_timeline_view view_of(const output_options *o)
 {

@@ -17,7 +17,7 @@
 #include "executor/run/execution.h"
 #include "formats/canvas/canvas.h"
 #include "memplan/arena.h"
-#include "memplan/loss_picture.h"
+#include "memplan/pictures/loss_picture.h"
 #include "memplan/second_stream.h"
 #include "memplan/solver.h"
 #include "planner/search/algorithms.h"

@@ -140,6 +140,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     MP_CHECK(print_plan_arena(out, plan, err));
     print_algorithms(graph, plan);
     MP_CHECK(print_plan_offload(out, plan, err));
+    subject_print_ranks(out->subject);
     report_attention(out->subject->program);
     if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds),
@@ -188,6 +189,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     if (out->has_second_stream)
         mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
     MP_CHECK(offload_json(out, plan, &json, err));
+    if (out->asked->model.mesh) mp_json_set(&json, "ranks", subject_ranks_json(out->subject));
     attention_json(out->subject->program, &json);
     if (out->answer.plan) MP_CHECK(checkpoints_to_set_json(graph, plan, &json, err));
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));

@@ -106,6 +106,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     MP_OWNED char *text = NULL;
     const mp_backend *backend = NULL;
     own_device device = {0};
+    mp_rank_traffic shared;
     mp_training_options wanted = {.loss = (mp_loss)mp_loss_find(o->model.loss),
                                   .output = o->model.output,
                                   .optimizer = (mp_optimizer)mp_optimizer_find(o->model.optimizer),
@@ -147,23 +148,27 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     if (wanted.output) MP_CHECK(find_output(s->model, &wanted.output, err));
     MP_CHECK(mp_model_add_loss(s->model, &wanted, &loss, err));
     MP_CHECK(subject_mesh(o, &device, s, err));
-    MP_CHECK(mp_model_split(s->model, &s->parallel, &s->split, err));
+    MP_CHECK(mp_model_split(s->model, &s->ranks, &s->split, err));
     if (backend && wanted.rules == MP_RULES_EXECUTOR && !o->model.mesh) {
         MP_CHECK(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {
         const mp_device rounding = mp_device_at_tf32(&device.profile);
         const mp_target own = mp_roofline(o->model.tf32 ? &rounding : &device.profile);
-        mp_split_target split = {.own = &own, .split = &s->split, .parallel = &s->parallel};
+        mp_split_target split = {.own = &own, .split = &s->split, .ranks = &s->ranks};
         const mp_target target = mp_target_of_split(&split);
         MP_CHECK(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
+        s->traffic = split.traffic;
     }
     if (o->model.costs) {
         const mp_costs_options costs = {.fast = o->model.fast, .workspace_limit = o->model.workspace_limit};
         MP_CHECK(mp_costs_apply(o->model.costs, s->graph, &costs, err));
         if (s->program) MP_CHECK(mp_program_take_algorithms(s->program, err));
     }
-    MP_CHECK(mp_graph_exchange(s->graph, &s->parallel, &s->traffic, err));
+    MP_CHECK(mp_graph_exchange(s->graph, &s->ranks, &shared, err));
+    s->traffic.n_collectives += shared.n_collectives;
+    s->traffic.sent_bytes += shared.sent_bytes;
+    s->traffic.seconds += shared.seconds;
     return subject_offload(o, &device, s, err);
 }
 

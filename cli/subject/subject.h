@@ -12,8 +12,8 @@
 #include "estimator/simplify/sequences.h"
 #include "executor/run/program.h"
 #include "memplan/architecture.h"
+#include "memplan/exchange.h"
 #include "memplan/graph.h"
-#include "memplan/parallel.h"
 #include "memplan/plan.h"
 #include "memplan/problem.h"
 #include "memplan/simplify.h"
@@ -39,9 +39,9 @@ typedef struct subject {
     json_t *options;                          /* the graph's options */
     int64_t tier_bytes[MP_MAX_TIERS];         /* what --offload permits, as in mp_request */
     char *folder;                             /* of the tier "disk"; NULL: none */
-    mp_parallel parallel;                     /* as --mesh says; of one device without it */
-    mp_rank_traffic traffic;
-    mp_split split; /* of the model over mesh.tp */
+    mp_ranks ranks;                           /* as --mesh says; of one device without it */
+    mp_rank_traffic traffic;                  /* of keep-all */
+    mp_split split;                           /* of the model over mesh.tp */
     double bytes_per_second[MP_MAX_CHANNELS]; /* of copies, where --link states a rate; else 0, as in mp_execution_options */
 } subject;
 
@@ -75,9 +75,14 @@ mp_status subject_device(const model_options *o, const mp_backend **backend, own
  * mp_graph_offload. MP_UNSUPPORTED: the command cannot copy. */
 mp_status subject_offload(const options *o, const own_device *device, subject *s, mp_error *err);
 
-/* Reads --mesh, --network and --bucket into s->parallel; without them it is a mesh of one device. MP_INVALID: as
+/* Reads --mesh, --network and --bucket into s->ranks; without them it is a mesh of one device. MP_INVALID: as
  * mp_mesh_read and mp_network_read, or one of the others without --mesh. */
 mp_status subject_mesh(const options *o, const own_device *device, subject *s, mp_error *err);
+
+/* Prints of how many ranks the subject is one, and what it sends, if there are several. */
+void subject_print_ranks(const subject *s);
+/* Returns the same as JSON, a new reference; NULL if memory is short. */
+json_t *subject_ranks_json(const subject *s);
 
 /* Returns the batch of the data inputs; 0 if it is not known. */
 int64_t subject_batch(const subject *s);

@@ -1,12 +1,34 @@
-/* subject_mesh.c - reads of how many devices the subject's is one, and what joins them. */
+/* subject_mesh.c - reads of how many devices the subject's is one, and what joins them; says what it sends. */
+#include "cli/messages/screen.h"
 #include "cli/subject/subject.h"
 
 mp_status subject_mesh(const options *o, const own_device *device, subject *s, mp_error *err)
 {
     const model_options *m = &o->model;
-    MP_ENSURE(m->mesh || (!m->network && !m->bucket), err, MP_INVALID, "--%s is about the ranks of a mesh, and there is no --mesh",
-              m->network ? "network" : "bucket");
-    s->parallel = (mp_parallel){.bucket_bytes = m->bucket, .rules = (mp_rules)mp_rules_find(m->rules)};
-    MP_CHECK(mp_mesh_read(m->mesh ? m->mesh : "dp=1", &s->parallel.mesh, err));
-    return mp_network_read(m->network ? m->network : mp_network_of_device(device->profile.name), &s->parallel.network, err);
+    MP_ENSURE(m->mesh || (!m->network && !m->bucket), err, MP_INVALID,
+              "--%s is about the ranks of a mesh, and there is no --mesh", m->network ? "network" : "bucket");
+    s->ranks = (mp_ranks){.bucket_bytes = m->bucket, .rules = (mp_rules)mp_rules_find(m->rules)};
+    MP_CHECK(mp_mesh_read(m->mesh ? m->mesh : "dp=1", &s->ranks.mesh, err));
+    return mp_network_read(m->network ? m->network : mp_network_of_device(device->profile.name), &s->ranks.network, err);
+}
+
+void subject_print_ranks(const subject *s)
+{
+    const int64_t n = mp_mesh_devices(&s->ranks.mesh);
+    const mp_split *split = &s->split;
+    if (n <= 1) return;
+    screen_text(2, "One rank of %s: %s. In a step it sends %s in %s collectives, which take %s one after the other.",
+                count_text(n), mp_mesh_write(&s->ranks.mesh).text, mp_bytes_text(s->traffic.sent_bytes),
+                count_text((int64_t)s->traffic.n_collectives), seconds_text(s->traffic.seconds));
+    if (split->n_gathered)
+        screen_text(2, "%s tensors are put together for operators that are not split, first for '%s'.",
+                    count_text((int64_t)split->n_gathered), split->gathered_for);
+}
+
+json_t *subject_ranks_json(const subject *s)
+{
+    const int64_t n = mp_mesh_devices(&s->ranks.mesh);
+    return json_pack("{s:s, s:I, s:I, s:I, s:f, s:I}", "mesh", mp_mesh_write(&s->ranks.mesh).text, "devices", (json_int_t)n,
+                     "collectives", (json_int_t)s->traffic.n_collectives, "sent_bytes", (json_int_t)s->traffic.sent_bytes,
+                     "collective_seconds", s->traffic.seconds, "gathered_tensors", (json_int_t)s->split.n_gathered);
 }

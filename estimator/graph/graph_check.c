@@ -445,38 +445,24 @@ static bool has_copies(const mp_graph *graph)
     return found;
 }
 
-/* True if keep-all runs the node beside compute: a collective. Copies have rules of their own. */
-static bool runs_beside(const mp_graph *graph, int node)
+/* Finds graph->awaiter, going backwards: `touched` and `changed` are the steps that use and change a storage next. */
+static mp_status find_awaiters(mp_graph *graph, mp_pool *pool, mp_error *err)
 {
-    return graph->nodes[node].alternatives[0].channel > MP_CHANNEL_SECOND_STREAM &&
-           mp_copy_way_of(graph, node, 0) == MP_COPY_NONE;
-}
-
-/* Finds for each node that runs beside compute the first one of keep-all that touches what it makes, or changes what it reads:
- * going backwards, `touched` and `changed` are the nodes that do so next. */
-static mp_status find_awaiters(mp_graph *graph, mp_error *err)
-{
-    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    bool any = false;
-    graph->awaiter = NULL;
-    for (size_t i = 0; i < graph->n_nodes; i++) any |= runs_beside(graph, (int)i);
-    if (!any) return MP_OK;
+    size_t n = graph->n_storages;
     mp_step *steps = mp_pool_alloc(pool, graph->n_nodes, sizeof *steps);
-    int *touched = mp_pool_alloc(pool, graph->n_storages, sizeof *touched),
-        *changed = mp_pool_alloc(pool, graph->n_storages, sizeof *changed),
+    int *touched = mp_pool_alloc(pool, n, sizeof *touched), *changed = mp_pool_alloc(pool, n, sizeof *changed),
         *awaiter = mp_pool_alloc(graph->derived, graph->n_nodes, sizeof *awaiter);
     MP_ENSURE(!mp_pool_failed(pool) && awaiter, err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
-    const size_t n = mp_keep_all(graph, steps);
-    for (size_t s = 0; s < graph->n_storages; s++) touched[s] = changed[s] = (int)n;
-    for (size_t i = 0; i < graph->n_nodes; i++) awaiter[i] = (int)i;
+    for (size_t s = 0; s < n; s++) touched[s] = changed[s] = (int)graph->n_nodes;
+    n = mp_keep_all(graph, steps);
     for (size_t t = n; t-- > 0;) {
         const int node = steps[t].node;
         const mp_alternative *a = &graph->nodes[node].alternatives[0];
         int until = (int)n;
+        for (size_t k = 0; k < a->n_reads; k++) until = changed[a->reads[k]] < until ? changed[a->reads[k]] : until;
         for (size_t k = 0; k < a->n_writes; k++) until = touched[a->writes[k]] < until ? touched[a->writes[k]] : until;
         for (size_t k = 0; k < a->n_adds; k++) until = touched[a->adds[k]] < until ? touched[a->adds[k]] : until;
-        for (size_t k = 0; k < a->n_reads; k++) until = changed[a->reads[k]] < until ? changed[a->reads[k]] : until;
-        if (runs_beside(graph, node)) awaiter[node] = until < (int)n ? steps[until].node : -1;
+        awaiter[node] = until < (int)n ? steps[until].node : -1;
         for (size_t k = 0; k < a->n_reads; k++) touched[a->reads[k]] = (int)t;
         for (size_t k = 0; k < a->n_writes; k++) touched[a->writes[k]] = changed[a->writes[k]] = (int)t;
         for (size_t k = 0; k < a->n_adds; k++) touched[a->adds[k]] = changed[a->adds[k]] = (int)t;
@@ -507,7 +493,8 @@ mp_status mp_graph_finish(mp_graph *graph, mp_error *err)
     MP_CHECK(find_writers(graph, err));
     graph->has_copies = has_copies(graph);
     MP_CHECK(check_state_copies(graph, err));
-    MP_CHECK(find_awaiters(graph, err));
+    graph->awaiter = NULL;
+    if (graph->n_channels > 2) MP_CHECK(find_awaiters(graph, pool, err));
     MP_CHECK(check_order(graph, err));
     return mp_graph_hash(graph, graph->hash, err);
 }

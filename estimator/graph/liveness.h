@@ -20,6 +20,14 @@ static inline bool mp_storage_is_recomputable(const mp_graph *graph, int storage
     return producer >= 0 && mp_node_may_rerun(&graph->nodes[producer]) && !mp_storage_outlives_step(&graph->storages[storage]);
 }
 
+/* Lets `to` outlive a training step in the place of `from`: the part of a gradient that is left of the whole. */
+static inline void mp_storage_hand_over(mp_storage *from, mp_storage *to)
+{
+    to->carried = from->carried;
+    to->persistent = from->persistent;
+    from->carried = from->persistent = false;
+}
+
 /* From now on a plan may not compute the node more than once. */
 static inline void mp_node_forbid_rerun(mp_node *node)
 {

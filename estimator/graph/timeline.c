@@ -369,12 +369,13 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
         between_bytes[t] += timeline->concurrent_bytes[t];
 }
 
-/* Issues what keep-all runs beside compute: each step until the one that waits for it. */
+/* Issues the collectives of keep-all, each until the step that waits for it; copies have been issued. */
 static void issue_beside(const mp_graph *graph, mp_step *steps, size_t n)
 {
     for (size_t t = 0; t < n; t++) {
         const int node = steps[t].node, awaiter = graph->awaiter[node];
-        if (graph->nodes[node].alternatives[0].channel <= MP_CHANNEL_SECOND_STREAM || awaiter == node) continue;
+        const bool is_beside = graph->nodes[node].alternatives[0].channel > MP_CHANNEL_SECOND_STREAM;
+        if (!is_beside || mp_copy_way_of(graph, node, 0) != MP_COPY_NONE) continue;
         size_t until = t + 1;
         while (until < n && steps[until].node != awaiter) until++;
         mp_steps_issue(steps, (int)t, (int)t + 1, (int)until);

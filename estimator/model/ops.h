@@ -153,9 +153,17 @@ typedef struct mp_extra {
 } mp_extra;
 typedef int (*mp_extras_rule)(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 
-struct mp_factors; /* factors.h */
+/* What an operator sends to other ranks. */
+typedef enum mp_crossing {
+    MP_CROSSES_NOTHING,
+    MP_CROSSES_ALL_REDUCE,
+    MP_CROSSES_ALL_GATHER,
+    MP_CROSSES_REDUCE_SCATTER
+} mp_crossing;
+
+struct mp_operand_factors; /* factors.h */
 /* Fills in which dimensions go together when the operator is split; false: it cannot be split here. */
-typedef bool (*mp_factor_rule)(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
+typedef bool (*mp_factor_rule)(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
 
 typedef struct mp_op {
     const char *name, *domain;
@@ -174,6 +182,7 @@ typedef struct mp_op {
     uint32_t needs[MP_N_RULES][MP_GRADIENTS_MAX];
     mp_extras_rule extras;                     /* NULL: none */
     mp_factor_rule factors;                    /* NULL: it is not split */
+    mp_crossing crosses[2];                    /* what crosses ranks in forward, and in backward */
     const struct mp_requirement *requirements; /* what must hold of operands and attributes (requirement.h); NULL: nothing */
 } mp_op;
 

@@ -29,16 +29,16 @@ int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules r
 int mp_extras_rms_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 
 /* The rules of factors.c */
-bool mp_factors_attention(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_channels(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_classes(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_conv(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_elements(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_gather(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_images(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_lines(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_matmul(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_parts(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_reduce(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
-bool mp_factors_transpose(const mp_model *model, const mp_operator *op, struct mp_factors *factors);
+bool mp_factors_attention(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_channels(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_classes(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_conv(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_elements(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_gather(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_images(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_lines(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_matmul(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_parts(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_reduce(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
+bool mp_factors_transpose(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);

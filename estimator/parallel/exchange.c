@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "memplan/parallel.h"
+#include "estimator/graph/liveness.h"
+#include "memplan/exchange.h"
 
 /* A trained parameter. Storages and nodes of the old list; -1: none. */
 typedef struct parameter {
@@ -28,7 +29,7 @@ typedef struct bucket {
 
 typedef struct exchange {
     mp_graph *graph;
-    const mp_parallel *parallel;
+    const mp_ranks *ranks;
     mp_rank_traffic traffic;
     mp_pool *pool;
     int64_t n_shards, n_replicas, bucket_bytes;
@@ -114,8 +115,9 @@ static size_t cut(const exchange *x, const int *order, bool by_use, bucket *out)
     size_t n = 0;
     for (size_t k = 0; k < x->n_parameters; k++) {
         const parameter *p = &x->parameters[order[k]];
-        const bool is_ddp = x->parallel->rules == MP_RULES_PYTORCH && !x->zero;
-        const int64_t most = is_ddp && n == 1 && MP_FIRST_BUCKET_BYTES < x->bucket_bytes ? MP_FIRST_BUCKET_BYTES : x->bucket_bytes;
+        const bool is_ddp = x->ranks->rules == MP_RULES_PYTORCH && !x->zero;
+        const int64_t most =
+            is_ddp && n == 1 && MP_FIRST_BUCKET_BYTES < x->bucket_bytes ? MP_FIRST_BUCKET_BYTES : x->bucket_bytes;
         if (!n || out[n - 1].bytes >= most) out[n++] = (bucket){.first = k, .at = -1};
         bucket *b = &out[n - 1];
         b->n++;
@@ -162,11 +164,8 @@ static mp_status share_out(exchange *x, parameter *p)
     if (x->zero >= 2) {
         MP_CHECK(add_storage(x, "%s, this rank's part%s", p->gradient, part(x, g->storages[p->gradient].payload_bytes),
                              MP_KIND_GRADIENT, &p->reduced));
-        mp_storage *whole = &g->storages[p->gradient], *left = &g->storages[p->reduced];
-        left->carried = whole->carried;
-        left->persistent = whole->persistent;
-        whole->carried = whole->persistent = false;
-        whole->kind = MP_KIND_ACTIVATION_GRADIENT;
+        mp_storage_hand_over(&g->storages[p->gradient], &g->storages[p->reduced]);
+        g->storages[p->gradient].kind = MP_KIND_ACTIVATION_GRADIENT;
     }
     const mp_kind kind = x->zero == 3 ? MP_KIND_PARAMETER : MP_KIND_SAVED;
     MP_CHECK(add_storage(x, "%s, this rank's part%s", p->value, part(x, g->storages[p->value].payload_bytes), kind, &p->shard));
@@ -210,9 +209,9 @@ static mp_status add_collective(exchange *x, const char *what, const char *op, i
 
 static double seconds_of(exchange *x, mp_collective collective, mp_dim dim, int64_t bytes)
 {
-    const mp_group group = mp_mesh_group(&x->parallel->mesh, dim);
+    const mp_rank_group group = mp_mesh_group(&x->ranks->mesh, dim);
     x->traffic.sent_bytes += mp_collective_sent_bytes(collective, group.n, bytes);
-    return mp_collective_seconds(&x->parallel->network, collective, x->parallel->algorithm, group, bytes);
+    return mp_collective_seconds(&x->ranks->network, collective, x->ranks->algorithm, group, bytes);
 }
 
 /* Sums a bucket of gradients over the ranks, in their place or into this rank's parts. */
@@ -231,8 +230,8 @@ static mp_status add_reduction(exchange *x, size_t k)
     const bool is_apart = x->zero >= 2;
     MP_CHECK(add_collective(x, x->zero ? "reduce-scatter" : "all-reduce", x->zero ? "ReduceScatter" : "AllReduce", (int64_t)k,
                             MP_PHASE_BACKWARD, seconds, is_apart ? b->n : 0, b->n, !is_apart, &node));
-    if (x->parallel->rules == MP_RULES_PYTORCH && x->zero) node->alternatives->workspace_bytes = b->bytes;
-    if (x->parallel->rules == MP_RULES_PYTORCH && !x->zero) { /* DDP copies gradients into buckets that stay */
+    if (x->ranks->rules == MP_RULES_PYTORCH && x->zero) node->alternatives->workspace_bytes = b->bytes;
+    if (x->ranks->rules == MP_RULES_PYTORCH && !x->zero) { /* DDP copies gradients into buckets that stay */
         int storage;
         MP_CHECK(add_storage(x, "bucket of %s and others%s", x->writes[0], b->bytes, MP_KIND_BUFFER, &storage));
         x->reads[0] = storage;
@@ -255,9 +254,9 @@ static mp_status add_gather(exchange *x, size_t k)
         x->writes[j] = p->value;
     }
     const double seconds = seconds_of(x, MP_ALL_GATHER, MP_DIM_SHARD, b->bytes);
-    MP_CHECK(add_collective(x, "all-gather", "AllGather", (int64_t)k, x->zero == 3 ? MP_PHASE_FORWARD : MP_PHASE_UPDATE, seconds,
-                            b->n, b->n, false, &node));
-    if (x->parallel->rules == MP_RULES_PYTORCH) node->alternatives->workspace_bytes = b->bytes;
+    MP_CHECK(add_collective(x, "all-gather", "AllGather", (int64_t)k, x->zero == 3 ? MP_PHASE_FORWARD : MP_PHASE_UPDATE,
+                            seconds, b->n, b->n, false, &node));
+    if (x->ranks->rules == MP_RULES_PYTORCH) node->alternatives->workspace_bytes = b->bytes;
     return MP_OK;
 }
 
@@ -293,7 +292,8 @@ static mp_status write_as_sum(exchange *x, mp_node *node)
 {
     bool makes_gradient = false;
     for (size_t f = 0; f < node->n_alternatives; f++)
-        for (size_t k = 0; k < node->alternatives[f].n_writes; k++) makes_gradient |= is_gradient(x, node->alternatives[f].writes[k]);
+        for (size_t k = 0; k < node->alternatives[f].n_writes; k++)
+            makes_gradient |= is_gradient(x, node->alternatives[f].writes[k]);
     if (!makes_gradient) return MP_OK;
     mp_alternative *copies = mp_pool_alloc(x->graph->pool, node->n_alternatives, sizeof *copies);
     MP_ENSURE(copies, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
@@ -325,8 +325,8 @@ static mp_status list_node(exchange *x, const mp_node *old)
     if (old->phase == MP_PHASE_UPDATE && x->zero) {
         for (size_t k = 0; k < x->n_parameters; k++)
             if (has(old->alternatives->reads, old->alternatives->n_reads, x->parameters[k].gradient))
-                MP_CHECK(old->alternatives->n_writes && has(old->alternatives->writes, old->alternatives->n_writes,
-                                                            x->parameters[k].value)
+                MP_CHECK(old->alternatives->n_writes &&
+                                 has(old->alternatives->writes, old->alternatives->n_writes, x->parameters[k].value)
                              ? share_update(x, &x->parameters[k], node)
                              : replace(x, &node->alternatives->reads, node->alternatives->n_reads, x->parameters[k].gradient,
                                        x->parameters[k].reduced));
@@ -354,7 +354,8 @@ static mp_status list_nodes(exchange *x)
         number[v] = (int)g->n_nodes;
         MP_CHECK(list_node(x, &old[v]));
         if (old[v].forward_of >= 0) g->nodes[number[v]].forward_of = number[old[v].forward_of];
-        while (sent < x->n_sent && x->sent[sent].at <= v && old[v].phase == MP_PHASE_BACKWARD) MP_CHECK(add_reduction(x, sent++));
+        while (sent < x->n_sent && x->sent[sent].at <= v && old[v].phase == MP_PHASE_BACKWARD)
+            MP_CHECK(add_reduction(x, sent++));
         while ((x->zero == 1 || x->zero == 2) && gathered < x->n_gathered && x->gathered[gathered].at <= v &&
                old[v].phase == MP_PHASE_UPDATE)
             MP_CHECK(add_gather(x, gathered++));
@@ -402,40 +403,24 @@ static mp_status prepare(exchange *x)
     return MP_OK;
 }
 
-/* True if a node is an exchange between the ranks of tp (split.h), and not what stays on its rank. */
-static bool crosses_ranks(const mp_node *node)
-{
-    static const char *const forward[] = {"AllReduce", "AllGather", "ReduceScatter"},
-                             *const backward[] = {"Replicate", "AllGather", "ReduceScatter", "TakePart"};
-    const bool is_backward = node->phase == MP_PHASE_BACKWARD;
-    const char *const *kinds = is_backward ? backward : forward;
-    for (size_t k = 0; k < (is_backward ? 4 : 3); k++)
-        if (!strcmp(node->op, kinds[k])) return true;
-    return false;
-}
-
-mp_status mp_graph_exchange(mp_graph *graph, const mp_parallel *parallel, mp_rank_traffic *traffic, mp_error *err)
+mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traffic *traffic, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     exchange x = {.graph = graph,
-                  .parallel = parallel,
+                  .ranks = ranks,
                   .pool = pool,
-                  .n_shards = parallel->mesh.size[MP_DIM_SHARD],
-                  .n_replicas = parallel->mesh.size[MP_DIM_DP],
-                  .bucket_bytes = parallel->bucket_bytes ? parallel->bucket_bytes : MP_BUCKET_BYTES,
-                  .zero = parallel->mesh.zero,
+                  .n_shards = ranks->mesh.size[MP_DIM_SHARD],
+                  .n_replicas = ranks->mesh.size[MP_DIM_DP],
+                  .bucket_bytes = ranks->bucket_bytes ? ranks->bucket_bytes : MP_BUCKET_BYTES,
+                  .zero = ranks->mesh.zero,
                   .n_storages = (int)graph->n_storages,
                   .err = err};
     if (traffic) *traffic = (mp_rank_traffic){0};
-    if (x.n_shards * x.n_replicas * parallel->mesh.size[MP_DIM_TP] == 1) return MP_OK;
+    if (x.n_shards * x.n_replicas == 1) return MP_OK;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
     MP_CHECK(mp_graph_channel(graph, "network", &x.channel, err));
-    for (size_t v = 0; v < graph->n_nodes; v++)
-        if (crosses_ranks(&graph->nodes[v])) graph->nodes[v].alternatives->channel = x.channel;
-    if (x.n_shards * x.n_replicas > 1) {
-        MP_CHECK(prepare(&x));
-        MP_CHECK(list_nodes(&x));
-    }
+    MP_CHECK(prepare(&x));
+    MP_CHECK(list_nodes(&x));
     MP_CHECK(mp_graph_finish(graph, err));
     if (traffic) *traffic = x.traffic;
     return MP_OK;

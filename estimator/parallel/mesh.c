@@ -34,11 +34,13 @@ mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err)
         const int name = has_value ? find_name(at, (size_t)(equals - at)) : -1;
         errno = 0;
         const long long value = has_value ? strtoll(equals + 1, &end, 10) : 0;
-        MP_ENSURE(name >= 0, err, MP_INVALID, "'%.*s' in the mesh '%s' is not one of dp=N, shard=N, tp=N, pp=N, ep=N, zero=1-3, sp=0-1",
-                  (int)n, at, text);
+        MP_ENSURE(name >= 0, err, MP_INVALID,
+                  "'%.*s' in the mesh '%s' is not one of dp=N, shard=N, tp=N, pp=N, ep=N, zero=1-3, sp=0-1", (int)n, at, text);
         MP_ENSURE(!is_given[name], err, MP_INVALID, "the mesh '%s' names '%.*s' twice", text, (int)(equals - at), at);
         MP_ENSURE(end == at + n && end > equals + 1 && !errno && value >= (name == SEQUENCE ? 0 : 1) &&
-                      value <= (name == ZERO ? 3 : name == SEQUENCE ? 1 : INT64_MAX),
+                      value <= (name == ZERO       ? 3
+                                : name == SEQUENCE ? 1
+                                                   : INT64_MAX),
                   err, MP_INVALID, "'%.*s' in the mesh '%s' is no number that it can be", (int)n, at, text);
         is_given[name] = true;
         if (name < MP_N_DIMS) mesh.size[name] = value;
@@ -84,10 +86,10 @@ int64_t mp_mesh_devices(const mp_mesh *mesh)
     return n;
 }
 
-mp_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim)
+mp_rank_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim)
 {
     int64_t stride = 1;
     for (int d = 0; d < (int)dim; d++)
         if (d != MP_DIM_EP) stride *= mesh->size[d];
-    return (mp_group){.n = mesh->size[dim], .stride = stride};
+    return (mp_rank_group){.n = mesh->size[dim], .stride = stride};
 }

@@ -64,7 +64,7 @@ mp_status mp_network_read(const char *text, mp_network *out, mp_error *err)
         const size_t n = k || !plus ? strlen(parts[k]) : (size_t)(plus - text);
         snprintf(name, sizeof name, "%.*s", (int)(n < NAME_MAX ? n : NAME_MAX - 1), parts[k]);
         const mp_fabric *row = mp_fabric_find(name);
-        MP_ENSURE(row, err, MP_INVALID, "there is no network '%s': 'memplan networks' lists them", name);
+        MP_ENSURE(row, err, MP_INVALID, "there is no network '%s': 'memplan devices' lists them", name);
         mp_fabric *level = row->devices ? &found.inside : &found.across;
         MP_ENSURE(!level->name, err, MP_INVALID, "'%s' names two networks %s: one within nodes, and one between them are meant",
                   text, row->devices ? "within nodes" : "between nodes");
@@ -84,7 +84,7 @@ typedef struct spread {
     double local, nodes; /* ranks of the group within a node, and nodes */
 } spread;
 
-static spread spread_of(const mp_network *network, mp_group group)
+static spread spread_of(const mp_network *network, mp_rank_group group)
 {
     const int64_t room = network->inside.devices / group.stride, local = room < 1 ? 1 : room < group.n ? room : group.n;
     return (spread){(double)local, ceil((double)group.n / (double)local)};
@@ -115,7 +115,7 @@ static double two_levels(const mp_network *network, spread at, double bytes)
            pass(at.nodes, network->across.latency_seconds, network->across.bytes_per_second, bytes / at.local);
 }
 
-double mp_collective_seconds(const mp_network *network, mp_collective collective, mp_algorithm algorithm, mp_group group,
+double mp_collective_seconds(const mp_network *network, mp_collective collective, mp_algorithm algorithm, mp_rank_group group,
                              int64_t bytes)
 {
     const spread at = spread_of(network, group);

@@ -10,18 +10,18 @@
 #include "estimator/simplify/infer.h"
 #include "estimator/training/target.h"
 
-static const mp_placement whole = {.dim = -1, .outer = 1};
+static const mp_shard whole = {.dim = -1, .outer = 1};
 
 /* What is known of one tensor. Tensors are named by their index, 0 stands for "none" in the three lists of copies, since the
  * copies of a tensor come after it. */
 typedef struct lie {
-    mp_placement at;
-    const int64_t *dims;   /* of the whole tensor; NULL: it was never cut */
-    bool is_read;          /* an operator has been split, or not, by how it lies */
-    bool trains;           /* it may have a gradient */
-    int sum;               /* the tensor in which its partial sums are added up */
-    int replica;           /* its Replicate */
-    int gathered[2];       /* it put together, for operators that work on whole tensors, and for those that are split */
+    mp_shard at;
+    const int64_t *dims; /* of the whole tensor; NULL: it was never cut */
+    bool is_read;        /* an operator has been split, or not, by how it lies */
+    bool trains;         /* it may have a gradient */
+    int sum;             /* the tensor in which its partial sums are added up */
+    int replica;         /* its Replicate */
+    int gathered[2];     /* it put together, for operators that work on whole tensors, and for those that are split */
 } lie;
 
 typedef struct splitter {
@@ -49,7 +49,7 @@ static bool is_whole(const splitter *x, int tensor)
 }
 
 /* Makes a tensor the part of this rank: of the rank with most, where the ranks do not share evenly. */
-static mp_status cut(splitter *x, int tensor, mp_placement at)
+static mp_status cut(splitter *x, int tensor, mp_shard at)
 {
     mp_tensor *t = &x->model->tensors[tensor];
     const int64_t *dims = t->dims;
@@ -74,13 +74,13 @@ static const int64_t *dims_of(const splitter *x, int tensor)
 }
 
 /* Appends an exchange of a tensor, whose result is whole or in parts. */
-static mp_status exchange(splitter *x, const char *kind, int from, mp_placement at, int axis, bool sums, int *out)
+static mp_status exchange(splitter *x, const char *kind, int from, mp_shard at, int axis, int *out)
 {
-    const mp_attribute attributes[] = {mp_attribute_int("axis", axis), mp_attribute_int("sums", sums)};
+    const mp_attribute along = mp_attribute_int("axis", axis);
     char name[256];
     *out = -1;
     snprintf(name, sizeof name, "%s:%s", x->model->tensors[from].name, kind);
-    MP_CHECK(mp_operator_put(x->model, mp_draft(kind, "memplan", 1, &from, 1, attributes, 2), name, out, x->err));
+    MP_CHECK(mp_operator_put(x->model, mp_draft(kind, "memplan", 1, &from, 1, &along, 1), name, out, x->err));
     MP_CHECK(follow(x));
     const mp_tensor *t = &x->model->tensors[*out];
     MP_CHECK(mp_tensor_set(x->model, *out, t->dtype, t->rank, dims_of(x, from), x->err));
@@ -99,11 +99,17 @@ static mp_status gather(splitter *x, const mp_operator *op, bool sums, int *tens
             x->out->n_gathered++;
             if (!x->out->gathered_for) x->out->gathered_for = op->name;
         }
-        MP_CHECK(exchange(x, "AllGather", from, whole, x->lies[from].at.dim, sums, &made));
+        MP_CHECK(exchange(x, sums ? "AllGather" : "Assemble", from, whole, x->lies[from].at.dim, &made));
         x->lies[from].gathered[sums] = made;
     }
     *tensor = x->lies[from].gathered[sums];
     return MP_OK;
+}
+
+/* True if the operator gives the elements of one tensor in another order or type. */
+static bool turns(const mp_operator *op)
+{
+    return op->n_in == 1 && op->op->traits & (MP_TRAIT_PERMUTES | MP_TRAIT_CASTS);
 }
 
 /* True if a tensor comes from outside, or is one that does turned, or in another type. */
@@ -112,19 +118,18 @@ static bool is_from_outside(const splitter *x, int tensor)
     const int maker = x->model->tensors[tensor].producer;
     if (maker < 0) return true;
     const mp_operator *op = &x->model->operators[maker];
-    const bool is_turned = op->op->factors && (!strcmp(op->kind, "Transpose") || !strcmp(op->kind, "Cast"));
-    return is_turned && op->in[0] >= 0 && is_from_outside(x, op->in[0]);
+    return turns(op) && op->in[0] >= 0 && is_from_outside(x, op->in[0]);
 }
 
 /* Makes a whole tensor from outside the part that lies so, and what it is made of too. False if somebody reads it whole. */
-static mp_status make_part(splitter *x, int tensor, mp_placement at, bool *is_made, mp_error *err)
+static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made, mp_error *err)
 {
     const int maker = x->model->tensors[tensor].producer;
     *is_made = !x->lies[tensor].is_read && is_from_outside(x, tensor);
     if (!*is_made) return MP_OK;
     if (maker >= 0) {
         const mp_operator *op = &x->model->operators[maker];
-        mp_factors f;
+        mp_operand_factors f;
         const bool is_known = op->op->factors(x->model, op, &f);
         const int dim = is_known ? mp_factor_of_input(x->model, op, &f, 0, f.out[0][at.dim]) : -1, from = op->in[0];
         const bool is_alone = dim >= 0 && x->model->tensors[from].producer < 0;
@@ -133,7 +138,7 @@ static mp_status make_part(splitter *x, int tensor, mp_placement at, bool *is_ma
         if (x->lies[from].at.dim != dim) { /* only this operator has read it, and only to turn it */
             *is_made = is_whole(x, from);
             if (!*is_made) return MP_OK;
-            MP_CHECK(cut(x, from, (mp_placement){dim, at.outer}));
+            MP_CHECK(cut(x, from, (mp_shard){dim, at.outer}));
         }
     }
     (void)err;
@@ -141,7 +146,7 @@ static mp_status make_part(splitter *x, int tensor, mp_placement at, bool *is_ma
 }
 
 /* Gives *tensor in parts. */
-static mp_status take_part(splitter *x, const mp_operator *op, mp_placement at, int *tensor)
+static mp_status take_part(splitter *x, const mp_operator *op, mp_shard at, int *tensor)
 {
     bool is_made = false;
     int made;
@@ -149,7 +154,7 @@ static mp_status take_part(splitter *x, const mp_operator *op, mp_placement at, 
     if (!is_whole(x, *tensor)) MP_CHECK(gather(x, op, false, tensor));
     MP_CHECK(make_part(x, *tensor, at, &is_made, x->err));
     if (is_made) return MP_OK;
-    MP_CHECK(exchange(x, "TakePart", *tensor, at, at.dim, false, &made));
+    MP_CHECK(exchange(x, "TakePart", *tensor, at, at.dim, &made));
     *tensor = made;
     return MP_OK;
 }
@@ -160,7 +165,7 @@ static mp_status replicate(splitter *x, int *tensor)
     const int from = *tensor;
     int made;
     if (!x->lies[from].replica) {
-        MP_CHECK(exchange(x, "Replicate", from, whole, -1, true, &made));
+        MP_CHECK(exchange(x, "Replicate", from, whole, -1, &made));
         x->lies[from].replica = made;
     }
     *tensor = x->lies[from].replica;
@@ -178,7 +183,7 @@ static bool is_weight(const splitter *x, int tensor)
 
 /* True if all dimensions that carry a factor can be split. Rows of a table and columns of a weight need not divide: the last
  * rank then has fewer. */
-static bool divides(const splitter *x, const mp_operator *op, const mp_factors *f, int factor)
+static bool divides(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int factor)
 {
     const bool may_differ = factor == f->rows || factor == f->columns || factor == f->exchanged;
     bool fits = true, any = false;
@@ -202,14 +207,14 @@ static bool divides(const splitter *x, const mp_operator *op, const mp_factors *
 }
 
 /* Returns the factor by which an operand is in parts; 0: none, or one that cannot be split. */
-static int factor_of(const splitter *x, const mp_operator *op, const mp_factors *f, int k)
+static int factor_of(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int k)
 {
     const int t = k < MP_OP_INPUTS ? op->in[k] : -1;
     return t < 0 || is_whole(x, t) ? 0 : f->in[k][x->lies[t].at.dim];
 }
 
 /* Returns the factor that splits an operator; 0: it works on whole tensors. */
-static int choose(const splitter *x, const mp_operator *op, const mp_factors *f)
+static int choose(const splitter *x, const mp_operator *op, const mp_operand_factors *f)
 {
     if (f->columns && op->in[1] >= 0 && is_weight(x, op->in[1])) {
         const int data = factor_of(x, op, f, 0), weight = factor_of(x, op, f, 1);
@@ -234,7 +239,8 @@ static int choose(const splitter *x, const mp_operator *op, const mp_factors *f)
 /* ---- operands and results ---- */
 
 /* Brings operand k to where the operator wants it. */
-static mp_status settle_operand(splitter *x, int index, const mp_factors *f, int k, int factor, mp_placement of, bool is_linear)
+static mp_status settle_operand(splitter *x, int index, const mp_operand_factors *f, int k, int factor, mp_shard of,
+                                bool is_linear)
 {
     const mp_operator *op = &x->model->operators[index];
     int tensor = op->in[k];
@@ -242,7 +248,7 @@ static mp_status settle_operand(splitter *x, int index, const mp_factors *f, int
     if (x->lies[tensor].sum) tensor = x->lies[tensor].sum;
     const int dim = factor ? mp_factor_of_input(x->model, op, f, k, factor) : -1;
     if (dim >= 0)
-        MP_CHECK(take_part(x, op, (mp_placement){dim, of.outer}, &tensor));
+        MP_CHECK(take_part(x, op, (mp_shard){dim, of.outer}, &tensor));
     else if (!is_whole(x, tensor))
         MP_CHECK(gather(x, op, factor > 0, &tensor));
     else if (factor && x->lies[tensor].trains && !is_linear)
@@ -253,17 +259,17 @@ static mp_status settle_operand(splitter *x, int index, const mp_factors *f, int
 }
 
 /* Returns the dimension of a result that the ranks share out where its partial sums are added up; -1: none. */
-static mp_placement sequence_of(const splitter *x, const mp_tensor *y)
+static mp_shard sequence_of(const splitter *x, const mp_tensor *y)
 {
     if (!x->sequence || y->rank < 2 || y->rank > 3) return whole;
     const bool is_lines = y->rank == 2 && x->batch > 1 && y->dims[0] % (x->batch * x->n) == 0;
-    const mp_placement at = {.dim = y->rank - 2, .outer = is_lines ? x->batch : 1}, samples = {.dim = 0, .outer = 1};
+    const mp_shard at = {.dim = y->rank - 2, .outer = is_lines ? x->batch : 1}, samples = {.dim = 0, .outer = 1};
     if (y->dims[at.dim] % (at.outer * x->n) == 0) return at;
     return y->dims[0] % x->n == 0 ? samples : whole;
 }
 
 /* Places the results of an operator that is split by a factor. */
-static mp_status settle_results(splitter *x, int index, const mp_factors *f, int factor, mp_placement of)
+static mp_status settle_results(splitter *x, int index, const mp_operand_factors *f, int factor, mp_shard of)
 {
     bool trains = false;
     for (int k = 0; k < x->model->operators[index].n_in; k++)
@@ -275,11 +281,11 @@ static mp_status settle_results(splitter *x, int index, const mp_factors *f, int
         x->lies[y].trains = trains && op->op->gradient != MP_GRADIENT_NONE && mp_dtype_is_float(x->model->tensors[y].dtype);
         const int dim = factor ? mp_factor_of_output(x->model, op, f, o, factor) : -1;
         if (dim >= 0) {
-            MP_CHECK(cut(x, y, (mp_placement){dim, of.outer}));
+            MP_CHECK(cut(x, y, (mp_shard){dim, of.outer}));
         } else if (factor && !(op->op->traits & MP_TRAIT_LOSS)) { /* the sum of a loss, one number, is left out */
-            const mp_placement at = sequence_of(x, &x->model->tensors[y]);
+            const mp_shard at = sequence_of(x, &x->model->tensors[y]);
             int sum;
-            MP_CHECK(exchange(x, at.dim < 0 ? "AllReduce" : "ReduceScatter", y, at, at.dim, true, &sum));
+            MP_CHECK(exchange(x, at.dim < 0 ? "AllReduce" : "ReduceScatter", y, at, at.dim, &sum));
             x->lies[y].sum = sum;
         }
     }
@@ -288,19 +294,11 @@ static mp_status settle_results(splitter *x, int index, const mp_factors *f, int
 
 /* ---- what only gives elements another shape ---- */
 
-static bool reshapes(const mp_op *row)
-{
-    static const char *const kinds[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"};
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-        if (!strcmp(row->name, kinds[k])) return true;
-    return false;
-}
-
 /* Finds how the result lies: `before` elements of the dimensions before the split, and runs within it, are the same. */
-static mp_placement reshaped(const splitter *x, int from, int to)
+static mp_shard reshaped(const splitter *x, int from, int to)
 {
     const mp_tensor *b = &x->model->tensors[to];
-    const mp_placement at = x->lies[from].at;
+    const mp_shard at = x->lies[from].at;
     const int64_t *dims = dims_of(x, from);
     int64_t before = at.outer, passed = 1;
     for (int d = 0; d < at.dim; d++) before *= dims[d];
@@ -308,7 +306,7 @@ static mp_placement reshaped(const splitter *x, int from, int to)
         if (before < passed * b->dims[d] && before % passed == 0) {
             const int64_t outer = before / passed;
             const bool is_same = b->dims[d] == dims[at.dim] && outer == at.outer; /* evenly or not */
-            return is_same || b->dims[d] % (outer * x->n) == 0 ? (mp_placement){d, outer} : whole;
+            return is_same || b->dims[d] % (outer * x->n) == 0 ? (mp_shard){d, outer} : whole;
         }
         passed *= b->dims[d];
     }
@@ -321,7 +319,7 @@ static mp_status visit_reshape(splitter *x, int index)
     int from = op->in[0];
     const int to = op->out[0];
     if (x->lies[from].sum) from = x->lies[from].sum;
-    mp_placement at = is_whole(x, from) ? whole : reshaped(x, from, to);
+    mp_shard at = is_whole(x, from) ? whole : reshaped(x, from, to);
     if (!is_whole(x, from) && at.dim < 0) MP_CHECK(gather(x, op, false, &from));
     x->lies[from].is_read = true;
     x->lies[to].trains = x->lies[from].trains;
@@ -332,15 +330,13 @@ static mp_status visit_reshape(splitter *x, int index)
 static mp_status visit(splitter *x, int index)
 {
     const mp_operator *op = &x->model->operators[index];
-    mp_factors f = {.columns = 0};
-    mp_placement of = whole;
-    if (reshapes(op->op)) return visit_reshape(x, index);
+    mp_operand_factors f = {.columns = 0};
+    mp_shard of = whole;
+    if (op->op->gradient == MP_GRADIENT_VIEW && !op->op->factors) return visit_reshape(x, index);
     for (int k = 0; k < op->n_in; k++) /* how operands lie from here on */
         if (op->in[k] >= 0 && x->lies[op->in[k]].sum) op->in[k] = x->lies[op->in[k]].sum;
     const bool is_known = op->op->factors && op->op->factors(x->model, op, &f);
-    const bool is_turning = op->n_in == 1 && (!strcmp(op->kind, "Transpose") || !strcmp(op->kind, "Cast")) &&
-                            is_from_outside(x, op->in[0]) && is_whole(x, op->in[0]);
-    if (is_turning) { /* its reader decides */
+    if (turns(op) && is_from_outside(x, op->in[0]) && is_whole(x, op->in[0])) { /* its reader decides */
         x->lies[op->out[0]].trains = x->lies[op->in[0]].trains;
         return MP_OK;
     }
@@ -382,14 +378,10 @@ static mp_status split_all(splitter *x)
     return mp_model_sort(x->model, x->err); /* moves each exchange in front of its first reader */
 }
 
-mp_status mp_model_split(mp_model *model, const mp_parallel *parallel, mp_split *out, mp_error *err)
+mp_status mp_model_split(mp_model *model, const mp_ranks *ranks, mp_split *out, mp_error *err)
 {
-    splitter x = {.model = model,
-                  .n = parallel->mesh.size[MP_DIM_TP],
-                  .sequence = parallel->mesh.sequence,
-                  .out = out,
-                  .err = err};
-    *out = (mp_split){.group = mp_mesh_group(&parallel->mesh, MP_DIM_TP), .whole_bytes = parameter_bytes(model)};
+    splitter x = {.model = model, .n = ranks->mesh.size[MP_DIM_TP], .sequence = ranks->mesh.sequence, .out = out, .err = err};
+    *out = (mp_split){.group = mp_mesh_group(&ranks->mesh, MP_DIM_TP), .whole_bytes = parameter_bytes(model)};
     if (x.n == 1) return MP_OK;
     mp_status st = split_all(&x);
     out->part_bytes = parameter_bytes(model);
@@ -408,36 +400,29 @@ void mp_split_free(mp_split *split)
 
 /* ---- what exchanges cost ---- */
 
-/* Returns the collective of a node of one of the five operators; -1: it stays on its rank. */
-static int collective_of(const mp_operator *op, mp_phase phase)
-{
-    const bool backward = phase == MP_PHASE_BACKWARD;
-    if (!op || strcmp(op->domain, "memplan") != 0) return -1;
-    if (!strcmp(op->kind, "AllReduce")) return backward ? -1 : MP_ALL_REDUCE;
-    if (!strcmp(op->kind, "Replicate")) return backward ? MP_ALL_REDUCE : -1;
-    if (!strcmp(op->kind, "AllGather")) return !backward ? MP_ALL_GATHER : mp_operator_int(op, "sums", 0) ? MP_REDUCE_SCATTER : -1;
-    if (!strcmp(op->kind, "ReduceScatter")) return backward ? MP_ALL_GATHER : MP_REDUCE_SCATTER;
-    if (!strcmp(op->kind, "TakePart")) return backward ? MP_ALL_GATHER : -1;
-    return -1;
-}
-
 static mp_status cost_of_split(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
 {
-    const mp_split_target *x = target->details;
-    const int collective = collective_of(work->op, work->phase);
+    mp_split_target *x = target->details;
+    const mp_crossing crossing = work->op ? work->op->op->crosses[work->phase == MP_PHASE_BACKWARD] : MP_CROSSES_NOTHING;
     const int64_t n = x->split->group.n;
     MP_CHECK(x->own->cost(x->own, work, cost, err));
-    if (collective >= 0) {
-        const int64_t bytes = collective == MP_ALL_REDUCE ? work->moved_bytes / 2 : work->moved_bytes / (n + 1) * n;
-        *cost = (mp_cost){.seconds = mp_collective_seconds(&x->parallel->network, (mp_collective)collective,
-                                                           x->parallel->algorithm, x->split->group, bytes)};
+    if (crossing != MP_CROSSES_NOTHING) {
+        static const mp_collective collectives[] = {[MP_CROSSES_ALL_REDUCE] = MP_ALL_REDUCE,
+                                                    [MP_CROSSES_ALL_GATHER] = MP_ALL_GATHER,
+                                                    [MP_CROSSES_REDUCE_SCATTER] = MP_REDUCE_SCATTER};
+        const int64_t bytes = crossing == MP_CROSSES_ALL_REDUCE ? work->moved_bytes / 2 : work->moved_bytes / (n + 1) * n;
+        cost->seconds =
+            mp_collective_seconds(&x->ranks->network, collectives[crossing], x->ranks->algorithm, x->split->group, bytes);
+        x->traffic.n_collectives++;
+        x->traffic.seconds += cost->seconds;
+        x->traffic.sent_bytes += mp_collective_sent_bytes(collectives[crossing], n, bytes);
         return MP_OK;
     }
     const int scores = work->op && work->op->op->traits & MP_TRAIT_CLASSES ? work->op->in[0] : -1;
     if (scores >= 0 && x->split->placements && x->split->placements[scores].dim == 1 && work->phase == MP_PHASE_LOSS) {
         const mp_tensor *t = &work->model->tensors[scores]; /* the largest score, the sum and the target's score of each line */
         const int64_t lines = mp_tensor_elements(t) / (t->dims[1] ? t->dims[1] : 1);
-        cost->seconds += 3 * mp_collective_seconds(&x->parallel->network, MP_ALL_REDUCE, x->parallel->algorithm, x->split->group,
+        cost->seconds += 3 * mp_collective_seconds(&x->ranks->network, MP_ALL_REDUCE, x->ranks->algorithm, x->split->group,
                                                    lines * (int64_t)sizeof(float));
     }
     return MP_OK;

@@ -12,7 +12,7 @@
  * backward (Shoeybi et al. 2019, "Megatron-LM"). With `sequence` such a sum leaves each rank its part of the sequence, so that
  * what stands between two pairs is split too (Korthikanti et al. 2022). Parameters are made as parts. What crosses ranks is an
  * operator of the domain "memplan": AllReduce, Replicate (the same value, whose gradient is a sum over the ranks), AllGather,
- * ReduceScatter, TakePart. A gathered tensor is an activation like any other, which a plan may drop and gather again.
+ * Assemble, ReduceScatter, TakePart. A gathered tensor is an activation like any other, which a plan may drop and gather again.
  *
  *     hidden [8, 1024, 768], tp=4, sequence        forward                          backward
  *     normalized [8, 256, 768]                      AllGather -> [8, 1024, 768]      ReduceScatter
@@ -24,34 +24,35 @@
 #pragma once
 
 #include "estimator/model/model.h"
-#include "memplan/parallel.h"
+#include "memplan/exchange.h"
 #include "memplan/target.h"
 
 /* How a tensor of the split model lies: each rank has 1/n of a dimension. Its elements are dealt in `outer` runs, of each of
  * which every rank has its part: rows of a batch, say. */
-typedef struct mp_placement {
+typedef struct mp_shard {
     int dim; /* -1: whole */
     int64_t outer;
-} mp_placement;
+} mp_shard;
 
 typedef struct mp_split {
-    mp_group group;
+    mp_rank_group group;
     size_t n_tensors;
-    mp_placement *placements; /* per tensor of the split model */
+    mp_shard *placements;            /* per tensor of the split model */
     int64_t whole_bytes, part_bytes; /* of parameters: before, and of this rank */
-    size_t n_gathered;        /* tensors that had to be put together for an operator that is not split */
-    const char *gathered_for; /* the first such operator; NULL: none */
+    size_t n_gathered;               /* tensors that had to be put together for an operator that is not split */
+    const char *gathered_for;        /* the first such operator; NULL: none */
 } mp_split;
 void mp_split_free(mp_split *split); /* of the placements */
 
 /* Splits a simplified model with its loss over mesh.tp, in place; for a group of one it does nothing. The model has no program
  * of a backend yet. Release *out with mp_split_free. MP_NOMEM. O(operands). */
-mp_status mp_model_split(mp_model *model, const mp_parallel *parallel, mp_split *out, mp_error *err);
+mp_status mp_model_split(mp_model *model, const mp_ranks *ranks, mp_split *out, mp_error *err);
 
 /* Returns the target `own` with exchanges between ranks at the network's rate; `space` keeps what it needs. */
 typedef struct mp_split_target {
     const mp_target *own;
     const mp_split *split;
-    const mp_parallel *parallel;
+    const mp_ranks *ranks;
+    mp_rank_traffic traffic; /* of all nodes so far */
 } mp_split_target;
 mp_target mp_target_of_split(mp_split_target *space);

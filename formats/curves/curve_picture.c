@@ -2,7 +2,7 @@
  * keep-all and the area below floor and bound, which is proved infeasible. Right: more and more evenly spread
  * checkpoints.
  */
-#include "memplan/curve_picture.h"
+#include "memplan/pictures/curve_picture.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* loss_picture.c - the loss of each step, and its running mean. */
-#include "memplan/loss_picture.h"
+#include "memplan/pictures/loss_picture.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * for single tensors. Thousands of steps are drawn as a few hundred
  * columns, each showing its step with the most live bytes, so that the peak and every spike stay.
  */
-#include "memplan/timeline_picture.h"
+#include "memplan/pictures/timeline_picture.h"
 
 #include <math.h>
 #include <string.h>

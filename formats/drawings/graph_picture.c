@@ -1,5 +1,5 @@
 /* graph_picture.c - draws the forward pass as boxes and wires. */
-#include "memplan/graph_picture.h"
+#include "memplan/pictures/graph_picture.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  * Rows are blocks of the forward pass, from top to bottom; beside each block stand its recomputation and its backward.
  * Forward runs down, backward up, and wires of kept tensors lead across.
  */
-#include "memplan/graph_picture.h"
+#include "memplan/pictures/graph_picture.h"
 
 #include <math.h>
 #include <stdio.h>

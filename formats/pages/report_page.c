@@ -14,7 +14,7 @@
 #include "formats/curves/curve_spread.h"
 #include "formats/drawings/block.h"
 #include "formats/json/json.h"
-#include "memplan/graph_picture.h"
+#include "memplan/pictures/graph_picture.h"
 
 enum { TENSORS_MAX = 2000, COLUMNS_MAX = 3000, KEEP_ALL_PARTS = 3000, NAME_MAX_BYTES = 512 };
 

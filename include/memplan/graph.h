@@ -113,8 +113,8 @@ typedef struct mp_graph {
     int *producer;                /* per storage: the node that writes it, -1: none (of an always-live kind, or a sum) */
     int *writer;                  /* per always-live storage: the only node besides updates that writes it, if it does
                                    * not read it too. All readers but updates run after that node. -1: none */
-    int *awaiter;                 /* NULL: none issues in keep-all. Per node whose base is on another channel: the node that in
-                                   * keep-all waits for it, -1: the end; of others and of copies the node itself */
+    int *awaiter;                 /* with more channels, per node: the first in keep-all's order that touches what it makes, or
+                                   * changes what it reads; -1: the end. NULL: two channels */
     int *adders_start, *adders;   /* nodes that add to storage s, in node order: adders[adders_start[s] .. adders_start[s+1]) */
     int *readers_start, *readers; /* nodes that read storage s in some alternative, likewise */
     mp_pool *derived;             /* owns these lists */

@@ -44,4 +44,4 @@ mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err);
 mp_mesh_text mp_mesh_write(const mp_mesh *mesh);
 int64_t mp_mesh_devices(const mp_mesh *mesh);
 /* Returns the ranks that differ in one dimension alone. O(1). */
-mp_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim);
+mp_rank_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim);

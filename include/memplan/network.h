@@ -14,7 +14,7 @@
  *
  *     mp_network network;
  *     MP_CHECK(mp_network_read("nvlink4+ib400", &network, err));
- *     const mp_group group = {.n = 16, .stride = 1};
+ *     const mp_rank_group group = {.n = 16, .stride = 1};
  *     const double seconds = mp_collective_seconds(&network, MP_ALL_REDUCE, MP_ALGORITHM_AUTO, group, 1 << 28);
  */
 #pragma once
@@ -37,9 +37,9 @@ typedef struct mp_network {
 } mp_network;
 
 /* Ranks k, k + stride, ..., of a mesh whose innermost dimension fills nodes first. */
-typedef struct mp_group {
+typedef struct mp_rank_group {
     int64_t n, stride;
-} mp_group;
+} mp_rank_group;
 
 typedef enum mp_collective {
     MP_ALL_REDUCE,
@@ -66,7 +66,7 @@ int mp_algorithm_find(const char *name);               /* -1: none */
 
 /* All rows, in the order of networks.def; by name, in which case, spaces and dashes do not matter. */
 size_t mp_fabric_count(void);
-const mp_fabric *mp_fabric_row(size_t k);           /* k < mp_fabric_count() */
+const mp_fabric *mp_fabric_row(size_t k);          /* k < mp_fabric_count() */
 const mp_fabric *mp_fabric_find(const char *name); /* NULL: none */
 
 /* Reads "nvlink4+ib400", a level within nodes and one between them; one of the two alone joins all devices. MP_INVALID: no such
@@ -77,7 +77,7 @@ const char *mp_network_of_device(const char *device);
 
 /* Returns the seconds of a collective, 0 for a group of one. An algorithm that the collective does not have costs what AUTO
  * does. O(1). */
-double mp_collective_seconds(const mp_network *network, mp_collective collective, mp_algorithm algorithm, mp_group group,
+double mp_collective_seconds(const mp_network *network, mp_collective collective, mp_algorithm algorithm, mp_rank_group group,
                              int64_t bytes);
 /* Returns the bytes that a rank sends for it with a ring. O(1). */
 int64_t mp_collective_sent_bytes(mp_collective collective, int64_t n, int64_t bytes);

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "formats/canvas/plot.h"
-#include "memplan/curve_picture.h"
+#include "memplan/pictures/curve_picture.h"
 #include "tests/cases/test.h"
 
 static mp_sweep_point low[] = {{600, true, 600, 130, 3, 9}, {700, true, 690, 115, 5, 4}, {1000, true, 1000, 100, 12, 0}};

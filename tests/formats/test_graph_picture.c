@@ -1,6 +1,6 @@
 /* test_graph_picture.c - pictures of graphs: blocks partition the forward pass, fates are what the steps say, and names
  * survive. */
-#include "memplan/graph_picture.h"
+#include "memplan/pictures/graph_picture.h"
 
 #include <unistd.h>
 

@@ -6,7 +6,7 @@
 #include "estimator/graph/order_rules.h"
 #include "formats/base/file.h"
 #include "formats/curves/chart.h"
-#include "memplan/timeline_picture.h"
+#include "memplan/pictures/timeline_picture.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_copies.h"
 

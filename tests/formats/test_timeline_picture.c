@@ -1,6 +1,6 @@
 /* test_timeline_picture.c - pictures of memory over time: their figures against the timeline and sums done by hand, their
  * text against what was asked. */
-#include "memplan/timeline_picture.h"
+#include "memplan/pictures/timeline_picture.h"
 
 #include <time.h>
 #include <unistd.h>

@@ -13,20 +13,20 @@ static int find(const int *list, int rank, int factor)
     return -1;
 }
 
-int mp_factor_of_input(const mp_model *model, const mp_operator *op, const mp_factors *f, int k, int factor)
+int mp_factor_of_input(const mp_model *model, const mp_operator *op, const mp_operand_factors *f, int k, int factor)
 {
     const mp_tensor *t = k < MP_OP_INPUTS && k < op->n_in ? mp_operator_in(model, op, k) : NULL;
     return t ? find(f->in[k], t->rank, factor) : -1;
 }
 
-int mp_factor_of_output(const mp_model *model, const mp_operator *op, const mp_factors *f, int k, int factor)
+int mp_factor_of_output(const mp_model *model, const mp_operator *op, const mp_operand_factors *f, int k, int factor)
 {
     const mp_tensor *t = k < MP_FACTOR_OUTPUTS && k < op->n_out ? mp_operator_out(model, op, k) : NULL;
     return t ? find(f->out[k], t->rank, factor) : -1;
 }
 
 /* Gives dimension d of result 0, and of the other results, factor d + 1, unless it has one element. */
-static void number_results(const mp_model *model, const mp_operator *op, mp_factors *f)
+static void number_results(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     for (int o = 0; o < op->n_out && o < MP_FACTOR_OUTPUTS; o++) {
         const mp_tensor *y = mp_operator_out(model, op, o);
@@ -35,7 +35,7 @@ static void number_results(const mp_model *model, const mp_operator *op, mp_fact
 }
 
 /* Aligns the last dimensions of operand k with those of result 0, as broadcasting does. */
-static void align(const mp_model *model, const mp_operator *op, mp_factors *f, int k)
+static void align(const mp_model *model, const mp_operator *op, mp_operand_factors *f, int k)
 {
     const mp_tensor *x = mp_operator_in(model, op, k), *y = mp_operator_out(model, op, 0);
     for (int d = 0; x && d < x->rank; d++) {
@@ -44,9 +44,9 @@ static void align(const mp_model *model, const mp_operator *op, mp_factors *f, i
     }
 }
 
-bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
-    *f = (mp_factors){0};
+    *f = (mp_operand_factors){0};
     if (op->n_in > MP_OP_INPUTS) return false;
     number_results(model, op, f);
     for (int k = 0; k < op->n_in; k++)
@@ -56,25 +56,25 @@ bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, mp_facto
 }
 
 /* What runs along lines: softmax, normalizations of the last dimensions. Scale and shift stay whole. */
-bool mp_factors_lines(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_lines(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
     const bool is_old = !strcmp(op->kind, "Softmax") || !strcmp(op->kind, "LogSoftmax") ? op->version < 13 : true,
                from_first = is_old && strstr(op->kind, "Softmax") && *op->domain == '\0';
     int64_t axis = mp_operator_int(op, "axis", from_first ? 1 : -1);
     if (axis < 0) axis += x->rank;
-    *f = (mp_factors){0};
+    *f = (mp_operand_factors){0};
     for (int d = 0; d < x->rank; d++) f->in[0][d] = d == axis || (d > axis && is_old) ? 0 : d + 1;
     for (int o = 0; o < op->n_out && o < MP_FACTOR_OUTPUTS; o++) memcpy(f->out[o], f->in[0], sizeof f->out[o]);
     return true;
 }
 
 /* Batch normalization: channels alone, since statistics are over everything else. */
-bool mp_factors_channels(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_channels(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     (void)model;
     (void)op;
-    *f = (mp_factors){0};
+    *f = (mp_operand_factors){0};
     f->in[0][1] = f->out[0][1] = 1;
     for (int k = 1; k < 5; k++) f->in[k][0] = 1;
     f->in[5][1] = 1;
@@ -82,20 +82,20 @@ bool mp_factors_channels(const mp_model *model, const mp_operator *op, mp_factor
 }
 
 /* Pools and interpolation: sample and channel by channel. */
-bool mp_factors_images(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_images(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     (void)model;
-    *f = (mp_factors){0};
+    *f = (mp_operand_factors){0};
     for (int d = 0; d < 2; d++) f->in[0][d] = f->out[0][d] = f->out[1][d] = d + 1;
     return op->n_out <= 2;
 }
 
-bool mp_factors_matmul(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_matmul(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     enum { M = 1, K, N, BATCH };
     const mp_tensor *a = mp_operator_in(model, op, 0), *b = mp_operator_in(model, op, 1), *y = mp_operator_out(model, op, 0);
     const bool turned_a = mp_operator_int(op, "transA", 0), turned_b = mp_operator_int(op, "transB", 0);
-    *f = (mp_factors){.columns = N, .contracted = K};
+    *f = (mp_operand_factors){.columns = N, .contracted = K};
     if (a->rank < 2 || b->rank < 2 || mp_operator_int(op, "transBatchA", 0) || mp_operator_int(op, "transBatchB", 0))
         return false;
     for (int d = 0; d < y->rank - 2; d++) f->out[0][d] = y->dims[d] > 1 ? BATCH + d : 0;
@@ -109,12 +109,12 @@ bool mp_factors_matmul(const mp_model *model, const mp_operator *op, mp_factors 
     return true;
 }
 
-bool mp_factors_conv(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_conv(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     enum { BATCH = 1, INPUTS, OUTPUTS };
     const int64_t groups = mp_operator_int(op, "group", 1), channels = mp_operator_in(model, op, 0)->dims[1];
     const bool turned = op->op->traits & MP_TRAIT_TRANSPOSED;
-    *f = (mp_factors){0};
+    *f = (mp_operand_factors){0};
     f->in[0][0] = f->out[0][0] = BATCH;
     if (groups != 1 && (groups != channels || turned)) return true;
     f->out[0][1] = f->in[1][turned] = f->in[2][0] = OUTPUTS;
@@ -126,12 +126,13 @@ bool mp_factors_conv(const mp_model *model, const mp_operator *op, mp_factors *f
     return true;
 }
 
-/* Attention: its batch dimensions, heads among them. Several heads of Q may share one of K and V, which is then split with them.
+/* Attention: its batch dimensions, heads among them. Several heads of Q may share one of K and V, which is then split with
+ * them.
  */
-bool mp_factors_attention(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_attention(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const int r = mp_operator_in(model, op, 0)->rank;
-    *f = (mp_factors){0};
+    *f = (mp_operand_factors){0};
     for (int k = 0; k <= MP_ATTENTION_Y; k++) {
         const int64_t *perm = mp_attention_perm(op, k);
         int *to = k == MP_ATTENTION_Y ? f->out[0] : f->in[k];
@@ -154,13 +155,13 @@ bool mp_factors_attention(const mp_model *model, const mp_operator *op, mp_facto
 }
 
 /* A look-up of rows: each rank finds those that it has, and zeros for others. */
-bool mp_factors_gather(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_gather(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *table = mp_operator_in(model, op, 0), *index = mp_operator_in(model, op, 1);
     int64_t axis = mp_operator_int(op, "axis", 0);
     int n = 1, at = 0;
     if (axis < 0) axis += table->rank;
-    *f = (mp_factors){.rows = axis == 0 ? 1 : 0};
+    *f = (mp_operand_factors){.rows = axis == 0 ? 1 : 0};
     f->in[0][axis] = f->rows;
     for (int d = 0; d < table->rank; d++) {
         if (d == axis)
@@ -171,12 +172,12 @@ bool mp_factors_gather(const mp_model *model, const mp_operator *op, mp_factors 
     return true;
 }
 
-bool mp_factors_transpose(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_transpose(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
     size_t n;
     const int64_t *perm = mp_operator_ints(op, "perm", &n);
-    *f = (mp_factors){0};
+    *f = (mp_operand_factors){0};
     for (int d = 0; d < x->rank; d++) {
         const int64_t from = perm ? perm[d] : x->rank - 1 - d;
         f->in[0][from < 0 ? from + x->rank : from] = f->out[0][d] = d + 1;
@@ -186,9 +187,9 @@ bool mp_factors_transpose(const mp_model *model, const mp_operator *op, mp_facto
 
 /* What cuts a tensor along a dimension, or joins several: that dimension may be split too where all parts divide, since who
  * made it can deal its elements so that every rank gets a piece of each part (queries, keys and values of its heads). */
-bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
-    *f = (mp_factors){0};
+    *f = (mp_operand_factors){0};
     if (op->n_in > MP_OP_INPUTS || op->n_out > MP_FACTOR_OUTPUTS) return false;
     const bool joins = !strcmp(op->kind, "Concat");
     for (int k = 0; k < (joins ? op->n_in : 1); k++) {
@@ -203,7 +204,7 @@ bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_factors *
 }
 
 /* Sums and means over some dimensions add up over the ranks; other reductions have them whole. */
-bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0), *y = mp_operator_out(model, op, 0);
     const bool adds = !strcmp(op->kind, "ReduceSum") || !strcmp(op->kind, "ReduceMean"),
@@ -218,7 +219,7 @@ bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_factors 
     }
     if (!axes && y->rank != (keeps ? x->rank : 0)) return false;
     for (size_t k = 0; axes && k < n; k++) is_reduced[axes[k] < 0 ? axes[k] + x->rank : axes[k]] = true;
-    *f = (mp_factors){0};
+    *f = (mp_operand_factors){0};
     for (int d = 0, at = 0; d < x->rank; d++) {
         const bool gone = is_reduced[d] || !axes;
         f->in[0][d] = !gone || adds ? d + 1 : 0;
@@ -228,13 +229,13 @@ bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_factors 
     return true;
 }
 
-/* Losses of classes: lines of scores add up to the loss, and so do the classes of a line, with an exchange of its largest score,
- * its sum and its target's. */
-bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_factors *f)
+/* Losses of classes: lines of scores add up to the loss, and so do the classes of a line, with an exchange of its largest
+ * score, its sum and its target's. */
+bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     enum { CLASSES = 2 };
     const mp_tensor *x = mp_operator_in(model, op, 0), *y = mp_operator_out(model, op, 0);
-    *f = (mp_factors){.exchanged = CLASSES};
+    *f = (mp_operand_factors){.exchanged = CLASSES};
     for (int d = 0; d < x->rank; d++) {
         f->in[0][d] = d + 1;
         if (d != 1) f->in[1][d ? d - 1 : 0] = d + 1;
@@ -244,10 +245,10 @@ bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_factors
 }
 
 /* Losses of elements: all of them add up. */
-bool mp_factors_elements(const mp_model *model, const mp_operator *op, mp_factors *f)
+bool mp_factors_elements(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
-    *f = (mp_factors){0};
+    *f = (mp_operand_factors){0};
     for (int k = 0; k < 2; k++)
         for (int d = 0; d < x->rank; d++) f->in[k][d] = d + 1;
     return op->n_in <= 2;

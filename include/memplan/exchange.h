@@ -1,4 +1,4 @@
-/* parallel.h - the training graph of one rank of many: what it sends and gathers as nodes on a channel of their own.
+/* exchange.h - the training graph of one rank of many: what it sends and gathers as nodes on a channel of their own.
  *
  * Data parallel (dp) and sharding (shard) change a finished graph: gradients are summed over the ranks in buckets, in the order
  * in which backward completes them; what is shared out is a storage of 1/n of its bytes, and what is gathered is made by a node
@@ -15,8 +15,8 @@
  * holds what DDP and FSDP2 allocate beside: DDP's buckets always (the first of 1 MiB, the others as asked), FSDP2's gathered
  * buffer beside the parameters, and the input of the reduce-scatter beside the gradients.
  *
- *     const mp_parallel parallel = {.mesh = mesh, .network = network};
- *     MP_CHECK(mp_graph_exchange(graph, &parallel, &traffic, err));
+ *     const mp_ranks ranks = {.mesh = mesh, .network = network};
+ *     MP_CHECK(mp_graph_exchange(graph, &ranks, &traffic, err));
  */
 #pragma once
 
@@ -28,15 +28,16 @@
 /* A bucket takes gradients until it has so many bytes, as PyTorch's. */
 enum { MP_BUCKET_BYTES = 25 << 20, MP_FIRST_BUCKET_BYTES = 1 << 20 };
 
-typedef struct mp_parallel {
+/* Of how many ranks a graph is one, and how they are joined. */
+typedef struct mp_ranks {
     mp_mesh mesh;
     mp_network network;
     mp_algorithm algorithm;
     int64_t bucket_bytes; /* of gradients that are sent together, and of parameters; 0: MP_BUCKET_BYTES */
     mp_rules rules;
-} mp_parallel;
+} mp_ranks;
 
-/* What a rank sends in keep-all, by ring. */
+/* What a rank sends in keep-all, as rings send it. */
 typedef struct mp_rank_traffic {
     size_t n_collectives;
     int64_t sent_bytes;
@@ -46,4 +47,4 @@ typedef struct mp_rank_traffic {
 /* Adds the channel "network" and what dp and shard need to a finished training graph, and finishes it again. Numbers of nodes
  * change, those of storages do not. A mesh with dp and shard of 1 changes nothing. *traffic may be NULL. MP_INVALID: shard and
  * no optimizer; MP_PARSE: the graph has this channel; MP_NOMEM. After an error the graph can only be released. O(graph). */
-mp_status mp_graph_exchange(mp_graph *graph, const mp_parallel *parallel, mp_rank_traffic *traffic, mp_error *err);
+mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traffic *traffic, mp_error *err);
