@@ -54,11 +54,11 @@ const char *mp_network_of_device(const char *device)
     return "pcie+eth100";
 }
 
-mp_status mp_network_read(const char *text, mp_network *out, mp_error *err)
+mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err)
 {
     enum { NAME_MAX = 32 };
     const char *plus = strchr(text, '+'), *parts[] = {text, plus ? plus + 1 : NULL};
-    mp_network found = {0};
+    mp_interconnect found = {0};
     for (int k = 0; k < 2 && parts[k]; k++) {
         char name[NAME_MAX];
         const size_t n = k || !plus ? strlen(parts[k]) : (size_t)(plus - text);
@@ -84,14 +84,14 @@ typedef struct spread {
     double local, nodes; /* ranks of the group within a node, and nodes */
 } spread;
 
-static spread spread_of(const mp_network *network, mp_rank_group group)
+static spread spread_of(const mp_interconnect *network, mp_rank_group group)
 {
     const int64_t room = network->inside.devices / group.stride, local = room < 1 ? 1 : room < group.n ? room : group.n;
     return (spread){(double)local, ceil((double)group.n / (double)local)};
 }
 
 /* Returns the rate of a flat ring or tree: between nodes each rank of the group has its own rail. */
-static double flat_rate(const mp_network *network, spread at)
+static double flat_rate(const mp_interconnect *network, spread at)
 {
     const double inside = network->inside.bytes_per_second, across = network->across.bytes_per_second * at.local;
     return at.nodes <= 1 ? inside : at.local <= 1 || across < inside ? across : inside;
@@ -103,20 +103,20 @@ static double pass(double n, double latency, double rate, double bytes)
     return n <= 1 ? 0 : (n - 1) * latency + (n - 1) / n * bytes / rate;
 }
 
-static double passes(const mp_network *network, spread at, double n, double bytes)
+static double passes(const mp_interconnect *network, spread at, double n, double bytes)
 {
     return pass(n, at.nodes > 1 ? network->across.latency_seconds : network->inside.latency_seconds, flat_rate(network, at),
                 bytes);
 }
 
-static double two_levels(const mp_network *network, spread at, double bytes)
+static double two_levels(const mp_interconnect *network, spread at, double bytes)
 {
     return pass(at.local, network->inside.latency_seconds, network->inside.bytes_per_second, bytes) +
            pass(at.nodes, network->across.latency_seconds, network->across.bytes_per_second, bytes / at.local);
 }
 
-double mp_collective_seconds(const mp_network *network, mp_collective collective, mp_algorithm algorithm, mp_rank_group group,
-                             int64_t bytes)
+double mp_collective_seconds(const mp_interconnect *network, mp_collective collective, mp_algorithm algorithm,
+                             mp_rank_group group, int64_t bytes)
 {
     const spread at = spread_of(network, group);
     const double n = (double)group.n, size = (double)bytes;

@@ -327,6 +327,24 @@ static mp_status visit_reshape(splitter *x, int index)
     return cut(x, to, at);
 }
 
+/* Asks an operator's rule for its factors, while its operands have the dimensions of the whole. */
+static bool factors_of(splitter *x, const mp_operator *op, mp_operand_factors *f)
+{
+    int64_t *parts[MP_OP_INPUTS];
+    const int n = op->n_in < MP_OP_INPUTS ? op->n_in : MP_OP_INPUTS;
+    if (!op->op->factors || op->n_in > n) return false;
+    for (int k = 0; k < n; k++) {
+        mp_tensor *t = mp_operator_in(x->model, op, k);
+        parts[k] = t ? t->dims : NULL;
+    }
+    for (int k = 0; k < n; k++)
+        if (parts[k]) mp_operator_in(x->model, op, k)->dims = (int64_t *)dims_of(x, op->in[k]);
+    const bool is_known = op->op->factors(x->model, op, f);
+    for (int k = 0; k < n; k++)
+        if (parts[k]) mp_operator_in(x->model, op, k)->dims = parts[k];
+    return is_known;
+}
+
 static mp_status visit(splitter *x, int index)
 {
     const mp_operator *op = &x->model->operators[index];
@@ -335,7 +353,7 @@ static mp_status visit(splitter *x, int index)
     if (op->op->gradient == MP_GRADIENT_VIEW && !op->op->factors) return visit_reshape(x, index);
     for (int k = 0; k < op->n_in; k++) /* how operands lie from here on */
         if (op->in[k] >= 0 && x->lies[op->in[k]].sum) op->in[k] = x->lies[op->in[k]].sum;
-    const bool is_known = op->op->factors && op->op->factors(x->model, op, &f);
+    const bool is_known = factors_of(x, op, &f);
     if (turns(op) && is_from_outside(x, op->in[0]) && is_whole(x, op->in[0])) { /* its reader decides */
         x->lies[op->out[0]].trains = x->lies[op->in[0]].trains;
         return MP_OK;

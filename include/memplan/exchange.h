@@ -31,7 +31,7 @@ enum { MP_BUCKET_BYTES = 25 << 20, MP_FIRST_BUCKET_BYTES = 1 << 20 };
 /* Of how many ranks a graph is one, and how they are joined. */
 typedef struct mp_ranks {
     mp_mesh mesh;
-    mp_network network;
+    mp_interconnect network;
     mp_algorithm algorithm;
     int64_t bucket_bytes; /* of gradients that are sent together, and of parameters; 0: MP_BUCKET_BYTES */
     mp_rules rules;

@@ -12,7 +12,7 @@
  * 2009 for the two trees.) A flat ring that leaves nodes of l ranks each has l rails: its rate is the lower one of a device
  * within the node, and of l devices between nodes. Without an algorithm the cheapest but the server is taken.
  *
- *     mp_network network;
+ *     mp_interconnect network;
  *     MP_CHECK(mp_network_read("nvlink4+ib400", &network, err));
  *     const mp_rank_group group = {.n = 16, .stride = 1};
  *     const double seconds = mp_collective_seconds(&network, MP_ALL_REDUCE, MP_ALGORITHM_AUTO, group, 1 << 28);
@@ -32,9 +32,9 @@ typedef struct mp_fabric {
     double bytes_per_second, latency_seconds;
 } mp_fabric;
 
-typedef struct mp_network {
+typedef struct mp_interconnect {
     mp_fabric inside, across;
-} mp_network;
+} mp_interconnect;
 
 /* Ranks k, k + stride, ..., of a mesh whose innermost dimension fills nodes first. */
 typedef struct mp_rank_group {
@@ -71,13 +71,13 @@ const mp_fabric *mp_fabric_find(const char *name); /* NULL: none */
 
 /* Reads "nvlink4+ib400", a level within nodes and one between them; one of the two alone joins all devices. MP_INVALID: no such
  * row, or two of the same kind. O(rows). */
-mp_status mp_network_read(const char *text, mp_network *out, mp_error *err);
+mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err);
 /* Returns the network that a device of devices.def usually comes with, "nvlink4+ib400". Never NULL. */
 const char *mp_network_of_device(const char *device);
 
 /* Returns the seconds of a collective, 0 for a group of one. An algorithm that the collective does not have costs what AUTO
  * does. O(1). */
-double mp_collective_seconds(const mp_network *network, mp_collective collective, mp_algorithm algorithm, mp_rank_group group,
-                             int64_t bytes);
+double mp_collective_seconds(const mp_interconnect *network, mp_collective collective, mp_algorithm algorithm,
+                             mp_rank_group group, int64_t bytes);
 /* Returns the bytes that a rank sends for it with a ring. O(1). */
 int64_t mp_collective_sent_bytes(mp_collective collective, int64_t n, int64_t bytes);
