@@ -16,9 +16,10 @@
 #define EXIT_STATUS                                                                                                           \
     "0: done. 1: the answer is no (the budget cannot be met, the plan does not hold), or the system failed. 2: bad usage or " \
     "bad input. 3: the answer is not known: no plan was found, and it is not proved that there is none."
-#define MODELS                                                                                                        \
-    "MODEL is an ONNX file, or a training graph: one that `memplan graph` wrote (its name ends in .json), or one in " \
-    "Graphviz's "                                                                                                     \
+#define MODELS                                                                                                               \
+    "MODEL is an ONNX file, the name of a known network (memplan-models(1)), or a training graph: one that `memplan graph` " \
+    "wrote (its name ends in .json), or one in "                                                                             \
+    "Graphviz's "                                                                                                            \
     "DOT (.dot, .gv). PLAN is a file that `memplan plan -o` wrote."
 
 /* True for options that shape the graph, which are explained once for all commands about a model. */
@@ -95,10 +96,11 @@ static bool markdown(void)
          "| command | what it does |\n|---|---|");
     for (size_t k = 0; k < N_COMMANDS; k++)
         if (has_page(&commands[k])) printf("| [`%s`](#%s) | %s |\n", commands[k].name, commands[k].name, commands[k].summary);
-    puts("\nMODEL is an ONNX file, or a training graph: one that `memplan graph` wrote (its name ends in `.json`), or one in\n"
-         "Graphviz's DOT (`.dot`, `.gv`; see [formats](formats.md)). Answers go to standard output, everything else to "
-         "standard\n"
-         "error, as `memplan: FILE:LINE:COL: sentence`. Every command takes `--help`.\n\n"
+    puts("\nMODEL is an ONNX file, the name of a known network (`memplan models`), or a training graph: one that `memplan\n"
+         "graph` wrote (its name ends in `.json`), or one in Graphviz's DOT (`.dot`, `.gv`; see [formats](formats.md)). "
+         "Answers go\n"
+         "to standard output, everything else to standard error, as `memplan: FILE:LINE:COL: sentence`. Every command takes\n"
+         "`--help`.\n\n"
          "Exit status: 0, done; 1, the answer is no (the budget cannot be met, the plan does not hold), or the system failed\n"
          "(memory, disk); 2, bad usage or bad input; 3, the answer is not known (no plan was found, and it is not proved that\n"
          "there is none); 130, stopped by Ctrl-C before there was an answer, 143, by SIGTERM.\n");

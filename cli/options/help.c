@@ -80,8 +80,8 @@ void help_overview(FILE *to)
     for (size_t k = 0; k < N_COMMANDS; k++)
         if (!shown[k]) command_line(to, &commands[k]);
     fputs(
-        "\nMODEL is an ONNX file, or a training graph: one that 'memplan graph' wrote (its\nname ends in .json), or one in "
-        "Graphviz's DOT (.dot, .gv).\n"
+        "\nMODEL is an ONNX file, the name of a known network ('memplan models'), or a\n"
+        "training graph: one that 'memplan graph' wrote (its name ends in .json), or one\nin Graphviz's DOT (.dot, .gv).\n"
         "'memplan help COMMAND' lists the options of a command, 'memplan COMMAND -h'\nthose that one needs first.\n"
         "Exit status: 0 done; 1 the answer is no, or the system failed; 2 bad usage or\nbad input; 3 the answer is not known; "
         "130 stopped by Ctrl-C before there was an\nanswer, 143 by SIGTERM.\n",

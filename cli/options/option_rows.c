@@ -75,6 +75,7 @@ static bool is_other_device(const char *name)
 #define OPS (1u << CMD_OPS)
 #define LISTS (OPS | 1u << CMD_SOLVERS | 1u << CMD_DEVICES | 1u << CMD_MODELS | 1u << CMD_VERSION)
 #define ANSWERS (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | TRAIN | PROFILE | LISTS)
+#define NAMED_MODEL (1u << CMD_MODEL)
 #define EVERY ((1u << N_COMMANDS) - 1)
 
 #define OPTION(ID, text, sort, field, takers, ...) \

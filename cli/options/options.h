@@ -44,6 +44,7 @@ typedef struct text_list {
 static inline void text_list_free(text_list *list)
 {
     mp_free(list->items);
+    *list = (text_list){0}; /* two rows of options may have one list */
 }
 
 /* What the user asked for, grouped by reader. Texts point into argv, or into the JSON they were taken from. Without the

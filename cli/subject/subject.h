@@ -61,6 +61,8 @@ mp_graph *subject_take_graph(subject *s);
 /* Reads a model: an ONNX file, or where there is no such file the network of this name, of which --dim sets sizes. MP_INVALID:
  * neither, with the nearest name; options about files for a network without one. */
 mp_status subject_model(const char *path, const model_options *o, mp_model **out, mp_error *err);
+/* Builds the network of this name, whether or not there is a file. As subject_model. */
+mp_status subject_named(const char *name, const model_options *o, mp_model **out, mp_error *err);
 /* Returns the network that is known by this name; NULL if there is none, or a file of that name. */
 const mp_architecture *subject_architecture(const char *path);
 /* True if the file is a training graph: by its name, or on standard input by its first bytes. */

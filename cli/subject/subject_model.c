@@ -6,6 +6,7 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/nearest.h"
 #include "cli/subject/subject.h"
+#include "estimator/base/names.h"
 #include "memplan/onnx.h"
 
 const mp_architecture *subject_architecture(const char *path)
@@ -25,49 +26,52 @@ static mp_status read_dimensions(const model_options *o, mp_pool *pool, mp_dimen
     return MP_OK;
 }
 
-/* Builds a network of the table, of other sizes where --dim says so. */
-static mp_status build_named(const mp_architecture *row, const model_options *o, const mp_dimension *dimensions, mp_model **out,
-                             mp_error *err)
+/* Fails with the names of the table that are nearest. */
+static mp_status refuse_unknown(const char *name, const char *what, mp_error *err)
 {
-    mp_architecture own = *row;
+    nearest n = nearest_to(name);
+    char names[128] = "";
+    for (size_t k = 0; k < mp_architecture_count(); k++) nearest_offer(&n, mp_architecture_row(k)->name);
+    MP_ENSURE(nearest_found(&n), err, MP_INVALID, "%s; 'memplan models' lists those that are", what);
+    for (size_t k = 0; k < mp_architecture_count(); k++) { /* all that are as near */
+        nearest one = nearest_to(name);
+        nearest_offer(&one, mp_architecture_row(k)->name);
+        const size_t used = strlen(names);
+        if (one.distance == n.distance) snprintf(names + used, sizeof names - used, "%s%s", used ? " or " : "", one.best);
+    }
+    return MP_FAIL(err, MP_INVALID, "%s; did you mean %s?", what, names);
+}
+
+mp_status subject_named(const char *name, const model_options *o, mp_model **out, mp_error *err)
+{
+    const mp_architecture *row = mp_architecture_find(name);
+    MP_OWNED mp_dimension *dimensions = mp_alloc(o->dims.n, sizeof *dimensions);
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     int64_t sequence = 0;
+    MP_ENSURE(dimensions && pool, err, MP_NOMEM, "the dimensions");
+    MP_CHECK(read_dimensions(o, pool, dimensions, err));
+    if (!row) return refuse_unknown(name, "no network of this name is known", err);
     MP_ENSURE(!o->data.n && !o->external_folder, err, MP_INVALID, "--%s is about files, and this is a network known by name",
               o->data.n ? "data" : "allow-external");
+    mp_architecture own = *row;
     for (size_t k = 0; k < o->dims.n; k++)
-        if (!strcmp(dimensions[k].name, "sequence"))
+        if (mp_names_are_alike(dimensions[k].name, "sequence"))
             sequence = dimensions[k].size;
         else
             MP_CHECK(mp_architecture_set(&own, dimensions[k].name, dimensions[k].size, err));
     return mp_architecture_model(&own, o->batch, sequence, out, err);
 }
 
-/* Refuses what is neither a file nor a name of the table, and looks like a name. */
-static mp_status refuse_unknown(const char *path, mp_error *err)
-{
-    if (!strcmp(path, "-") || strpbrk(path, "./") || !access(path, F_OK)) return MP_OK;
-    nearest n = nearest_to(path);
-    char names[128] = "";
-    for (size_t k = 0; k < mp_architecture_count(); k++) nearest_offer(&n, mp_architecture_row(k)->name);
-    MP_ENSURE(nearest_found(&n), err, MP_INVALID,
-              "there is no such file, and no network of this name; 'memplan models' lists them");
-    for (size_t k = 0; k < mp_architecture_count(); k++) { /* all that are as near */
-        nearest one = nearest_to(path);
-        nearest_offer(&one, mp_architecture_row(k)->name);
-        const size_t used = strlen(names);
-        if (one.distance == n.distance) snprintf(names + used, sizeof names - used, "%s%s", used ? " or " : "", one.best);
-    }
-    return MP_FAIL(err, MP_INVALID, "there is no such file, and no network of this name; did you mean %s?", names);
-}
-
 mp_status subject_model(const char *path, const model_options *o, mp_model **out, mp_error *err)
 {
-    const mp_architecture *row = subject_architecture(path);
     MP_OWNED mp_dimension *dimensions = mp_alloc(o->dims.n, sizeof *dimensions);
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    const bool is_there = !strcmp(path, "-") || !access(path, F_OK);
     MP_ENSURE(dimensions && pool, err, MP_NOMEM, "the dimensions");
     MP_CHECK(read_dimensions(o, pool, dimensions, err));
-    if (row) return build_named(row, o, dimensions, out, err);
-    MP_CHECK(refuse_unknown(path, err));
+    if (subject_architecture(path)) return subject_named(path, o, out, err);
+    if (!is_there && !strpbrk(path, "./")) /* it looks like a name */
+        return refuse_unknown(path, "there is no such file, and no network of this name is known", err);
     const mp_onnx_options wanted = {.batch = o->batch,
                                     .dimensions = dimensions,
                                     .n_dimensions = o->dims.n,

@@ -1,4 +1,4 @@
-/* onnx.h - ONNX files into models.
+/* onnx.h - ONNX files into models, and back.
  *
  *     mp_model *model = NULL;
  *     const mp_dimension dims[] = {{"sequence", 128}};
@@ -33,3 +33,9 @@ typedef struct mp_onnx_options {
  * MP_UNSUPPORTED: an operator or feature that is not supported (named with its node); MP_INVALID: an option names something
  * that is not in the file; MP_IO; MP_NOMEM. err->input is the path. O(size of the file without weights). */
 mp_status mp_onnx_read(const char *path, const mp_onnx_options *options, mp_model **out, mp_error *err);
+
+/* Writes a model whose operators are as they were read or built (not yet simplified, say one of architecture.h), without
+ * weights: its parameters become inputs, as torch.onnx.export writes them with export_params=False. open_batch: the first
+ * dimension of data and outputs is the symbol "batch". The file is replaced as a whole; "-" is standard output. MP_UNSUPPORTED:
+ * what a file cannot hold (named); MP_IO, MP_NOMEM. O(operators). */
+mp_status mp_onnx_write(const mp_model *model, bool open_batch, const char *path, mp_error *err);

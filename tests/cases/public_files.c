@@ -107,6 +107,18 @@ static mp_status onnx_read(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, model, mp_onnx_read("tests/gradients/mlp.onnx", &options, &model, err), mp_model_free(model));
 }
 
+static mp_status onnx_write(public_world *w, mp_error *err)
+{
+    const mp_onnx_options options = {0};
+    mp_model *model;
+    mp_status st;
+    MUST(mp_onnx_read("tests/gradients/mlp.onnx", &options, &model, NULL));
+    put_old(w->written);
+    PUBLIC_LIMITED(w, st, mp_onnx_write(model, false, w->written, err));
+    mp_model_free(model);
+    return written(w->written, st);
+}
+
 /* ---- pictures ---- */
 
 static mp_status curve_picture(public_world *w, mp_error *err)
@@ -210,6 +222,7 @@ const public_call public_files[] = {{"mp_costs_write", costs_write},
                                     {"mp_pack_csv_read", pack_csv_read},
                                     {"mp_pack_csv_write", pack_csv_write},
                                     {"mp_onnx_read", onnx_read},
+                                    {"mp_onnx_write", onnx_write},
                                     {"mp_curve_picture", curve_picture},
                                     {"mp_loss_picture", loss_picture},
                                     {"mp_timeline_picture", timeline_picture},

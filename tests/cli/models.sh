@@ -18,6 +18,17 @@ holds models_train sh -c "'$memplan' train gpt2 $tiny --batch 4 --device cpu --b
 for name in llama3-8b mixtral-8x7b; do
     holds "models_train_$name" "$memplan" train "$name" $tiny --dim key-value-heads=1 --batch 4 --device cpu --budget 90% --steps 2 --no-before
 done
+# Written, read again: the same graph.
+try models_write model gpt2 $tiny -o written.onnx
+try models_written estimate written.onnx
+try models_write_fixed model gpt2 $tiny --batch 3 -o fixed.onnx
+holds models_written_is_the_same sh -c "
+    '$memplan' graph gpt2 $tiny --batch 3 -o inside.json && '$memplan' graph written.onnx --batch 3 -o open.json &&
+    '$memplan' graph fixed.onnx -o fixed.json &&
+    test 1 = \$(grep -h '\"hash\"' inside.json open.json fixed.json | sort -u | wc -l)"
+try models_write_nowhere model gpt2 $tiny
+try models_write_unknown model gpt5 -o gpt5.onnx
+try models_write_wrongly model gpt2 --dim layers=x -o wrong.onnx
 # A file comes first.
 cp mlp.onnx gpt2
 try models_file estimate gpt2 --batch 4 -q

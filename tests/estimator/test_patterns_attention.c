@@ -172,6 +172,40 @@ TEST(a_mask_of_the_past_is_an_attribute_without_its_values)
     }
 }
 
+/* Comparisons of positions whose result is too large to be folded, which is taken away here. */
+TEST(a_comparison_of_positions_is_a_mask)
+{
+    static const struct {
+        const char *compared, *where;
+        bool causal;
+    } cases[] = {
+        {"GreaterOrEqual rows columns", "Where m s low", true},  {"GreaterOrEqual rows flat", "Where m s low", true},
+        {"LessOrEqual columns rows", "Where m s low", true},     {"Less rows columns", "Where m low s", true},
+        {"Greater columns rows", "Where m low s", true},         {"Greater rows columns", "Where m s low", false},
+        {"GreaterOrEqual columns rows", "Where m s low", false}, {"GreaterOrEqual rows columns", "Where m low s", false},
+        {"Less rows columns", "Where m s low", false},           {"GreaterOrEqual rows later", "Where m s low", false},
+        {"GreaterOrEqual after columns", "Where m s low", false}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char middle[512];
+        mp_error err = {0};
+        mp_attention_report report = {0};
+        snprintf(middle, sizeof middle,
+                 "ints down 3 1; ints across 1 5; ints r 0 1 2; ints a 1 2 3; ints flat 0 1 2 3 4; ints l 0 1 2 3 5;"
+                 "Reshape r down -> rows; Reshape a down -> after; Reshape flat across -> columns; Reshape l across -> later;"
+                 "%s -> m;" K_TURNED "MatMul q kt -> s; %s -> u; Softmax u -> p; MatMul p v -> y",
+                 cases[k].compared, cases[k].where);
+        mp_model *model = model_text(framed(middle));
+        mp_tensor *m = &model->tensors[mp_model_find(model, "m")];
+        assert_non_null(m->value);
+        m->value = NULL;
+        assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+        assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, &report, &err), MP_OK);
+        if (mp_operator_int(attention_of(model), "causal", 0) != cases[k].causal) fail_msg("%s", middle);
+        assert_int_equal(attention_of(model)->n_in, cases[k].causal ? 3 : 5);
+        mp_model_free(model);
+    }
+}
+
 /* Heads side by side, as projections leave them, brought to the front and back: two samples, 3 rows, 5 keys, 2 heads of
  * depth 4. `fused` compares the values, by the definition of every operator. */
 TEST(transpositions_that_bring_heads_to_the_front_are_taken_in)

@@ -132,11 +132,11 @@ static bool are_all(const mp_rewriter *r, const mp_operator *op, int k, int64_t 
     return all;
 }
 
-/* True if the tensor is the positions 0, 1, 2, ... along dimension `along` of a matrix, or of a stack of one. */
-static bool counts_along(const mp_rewriter *r, int tensor, int along)
+/* True if the tensor is the positions 0, 1, 2, ... along dimension `back` from the end, and has no others. */
+static bool counts_along(const mp_rewriter *r, int tensor, int back)
 {
     const mp_tensor *t = mp_rewriter_tensor(r, tensor);
-    const int64_t n = t->rank >= 2 ? t->dims[t->rank - 2 + along] : 0;
+    const int64_t n = t->rank >= back ? t->dims[t->rank - back] : 0;
     if (!t->value || t->value->n != n) return false;
     for (int64_t k = 0; k < n; k++)
         if ((t->value->is_real ? t->value->f[k] : (double)t->value->i[k]) != (double)k) return false;
@@ -155,7 +155,7 @@ static mp_mask mask_of_comparison(const mp_rewriter *r, const mp_operator *op)
                  {"Less", true, MP_MASK_FUTURE},
                  {"Greater", false, MP_MASK_FUTURE}};
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
-        if (mp_is_kind(op, forms[k].kind) && counts_along(r, op->in[!forms[k].rows_first], 0) &&
+        if (mp_is_kind(op, forms[k].kind) && counts_along(r, op->in[!forms[k].rows_first], 2) &&
             counts_along(r, op->in[forms[k].rows_first], 1))
             return forms[k].mask;
     return MP_MASK_UNKNOWN;
