@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import traceback
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,26 +174,7 @@ def with_copies(rank: int) -> None:
         assert model.memplan.copied
 
 
-def without_sums(rank: int) -> None:
-    """Gradients that stay whole in one step, and are summed with those of the next."""
-    eager, ours = sharded(Perceptron), memplan.compile(sharded(Perceptron), "min+50%")
-    for model in (eager, ours):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for step in range(2):
-                model.set_requires_gradient_sync(step == 1)
-                model(*numbers(step, rank)).backward()
-        said = [str(w.message) for w in caught if issubclass(w.category, memplan.FallbackWarning)]
-        assert ("gradients stay whole" in " ".join(said)) == (model is ours), said
-    assert_same(eager, ours)
-
-
 def refused(rank: int) -> None:
-    from torch.distributed.fsdp import CPUOffloadPolicy
-
-    model = memplan.compile(sharded(Perceptron, offload_policy=CPUOffloadPolicy(pin_memory=False)), "min+50%")
-    with pytest.raises(memplan.MemplanError, match="sharded by FSDP with CPUOffloadPolicy"):
-        model(*numbers(0, rank))
     model = memplan.compile(sharded(Perceptron), "min+50%")
     with pytest.raises(memplan.MemplanError, match=r"the sizes of its inputs there: \[224, 127\], and on rank 0: \[256, 127\]"):
         model(numbers(0, rank)[0][: 256 - 32 * rank])  # a rank with a smaller batch
@@ -257,7 +237,7 @@ def process(rank: int, folder: str, n_ranks: int, what: Callable[[int], None]) -
 
 
 @pytest.mark.parametrize(
-    "what", [plain, of_several_types, habits, with_copies, without_sums, refused, beside_compute], ids=lambda f: f.__name__
+    "what", [plain, of_several_types, habits, with_copies, refused, beside_compute], ids=lambda f: f.__name__
 )
 def test_two_ranks(what: Callable[[int], None], tmp_path: Path) -> None:
     torch.multiprocessing.spawn(process, (str(tmp_path), 2, what), 2)

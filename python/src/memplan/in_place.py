@@ -163,15 +163,19 @@ class InPlace:
             refuse_parts(module)
         if vars(module).get("forward") is not self.forward:
             self._compile(module)
-        with self.sharded.silent() if self.sharded is not None and self._sums(self.sharded) else nullcontext():
+        with self.sharded.silent() if self.sharded is not None and self._is_planned(self.sharded) else nullcontext():
             return call(module, args, kwargs)
 
-    def _sums(self, sharded: Sharded) -> bool:
-        """Whether a call is planned: one whose gradients are summed over the ranks."""
-        if torch.is_grad_enabled() and not sharded.sums():
-            self.backend.say(NO_SYNC)
+    def _is_planned(self, sharded: Sharded) -> bool:
+        """Whether a call is planned. When the first one comes whose gradients stay whole, plans begin to count these."""
+        if not torch.is_grad_enabled():
             return False
-        return torch.is_grad_enabled()
+        sums = sharded.sums()
+        if sums is None:
+            self.backend.say(NO_SYNC)
+        elif not sums and not sharded.kept_bytes:
+            self.backend.count(sharded.begin_to_keep())
+        return sums is not None
 
     def _adopt(self, module: nn.Module) -> None:
         """Compiles a shallow copy for itself. A replica of DataParallel is another one in each step: it runs as eager does."""

@@ -13,8 +13,8 @@ import torch
 from against_eager import assert_like_eager
 
 import memplan
-from memplan.torch_internals import collectives
-from without.case import Two, planned, without, x_of
+from memplan.torch_internals import collectives, sharding
+from without.case import Two, planned, said, without, x_of
 
 
 class Sums(Two):
@@ -51,3 +51,24 @@ def collectives_are_planned(*_: Any) -> None:
         model = Sums()
         assert_like_eager(model, planned(model), (x_of(),))
         assert model.memplan.graphs
+
+
+@without(sharding.KEPT)
+def gradients_that_stay_whole_are_fsdps(*_: Any) -> None:
+    fsdp = pytest.importorskip("torch.distributed.fsdp")
+    if not hasattr(fsdp, "fully_shard"):
+        pytest.skip("this PyTorch has no public fully_shard")
+
+    def steps(model: Any) -> None:
+        for k in range(2):
+            model.set_requires_gradient_sync(k == 1)
+            model(x_of()).square().mean().backward()
+
+    with one_rank():
+        torch.manual_seed(0)
+        eager = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 8))
+        model = planned(fsdp.fully_shard(copy.deepcopy(eager)))
+        eager = fsdp.fully_shard(eager)
+        steps(eager)
+        assert "stay whole where that is not known of" in " ".join(said(lambda: steps(model)))
+        assert all(torch.equal(a.grad.to_local(), b.grad.to_local()) for a, b in zip(eager.parameters(), model.parameters()))

@@ -10,6 +10,10 @@ hooks are silent, and what they do are three operators for each group:
 So a plan decides when a parameter is gathered, whether it stays until backward or is gathered once more, and what is computed
 again beside that. What is sent, in which type and order of elements, is what FSDP2 sends, so that sums have its bits.
 
+In a step whose gradients are not summed (`set_requires_gradient_sync(False)`) one operator is in the place of the last two:
+
+    token = keep(gradients, group)    adds them to those that FSDP2 keeps whole; the step that sums packs both
+
 A gather runs where its first parameter is read, a reduction as soon as its last gradient is there.
 """
 
@@ -112,13 +116,45 @@ def _(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
     return [whole(GROUPS[group], k, shard) for k, shard in enumerate(shards)]
 
 
+@torch.library.custom_op(
+    "memplan::gather_to_keep", mutates_args=(), schema="(Tensor[] shards, Tensor token, int group) -> Tensor[]"
+)
+def gather_to_keep(shards: list[torch.Tensor], token: torch.Tensor, group: int) -> list[torch.Tensor]:
+    """A gather whose gradients stay whole; in a graph it is a gather like any other. `token`: a number whose gradient is that
+    they have been kept."""
+    return end_gather(begin_gather(shards, group), group)
+
+
+@gather_to_keep.register_fake
+def _(shards: list[torch.Tensor], token: torch.Tensor, group: int) -> list[torch.Tensor]:
+    return [whole(GROUPS[group], k, shard) for k, shard in enumerate(shards)]
+
+
+@torch.library.custom_op("memplan::keep", mutates_args=(), schema="(Tensor[] gradients, int[] which, int group) -> Tensor")
+def keep(gradients: list[torch.Tensor], which: list[int], group: int) -> torch.Tensor:
+    g = GROUPS[group]
+    for k, gradient in zip(which, gradients):
+        g.keep(k, gradient)
+    return token_of(gradients)
+
+
+@keep.register_fake
+def _(gradients: list[torch.Tensor], which: list[int], group: int) -> torch.Tensor:
+    return token_of(gradients)
+
+
+def token_of(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    return tensors[0].new_zeros((), dtype=torch.float32)
+
+
 @torch.library.custom_op("memplan::pack", mutates_args=(), schema="(Tensor[] gradients, int[] which, int group) -> Tensor")
 def pack(gradients: list[torch.Tensor], which: list[int], group: int) -> torch.Tensor:
     g = GROUPS[group]
     rows, at = packed(g, gradients, which), 0
+    g.need_all_kept(which)
     for k, gradient in zip(which, gradients):
         n = g.padded[k].numel()
-        put_apart(g, k, gradient, rows[:, at : at + n])
+        put_apart(g, k, g.with_kept(k, gradient), rows[:, at : at + n])
         at += n
     return rows
 
@@ -213,8 +249,13 @@ def _(rows: torch.Tensor, group: int) -> torch.Tensor:
     return rows.new_empty(rows.shape[1], dtype=GROUPS[group].given_type)
 
 
+def note_group(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.set_materialize_grads(False)  # what is not used has no gradient, as FSDP2 has none for it
+    ctx.group = inputs[-1]
+
+
 def note_shards(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.group = inputs[1]
+    note_group(ctx, inputs, output)
     ctx.shapes = [shard.shape for shard in inputs[0]]
 
 
@@ -235,14 +276,24 @@ def gradients_of_shards(ctx: Any, gradients: Sequence[Any]) -> Any:
 gather.register_autograd(gradients_of_shards, setup_context=note_shards)
 
 
+def gradients_kept(ctx: Any, gradients: Sequence[Any]) -> Any:
+    which = [k for k, gradient in enumerate(gradients) if gradient is not None and ctx.needs_input_grad[0][k]]
+    token = torch.ops.memplan.keep([gradients[k] for k in which], which, ctx.group) if which else None
+    return [None] * len(gradients), token, None
+
+
+gather_to_keep.register_autograd(gradients_kept, setup_context=note_group)
+
+
 # ---- in a graph
 
 
-GATHER, PACK, REDUCE = (getattr(torch.ops.memplan, name).default for name in ("gather", "pack", "reduce"))
+GATHER, PACK, REDUCE, KEEP = (getattr(torch.ops.memplan, name).default for name in ("gather", "pack", "reduce", "keep"))
+GATHER_TO_KEEP = torch.ops.memplan.gather_to_keep.default
 
 
 def is_ours(node: fx.Node) -> bool:
-    return node.target in (GATHER, PACK, REDUCE)
+    return node.target in (GATHER, PACK, REDUCE, KEEP)
 
 
 def shards_in(graph: fx.Graph) -> set[int]:
@@ -254,6 +305,9 @@ def shards_in(graph: fx.Graph) -> set[int]:
 
 def put_in_place(graph: fx.Graph) -> None:
     """Moves every gather to where its first parameter is read, and every reduction to where its last gradient is there."""
+    for node in [n for n in graph.nodes if n.target is GATHER_TO_KEEP]:
+        shards, _, group = node.args
+        node.target, node.args = GATHER, (shards, group)
     at = {node: i for i, node in enumerate(graph.nodes)}
     for node in [n for n in graph.nodes if n.target is GATHER]:
         items = list(node.users)
@@ -262,7 +316,7 @@ def put_in_place(graph: fx.Graph) -> None:
             first = min(readers, key=at.__getitem__)
             for moved in (node, *items):
                 first.prepend(moved)
-    for node in [n for n in graph.nodes if n.target is PACK]:
+    for node in [n for n in graph.nodes if n.target in (PACK, KEEP)]:
         last = max(node.all_input_nodes, key=at.__getitem__)
         for moved in (*(n for n in node.users if n.target is REDUCE), node):
             last.append(moved)
@@ -299,10 +353,13 @@ def apart(node: fx.Node) -> Apart | None:
 
 
 def workspace_bytes(node: fx.Node) -> int:
-    """What one of these takes beside its results: what all ranks send, in one piece; gloo keeps a copy of what it sums."""
-    if node.target is PACK:
-        return 0
+    """What one of these takes beside its results: what all ranks send, in one piece; gloo keeps a copy of what it sums. On a
+    CPU a gradient that is added to a wider one is cast as a whole."""
     g = GROUPS[node.args[-1]]  # type: ignore[index]
+    if node.target in (PACK, KEEP):
+        values: list[torch.Tensor] = [a.meta["val"] for a in node.all_input_nodes]
+        casts = [v.numel() * kind.itemsize for v in values if v.dtype != (kind := g.kept_type(v)) and g.keeps]
+        return max(casts, default=0) if values[0].device.type == "cpu" else 0
     if node.target is GATHER:
         return int(g.n_ranks * sum(size.numel() for size in g.padded) * g.compute_types[0].itemsize)
     rows: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
@@ -328,11 +385,12 @@ def local_shards(groups: Iterable[int]) -> list[list[torch.Tensor]]:
     return [[p.to_local() for p in GROUPS[g].parameters()] for g in groups]
 
 
-def gathered(groups: Iterable[int], shards: Sequence[Sequence[torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """All parameters by their names in the model."""
+def gathered(groups: Iterable[int], shards: Sequence[Sequence[torch.Tensor]], token: Any = None) -> dict[str, torch.Tensor]:
+    """All parameters by their names in the model. `token`: their gradients stay whole."""
     found: dict[str, torch.Tensor] = {}
     for number, own in zip(groups, shards):
-        g = GROUPS[number]
-        for names, cut, made in zip(g.names, g.cuts, torch.ops.memplan.gather(list(own), number)):
+        g, ops = GROUPS[number], torch.ops.memplan
+        whole = ops.gather(list(own), number) if token is None else ops.gather_to_keep(list(own), token, number)
+        for names, cut, made in zip(g.names, g.cuts, whole):
             found.update(dict.fromkeys(names, made if cut is None else cut.whole(made)))
     return found

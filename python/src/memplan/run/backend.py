@@ -67,13 +67,7 @@ class Backend:
     keeps_captures = True  # whether what was captured can be planned again
     plans_collectives = True
 
-    def __init__(
-        self,
-        options: Options,
-        report: Report | None = None,
-        is_cut: bool = False,
-        only_report: bool = False,
-    ) -> None:
+    def __init__(self, options: Options, report: Report | None = None, is_cut: bool = False, only_report: bool = False) -> None:
         self.options = options
         self.report = report if report is not None else Report()
         self.is_cut, self.only_report = is_cut, only_report
@@ -88,6 +82,7 @@ class Backend:
         self.is_for_others = False  # it is
         self.regions: dict[str, torch.dtype] = {}  # of autocast, around it
         self.accumulated_bytes = 0  # of gradients of earlier batches, which the options count
+        self.more_bytes = 0  # beside a call, of which the options do not know
         self.learned = Learned()  # or a stage of a pipeline
         self.together: Together = ALONE  # with whom plans are made
         self.planners: weakref.WeakKeyDictionary[Captured, GraphPlanner] = weakref.WeakKeyDictionary()
@@ -209,13 +204,17 @@ class Backend:
     def captures_again(self) -> bool:
         """Has steps planned anew where something else is beside them. Whether they have to be captured for that."""
         options = self.learned.changed(self.options, self.report, bool(self.together))
-        if options is None:
-            return False
-        self.options = options
+        if options is not None:
+            self.options = options
+            self.count(0)
+        return options is not None and not self.keeps_captures
+
+    def count(self, n_bytes: int) -> None:
+        """From now on so many bytes more are there beside a call: what was planned is planned again when it is called."""
+        self.more_bytes += n_bytes
         self.report.graphs.clear()
         self.saved.clear()
         self.generation += 1
-        return not self.keeps_captures
 
     def hold(self, module: fx.GraphModule, inputs: list[Any]) -> None:
         """One graph per size, as long as PyTorch captures: the last graph is for all other sizes, if it can be."""
@@ -345,7 +344,7 @@ class Backend:
     def outside_bytes(self, capture: Capture, frame: Any) -> int:
         """What is in memory beside this graph: what the caller said, the model's parameters and buffers that it does not read;
         and of other graphs of the model gradients, and what those before it have saved."""
-        known = only_bytes(self.options.reserve)
+        known = only_bytes(self.options.reserve) + self.more_bytes
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
         before = sum(n for of, (n, _) in self.saved.items() if of != frame)
         self.others_bytes = before + self.learned.n_bytes

@@ -1,6 +1,7 @@
 """A call of a model that FSDP2 has sharded: its hooks are silent, and its parameters are gathered by operators of the graph.
 
-What runs without gradients, and steps whose gradients stay whole (`set_requires_gradient_sync(False)`), run as FSDP2 runs them.
+What runs without gradients runs as FSDP2 runs it. Where gradients stay whole (`set_requires_gradient_sync(False)`), they are
+where FSDP2 would have them, and the step that sums, whoever runs it, sums all.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from memplan.graph.shards import GOING, GROUPS, gathered, groups_of, local_shards
+from memplan.graph.shards import GOING, GROUPS, gathered, groups_of, local_shards, token_of
 from memplan.run.together import Together
 from memplan.torch_internals import sharding
 from memplan.torch_internals.sharding import Hook
 
 NO_SYNC = (
-    "set_requires_gradient_sync(False): gradients stay whole until a later step sums them; these steps run as FSDP2 runs them,"
-    " without a plan"
+    "gradients of this step are summed in part (set_requires_all_reduce, or set_requires_gradient_sync of some modules), or"
+    " stay whole where that is not known of (parameters cut by tensor parallel, PyTorch before 2.15): such steps run as FSDP2"
+    " runs them, without a plan, and so does the one that then sums"
 )
 
 
@@ -79,10 +81,17 @@ class Sharded:
         self.hooks = [(hook, casting(hook)) for hook in hooks]
         self.casts = hooks[0].into, hooks[0].out
         self.is_silent = False
+        self.kept_bytes = 0  # gradients that stay whole may take so much
 
-    def sums(self) -> bool:
-        """Whether this step's gradients are summed over the ranks."""
-        return all(GROUPS[g].sums() for g in self.groups)
+    def sums(self) -> bool | None:
+        """Whether this step's gradients are summed over the ranks, or stay whole. None: it cannot be planned."""
+        found = {GROUPS[g].sums() for g in self.groups}
+        return found.pop() if len(found) == 1 else None
+
+    def begin_to_keep(self) -> int:
+        """From the first step on whose gradients stay whole: what these may take."""
+        self.kept_bytes = sum(GROUPS[g].begin_to_keep() for g in self.groups)
+        return self.kept_bytes
 
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
@@ -104,12 +113,14 @@ class Sharded:
         """What is captured in the place of the model's forward."""
         groups = list(self.groups)
 
-        def run(whole: Whole, shards: list[list[torch.Tensor]], *args: Any, **kwargs: Any) -> Any:
-            parameters = {"module." + name: tensor for name, tensor in gathered(groups, shards).items()}
+        def run(whole: Whole, shards: list[list[torch.Tensor]], token: Any, *args: Any, **kwargs: Any) -> Any:
+            parameters = {"module." + name: tensor for name, tensor in gathered(groups, shards, token).items()}
             return torch.func.functional_call(whole, parameters, args, kwargs)
 
         return run
 
-    def arguments(self, module: nn.Module, forward: Callable[..., Any] | None) -> tuple[Whole, list[list[torch.Tensor]]]:
+    def arguments(self, module: nn.Module, forward: Callable[..., Any] | None) -> tuple[Whole, list[list[torch.Tensor]], Any]:
         """What that is called with beside the model's own arguments."""
-        return Whole(module, forward, *self.casts), local_shards(self.groups)
+        shards = local_shards(self.groups)
+        token = None if self.sums() else token_of(shards[0]).requires_grad_()
+        return Whole(module, forward, *self.casts), shards, token

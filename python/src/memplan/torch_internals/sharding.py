@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from memplan.errors import MemplanError
 from memplan.torch_internals.names import Private
 
 STATE = Private(
@@ -23,6 +24,12 @@ NO_META = Private(
     use="sharded models on the meta device are read as if they were about to run",
     lost="models that fully_shard has sharded are refused on the meta device",
     since="2.6",
+)
+KEPT = Private(
+    "torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._take_unsharded_grads_to_reduce",
+    use="gradients that are not summed yet are those of FSDP2's whole parameters",
+    lost="steps of sharded models whose gradients are not summed, and the one that then sums, run without a plan",
+    since="2.15",
 )
 FAKE = "fake"  # a backend whose group has one process, whatever its size; PyTorch knows it when its store is imported
 FAKE_STORE = Private(
@@ -101,6 +108,7 @@ class ParameterGroup:
         self.compute_types = [p.param_dtype or p.orig_dtype for p in parameters]
         self.reshards = getattr(known, "post_forward_mesh_info", None) is not None  # after forward
         self.divide_factor = getattr(known, "gradient_divide_factor", None)
+        self.keeps = False  # gradients of some steps
 
     def parameters(self) -> list[Any]:
         return [p.sharded_param for p in self.known.fsdp_params]
@@ -123,11 +131,65 @@ class ParameterGroup:
         first = self.known.fsdp_params[0]
         return first.reduce_dtype or getattr(first, "unsharded_grad_dtype", None) or gradients[0].dtype
 
-    def sums(self) -> bool:
-        """Whether gradients of this step are summed over the ranks, and none of earlier steps wait for that."""
+    def sums(self) -> bool | None:
+        """Whether gradients of this step are summed over the ranks, with those of earlier steps that wait for that, or wait
+        themselves. None: partly, or by a PyTorch whose ways to keep them are not known."""
         known = self.known
-        waits = getattr(known, "_partial_reduce_output", None) is not None or any(map(has_gradient, known.fsdp_params))
-        return bool(known.reduce_grads and known.all_reduce_grads) and not waits
+        if (
+            bool(known.reduce_grads) != bool(known.all_reduce_grads)
+            or getattr(known, "_partial_reduce_output", None) is not None
+        ):
+            return None
+        can_keep = bool(KEPT) and not any(self.cuts)
+        return bool(known.reduce_grads) if can_keep or (known.reduce_grads and not self.has_kept()) else None
+
+    # Gradients that stay whole, where FSDP2 has them
+
+    def begin_to_keep(self) -> int:
+        """From now on there may be some; what they take. FSDP2 makes its whole parameters, which have them, as it gathers."""
+        self.keeps = True
+        if not all(hasattr(p, "_unsharded_param") for p in self.known.fsdp_params):
+            self.known.unshard()
+            self.known.wait_for_unshard()
+            self.known.reshard()
+        wholes = [p._unsharded_param for p in self.known.fsdp_params]
+        return sum(w.numel() * self.kept_type(w).itemsize for w in wholes if w.requires_grad)
+
+    def kept_type(self, like: torch.Tensor) -> torch.dtype:
+        first = self.known.fsdp_params[0]
+        return getattr(first, "unsharded_grad_dtype", None) or like.dtype
+
+    def has_kept(self) -> bool:
+        return any(map(has_gradient, self.known.fsdp_params))
+
+    def keep(self, k: int, gradient: torch.Tensor) -> None:
+        """Adds a gradient to those of earlier steps."""
+        whole = self.known.fsdp_params[k]._unsharded_param
+        if whole.grad is None:
+            kind = self.kept_type(gradient)
+            if whole.dtype != kind:
+                whole.grad_dtype = kind
+            whole.grad = gradient.to(kind, copy=True)
+        else:
+            whole.grad.add_(gradient)
+
+    def with_kept(self, k: int, gradient: torch.Tensor) -> torch.Tensor:
+        """A gradient with those of earlier steps, which nobody keeps any more."""
+        whole = getattr(self.known.fsdp_params[k], "_unsharded_param", None)
+        if whole is None or whole.grad is None:
+            return gradient
+        kept: torch.Tensor = whole.grad
+        whole.grad = None
+        return kept.add_(gradient)
+
+    def need_all_kept(self, which: Sequence[int]) -> None:
+        """MemplanError where a gradient that was kept is not among those that are summed."""
+        for k, parameter in enumerate(self.known.fsdp_params):
+            if k not in which and has_gradient(parameter):
+                raise MemplanError(
+                    f"the gradient of {self.names[k][0]} that earlier steps have kept would not be summed, as the step that"
+                    " sums has none for it; train this model without memplan"
+                )
 
     def give_back(self) -> None:
         """What an evaluation has left whole."""
@@ -138,7 +200,7 @@ class ParameterGroup:
         """What is not FSDP2's default here, and cannot be planned; ""."""
         known = self.known
         comms = [type(getattr(known, name, None)).__name__ for name in ("_all_gather_comm", "_reduce_scatter_comm")]
-        if any(p.offload_to_cpu for p in known.fsdp_params):
+        if known.device.type != "cpu" and any(p.offload_to_cpu for p in known.fsdp_params):
             return "CPUOffloadPolicy: its shards lie in the host's memory, which no plan counts"
         if getattr(known.mesh_info, "is_spmd_mesh", False):
             return "a mesh some of whose dimensions are for something else (dp_mesh_dims)"
