@@ -50,7 +50,8 @@ TEST(rings_across_nodes)
 TEST(trees_two_levels_and_a_server)
 {
     close_to(seconds(MP_ALL_REDUCE, MP_ALGORITHM_TREE, 4, 1, 512), 2 * 2 * 0.25 + 2 * 512 / 64.0, "tree");
-    close_to(seconds(MP_ALL_REDUCE, MP_ALGORITHM_TREE, 3, 1, 512), 2 * 2 * 0.25 + 2 * 512 / 64.0, "three ranks, two levels deep");
+    close_to(seconds(MP_ALL_REDUCE, MP_ALGORITHM_TREE, 3, 1, 512), 2 * 2 * 0.25 + 2 * 512 / 64.0,
+             "three ranks, two levels deep");
     close_to(seconds(MP_ALL_REDUCE, MP_ALGORITHM_TREE, 16, 4, 512), 2 * 4 + 2 * 512 / 8.0, "tree of nodes");
     /* within four ranks, then between two nodes with a quarter of the bytes */
     const double two = 3 * 0.25 + 3 * 256 / 64.0 + 1 + 128 / 8.0;
@@ -67,7 +68,8 @@ TEST(the_cheapest_is_taken_and_a_group_of_one_costs_nothing)
 {
     int taken[MP_N_ALGORITHMS] = {0};
     for (int c = 0; c < MP_N_COLLECTIVES; c++) {
-        for (int a = 0; a < MP_N_ALGORITHMS; a++) close_to(seconds((mp_collective)c, (mp_algorithm)a, 1, 4, 512), 0, "one rank");
+        for (int a = 0; a < MP_N_ALGORITHMS; a++)
+            close_to(seconds((mp_collective)c, (mp_algorithm)a, 1, 4, 512), 0, "one rank");
         assert_int_equal(mp_collective_sent_bytes((mp_collective)c, 1, 512), 0);
     }
     for (int64_t n = 2; n <= 64; n++)
@@ -131,12 +133,13 @@ TEST(what_is_no_network_is_refused)
 {
     static const struct {
         const char *text, *message;
-    } wrong[] = {{"", "there is no network ''"},
-                 {"nvlink9", "there is no network 'nvlink9': 'memplan devices' lists them"},
-                 {"nvlink4+", "there is no network ''"},
-                 {"nvlink4+ib400+eth10", "there is no network 'ib400+eth10'"},
-                 {"nvlink4+pcie", "'nvlink4+pcie' names two networks within nodes: one within nodes, and one between them are meant"},
-                 {"ib400+ib200", "'ib400+ib200' names two networks between nodes"}};
+    } wrong[] = {
+        {"", "there is no network ''"},
+        {"nvlink9", "there is no network 'nvlink9': 'memplan devices' lists them"},
+        {"nvlink4+", "there is no network ''"},
+        {"nvlink4+ib400+eth10", "there is no network 'ib400+eth10'"},
+        {"nvlink4+pcie", "'nvlink4+pcie' names two networks within nodes: one within nodes, and one between them are meant"},
+        {"ib400+ib200", "'ib400+ib200' names two networks between nodes"}};
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         mp_interconnect network = small;
         mp_error err = {0};

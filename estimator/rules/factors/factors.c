@@ -46,25 +46,24 @@ static void align(const mp_model *model, const mp_operator *op, mp_operand_facto
 
 bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
+    const bool is_alone = op->op->traits & (MP_TRAIT_EXPANDS | MP_TRAIT_CASTS); /* the other operand says to what */
     *f = (mp_operand_factors){0};
     if (op->n_in > MP_OP_INPUTS) return false;
     number_results(model, op, f);
-    for (int k = 0; k < op->n_in; k++)
-        if (mp_op_input_of(op->op, k).use != MP_USE_NONE && mp_op_input_of(op->op, k).use != MP_USE_SETTING)
-            align(model, op, f, k);
+    for (int k = 0; k < (is_alone ? 1 : op->n_in); k++) align(model, op, f, k);
     return true;
 }
 
-/* What runs along lines: softmax, normalizations of the last dimensions. Scale and shift stay whole. */
+/* What runs along lines: a softmax along its axis, normalizations and what was a softmax before version 13 from their axis on.
+ * Scale and shift stay whole. */
 bool mp_factors_lines(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
-    const bool is_old = !strcmp(op->kind, "Softmax") || !strcmp(op->kind, "LogSoftmax") ? op->version < 13 : true,
-               from_first = is_old && strstr(op->kind, "Softmax") && *op->domain == '\0';
-    int64_t axis = mp_operator_int(op, "axis", from_first ? 1 : -1);
+    const bool is_softmax = strstr(op->kind, "Softmax"), is_old = is_softmax && !*op->domain && op->version < 13;
+    int64_t axis = mp_operator_int(op, "axis", is_old ? 1 : -1);
     if (axis < 0) axis += x->rank;
     *f = (mp_operand_factors){0};
-    for (int d = 0; d < x->rank; d++) f->in[0][d] = d == axis || (d > axis && is_old) ? 0 : d + 1;
+    for (int d = 0; d < x->rank; d++) f->in[0][d] = d == axis || (d > axis && (is_old || !is_softmax)) ? 0 : d + 1;
     for (int o = 0; o < op->n_out && o < MP_FACTOR_OUTPUTS; o++) memcpy(f->out[o], f->in[0], sizeof f->out[o]);
     return true;
 }
@@ -73,20 +72,21 @@ bool mp_factors_lines(const mp_model *model, const mp_operator *op, mp_operand_f
 bool mp_factors_channels(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     (void)model;
-    (void)op;
     *f = (mp_operand_factors){0};
     f->in[0][1] = f->out[0][1] = 1;
     for (int k = 1; k < 5; k++) f->in[k][0] = 1;
+    for (int o = 1; o < op->n_out && o < MP_FACTOR_OUTPUTS; o++) f->out[o][0] = 1; /* statistics */
     f->in[5][1] = 1;
-    return true;
+    return op->n_out <= MP_FACTOR_OUTPUTS;
 }
 
-/* Pools and interpolation: sample and channel by channel. */
+/* Pools and interpolation: sample and channel by channel, unless these are interpolated as well. */
 bool mp_factors_images(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
-    (void)model;
+    const mp_tensor *x = mp_operator_in(model, op, 0), *y = mp_operator_out(model, op, 0);
     *f = (mp_operand_factors){0};
-    for (int d = 0; d < 2; d++) f->in[0][d] = f->out[0][d] = f->out[1][d] = d + 1;
+    for (int d = 0; d < 2 && d < x->rank; d++)
+        if (x->dims[d] == y->dims[d]) f->in[0][d] = f->out[0][d] = f->out[1][d] = d + 1;
     return op->n_out <= 2;
 }
 
@@ -192,13 +192,13 @@ bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_f
     *f = (mp_operand_factors){0};
     if (op->n_in > MP_OP_INPUTS || op->n_out > MP_FACTOR_OUTPUTS) return false;
     const bool joins = !strcmp(op->kind, "Concat");
-    for (int k = 0; k < (joins ? op->n_in : 1); k++) {
+    for (int k = 0; k < (joins ? op->n_in : 1); k++) { /* a piece of one element carries the factor too, and cannot be split */
         const mp_tensor *x = mp_operator_in(model, op, k);
-        for (int d = 0; d < x->rank; d++) f->in[k][d] = x->dims[d] > 1 ? d + 1 : 0;
+        for (int d = 0; d < x->rank; d++) f->in[k][d] = d + 1;
     }
     for (int o = 0; o < op->n_out; o++) {
         const mp_tensor *y = mp_operator_out(model, op, o);
-        for (int d = 0; y && d < y->rank; d++) f->out[o][d] = y->dims[d] > 1 ? d + 1 : 0;
+        for (int d = 0; y && d < y->rank; d++) f->out[o][d] = d + 1;
     }
     return true;
 }
@@ -206,18 +206,20 @@ bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_f
 /* Sums and means over some dimensions add up over the ranks; other reductions have them whole. */
 bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
-    const mp_tensor *x = mp_operator_in(model, op, 0), *y = mp_operator_out(model, op, 0);
+    const mp_tensor *x = mp_operator_in(model, op, 0);
     const bool adds = !strcmp(op->kind, "ReduceSum") || !strcmp(op->kind, "ReduceMean"),
                keeps = mp_operator_int(op, "keepdims", 1);
     size_t n;
     const int64_t *axes = mp_operator_ints(op, "axes", &n);
     const mp_tensor *list = op->n_in > 1 ? mp_operator_in(model, op, 1) : NULL;
     bool is_reduced[MP_RANK_MAX] = {false};
-    if (list && list->value) {
+    if (list && !list->value) return false;
+    if (list) {
         axes = list->value->i;
         n = (size_t)list->value->n;
     }
-    if (!axes && y->rank != (keeps ? x->rank : 0)) return false;
+    if (!n && mp_operator_int(op, "noop_with_empty_axes", 0)) return mp_factors_broadcast(model, op, f);
+    if (!n) axes = NULL;
     for (size_t k = 0; axes && k < n; k++) is_reduced[axes[k] < 0 ? axes[k] + x->rank : axes[k]] = true;
     *f = (mp_operand_factors){0};
     for (int d = 0, at = 0; d < x->rank; d++) {
@@ -240,6 +242,8 @@ bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_operand
         f->in[0][d] = d + 1;
         if (d != 1) f->in[1][d ? d - 1 : 0] = d + 1;
     }
+    f->in[2][0] = CLASSES; /* their weights */
+    memcpy(f->out[1], f->in[0], sizeof f->out[1]);
     if (y->rank) memcpy(f->out[0], f->in[1], sizeof f->out[0]);
     return true;
 }
