@@ -28,26 +28,22 @@ static bool is_plain_number(const char *text)
 /* Reads the options; within is "2.00 GiB", or the memory of a device. */
 static int settle(const options *o, int64_t *memory_bytes, char *within, double *overhead)
 {
-    const char *why = "is a share, and fit needs a number of bytes like 24GiB or 16e9";
-    budget b = {.kind = BUDGET_DEVICE}, share;
-    if (o->search.memory && (!budget_parse(o->search.memory, &b, &why) || (b.kind != BUDGET_BYTES && b.kind != BUDGET_DEVICE)))
-        return usage_error("--memory: '%s' %s", o->search.memory, why);
-    if (budget_lacks_unit(&b, INT64_MAX))
-        return usage_error("--memory: %s is %lld bytes; did you mean %sGiB?", o->search.memory, (long long)b.bytes,
-                           o->search.memory);
+    const char *why;
+    budget share;
+    const int rc = memory_read(o, memory_bytes);
+    if (rc) return rc;
     if (!budget_parse(o->search.overhead, &share, &why) ||
         (share.kind != BUDGET_OF_PEAK && !is_plain_number(o->search.overhead)))
         return usage_error("--overhead: '%s' is not a percentage like 20%%", o->search.overhead);
-    if (b.kind == BUDGET_DEVICE) {
+    if (*memory_bytes < 0) {
         mp_error err = {0};
         device_room room;
         if (room_of_options(o, &room, &err) != MP_OK) return input_failed(&err);
         snprintf(within, MP_TEXT_MAX, "%s", room_text(&room));
-        b.bytes = room_bytes(&room);
+        *memory_bytes = room_bytes(&room);
     } else {
-        snprintf(within, MP_TEXT_MAX, "%s", mp_bytes_text(b.bytes));
+        snprintf(within, MP_TEXT_MAX, "%s", mp_bytes_text(*memory_bytes));
     }
-    *memory_bytes = b.bytes;
     *overhead = is_plain_number(o->search.overhead) ? strtod(o->search.overhead, NULL) / 100 : share.percent / 100;
     return EXIT_DONE;
 }

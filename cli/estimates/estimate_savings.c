@@ -9,7 +9,7 @@
 #include "estimator/training/adapters.h"
 #include "estimator/training/training.h"
 #include "formats/json/json.h"
-#include "memplan/spread.h"
+#include "memplan/sweep.h"
 #include "memplan/update_effect.h"
 
 enum { MOST_POINTS = 24 };

@@ -5,6 +5,7 @@
 #include "estimator/training/training.h"
 #include "executor/kernel/backend.h"
 #include "executor/kernel/optimizer.h"
+#include "memplan/share.h"
 #include "memplan/solver.h"
 
 /* The values of a CHOICE: the names of an enum or a table, or a list of words. */
@@ -26,6 +27,8 @@ NAMED(fuse, MP_N_FUSES, mp_fuse_name((mp_fuse)k))
 NAMED(rules, MP_N_RULES, mp_rules_name((mp_rules)k))
 NAMED(solver, mp_solver_count(), mp_solver_row(k)->name)
 NAMED(effort, MP_N_EFFORTS, mp_effort_name((mp_effort)k))
+NAMED(way, MP_N_SHARE_WAYS, mp_share_way_name((mp_share_way)k))
+NAMED(goal, MP_N_SHARE_GOALS, mp_share_goal_name((mp_share_goal)k))
 NAMED(schedule, MP_N_RATES, mp_rate_schedule_name((mp_rate_schedule)k))
 WORDS(dtype, "fp32", "fp16", "bf16")
 WORDS(amp, "none", "bf16", "fp16")
@@ -66,15 +69,17 @@ static bool is_other_device(const char *name)
 #define REPORT (1u << CMD_REPORT)
 #define SWEEP (1u << CMD_SWEEP)
 #define FIT (1u << CMD_FIT)
+#define SHARE (1u << CMD_SHARE)
 #define DRAW (1u << CMD_DRAW)
 #define TRAIN (1u << CMD_TRAIN)
 #define PROFILE (1u << CMD_PROFILE)
-#define MODEL (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | DRAW | TIMELINE | REPORT | TRAIN | PROFILE)
-#define RANKS (MODEL & ~(APPLY | TRAIN | PROFILE))
-#define COPIES (MODEL & ~(ESTIMATE | APPLY | FIT | PROFILE))
+#define MODEL \
+    (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | SHARE | DRAW | TIMELINE | REPORT | TRAIN | PROFILE)
+#define RANKS (MODEL & ~(APPLY | SHARE | TRAIN | PROFILE))
+#define COPIES (MODEL & ~(ESTIMATE | APPLY | FIT | SHARE | PROFILE))
 #define OPS (1u << CMD_OPS)
 #define LISTS (OPS | 1u << CMD_SOLVERS | 1u << CMD_DEVICES | 1u << CMD_MODELS | 1u << CMD_VERSION)
-#define ANSWERS (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | TRAIN | PROFILE | LISTS)
+#define ANSWERS (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | SHARE | TRAIN | PROFILE | LISTS)
 #define NAMED_MODEL (1u << CMD_MODEL)
 #define EVERY ((1u << N_COMMANDS) - 1)
 

@@ -71,6 +71,7 @@ typedef struct model_options {
 typedef struct search_options {
     const char *budget, *budgets, *memory; /* of the commands plan and train; sweep; fit */
     int64_t reserve;                       /* bytes, if it was given */
+    const char *mode, *goal;               /* of the command share */
     const char *checkpoints, *solver, *solvers, *effort, *granularity, *without, *overhead;
     double gap;          /* share of a step */
     int64_t seed, moves; /* moves 0: the searcher's own default */
@@ -82,6 +83,7 @@ typedef struct search_options {
 /* How a training runs. */
 typedef struct training_options {
     text_list test;
+    const char *steps_each; /* of the command share */
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay;
     const char *schedule, *save, *resume;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli/messages/screen.h"
+#include "cli/options/commands.h"
 #include "cli/reports/progress.h"
 #include "cli/subject/subject.h"
 #include "memplan/smallest.h"
@@ -43,6 +44,19 @@ void budget_ends_free(budget_ends *ends)
 {
     mp_plan_free(ends->smallest);
     *ends = (budget_ends){.smallest_bytes = -1};
+}
+
+int memory_read(const options *o, int64_t *memory_bytes)
+{
+    const char *text = o->search.memory, *command = commands[o->command].name;
+    const char *why = mp_text("is a share, and %s needs a number of bytes like 24GiB or 16e9", command);
+    budget b = {.kind = BUDGET_DEVICE};
+    if (text && (!budget_parse(text, &b, &why) || (b.kind != BUDGET_BYTES && b.kind != BUDGET_DEVICE)))
+        return usage_error("--memory: '%s' %s", text, why);
+    if (budget_lacks_unit(&b, INT64_MAX))
+        return usage_error("--memory: %s is %lld bytes; did you mean %sGiB?", text, (long long)b.bytes, text);
+    *memory_bytes = b.kind == BUDGET_DEVICE ? -1 : b.bytes;
+    return EXIT_DONE;
 }
 
 static void make_room(const own_device *device, const options *o, device_room *out)

@@ -28,6 +28,9 @@ typedef struct device_room {
     bool is_free;          /* memory_bytes is the memory that is free now */
 } device_room;
 
+/* Reads --memory; -1: all that the device has, as it was not given, or is "device". Returns the exit status, with a sentence
+ * for what is no number of bytes. */
+int memory_read(const options *o, int64_t *memory_bytes);
 /* Find the memory of the device that the graph is for, or, before there is a graph, of --device. MP_UNSUPPORTED: a
  * backend that this build lacks. */
 void room_of_subject(const subject *s, const options *o, device_room *out);

@@ -13,7 +13,6 @@
 #pragma once
 
 #include "memplan/solver.h"
-#include "memplan/spread.h"
 
 /* The best plan that a searcher found for a budget. */
 typedef struct mp_sweep_point {
@@ -36,6 +35,12 @@ typedef struct mp_sweep_curve {
     size_t n;
     mp_sweep_point *points; /* by ascending budget */
 } mp_sweep_curve;
+
+/* Evenly spread checkpoints: how many, and what they make. */
+typedef struct mp_spread_point {
+    size_t n_checkpoints; /* activations kept from one segment to a later one */
+    int64_t peak_bytes, ticks;
+} mp_spread_point;
 
 /* Called before each search (`search` NULL) and during it; this is search k of about n. Return false to stop with the
  * results so far. */
@@ -78,3 +83,12 @@ typedef struct mp_sweep {
  * graph. MP_NOMEM. On MP_OK release with mp_sweep_free. Deterministic. */
 mp_status mp_sweep_budgets(const mp_sweep_request *request, mp_sweep *out, mp_error *err);
 void mp_sweep_free(mp_sweep *sweep); /* releases its members, not the struct; a zeroed sweep is fine */
+
+/* ---- how many checkpoints? Evenly spread ones, from none to one after every node: with too few, long segments are recomputed
+ * at once; with too many, they fill the memory themselves ---- */
+
+/* Tries segment checkpointing with more and more segment ends, spread over the forward list at places where few bytes
+ * are live. Points come in ascending order of n_checkpoints, each number once, at most `most` of them (>= 2); the first
+ * is keep-all. On MP_OK *points is released with mp_free. As many schedules are made and judged as points come out, and
+ * some more. MP_NOT_APPLICABLE: no forward or no backward phase, or a graph with copies. MP_NOMEM. */
+mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points, size_t *n, mp_error *err);

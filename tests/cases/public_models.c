@@ -208,6 +208,40 @@ static mp_status search_delegate(public_world *w, mp_error *err)
 
 /* ---- the handle ---- */
 
+/* ---- several jobs on one card ---- */
+
+static mp_status share_split_of(public_world *w, mp_error *err)
+{
+    const mp_share_option options[] = {{1, 3}, {2, 2}};
+    const mp_share_job jobs[] = {{.options = options, .n = 2}, {.options = options, .n = 2}};
+    const mp_share_request request = {.jobs = jobs, .n_jobs = 2, .goal = MP_SHARE_LONGEST, .capacity_bytes = 4};
+    mp_share_split split;
+    PUBLIC_OUTPUT(w, split, mp_share_split_of(&request, &split, err), mp_share_split_free(&split));
+}
+
+static mp_share_plans_request share_request_of(const public_world *w)
+{
+    return (mp_share_plans_request){.graph = w->graph, .solver = "segments", .n_budgets = 2, .moves = 5};
+}
+
+static mp_status share_plans_of(public_world *w, mp_error *err)
+{
+    const mp_share_plans_request request = share_request_of(w);
+    mp_share_plans plans;
+    PUBLIC_OUTPUT(w, plans, mp_share_plans_of(&request, &plans, err), mp_share_plans_free(&plans));
+}
+
+static mp_status share_plans_add(public_world *w, mp_error *err)
+{
+    const mp_share_plans_request request = share_request_of(w);
+    mp_share_plans plans;
+    mp_status st;
+    assert_int_equal(mp_share_plans_of(&request, &plans, NULL), MP_OK);
+    PUBLIC_LIMITED(w, st, mp_share_plans_add(&request, w->plan->peak_bytes - 1, &plans, err));
+    mp_share_plans_free(&plans);
+    return st;
+}
+
 static mp_status planning_new(public_world *w, mp_error *err)
 {
     mp_planning *p;
@@ -302,6 +336,9 @@ HANDLED(planning_holders, HOLDERS)
 HANDLED(planning_offload, OFFLOAD)
 
 const public_call public_models[] = {{"mp_model_simplify", simplify},
+                                     {"mp_share_split_of", share_split_of},
+                                     {"mp_share_plans_of", share_plans_of},
+                                     {"mp_share_plans_add", share_plans_add},
                                      {"mp_model_fuse_attention", fuse_attention},
                                      {"mp_architecture_model", architecture_model},
                                      {"mp_architecture_parameters", architecture_parameters},

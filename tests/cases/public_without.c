@@ -32,6 +32,8 @@
     X(mp_architecture_find("Llama 3 8B"))                        \
     X(mp_architecture_set(&architecture, "layers", 2, &err))     \
     X(mp_plan_need(w->plan))                                     \
+    X(mp_share_way_name(MP_SHARE_TURNS))                         \
+    X(mp_share_goal_name(MP_SHARE_LONGEST))                      \
     X(mp_plan_tier_need(w->graph, w->plan, 0))                   \
     X(mp_backend_name(0))                                        \
     X(mp_backend_is_name("cpu"))                                 \
@@ -133,6 +135,8 @@
     X(mp_answer_free(&answer))                                   \
     X(mp_summary_free(&summary))                                 \
     X(mp_sweep_free(&sweep))                                     \
+    X(mp_share_split_free(&split))                               \
+    X(mp_share_plans_free(&plans))                               \
     X(mp_report_free(&report))                                   \
     X(mp_pack_table_free(&table))                                \
     X(mp_feed_free(t.feed))                                      \
@@ -187,6 +191,8 @@ void public_call_without(public_world *w)
     void *owned = NULL;
     mp_summary summary;
     mp_sweep sweep;
+    mp_share_split split = {0};
+    mp_share_plans plans = {0};
     mp_report report;
     mp_pack_table table;
     mp_plan *plan;

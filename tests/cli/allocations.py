@@ -28,6 +28,7 @@ COMMANDS = {
     "apply": "apply mlp.onnx memory.json --for pytorch --json",
     "sweep": "sweep chain.json --moves 20 -o OUT.svg",
     "fit": "fit mlp.onnx --memory 7MiB --effort quick --json",
+    "share": "share chain.json chain.json --memory 1KiB --moves 20 --json",
     "profile": "profile mlp.onnx --batch 4 --device cpu --steps 1 -o OUT.json",
     "report": "report mlp.onnx --plan memory.json -o OUT.html",
     "trace": "timeline mlp.onnx --plan memory.json -o OUT.json",

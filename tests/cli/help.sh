@@ -1,20 +1,20 @@
 # help.sh - help, version and completion: what the tables say.
 try help help
 try version version
-for command in estimate plan graph check timeline report draw sweep fit pack ops solvers devices help version complete; do try "help_$command" help "$command"; done
+for command in estimate plan graph check timeline report draw sweep fit share pack ops solvers devices help version complete; do try "help_$command" help "$command"; done
 try help_long plan --help
 try help_short plan -h
 try help_train help train
 try help_profile help profile
 holds manual_has_every_page sh -c "test -x '$build/manual' || exit 0; for c in \$('$build/manual' names); do '$build/manual' man \$c > /dev/null || exit 1; done"
 holds help_fits_80_columns sh -c "
-    for command in '' estimate plan graph check apply timeline report draw sweep fit pack train profile ops; do
+    for command in '' estimate plan graph check apply timeline report draw sweep fit share pack train profile ops; do
         '$memplan' help \$command | awk -v c=\"\$command\" 'length > 80 && !/^  memplan/ { print c \": \" \$0; bad = 1 } END { exit bad }' || exit 1
     done"
 # what help shows as an example is done, in this order: the first plan is what the others read
 holds help_examples_run sh -c "
     mkdir -p shown && cd shown && ln -sfn '$root/examples' examples && PATH='$build':\$PATH
-    for command in estimate plan graph check apply pack timeline sweep fit draw train profile ops solvers devices help version complete; do
+    for command in estimate plan graph check apply pack timeline sweep fit share draw train profile ops solvers devices help version complete; do
         example=\$(memplan help \$command | sed -n '/^example:/{n;p;}')
         sh -c \"\$example\" > shown.txt 2>&1 || { echo \"\$example\"; cat shown.txt; exit 1; }
     done"

@@ -20,6 +20,7 @@ COMMANDS = {
     "plan": ["mlp.onnx", *STEP, "--budget", "floor+50%"],
     "apply": ["mlp.onnx", "odd_plan.json"],
     "fit": ["mlp.onnx", "--memory", "2MiB"],
+    "share": ["mlp.onnx", "mlp.onnx", *STEP, "--memory", "8MiB", "--reserve", "1KiB"],
     "report": ["mlp.onnx", *STEP, "-o", "odd.html"],
     "timeline": ["mlp.onnx", *STEP],
     "draw": ["mlp.onnx", *STEP],

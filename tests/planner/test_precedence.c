@@ -1,10 +1,11 @@
 /* test_precedence.c - planner/order/precedence by its definitions, and on graphs in which one storage is used so often that
- * looking through its uses for each of them would take many minutes. */
+ * looking through its uses for each of them would take many minutes; the order of the list kept and restored. */
 #include "estimator/base/memory.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "planner/math/bits.h"
 #include "planner/math/list.h"
+#include "planner/order/order.h"
 #include "planner/order/precedence.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
@@ -150,4 +151,47 @@ TEST(a_sum_of_very_many_parts_takes_no_time)
         mp_answer_free(&answer);
         mp_graph_free(graph);
     }
+}
+
+/* By the definition: no node of a group has its first run before that of one earlier in the list. */
+static bool keeps_order(const mp_graph *graph, const mp_step *steps, size_t n, bool forward)
+{
+    int last = -1;
+    for (size_t t = 0; t < n; t++) {
+        const mp_phase phase = graph->nodes[steps[t].node].phase;
+        bool first = true;
+        for (size_t u = 0; u < t; u++) first = first && steps[u].node != steps[t].node;
+        if (!first || phase == MP_PHASE_UPDATE || (phase == MP_PHASE_FORWARD) != forward) continue;
+        if (steps[t].node < last) return false;
+        last = steps[t].node;
+    }
+    return true;
+}
+
+TEST(the_order_is_restored_by_more_runs)
+{
+    int n_broken = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        mp_graph *graph = random_graph(seed, 2 + (int)(seed % 15), (mp_fuse)(seed % 3), seed % 5 == 0);
+        size_t n, n_restored;
+        mp_step *steps = random_schedule(graph, seed, 6, &n), *restored;
+        mp_timeline *timeline;
+        mp_error err = {0};
+        bool is_kept;
+        const bool forward = keeps_order(graph, steps, n, true), backward = keeps_order(graph, steps, n, false);
+        assert_int_equal(mp_order_is_kept(graph, steps, n, &is_kept, NULL), MP_OK);
+        assert_int_equal(is_kept, forward && backward);
+        assert_int_equal(mp_order_restore(graph, steps, n, &restored, &n_restored, NULL), MP_OK);
+        assert_true(keeps_order(graph, restored, n_restored, true));
+        assert_int_equal(keeps_order(graph, restored, n_restored, false), backward);
+        if (forward) assert_int_equal(n_restored, n);
+        if (mp_timeline_build(graph, restored, n_restored, &timeline, &err) != MP_OK) fail_msg("%s", err.message);
+        n_broken += !forward;
+        mp_timeline_free(timeline);
+        mp_free(steps);
+        mp_free(restored);
+        mp_graph_free(graph);
+    }
+    if (n_broken <= 20) fail_msg("only %d orders to restore", n_broken);
+    assert_int_equal(mp_alloc_live, 0);
 }

@@ -1,10 +1,13 @@
-/* test_sweep.c - the trade-off curve and evenly spread checkpoints. */
+/* test_sweep.c - the trade-off curve and evenly spread checkpoints; the frontier against a plain list of all that were added.
+ */
 #include "estimator/base/memory.h"
 #include "memplan/sweep.h"
+#include "planner/studies/frontier.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"
+#include "tests/oracles/random_graph.h"
 
-enum { LAYERS = 60, BYTES = 1000, STATIC = 5000 };
+enum { LAYERS = 60, BYTES = 1000, STATIC = 5000, ADDED = 60 };
 
 static mp_graph *chain(void)
 {
@@ -193,4 +196,36 @@ TEST(sweeps_survive_every_allocation_failure)
         assert_int_equal(mp_alloc_live, before);
     }
     mp_graph_free(graph);
+}
+
+TEST(a_frontier_answers_as_a_list_of_all_would)
+{
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        random_source random = {seed};
+        mp_frontier frontier = {0};
+        int64_t peak[ADDED], ticks[ADDED];
+        for (int k = 0; k < ADDED; k++) {
+            peak[k] = random_below(&random, 40);
+            ticks[k] = random_below(&random, 40);
+            const mp_step step = {.node = k};
+            assert_int_equal(mp_frontier_add(&frontier, &step, 1, peak[k], ticks[k], NULL), MP_OK);
+            for (int64_t budget = -1; budget <= 40; budget++) {
+                const mp_frontier_point *p = mp_frontier_within(&frontier, budget);
+                int64_t least = INT64_MAX;
+                for (int i = 0; i <= k; i++)
+                    if (peak[i] <= budget && ticks[i] < least) least = ticks[i];
+                assert_int_equal(p ? p->ticks : INT64_MAX, least);
+                if (!p) continue;
+                assert_int_equal(p->n_steps, 1);
+                assert_int_equal(peak[p->steps[0].node], p->peak_bytes);
+                assert_int_equal(ticks[p->steps[0].node], p->ticks);
+            }
+        }
+        for (size_t k = 1; k < frontier.n; k++) {
+            assert_true(frontier.points[k - 1].peak_bytes < frontier.points[k].peak_bytes);
+            assert_true(frontier.points[k - 1].ticks > frontier.points[k].ticks);
+        }
+        mp_frontier_free(&frontier);
+    }
+    assert_int_equal(mp_alloc_live, 0);
 }

@@ -1,5 +1,5 @@
-/* spread.c - lists of evenly spread checkpoints, each judged by the timeline. */
-#include "memplan/spread.h"
+/* sweep_spread.c - lists of evenly spread checkpoints, each judged by the timeline. */
+#include "memplan/sweep.h"
 
 #include <string.h>
 

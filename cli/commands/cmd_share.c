@@ -1,0 +1,216 @@
+/* cmd_share.c - splits a card among jobs: plans each for several budgets, and merges their step functions. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
+#include "cli/options/commands.h"
+#include "cli/reports/plan.h"
+#include "cli/reports/progress.h"
+#include "cli/reports/share_report.h"
+
+static const double TICK = 1e-9; /* seconds; jobs are compared in whole nanoseconds */
+
+enum { ROUNDS = 2 }; /* in which what a split leaves over is planned for */
+
+static mp_share_way way_named(const char *name)
+{
+    int way = 0;
+    while (strcmp(mp_share_way_name((mp_share_way)way), name) != 0) way++; /* the option table has checked it */
+    return (mp_share_way)way;
+}
+
+static mp_share_goal goal_named(const char *name)
+{
+    return strcmp(mp_share_goal_name(MP_SHARE_LONGEST), name) ? MP_SHARE_TOTAL : MP_SHARE_LONGEST;
+}
+
+/* Reads the steps of each job: one number for all of them, or a list. */
+static int read_steps(const options *o, sharing *s)
+{
+    const char *text = o->training.steps_each ? o->training.steps_each : "1";
+    size_t n = 0;
+    for (const char *at = text; at; n++) {
+        const char *comma = strchr(at, ',');
+        const size_t length = comma ? (size_t)(comma - at) : strlen(at);
+        int64_t steps;
+        if (length >= MP_TEXT_MAX || !parse_count(mp_text("%.*s", (int)length, at), &steps) || steps < 1)
+            return usage_error("--steps: '%.*s' is not a whole number of at least 1", (int)length, at);
+        if (n < s->n_jobs) s->jobs[n].n_steps = steps;
+        at = comma ? comma + 1 : NULL;
+    }
+    for (size_t i = 1; n == 1 && i < s->n_jobs; i++) s->jobs[i].n_steps = s->jobs[0].n_steps;
+    if (n != 1 && n != s->n_jobs)
+        return usage_error("--steps: %zu numbers for %zu jobs; give one for each, or one for all", n, s->n_jobs);
+    return EXIT_DONE;
+}
+
+static mp_status load_jobs(const options *o, sharing *s, mp_error *err)
+{
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        size_t as = 0;
+        while (as < i && (strcmp(o->operands[as], o->operands[i]) != 0 || s->jobs[as].n_steps != s->jobs[i].n_steps)) as++;
+        s->jobs[i].as = as;
+        if (as == i) MP_CHECK(subject_load(o->operands[i], o, &s->jobs[i].subject, err));
+    }
+    return MP_OK;
+}
+
+/* Finds the card: the device that all jobs are for, with the user's memory in place of its own. */
+static mp_status find_card(const options *o, int64_t memory_bytes, sharing *s, mp_error *err)
+{
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        device_room room;
+        room_of_subject(&sharing_job_of(s, i)->subject, o, &room);
+        MP_ENSURE(!i || !*room.name || !*s->room.name || !strcmp(room.name, s->room.name), err, MP_INVALID,
+                  "the jobs are for different devices, %s and %s, and can only share one", s->room.name, room.name);
+        if (!*s->room.name) s->room = room;
+    }
+    if (option_given(o, OPT_RESERVE)) s->room.reserve_bytes = o->search.reserve;
+    if (memory_bytes >= 0) s->room.memory_bytes = memory_bytes;
+    MP_ENSURE(memory_bytes >= 0 || *s->room.name, err, MP_INVALID,
+              "the memory of the card is needed, because the device is not known: --memory 24GiB");
+    return MP_OK;
+}
+
+/* ---- planning ---- */
+
+typedef struct shower {
+    progress shown;
+    size_t job, n_jobs;
+} shower;
+
+static void shower_end(shower *x)
+{
+    progress_end(&x->shown);
+}
+
+static bool show(size_t k, size_t n, const mp_progress *search, void *data)
+{
+    shower *x = data;
+    if (search) return progress_show(search, &x->shown);
+    return progress_next(&x->shown, mp_text("job %zu of %zu, plan %zu of %zu", x->job + 1, x->n_jobs, k + 1, n));
+}
+
+static mp_share_plans_request request_of(const options *o, const sharing_job *job, shower *x)
+{
+    return (mp_share_plans_request){.graph = job->subject.graph,
+                                    .problem = job->subject.problem,
+                                    .n_steps = job->n_steps,
+                                    .unit_seconds = TICK,
+                                    .solver = o->search.solver,
+                                    .seed = (uint64_t)o->search.seed,
+                                    .moves = o->search.moves,
+                                    .effort = (mp_effort)mp_effort_find(o->search.effort),
+                                    .keep_order = o->search.keep_order,
+                                    .progress = show,
+                                    .progress_data = x};
+}
+
+static mp_status plan_jobs(const options *o, sharing *s, shower *x, mp_error *err)
+{
+    for (x->job = 0; x->job < s->n_jobs; x->job++) {
+        sharing_job *job = &s->jobs[x->job];
+        if (job->as != x->job) continue;
+        MP_ABOUT(err, job->subject.path);
+        const mp_share_plans_request request = request_of(o, job, x);
+        MP_CHECK(mp_share_plans_of(&request, &job->plans, err));
+        s->stopped |= job->plans.stopped;
+    }
+    return MP_OK;
+}
+
+/* ---- splitting ---- */
+
+/* Finds the first job that does not fit with those before it, each with the reserves of its own. */
+static mp_status find_refused(const sharing *s, mp_share_request request, size_t *refused, mp_error *err)
+{
+    const size_t n = request.n_jobs;
+    for (*refused = 0; *refused < n; ++*refused) {
+        MP_CLEARED_BY(mp_share_split_free) mp_share_split split = {0};
+        request.n_jobs = *refused + 1;
+        request.capacity_bytes = sharing_capacity(s, request.way, request.n_jobs);
+        MP_CHECK(mp_share_split_of(&request, &split, err));
+        if (!split.fits) break;
+    }
+    return MP_OK;
+}
+
+static mp_status split_card(sharing *s, mp_share_way way, mp_error *err)
+{
+    sharing_way *w = &s->ways[way];
+    MP_OWNED mp_share_job *jobs = mp_alloc(2 * s->n_jobs, sizeof *jobs); /* by plans, by bounds */
+    MP_ENSURE(jobs, err, MP_NOMEM, "out of memory for %zu jobs", s->n_jobs);
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        const mp_share_plans *p = &sharing_job_of(s, i)->plans;
+        jobs[i] = (mp_share_job){.options = p->options, .n = p->n, .static_bytes = p->static_bytes};
+        jobs[s->n_jobs + i] = (mp_share_job){.options = p->bounds, .n = p->n_bounds, .static_bytes = p->static_bytes};
+    }
+    mp_share_request request = {
+        .jobs = jobs, .n_jobs = s->n_jobs, .way = way, .goal = s->goal, .capacity_bytes = sharing_capacity(s, way, s->n_jobs)};
+    mp_share_split_free(&w->split);
+    mp_share_split_free(&w->bound);
+    MP_CHECK(mp_share_split_of(&request, &w->split, err));
+    MP_CHECK(find_refused(s, request, &w->refused, err));
+    request.jobs = jobs + s->n_jobs;
+    return mp_share_split_of(&request, &w->bound, err);
+}
+
+/* Plans every job that is slowed down for all that the others leave to it. */
+static mp_status plan_for_rest(const options *o, sharing *s, mp_share_way way, shower *x, mp_error *err)
+{
+    const mp_share_split *split = &s->ways[way].split;
+    const int64_t rest_bytes = sharing_capacity(s, way, s->n_jobs) - split->bytes;
+    int64_t turn_bytes = split->bytes + rest_bytes;
+    for (size_t i = 0; i < s->n_jobs; i++) turn_bytes -= sharing_job_of(s, i)->plans.static_bytes;
+    MP_OWNED mp_share_option *options = mp_alloc(s->n_jobs, sizeof *options); /* a new plan may move those of the next job */
+    MP_ENSURE(options, err, MP_NOMEM, "out of memory for %zu jobs", s->n_jobs);
+    for (size_t i = 0; i < s->n_jobs; i++) options[i] = sharing_job_of(s, i)->plans.options[split->chosen[i]];
+    for (x->job = 0; x->job < s->n_jobs && !s->stopped; x->job++) {
+        sharing_job *job = sharing_job_of(s, x->job);
+        const mp_share_option option = options[x->job];
+        if (option.ticks <= job->plans.bounds[job->plans.n_bounds - 1].ticks) continue;
+        const mp_share_plans_request request = request_of(o, job, x);
+        const int64_t budget_bytes = way == MP_SHARE_BESIDE ? option.bytes + rest_bytes : job->plans.static_bytes + turn_bytes;
+        MP_CHECK(mp_share_plans_add(&request, budget_bytes, &job->plans, err));
+        s->stopped |= job->plans.stopped;
+    }
+    return MP_OK;
+}
+
+static mp_status share(const options *o, int64_t memory_bytes, sharing *s, mp_error *err)
+{
+    MP_CLEARED_BY(shower_end) shower x = {.n_jobs = s->n_jobs};
+    MP_CHECK(load_jobs(o, s, err));
+    MP_CHECK(find_card(o, memory_bytes, s, err));
+    progress_start(&x.shown, o, 0, INT64_MAX);
+    MP_CHECK(plan_jobs(o, s, &x, err));
+    for (int round = 0; round <= ROUNDS; round++)
+        for (int way = 0; way < MP_N_SHARE_WAYS; way++) {
+            MP_CHECK(split_card(s, (mp_share_way)way, err));
+            if (round < ROUNDS && s->ways[way].split.fits) MP_CHECK(plan_for_rest(o, s, (mp_share_way)way, &x, err));
+        }
+    return MP_OK;
+}
+
+int cmd_share(options *o)
+{
+    mp_error err = {0};
+    MP_CLEARED_BY(sharing_free)
+    sharing s = {.n_jobs = o->n_operands, .way = way_named(o->search.mode), .goal = goal_named(o->search.goal)};
+    int64_t memory_bytes;
+    if (!(s.jobs = mp_alloc(s.n_jobs, sizeof *s.jobs))) {
+        complain("out of memory");
+        return EXIT_NO;
+    }
+    int rc = memory_read(o, &memory_bytes);
+    if (!rc) rc = read_steps(o, &s);
+    if (rc) return rc;
+    if (share(o, memory_bytes, &s, &err) != MP_OK) return input_failed(&err);
+    if (s.stopped && !o->talk.quiet) complain("the search was cut short; this is what it had found");
+    if (!o->talk.json)
+        print_sharing(&s, o);
+    else if (print_sharing_json(&s, &err) != MP_OK)
+        return output_failed(&err);
+    return s.ways[s.way].split.fits ? EXIT_DONE : no_plan_status(!s.ways[s.way].bound.fits);
+}

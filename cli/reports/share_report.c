@@ -1,0 +1,275 @@
+/* share_report.c - prints a split: budgets and times, the price of memory, the other way to share, limits for MPS. */
+#include "cli/reports/share_report.h"
+
+#include <stdio.h>
+
+#include "cli/messages/print.h"
+#include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
+#include "cli/reports/report.h"
+#include "formats/json/json.h"
+
+static const char *const way_texts[MP_N_SHARE_WAYS] = {"beside each other", "by turns"};
+static const double TICK = 1e-9, GIB = 0x1p30;
+
+void sharing_free(sharing *s)
+{
+    for (size_t i = 0; s->jobs && i < s->n_jobs; i++) {
+        mp_share_plans_free(&s->jobs[i].plans);
+        subject_free(&s->jobs[i].subject);
+    }
+    mp_free(s->jobs);
+    for (int w = 0; w < MP_N_SHARE_WAYS; w++) {
+        mp_share_split_free(&s->ways[w].split);
+        mp_share_split_free(&s->ways[w].bound);
+    }
+}
+
+sharing_job *sharing_job_of(const sharing *s, size_t i)
+{
+    return &s->jobs[s->jobs[i].as];
+}
+
+static int64_t processes(mp_share_way way, size_t n_jobs)
+{
+    return way == MP_SHARE_BESIDE ? (int64_t)n_jobs : 1;
+}
+
+int64_t sharing_capacity(const sharing *s, mp_share_way way, size_t n_jobs)
+{
+    const int64_t left = s->room.memory_bytes - processes(way, n_jobs) * s->room.reserve_bytes;
+    return left > 0 ? left : 0;
+}
+
+/* ---- what both forms of the answer say ---- */
+
+/* Returns the bytes of the card that a way takes, reserves included. */
+static int64_t with_reserves(const sharing *s, mp_share_way way, int64_t bytes)
+{
+    return bytes + processes(way, s->n_jobs) * s->room.reserve_bytes;
+}
+
+static int64_t keep_all_ticks(const sharing *s)
+{
+    int64_t total = 0, longest = 0;
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        const int64_t ticks = sharing_job_of(s, i)->plans.keep_all_ticks;
+        total += ticks;
+        longest = ticks > longest ? ticks : longest;
+    }
+    return s->goal == MP_SHARE_TOTAL ? total : longest;
+}
+
+static const mp_share_option *option_of(const sharing *s, mp_share_way way, size_t job)
+{
+    return &sharing_job_of(s, job)->plans.options[s->ways[way].split.chosen[job]];
+}
+
+/* Returns what MPS should permit a process, in MiB: for job `job`, or by turns for all of them. */
+static int64_t limit_mib(const sharing *s, size_t job)
+{
+    const int64_t mib = 1024 * 1024;
+    const int64_t bytes = s->way == MP_SHARE_BESIDE ? option_of(s, s->way, job)->bytes : s->ways[s->way].split.bytes;
+    return (bytes + s->room.reserve_bytes + mib - 1) / mib;
+}
+
+/* ---- as text ---- */
+
+/* Returns "a", "a and b" or "a, b and c", for so many of the jobs. */
+static const char *names_text(const sharing *s, size_t n)
+{
+    const char *text = "";
+    for (size_t i = 0; i < n; i++)
+        text = mp_text("%s%s%s", text, !i ? "" : i + 1 < n ? "; " : " and ", sharing_job_of(s, i)->subject.title);
+    return text;
+}
+
+static const char *card_text(const sharing *s)
+{
+    if (!*s->room.name) return mp_text("%s", mp_bytes_text(s->room.memory_bytes));
+    return mp_text("the %s of %s", mp_bytes_text(s->room.memory_bytes), s->room.name);
+}
+
+static const char *bound_text(const sharing_way *w)
+{
+    return !w->bound.fits ? "-" : seconds_text((double)w->bound.ticks * TICK);
+}
+
+static void print_verdict(const sharing *s, const options *o)
+{
+    const sharing_way *w = &s->ways[s->way];
+    const char *color = o->talk.color, *within = card_text(s), *how = way_texts[s->way];
+    if (w->split.fits) {
+        const char *time = seconds_text((double)w->split.ticks * TICK);
+        const char *extra = extra_text((double)w->split.ticks, (double)keep_all_ticks(s));
+        const char *bound = w->split.ticks <= w->bound.ticks ? "and no split takes less"
+                                                             : mp_text("and no split takes less than %s", bound_text(w));
+        screen_verdict(color, SCREEN_GOOD, "%s in %s, %s: %s %s (%s), %s.", names_text(s, s->n_jobs), within, how,
+                       s->goal == MP_SHARE_TOTAL ? "all of it in" : "the longest in", time, extra, bound);
+        return;
+    }
+    const int64_t need = with_reserves(s, s->way, w->split.least_bytes);
+    screen_verdict(color, w->bound.fits ? SCREEN_OPEN : SCREEN_BAD,
+                   "%s in %s, %s: job %zu (%s) cannot join%s; all of them need %s, %s more than there is.",
+                   names_text(s, s->n_jobs), within, how, w->refused + 1, sharing_job_of(s, w->refused)->subject.title,
+                   w->bound.fits ? ", as far as was found" : "", mp_bytes_text(need),
+                   mp_bytes_text(need - s->room.memory_bytes));
+}
+
+/* Prints a job with the budget that it has, or if the jobs do not fit with the smallest that was found. */
+static void print_job(const sharing *s, size_t i, bool verbose)
+{
+    const sharing_way *w = &s->ways[s->way];
+    const mp_share_plans *p = &sharing_job_of(s, i)->plans;
+    const mp_share_option *o = w->split.fits ? option_of(s, s->way, i) : &p->options[0];
+    const char *exact = verbose ? mp_text("  %s bytes", count_text(o->bytes)) : "";
+    screen_row("  %2zu  %11s  %11s  %11s  %9s  %9s  %s%s", i + 1, mp_bytes_text(o->bytes), mp_bytes_text(p->static_bytes),
+               mp_bytes_text(p->keep_all_bytes), extra_text((double)o->ticks, (double)p->keep_all_ticks),
+               seconds_text((double)o->ticks * TICK), sharing_job_of(s, i)->subject.title, exact);
+}
+
+static void print_jobs(const sharing *s, const options *o)
+{
+    screen_row("  %2s  %11s  %11s  %11s  %9s  %9s", "", s->ways[s->way].split.fits ? "budget" : "smallest", "always live",
+               "keep all", "extra", "time");
+    for (size_t i = 0; i < s->n_jobs; i++) print_job(s, i, o->talk.verbose);
+    if (s->room.reserve_bytes)
+        screen_text(2, "  and %s for context and libraries of each process (--reserve)", mp_bytes_text(s->room.reserve_bytes));
+}
+
+/* Prints what more memory, or less, is worth. */
+static void print_price(const sharing *s)
+{
+    const sharing_way *w = &s->ways[s->way];
+    const mp_share_split *x = &w->split;
+    const char *more = mp_bytes_text(x->next_bytes - sharing_capacity(s, s->way, s->n_jobs));
+    putchar('\n');
+    if (x->next_bytes < 0) {
+        screen_text(0, "More memory is worth nothing.");
+        return;
+    }
+    const double gib = (double)x->price_ticks / (double)x->price_bytes * GIB * TICK;
+    screen_text(0, "The price of a GiB is %s: at it no split of these plans takes less than %s. With %s more it would be %s.",
+                seconds_text(gib), seconds_text((double)x->hull_ticks * TICK), more,
+                seconds_text((double)x->next_ticks * TICK));
+}
+
+static void print_ways(const sharing *s)
+{
+    putchar('\n');
+    screen_row("  %-18s  %11s  %11s  %9s  %9s", "", "at least", "takes", "time", "bound");
+    for (int k = 0; k < MP_N_SHARE_WAYS; k++) {
+        const mp_share_way way = (mp_share_way)k;
+        const mp_share_split *x = &s->ways[way].split;
+        const char *least = mp_bytes_text(with_reserves(s, way, x->least_bytes));
+        if (x->fits)
+            screen_row("  %-18s  %11s  %11s  %9s  %9s", way_texts[way], least, mp_bytes_text(with_reserves(s, way, x->bytes)),
+                       seconds_text((double)x->ticks * TICK), bound_text(&s->ways[way]));
+        else
+            screen_row("  %-18s  %11s  does not fit", way_texts[way], least);
+    }
+}
+
+static void print_limits(const sharing *s)
+{
+    const size_t n = (size_t)processes(s->way, s->n_jobs);
+    puts("\nUnder MPS:");
+    for (size_t i = 0; i < n; i++)
+        screen_row("  export CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=\"0=%lldM\"  # %s", (long long)limit_mib(s, i),
+                   n == 1 ? "all jobs" : sharing_job_of(s, i)->subject.title);
+}
+
+void print_sharing(const sharing *s, const options *o)
+{
+    print_verdict(s, o);
+    if (o->talk.quiet) return;
+    putchar('\n');
+    print_jobs(s, o);
+    if (s->ways[s->way].split.fits) print_price(s);
+    print_ways(s);
+    if (s->ways[s->way].split.fits) print_limits(s);
+    putchar('\n');
+    print_verdict(s, o);
+}
+
+/* ---- as JSON ---- */
+
+static json_t *options_json(const mp_share_option *options, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; k < n; k++)
+        mp_json_append(
+            &list, json_pack("{s:I, s:f}", "bytes", (json_int_t)options[k].bytes, "seconds", (double)options[k].ticks * TICK));
+    return list;
+}
+
+static json_t *jobs_json(const sharing *s)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        const sharing_job *j = sharing_job_of(s, i);
+        const mp_share_plans *p = &j->plans;
+        const int64_t batch = subject_batch(&j->subject);
+        const char *name = j->subject.graph->name;
+        mp_json_append(&list,
+                       json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:s?}", "model", mp_json_text(name ? name : ""),
+                                 "batch", mp_json_integer_if(batch > 0, batch), "steps", (json_int_t)j->n_steps, "static_bytes",
+                                 (json_int_t)p->static_bytes, "floor_bytes", (json_int_t)p->floor_bytes, "baseline_peak_bytes",
+                                 (json_int_t)p->keep_all_bytes, "baseline_seconds", (double)p->keep_all_ticks * TICK, "options",
+                                 options_json(p->options, p->n), "bounds", options_json(p->bounds, p->n_bounds), "bound_covers",
+                                 p->bound_orders ? mp_bound_orders_text(p->bound_orders) : NULL));
+    }
+    return list;
+}
+
+static json_t *budgets_json(const sharing *s, mp_share_way way)
+{
+    if (!s->ways[way].split.fits) return json_null();
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->n_jobs; i++) mp_json_append(&list, json_integer((json_int_t)option_of(s, way, i)->bytes));
+    return list;
+}
+
+static json_t *ways_json(const sharing *s)
+{
+    json_t *list = json_array();
+    for (int k = 0; k < MP_N_SHARE_WAYS; k++) {
+        const mp_share_way way = (mp_share_way)k;
+        const sharing_way *w = &s->ways[way];
+        const mp_share_split *x = &w->split;
+        const bool has_next = x->fits && x->next_bytes >= 0;
+        const double price = x->fits ? (double)x->price_ticks / (double)x->price_bytes * GIB * TICK : 0;
+        json_t *one = json_pack("{s:s, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "mode", mp_share_way_name(way), "fits",
+                                (int)x->fits, "capacity_bytes", (json_int_t)sharing_capacity(s, way, s->n_jobs),
+                                "smallest_bytes", (json_int_t)x->least_bytes, "bytes", mp_json_integer_if(x->fits, x->bytes),
+                                "seconds", mp_json_real_if(x->fits, (double)x->ticks * TICK), "bound_seconds",
+                                mp_json_real_if(w->bound.fits, (double)w->bound.ticks * TICK), "budgets", budgets_json(s, way));
+        mp_json_set(&one, "refusal_is_proved", json_boolean(!w->bound.fits));
+        mp_json_set(&one, "refused_job", mp_json_integer_if(!x->fits, (int64_t)w->refused));
+        mp_json_set(&one, "price_seconds_per_gib", mp_json_real_if(x->fits, price));
+        mp_json_set(&one, "price_bound_seconds", mp_json_real_if(x->fits, (double)x->hull_ticks * TICK));
+        mp_json_set(&one, "next_bytes", mp_json_integer_if(has_next, x->next_bytes));
+        mp_json_set(&one, "next_seconds", mp_json_real_if(has_next, (double)x->next_ticks * TICK));
+        mp_json_append(&list, one);
+    }
+    return list;
+}
+
+static json_t *limits_json(const sharing *s)
+{
+    if (!s->ways[s->way].split.fits) return json_null();
+    json_t *list = json_array();
+    for (size_t i = 0; i < (size_t)processes(s->way, s->n_jobs); i++)
+        mp_json_append(&list, json_string(mp_text("0=%lldM", (long long)limit_mib(s, i))));
+    return list;
+}
+
+mp_status print_sharing_json(const sharing *s, mp_error *err)
+{
+    return answer_in_json("share",
+                          json_pack("{s:s, s:I, s:I, s:s, s:s, s:b, s:o, s:o, s:o}", "device", s->room.name, "memory_bytes",
+                                    (json_int_t)s->room.memory_bytes, "reserve_bytes", (json_int_t)s->room.reserve_bytes,
+                                    "mode", mp_share_way_name(s->way), "goal", mp_share_goal_name(s->goal), "complete",
+                                    (int)!s->stopped, "jobs", jobs_json(s), "ways", ways_json(s), "mps_limits", limits_json(s)),
+                          err);
+}

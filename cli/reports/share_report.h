@@ -1,0 +1,40 @@
+/* share_report.h - what `memplan share` answers: the split of a card among jobs, or which job cannot join. */
+#pragma once
+
+#include "cli/reports/budget_bytes.h"
+#include "cli/subject/subject.h"
+#include "memplan/share.h"
+
+typedef struct sharing_job {
+    subject subject;
+    mp_share_plans plans; /* ticks are nanoseconds, of all its steps */
+    int64_t n_steps;
+    size_t as; /* the first job of the same file and as many steps: its subject and plans are also this one's, which has none */
+} sharing_job;
+
+/* One way to share the card. Bytes are those of jobs, without reserves. */
+typedef struct sharing_way {
+    mp_share_split split;
+    mp_share_split bound; /* of the jobs' lower bounds: no split is better; if it does not fit, it is proved that none does */
+    size_t refused;       /* the first job that does not fit with those before it; n_jobs: none */
+} sharing_way;
+
+typedef struct sharing {
+    size_t n_jobs;
+    sharing_job *jobs;
+    device_room room; /* of the card; reserve_bytes is that of each process */
+    mp_share_way way; /* the one that was asked for */
+    mp_share_goal goal;
+    sharing_way ways[MP_N_SHARE_WAYS];
+    bool stopped;
+} sharing;
+
+void sharing_free(sharing *s);
+/* Returns the job whose subject and plans job i has. */
+sharing_job *sharing_job_of(const sharing *s, size_t i);
+/* Returns what the reserves leave of the card for so many jobs: beside each other each has a process of its own, by turns all
+ * are in one. */
+int64_t sharing_capacity(const sharing *s, mp_share_way way, size_t n_jobs);
+
+void print_sharing(const sharing *s, const options *o);
+mp_status print_sharing_json(const sharing *s, mp_error *err);

@@ -1,0 +1,32 @@
+# share.sh - one card for several jobs: the split, its price, who cannot join, and by turns.
+small='--memory 26MiB --reserve 1MiB --effort quick'
+try share share mlp.onnx fashion_cnn.onnx --batch 64 $small
+try share_turns share mlp.onnx fashion_cnn.onnx --batch 64 $small --mode turns
+try share_longest share mlp.onnx fashion_cnn.onnx --batch 64 $small --goal longest -q
+try share_steps share mlp.onnx fashion_cnn.onnx --batch 64 $small --steps 100,1
+try share_three share mlp.onnx fashion_cnn.onnx mlp.onnx --batch 64 --memory 30MiB --reserve 1MiB --effort quick
+try share_refused share chain.json chain.json --memory 0.5KiB -v
+try share_no_room share chain.json chain.json --memory 1KiB --reserve 2KiB -q
+try share_json share mlp.onnx fashion_cnn.onnx --batch 64 $small --json
+try share_json_refused share chain.json chain.json --memory 0.5KiB --json
+# the budgets of a split are such that plan meets them, in no more time than the split says
+holds share_agrees_with_plan sh -c "
+    '$memplan' share mlp.onnx fashion_cnn.onnx --batch 64 $small --json > split.json
+    python3 -c \"import json; way = json.load(open('split.json'))['ways'][0]; print(*way['budgets'])\" > budgets.txt
+    read a b < budgets.txt
+    '$memplan' plan mlp.onnx --batch 64 --budget \$a -q && '$memplan' plan fashion_cnn.onnx --batch 64 --budget \$b -q"
+try share_usage_one share mlp.onnx
+try share_usage_steps share mlp.onnx mlp.onnx --steps 1,0
+try share_usage_steps_many share mlp.onnx mlp.onnx --steps 1,2,3
+try share_usage_steps_none share mlp.onnx mlp.onnx --steps 1,
+try share_usage_memory share mlp.onnx mlp.onnx --memory 60%
+try share_usage_unit share mlp.onnx mlp.onnx --memory 16
+try share_usage_mode share mlp.onnx mlp.onnx --mode besides
+try share_usage_goal share mlp.onnx mlp.onnx --goal total,longest
+try share_unknown_card share chain.json chain.json
+try share_absent share mlp.onnx absent.onnx --batch 4
+try share_graph_options share chain.json chain.json --batch 4 --memory 1KiB
+"$memplan" graph mlp.onnx --batch 4 --device h100 -o on_h100.json
+"$memplan" graph mlp.onnx --batch 4 --device a100 -o on_a100.json
+try share_other_cards share on_h100.json on_a100.json
+try share_same_cards share on_h100.json on_h100.json -q
