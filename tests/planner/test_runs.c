@@ -338,6 +338,18 @@ static bool counts_otherwise(const mp_graph *g)
     return any;
 }
 
+/* The first position before which compute runs so long, or the last, as a scan finds it. */
+static void assert_reaches(const mp_runs *x, int64_t ticks)
+{
+    int64_t sum = 0;
+    int at = 0;
+    for (; at < x->profile->n_positions - 1 && sum < ticks; at++) {
+        const int run = x->run_at[at];
+        if (run >= 0 && x->runs[run].is_on && x->runs[run].mate < 0) sum += x->runs[run].does->ticks;
+    }
+    assert_int_equal(mp_runs_reach(x, ticks), at);
+}
+
 /* Orders with copies: what is loaded, what moves make of it, and what is undone agree with the timeline, which judges the order
  * of each finished move, and with the makespan. */
 static void move_copies(const mp_graph *g, const mp_step *steps, size_t n, uint64_t seed, int *n_issued, int *n_moved)
@@ -361,6 +373,7 @@ static void move_copies(const mp_graph *g, const mp_step *steps, size_t n, uint6
         mp_runs_keep(x);
         assert_agrees(x);
         if (m % 20 == 0) mp_runs_spread(x);
+        for (int sixth = 0; g->has_copies && sixth <= 7; sixth++) assert_reaches(x, x->ticks * sixth / 6);
     }
     mp_mover_free(&mover);
     mp_runs_free(x);

@@ -110,7 +110,8 @@ int mp_runs_reach(const mp_runs *x, int64_t ticks)
         at += step;
         ticks -= x->sums[at];
     }
-    return ticks > 0 && at + 1 < x->profile->n_positions ? at + 1 : at;
+    if (ticks > 0) at++;
+    return at < x->profile->n_positions ? at : x->profile->n_positions - 1;
 }
 
 int64_t mp_runs_ticks_within(const mp_runs *x, int64_t most)

@@ -140,7 +140,8 @@ static inline void mp_runs_add_ticks(mp_runs *runs, int position, int64_t ticks)
 /* Returns the last position before `position` that compute reaches at least `ticks` earlier; -1 if there is none. Only of
  * graphs with copies. O(log positions). */
 int mp_runs_ahead(const mp_runs *runs, int position, int64_t ticks);
-/* Returns the first position before which compute runs for at least `ticks`. Only of graphs with copies. O(log positions). */
+/* Returns the first position before which compute runs for at least `ticks`, the last position if there is none. Only of graphs
+ * with copies. O(log positions). */
 int mp_runs_reach(const mp_runs *runs, int64_t ticks);
 /* Returns the ticks of compute before a position. Only of graphs with copies. O(log positions). */
 int64_t mp_runs_ticks_before(const mp_runs *runs, int position);
