@@ -9,15 +9,17 @@
 
 #include "estimator/base/memory.h"
 #include "estimator/graph/liveness.h"
+#include "estimator/graph/order_rules.h"
 #include "memplan/exchange.h"
 
 /* A trained parameter. Storages and nodes of the old list; -1: none. */
 typedef struct parameter {
     int value, gradient, state, update;
-    int shard;    /* zero=3: the part of the value that is always here; zero<3: the part that the update makes */
-    int reduced;  /* the gradient that the update reads: `gradient`, or the part of it that is left */
-    int complete; /* the last node that makes or adds to the gradient */
-    int used;     /* the first node besides updates that reads the value */
+    int shard;     /* zero=3: the part of the value that is always here; zero<3: the part that the update makes */
+    int reduced;   /* the gradient that the update reads: `gradient`, or the part of it that is left */
+    int reduction; /* what lets the update wait for the reduction of a gradient that always lives; -1: the gradient does */
+    int complete;  /* the last node that makes or adds to the gradient */
+    int used;      /* the first node besides updates that reads the value */
 } parameter;
 
 /* Parameters that are sent or gathered together: list[first .. first+n). */
@@ -32,8 +34,8 @@ typedef struct exchange {
     const mp_ranks *ranks;
     mp_rank_traffic traffic;
     mp_pool *pool;
-    int64_t n_shards, n_replicas, bucket_bytes;
-    int zero, channel, n_storages; /* storages of the graph as it was */
+    int64_t n_shards, n_replicas, bucket_bytes, next_id; /* next_id: of a storage that is added */
+    int zero, channel, n_storages;                       /* storages of the graph as it was */
     size_t n_parameters, n_sent, n_gathered;
     parameter *parameters; /* in the order of their gradients' storages */
     int *by_completion, *by_use, *of_storage;
@@ -70,11 +72,15 @@ static void find_update(const exchange *x, parameter *p)
 static mp_status find_parameters(exchange *x)
 {
     const mp_graph *g = x->graph;
-    for (size_t s = 0; s < g->n_storages; s++) x->of_storage[s] = -1;
+    for (size_t s = 0; s < g->n_storages; s++) {
+        x->of_storage[s] = -1;
+        if (g->storages[s].id >= x->next_id) x->next_id = g->storages[s].id + 1;
+    }
     for (int s = 0; s < (int)g->n_storages; s++) {
         if (g->storages[s].kind != MP_KIND_GRADIENT) continue;
         parameter *p = &x->parameters[x->n_parameters];
-        *p = (parameter){.value = -1, .gradient = s, .state = -1, .update = -1, .shard = -1, .reduced = s, .complete = -1};
+        *p = (parameter){
+            .value = -1, .gradient = s, .state = -1, .update = -1, .shard = -1, .reduced = s, .reduction = -1, .complete = -1};
         p->complete = g->producer[s];
         if (mp_storage_is_sum(g, s)) p->complete = g->adders[g->adders_start[s + 1] - 1];
         if (p->complete < 0) continue; /* made by nobody: an input of the graph */
@@ -85,6 +91,7 @@ static mp_status find_parameters(exchange *x)
         p->used = (int)g->n_nodes;
         for (int r = p->value < 0 ? 0 : g->readers_start[p->value]; p->value >= 0 && r < g->readers_start[p->value + 1]; r++)
             if (g->nodes[g->readers[r]].phase != MP_PHASE_UPDATE && g->readers[r] < p->used) p->used = g->readers[r];
+        x->graph->storages[s].any_sum_order &= x->zero >= 2; /* the reduction in its place comes last */
         if (p->value >= 0) x->of_storage[p->value] = (int)x->n_parameters;
         x->of_storage[s] = (int)x->n_parameters++;
     }
@@ -139,6 +146,7 @@ static mp_status add_storage(exchange *x, const char *format, int of, int64_t pa
     mp_label label;
     MP_CHECK(mp_graph_storage(x->graph, &storage, x->err));
     *index = (int)x->graph->n_storages - 1;
+    storage->id = x->next_id++;
     storage->name = mp_pool_format(x->graph->pool, format, mp_storage_title(x->graph, of, &label), "");
     storage->payload_bytes = payload_bytes;
     storage->kind = kind;
@@ -214,6 +222,25 @@ static double seconds_of(exchange *x, mp_collective collective, mp_dim dim, int6
     return mp_collective_seconds(&x->ranks->network, collective, x->ranks->algorithm, group, bytes);
 }
 
+/* Updates may read at any time what always lives: lets them wait for its reduction by a storage without bytes. */
+static mp_status let_wait(exchange *x, const bucket *b, mp_alternative *a)
+{
+    int waits = -1;
+    if (!mp_update_order_of(x->graph).after_readers) return MP_OK; /* updates read the gradients of the step before */
+    for (size_t j = 0; j < b->n; j++) {
+        parameter *p = &x->parameters[x->by_completion[b->first + j]];
+        if (p->update < 0 || !x->graph->storages[p->reduced].persistent) continue;
+        if (waits < 0) MP_CHECK(add_storage(x, "reduction of %s and others%s", p->reduced, 0, MP_KIND_SAVED, &waits));
+        p->reduction = waits;
+    }
+    if (waits < 0) return MP_OK;
+    if (a->n_writes) memcpy(x->reads, a->writes, a->n_writes * sizeof *x->reads);
+    x->reads[a->n_writes++] = waits;
+    MP_ENSURE(a->writes = mp_graph_list(x->graph, x->reads, a->n_writes), x->err, MP_NOMEM, "out of memory for the graph '%s'",
+              x->graph->name);
+    return MP_OK;
+}
+
 /* Sums a bucket of gradients over the ranks, in their place or into this rank's parts. */
 static mp_status add_reduction(exchange *x, size_t k)
 {
@@ -230,6 +257,7 @@ static mp_status add_reduction(exchange *x, size_t k)
     const bool is_apart = x->zero >= 2;
     MP_CHECK(add_collective(x, x->zero ? "reduce-scatter" : "all-reduce", x->zero ? "ReduceScatter" : "AllReduce", (int64_t)k,
                             MP_PHASE_BACKWARD, seconds, is_apart ? b->n : 0, b->n, !is_apart, &node));
+    MP_CHECK(let_wait(x, b, node->alternatives));
     if (x->ranks->rules == MP_RULES_PYTORCH && x->zero) node->alternatives->workspace_bytes = b->bytes;
     if (x->ranks->rules == MP_RULES_PYTORCH && !x->zero) { /* DDP copies gradients into buckets that stay */
         int storage;
@@ -260,25 +288,18 @@ static mp_status add_gather(exchange *x, size_t k)
     return MP_OK;
 }
 
-/* Replaces one storage by another in a list of its own. */
-static mp_status replace(exchange *x, int **list, size_t n, int before, int now)
+/* Lets an update work on this rank's part; reads[0 .. a->n_reads) is the list that it gets. */
+static mp_status share_update(exchange *x, const parameter *p, mp_alternative *a, int *reads)
 {
-    if (before < 0 || before == now) return MP_OK;
-    MP_ENSURE(*list = mp_graph_list(x->graph, *list, n), x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
-    for (size_t k = 0; k < n; k++)
-        if ((*list)[k] == before) (*list)[k] = now;
-    return MP_OK;
-}
-
-/* Lets an update work on this rank's part. */
-static mp_status share_update(exchange *x, const parameter *p, mp_node *node)
-{
-    mp_alternative *a = node->alternatives;
     a->ticks = part(x, a->ticks);
     a->workspace_bytes = part(x, a->workspace_bytes);
-    MP_CHECK(replace(x, &a->reads, a->n_reads, p->gradient, p->reduced));
-    if (x->zero == 3) MP_CHECK(replace(x, &a->reads, a->n_reads, p->value, p->shard));
-    return replace(x, &a->writes, a->n_writes, p->value, p->shard);
+    MP_ENSURE(a->writes = mp_graph_list(x->graph, a->writes, a->n_writes), x->err, MP_NOMEM, "out of memory for the graph '%s'",
+              x->graph->name);
+    for (size_t k = 0; k < a->n_writes; k++)
+        if (a->writes[k] == p->value) a->writes[k] = p->shard;
+    for (size_t k = 0; x->zero == 3 && k < a->n_reads; k++)
+        if (reads[k] == p->value) reads[k] = p->shard;
+    return MP_OK;
 }
 
 static bool is_gradient(const exchange *x, int storage)
@@ -317,22 +338,33 @@ static mp_status write_as_sum(exchange *x, mp_node *node)
     return MP_OK;
 }
 
+/* Lets an update, or what else reads gradients behind backward, read those that have been reduced. */
+static mp_status list_reader(exchange *x, mp_node *node)
+{
+    mp_alternative *a = node->alternatives;
+    int *reads = mp_pool_alloc(x->graph->pool, 2 * a->n_reads, sizeof *reads);
+    size_t n = a->n_reads;
+    MP_ENSURE(reads, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    memcpy(reads, a->reads, n * sizeof *reads);
+    for (size_t k = 0; k < a->n_reads; k++) {
+        if (!is_gradient(x, a->reads[k])) continue;
+        const parameter *p = &x->parameters[x->of_storage[a->reads[k]]];
+        if (p->reduction >= 0 && !has(reads, n, p->reduction)) reads[n++] = p->reduction;
+        reads[k] = p->reduced;
+        if (x->zero && has(a->writes, a->n_writes, p->value)) MP_CHECK(share_update(x, p, a, reads));
+    }
+    a->reads = reads;
+    a->n_reads = n;
+    return MP_OK;
+}
+
 /* Lists one old node, changed as its phase asks. */
 static mp_status list_node(exchange *x, const mp_node *old)
 {
     mp_node *node;
     MP_CHECK(copy_node(x, old, &node));
-    if (old->phase == MP_PHASE_UPDATE && x->zero) {
-        for (size_t k = 0; k < x->n_parameters; k++)
-            if (has(old->alternatives->reads, old->alternatives->n_reads, x->parameters[k].gradient))
-                MP_CHECK(old->alternatives->n_writes &&
-                                 has(old->alternatives->writes, old->alternatives->n_writes, x->parameters[k].value)
-                             ? share_update(x, &x->parameters[k], node)
-                             : replace(x, &node->alternatives->reads, node->alternatives->n_reads, x->parameters[k].gradient,
-                                       x->parameters[k].reduced));
-        return MP_OK;
-    }
-    return old->phase != MP_PHASE_UPDATE && x->zero < 2 ? write_as_sum(x, node) : MP_OK;
+    if (old->phase == MP_PHASE_UPDATE) return old->alternatives->n_reads ? list_reader(x, node) : MP_OK;
+    return x->zero < 2 ? write_as_sum(x, node) : MP_OK;
 }
 
 /* Lists all nodes anew, with the collectives among them. */

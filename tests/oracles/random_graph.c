@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "planner/math/list.h"
 #include "planner/math/splitmix.h"
 
 static const uint8_t *chosen, *chosen_end; /* what random_graph_of draws first */
@@ -338,18 +339,12 @@ static bool update_allows(const struct scheduler *s, int node)
     for (size_t i = 0; i < alternative->n_reads; i++) {
         int w = alternative->reads[i];
         if (graph->storages[w].kind != MP_KIND_PARAMETER) continue;
-        for (int r = graph->readers_start[w]; r < graph->readers_start[w + 1]; r++)
-            if (graph->nodes[graph->readers[r]].phase == MP_PHASE_UPDATE && (s->runs[graph->readers[r]] > 0) != forward)
+        for (size_t u = 0; u < graph->n_nodes; u++)
+            if (graph->nodes[u].phase == MP_PHASE_UPDATE && (s->runs[u] > 0) != forward &&
+                mp_list_has(graph->nodes[u].alternatives->writes, graph->nodes[u].alternatives->n_writes, w))
                 return false;
     }
     return true;
-}
-
-static bool lists(const int *list, size_t n, int storage)
-{
-    for (size_t k = 0; k < n; k++)
-        if (list[k] == storage) return true;
-    return false;
 }
 
 int lone_writer(const mp_graph *graph, int storage)
@@ -360,8 +355,8 @@ int lone_writer(const mp_graph *graph, int storage)
         bool writes = false, reads = false;
         for (size_t f = 0; f < graph->nodes[i].n_alternatives && graph->nodes[i].phase != MP_PHASE_UPDATE; f++) {
             const mp_alternative *alternative = &graph->nodes[i].alternatives[f];
-            writes |= lists(alternative->writes, alternative->n_writes, storage);
-            reads |= lists(alternative->reads, alternative->n_reads, storage);
+            writes |= mp_list_has(alternative->writes, alternative->n_writes, storage);
+            reads |= mp_list_has(alternative->reads, alternative->n_reads, storage);
         }
         if (!writes) continue;
         if (reads || found >= 0) return -1;

@@ -1,0 +1,337 @@
+/* test_exchange.c - the graph of one rank: bytes by the formulas of ZeRO, every gradient reduced once and in time, and orders
+ * of steps that the simulator and the checker agree with, on networks and on random graphs. */
+#include "memplan/check.h"
+#include "memplan/exchange.h"
+#include "memplan/plan.h"
+#include "memplan/simplify.h"
+#include "memplan/summary.h"
+#include "memplan/training.h"
+#include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
+#include "tests/oracles/oracle_simulator.h"
+#include "tests/oracles/random_graph.h"
+#include "tests/oracles/same_timeline.h"
+
+static const char mlp[] = "data x 8 16; param a 16 33; param b 33; param c 33 5; param d 5;"
+                          "Gemm x a b -> h; Relu h -> r; Gemm r c d -> y; out y";
+static const char tied[] = "data x 8 16; param a 16 16; param c 16 3;"
+                           "MatMul x a -> h; Tanh h -> r; MatMul r a -> s; Tanh s -> t; MatMul t c -> y; out y";
+
+static mp_ranks ranks_of(int64_t dp, int64_t shard, int zero, int64_t bucket_bytes)
+{
+    mp_ranks ranks = {.bucket_bytes = bucket_bytes};
+    char text[64];
+    assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
+    snprintf(text, sizeof text, zero ? "dp=%d,shard=%d,zero=%d" : "dp=%d", (int)dp, (int)shard, zero);
+    assert_int_equal(mp_mesh_read(text, &ranks.mesh, NULL), MP_OK);
+    return ranks;
+}
+
+static mp_graph *graph_of(const char *text, mp_training_options options)
+{
+    mp_error err = {0};
+    mp_model *model = model_text(text);
+    const mp_target target = mp_roofline(mp_device_find("h100"));
+    mp_graph *graph = NULL;
+    int loss;
+    if (!options.dtype) options.dtype = MP_DTYPE_BFLOAT16;
+    options.loss = MP_LOSS_MSE;
+    if (mp_model_simplify(model, options.rules, true, NULL, &err) != MP_OK ||
+        mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
+        mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK)
+        fail_msg("%s", err.message);
+    mp_model_free(model);
+    return graph;
+}
+
+static mp_rank_traffic exchanged(mp_graph *graph, const mp_ranks *ranks)
+{
+    mp_error err = {0};
+    mp_rank_traffic traffic;
+    if (mp_graph_exchange(graph, ranks, &traffic, &err) != MP_OK)
+        fail_msg("%s: %s", mp_mesh_write(&ranks->mesh).text, err.message);
+    return traffic;
+}
+
+static int64_t payload(const mp_graph *graph, mp_kind kind)
+{
+    int64_t bytes = 0;
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (graph->storages[s].kind == kind) bytes += graph->storages[s].payload_bytes;
+    return bytes;
+}
+
+static bool has(const int *list, size_t n, int storage)
+{
+    for (size_t k = 0; k < n; k++)
+        if (list[k] == storage) return true;
+    return false;
+}
+
+static bool is_collective(const mp_graph *graph, int node)
+{
+    return graph->nodes[node].alternatives[0].channel > MP_CHANNEL_SECOND_STREAM;
+}
+
+static bool uses(const mp_graph *graph, int node, int storage)
+{
+    const mp_alternative *a = graph->nodes[node].alternatives;
+    return has(a->reads, a->n_reads, storage) || has(a->writes, a->n_writes, storage) || has(a->adds, a->n_adds, storage);
+}
+
+static int64_t up(int64_t bytes, int64_t n)
+{
+    return (bytes + n - 1) / n;
+}
+
+/* ---- bytes ---- */
+
+/* Parameters of bf16: 2 bytes each, 2 of their gradient, 12 of state. Parts are rounded up, parameter by parameter. */
+TEST(state_has_the_bytes_of_zero)
+{
+    static const int64_t elements[] = {16 * 33, 33, 33 * 5, 5};
+    for (int zero = 0; zero <= 3; zero++)
+        for (int64_t n = 2; n <= 8; n++)
+            for (int64_t dp = 1; dp <= 8; dp++) {
+                mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW});
+                const mp_ranks ranks = ranks_of(zero ? dp : n, zero ? n : 1, zero, 400);
+                int64_t parameters = 0, gradients = 0, state = 0, gathered = 0;
+                for (size_t k = 0; k < sizeof elements / sizeof *elements; k++) {
+                    parameters += zero == 3 ? up(2 * elements[k], n) : 2 * elements[k];
+                    gradients += zero >= 2 ? up(2 * elements[k], n) : 2 * elements[k];
+                    state += zero ? up(12 * elements[k], n) : 12 * elements[k];
+                    gathered += 2 * elements[k];
+                }
+                exchanged(graph, &ranks);
+                assert_int_equal(payload(graph, MP_KIND_PARAMETER), parameters);
+                assert_int_equal(payload(graph, MP_KIND_GRADIENT), gradients);
+                assert_int_equal(payload(graph, MP_KIND_OPTIMIZER_STATE), state);
+                if (zero) /* the whole, and never more than its last bytes beside it */
+                    assert_true(n * state >= 12 * gathered / 2 && n * state < 12 * gathered / 2 + n * 4);
+                mp_graph_free(graph);
+            }
+}
+
+TEST(one_rank_changes_nothing)
+{
+    mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW});
+    const mp_ranks ranks = ranks_of(1, 1, 0, 0);
+    char before[33];
+    memcpy(before, graph->hash, sizeof before);
+    const mp_rank_traffic traffic = exchanged(graph, &ranks);
+    assert_string_equal(graph->hash, before);
+    assert_true(!traffic.n_collectives && !traffic.sent_bytes && traffic.seconds <= 0);
+    mp_graph_free(graph);
+}
+
+/* PyTorch holds more: DDP its buckets, always; FSDP2 the gathered buffer, and the input of a reduce-scatter, while they run. */
+TEST(pytorch_holds_buckets)
+{
+    mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW, .rules = MP_RULES_PYTORCH});
+    mp_ranks ranks = ranks_of(4, 1, 0, 400);
+    const int64_t buffers = payload(graph, MP_KIND_BUFFER), whole = payload(graph, MP_KIND_GRADIENT);
+    ranks.rules = MP_RULES_PYTORCH;
+    exchanged(graph, &ranks);
+    assert_int_equal(payload(graph, MP_KIND_BUFFER) - buffers, whole);
+    mp_graph_free(graph);
+    for (int zero = 1; zero <= 3; zero++) {
+        int64_t n = 0;
+        graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW, .rules = MP_RULES_PYTORCH});
+        ranks = ranks_of(1, 4, zero, 400);
+        ranks.rules = MP_RULES_PYTORCH;
+        exchanged(graph, &ranks);
+        for (size_t i = 0; i < graph->n_nodes; i++)
+            if (is_collective(graph, (int)i)) n += graph->nodes[i].alternatives[0].workspace_bytes;
+        assert_int_equal(n, 2 * whole); /* what is scattered, and what is gathered */
+        assert_int_equal(payload(graph, MP_KIND_BUFFER), buffers);
+        mp_graph_free(graph);
+    }
+}
+
+/* ---- buckets and traffic ---- */
+
+/* A bucket takes gradients in the order in which they are complete until it has as many bytes as asked; of the mlp those are of
+ * c and d (330 and 10 bytes), then of a and b (1056 and 66). The first bucket of DDP is of 1 MiB. */
+TEST(buckets_are_filled_in_the_order_of_backward)
+{
+    static const struct {
+        int64_t bucket;
+        int n, sizes[4];
+    } cases[] = {{1, 4, {330, 10, 1056, 66}},
+                 {330, 3, {330, 1066, 66}},
+                 {331, 3, {340, 1056, 66}},
+                 {341, 2, {1396, 66}},
+                 {0, 1, {1462}}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW});
+        const mp_ranks ranks = ranks_of(4, 1, 0, cases[k].bucket);
+        const mp_rank_traffic traffic = exchanged(graph, &ranks);
+        int n = 0;
+        int64_t sent = 0;
+        double seconds = 0;
+        for (size_t i = 0; i < graph->n_nodes; i++) {
+            const mp_alternative *a = graph->nodes[i].alternatives;
+            int64_t bytes = 0;
+            if (!is_collective(graph, (int)i)) continue;
+            for (size_t j = 0; j < a->n_adds; j++) bytes += graph->storages[a->adds[j]].payload_bytes;
+            if (n >= cases[k].n || bytes != cases[k].sizes[n])
+                fail_msg("bucket %d of case %d: %d bytes", n, (int)k, (int)bytes);
+            n++;
+            sent += 2 * 3 * bytes / 4;
+            const double one =
+                mp_collective_seconds(&ranks.network, MP_ALL_REDUCE, MP_ALGORITHM_AUTO, (mp_rank_group){4, 1}, bytes);
+            assert_true(fabs((double)a->ticks * graph->tick_seconds - one) <= graph->tick_seconds);
+            seconds += one;
+        }
+        assert_int_equal(n, cases[k].n);
+        assert_int_equal(traffic.n_collectives, n);
+        assert_int_equal(traffic.sent_bytes, sent);
+        assert_true(fabs(traffic.seconds - seconds) <= 1e-12);
+        mp_graph_free(graph);
+    }
+}
+
+/* Twice the gradients' bytes for dp, zero 1 and 2; three times with zero 3, whose parameters are gathered again by whoever
+ * drops them, and in keep-all once. */
+TEST(ranks_send_what_zero_sends)
+{
+    for (int zero = 0; zero <= 3; zero++) {
+        mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW});
+        const mp_ranks ranks = ranks_of(zero ? 1 : 2, zero ? 2 : 1, zero, 0);
+        const mp_rank_traffic traffic = exchanged(graph, &ranks);
+        assert_int_equal(traffic.sent_bytes, 1462); /* 2 (n - 1) / n of 1462 bytes, in one piece or two */
+        assert_int_equal(traffic.n_collectives, zero ? 2 : 1);
+        mp_graph_free(graph);
+    }
+}
+
+/* ---- what runs when ---- */
+
+/* In an order of steps: where a node runs, and from where on it has ended. */
+static int begin_of(const mp_step *steps, size_t n, int node)
+{
+    for (size_t t = 0; t < n; t++)
+        if (steps[t].node == node) return (int)t;
+    fail_msg("node %d does not run", node);
+    return -1;
+}
+
+/* Every gradient of the graph as it was is in one reduction, behind all that make it and ended before the update that reads it,
+ * or the part of it that is left. */
+static void check_reductions(const mp_graph *graph, const bool *was_gradient, size_t n_before, const mp_step *steps, size_t n)
+{
+    for (int s = 0; s < (int)n_before; s++) {
+        int reduction = -1, n_reductions = 0, result = s, n_updates = 0;
+        if (!was_gradient[s]) continue;
+        for (int i = 0; i < (int)graph->n_nodes; i++) {
+            const mp_alternative *a = graph->nodes[i].alternatives;
+            if (graph->nodes[i].phase != MP_PHASE_BACKWARD || !is_collective(graph, i) || !uses(graph, i, s)) continue;
+            reduction = i;
+            n_reductions++;
+            for (size_t k = 0; k < a->n_reads; k++)
+                if (a->reads[k] == s) result = a->writes[k];
+        }
+        if (n_reductions != 1) fail_msg("gradient %d is reduced %d times", s, n_reductions);
+        const int at = begin_of(steps, n, reduction);
+        for (int i = 0; i < (int)graph->n_nodes; i++) {
+            if (i == reduction) continue;
+            const bool reads = uses(graph, i, result), makes = result != s && uses(graph, i, s);
+            if (graph->nodes[i].phase == MP_PHASE_UPDATE && reads) {
+                n_updates++;
+                if (graph->fuse != MP_FUSE_FORWARD &&
+                    begin_of(steps, n, i) < mp_step_end(steps, at)) /* those of the step before */
+                    fail_msg("update %d reads gradient %d too soon", i, s);
+            } else if ((reads || makes) && begin_of(steps, n, i) > at) {
+                fail_msg("node %d adds to gradient %d behind its reduction", i, s);
+            }
+        }
+        if (n_updates != 1) fail_msg("gradient %d has %d updates", s, n_updates);
+    }
+}
+
+/* Keep-all and some random orders: the timeline builds, the simulator agrees on bytes and ticks, and the checker on the plan.
+ */
+static void check_orders(mp_graph *graph, const mp_ranks *ranks, uint64_t seed, int n_orders)
+{
+    mp_error err = {0};
+    const size_t n_before = graph->n_storages;
+    bool *was_gradient = mp_alloc(n_before + 1, sizeof *was_gradient);
+    for (size_t s = 0; s < n_before; s++)
+        was_gradient[s] =
+            graph->storages[s].kind == MP_KIND_GRADIENT && (graph->producer[s] >= 0 || mp_storage_is_sum(graph, (int)s));
+    exchanged(graph, ranks);
+    mp_step *all = mp_alloc(graph->n_nodes, sizeof *all);
+    const size_t n_all = mp_keep_all(graph, all);
+    assert_int_equal(n_all, graph->n_nodes);
+    for (int k = 0; k <= n_orders; k++) {
+        size_t n = n_all;
+        mp_step *steps = k ? random_schedule(graph, seed + (uint64_t)k, 6, &n) : all;
+        mp_plan *plan = NULL;
+        check_reductions(graph, was_gradient, n_before, steps, n);
+        assert_true(steps_obey(graph, steps, n));
+        same_timeline(graph, steps, n, seed);
+        if (mp_plan_new(graph, "test", steps, n, &plan, &err) != MP_OK || mp_plan_check(graph, plan, &err) != MP_OK)
+            fail_msg("seed %d, %s, zero=%d: %s", (int)seed, mp_mesh_write(&ranks->mesh).text, ranks->mesh.zero, err.message);
+        mp_plan_free(plan);
+        mp_free(steps);
+    }
+    mp_free(was_gradient);
+}
+
+TEST(networks_of_every_mesh_pass_the_checker)
+{
+    static const char *const texts[] = {mlp, tied};
+    int beside = 0;
+    for (size_t m = 0; m < 2; m++)
+        for (int zero = 0; zero <= 3; zero++)
+            for (int64_t n = 2; n <= 8; n += 3)
+                for (int fuse = 0; fuse < 2; fuse++)
+                    for (int accumulate = 1; accumulate <= 2; accumulate++)
+                        for (int rules = 0; rules < MP_N_RULES; rules++) {
+                            mp_graph *graph = graph_of(texts[m], (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW,
+                                                                                       .fuse = (mp_fuse)fuse,
+                                                                                       .rules = (mp_rules)rules,
+                                                                                       .accumulate = accumulate});
+                            mp_ranks ranks = ranks_of(zero ? n % 3 : n, zero ? n : 1, zero, 300);
+                            ranks.rules = (mp_rules)rules;
+                            check_orders(graph, &ranks, (uint64_t)n, 2);
+                            beside += graph->awaiter != NULL;
+                            mp_graph_free(graph);
+                        }
+    assert_true(beside > 40);
+}
+
+TEST(random_graphs_of_every_mesh_pass_the_checker)
+{
+    int n_collectives = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++)
+        for (int zero = 0; zero <= 3; zero++) {
+            mp_graph *graph = random_graph(seed, 2 + (int)(seed % 7), (mp_fuse)(seed % MP_N_FUSES), false);
+            const mp_ranks ranks = ranks_of(zero ? 1 + (int64_t)(seed % 2) : 2, zero ? 2 + (int64_t)(seed % 7) : 1, zero,
+                                            1 + (int64_t)(seed % 5) * 64);
+            /* with updates in forward a gradient that is begun too early leaves random_schedule nothing that may run */
+            check_orders(graph, &ranks, seed, graph->fuse == MP_FUSE_FORWARD ? 0 : 3);
+            for (size_t i = 0; i < graph->n_nodes; i++) n_collectives += is_collective(graph, (int)i);
+            mp_graph_free(graph);
+        }
+    assert_true(n_collectives > 3000);
+}
+
+/* ---- refusals ---- */
+
+TEST(what_has_no_exchange_is_refused)
+{
+    mp_error err = {0};
+    mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_NONE});
+    mp_ranks ranks = ranks_of(1, 2, 3, 0);
+    assert_int_equal(mp_graph_exchange(graph, &ranks, NULL, &err), MP_INVALID);
+    assert_non_null(strstr(err.message, "has no update: choose an optimizer"));
+    mp_graph_free(graph);
+    graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_NONE});
+    err = (mp_error){0};
+    ranks = ranks_of(2, 1, 0, 0); /* gradients alone are summed all the same */
+    assert_int_equal(exchanged(graph, &ranks).n_collectives, 1);
+    assert_int_equal(mp_graph_exchange(graph, &ranks, NULL, &err), MP_PARSE); /* only once */
+    assert_non_null(strstr(err.message, "network"));
+    mp_graph_free(graph);
+}
