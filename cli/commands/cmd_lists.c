@@ -127,10 +127,10 @@ static json_t *models_json(const int64_t *parameters)
         json_t *row = json_pack("{s:s, s:s, s:I}", "name", a->name, "title", a->title, "parameters", (json_int_t)parameters[k]);
         mp_json_set(&row, "sizes",
                     json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)a->layers, "width",
-                              (json_int_t)a->width, "feed-forward", (json_int_t)a->feed_forward, "heads", (json_int_t)a->heads,
-                              "key-value-heads", (json_int_t)a->key_value_heads, "vocabulary", (json_int_t)a->vocabulary,
+                              (json_int_t)a->width, "feed_forward", (json_int_t)a->feed_forward, "heads", (json_int_t)a->heads,
+                              "key_value_heads", (json_int_t)a->key_value_heads, "vocabulary", (json_int_t)a->vocabulary,
                               "sequence", (json_int_t)a->sequence, "patch", (json_int_t)a->patch, "experts",
-                              (json_int_t)a->experts, "experts-per-token", (json_int_t)a->experts_per_token));
+                              (json_int_t)a->experts, "experts_per_token", (json_int_t)a->experts_per_token));
         mp_json_set(&row, "dropout", json_real(a->dropout));
         mp_json_append(&list, row);
     }

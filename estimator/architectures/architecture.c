@@ -111,87 +111,86 @@ static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence
 }
 
 /* The rows of a table of parameters. */
-static int looked_up(mp_network *n, const char *module, const char *table, int64_t entries, int index)
+static int looked_up(mp_sketch *n, const char *module, const char *table, int64_t entries, int index)
 {
-    const int weight = mp_network_parameter(n, table, 2, (int64_t[]){entries, n->shape->width});
-    return mp_network_of_two(n, module, "Gather", weight, index);
+    const int weight = mp_sketch_parameter(n, table, 2, (int64_t[]){entries, n->shape->width});
+    return mp_sketch_of_two(n, module, "Gather", weight, index);
 }
 
 /* Learned positions of a sequence. */
-static int positions(mp_network *n)
+static int positions(mp_sketch *n)
 {
     const int64_t longest = n->shape->sequence > n->sequence ? n->shape->sequence : n->sequence;
     MP_OWNED int64_t *index = mp_alloc((size_t)n->sequence, sizeof *index);
     for (int64_t k = 0; index && k < n->sequence; k++) index[k] = k;
     if (!index) n->status = MP_FAIL(n->err, MP_NOMEM, "no memory for %lld positions", (long long)n->sequence);
-    return index ? looked_up(n, "position", "position.weight", longest, mp_network_list(n, "position", n->sequence, index))
-                 : -1;
+    return index ? looked_up(n, "position", "position.weight", longest, mp_sketch_list(n, "position", n->sequence, index)) : -1;
 }
 
 /* Builds embeddings of tokens; *embedding is the table. */
-static int tokens_embedded(mp_network *n, int *embedding)
+static int tokens_embedded(mp_sketch *n, int *embedding)
 {
     const mp_architecture *a = n->shape;
     const int64_t dims[] = {n->batch, n->sequence};
-    const int tokens = mp_network_data(n, "tokens", MP_DTYPE_INT64, 2, dims);
-    const int types = a->family == MP_FAMILY_BERT ? mp_network_data(n, "token_types", MP_DTYPE_INT64, 2, dims) : -1;
-    *embedding = mp_network_parameter(n, "embedding.weight", 2, (int64_t[]){a->vocabulary, a->width});
-    int x = mp_network_of_two(n, "embedding", "Gather", *embedding, tokens);
-    if (types >= 0) x = mp_network_of_two(n, "embedding", "Add", x, looked_up(n, "token_type", "token_type.weight", 2, types));
-    if (a->family != MP_FAMILY_LLAMA) x = mp_network_of_two(n, "embedding", "Add", x, positions(n));
-    if (types >= 0) x = mp_network_norm(n, "embedding/norm", x);
-    return mp_network_dropout(n, "embedding", x);
+    const int tokens = mp_sketch_data(n, "tokens", MP_DTYPE_INT64, 2, dims);
+    const int types = a->family == MP_FAMILY_BERT ? mp_sketch_data(n, "token_types", MP_DTYPE_INT64, 2, dims) : -1;
+    *embedding = mp_sketch_parameter(n, "embedding.weight", 2, (int64_t[]){a->vocabulary, a->width});
+    int x = mp_sketch_of_two(n, "embedding", "Gather", *embedding, tokens);
+    if (types >= 0) x = mp_sketch_of_two(n, "embedding", "Add", x, looked_up(n, "token_type", "token_type.weight", 2, types));
+    if (a->family != MP_FAMILY_LLAMA) x = mp_sketch_of_two(n, "embedding", "Add", x, positions(n));
+    if (types >= 0) x = mp_sketch_norm(n, "embedding/norm", x);
+    return mp_sketch_dropout(n, "embedding", x);
 }
 
 /* Builds embeddings of the patches of an image, behind a class token. */
-static int patches_embedded(mp_network *n)
+static int patches_embedded(mp_sketch *n)
 {
     const mp_architecture *a = n->shape;
     const int64_t side = patches_along(n->sequence), pixels = side * a->patch, stride[] = {a->patch, a->patch};
     const mp_attribute strides = mp_attribute_ints("strides", stride, 2), joined = mp_attribute_int("axis", 1),
                        of_batch[] = {mp_attribute_int("start", 0), mp_attribute_int("end", 1)},
                        flat = mp_attribute_int("axis", 0);
-    const int images = mp_network_data(n, "images", MP_DTYPE_FLOAT, 4, (int64_t[]){n->batch, 3, pixels, pixels});
-    const int filter = mp_network_parameter(n, "patch.weight", 4, (int64_t[]){a->width, 3, a->patch, a->patch});
-    const int bias = mp_network_parameter(n, "patch.bias", 1, &a->width);
-    const int patches = mp_network_put(n, "patch", "Conv", (int[]){images, filter, bias}, 3, &strides, 1);
-    const int rows = mp_network_of_two(n, "patch", "Reshape", patches, mp_network_list(n, "patch", 3, (int64_t[]){0, 0, -1}));
-    const int across = mp_network_transpose(n, "patch", rows, (int64_t[]){0, 2, 1}, 3);
-    const int token = mp_network_parameter(n, "class.weight", 3, (int64_t[]){1, 1, a->width});
-    const int samples = mp_network_put(n, "class", "Shape", &images, 1, of_batch, 2);
-    const int ones = mp_network_list(n, "class", 2, (int64_t[]){1, 1});
-    const int shape = mp_network_put(n, "class", "Concat", (int[]){samples, ones}, 2, &flat, 1);
-    const int each = mp_network_of_two(n, "class", "Expand", token, shape);
-    const int all = mp_network_put(n, "patch", "Concat", (int[]){each, across}, 2, &joined, 1);
-    const int place = mp_network_parameter(n, "position.weight", 3, (int64_t[]){1, n->sequence, a->width});
-    return mp_network_dropout(n, "patch", mp_network_of_two(n, "patch", "Add", all, place));
+    const int images = mp_sketch_data(n, "images", MP_DTYPE_FLOAT, 4, (int64_t[]){n->batch, 3, pixels, pixels});
+    const int filter = mp_sketch_parameter(n, "patch.weight", 4, (int64_t[]){a->width, 3, a->patch, a->patch});
+    const int bias = mp_sketch_parameter(n, "patch.bias", 1, &a->width);
+    const int patches = mp_sketch_put(n, "patch", "Conv", (int[]){images, filter, bias}, 3, &strides, 1);
+    const int rows = mp_sketch_of_two(n, "patch", "Reshape", patches, mp_sketch_list(n, "patch", 3, (int64_t[]){0, 0, -1}));
+    const int across = mp_sketch_transpose(n, "patch", rows, (int64_t[]){0, 2, 1}, 3);
+    const int token = mp_sketch_parameter(n, "class.weight", 3, (int64_t[]){1, 1, a->width});
+    const int samples = mp_sketch_put(n, "class", "Shape", &images, 1, of_batch, 2);
+    const int ones = mp_sketch_list(n, "class", 2, (int64_t[]){1, 1});
+    const int shape = mp_sketch_put(n, "class", "Concat", (int[]){samples, ones}, 2, &flat, 1);
+    const int each = mp_sketch_of_two(n, "class", "Expand", token, shape);
+    const int all = mp_sketch_put(n, "patch", "Concat", (int[]){each, across}, 2, &joined, 1);
+    const int place = mp_sketch_parameter(n, "position.weight", 3, (int64_t[]){1, n->sequence, a->width});
+    return mp_sketch_dropout(n, "patch", mp_sketch_of_two(n, "patch", "Add", all, place));
 }
 
 /* The first token of each sample. */
-static int first_token(mp_network *n, const char *module, int x)
+static int first_token(mp_sketch *n, const char *module, int x)
 {
     const mp_attribute axis = mp_attribute_int("axis", 1);
-    const int first = mp_network_integers(n, module, 0, NULL, (int64_t[]){0});
-    return mp_network_put(n, module, "Gather", (int[]){x, first}, 2, &axis, 1);
+    const int first = mp_sketch_integers(n, module, 0, NULL, (int64_t[]){0});
+    return mp_sketch_put(n, module, "Gather", (int[]){x, first}, 2, &axis, 1);
 }
 
 /* Builds what stands behind the layers. */
-static int put_out(mp_network *n, int x, int embedding)
+static int put_out(mp_sketch *n, int x, int embedding)
 {
     const mp_architecture *a = n->shape;
     if (a->family == MP_FAMILY_BERT) {
         const int first = first_token(n, "pooler", x);
-        return mp_network_of(n, "pooler", "Tanh", mp_network_linear(n, "pooler", first, a->width, a->width, true));
+        return mp_sketch_of(n, "pooler", "Tanh", mp_sketch_linear(n, "pooler", first, a->width, a->width, true));
     }
-    x = mp_network_norm(n, "norm", x);
+    x = mp_sketch_norm(n, "norm", x);
     if (a->family == MP_FAMILY_VIT)
-        return mp_network_linear(n, "classifier", first_token(n, "classifier", x), a->width, a->vocabulary, true);
-    if (!a->is_tied) return mp_network_linear(n, "classifier", x, a->width, a->vocabulary, false);
-    const int turned = mp_network_transpose(n, "classifier", embedding, (int64_t[]){1, 0}, 2);
-    return mp_network_of_two(n, "classifier", "MatMul", x, turned);
+        return mp_sketch_linear(n, "classifier", first_token(n, "classifier", x), a->width, a->vocabulary, true);
+    if (!a->is_tied) return mp_sketch_linear(n, "classifier", x, a->width, a->vocabulary, false);
+    const int turned = mp_sketch_transpose(n, "classifier", embedding, (int64_t[]){1, 0}, 2);
+    return mp_sketch_of_two(n, "classifier", "MatMul", x, turned);
 }
 
-static mp_status build(mp_network *n)
+static mp_status build(mp_sketch *n)
 {
     const int64_t layers = n->shape->layers;
     int embedding = -1;
@@ -215,7 +214,7 @@ mp_status mp_architecture_model(const mp_architecture *a, int64_t batch, int64_t
     if (!sequence) sequence = a->sequence;
     MP_CHECK(check(a, batch, sequence, err));
     MP_CHECK(mp_model_new(a->name, "", &model, err));
-    mp_network n = {.model = model, .shape = a, .batch = batch, .sequence = sequence, .err = err};
+    mp_sketch n = {.model = model, .shape = a, .batch = batch, .sequence = sequence, .err = err};
     n.mask = n.hidden = n.scale = n.cosine = n.sine = n.ratio = n.training = -1;
     n.split_heads = n.split_pairs = n.repeat = n.join_groups = n.merge_heads = -1;
     MP_CHECK(build(&n));

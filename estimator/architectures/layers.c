@@ -5,28 +5,28 @@
 
 enum { QUERY, KEY, VALUE, OPERANDS };
 
-static bool is_rotary(const mp_network *n)
+static bool is_rotary(const mp_sketch *n)
 {
     return n->shape->family == MP_FAMILY_LLAMA;
 }
 
-static bool is_causal(const mp_network *n)
+static bool is_causal(const mp_sketch *n)
 {
     return n->shape->family == MP_FAMILY_GPT || n->shape->family == MP_FAMILY_LLAMA;
 }
 
-static bool has_biases(const mp_network *n)
+static bool has_biases(const mp_sketch *n)
 {
     return n->shape->family != MP_FAMILY_LLAMA;
 }
 
-static int number(mp_network *n, const char *module, double value)
+static int number(mp_sketch *n, const char *module, double value)
 {
-    return mp_network_numbers(n, module, 0, NULL, &value);
+    return mp_sketch_numbers(n, module, 0, NULL, &value);
 }
 
 /* The mask is true where a score is kept: where the row, a position, is not before the column. */
-static void share_mask(mp_network *n)
+static void share_mask(mp_sketch *n)
 {
     const int64_t rows[] = {n->sequence, 1}, columns[] = {1, n->sequence};
     MP_OWNED int64_t *positions = mp_alloc((size_t)n->sequence, sizeof *positions);
@@ -35,14 +35,14 @@ static void share_mask(mp_network *n)
         return;
     }
     for (int64_t k = 0; k < n->sequence; k++) positions[k] = k;
-    const int row = mp_network_integers(n, "mask", 2, rows, positions);
-    const int column = mp_network_integers(n, "mask", 2, columns, positions);
-    n->mask = mp_network_of_two(n, "mask", "GreaterOrEqual", row, column);
+    const int row = mp_sketch_integers(n, "mask", 2, rows, positions);
+    const int column = mp_sketch_integers(n, "mask", 2, columns, positions);
+    n->mask = mp_sketch_of_two(n, "mask", "GreaterOrEqual", row, column);
     n->hidden = number(n, "mask", -INFINITY);
 }
 
 /* Angles of positions by Su et al. 2021, position times 10000^(-2k/depth), for both halves of a head alike. */
-static void share_angles(mp_network *n)
+static void share_angles(mp_sketch *n)
 {
     const int64_t half = n->shape->width / n->shape->heads / 2, rows[] = {n->sequence, 1};
     MP_OWNED double *numbers = mp_alloc((size_t)(n->sequence > half ? n->sequence : half), sizeof *numbers);
@@ -52,79 +52,79 @@ static void share_angles(mp_network *n)
         return;
     }
     for (int64_t k = 0; k < half; k++) numbers[k] = pow(10000, -(double)k / (double)half);
-    const int frequency = mp_network_numbers(n, "rotary", 1, &half, numbers);
+    const int frequency = mp_sketch_numbers(n, "rotary", 1, &half, numbers);
     for (int64_t k = 0; k < n->sequence; k++) numbers[k] = (double)k;
-    const int position = mp_network_numbers(n, "rotary", 2, rows, numbers);
-    const int angle = mp_network_of_two(n, "rotary", "Mul", position, frequency);
-    const int both = mp_network_put(n, "rotary", "Concat", (int[]){angle, angle}, 2, &last, 1);
-    n->cosine = mp_network_of(n, "rotary", "Cos", both);
-    n->sine = mp_network_of(n, "rotary", "Sin", both);
+    const int position = mp_sketch_numbers(n, "rotary", 2, rows, numbers);
+    const int angle = mp_sketch_of_two(n, "rotary", "Mul", position, frequency);
+    const int both = mp_sketch_put(n, "rotary", "Concat", (int[]){angle, angle}, 2, &last, 1);
+    n->cosine = mp_sketch_of(n, "rotary", "Cos", both);
+    n->sine = mp_sketch_of(n, "rotary", "Sin", both);
 }
 
-void mp_layers_share(mp_network *n)
+void mp_layers_share(mp_sketch *n)
 {
     const mp_architecture *a = n->shape;
     const int64_t depth = a->width / a->heads, groups = a->heads / a->key_value_heads;
     if (a->dropout > 0) {
         n->ratio = number(n, "dropout", a->dropout);
-        n->training = mp_network_truth(n, "dropout", true);
+        n->training = mp_sketch_truth(n, "dropout", true);
     }
     n->scale = number(n, "attention", pow((double)depth, a->dropout > 0 ? -0.5 : -0.25));
-    n->split_heads = n->split_pairs = mp_network_list(n, "attention", 4, (int64_t[]){0, 0, a->heads, depth});
-    n->merge_heads = mp_network_list(n, "attention", 3, (int64_t[]){0, 0, a->width});
+    n->split_heads = n->split_pairs = mp_sketch_list(n, "attention", 4, (int64_t[]){0, 0, a->heads, depth});
+    n->merge_heads = mp_sketch_list(n, "attention", 3, (int64_t[]){0, 0, a->width});
     if (groups > 1) {
-        n->split_pairs = mp_network_list(n, "attention", 4, (int64_t[]){0, 0, a->key_value_heads, depth});
-        n->repeat = mp_network_list(n, "attention", 5, (int64_t[]){1, 1, groups, 1, 1});
-        n->join_groups = mp_network_list(n, "attention", 4, (int64_t[]){0, a->heads, n->sequence, depth});
+        n->split_pairs = mp_sketch_list(n, "attention", 4, (int64_t[]){0, 0, a->key_value_heads, depth});
+        n->repeat = mp_sketch_list(n, "attention", 5, (int64_t[]){1, 1, groups, 1, 1});
+        n->join_groups = mp_sketch_list(n, "attention", 4, (int64_t[]){0, a->heads, n->sequence, depth});
     }
     if (is_causal(n)) share_mask(n);
     if (is_rotary(n)) share_angles(n);
 }
 
 /* Brings the heads in front: (batch, sequence, heads * depth) -> (batch, heads, sequence, depth). */
-static int by_heads(mp_network *n, const char *module, int x, int shape)
+static int by_heads(mp_sketch *n, const char *module, int x, int shape)
 {
-    const int split = mp_network_of_two(n, module, "Reshape", x, shape);
-    return mp_network_transpose(n, module, split, (int64_t[]){0, 2, 1, 3}, 4);
+    const int split = mp_sketch_of_two(n, module, "Reshape", x, shape);
+    return mp_sketch_transpose(n, module, split, (int64_t[]){0, 2, 1, 3}, 4);
 }
 
 /* Turns the pairs (k, k + depth / 2) of each head by the angle of its position. */
-static int rotated(mp_network *n, const char *module, int x)
+static int rotated(mp_sketch *n, const char *module, int x)
 {
     const mp_attribute halves[] = {mp_attribute_int("axis", -1), mp_attribute_int("num_outputs", 2)};
     int half[2];
-    mp_network_put_all(n, module, "Split", &x, 1, halves, 2, half, 2);
+    mp_sketch_put_all(n, module, "Split", &x, 1, halves, 2, half, 2);
     const int turned =
-        mp_network_put(n, module, "Concat", (int[]){mp_network_of(n, module, "Neg", half[1]), half[0]}, 2, &halves[0], 1);
-    const int left = mp_network_of_two(n, module, "Mul", x, n->cosine);
-    const int right = mp_network_of_two(n, module, "Mul", turned, n->sine);
-    return mp_network_of_two(n, module, "Add", left, right);
+        mp_sketch_put(n, module, "Concat", (int[]){mp_sketch_of(n, module, "Neg", half[1]), half[0]}, 2, &halves[0], 1);
+    const int left = mp_sketch_of_two(n, module, "Mul", x, n->cosine);
+    const int right = mp_sketch_of_two(n, module, "Mul", turned, n->sine);
+    return mp_sketch_of_two(n, module, "Add", left, right);
 }
 
 /* Repeats each head of keys or values for the queries that share it. */
-static int for_groups(mp_network *n, const char *module, int x)
+static int for_groups(mp_sketch *n, const char *module, int x)
 {
     if (n->repeat < 0) return x;
-    const int one = mp_network_list(n, module, 1, (int64_t[]){2});
-    const int apart = mp_network_of_two(n, module, "Unsqueeze", x, one);
-    const int repeated = mp_network_of_two(n, module, "Expand", apart, n->repeat);
-    return mp_network_of_two(n, module, "Reshape", repeated, n->join_groups);
+    const int one = mp_sketch_list(n, module, 1, (int64_t[]){2});
+    const int apart = mp_sketch_of_two(n, module, "Unsqueeze", x, one);
+    const int repeated = mp_sketch_of_two(n, module, "Expand", apart, n->repeat);
+    return mp_sketch_of_two(n, module, "Reshape", repeated, n->join_groups);
 }
 
 /* Projects x to queries, keys and values: by one product, or one each. */
-static void project(mp_network *n, int x, int out[OPERANDS])
+static void project(mp_sketch *n, int x, int out[OPERANDS])
 {
     static const char *const modules[OPERANDS] = {"attention/query", "attention/key", "attention/value"};
     const mp_architecture *a = n->shape;
     const int64_t shared = a->width / a->heads * a->key_value_heads;
     if (a->family == MP_FAMILY_GPT) {
         const mp_attribute thirds[] = {mp_attribute_int("axis", -1), mp_attribute_int("num_outputs", OPERANDS)};
-        const int joint = mp_network_linear(n, "attention/qkv", x, a->width, 3 * a->width, true);
-        mp_network_put_all(n, "attention/qkv", "Split", &joint, 1, thirds, 2, out, OPERANDS);
+        const int joint = mp_sketch_linear(n, "attention/qkv", x, a->width, 3 * a->width, true);
+        mp_sketch_put_all(n, "attention/qkv", "Split", &joint, 1, thirds, 2, out, OPERANDS);
     }
     for (int k = 0; k < OPERANDS; k++) {
         if (a->family != MP_FAMILY_GPT)
-            out[k] = mp_network_linear(n, modules[k], x, a->width, k == QUERY ? a->width : shared, has_biases(n));
+            out[k] = mp_sketch_linear(n, modules[k], x, a->width, k == QUERY ? a->width : shared, has_biases(n));
         out[k] = by_heads(n, modules[k], out[k], k == QUERY ? n->split_heads : n->split_pairs);
         if (is_rotary(n) && k != VALUE) out[k] = rotated(n, modules[k], out[k]);
         if (k != QUERY) out[k] = for_groups(n, modules[k], out[k]);
@@ -133,59 +133,59 @@ static void project(mp_network *n, int x, int out[OPERANDS])
 
 /* Scores of all pairs of positions. Without dropout they are scaled as F.scaled_dot_product_attention is exported: the root of
  * the scale on queries and keys; with it, as a program has it that writes attention out: on the scores. */
-static int scores(mp_network *n, const int part[OPERANDS])
+static int scores(mp_sketch *n, const int part[OPERANDS])
 {
-    const int turned = mp_network_transpose(n, "attention", part[KEY], (int64_t[]){0, 1, 3, 2}, 4);
+    const int turned = mp_sketch_transpose(n, "attention", part[KEY], (int64_t[]){0, 1, 3, 2}, 4);
     if (n->ratio >= 0)
-        return mp_network_of_two(n, "attention", "Mul", mp_network_of_two(n, "attention", "MatMul", part[QUERY], turned),
-                                 n->scale);
-    const int queries = mp_network_of_two(n, "attention", "Mul", part[QUERY], n->scale);
-    const int keys = mp_network_of_two(n, "attention", "Mul", turned, n->scale);
-    return mp_network_of_two(n, "attention", "MatMul", queries, keys);
+        return mp_sketch_of_two(n, "attention", "Mul", mp_sketch_of_two(n, "attention", "MatMul", part[QUERY], turned),
+                                n->scale);
+    const int queries = mp_sketch_of_two(n, "attention", "Mul", part[QUERY], n->scale);
+    const int keys = mp_sketch_of_two(n, "attention", "Mul", turned, n->scale);
+    return mp_sketch_of_two(n, "attention", "MatMul", queries, keys);
 }
 
-static int attention(mp_network *n, int x)
+static int attention(mp_sketch *n, int x)
 {
     const mp_attribute last = mp_attribute_int("axis", -1);
     int part[OPERANDS];
     project(n, x, part);
     int shown = scores(n, part);
-    if (n->mask >= 0) shown = mp_network_put(n, "attention", "Where", (int[]){n->mask, shown, n->hidden}, 3, NULL, 0);
-    const int softmax = mp_network_put(n, "attention", "Softmax", &shown, 1, &last, 1);
-    const int kept = mp_network_dropout(n, "attention", softmax);
-    const int mixed = mp_network_of_two(n, "attention", "MatMul", kept, part[VALUE]);
-    const int back = mp_network_transpose(n, "attention", mixed, (int64_t[]){0, 2, 1, 3}, 4);
-    const int merged = mp_network_of_two(n, "attention", "Reshape", back, n->merge_heads);
-    return mp_network_linear(n, "attention/output", merged, n->shape->width, n->shape->width, has_biases(n));
+    if (n->mask >= 0) shown = mp_sketch_put(n, "attention", "Where", (int[]){n->mask, shown, n->hidden}, 3, NULL, 0);
+    const int softmax = mp_sketch_put(n, "attention", "Softmax", &shown, 1, &last, 1);
+    const int kept = mp_sketch_dropout(n, "attention", softmax);
+    const int mixed = mp_sketch_of_two(n, "attention", "MatMul", kept, part[VALUE]);
+    const int back = mp_sketch_transpose(n, "attention", mixed, (int64_t[]){0, 2, 1, 3}, 4);
+    const int merged = mp_sketch_of_two(n, "attention", "Reshape", back, n->merge_heads);
+    return mp_sketch_linear(n, "attention/output", merged, n->shape->width, n->shape->width, has_biases(n));
 }
 
-static int feed_forward(mp_network *n, int x)
+static int feed_forward(mp_sketch *n, int x)
 {
     const mp_architecture *a = n->shape;
     const mp_attribute by_tanh = {.name = "approximate", .kind = MP_ATTRIBUTE_TEXT, .text = "tanh"};
     int inner;
     if (a->experts) return mp_layers_experts(n, x);
     if (a->family == MP_FAMILY_LLAMA) {
-        const int gate = mp_network_linear(n, "mlp/gate", x, a->width, a->feed_forward, false);
-        const int up = mp_network_linear(n, "mlp/up", x, a->width, a->feed_forward, false);
-        inner = mp_network_of_two(n, "mlp", "Mul", mp_network_of(n, "mlp/gate", "Swish", gate), up);
+        const int gate = mp_sketch_linear(n, "mlp/gate", x, a->width, a->feed_forward, false);
+        const int up = mp_sketch_linear(n, "mlp/up", x, a->width, a->feed_forward, false);
+        inner = mp_sketch_of_two(n, "mlp", "Mul", mp_sketch_of(n, "mlp/gate", "Swish", gate), up);
     } else {
-        const int up = mp_network_linear(n, "mlp/up", x, a->width, a->feed_forward, true);
-        inner = mp_network_put(n, "mlp", "Gelu", &up, 1, &by_tanh, a->family == MP_FAMILY_GPT ? 1 : 0);
+        const int up = mp_sketch_linear(n, "mlp/up", x, a->width, a->feed_forward, true);
+        inner = mp_sketch_put(n, "mlp", "Gelu", &up, 1, &by_tanh, a->family == MP_FAMILY_GPT ? 1 : 0);
     }
-    return mp_network_linear(n, "mlp/down", inner, a->feed_forward, a->width, has_biases(n));
+    return mp_sketch_linear(n, "mlp/down", inner, a->feed_forward, a->width, has_biases(n));
 }
 
 /* Puts a part of a layer, with its normalization before or behind the residual connection. */
-static int around(mp_network *n, const char *module, const char *norm, int (*part)(mp_network *n, int x), int x)
+static int around(mp_sketch *n, const char *module, const char *norm, int (*part)(mp_sketch *n, int x), int x)
 {
     const bool behind = n->shape->family == MP_FAMILY_BERT;
-    const int y = mp_network_dropout(n, module, part(n, behind ? x : mp_network_norm(n, norm, x)));
-    const int sum = mp_network_of_two(n, module, "Add", x, y);
-    return behind ? mp_network_norm(n, norm, sum) : sum;
+    const int y = mp_sketch_dropout(n, module, part(n, behind ? x : mp_sketch_norm(n, norm, x)));
+    const int sum = mp_sketch_of_two(n, module, "Add", x, y);
+    return behind ? mp_sketch_norm(n, norm, sum) : sum;
 }
 
-int mp_layers_add(mp_network *n, int x)
+int mp_layers_add(mp_sketch *n, int x)
 {
     const int y = around(n, "attention", "attention/norm", attention, x);
     return around(n, "mlp", "mlp/norm", feed_forward, y);

@@ -3,11 +3,11 @@
  */
 #pragma once
 
-#include "estimator/architectures/network.h"
+#include "estimator/architectures/sketch.h"
 
 /* Builds what the layers of this network share: masks, positions, shapes. */
-void mp_layers_share(mp_network *n);
+void mp_layers_share(mp_sketch *n);
 /* Builds layer n->layer on x (batch, sequence, width). Returns its output. */
-int mp_layers_add(mp_network *n, int x);
+int mp_layers_add(mp_sketch *n, int x);
 /* Builds the feed-forward of a layer with experts, without normalization and residual. */
-int mp_layers_experts(mp_network *n, int x);
+int mp_layers_experts(mp_sketch *n, int x);

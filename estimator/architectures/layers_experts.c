@@ -10,13 +10,13 @@
 #include "estimator/architectures/layers.h"
 
 /* Returns the product of each expert's tokens with its matrix of the stack MODULE.weight. */
-static int product(mp_network *n, const char *module, const char *weight, int x, int64_t in, int64_t out)
+static int product(mp_sketch *n, const char *module, const char *weight, int x, int64_t in, int64_t out)
 {
-    const int stack = mp_network_parameter(n, weight, 3, (int64_t[]){n->shape->experts, in, out});
-    return mp_network_of_two(n, module, "MatMul", x, stack);
+    const int stack = mp_sketch_parameter(n, weight, 3, (int64_t[]){n->shape->experts, in, out});
+    return mp_sketch_of_two(n, module, "MatMul", x, stack);
 }
 
-int mp_layers_experts(mp_network *n, int x)
+int mp_layers_experts(mp_sketch *n, int x)
 {
     const mp_architecture *a = n->shape;
     const mp_attribute last = mp_attribute_int("axis", -1), first = mp_attribute_int("axis", 0),
@@ -24,37 +24,37 @@ int mp_layers_experts(mp_network *n, int x)
                        add = {.name = "reduction", .kind = MP_ATTRIBUTE_TEXT, .text = "add"};
     int best[2], sorted[2];
 
-    const int tokens = mp_network_of_two(n, "mlp", "Reshape", x, mp_network_list(n, "mlp", 2, (int64_t[]){-1, a->width}));
-    const int logits = mp_network_linear(n, "mlp/router", tokens, a->width, a->experts, false);
-    const int softmax = mp_network_put(n, "mlp/router", "Softmax", &logits, 1, &last, 1);
-    const int k = mp_network_list(n, "mlp/router", 1, &a->experts_per_token);
-    mp_network_put_all(n, "mlp/router", "TopK", (int[]){softmax, k}, 2, &last, 1, best, 2);
-    const int along = mp_network_list(n, "mlp/router", 1, (int64_t[]){-1});
-    const int sum = mp_network_of_two(n, "mlp/router", "ReduceSum", best[0], along);
-    const int weights = mp_network_of_two(n, "mlp/router", "Div", best[0], sum);
+    const int tokens = mp_sketch_of_two(n, "mlp", "Reshape", x, mp_sketch_list(n, "mlp", 2, (int64_t[]){-1, a->width}));
+    const int logits = mp_sketch_linear(n, "mlp/router", tokens, a->width, a->experts, false);
+    const int softmax = mp_sketch_put(n, "mlp/router", "Softmax", &logits, 1, &last, 1);
+    const int k = mp_sketch_list(n, "mlp/router", 1, &a->experts_per_token);
+    mp_sketch_put_all(n, "mlp/router", "TopK", (int[]){softmax, k}, 2, &last, 1, best, 2);
+    const int along = mp_sketch_list(n, "mlp/router", 1, (int64_t[]){-1});
+    const int sum = mp_sketch_of_two(n, "mlp/router", "ReduceSum", best[0], along);
+    const int weights = mp_sketch_of_two(n, "mlp/router", "Div", best[0], sum);
 
-    const int expert = mp_network_of_two(n, "mlp/router", "Reshape", best[1], along);
-    const int all = mp_network_of(n, "mlp/router", "Shape", expert);
-    mp_network_put_all(n, "mlp/router", "TopK", (int[]){expert, all}, 2, &ascending, 1, sorted, 2);
-    const int per_token = mp_network_integers(n, "mlp/router", 0, NULL, &a->experts_per_token);
-    const int token = mp_network_of_two(n, "mlp/router", "Div", sorted[1], per_token);
+    const int expert = mp_sketch_of_two(n, "mlp/router", "Reshape", best[1], along);
+    const int all = mp_sketch_of(n, "mlp/router", "Shape", expert);
+    mp_sketch_put_all(n, "mlp/router", "TopK", (int[]){expert, all}, 2, &ascending, 1, sorted, 2);
+    const int per_token = mp_sketch_integers(n, "mlp/router", 0, NULL, &a->experts_per_token);
+    const int token = mp_sketch_of_two(n, "mlp/router", "Div", sorted[1], per_token);
 
-    const int gathered = mp_network_put(n, "mlp", "Gather", (int[]){tokens, token}, 2, &first, 1);
-    const int by_expert = mp_network_list(n, "mlp", 3, (int64_t[]){a->experts, -1, a->width});
-    const int parts = mp_network_of_two(n, "mlp", "Reshape", gathered, by_expert);
+    const int gathered = mp_sketch_put(n, "mlp", "Gather", (int[]){tokens, token}, 2, &first, 1);
+    const int by_expert = mp_sketch_list(n, "mlp", 3, (int64_t[]){a->experts, -1, a->width});
+    const int parts = mp_sketch_of_two(n, "mlp", "Reshape", gathered, by_expert);
     const int gate = product(n, "mlp/gate", "mlp.gate.weight", parts, a->width, a->feed_forward);
     const int up = product(n, "mlp/up", "mlp.up.weight", parts, a->width, a->feed_forward);
-    const int inner = mp_network_of_two(n, "mlp", "Mul", mp_network_of(n, "mlp/gate", "Swish", gate), up);
+    const int inner = mp_sketch_of_two(n, "mlp", "Mul", mp_sketch_of(n, "mlp/gate", "Swish", gate), up);
     const int down = product(n, "mlp/down", "mlp.down.weight", inner, a->feed_forward, a->width);
 
-    const int flat = mp_network_of_two(n, "mlp/router", "Reshape", weights, along);
-    const int ordered = mp_network_put(n, "mlp/router", "Gather", (int[]){flat, sorted[1]}, 2, &first, 1);
-    const int each = mp_network_list(n, "mlp/router", 3, (int64_t[]){a->experts, -1, 1});
-    const int weighted = mp_network_of_two(n, "mlp", "Mul", down, mp_network_of_two(n, "mlp/router", "Reshape", ordered, each));
-    const int rows = mp_network_of_two(n, "mlp", "Reshape", weighted, mp_network_list(n, "mlp", 2, (int64_t[]){-1, a->width}));
-    const int zeros = mp_network_of(n, "mlp", "ConstantOfShape", mp_network_of(n, "mlp", "Shape", tokens));
-    const int where = mp_network_of_two(n, "mlp/router", "Unsqueeze", token, along);
-    const int summed = mp_network_put(n, "mlp", "ScatterND", (int[]){zeros, where, rows}, 3, &add, 1);
-    const int whole = mp_network_list(n, "mlp", 3, (int64_t[]){-1, n->sequence, a->width});
-    return mp_network_of_two(n, "mlp", "Reshape", summed, whole);
+    const int flat = mp_sketch_of_two(n, "mlp/router", "Reshape", weights, along);
+    const int ordered = mp_sketch_put(n, "mlp/router", "Gather", (int[]){flat, sorted[1]}, 2, &first, 1);
+    const int each = mp_sketch_list(n, "mlp/router", 3, (int64_t[]){a->experts, -1, 1});
+    const int weighted = mp_sketch_of_two(n, "mlp", "Mul", down, mp_sketch_of_two(n, "mlp/router", "Reshape", ordered, each));
+    const int rows = mp_sketch_of_two(n, "mlp", "Reshape", weighted, mp_sketch_list(n, "mlp", 2, (int64_t[]){-1, a->width}));
+    const int zeros = mp_sketch_of(n, "mlp", "ConstantOfShape", mp_sketch_of(n, "mlp", "Shape", tokens));
+    const int where = mp_sketch_of_two(n, "mlp/router", "Unsqueeze", token, along);
+    const int summed = mp_sketch_put(n, "mlp", "ScatterND", (int[]){zeros, where, rows}, 3, &add, 1);
+    const int whole = mp_sketch_list(n, "mlp", 3, (int64_t[]){-1, n->sequence, a->width});
+    return mp_sketch_of_two(n, "mlp", "Reshape", summed, whole);
 }

@@ -1,7 +1,7 @@
 # help.sh - help, version and completion: what the tables say.
 try help help
 try version version
-for command in estimate plan graph check timeline report draw sweep fit share pack ops solvers devices help version complete; do try "help_$command" help "$command"; done
+for command in estimate plan graph check timeline report draw sweep fit share pack ops solvers devices models model help version complete; do try "help_$command" help "$command"; done
 try help_long plan --help
 try help_short plan -h
 try help_train help train
@@ -14,7 +14,7 @@ holds help_fits_80_columns sh -c "
 # what help shows as an example is done, in this order: the first plan is what the others read
 holds help_examples_run sh -c "
     mkdir -p shown && cd shown && ln -sfn '$root/examples' examples && PATH='$build':\$PATH
-    for command in estimate plan graph check apply pack timeline sweep fit share draw train profile ops solvers devices help version complete; do
+    for command in estimate plan graph check apply pack timeline sweep fit share draw train profile ops solvers devices models model help version complete; do
         example=\$(memplan help \$command | sed -n '/^example:/{n;p;}')
         sh -c \"\$example\" > shown.txt 2>&1 || { echo \"\$example\"; cat shown.txt; exit 1; }
     done"

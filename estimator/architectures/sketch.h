@@ -1,4 +1,4 @@
-/* network.h - a model written operator by operator, for builders that read like the network.
+/* sketch.h - a model written operator by operator, for builders that read like the network.
  *
  * Tensors are indices. The first failure is kept, and every function after it does nothing and returns -1: a builder is checked
  * once, at its end. An operator and its output have one name, MODULE/KIND: "layers.3/attention/query/MatMul"; a second one
@@ -9,7 +9,7 @@
 #include "estimator/model/model.h"
 #include "memplan/architecture.h"
 
-typedef struct mp_network {
+typedef struct mp_sketch {
     mp_model *model;
     const mp_architecture *shape;
     int64_t batch, sequence;
@@ -24,32 +24,32 @@ typedef struct mp_network {
     int split_heads, split_pairs; /* shapes of queries, and of keys and values, by heads */
     int repeat, join_groups;      /* shapes in which keys and values are repeated, and then joined, for heads that share them */
     int merge_heads;              /* the shape of what attention puts out */
-} mp_network;
+} mp_sketch;
 
 /* A tensor from outside: a parameter, whose name gets the layer in front, or data. */
-int mp_network_parameter(mp_network *n, const char *name, int rank, const int64_t *dims);
-int mp_network_data(mp_network *n, const char *name, mp_dtype dtype, int rank, const int64_t *dims);
+int mp_sketch_parameter(mp_sketch *n, const char *name, int rank, const int64_t *dims);
+int mp_sketch_data(mp_sketch *n, const char *name, mp_dtype dtype, int rank, const int64_t *dims);
 
 /* A Constant operator: integers of a shape (rank 1: of `count`), one number, one truth. */
-int mp_network_integers(mp_network *n, const char *module, int rank, const int64_t *dims, const int64_t *values);
-int mp_network_list(mp_network *n, const char *module, int64_t count, const int64_t *values);
-int mp_network_numbers(mp_network *n, const char *module, int rank, const int64_t *dims, const double *values);
-int mp_network_truth(mp_network *n, const char *module, bool value);
+int mp_sketch_integers(mp_sketch *n, const char *module, int rank, const int64_t *dims, const int64_t *values);
+int mp_sketch_list(mp_sketch *n, const char *module, int64_t count, const int64_t *values);
+int mp_sketch_numbers(mp_sketch *n, const char *module, int rank, const int64_t *dims, const double *values);
+int mp_sketch_truth(mp_sketch *n, const char *module, bool value);
 
 /* An operator with one output; -1 in `in` leaves an input out. */
-int mp_network_put(mp_network *n, const char *module, const char *kind, const int *in, int n_in, const mp_attribute *attributes,
-                   size_t n_attributes);
+int mp_sketch_put(mp_sketch *n, const char *module, const char *kind, const int *in, int n_in, const mp_attribute *attributes,
+                  size_t n_attributes);
 /* An operator with several. */
-void mp_network_put_all(mp_network *n, const char *module, const char *kind, const int *in, int n_in,
-                        const mp_attribute *attributes, size_t n_attributes, int *out, int n_out);
+void mp_sketch_put_all(mp_sketch *n, const char *module, const char *kind, const int *in, int n_in,
+                       const mp_attribute *attributes, size_t n_attributes, int *out, int n_out);
 /* Elementwise, of one operand or two. */
-int mp_network_of(mp_network *n, const char *module, const char *kind, int x);
-int mp_network_of_two(mp_network *n, const char *module, const char *kind, int x, int y);
+int mp_sketch_of(mp_sketch *n, const char *module, const char *kind, int x);
+int mp_sketch_of_two(mp_sketch *n, const char *module, const char *kind, int x, int y);
 
-int mp_network_transpose(mp_network *n, const char *module, int x, const int64_t *order, size_t rank);
+int mp_sketch_transpose(mp_sketch *n, const char *module, int x, const int64_t *order, size_t rank);
 /* x times MODULE.weight (in, out), plus MODULE.bias if there are biases. */
-int mp_network_linear(mp_network *n, const char *module, int x, int64_t in, int64_t out, bool biased);
+int mp_sketch_linear(mp_sketch *n, const char *module, int x, int64_t in, int64_t out, bool biased);
 /* Normalization over features, of the family's kind. */
-int mp_network_norm(mp_network *n, const char *module, int x);
+int mp_sketch_norm(mp_sketch *n, const char *module, int x);
 /* Dropout, if the shape has any. */
-int mp_network_dropout(mp_network *n, const char *module, int x);
+int mp_sketch_dropout(mp_sketch *n, const char *module, int x);

@@ -1,5 +1,5 @@
-/* network.c - operators of a model under construction, and the layers that all families are made of. */
-#include "estimator/architectures/network.h"
+/* sketch.c - operators of a model under construction, and the layers that all families are made of. */
+#include "estimator/architectures/sketch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 enum { OPERATOR_SET = 24, NAME_MAX_BYTES = 128 }; /* the first set with all operators that are used: RMSNormalization, Swish */
 
 /* Keeps a failure. Returns true if all is well so far. */
-static bool went(mp_network *n, mp_status status)
+static bool went(mp_sketch *n, mp_status status)
 {
     if (n->status == MP_OK) n->status = status;
     return n->status == MP_OK;
 }
 
 /* Writes the name with the layer in front. */
-static const char *within(const mp_network *n, char separator, const char *name, char text[NAME_MAX_BYTES])
+static const char *within(const mp_sketch *n, char separator, const char *name, char text[NAME_MAX_BYTES])
 {
     if (*n->layer)
         snprintf(text, NAME_MAX_BYTES, "%s%c%s", n->layer, separator, name);
@@ -23,7 +23,7 @@ static const char *within(const mp_network *n, char separator, const char *name,
     return text;
 }
 
-static int declare(mp_network *n, const char *name, mp_role role, const char *reason, mp_dtype dtype, int rank,
+static int declare(mp_sketch *n, const char *name, mp_role role, const char *reason, mp_dtype dtype, int rank,
                    const int64_t *dims)
 {
     int t = -1;
@@ -36,20 +36,20 @@ static int declare(mp_network *n, const char *name, mp_role role, const char *re
     return t;
 }
 
-int mp_network_parameter(mp_network *n, const char *name, int rank, const int64_t *dims)
+int mp_sketch_parameter(mp_sketch *n, const char *name, int rank, const int64_t *dims)
 {
     char text[NAME_MAX_BYTES];
     return declare(n, within(n, '.', name, text), MP_ROLE_PARAMETER, "a parameter of the architecture", MP_DTYPE_FLOAT, rank,
                    dims);
 }
 
-int mp_network_data(mp_network *n, const char *name, mp_dtype dtype, int rank, const int64_t *dims)
+int mp_sketch_data(mp_sketch *n, const char *name, mp_dtype dtype, int rank, const int64_t *dims)
 {
     return declare(n, name, MP_ROLE_DATA, "the batch of the architecture", dtype, rank, dims);
 }
 
-void mp_network_put_all(mp_network *n, const char *module, const char *kind, const int *in, int n_in,
-                        const mp_attribute *attributes, size_t n_attributes, int *out, int n_out)
+void mp_sketch_put_all(mp_sketch *n, const char *module, const char *kind, const int *in, int n_in,
+                       const mp_attribute *attributes, size_t n_attributes, int *out, int n_out)
 {
     char text[NAME_MAX_BYTES], stem[NAME_MAX_BYTES + 32];
     mp_operator_draft draft = mp_draft(kind, "", OPERATOR_SET, in, n_in, attributes, n_attributes);
@@ -64,36 +64,36 @@ void mp_network_put_all(mp_network *n, const char *module, const char *kind, con
     went(n, mp_model_operator(n->model, &draft, &index, n->err));
 }
 
-int mp_network_put(mp_network *n, const char *module, const char *kind, const int *in, int n_in, const mp_attribute *attributes,
-                   size_t n_attributes)
+int mp_sketch_put(mp_sketch *n, const char *module, const char *kind, const int *in, int n_in, const mp_attribute *attributes,
+                  size_t n_attributes)
 {
     int out;
-    mp_network_put_all(n, module, kind, in, n_in, attributes, n_attributes, &out, 1);
+    mp_sketch_put_all(n, module, kind, in, n_in, attributes, n_attributes, &out, 1);
     return out;
 }
 
-int mp_network_of(mp_network *n, const char *module, const char *kind, int x)
+int mp_sketch_of(mp_sketch *n, const char *module, const char *kind, int x)
 {
-    return mp_network_put(n, module, kind, &x, 1, NULL, 0);
+    return mp_sketch_put(n, module, kind, &x, 1, NULL, 0);
 }
 
-int mp_network_of_two(mp_network *n, const char *module, const char *kind, int x, int y)
+int mp_sketch_of_two(mp_sketch *n, const char *module, const char *kind, int x, int y)
 {
-    return mp_network_put(n, module, kind, (int[]){x, y}, 2, NULL, 0);
+    return mp_sketch_put(n, module, kind, (int[]){x, y}, 2, NULL, 0);
 }
 
 /* Puts a Constant of this value; NULL: memory was short. */
-static int constant(mp_network *n, const char *module, mp_dtype dtype, int rank, const int64_t *dims, mp_value *value)
+static int constant(mp_sketch *n, const char *module, mp_dtype dtype, int rank, const int64_t *dims, mp_value *value)
 {
     int64_t sizes[MP_RANK_MAX] = {0};
     for (int d = 0; d < rank; d++) sizes[d] = dims[d];
     const mp_attribute a = {
         .name = "value", .kind = MP_ATTRIBUTE_TENSOR, .dtype = dtype, .rank = rank, .dims = sizes, .value = value};
     if (!value) went(n, MP_FAIL(n->err, MP_NOMEM, "no memory for a constant of '%s'", module));
-    return value ? mp_network_put(n, module, "Constant", NULL, 0, &a, 1) : -1;
+    return value ? mp_sketch_put(n, module, "Constant", NULL, 0, &a, 1) : -1;
 }
 
-int mp_network_integers(mp_network *n, const char *module, int rank, const int64_t *dims, const int64_t *values)
+int mp_sketch_integers(mp_sketch *n, const char *module, int rank, const int64_t *dims, const int64_t *values)
 {
     const int64_t count = mp_product(dims, 0, rank);
     mp_value *value = mp_value_new(n->model, count, false);
@@ -101,12 +101,12 @@ int mp_network_integers(mp_network *n, const char *module, int rank, const int64
     return constant(n, module, MP_DTYPE_INT64, rank, dims, value);
 }
 
-int mp_network_list(mp_network *n, const char *module, int64_t count, const int64_t *values)
+int mp_sketch_list(mp_sketch *n, const char *module, int64_t count, const int64_t *values)
 {
-    return mp_network_integers(n, module, 1, &count, values);
+    return mp_sketch_integers(n, module, 1, &count, values);
 }
 
-int mp_network_numbers(mp_network *n, const char *module, int rank, const int64_t *dims, const double *values)
+int mp_sketch_numbers(mp_sketch *n, const char *module, int rank, const int64_t *dims, const double *values)
 {
     const int64_t count = mp_product(dims, 0, rank);
     mp_value *value = mp_value_new(n->model, count, true);
@@ -114,47 +114,47 @@ int mp_network_numbers(mp_network *n, const char *module, int rank, const int64_
     return constant(n, module, MP_DTYPE_FLOAT, rank, dims, value);
 }
 
-int mp_network_truth(mp_network *n, const char *module, bool truth)
+int mp_sketch_truth(mp_sketch *n, const char *module, bool truth)
 {
     mp_value *value = mp_value_new(n->model, 1, false);
     if (value) value->i[0] = truth;
     return constant(n, module, MP_DTYPE_BOOL, 0, NULL, value);
 }
 
-int mp_network_transpose(mp_network *n, const char *module, int x, const int64_t *order, size_t rank)
+int mp_sketch_transpose(mp_sketch *n, const char *module, int x, const int64_t *order, size_t rank)
 {
     const mp_attribute perm = mp_attribute_ints("perm", order, rank);
-    return mp_network_put(n, module, "Transpose", &x, 1, &perm, 1);
+    return mp_sketch_put(n, module, "Transpose", &x, 1, &perm, 1);
 }
 
 /* Returns the parameter MODULE.ENTRY. */
-static int entry(mp_network *n, const char *module, const char *name, int rank, const int64_t *dims)
+static int entry(mp_sketch *n, const char *module, const char *name, int rank, const int64_t *dims)
 {
     char text[NAME_MAX_BYTES];
     snprintf(text, sizeof text, "%s.%s", module, name);
     for (char *at = text; *at; at++)
         if (*at == '/') *at = '.';
-    return mp_network_parameter(n, text, rank, dims);
+    return mp_sketch_parameter(n, text, rank, dims);
 }
 
-int mp_network_linear(mp_network *n, const char *module, int x, int64_t in, int64_t out, bool biased)
+int mp_sketch_linear(mp_sketch *n, const char *module, int x, int64_t in, int64_t out, bool biased)
 {
     const int weight = entry(n, module, "weight", 2, (int64_t[]){in, out});
-    const int product = mp_network_of_two(n, module, "MatMul", x, weight);
-    return biased ? mp_network_of_two(n, module, "Add", product, entry(n, module, "bias", 1, &out)) : product;
+    const int product = mp_sketch_of_two(n, module, "MatMul", x, weight);
+    return biased ? mp_sketch_of_two(n, module, "Add", product, entry(n, module, "bias", 1, &out)) : product;
 }
 
-int mp_network_norm(mp_network *n, const char *module, int x)
+int mp_sketch_norm(mp_sketch *n, const char *module, int x)
 {
     const bool is_rms = n->shape->family == MP_FAMILY_LLAMA;
     const double epsilon = n->shape->family == MP_FAMILY_BERT || n->shape->family == MP_FAMILY_VIT ? 1e-12 : 1e-5;
     const mp_attribute attributes[] = {mp_attribute_int("axis", -1), mp_attribute_float("epsilon", epsilon)};
     int in[3] = {x, entry(n, module, "weight", 1, &n->shape->width), -1};
     if (!is_rms) in[2] = entry(n, module, "bias", 1, &n->shape->width);
-    return mp_network_put(n, module, is_rms ? "RMSNormalization" : "LayerNormalization", in, is_rms ? 2 : 3, attributes, 2);
+    return mp_sketch_put(n, module, is_rms ? "RMSNormalization" : "LayerNormalization", in, is_rms ? 2 : 3, attributes, 2);
 }
 
-int mp_network_dropout(mp_network *n, const char *module, int x)
+int mp_sketch_dropout(mp_sketch *n, const char *module, int x)
 {
-    return n->ratio < 0 ? x : mp_network_put(n, module, "Dropout", (int[]){x, n->ratio, n->training}, 3, NULL, 0);
+    return n->ratio < 0 ? x : mp_sketch_put(n, module, "Dropout", (int[]){x, n->ratio, n->training}, 3, NULL, 0);
 }

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""architectures.py MEMPLAN - small networks of every family that is known by name, against the originals of transformers.
+
+By hand, not in CI: needs torch, transformers, onnx and onnxruntime. `memplan model` writes two layers of each; onnx's checker
+judges the file, and onnxruntime computes from it, with the original's random weights, what the original computes. A line per
+family: the largest difference, and the largest number. Experts are as many as each token has, so that the load is balanced.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import torch
+import transformers as hf
+from torch import Tensor, nn
+
+BATCH, TOKENS, WORDS, WIDTH, INNER, HEADS, PAIRS, EXPERTS = 2, 16, 11, 16, 32, 4, 2, 4
+WORST = 1e-5  # of the largest number: float32, added up in another order
+
+Weights = dict[str, Tensor]
+
+
+def linear(weights: Weights, name: str, module: nn.Module) -> None:
+    """A Linear, whose weight memplan has as (in, out)."""
+    weights[f"{name}.weight"] = module.weight.T
+    if getattr(module, "bias", None) is not None:
+        weights[f"{name}.bias"] = module.bias
+
+
+def plain(weights: Weights, name: str, module: nn.Module) -> None:
+    """A module whose parameters are as memplan has them."""
+    weights.update({f"{name}.{entry}": value for entry, value in module.named_parameters(recurse=False)})
+
+
+def gpt() -> tuple[nn.Module, Weights, Weights]:
+    model = hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=WORDS, n_embd=WIDTH, n_inner=INNER, n_layer=2, n_head=HEADS))
+    weights: Weights = {
+        "embedding.weight": model.transformer.wte.weight,
+        "position.weight": model.transformer.wpe.weight,
+    }
+    plain(weights, "norm", model.transformer.ln_f)
+    for k, block in enumerate(model.transformer.h):
+        at = f"layers.{k}"
+        plain(weights, f"{at}.attention.norm", block.ln_1)
+        plain(weights, f"{at}.attention.qkv", block.attn.c_attn)
+        plain(weights, f"{at}.attention.output", block.attn.c_proj)
+        plain(weights, f"{at}.mlp.norm", block.ln_2)
+        plain(weights, f"{at}.mlp.up", block.mlp.c_fc)
+        plain(weights, f"{at}.mlp.down", block.mlp.c_proj)
+    return model, {"tokens": torch.randint(WORDS, (BATCH, TOKENS))}, weights
+
+
+def llama_sizes() -> dict[str, int | float | bool]:
+    return {
+        "vocab_size": WORDS, "hidden_size": WIDTH, "intermediate_size": INNER, "num_hidden_layers": 2,
+        "num_attention_heads": HEADS, "num_key_value_heads": PAIRS, "tie_word_embeddings": False,
+        "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+    }  # fmt: skip
+
+
+def of_llama(model: nn.Module) -> tuple[nn.Module, Weights, Weights]:
+    """All but the mlp."""
+    weights: Weights = {"embedding.weight": model.model.embed_tokens.weight}
+    plain(weights, "norm", model.model.norm)
+    linear(weights, "classifier", model.lm_head)
+    for k, block in enumerate(model.model.layers):
+        at = f"layers.{k}"
+        plain(weights, f"{at}.attention.norm", block.input_layernorm)
+        plain(weights, f"{at}.mlp.norm", block.post_attention_layernorm)
+        for name, letter in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")):
+            linear(weights, f"{at}.attention.{name}", getattr(block.self_attn, f"{letter}_proj"))
+    return model, {"tokens": torch.randint(WORDS, (BATCH, TOKENS))}, weights
+
+
+def llama() -> tuple[nn.Module, Weights, Weights]:
+    model, data, weights = of_llama(hf.LlamaForCausalLM(hf.LlamaConfig(**llama_sizes())))
+    for k, block in enumerate(model.model.layers):
+        for name in ("gate", "up", "down"):
+            linear(weights, f"layers.{k}.mlp.{name}", getattr(block.mlp, f"{name}_proj"))
+    return model, data, weights
+
+
+def mixtral() -> tuple[nn.Module, Weights, Weights]:
+    sizes = {"num_local_experts": EXPERTS, "num_experts_per_tok": EXPERTS}
+    model, data, weights = of_llama(hf.MixtralForCausalLM(hf.MixtralConfig(**llama_sizes(), **sizes)))
+    for k, block in enumerate(model.model.layers):
+        at = f"layers.{k}.mlp"
+        gate, up = block.mlp.experts.gate_up_proj.chunk(2, dim=1)
+        linear(weights, f"{at}.router", block.mlp.gate)
+        for name, stack in (("gate", gate), ("up", up), ("down", block.mlp.experts.down_proj)):
+            weights[f"{at}.{name}.weight"] = stack.transpose(1, 2)
+    return model, data, weights
+
+
+def bert() -> tuple[nn.Module, Weights, Weights]:
+    sizes = {"num_hidden_layers": 2, "num_attention_heads": HEADS, "intermediate_size": INNER}
+    model = hf.BertModel(hf.BertConfig(vocab_size=WORDS, hidden_size=WIDTH, **sizes))
+    weights: Weights = {}
+    plain(weights, "embedding", model.embeddings.word_embeddings)
+    plain(weights, "position", model.embeddings.position_embeddings)
+    plain(weights, "token_type", model.embeddings.token_type_embeddings)
+    plain(weights, "embedding.norm", model.embeddings.LayerNorm)
+    linear(weights, "pooler", model.pooler.dense)
+    for k, block in enumerate(model.encoder.layer):
+        at = f"layers.{k}"
+        for name in ("query", "key", "value"):
+            linear(weights, f"{at}.attention.{name}", getattr(block.attention.self, name))
+        linear(weights, f"{at}.attention.output", block.attention.output.dense)
+        plain(weights, f"{at}.attention.norm", block.attention.output.LayerNorm)
+        linear(weights, f"{at}.mlp.up", block.intermediate.dense)
+        linear(weights, f"{at}.mlp.down", block.output.dense)
+        plain(weights, f"{at}.mlp.norm", block.output.LayerNorm)
+    shape = (BATCH, TOKENS)
+    return model, {"tokens": torch.randint(WORDS, shape), "token_types": torch.randint(2, shape)}, weights
+
+
+def vit() -> tuple[nn.Module, Weights, Weights]:
+    sizes = {"num_hidden_layers": 2, "num_attention_heads": HEADS, "intermediate_size": INNER, "num_labels": WORDS}
+    model = hf.ViTForImageClassification(hf.ViTConfig(hidden_size=WIDTH, image_size=16, patch_size=4, **sizes))
+    table = model.vit.embeddings
+    weights: Weights = {"class.weight": table.cls_token, "position.weight": table.position_embeddings}
+    plain(weights, "patch", table.patch_embeddings.projection)
+    plain(weights, "norm", model.vit.layernorm)
+    linear(weights, "classifier", model.classifier)
+    for k, block in enumerate(model.vit.layers):
+        at = f"layers.{k}"
+        plain(weights, f"{at}.attention.norm", block.layernorm_before)
+        plain(weights, f"{at}.mlp.norm", block.layernorm_after)
+        for name, letter in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")):
+            linear(weights, f"{at}.attention.{name}", getattr(block.attention, f"{letter}_proj"))
+        linear(weights, f"{at}.mlp.up", block.mlp.fc1)
+        linear(weights, f"{at}.mlp.down", block.mlp.fc2)
+    return model, {"images": torch.randn(BATCH, 3, 16, 16)}, weights
+
+
+SIZES = {"layers": 2, "width": WIDTH, "feed-forward": INNER, "heads": HEADS, "vocabulary": WORDS, "sequence": TOKENS}
+SHARED = {"key-value-heads": PAIRS}
+FAMILIES = {
+    "gpt2": (gpt, {}),
+    "llama3-8b": (llama, SHARED),
+    "mixtral-8x7b": (mixtral, {**SHARED, "experts": EXPERTS, "experts-per-token": EXPERTS}),
+    "bert-base": (bert, {}),
+    "vit-base": (vit, {"sequence": 17, "patch": 4}),
+}
+
+
+def difference(memplan: str, name: str, folder: Path) -> tuple[float, float]:
+    """The largest difference between what the file computes and what the original does, and the largest number."""
+    build, sizes = FAMILIES[name]
+    original, data, weights = build()
+    for parameter in original.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    given = {"tokens": "input_ids", "token_types": "token_type_ids", "images": "pixel_values"}
+    with torch.no_grad():
+        answer = original.eval()(**{given[key]: value for key, value in data.items()})
+    expected = answer.pooler_output if name == "bert-base" else answer.logits
+
+    path = folder / f"{name}.onnx"
+    dims = [f"--dim={size}={value}" for size, value in {**SIZES, **sizes}.items()]
+    subprocess.run([memplan, "model", name, *dims, "-o", str(path)], check=True)
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    for node in model.graph.node:
+        if node.op_type == "Dropout":
+            del node.input[2:]  # as in evaluation
+    inputs = {key: value.detach().numpy() for key, value in {**data, **weights}.items()}
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # that a constant is not read any more is no news
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    found = torch.from_numpy(session.run(None, inputs)[0])
+    return (found - expected).abs().max().item(), expected.abs().max().item()
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    torch.manual_seed(0)
+    bad = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name in FAMILIES:
+            worst, largest = difference(sys.argv[1], name, Path(folder))
+            bad += worst > WORST * largest
+            print(f"{name:14} differs by {worst:.1e} of {largest:.2f}")
+    return bad > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
