@@ -213,7 +213,7 @@ install: $B/memplan $B/libmemplan.so $B/manual $(MODULES) ## program, library, h
 	install -D -m 644 cli/completion.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/memplan.fish
 	$(if $(MODULES),install -D -m 755 $(MODULES) -t $(DESTDIR)$(PREFIX)/lib/memplan)
 	install -D -m 644 include/memplan/*.h -t $(DESTDIR)$(PREFIX)/include/memplan
-	install -D -m 644 include/memplan/pictures/*.h -t $(DESTDIR)$(PREFIX)/include/memplan/pictures
+	$(foreach f,pictures ranks,install -D -m 644 include/memplan/$f/*.h -t $(DESTDIR)$(PREFIX)/include/memplan/$f &&) true
 	install -D -m 644 docs/*.md -t $(DESTDIR)$(PREFIX)/share/doc/memplan
 	install -D -m 644 docs/schemas/*.json -t $(DESTDIR)$(PREFIX)/share/memplan/schemas
 	ln -sfn ../../memplan/schemas $(DESTDIR)$(PREFIX)/share/doc/memplan/schemas

@@ -13,7 +13,7 @@
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "memplan/architecture.h"
-#include "memplan/network.h"
+#include "memplan/ranks/network.h"
 #include "memplan/solver.h"
 
 /* ---- searchers ---- */

@@ -62,7 +62,7 @@ void help_overview(FILE *to)
         const char *title;
         command_id commands[6];
         size_t n;
-    } groups[] = {{"What you need first:", {CMD_ESTIMATE, CMD_PLAN, CMD_APPLY, CMD_FIT}, 4},
+    } groups[] = {{"What you need first:", {CMD_ESTIMATE, CMD_PLAN, CMD_APPLY, CMD_FIT, CMD_PARALLEL}, 5},
                   {"Pictures:", {CMD_REPORT, CMD_TIMELINE, CMD_DRAW, CMD_SWEEP}, 4},
                   {"Running and checking:", {CMD_CHECK, CMD_TRAIN, CMD_PROFILE}, 3}};
     bool shown[N_COMMANDS] = {0};

@@ -70,16 +70,18 @@ static bool is_other_device(const char *name)
 #define SWEEP (1u << CMD_SWEEP)
 #define FIT (1u << CMD_FIT)
 #define SHARE (1u << CMD_SHARE)
+#define PARALLEL (1u << CMD_PARALLEL)
 #define DRAW (1u << CMD_DRAW)
 #define TRAIN (1u << CMD_TRAIN)
 #define PROFILE (1u << CMD_PROFILE)
-#define MODEL \
-    (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | SHARE | DRAW | TIMELINE | REPORT | TRAIN | PROFILE)
+#define MODEL                                                                                                             \
+    (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | PARALLEL | SHARE | DRAW | TIMELINE | REPORT | TRAIN | \
+     PROFILE)
 #define RANKS (MODEL & ~(APPLY | SHARE | TRAIN | PROFILE))
-#define COPIES (MODEL & ~(ESTIMATE | APPLY | FIT | SHARE | PROFILE))
+#define COPIES (MODEL & ~(ESTIMATE | APPLY | FIT | PARALLEL | SHARE | PROFILE))
 #define OPS (1u << CMD_OPS)
 #define LISTS (OPS | 1u << CMD_SOLVERS | 1u << CMD_DEVICES | 1u << CMD_MODELS | 1u << CMD_VERSION)
-#define ANSWERS (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | SHARE | TRAIN | PROFILE | LISTS)
+#define ANSWERS (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | PARALLEL | SHARE | TRAIN | PROFILE | LISTS)
 #define NAMED_MODEL (1u << CMD_MODEL)
 #define EVERY ((1u << N_COMMANDS) - 1)
 

@@ -69,9 +69,11 @@ typedef struct model_options {
 
 /* Which plan to look for, and how. */
 typedef struct search_options {
-    const char *budget, *budgets, *memory; /* of the commands plan and train; sweep; fit */
+    const char *budget, *budgets, *memory; /* of the commands plan and train; sweep; fit and parallel */
     int64_t reserve;                       /* bytes, if it was given */
     const char *mode, *goal;               /* of the command share */
+    const char *explain;                   /* a mesh */
+    int64_t devices, global_batch;
     const char *checkpoints, *solver, *solvers, *effort, *granularity, *without, *overhead;
     double gap;          /* share of a step */
     int64_t seed, moves; /* moves 0: the searcher's own default */

@@ -10,7 +10,7 @@
 #include "estimator/base/memory.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
-#include "memplan/exchange.h"
+#include "memplan/ranks/exchange.h"
 
 /* A trained parameter. Storages and nodes of the old list; -1: none. */
 typedef struct parameter {

@@ -1,5 +1,5 @@
 /* mesh.c - meshes as text, and their groups of ranks. */
-#include "memplan/mesh.h"
+#include "memplan/ranks/mesh.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* network.c - the rows of networks.def, and the seconds of collectives by the formulas of network.h. */
-#include "memplan/network.h"
+#include "memplan/ranks/network.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -24,7 +24,7 @@
 #pragma once
 
 #include "estimator/model/model.h"
-#include "memplan/exchange.h"
+#include "memplan/ranks/exchange.h"
 #include "memplan/target.h"
 
 /* How a tensor of the split model lies: each rank has 1/n of a dimension. Its elements are dealt in `outer` runs, of each of

@@ -1,8 +1,8 @@
 /* test_exchange.c - the graph of one rank: bytes by the formulas of ZeRO, every gradient reduced once and in time, and orders
  * of steps that the simulator and the checker agree with, on networks and on random graphs. */
 #include "memplan/check.h"
-#include "memplan/exchange.h"
 #include "memplan/plan.h"
+#include "memplan/ranks/exchange.h"
 #include "memplan/simplify.h"
 #include "memplan/summary.h"
 #include "memplan/training.h"

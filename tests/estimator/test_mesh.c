@@ -1,5 +1,5 @@
 /* test_mesh.c - meshes as text, their groups of ranks against an enumeration of all ranks, and what is no mesh. */
-#include "memplan/mesh.h"
+#include "memplan/ranks/mesh.h"
 #include "tests/cases/test.h"
 
 static mp_mesh mesh_of(const char *text)

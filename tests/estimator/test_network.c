@@ -1,5 +1,5 @@
 /* test_network.c - what collectives cost, by formulas worked out by hand, and networks as text. */
-#include "memplan/network.h"
+#include "memplan/ranks/network.h"
 #include "tests/cases/test.h"
 
 /* Rates and latencies of powers of two, so that what is worked out by hand is exact: 4 devices a node, 64 and 8 bytes/s. */

@@ -21,9 +21,9 @@
 #pragma once
 
 #include "memplan/graph.h"
-#include "memplan/mesh.h"
 #include "memplan/model.h"
-#include "memplan/network.h"
+#include "memplan/ranks/mesh.h"
+#include "memplan/ranks/network.h"
 
 /* A bucket takes gradients until it has so many bytes, as PyTorch's. */
 enum { MP_BUCKET_BYTES = 25 << 20, MP_FIRST_BUCKET_BYTES = 1 << 20 };

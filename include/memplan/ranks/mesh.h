@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "memplan/error.h"
-#include "memplan/network.h"
+#include "memplan/ranks/network.h"
 
 /* From the innermost one outwards; ranks of ep lie within those of shard and dp. */
 typedef enum mp_dim { MP_DIM_TP, MP_DIM_EP, MP_DIM_SHARD, MP_DIM_DP, MP_DIM_PP, MP_N_DIMS } mp_dim;

@@ -1,0 +1,269 @@
+/* cmd_parallel.c - the best ways to split a network over many devices, and why every other one is not among them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/messages/messages.h"
+#include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
+#include "cli/options/commands.h"
+#include "cli/reports/budget_bytes.h"
+#include "cli/reports/plan.h"
+#include "cli/reports/report.h"
+#include "cli/subject/subject.h"
+#include "formats/json/json.h"
+#include "memplan/ranks/meshes.h"
+
+/* ---- the question ---- */
+
+enum { SAMPLES_PER_DEVICE = 4 }; /* of a step, where no --global-batch is given */
+
+typedef struct question {
+    const options *asked;
+    mp_meshes_request request;
+    char name[128], within[MP_TEXT_MAX];
+} question;
+
+/* Builds one rank of a split: gradients stay from one micro-batch to the next. */
+static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err)
+{
+    question *q = data;
+    options o = *q->asked;
+    MP_CLEARED_BY(subject_free) subject s = {0};
+    char split[64];
+    snprintf(split, sizeof split, "tp=%lld%s", (long long)mesh->size[MP_DIM_TP], mesh->sequence ? "" : ",sp=0");
+    o.model.mesh = split;
+    o.model.batch = micro_batch;
+    o.model.accumulate = 2;
+    MP_CHECK(subject_load(o.operands[0], &o, &s, err));
+    snprintf(q->name, sizeof q->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
+    *out = subject_take_graph(&s);
+    return MP_OK;
+}
+
+/* Reads which dimensions are given; what --mesh does not name is free. */
+static mp_status read_fixed(const options *o, mp_meshes_request *r, mp_error *err)
+{
+    if (!o->model.mesh) return MP_OK;
+    MP_CHECK(mp_mesh_read(o->model.mesh, &r->ranks.mesh, err));
+    for (int d = 0; d < MP_N_DIMS; d++) {
+        const char *at = strstr(o->model.mesh, mp_text("%s=", mp_dim_name((mp_dim)d)));
+        if (at) r->fixed.size[d] = r->ranks.mesh.size[d];
+    }
+    if (strstr(o->model.mesh, "zero=")) r->fixed.zero = r->ranks.mesh.zero;
+    return MP_OK;
+}
+
+static int settle(question *q)
+{
+    const options *o = q->asked;
+    mp_meshes_request *r = &q->request;
+    mp_error err = {0};
+    device_room room;
+    budget b = {.kind = BUDGET_DEVICE};
+    const mp_backend *backend;
+    own_device device;
+    const char *why = "is a share, and parallel needs a number of bytes like 70GiB";
+    if (o->search.memory && (!budget_parse(o->search.memory, &b, &why) || (b.kind != BUDGET_BYTES && b.kind != BUDGET_DEVICE)))
+        return usage_error("--memory: '%s' %s", o->search.memory, why);
+    if (!o->search.devices) return usage_error("parallel needs --devices N: how many there are");
+    if (room_of_options(o, &room, &err) != MP_OK) return input_failed(&err);
+    r->memory_bytes = b.kind == BUDGET_DEVICE ? room_bytes(&room) : b.bytes;
+    snprintf(q->within, sizeof q->within, "%s", mp_bytes_text(r->memory_bytes));
+    mp_status st = subject_device(&o->model, &backend, &device, &err);
+    const char *network = o->model.network ? o->model.network : st == MP_OK ? mp_network_of_device(device.profile.name) : "";
+    if (st == MP_OK) st = mp_network_read(network, &r->ranks.network, &err);
+    r->ranks.mesh.sequence = true;
+    if (st == MP_OK) st = read_fixed(o, r, &err);
+    if (st != MP_OK) return input_failed(&err);
+    r->ranks.bucket_bytes = o->model.bucket;
+    r->ranks.rules = (mp_rules)mp_rules_find(o->model.rules);
+    r->devices = o->search.devices;
+    r->global_batch = o->search.global_batch ? o->search.global_batch : SAMPLES_PER_DEVICE * r->devices;
+    r->graph = graph_of;
+    r->data = q;
+    return EXIT_DONE;
+}
+
+/* ---- the answer as JSON ---- */
+
+static json_t *mesh_json(const mp_mesh *m)
+{
+    json_t *json = json_object();
+    for (int d = 0; d < MP_N_DIMS; d++) mp_json_set(&json, mp_dim_name((mp_dim)d), json_integer((json_int_t)m->size[d]));
+    mp_json_set(&json, "zero", json_integer(m->zero));
+    return json;
+}
+
+static json_t *stage_json(const mp_stage *s)
+{
+    return json_pack("{s:i, s:i, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:f, s:f, s:f}", "first_block", s->begin,
+                     "blocks", s->end - s->begin, "in_flight", (json_int_t)s->in_flight, "memory", "weights",
+                     (json_int_t)s->parameter_bytes, "gradients", (json_int_t)s->gradient_bytes, "optimizer",
+                     (json_int_t)s->state_bytes, "activations", (json_int_t)s->activation_bytes, "buffers",
+                     (json_int_t)s->buffer_bytes, "peak_bytes", (json_int_t)s->peak_bytes, "recomputed_bytes",
+                     (json_int_t)s->recomputed_bytes, "sent_bytes", (json_int_t)s->sent_bytes, "forward_seconds",
+                     s->forward_seconds, "backward_seconds", s->backward_seconds, "extra_seconds", s->extra_seconds);
+}
+
+static json_t *choice_json(const mp_mesh_choice *c)
+{
+    json_t *json =
+        json_pack("{s:o, s:I, s:I, s:s, s:s, s:I, s:f}", "mesh", mesh_json(&c->mesh), "micro_batch", (json_int_t)c->micro_batch,
+                  "micro_batches", (json_int_t)c->n_micro_batches, "schedule", mp_schedule_name(c->schedule), "reason",
+                  mp_verdict_name(c->verdict), "floor_bytes", (json_int_t)c->floor_bytes, "bound_seconds", c->bound_seconds);
+    const bool is_played = c->verdict <= MP_VERDICT_SLOWER;
+    mp_json_set(&json, "seconds", mp_json_real_if(is_played, c->seconds));
+    mp_json_set(&json, "peak_bytes", mp_json_integer_if(c->stages != NULL, c->peak_bytes));
+    if (c->verdict != MP_VERDICT_BEST) return json;
+    json_t *stages = json_array();
+    mp_json_set(&json, "bubble_seconds", json_real(c->bubble_seconds));
+    mp_json_set(&json, "exposed_seconds", json_real(c->exposed_seconds));
+    for (size_t k = 0; k < c->n_stages; k++) mp_json_append(&stages, stage_json(&c->stages[k]));
+    mp_json_set(&json, "stages", stages);
+    return json;
+}
+
+static json_t *parallel_json(const question *q, const mp_meshes *found)
+{
+    json_t *best = json_array(), *others = json_array();
+    for (size_t k = 0; k < found->n; k++) mp_json_append(k < found->n_best ? &best : &others, choice_json(&found->choices[k]));
+    return json_pack("{s:o, s:I, s:I, s:I, s:s, s:o, s:o}", "model", mp_json_text(q->name), "devices",
+                     (json_int_t)q->request.devices, "memory_bytes", (json_int_t)q->request.memory_bytes, "global_batch",
+                     (json_int_t)q->request.global_batch, "network",
+                     mp_text("%s+%s", q->request.ranks.network.inside.name, q->request.ranks.network.across.name), "best", best,
+                     "set_aside", others);
+}
+
+/* ---- the answer on a screen ---- */
+
+static void print_choice(const mp_mesh_choice *c)
+{
+    const bool is_gpipe = c->mesh.size[MP_DIM_PP] > 1 && c->schedule == MP_SCHEDULE_GPIPE;
+    screen_row("  %-28s %3lld x %-4lld %8s %10s %8s %8s",
+               mp_text("%s%s", mp_mesh_write(&c->mesh).text, is_gpipe ? " gpipe" : ""), (long long)c->micro_batch,
+               (long long)c->n_micro_batches, seconds_text(c->seconds), mp_bytes_text(c->peak_bytes),
+               seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds));
+}
+
+static void print_stages(const mp_mesh_choice *c)
+{
+    double extra = 0;
+    screen_row("  %-5s %6s %6s %10s %10s %10s %11s %10s", "stage", "blocks", "flight", "weights", "gradients", "optimizer",
+               "activations", "peak");
+    for (size_t k = 0; k < c->n_stages; k++) {
+        const mp_stage *s = &c->stages[k];
+        screen_row("  %-5zu %6d %6lld %10s %10s %10s %11s %10s", k, s->end - s->begin, (long long)s->in_flight,
+                   mp_bytes_text(s->parameter_bytes), mp_bytes_text(s->gradient_bytes), mp_bytes_text(s->state_bytes),
+                   mp_bytes_text(s->activation_bytes), mp_bytes_text(s->peak_bytes));
+        if (s->extra_seconds > extra) extra = s->extra_seconds;
+    }
+    screen_text(2, "flight: micro-batches that a stage holds at once. Recomputation takes %s of a step where it takes most.",
+                seconds_text(extra * (double)c->n_micro_batches));
+}
+
+/* Says in one sentence why a mesh is where it is. */
+static const char *reason_text(const mp_mesh_choice *c, const mp_mesh_choice *best, const char *within)
+{
+    switch (c->verdict) {
+    case MP_VERDICT_FLOOR:
+        return mp_text("needs at least %s of %s, however it recomputes", mp_bytes_text(c->floor_bytes), within);
+    case MP_VERDICT_OVER_MEMORY:
+        return mp_text("holds %s of %s with all that can be recomputed", mp_bytes_text(c->peak_bytes), within);
+    case MP_VERDICT_BOUND:
+        return mp_text("takes at least %s, and the best takes %s", seconds_text(c->bound_seconds), seconds_text(best->seconds));
+    default:
+        return mp_text("takes %s: waits %s for other stages, %s for the network, recomputes %s", seconds_text(c->seconds),
+                       seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds),
+                       seconds_text(c->n_stages ? c->stages[0].extra_seconds * (double)c->n_micro_batches : 0));
+    }
+}
+
+/* Prints how many meshes each reason has set aside, with the one that came nearest. */
+static void print_set_aside(const mp_meshes *found, const char *within)
+{
+    static const char *const titles[] = {[MP_VERDICT_SLOWER] = "slower",
+                                         [MP_VERDICT_BOUND] = "cannot be faster",
+                                         [MP_VERDICT_FLOOR] = "cannot fit",
+                                         [MP_VERDICT_OVER_MEMORY] = "found not to fit"};
+    for (int v = MP_VERDICT_SLOWER; v < MP_N_VERDICTS; v++) {
+        const mp_mesh_choice *near = NULL;
+        size_t n = 0;
+        for (size_t k = 0; k < found->n; k++) {
+            const mp_mesh_choice *c = &found->choices[k];
+            if ((int)c->verdict != v) continue;
+            n++;
+            if (!near || (v == MP_VERDICT_FLOOR && c->floor_bytes < near->floor_bytes) ||
+                (v == MP_VERDICT_OVER_MEMORY && c->peak_bytes < near->peak_bytes))
+                near = c;
+        }
+        if (near)
+            screen_text(4, "  %zu %s; the nearest, %s with %lld x %lld, %s.", n, titles[v], mp_mesh_write(&near->mesh).text,
+                        (long long)near->micro_batch, (long long)near->n_micro_batches,
+                        reason_text(near, found->choices, within));
+    }
+}
+
+static void print_verdict(const question *q, const mp_meshes *found)
+{
+    const mp_mesh_choice *best = found->choices;
+    if (found->n_best)
+        screen_verdict(q->asked->talk.color, SCREEN_GOOD, "%s on %s devices of %s: %s a step, %s, of %s samples.", q->name,
+                       count_text(q->request.devices), q->within, seconds_text(best->seconds), mp_mesh_write(&best->mesh).text,
+                       count_text(q->request.global_batch));
+    else
+        screen_verdict(q->asked->talk.color, SCREEN_BAD, "%s on %s devices of %s: no mesh fits.", q->name,
+                       count_text(q->request.devices), q->within);
+}
+
+/* Prints the choices of one mesh, the best micro-batch and schedule first. */
+static int explain(const question *q, const mp_meshes *found)
+{
+    mp_error err = {0};
+    mp_mesh mesh;
+    const mp_mesh_choice *shown = NULL;
+    if (mp_mesh_read(q->asked->search.explain, &mesh, &err) != MP_OK) return input_failed(&err);
+    for (size_t k = 0; k < found->n && !shown; k++) {
+        const mp_mesh_choice *c = &found->choices[k];
+        if (!memcmp(c->mesh.size, mesh.size, sizeof mesh.size) && c->mesh.zero == mesh.zero) shown = c;
+    }
+    if (!shown)
+        return usage_error("--explain: '%s' is no mesh of %s devices that was looked at", q->asked->search.explain,
+                           count_text(q->request.devices));
+    screen_text(2, "%s with %lld x %lld: %s.", mp_mesh_write(&mesh).text, (long long)shown->micro_batch,
+                (long long)shown->n_micro_batches, reason_text(shown, found->choices, q->within));
+    if (shown->stages) print_stages(shown);
+    return EXIT_DONE;
+}
+
+static int print_meshes(const question *q, const mp_meshes *found)
+{
+    print_verdict(q, found);
+    if (q->asked->talk.quiet) return EXIT_DONE;
+    putchar('\n');
+    if (q->asked->search.explain) return explain(q, found);
+    if (found->n_best) {
+        screen_row("  %-28s %-10s %8s %10s %8s %8s", "mesh", "micro-b.", "time", "peak", "bubble", "network");
+        for (size_t k = 0; k < found->n_best; k++) print_choice(&found->choices[k]);
+        puts("\nStages of the first:");
+        print_stages(found->choices);
+    }
+    screen_text(0, "\nOf %zu meshes, micro-batches and schedules:", found->n);
+    print_set_aside(found, q->within);
+    putchar('\n');
+    print_verdict(q, found);
+    return EXIT_DONE;
+}
+
+int cmd_parallel(options *o)
+{
+    mp_error err = {0};
+    question q = {.asked = o};
+    MP_OWNED_BY(mp_meshes_free) mp_meshes *found = NULL;
+    int rc = settle(&q);
+    if (rc) return rc;
+    if (subject_is_graph(o->operands[0]))
+        return usage_error("%s: parallel needs a model, and this is a training graph already", o->operands[0]);
+    if (mp_meshes_search(&q.request, &found, &err) != MP_OK) return input_failed(&err);
+    rc = o->talk.json ? print_json("parallel", parallel_json(&q, found)) : print_meshes(&q, found);
+    return rc || found->n_best ? rc : no_plan_status(true);
+}

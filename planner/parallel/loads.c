@@ -1,0 +1,125 @@
+/* loads.c - the blocks of a training graph with their ticks and bytes, and its parameters with the blocks that read them. */
+#include "planner/parallel/loads.h"
+
+#include "planner/chain/chain.h"
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Returns what a node needs at once, besides what is always live: its operands and its workspace. */
+static int64_t bytes_of_node(const mp_graph *graph, const mp_node *node)
+{
+    const mp_alternative *a = node->alternatives;
+    int64_t bytes = a->workspace_bytes;
+    for (size_t k = 0; k < a->n_reads; k++)
+        if (!mp_storage_is_static(&graph->storages[a->reads[k]])) bytes += graph->storages[a->reads[k]].bytes;
+    return bytes;
+}
+
+static void add_node(mp_load *load, const mp_chain *chain, int node)
+{
+    const mp_node *n = &chain->graph->nodes[node];
+    mp_block_load *block = chain->block[node] >= 0 ? &load->blocks[chain->block[node]] : NULL;
+    if (!block || n->phase == MP_PHASE_UPDATE) return;
+    *(n->phase == MP_PHASE_FORWARD ? &block->forward_ticks : &block->backward_ticks) += n->alternatives[0].ticks;
+    block->largest_bytes = larger(block->largest_bytes, bytes_of_node(chain->graph, n));
+}
+
+/* Turns the options of a block of the chain into what a rank holds and recomputes. What the block hands on is held as well. */
+static void add_options(mp_block_load *block, const mp_chain_block *of, int64_t pinned_before)
+{
+    const int64_t pinned = larger(of->first_pinned_bytes - pinned_before, 0);
+    for (size_t k = 0; k < of->n_options; k++) {
+        const mp_chain_option *o = &of->options[k];
+        const int64_t held = o->kept_bytes + (o->keeps_output ? 0 : of->output_bytes);
+        const int64_t peak = larger(o->backward_bytes - of->pinned_bytes, o->first_need.bytes[0] - of->first_pinned_bytes);
+        const mp_load_option found = {
+            .kept_bytes = held + pinned, .extra_ticks = o->backward.ticks, .transient_bytes = larger(peak - o->kept_bytes, 0)};
+        const mp_load_option *last = block->n_options ? &block->options[block->n_options - 1] : NULL;
+        if (!last || found.kept_bytes < last->kept_bytes) block->options[block->n_options++] = found;
+    }
+    if (of->n_options) return;
+    block->options[block->n_options++] = /* the last block: backward comes right after forward */
+        (mp_load_option){.kept_bytes = pinned, .transient_bytes = of->alone_need.bytes[0]};
+}
+
+/* Notes the blocks whose nodes read a parameter. */
+static void place_parameter(const mp_chain *chain, int storage, mp_parameter_load *p)
+{
+    const mp_graph *graph = chain->graph;
+    for (int r = graph->readers_start[storage]; r < graph->readers_start[storage + 1]; r++) {
+        const int block = chain->block[graph->readers[r]];
+        if (graph->nodes[graph->readers[r]].phase == MP_PHASE_UPDATE || block < 0) continue;
+        if (p->first < 0 || block < p->first) p->first = block;
+        if (block > p->last) p->last = block;
+    }
+}
+
+/* Adds what one update changes: its parameter, gradient and state. */
+static void add_update(mp_load *load, const mp_chain *chain, const mp_node *update)
+{
+    const mp_graph *graph = chain->graph;
+    const mp_alternative *a = update->alternatives;
+    mp_parameter_load p = {.update_ticks = a->ticks, .first = -1, .last = -1};
+    for (size_t k = 0; k < a->n_reads; k++) {
+        const mp_storage *s = &graph->storages[a->reads[k]];
+        if (s->kind == MP_KIND_GRADIENT) p.gradient_bytes += s->bytes;
+        if (s->kind == MP_KIND_OPTIMIZER_STATE) p.state_bytes += s->bytes;
+        if (s->kind != MP_KIND_PARAMETER) continue;
+        p.value_bytes += s->bytes;
+        place_parameter(chain, a->reads[k], &p);
+    }
+    if (p.first >= 0) load->parameters[load->n_parameters++] = p;
+}
+
+static mp_status fill(mp_load *load, const mp_chain *chain)
+{
+    const mp_graph *graph = chain->graph;
+    int64_t trained = 0;
+    for (int v = 0; v < (int)graph->n_nodes; v++) {
+        add_node(load, chain, v);
+        if (graph->nodes[v].phase == MP_PHASE_UPDATE) add_update(load, chain, &graph->nodes[v]);
+    }
+    for (int k = 0; k < chain->n; k++) {
+        load->blocks[k].output_bytes = chain->blocks[k].output_bytes;
+        add_options(&load->blocks[k], &chain->blocks[k], k ? chain->blocks[k - 1].first_pinned_bytes : 0);
+    }
+    for (size_t k = 0; k < load->n_parameters; k++)
+        trained += load->parameters[k].value_bytes + load->parameters[k].state_bytes;
+    for (size_t s = 0; s < graph->n_storages; s++) /* gradients that outlive a step are counted with their parameters */
+        if (mp_kind_is_static(graph->storages[s].kind)) load->other_bytes += graph->storages[s].bytes;
+    load->other_bytes -= trained;
+    return MP_OK;
+}
+
+mp_status mp_load_of(const mp_graph *graph, mp_load **out, mp_error *err)
+{
+    MP_OWNED_BY(mp_boundaries_free) mp_boundaries *boundaries = NULL;
+    MP_OWNED_BY(mp_chain_free) mp_chain *chain = NULL;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    int n_ends;
+    MP_CHECK(mp_boundaries_new(graph, &boundaries, err));
+    bool *ends = mp_pool_alloc(pool, (size_t)boundaries->n + 1, sizeof *ends);
+    MP_ENSURE(ends, err, MP_NOMEM, "no memory to measure the graph '%s'", graph->name);
+    MP_CHECK(mp_chain_ends(boundaries, MP_CHAIN_CUTS, ends, &n_ends, err));
+    MP_CHECK(mp_chain_new(boundaries, ends, &chain, err));
+    MP_CHECK(mp_chain_measure(chain, err));
+    mp_load *load = mp_pool_alloc(pool, 1, sizeof *load);
+    MP_ENSURE(load, err, MP_NOMEM, "no memory to measure the graph '%s'", graph->name);
+    *load = (mp_load){.tick_seconds = graph->tick_seconds, .n_blocks = chain->n};
+    load->blocks = mp_pool_alloc(pool, (size_t)chain->n, sizeof *load->blocks);
+    load->parameters = mp_pool_alloc(pool, graph->n_nodes, sizeof *load->parameters);
+    MP_ENSURE(load->blocks && load->parameters, err, MP_NOMEM, "no memory to measure the graph '%s'", graph->name);
+    MP_CHECK(fill(load, chain));
+    load->pool = pool;
+    pool = NULL;
+    *out = load;
+    return MP_OK;
+}
+
+void mp_load_free(mp_load *load)
+{
+    if (load) mp_pool_free(load->pool);
+}

@@ -1,0 +1,48 @@
+/* loads.h - what a network asks of its ranks, block by block: seconds, and bytes for each way to keep less.
+ *
+ * The blocks and the ways to run them are those of the searcher `chain` (planner/chain): a block ends at a cut tensor, its
+ * first option keeps all that its backward reads, later ones less, and each says what is recomputed for that. Blocks that are
+ * equal are measured alike, so that a search over thousands of splits asks for a graph once per network, split and batch.
+ */
+#pragma once
+
+#include "memplan/graph.h"
+#include "memplan/memory.h"
+
+enum { MP_LOAD_OPTIONS = 9 };
+
+/* One way to run a block forward and later backward. */
+typedef struct mp_load_option {
+    int64_t kept_bytes;      /* from the block's forward to its backward, for one micro-batch */
+    int64_t extra_ticks;     /* of recomputation */
+    int64_t transient_bytes; /* beyond what is kept, while its forward or backward runs */
+} mp_load_option;
+
+typedef struct mp_block_load {
+    int64_t forward_ticks, backward_ticks; /* without recomputation */
+    int64_t output_bytes;                  /* what the next block reads */
+    int64_t largest_bytes;                 /* the most that one of its nodes reads and works with */
+    int n_options;
+    mp_load_option options[MP_LOAD_OPTIONS]; /* ascending in ticks, descending in bytes */
+} mp_block_load;
+
+typedef struct mp_parameter_load {
+    int64_t value_bytes, gradient_bytes, state_bytes, update_ticks;
+    int first, last; /* blocks that read it: a tied embedding is read at both ends */
+} mp_parameter_load;
+
+typedef struct mp_load {
+    mp_pool *pool; /* owns the arrays */
+    double tick_seconds;
+    int64_t other_bytes; /* always live besides parameters, gradients and state: the batch, buffers, constants */
+    int n_blocks;
+    mp_block_load *blocks;
+    size_t n_parameters;
+    mp_parameter_load *parameters;
+} mp_load;
+
+/* Measures a training graph; a network without cut tensors is one block. *out is released with mp_load_free (NULL is fine).
+ * MP_NOT_APPLICABLE: no backward phase. MP_NOMEM. O(blocks * list lengths). */
+mp_status mp_load_of(const mp_graph *graph, mp_load **out, mp_error *err);
+void mp_load_free(mp_load *load);
+MP_OWNER(mp_load_free, mp_load)

@@ -1,0 +1,221 @@
+/* meshes.c - lists all meshes of so many devices, bounds them, and plays the promising ones through. */
+#include "memplan/ranks/meshes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "estimator/base/names.h"
+#include "planner/parallel/stages.h"
+
+MP_NAMED(schedule, "gpipe", "1f1b")
+MP_NAMED(verdict, "best", "slower", "bound", "floor", "over-memory")
+
+enum { BEST = 5, TP_MOST = 16, BATCHES = 8 }; /* micro-batches of 1, 2, 4, ... samples */
+
+typedef struct hunt {
+    const mp_meshes_request *request;
+    mp_meshes *found;
+    size_t capacity;
+    mp_load *loads[TP_MOST + 1][BATCHES]; /* by log2 of the micro-batch */
+    bool is_refused[TP_MOST + 1][BATCHES];
+    double times[BEST * 4]; /* of the best so far, ascending */
+    size_t n_times, n_best;
+    mp_error *err;
+} hunt;
+
+static int log2_of(int64_t n)
+{
+    int k = 0;
+    while (n > 1) {
+        n /= 2;
+        k++;
+    }
+    return k;
+}
+
+/* Gives what the network asks of a rank at a split and a micro-batch; NULL: it cannot be built so. */
+static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, const mp_load **out)
+{
+    const int64_t tp = mesh->size[MP_DIM_TP];
+    const int b = log2_of(batch);
+    *out = NULL;
+    if (tp > TP_MOST || b >= BATCHES || x->is_refused[tp][b]) return MP_OK;
+    if (!x->loads[tp][b]) {
+        MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+        mp_error refused = {0};
+        const mp_status st = x->request->graph(x->request->data, mesh, batch, &graph, &refused);
+        const bool is_over = st == MP_UNSUPPORTED || st == MP_INVALID;
+        x->is_refused[tp][b] = is_over && (tp > 1 || batch > 1);
+        if (x->is_refused[tp][b]) return MP_OK;
+        MP_ENSURE(st == MP_OK, x->err, st, "%s", refused.message);
+        MP_CHECK(mp_load_of(graph, &x->loads[tp][b], x->err));
+    }
+    *out = x->loads[tp][b];
+    return MP_OK;
+}
+
+static mp_step_request step_of(const hunt *x, const mp_mesh_choice *c, const mp_load *load, mp_ranks *ranks)
+{
+    *ranks = x->request->ranks;
+    ranks->mesh = c->mesh;
+    return (mp_step_request){.load = load,
+                             .ranks = ranks,
+                             .schedule = c->schedule,
+                             .n_micro_batches = c->n_micro_batches,
+                             .memory_bytes = x->request->memory_bytes};
+}
+
+/* Lists a mesh with its micro-batch and schedule, if the batch divides and the network can be cut so often. */
+static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_schedule schedule)
+{
+    mp_ranks ranks;
+    const mp_load *load;
+    const int64_t copies = mesh->size[MP_DIM_DP] * mesh->size[MP_DIM_SHARD], per_step = copies * batch;
+    if (x->request->global_batch % per_step) return MP_OK;
+    MP_CHECK(load_at(x, mesh, batch, &load));
+    if (!load || mesh->size[MP_DIM_PP] > load->n_blocks) return MP_OK;
+    MP_ENSURE(mp_grow(&x->found->choices, &x->capacity, x->found->n + 1, sizeof *x->found->choices), x->err, MP_NOMEM,
+              "no memory for %zu meshes", x->found->n + 1);
+    mp_mesh_choice *c = &x->found->choices[x->found->n++];
+    *c = (mp_mesh_choice){
+        .mesh = *mesh, .micro_batch = batch, .n_micro_batches = x->request->global_batch / per_step, .schedule = schedule};
+    const mp_step_request step = step_of(x, c, load, &ranks);
+    c->bound_seconds = mp_step_bound(&step);
+    c->floor_bytes = mp_step_floor(&step);
+    return MP_OK;
+}
+
+static bool permits(const hunt *x, mp_dim dim, int64_t n)
+{
+    return !x->request->fixed.size[dim] || x->request->fixed.size[dim] == n;
+}
+
+/* Lists the ways to share out what a mesh of dp times shard ranks has, with all micro-batches and schedules. */
+static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
+{
+    for (int64_t shard = 1; shard <= copies; shard++) {
+        if (copies % shard) continue;
+        mesh.size[MP_DIM_SHARD] = shard;
+        mesh.size[MP_DIM_DP] = copies / shard;
+        if (!permits(x, MP_DIM_SHARD, shard) || !permits(x, MP_DIM_DP, copies / shard)) continue;
+        for (int zero = shard > 1 ? 1 : 0; zero <= (shard > 1 ? 3 : 0); zero++) {
+            if (x->request->fixed.zero && zero && x->request->fixed.zero != zero) continue;
+            mesh.zero = zero;
+            for (int64_t batch = 1, k = 0; k < BATCHES && batch <= x->request->global_batch; k++, batch *= 2) {
+                MP_CHECK(add_choice(x, &mesh, batch, MP_SCHEDULE_1F1B));
+                if (mesh.size[MP_DIM_PP] > 1) MP_CHECK(add_choice(x, &mesh, batch, MP_SCHEDULE_GPIPE));
+            }
+        }
+    }
+    return MP_OK;
+}
+
+static mp_status list_all(hunt *x)
+{
+    const mp_meshes_request *r = x->request;
+    const int64_t most_tp = r->most_tp ? r->most_tp : r->ranks.network.inside.devices;
+    for (int64_t tp = 1; tp <= r->devices && tp <= TP_MOST; tp++) {
+        if (r->devices % tp || !permits(x, MP_DIM_TP, tp) || (tp > most_tp && !r->fixed.size[MP_DIM_TP])) continue;
+        for (int64_t pp = 1; pp <= r->devices / tp; pp++) {
+            if (r->devices / tp % pp || !permits(x, MP_DIM_PP, pp)) continue;
+            mp_mesh mesh = {.size = {1, 1, 1, 1, 1}, .sequence = r->ranks.mesh.sequence};
+            mesh.size[MP_DIM_TP] = tp;
+            mesh.size[MP_DIM_PP] = pp;
+            MP_CHECK(add_copies(x, mesh, r->devices / tp / pp));
+        }
+    }
+    return MP_OK;
+}
+
+/* Those that fit first, by time; the others by bound. Ties in the order of the list. */
+static int by_bound(const void *a, const void *b)
+{
+    const mp_mesh_choice *x = a, *y = b;
+    if (x->bound_seconds != y->bound_seconds) return x->bound_seconds < y->bound_seconds ? -1 : 1;
+    for (int d = 0; d < MP_N_DIMS; d++)
+        if (x->mesh.size[d] != y->mesh.size[d]) return x->mesh.size[d] < y->mesh.size[d] ? -1 : 1;
+    if (x->mesh.zero != y->mesh.zero) return x->mesh.zero < y->mesh.zero ? -1 : 1;
+    if (x->micro_batch != y->micro_batch) return x->micro_batch < y->micro_batch ? -1 : 1;
+    return (x->schedule > y->schedule) - (x->schedule < y->schedule);
+}
+
+static int by_verdict(const void *a, const void *b)
+{
+    const mp_mesh_choice *x = a, *y = b;
+    if (x->verdict != y->verdict) return x->verdict < y->verdict ? -1 : 1;
+    if (x->verdict <= MP_VERDICT_SLOWER && x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
+    return by_bound(a, b);
+}
+
+/* Notes the time of a mesh that fits among those of the best. */
+static void note_time(hunt *x, double seconds)
+{
+    size_t k = x->n_times < x->n_best ? x->n_times++ : x->n_best - 1;
+    if (k == x->n_best - 1 && x->n_times == x->n_best && x->times[k] > 0 && seconds >= x->times[k]) return;
+    for (; k > 0 && x->times[k - 1] > seconds; k--) x->times[k] = x->times[k - 1];
+    x->times[k] = seconds;
+}
+
+static mp_status judge(hunt *x, mp_mesh_choice *c)
+{
+    mp_ranks ranks;
+    const mp_load *load;
+    bool fits;
+    if (c->floor_bytes > x->request->memory_bytes) {
+        c->verdict = MP_VERDICT_FLOOR;
+        return MP_OK;
+    }
+    if (x->n_times == x->n_best && c->bound_seconds >= x->times[x->n_best - 1]) {
+        c->verdict = MP_VERDICT_BOUND;
+        return MP_OK;
+    }
+    MP_CHECK(load_at(x, &c->mesh, c->micro_batch, &load));
+    const mp_step_request step = step_of(x, c, load, &ranks);
+    c->stages = mp_pool_alloc(x->found->pool, (size_t)c->mesh.size[MP_DIM_PP], sizeof *c->stages);
+    MP_ENSURE(c->stages, x->err, MP_NOMEM, "no memory for the stages of a mesh");
+    MP_CHECK(mp_step_play(&step, c, &fits, x->err));
+    c->verdict = fits ? MP_VERDICT_SLOWER : MP_VERDICT_OVER_MEMORY;
+    if (fits) note_time(x, c->seconds);
+    return MP_OK;
+}
+
+static mp_status search(hunt *x)
+{
+    MP_CHECK(list_all(x));
+    MP_ENSURE(
+        x->found->n, x->err, MP_INVALID,
+        "no mesh of %lld devices multiplies out with a global batch of %lld: it has to be a multiple of dp times shard times "
+        "the micro-batch",
+        (long long)x->request->devices, (long long)x->request->global_batch);
+    qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_bound);
+    for (size_t k = 0; k < x->found->n; k++) MP_CHECK(judge(x, &x->found->choices[k]));
+    qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_verdict);
+    for (size_t k = 0; k < x->found->n && x->found->n_best < x->n_best; k++)
+        if (x->found->choices[k].verdict == MP_VERDICT_SLOWER)
+            x->found->choices[k].verdict = MP_VERDICT_BEST, x->found->n_best++;
+    return MP_OK;
+}
+
+mp_status mp_meshes_search(const mp_meshes_request *request, mp_meshes **out, mp_error *err)
+{
+    MP_OWNED_BY(mp_meshes_free) mp_meshes *found = mp_alloc(1, sizeof *found);
+    hunt x = {.request = request, .found = found, .n_best = request->n_best ? request->n_best : BEST, .err = err};
+    MP_ENSURE(found && (found->pool = mp_pool_new()), err, MP_NOMEM, "no memory to search meshes");
+    if (x.n_best > sizeof x.times / sizeof *x.times) x.n_best = sizeof x.times / sizeof *x.times;
+    const mp_status st = search(&x);
+    for (int tp = 0; tp <= TP_MOST; tp++)
+        for (int b = 0; b < BATCHES; b++) mp_load_free(x.loads[tp][b]);
+    MP_CHECK(st);
+    *out = found;
+    found = NULL;
+    return MP_OK;
+}
+
+void mp_meshes_free(mp_meshes *meshes)
+{
+    if (!meshes) return;
+    mp_free(meshes->choices);
+    mp_pool_free(meshes->pool);
+    mp_free(meshes);
+}

@@ -1,0 +1,358 @@
+/* stages.c - cuts a network into stages, chooses what each keeps, and plays a step through. */
+#include "planner/parallel/stages.h"
+
+#include <string.h>
+
+#include "estimator/base/memory.h"
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t part(const mp_step_request *r, int64_t bytes, bool is_shared)
+{
+    const int64_t n = is_shared ? r->ranks->mesh.size[MP_DIM_SHARD] : 1;
+    return bytes / n + (bytes % n != 0);
+}
+
+static int64_t n_stages(const mp_step_request *r)
+{
+    return r->ranks->mesh.size[MP_DIM_PP];
+}
+
+/* Returns the seconds of a collective that is cut into pieces: each has its latency. */
+static double seconds_of(const mp_step_request *r, mp_collective collective, mp_dim dim, int64_t bytes, int64_t pieces)
+{
+    const mp_rank_group group = mp_mesh_group(&r->ranks->mesh, dim);
+    return (double)pieces * mp_collective_seconds(&r->ranks->network, collective, r->ranks->algorithm, group, bytes / pieces);
+}
+
+/* Returns into how many buckets so many bytes are cut. */
+static int64_t buckets(const mp_step_request *r, int64_t bytes)
+{
+    const int64_t most = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
+    return bytes > most ? (bytes + most - 1) / most : 1;
+}
+
+/* Returns into how many pieces parameters are gathered: a block's at once, or several blocks' that fill a bucket. */
+static int64_t gathers(const mp_step_request *r, const mp_stage *stage, int64_t bytes)
+{
+    const int64_t n = buckets(r, bytes), n_blocks = stage->end - stage->begin;
+    return n < n_blocks ? n : n_blocks;
+}
+
+/* Returns the ticks of a micro-batch's forward and backward in the blocks [begin, end). */
+static int64_t ticks_of(const mp_load *load, int begin, int end)
+{
+    int64_t ticks = 0;
+    for (int k = begin; k < end; k++) ticks += load->blocks[k].forward_ticks + load->blocks[k].backward_ticks;
+    return ticks;
+}
+
+double mp_step_bound(const mp_step_request *r)
+{
+    const mp_load *load = r->load;
+    return (double)r->n_micro_batches * (double)ticks_of(load, 0, load->n_blocks) / (double)n_stages(r) * load->tick_seconds;
+}
+
+int64_t mp_step_floor(const mp_step_request *r)
+{
+    const int zero = r->ranks->mesh.zero;
+    int64_t always = 0, gradients = 0, largest = 0;
+    for (size_t k = 0; k < r->load->n_parameters; k++) {
+        const mp_parameter_load *p = &r->load->parameters[k];
+        always += part(r, p->value_bytes, zero == 3) + part(r, p->state_bytes, zero >= 1);
+        gradients += part(r, p->gradient_bytes, zero >= 2);
+    }
+    for (int k = 0; k < r->load->n_blocks; k++) largest = larger(largest, r->load->blocks[k].largest_bytes);
+    if (n_stages(r) > 1) return larger((always + gradients) / n_stages(r), largest);
+    /* with one micro-batch, gradients may be there only when the largest node has run */
+    return r->n_micro_batches > 1 ? always + gradients + largest : always + larger(gradients, largest);
+}
+
+/* ---- where stages end ---- */
+
+/* Cuts the blocks, from the last one on, into stages of at most so many ticks; false: that takes more stages than there are. */
+static bool cut_within(const mp_load *load, int64_t ticks, int n, mp_stage *stages)
+{
+    int end = load->n_blocks;
+    for (int i = n - 1; i >= 0; i--) {
+        int begin = end - 1;
+        while (begin > i && ticks_of(load, begin - 1, end) <= ticks) begin--; /* a block for each stage before it is left */
+        if (i == 0) begin = 0;
+        if (begin < i || ticks_of(load, begin, end) > ticks) return false;
+        stages[i].begin = begin;
+        stages[i].end = end;
+        end = begin;
+    }
+    return true;
+}
+
+static void cut(const mp_load *load, int n, mp_stage *stages)
+{
+    int64_t low = 0, high = ticks_of(load, 0, load->n_blocks);
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (cut_within(load, middle, n, stages))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    cut_within(load, high, n, stages);
+}
+
+/* ---- what a stage holds ---- */
+
+/* Adds up what is always there, and what the exchange of parameters and gradients takes beside it. */
+static void hold_parameters(const mp_step_request *r, mp_stage *stage)
+{
+    const int zero = r->ranks->mesh.zero;
+    int64_t gathered = 0;
+    for (size_t k = 0; k < r->load->n_parameters; k++) {
+        const mp_parameter_load *p = &r->load->parameters[k];
+        const bool is_here =
+            (p->first >= stage->begin && p->first < stage->end) || (p->last >= stage->begin && p->last < stage->end);
+        if (!is_here) continue;
+        stage->parameter_bytes += part(r, p->value_bytes, zero == 3);
+        stage->gradient_bytes += part(r, p->gradient_bytes, zero >= 2);
+        stage->state_bytes += part(r, p->state_bytes, zero >= 1);
+    }
+    for (int b = stage->begin; b < stage->end && zero == 3; b++) { /* a block's, and the next one's, which are on their way */
+        int64_t bytes = 0;
+        for (size_t k = 0; k < r->load->n_parameters; k++)
+            if (r->load->parameters[k].first == b) bytes += r->load->parameters[k].value_bytes;
+        gathered = larger(gathered, 2 * bytes);
+    }
+    const int64_t bucket = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
+    stage->buffer_bytes = r->load->other_bytes + (zero == 3 ? gathered : zero == 2 ? 2 * bucket : 0);
+}
+
+/* Chooses an option for each block of a stage: the first of all, then, while that is too much, the next one of the block where
+ * it frees the most bytes per tick. Returns false if all that can be recomputed is not enough. */
+static bool keep_within(const mp_step_request *r, mp_stage *stage, int *options)
+{
+    const mp_load *load = r->load;
+    const int64_t always = stage->parameter_bytes + stage->gradient_bytes + stage->state_bytes + stage->buffer_bytes;
+    int64_t most = 0, extra = 0;
+    for (int b = stage->begin; b < stage->end; b++) {
+        options[b] = 0;
+        most += load->blocks[b].options[0].kept_bytes;
+    }
+    for (;;) {
+        int64_t kept = 0, transient = 0;
+        double best = -1;
+        int chosen = -1;
+        for (int b = stage->begin; b < stage->end; b++) {
+            const mp_block_load *block = &load->blocks[b];
+            const mp_load_option *o = &block->options[options[b]], *next = o + 1;
+            kept += o->kept_bytes;
+            transient = larger(transient, o->transient_bytes);
+            if (options[b] + 1 >= block->n_options) continue;
+            const double freed = (double)(o->kept_bytes - next->kept_bytes),
+                         ticks = (double)(next->extra_ticks - o->extra_ticks);
+            const double worth = ticks > 0 ? freed / ticks : 1e300;
+            if (worth <= best) continue;
+            best = worth;
+            chosen = b;
+        }
+        stage->activation_bytes = stage->in_flight * kept + transient;
+        stage->peak_bytes = always + stage->activation_bytes;
+        stage->recomputed_bytes = most - kept;
+        if (stage->peak_bytes <= r->memory_bytes || chosen < 0) break;
+        options[chosen]++;
+    }
+    for (int b = stage->begin; b < stage->end; b++) extra += load->blocks[b].options[options[b]].extra_ticks;
+    stage->extra_seconds = (double)extra * load->tick_seconds;
+    return stage->peak_bytes <= r->memory_bytes;
+}
+
+/* ---- how long it takes ---- */
+
+/* Sets the seconds of a micro-batch, with what gathering parameters adds to them, and returns those of the update. */
+static double time_stage(const mp_step_request *r, mp_stage *stage)
+{
+    const mp_load *load = r->load;
+    int64_t forward = 0, backward = 0, update = 0, values = 0, gradients = 0;
+    const bool shares_all = r->ranks->mesh.zero == 3;
+    for (int b = stage->begin; b < stage->end; b++) {
+        forward += load->blocks[b].forward_ticks;
+        backward += load->blocks[b].backward_ticks;
+    }
+    for (size_t k = 0; k < load->n_parameters; k++) {
+        const mp_parameter_load *p = &load->parameters[k];
+        if (p->first < stage->begin || p->first >= stage->end) continue;
+        update += part(r, p->update_ticks, r->ranks->mesh.zero >= 1);
+        values += p->value_bytes;
+        gradients += p->gradient_bytes;
+    }
+    stage->forward_seconds = (double)forward * load->tick_seconds;
+    stage->backward_seconds = (double)backward * load->tick_seconds + stage->extra_seconds;
+    if (shares_all) { /* beside compute, as long as that lasts */
+        const double gather = seconds_of(r, MP_ALL_GATHER, MP_DIM_SHARD, values, gathers(r, stage, values)),
+                     scatter = seconds_of(r, MP_REDUCE_SCATTER, MP_DIM_SHARD, gradients, gathers(r, stage, gradients));
+        stage->forward_seconds = later(stage->forward_seconds, gather);
+        stage->backward_seconds = later(stage->backward_seconds, gather + scatter);
+        stage->sent_bytes +=
+            r->n_micro_batches * (2 * mp_collective_sent_bytes(MP_ALL_GATHER, r->ranks->mesh.size[MP_DIM_SHARD], values) +
+                                  mp_collective_sent_bytes(MP_REDUCE_SCATTER, r->ranks->mesh.size[MP_DIM_SHARD], gradients));
+    }
+    return (double)update * load->tick_seconds;
+}
+
+/* Returns the seconds behind a stage's last backward in which gradients are summed, and updated parameters gathered. */
+static double exchange_of(const mp_step_request *r, mp_stage *stage)
+{
+    const mp_mesh *mesh = &r->ranks->mesh;
+    int64_t values = 0, gradients = 0;
+    for (size_t k = 0; k < r->load->n_parameters; k++) {
+        const mp_parameter_load *p = &r->load->parameters[k];
+        if (p->first < stage->begin || p->first >= stage->end) continue;
+        values += p->value_bytes;
+        gradients += p->gradient_bytes;
+    }
+    const int64_t left = part(r, gradients, mesh->zero > 0);
+    const int64_t n = buckets(r, gradients);
+    double sums = seconds_of(r, MP_ALL_REDUCE, MP_DIM_DP, left, n), gather = 0;
+    stage->sent_bytes += mp_collective_sent_bytes(MP_ALL_REDUCE, mesh->size[MP_DIM_DP], left);
+    if (mesh->zero == 1 || mesh->zero == 2) {
+        sums += seconds_of(r, MP_REDUCE_SCATTER, MP_DIM_SHARD, gradients, n);
+        gather = seconds_of(r, MP_ALL_GATHER, MP_DIM_SHARD, values, n);
+        stage->sent_bytes += mp_collective_sent_bytes(MP_REDUCE_SCATTER, mesh->size[MP_DIM_SHARD], gradients) +
+                             mp_collective_sent_bytes(MP_ALL_GATHER, mesh->size[MP_DIM_SHARD], values);
+    }
+    const double last = sums / (double)n; /* the bucket that the last node completes */
+    return later(last, sums - stage->backward_seconds) + gather;
+}
+
+typedef struct clockwork {
+    const mp_step_request *request;
+    int n;
+    const mp_stage *stages;
+    double *forward, *backward; /* per stage and micro-batch: when it has ended; 0: not yet */
+    double *clock;              /* per stage */
+    int64_t *n_forward, *n_backward;
+    const double *send; /* per stage: to the next one */
+} clockwork;
+
+/* Runs what a stage can run next; false: it waits. */
+static bool advance(clockwork *x, int i)
+{
+    const int64_t m = x->request->n_micro_batches, f = x->n_forward[i], b = x->n_backward[i];
+    const bool is_forward = f < m && f - b < x->stages[i].in_flight;
+    const int64_t k = is_forward ? f : b;
+    double ready = 0;
+    if (!is_forward && b >= f) return false;
+    if (is_forward && i > 0) {
+        if (k >= x->n_forward[i - 1]) return false;
+        ready = x->forward[(i - 1) * m + k] + x->send[i - 1];
+    } else if (!is_forward && i + 1 < x->n) {
+        if (k >= x->n_backward[i + 1]) return false;
+        ready = x->backward[(i + 1) * m + k] + x->send[i];
+    }
+    const double end = later(ready, x->clock[i]) + (is_forward ? x->stages[i].forward_seconds : x->stages[i].backward_seconds);
+    x->clock[i] = (is_forward ? x->forward : x->backward)[i * m + k] = end;
+    (is_forward ? x->n_forward : x->n_backward)[i]++;
+    return true;
+}
+
+static void play(clockwork *x)
+{
+    for (bool any = true; any;) {
+        any = false;
+        for (int i = 0; i < x->n; i++)
+            while (advance(x, i)) any = true;
+    }
+}
+
+static mp_status prepare(clockwork *x, mp_pool *pool, mp_error *err)
+{
+    const size_t n = (size_t)x->n, m = (size_t)x->request->n_micro_batches;
+    x->forward = mp_pool_alloc(pool, n * m, sizeof *x->forward);
+    x->backward = mp_pool_alloc(pool, n * m, sizeof *x->backward);
+    x->clock = mp_pool_alloc(pool, n, sizeof *x->clock);
+    x->n_forward = mp_pool_alloc(pool, n, sizeof *x->n_forward);
+    x->n_backward = mp_pool_alloc(pool, n, sizeof *x->n_backward);
+    return mp_pool_failed(pool) ? MP_NO_MEMORY(err) : MP_OK;
+}
+
+/* Fills in what a stage holds, and whether that fits. */
+static bool hold(const mp_step_request *r, mp_stage *stage, int *options)
+{
+    const mp_stage blank = {.begin = stage->begin, .end = stage->end, .in_flight = stage->in_flight};
+    *stage = blank;
+    hold_parameters(r, stage);
+    return keep_within(r, stage, options);
+}
+
+/* Where a stage is over the memory, hands a block of it to the neighbour that holds less, again and again; each stage that
+ * cannot take part any more ends it. Returns whether all fit. */
+static bool relieve(const mp_step_request *r, mp_stage *stages, int n, int *options)
+{
+    for (int round = 0; round < 2 * r->load->n_blocks; round++) {
+        int full = -1;
+        for (int i = 0; i < n; i++)
+            if (stages[i].peak_bytes > r->memory_bytes && (full < 0 || stages[i].peak_bytes > stages[full].peak_bytes))
+                full = i;
+        if (full < 0) return true;
+        const bool has_left = full > 0, has_right = full + 1 < n;
+        const bool goes_left = has_left && (!has_right || stages[full - 1].peak_bytes < stages[full + 1].peak_bytes);
+        if (stages[full].end - stages[full].begin < 2 || !(has_left || has_right)) return false;
+        if (goes_left)
+            stages[full - 1].end = ++stages[full].begin;
+        else
+            stages[full + 1].begin = --stages[full].end;
+        hold(r, &stages[full], options);
+        hold(r, &stages[goes_left ? full - 1 : full + 1], options);
+    }
+    return false;
+}
+
+mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits, mp_error *err)
+{
+    const mp_load *load = r->load;
+    const int n = (int)n_stages(r);
+    const int64_t m = r->n_micro_batches;
+    mp_stage *stages = out->stages;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    int *options = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *options);
+    double *send = mp_pool_alloc(pool, (size_t)n, sizeof *send), *tail = mp_pool_alloc(pool, (size_t)n, sizeof *tail), busy = 0;
+    clockwork x = {.request = r, .n = n, .stages = stages, .send = send};
+    if (!options || !send || !tail) return MP_NO_MEMORY(err);
+    memset(stages, 0, (size_t)n * sizeof *stages);
+    out->n_stages = (size_t)n;
+    out->peak_bytes = 0;
+    *fits = true;
+    cut(load, n, stages);
+    for (int i = 0; i < n; i++) {
+        mp_stage *stage = &stages[i];
+        stage->in_flight = r->schedule == MP_SCHEDULE_GPIPE && n > 1 ? m : m < n - i ? m : n - i;
+        *fits &= hold(r, stage, options);
+    }
+    if (!*fits) *fits = relieve(r, stages, n, options);
+    for (int i = 0; i < n; i++) {
+        mp_stage *stage = &stages[i];
+        out->peak_bytes = larger(out->peak_bytes, stage->peak_bytes);
+        const double update = time_stage(r, stage);
+        const int64_t handed = i + 1 < n ? load->blocks[stage->end - 1].output_bytes : 0;
+        send[i] = handed ? seconds_of(r, MP_SEND, MP_DIM_PP, handed, 1) : 0;
+        stage->sent_bytes += m * handed;
+        const double exchange = exchange_of(r, stage);
+        out->exposed_seconds = later(out->exposed_seconds, exchange);
+        tail[i] = exchange + update;
+        busy = later(busy, (double)m * (stage->forward_seconds + stage->backward_seconds));
+    }
+    if (!*fits) return MP_OK;
+    MP_CHECK(prepare(&x, pool, err));
+    play(&x);
+    for (int i = 0; i < n; i++) {
+        out->seconds = later(out->seconds, x.clock[i] + tail[i]);
+        out->bubble_seconds = later(out->bubble_seconds, x.clock[i] - busy);
+    }
+    return MP_OK;
+}

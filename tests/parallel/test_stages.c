@@ -1,0 +1,237 @@
+/* test_stages.c - steps over stages against every cut of the network and every way to keep less, played through by code of its
+ * own; meshes, whose set-aside ones are played through as well. */
+#include "estimator/base/memory.h"
+#include "planner/math/splitmix.h"
+#include "planner/parallel/stages.h"
+#include "tests/cases/test.h"
+
+enum { BLOCKS = 5, STAGES = 3, OPTIONS = 3, MICRO_BATCHES = 5, PARAMETERS = 8 };
+
+typedef struct world {
+    uint64_t random;
+    mp_load load;
+    mp_block_load blocks[BLOCKS];
+    mp_parameter_load parameters[PARAMETERS];
+    mp_ranks ranks;
+    mp_step_request request;
+} world;
+
+static int64_t below(world *w, int64_t n)
+{
+    return mp_splitmix_below(&w->random, (int)n);
+}
+
+static void random_block(world *w, mp_block_load *b)
+{
+    *b = (mp_block_load){.forward_ticks = 1 + below(w, 20),
+                         .backward_ticks = 1 + below(w, 40),
+                         .output_bytes = 1 + below(w, 10),
+                         .largest_bytes = 1 + below(w, 6),
+                         .n_options = 1 + (int)below(w, OPTIONS)};
+    int64_t kept = 30 + below(w, 30), extra = 0;
+    for (int k = 0; k < b->n_options; k++) {
+        b->options[k] =
+            (mp_load_option){.kept_bytes = kept, .extra_ticks = extra, .transient_bytes = b->largest_bytes + below(w, 10)};
+        kept -= 1 + below(w, 9);
+        extra += 1 + below(w, 9);
+    }
+}
+
+/* Draws a network, a pipeline and a memory in which it may or may not fit. */
+static void random_world(world *w, uint64_t seed)
+{
+    *w = (world){.random = seed};
+    w->load = (mp_load){.tick_seconds = 1, .blocks = w->blocks, .parameters = w->parameters, .n_parameters = PARAMETERS};
+    w->load.n_blocks = STAGES + (int)below(w, BLOCKS - STAGES + 1);
+    for (int k = 0; k < w->load.n_blocks; k++) random_block(w, &w->blocks[k]);
+    for (int k = 0; k < PARAMETERS; k++) {
+        const int first = (int)below(w, w->load.n_blocks);
+        w->parameters[k] = (mp_parameter_load){.value_bytes = 1 + below(w, 9),
+                                               .gradient_bytes = 1 + below(w, 9),
+                                               .state_bytes = below(w, 20),
+                                               .update_ticks = below(w, 5),
+                                               .first = first,
+                                               .last = below(w, 4) ? first : w->load.n_blocks - 1};
+    }
+    assert_int_equal(mp_mesh_read("dp=1", &w->ranks.mesh, NULL), MP_OK);
+    assert_int_equal(mp_network_read("nvlink4+ib400", &w->ranks.network, NULL), MP_OK);
+    w->ranks.mesh.size[MP_DIM_PP] = 1 + below(w, STAGES);
+    w->request = (mp_step_request){.load = &w->load,
+                                   .ranks = &w->ranks,
+                                   .schedule = below(w, 2) ? MP_SCHEDULE_1F1B : MP_SCHEDULE_GPIPE,
+                                   .n_micro_batches = 1 + below(w, MICRO_BATCHES),
+                                   .memory_bytes = 60 + below(w, 400)};
+}
+
+/* ---- the oracle ---- */
+
+typedef struct tried {
+    int begin[STAGES + 1], option[BLOCKS];
+} tried;
+
+static int64_t in_flight(const world *w, int stage, int n)
+{
+    const int64_t m = w->request.n_micro_batches;
+    return n > 1 && w->request.schedule == MP_SCHEDULE_GPIPE ? m : m < n - stage ? m : n - stage;
+}
+
+static int64_t bytes_of(const world *w, const tried *t, int stage, int n)
+{
+    int64_t bytes = 0, kept = 0, transient = 0;
+    for (int b = t->begin[stage]; b < t->begin[stage + 1]; b++) {
+        const mp_load_option *o = &w->blocks[b].options[t->option[b]];
+        kept += o->kept_bytes;
+        if (o->transient_bytes > transient) transient = o->transient_bytes;
+    }
+    for (int k = 0; k < PARAMETERS; k++) {
+        const mp_parameter_load *p = &w->parameters[k];
+        bool reads = false;
+        for (int b = t->begin[stage]; b < t->begin[stage + 1]; b++) reads |= b == p->first || b == p->last;
+        if (reads) bytes += p->value_bytes + p->gradient_bytes + p->state_bytes;
+    }
+    return bytes + in_flight(w, stage, n) * kept + transient;
+}
+
+/* Plays all stages in the order of their schedule until no time changes any more. */
+static double seconds_of(const world *w, const tried *t, int n)
+{
+    const int m = (int)w->request.n_micro_batches;
+    double end[STAGES][2][MICRO_BATCHES] = {{{0}}}, last = 0;
+    for (int round = 0; round < 2 * n * m + 2; round++)
+        for (int i = 0; i < n; i++) {
+            double clock = 0, ticks[2] = {0, 0};
+            const int flight = (int)in_flight(w, i, n);
+            for (int b = t->begin[i]; b < t->begin[i + 1]; b++) {
+                ticks[0] += (double)w->blocks[b].forward_ticks;
+                ticks[1] += (double)(w->blocks[b].backward_ticks + w->blocks[b].options[t->option[b]].extra_ticks);
+            }
+            for (int done = 0, f = 0, b = 0; done < 2 * m; done++) {
+                const int is_backward = f == m || f - b == flight, k = is_backward ? b++ : f++;
+                const int other = is_backward ? i + 1 : i - 1, giver = is_backward ? i : i - 1;
+                double ready = 0;
+                if (other >= 0 && other < n)
+                    ready = end[other][is_backward][k] + mp_collective_seconds(&w->ranks.network, MP_SEND, MP_ALGORITHM_AUTO,
+                                                                               mp_mesh_group(&w->ranks.mesh, MP_DIM_PP),
+                                                                               w->blocks[t->begin[giver + 1] - 1].output_bytes);
+                clock = end[i][is_backward][k] = fmax(clock, ready) + ticks[is_backward];
+            }
+        }
+    for (int i = 0; i < n; i++) {
+        double update = 0;
+        for (int k = 0; k < PARAMETERS; k++)
+            if (w->parameters[k].first >= t->begin[i] && w->parameters[k].first < t->begin[i + 1])
+                update += (double)w->parameters[k].update_ticks;
+        last = fmax(last, end[i][1][m - 1] + update);
+    }
+    return last;
+}
+
+typedef struct best {
+    double seconds; /* of what fits; INFINITY: nothing does */
+    int64_t bytes;  /* the least that the fullest stage holds */
+} best;
+
+static void try_options(const world *w, tried *t, int block, int n, best *out)
+{
+    if (block < w->load.n_blocks) {
+        for (t->option[block] = 0; t->option[block] < w->blocks[block].n_options; t->option[block]++)
+            try_options(w, t, block + 1, n, out);
+        return;
+    }
+    int64_t most = 0;
+    for (int i = 0; i < n; i++) {
+        const int64_t bytes = bytes_of(w, t, i, n);
+        if (bytes > most) most = bytes;
+    }
+    if (most < out->bytes) out->bytes = most;
+    if (most <= w->request.memory_bytes) out->seconds = fmin(out->seconds, seconds_of(w, t, n));
+}
+
+static void try_cuts(const world *w, tried *t, int stage, int n, best *out)
+{
+    if (stage == n) {
+        try_options(w, t, 0, n, out);
+        return;
+    }
+    for (int b = t->begin[stage - 1] + 1; b <= w->load.n_blocks - (n - stage); b++) {
+        t->begin[stage] = b;
+        try_cuts(w, t, stage + 1, n, out);
+    }
+}
+
+static best oracle(const world *w)
+{
+    const int n = (int)w->ranks.mesh.size[MP_DIM_PP];
+    tried t = {.begin = {0}};
+    best found = {.seconds = INFINITY, .bytes = INT64_MAX};
+    t.begin[n] = w->load.n_blocks;
+    try_cuts(w, &t, 1, n, &found);
+    return found;
+}
+
+/* ---- the tests ---- */
+
+TEST(nothing_beats_every_cut_and_bounds_are_below)
+{
+    enum { WORLDS = 400 };
+    int n_fit = 0, n_best = 0, n_missed = 0;
+    for (uint64_t seed = 1; seed <= WORLDS; seed++) {
+        world w;
+        bool fits;
+        mp_stage stages[STAGES];
+        mp_mesh_choice choice = {.stages = stages};
+        random_world(&w, seed);
+        const best truth = oracle(&w);
+        assert_int_equal(mp_step_play(&w.request, &choice, &fits, NULL), MP_OK);
+        assert_true(mp_step_floor(&w.request) <= truth.bytes);
+        assert_true(mp_step_bound(&w.request) <= truth.seconds + 1e-9);
+        if (isinf(truth.seconds)) assert_false(fits);
+        n_missed += !fits && !isinf(truth.seconds);
+        if (!fits) continue;
+        n_fit++;
+        assert_true(choice.peak_bytes <= w.request.memory_bytes);
+        assert_true(choice.seconds >= truth.seconds - 1e-9);
+        n_best += choice.seconds <= truth.seconds + 1e-9;
+    }
+    print_message("%d fit, %d of them as fast as can be; %d that fit with another cut were missed\n", n_fit, n_best, n_missed);
+    assert_true(n_fit > WORLDS / 4);
+    assert_true(n_best > n_fit / 2);
+    assert_true(n_missed < WORLDS / 20);
+}
+
+/* 2 stages of one block, 3 micro-batches, forward 1 and backward 2 each: 1F1B takes 3 * 3 + the 1 and 2 of the other stage. */
+TEST(a_pipeline_by_hand)
+{
+    world w;
+    bool fits;
+    mp_stage stages[2];
+    mp_mesh_choice choice = {.stages = stages};
+    random_world(&w, 1);
+    w.load = (mp_load){.tick_seconds = 1, .n_blocks = 2, .blocks = w.blocks};
+    w.request.load = &w.load;
+    w.request.ranks = &w.ranks;
+    for (int k = 0; k < 2; k++)
+        w.blocks[k] = (mp_block_load){
+            .forward_ticks = 1, .backward_ticks = 2, .n_options = 1, .options = {{.kept_bytes = 10, .transient_bytes = 3}}};
+    w.ranks.mesh.size[MP_DIM_PP] = 2;
+    w.request.schedule = MP_SCHEDULE_1F1B;
+    w.request.n_micro_batches = 3;
+    w.request.memory_bytes = 23;
+    assert_int_equal(mp_step_play(&w.request, &choice, &fits, NULL), MP_OK);
+    assert_true(fits);
+    assert_true(fabs(choice.seconds - 12) < 1e-9);
+    assert_true(fabs(choice.bubble_seconds - 3) < 1e-9);
+    assert_int_equal(stages[0].in_flight, 2);
+    assert_int_equal(stages[0].peak_bytes, 23);
+    assert_int_equal(stages[1].peak_bytes, 13);
+    w.request.memory_bytes = 22;
+    assert_int_equal(mp_step_play(&w.request, &choice, &fits, NULL), MP_OK);
+    assert_false(fits);
+    w.request.schedule = MP_SCHEDULE_GPIPE;
+    w.request.memory_bytes = 33;
+    choice.seconds = 0;
+    assert_int_equal(mp_step_play(&w.request, &choice, &fits, NULL), MP_OK);
+    assert_true(fits);
+    assert_int_equal(stages[0].in_flight, 3);
+    assert_true(fabs(choice.seconds - 12) < 1e-9);
+}
