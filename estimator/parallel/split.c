@@ -418,6 +418,14 @@ void mp_split_free(mp_split *split)
 
 /* ---- what exchanges cost ---- */
 
+/* Returns the bytes of an exchange's whole tensor: of its operand, or of its result. */
+static int64_t whole_bytes(const mp_work *work)
+{
+    const mp_tensor *x = mp_operator_in(work->model, work->op, 0), *y = mp_operator_out(work->model, work->op, 0);
+    const int64_t n = mp_tensor_elements(x), of_y = mp_tensor_elements(y);
+    return (n > of_y ? n : of_y) * mp_dtype_bits(work->bindings->dtype[work->op->out[0]]) / 8;
+}
+
 static mp_status cost_of_split(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
 {
     mp_split_target *x = target->details;
@@ -428,7 +436,7 @@ static mp_status cost_of_split(const mp_target *target, const mp_work *work, mp_
         static const mp_collective collectives[] = {[MP_CROSSES_ALL_REDUCE] = MP_ALL_REDUCE,
                                                     [MP_CROSSES_ALL_GATHER] = MP_ALL_GATHER,
                                                     [MP_CROSSES_REDUCE_SCATTER] = MP_REDUCE_SCATTER};
-        const int64_t bytes = crossing == MP_CROSSES_ALL_REDUCE ? work->moved_bytes / 2 : work->moved_bytes / (n + 1) * n;
+        const int64_t bytes = whole_bytes(work);
         cost->seconds =
             mp_collective_seconds(&x->ranks->network, collectives[crossing], x->ranks->algorithm, x->split->group, bytes);
         x->traffic.n_collectives++;
