@@ -15,7 +15,7 @@ import math
 import operator
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -40,6 +40,9 @@ BYTES_PER_SECOND = 1e10  # of calls that cannot be run alone
 LATENCY = 20e-6  # of a collective
 # Take memory that only another operator can have filled: with anything else in it they end the process.
 OPAQUE = {"aten._cudnn_rnn", "aten._cudnn_rnn_backward", "aten.miopen_rnn_backward"}
+RNN_BATCH = -2  # the dimension of a layer's tensors that has the batch
+RNN_WITH_BATCH = (0, 5, 6)  # arguments that have it: input, hidden state, cell state
+FEW, MORE = 2, 4  # of the batch
 MARK = "memplan call"
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler speaks of itself otherwise
 
@@ -190,6 +193,27 @@ def apart(call: Callable[[], T]) -> T:
 
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         return in_thread(run)
+
+
+def result_bytes_of_rnn(values: Sequence[Any]) -> tuple[int, ...]:
+    """Of a layer of an LSTM with arguments like these, for which there may be no memory: what it keeps for backward is known
+    when it has run, and grows evenly along the batch but for the rounding of pieces to pages. So it is run with less."""
+
+    def zeros(k: int, n: int) -> torch.Tensor:
+        shape = list(values[k].shape)
+        if k in RNN_WITH_BATCH:
+            shape[RNN_BATCH] = n
+        return torch.zeros(shape, dtype=values[k].dtype, device=values[k].device)
+
+    def sizes(n: int) -> list[int]:
+        made = torch.ops.memplan.rnn_layer.default(
+            *(zeros(k, n) if isinstance(v, torch.Tensor) else v for k, v in enumerate(values))
+        )
+        return [storage_bytes(t) for t in tensors_of(made)]
+
+    batch = int(values[0].shape[RNN_BATCH])
+    pairs = zip(*apart(lambda: (sizes(FEW), sizes(MORE))))
+    return tuple(math.ceil(few + (more - few) / (MORE - FEW) * (batch - FEW)) for few, more in pairs)
 
 
 def device_of(node: fx.Node) -> torch.device:

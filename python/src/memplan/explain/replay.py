@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from memplan.costs.smaller import rnn_result_bytes
+from memplan.costs.measure import result_bytes_of_rnn
 from memplan.errors import MemplanError
 from memplan.explain.account import LEAF, OTHER, Account, Piece
 from memplan.explain.calls import Call, Sized, given
@@ -127,7 +127,7 @@ class Events:
 
 def known_when_run(function: Any, args: Sequence[Any]) -> Sequence[int]:
     """Bytes of the results of an operator that says them only when it runs."""
-    return rnn_result_bytes(args) if function is RNN_LAYER else ()
+    return result_bytes_of_rnn(args) if function is RNN_LAYER else ()
 
 
 def copy_of(model: nn.Module) -> nn.Module:
