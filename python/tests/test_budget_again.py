@@ -40,10 +40,11 @@ def assert_kept(model: nn.Module, inputs: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize("name", ["transformer", "convolutions"])
 def test_another_budget_and_back(name: str, captures: list[int]) -> None:
+    """The same plan comes back, where no search is cut short by the seconds that it may take."""
     model, inputs = networks.make(name)
     peaks = []
     for budget in ("min+50%", "min+10%", "100%", "min+50%"):
-        compiled = memplan.compile(model, budget)
+        compiled = memplan.compile(model, budget, time_limit=600)
         assert compiled is model and not model.memplan.graphs
         assert_like_eager(model, model, inputs)
         assert_kept(model, inputs)
@@ -51,7 +52,7 @@ def test_another_budget_and_back(name: str, captures: list[int]) -> None:
         peaks.append(model.memplan.planned_bytes)
         model.zero_grad()
     assert len(captures) == 1
-    assert peaks[1] < peaks[0] < peaks[2] and abs(peaks[3] - peaks[0]) <= 0.01 * peaks[0]
+    assert peaks[1] < peaks[0] < peaks[2] and peaks[3] == peaks[0]
 
 
 def test_reports_are_of_their_budgets(captures: list[int]) -> None:

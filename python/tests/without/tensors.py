@@ -118,6 +118,26 @@ def a_loss_outside_is_in_no_plan(*_: Any) -> None:
     outputs.square().sum().backward()
 
 
+@without(autograd.PUSH_HOOKS, autograd.POP_HOOKS)
+def nodes_may_have_packed_what_they_save(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where PyTorch does not show it."""
+    x = x_of().requires_grad_()
+    monkeypatch.setattr(autograd, "SHOWS_PACKED", False)
+    assert list(autograd.saved_by(x.exp().grad_fn)) == []
+    monkeypatch.undo()
+    for name in ("_push_saved_tensors_default_hooks", "_pop_saved_tensors_default_hooks"):
+        monkeypatch.setattr(torch._C._autograd, name, getattr(torch._C._autograd, name))  # as they are, at the end
+    monkeypatch.setattr(autograd, "SHOWS_PACKED", False)
+    autograd.note_who_packs()
+    unpacked: list[torch.Tensor] = []
+    before = x.exp()
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: unpacked.append(t) or t):
+        packed = x.exp()
+    behind = x.exp()
+    saved = [[t.data_ptr() for t in autograd.saved_by(y.grad_fn)] for y in (before, packed, behind)]
+    assert saved == [[before.data_ptr()], [], [behind.data_ptr()]] and not unpacked
+
+
 @without(autograd.PROFILING)
 def a_profiler_is_not_seen(*_: Any) -> None:
     with profile(activities=[ProfilerActivity.CPU]), record_function("here"):

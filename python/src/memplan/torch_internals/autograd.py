@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +55,14 @@ RAW_SAVED = Private(
     use="what nodes outside of a planned graph have saved",
     lost="what a loss outside of the model keeps for backward is in no plan (reserve= counts it)",
     of=small_node,
+)
+PUSH_HOOKS, POP_HOOKS = (
+    Private(
+        f"torch._C._autograd._{what}_saved_tensors_default_hooks",
+        use="which nodes have packed what they save, where PyTorch does not show what that is (before 2.10)",
+        lost="there, what a loss outside of the model keeps for backward is in no plan (reserve= counts it)",
+    )
+    for what in ("push", "pop")
 )
 NO_LINES = "explain_oom and saved name the modules of the nearest parameters, and no lines"
 NUMBER = Private("_sequence_nr", use="the order in which nodes were made", lost=NO_LINES, of=small_node)
@@ -108,27 +118,59 @@ def leave_out_unused(node: Any, metadata: Any) -> None:
 
 
 def saved_by(node: Any) -> Iterator[torch.Tensor]:
-    """What it keeps, without calling hooks of whoever packs it."""
-    for name in dir(node) if RAW_SAVED else ():
-        if name.startswith(SAVED):
-            with contextlib.suppress(RuntimeError):  # where it was let go
-                raw = getattr(node, name)
-                packed = [getattr(r, "data", None) for r in (raw if isinstance(raw, (tuple, list)) else [raw])]
-                yield from (t for t in packed if isinstance(t, torch.Tensor))
+    """What it keeps, without calling hooks of whoever packs it; of nodes that may have such hooks nothing, where PyTorch does
+    not show what they have packed."""
+    if RAW_SAVED and SHOWS_PACKED:
+        yield from (t for raw in attributes(node, SAVED) if isinstance(t := getattr(raw, "data", None), torch.Tensor))
+    elif RAW_SAVED and may_be_unpacked(node):
+        yield from unpacked_of(node)
 
 
 def everything_saved_by(node: Any) -> Iterator[torch.Tensor]:
-    """The same; a PyTorch that does not show what is packed unpacks it, with hooks (2.4)."""
-    if not RAW_SAVED or SHOWS_PACKED:
-        yield from saved_by(node)
-        return
+    """The same; a PyTorch that does not show what is packed unpacks it, with hooks."""
+    yield from saved_by(node) if SHOWS_PACKED or not RAW_SAVED else unpacked_of(node)
+
+
+def unpacked_of(node: Any) -> Iterator[torch.Tensor]:
+    yield from (t for t in attributes(node, "_saved_") if isinstance(t, torch.Tensor))
+
+
+def attributes(node: Any, prefix: str) -> Iterator[Any]:
     for name in dir(node):
-        if name.startswith("_saved_"):
+        if name.startswith(prefix):
             with contextlib.suppress(RuntimeError):  # where it was let go
-                values = getattr(node, name)
-                yield from (
-                    t for t in (values if isinstance(values, (tuple, list)) else [values]) if isinstance(t, torch.Tensor)
-                )
+                value = getattr(node, name)
+                yield from value if isinstance(value, (tuple, list)) else [value]
+
+
+MOST_SPANS = 4096  # of which the latest are remembered
+PACKING: deque[list[float]] = deque(maxlen=MOST_SPANS)  # the first node made while hooks pack, and the first one behind
+
+
+def may_be_unpacked(node: Any) -> bool:
+    """Without a hook of anybody's."""
+    if not (PUSH_HOOKS and POP_HOOKS and NUMBER and NEXT_NUMBER):
+        return False
+    return not any(first <= number_of(node) < end for first, end in PACKING)
+
+
+def note_who_packs() -> None:
+    """From now on."""
+    push, pop = PUSH_HOOKS.get(), POP_HOOKS.get()
+    entered: list[list[float]] = []
+
+    def begin(*hooks: Any) -> None:
+        push(*hooks)
+        entered.append([next_number(), math.inf])
+        PACKING.append(entered[-1])
+
+    def end() -> None:
+        pop()
+        if entered:
+            entered.pop()[1] = next_number()
+
+    PUSH_HOOKS.put(begin)
+    POP_HOOKS.put(end)
 
 
 def number_of(node: Any) -> int:
@@ -140,6 +182,10 @@ def next_number() -> int:
     """Of a node that is made now. MemplanError."""
     NUMBER.need()
     return int(NEXT_NUMBER())
+
+
+if not SHOWS_PACKED and PUSH_HOOKS and POP_HOOKS:
+    note_who_packs()
 
 
 # The engine
