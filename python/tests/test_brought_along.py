@@ -36,7 +36,6 @@ def test_the_users_checkpoints_are_planned_like_the_rest(budget: str) -> None:
     assert bool(compiled.memplan.recomputed) == (budget != "100%")
 
 
-@pytest.mark.skipif(torch.__version__ < "2.5", reason="PyTorch 2.4 does not capture a parameter of a subclass as an input")
 def test_a_subclass_has_eagers_gradients() -> None:
     two_tensor = pytest.importorskip("torch.testing._internal.two_tensor")
     torch.manual_seed(0)
@@ -46,7 +45,7 @@ def test_a_subclass_has_eagers_gradients() -> None:
         return torch.tanh(layer(x)).square().mean()
 
     def gradient(call: Any) -> list[torch.Tensor]:
-        layer.weight.grad = None
+        layer.zero_grad()  # some versions of PyTorch capture no parameter whose gradient is of another class
         call(two_tensor.TwoTensor(x, y)).backward()
         found: Any = layer.weight.grad
         return [found.a, found.b]
