@@ -20,6 +20,7 @@ from torch import nn
 import memplan
 
 BUDGET = "floor+50%"
+ENDS = {"time_limit": 600}  # of searches: what is found of one that a busy machine cuts short is another plan
 WIDTH, ROWS = 32, 128
 MOST_ERROR = 0.005  # of the measured peak, beside the planned one
 GROUPS = ("the loop", "losses and gradients", "the model", "calls", "precision", "frameworks")  # of the table, in order
@@ -35,7 +36,7 @@ class Trial:
     peaks: list[tuple[int, int]] = field(default_factory=list)  # planned, measured
 
     def compile(self, model: Any, budget: Any = BUDGET, **options: Any) -> Any:
-        return memplan.compile(model, budget, **options) if self.ours else model
+        return memplan.compile(model, budget, **ENDS | options) if self.ours else model
 
     def keep(self, what: str, *values: Any) -> None:
         """Results that are compared, None too."""
