@@ -26,129 +26,150 @@
     X(mp_search_claim_bound(search, 1))   \
     X(mp_search_claim_infeasible(search))
 
-#define OTHER_CALLS(X)                                           \
-    X(mp_architecture_count())                                   \
-    X(mp_architecture_row(0))                                    \
-    X(mp_architecture_find("Llama 3 8B"))                        \
-    X(mp_architecture_set(&architecture, "layers", 2, &err))     \
-    X(mp_plan_need(w->plan))                                     \
-    X(mp_share_way_name(MP_SHARE_TURNS))                         \
-    X(mp_share_goal_name(MP_SHARE_LONGEST))                      \
-    X(mp_plan_tier_need(w->graph, w->plan, 0))                   \
-    X(mp_backend_name(0))                                        \
-    X(mp_backend_is_name("cpu"))                                 \
-    X(mp_backend_open("cpu", &backend, &err))                    \
-    X(mp_backend_find("cpu"))                                    \
-    X(mp_bound_orders_text(MP_BOUND_ANY_ORDER))                  \
-    X(mp_bound_stage_name(MP_BOUND_TREE))                        \
-    X(mp_bound_stage_find("tree", &stage))                       \
-    X(mp_bound_work_add(&work, &work))                           \
-    X(mp_bound_report_init(&reports[0]))                         \
-    X(mp_bound_report_merge(&reports[0], &reports[1], true))     \
-    X(mp_bound_report_clear(&reports[0]))                        \
-    X(mp_bound_is_on(&bound_options, MP_BOUND_TREE))             \
-    X(mp_status_text(MP_IO))                                     \
-    X(mp_raise(&err, MP_IO, __FILE__, __LINE__, "%s", "raised")) \
-    X(mp_error_locate(&err, "file", 1, 1))                       \
-    X(mp_error_end_about(&(mp_error_about){&err, "file"}))       \
-    X(mp_feed_is_source("x=y"))                                  \
-    X(mp_kind_name(MP_KIND_SAVED))                               \
-    X(mp_phase_name(MP_PHASE_LOSS))                              \
-    X(mp_fuse_name(MP_FUSE_NONE))                                \
-    X(mp_kind_find("saved"))                                     \
-    X(mp_phase_find("loss"))                                     \
-    X(mp_fuse_find("none"))                                      \
-    X(mp_kind_is_static(MP_KIND_INPUT))                          \
-    X(mp_node_label(w->graph, 0))                                \
-    X(mp_storage_label(w->graph, 0))                             \
-    X(mp_storage_title(w->graph, 0, &label))                     \
-    X(mp_node_has_algorithms(w->graph->nodes))                   \
-    X(mp_storage_is_static(w->graph->storages))                  \
-    X(mp_node_may_rerun(w->graph->nodes))                        \
-    X(mp_storage_is_sum(w->graph, 0))                            \
-    X(mp_graph_hash(w->graph, hash, &err))                       \
-    X(mp_graph_static_bytes(w->graph))                           \
-    X(mp_graph_static_bytes_in(w->graph, 0))                     \
-    X(mp_graph_tier_alignment(w->graph, 0))                      \
-    X(mp_graph_n_required(w->graph))                             \
-    X(mp_graph_dot_is("a.dot"))                                  \
-    X(mp_dtype_name(MP_DTYPE_INT4))                              \
-    X(mp_dtype_bits(MP_DTYPE_INT4))                              \
-    X(mp_dtype_is_float(MP_DTYPE_INT4))                          \
-    X(mp_dtype_is_integer(MP_DTYPE_INT4))                        \
-    X(mp_model_resolve(t.model, 0))                              \
-    X(mp_rate_schedule_name(MP_RATE_COSINE))                     \
-    X(mp_rate_schedule_find("cosine"))                           \
-    X(mp_hyper_default(MP_OPTIMIZER_ADAM))                       \
-    X(mp_hyper_check(&hyper, &err))                              \
-    X(mp_learning_rate(&hyper, 3))                               \
-    X(mp_parameter_source_count(t.source, &n, &n))               \
-    X(mp_plan_live_bytes(w->plan))                               \
-    X(mp_planning_interface())                                   \
-    X(mp_planning_device(0))                                     \
-    X(mp_planning_roofline("h100", "float16", 1, 1))             \
-    X(mp_planning_room("h100"))                                  \
-    X(mp_planning_flag(handle, node, "once"))                    \
-    X(mp_planning_set(handle, "solver", "segments"))             \
-    X(mp_planning_message(handle))                               \
-    X(mp_planning_error(handle))                                 \
-    X(mp_planning_hash(handle))                                  \
-    X(mp_planning_graph(handle))                                 \
-    X(mp_planning_plan(handle))                                  \
-    X(mp_planning_on_progress(handle, NULL, NULL))               \
-    X(mp_planning_steps(handle, &node, 1))                       \
-    X(mp_planning_copies(handle, &node, &node, 1))               \
-    X(mp_program_graph(t.program))                               \
-    X(mp_effort_name(MP_EFFORT_QUICK))                           \
-    X(mp_effort_find("quick"))                                   \
-    X(mp_solver_count())                                         \
-    X(mp_solver_row(0))                                          \
-    X(mp_solver_find("auto"))                                    \
-    X(mp_device_count())                                         \
-    X(mp_device_row(0))                                          \
-    X(mp_device_find("RTX 3090"))                                \
-    X(mp_device_of_card("NVIDIA GeForce RTX 4090"))              \
-    X(mp_device_at_tf32(mp_device_row(0)))                       \
-    X(mp_link_count())                                           \
-    X(mp_link_row(0))                                            \
-    X(mp_link_find("PCIe 4"))                                    \
-    X(mp_link_beyond(mp_link_row(0), mp_link_row(1)))            \
-    X(mp_roofline(mp_device_row(0)))                             \
-    X(mp_step_end(w->plan->steps, 0))                            \
-    X(mp_span_counts_from(timeline->spans))                      \
-    X(mp_node_copies_state(w->graph, 0))                         \
-    X(mp_copy_way_of(w->graph, 0, 0))                            \
-    X(mp_graph_n_state_copies(w->graph))                         \
-    X(mp_keep_all(w->graph, steps))                              \
-    X(mp_timeline_holders(w->graph, timeline, 1, spans, 8))      \
-    X(mp_timeline_between(w->graph, timeline, between))          \
-    X(mp_request_fits(&request, timeline))                       \
-    X(mp_request_fits_plan(&request, w->plan))                   \
-    X(mp_loss_name(MP_LOSS_MSE))                                 \
-    X(mp_optimizer_name(MP_OPTIMIZER_SGD))                       \
-    X(mp_rules_name(MP_RULES_PYTORCH))                           \
-    X(mp_loss_find("mse"))                                       \
-    X(mp_optimizer_find("sgd"))                                  \
-    X(mp_rules_find("pytorch"))                                  \
-    X(mp_problem_free(problem))                                  \
-    X(mp_timeline_free(timeline))                                \
-    X(mp_answer_free(&answer))                                   \
-    X(mp_summary_free(&summary))                                 \
-    X(mp_sweep_free(&sweep))                                     \
-    X(mp_share_split_free(&split))                               \
-    X(mp_share_plans_free(&plans))                               \
-    X(mp_report_free(&report))                                   \
-    X(mp_pack_table_free(&table))                                \
-    X(mp_feed_free(t.feed))                                      \
-    X(mp_parameter_source_free(t.source))                        \
-    X(mp_program_free(t.program))                                \
-    X(mp_model_free(t.model))                                    \
-    X(mp_planning_free(handle))                                  \
-    X(mp_plan_free(plan))                                        \
-    X(mp_graph_free(graph))                                      \
-    X(mp_free(block))                                            \
-    X(mp_free_owned(&owned))                                     \
-    X(mp_pool_failed(pool))                                      \
+#define OTHER_CALLS(X)                                                                                   \
+    X(mp_collective_name(MP_SEND))                                                                       \
+    X(mp_collective_find("send"))                                                                        \
+    X(mp_algorithm_name(MP_ALGORITHM_RING))                                                              \
+    X(mp_algorithm_find("ring"))                                                                         \
+    X(mp_fabric_count())                                                                                 \
+    X(mp_fabric_row(0))                                                                                  \
+    X(mp_fabric_find("nvlink4"))                                                                         \
+    X(mp_network_read("nvlink4+ib400", &network, &err))                                                  \
+    X(mp_network_of_device("h100"))                                                                      \
+    X(mp_collective_seconds(&network, MP_ALL_REDUCE, MP_ALGORITHM_AUTO, (mp_rank_group){8, 1}, 1 << 20)) \
+    X(mp_collective_sent_bytes(MP_ALL_REDUCE, 8, 1 << 20))                                               \
+    X(mp_dim_name(MP_DIM_TP))                                                                            \
+    X(mp_dim_find("tp"))                                                                                 \
+    X(mp_mesh_read("dp=2", &mesh, &err))                                                                 \
+    X(mp_mesh_write(&mesh))                                                                              \
+    X(mp_mesh_devices(&mesh))                                                                            \
+    X(mp_mesh_group(&mesh, MP_DIM_DP))                                                                   \
+    X(mp_schedule_name(MP_SCHEDULE_1F1B))                                                                \
+    X(mp_schedule_find("1f1b"))                                                                          \
+    X(mp_verdict_name(MP_VERDICT_FLOOR))                                                                 \
+    X(mp_meshes_free(NULL))                                                                              \
+    X(mp_architecture_count())                                                                           \
+    X(mp_architecture_row(0))                                                                            \
+    X(mp_architecture_find("Llama 3 8B"))                                                                \
+    X(mp_architecture_set(&architecture, "layers", 2, &err))                                             \
+    X(mp_plan_need(w->plan))                                                                             \
+    X(mp_share_way_name(MP_SHARE_TURNS))                                                                 \
+    X(mp_share_goal_name(MP_SHARE_LONGEST))                                                              \
+    X(mp_plan_tier_need(w->graph, w->plan, 0))                                                           \
+    X(mp_backend_name(0))                                                                                \
+    X(mp_backend_is_name("cpu"))                                                                         \
+    X(mp_backend_open("cpu", &backend, &err))                                                            \
+    X(mp_backend_find("cpu"))                                                                            \
+    X(mp_bound_orders_text(MP_BOUND_ANY_ORDER))                                                          \
+    X(mp_bound_stage_name(MP_BOUND_TREE))                                                                \
+    X(mp_bound_stage_find("tree", &stage))                                                               \
+    X(mp_bound_work_add(&work, &work))                                                                   \
+    X(mp_bound_report_init(&reports[0]))                                                                 \
+    X(mp_bound_report_merge(&reports[0], &reports[1], true))                                             \
+    X(mp_bound_report_clear(&reports[0]))                                                                \
+    X(mp_bound_is_on(&bound_options, MP_BOUND_TREE))                                                     \
+    X(mp_status_text(MP_IO))                                                                             \
+    X(mp_raise(&err, MP_IO, __FILE__, __LINE__, "%s", "raised"))                                         \
+    X(mp_error_locate(&err, "file", 1, 1))                                                               \
+    X(mp_error_end_about(&(mp_error_about){&err, "file"}))                                               \
+    X(mp_feed_is_source("x=y"))                                                                          \
+    X(mp_kind_name(MP_KIND_SAVED))                                                                       \
+    X(mp_phase_name(MP_PHASE_LOSS))                                                                      \
+    X(mp_fuse_name(MP_FUSE_NONE))                                                                        \
+    X(mp_kind_find("saved"))                                                                             \
+    X(mp_phase_find("loss"))                                                                             \
+    X(mp_fuse_find("none"))                                                                              \
+    X(mp_kind_is_static(MP_KIND_INPUT))                                                                  \
+    X(mp_node_label(w->graph, 0))                                                                        \
+    X(mp_storage_label(w->graph, 0))                                                                     \
+    X(mp_storage_title(w->graph, 0, &label))                                                             \
+    X(mp_node_has_algorithms(w->graph->nodes))                                                           \
+    X(mp_storage_is_static(w->graph->storages))                                                          \
+    X(mp_node_may_rerun(w->graph->nodes))                                                                \
+    X(mp_storage_is_sum(w->graph, 0))                                                                    \
+    X(mp_graph_hash(w->graph, hash, &err))                                                               \
+    X(mp_graph_static_bytes(w->graph))                                                                   \
+    X(mp_graph_static_bytes_in(w->graph, 0))                                                             \
+    X(mp_graph_tier_alignment(w->graph, 0))                                                              \
+    X(mp_graph_n_required(w->graph))                                                                     \
+    X(mp_graph_dot_is("a.dot"))                                                                          \
+    X(mp_dtype_name(MP_DTYPE_INT4))                                                                      \
+    X(mp_dtype_bits(MP_DTYPE_INT4))                                                                      \
+    X(mp_dtype_is_float(MP_DTYPE_INT4))                                                                  \
+    X(mp_dtype_is_integer(MP_DTYPE_INT4))                                                                \
+    X(mp_model_resolve(t.model, 0))                                                                      \
+    X(mp_rate_schedule_name(MP_RATE_COSINE))                                                             \
+    X(mp_rate_schedule_find("cosine"))                                                                   \
+    X(mp_hyper_default(MP_OPTIMIZER_ADAM))                                                               \
+    X(mp_hyper_check(&hyper, &err))                                                                      \
+    X(mp_learning_rate(&hyper, 3))                                                                       \
+    X(mp_parameter_source_count(t.source, &n, &n))                                                       \
+    X(mp_plan_live_bytes(w->plan))                                                                       \
+    X(mp_planning_interface())                                                                           \
+    X(mp_planning_device(0))                                                                             \
+    X(mp_planning_roofline("h100", "float16", 1, 1))                                                     \
+    X(mp_planning_room("h100"))                                                                          \
+    X(mp_planning_flag(handle, node, "once"))                                                            \
+    X(mp_planning_set(handle, "solver", "segments"))                                                     \
+    X(mp_planning_message(handle))                                                                       \
+    X(mp_planning_error(handle))                                                                         \
+    X(mp_planning_hash(handle))                                                                          \
+    X(mp_planning_graph(handle))                                                                         \
+    X(mp_planning_plan(handle))                                                                          \
+    X(mp_planning_on_progress(handle, NULL, NULL))                                                       \
+    X(mp_planning_steps(handle, &node, 1))                                                               \
+    X(mp_planning_copies(handle, &node, &node, 1))                                                       \
+    X(mp_program_graph(t.program))                                                                       \
+    X(mp_effort_name(MP_EFFORT_QUICK))                                                                   \
+    X(mp_effort_find("quick"))                                                                           \
+    X(mp_solver_count())                                                                                 \
+    X(mp_solver_row(0))                                                                                  \
+    X(mp_solver_find("auto"))                                                                            \
+    X(mp_device_count())                                                                                 \
+    X(mp_device_row(0))                                                                                  \
+    X(mp_device_find("RTX 3090"))                                                                        \
+    X(mp_device_of_card("NVIDIA GeForce RTX 4090"))                                                      \
+    X(mp_device_at_tf32(mp_device_row(0)))                                                               \
+    X(mp_link_count())                                                                                   \
+    X(mp_link_row(0))                                                                                    \
+    X(mp_link_find("PCIe 4"))                                                                            \
+    X(mp_link_beyond(mp_link_row(0), mp_link_row(1)))                                                    \
+    X(mp_roofline(mp_device_row(0)))                                                                     \
+    X(mp_step_end(w->plan->steps, 0))                                                                    \
+    X(mp_span_counts_from(timeline->spans))                                                              \
+    X(mp_node_copies_state(w->graph, 0))                                                                 \
+    X(mp_copy_way_of(w->graph, 0, 0))                                                                    \
+    X(mp_graph_n_state_copies(w->graph))                                                                 \
+    X(mp_keep_all(w->graph, steps))                                                                      \
+    X(mp_timeline_holders(w->graph, timeline, 1, spans, 8))                                              \
+    X(mp_timeline_between(w->graph, timeline, between))                                                  \
+    X(mp_request_fits(&request, timeline))                                                               \
+    X(mp_request_fits_plan(&request, w->plan))                                                           \
+    X(mp_loss_name(MP_LOSS_MSE))                                                                         \
+    X(mp_optimizer_name(MP_OPTIMIZER_SGD))                                                               \
+    X(mp_rules_name(MP_RULES_PYTORCH))                                                                   \
+    X(mp_loss_find("mse"))                                                                               \
+    X(mp_optimizer_find("sgd"))                                                                          \
+    X(mp_rules_find("pytorch"))                                                                          \
+    X(mp_problem_free(problem))                                                                          \
+    X(mp_timeline_free(timeline))                                                                        \
+    X(mp_answer_free(&answer))                                                                           \
+    X(mp_summary_free(&summary))                                                                         \
+    X(mp_sweep_free(&sweep))                                                                             \
+    X(mp_share_split_free(&split))                                                                       \
+    X(mp_share_plans_free(&plans))                                                                       \
+    X(mp_report_free(&report))                                                                           \
+    X(mp_pack_table_free(&table))                                                                        \
+    X(mp_feed_free(t.feed))                                                                              \
+    X(mp_parameter_source_free(t.source))                                                                \
+    X(mp_program_free(t.program))                                                                        \
+    X(mp_model_free(t.model))                                                                            \
+    X(mp_planning_free(handle))                                                                          \
+    X(mp_plan_free(plan))                                                                                \
+    X(mp_graph_free(graph))                                                                              \
+    X(mp_free(block))                                                                                    \
+    X(mp_free_owned(&owned))                                                                             \
+    X(mp_pool_failed(pool))                                                                              \
     X(mp_pool_free(pool))
 
 #define TEXT(call) #call,
@@ -185,6 +206,8 @@ void public_call_without(public_world *w)
     mp_bound_report reports[2];
     mp_label label;
     mp_architecture architecture = *mp_architecture_row(0);
+    mp_interconnect network;
+    mp_mesh mesh;
     mp_answer answer;
     mp_problem *problem;
     mp_timeline *timeline;

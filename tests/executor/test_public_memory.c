@@ -76,6 +76,11 @@ TEST(what_trains_survives_every_allocation_failure)
     sweep_all(public_models);
 }
 
+TEST(what_is_about_ranks_survives_every_allocation_failure)
+{
+    sweep_all(public_ranks);
+}
+
 TEST(the_others_allocate_nothing)
 {
     public_world w = public_world_new();
@@ -120,7 +125,7 @@ static void keep_declarations(char *text)
 static int check_header(const char *name)
 {
     static char text[HEADER_MAX];
-    char path[300], function[80];
+    char path[600], function[80];
     int n = 0;
     snprintf(path, sizeof path, HEADERS "/%s", name);
     FILE *file = fopen(path, "r");
@@ -139,21 +144,32 @@ static int check_header(const char *name)
         }
         snprintf(function, sizeof function, "%.*s", (int)length, c);
         const int listed = rows_named(public_graphs, function) + rows_named(public_files, function) +
-                           rows_named(public_models, function) + calls_named(function);
+                           rows_named(public_models, function) + rows_named(public_ranks, function) + calls_named(function);
         if (listed != 1) fail_msg("%s of %s is listed %d times in tests/cases/public_*.c", function, path, listed);
         c += length;
     }
     return n;
 }
 
+/* Checks the headers of a folder below include/memplan, "" for that itself; returns how many functions they declare. */
+static int check_folder(const char *below)
+{
+    char path[300];
+    int n = 0;
+    snprintf(path, sizeof path, HEADERS "/%s", below);
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        snprintf(path, sizeof path, "%s/%.200s", below, entry->d_name);
+        if (strstr(entry->d_name, ".h")) n += check_header(path);
+    }
+    closedir(folder);
+    return n;
+}
+
 TEST(every_public_function_is_listed_once)
 {
-    int n = 0;
-    DIR *folder = opendir(HEADERS);
-    assert_non_null(folder);
-    for (const struct dirent *entry; (entry = readdir(folder));)
-        if (strstr(entry->d_name, ".h")) n += check_header(entry->d_name);
-    closedir(folder);
+    const int n = check_folder("") + check_folder("pictures") + check_folder("ranks");
     print_message("%d functions\n", n);
     assert_true(n >= FUNCTIONS_MIN);
 }
