@@ -1,4 +1,5 @@
 /* subject_model.c - the model that a command is about: a file, or a network known by name. */
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,6 +43,14 @@ static mp_status refuse_unknown(const char *name, const char *what, mp_error *er
     return MP_FAIL(err, MP_INVALID, "%s; did you mean %s?", what, names);
 }
 
+static bool has_parameter(const mp_model *model, const char *pattern)
+{
+    bool any = false;
+    for (size_t t = 0; !any && t < model->n_tensors; t++)
+        any = model->tensors[t].role == MP_ROLE_PARAMETER && !fnmatch(pattern, model->tensors[t].name, 0);
+    return any;
+}
+
 mp_status subject_named(const char *name, const model_options *o, mp_model **out, mp_error *err)
 {
     const mp_architecture *row = mp_architecture_find(name);
@@ -59,7 +68,14 @@ mp_status subject_named(const char *name, const model_options *o, mp_model **out
             sequence = dimensions[k].size;
         else
             MP_CHECK(mp_architecture_set(&own, dimensions[k].name, dimensions[k].size, err));
-    return mp_architecture_model(&own, o->batch, sequence, out, err);
+    MP_OWNED_BY(mp_model_free) mp_model *model = NULL;
+    MP_CHECK(mp_architecture_model(&own, o->batch, sequence, &model, err));
+    for (size_t p = 0; p < o->train.n; p++)
+        MP_ENSURE(has_parameter(model, o->train.items[p]), err, MP_INVALID, "--train '%s' is the name of no parameter",
+                  o->train.items[p]);
+    *out = model;
+    model = NULL;
+    return MP_OK;
 }
 
 mp_status subject_model(const char *path, const model_options *o, mp_model **out, mp_error *err)

@@ -10,6 +10,7 @@ try models_no_file estimate gpt2.onnx
 try models_no_size estimate gpt2 --dim depth=3
 try models_bad_size estimate gpt2 --dim heads=7
 try models_data estimate gpt2 --data tokens
+try models_train_nothing estimate gpt2 --train 'head.*'
 tiny='--dim layers=2 --dim width=16 --dim heads=2 --dim feed-forward=32 --dim vocabulary=11 --dim sequence=64'
 try models_plan plan gpt2 $tiny --batch 4 --budget 90% -o named.json
 try models_check check gpt2 named.json

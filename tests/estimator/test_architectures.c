@@ -212,6 +212,14 @@ TEST(a_layer_of_llama_keeps_what_its_operators_read)
     }
 }
 
+/* What autograd of PyTorch 2.15 holds of one more layer of the originals, in fp32 with two samples: tests/architectures.py. */
+TEST(a_layer_keeps_what_pytorch_itself_keeps)
+{
+    assert_int_equal(of_a_layer(named("gpt2"), 2, 128, MP_DTYPE_FLOAT, true), 18878464);
+    assert_int_equal(of_a_layer(named("bert-base"), 2, 128, MP_DTYPE_FLOAT, true), 18878464);
+    assert_int_equal(of_a_layer(named("vit-base"), 2, 0, MP_DTYPE_FLOAT, true), 19391104);
+}
+
 TEST(sizes_are_set_by_name)
 {
     mp_architecture a = named("gpt2");
