@@ -17,9 +17,11 @@ void subject_print_ranks(const subject *s)
     const int64_t n = mp_mesh_devices(&s->ranks.mesh);
     const mp_split *split = &s->split;
     if (n <= 1) return;
-    screen_text(2, "One rank of %s: %s. In a step it sends %s in %s collectives, which take %s one after the other.",
-                count_text(n), mp_mesh_write(&s->ranks.mesh).text, mp_bytes_text(s->traffic.sent_bytes),
-                count_text((int64_t)s->traffic.n_collectives), seconds_text(s->traffic.seconds));
+    const bool is_one = s->traffic.n_collectives == 1;
+    screen_text(2, "One rank of %s: %s. In a step it sends %s in %s collective%s, which take%s %s%s.", count_text(n),
+                mp_mesh_write(&s->ranks.mesh).text, mp_bytes_text(s->traffic.sent_bytes),
+                count_text((int64_t)s->traffic.n_collectives), is_one ? "" : "s", is_one ? "s" : "",
+                seconds_text(s->traffic.seconds), is_one ? "" : " one after the other");
     if (split->n_gathered)
         screen_text(2, "%s tensors are put together for operators that are not split, first for '%s'.",
                     count_text((int64_t)split->n_gathered), split->gathered_for);

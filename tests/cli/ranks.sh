@@ -1,0 +1,40 @@
+# ranks.sh - one rank of a mesh: what it holds and sends.
+small='--dim layers=2 --dim width=64 --dim heads=4 --dim feed-forward=256 --dim vocabulary=512 --dim sequence=128 --batch 8 --device h100'
+try ranks_estimate estimate gpt2 $small --mesh dp=8
+try ranks_one estimate gpt2 $small --mesh dp=1 -q
+for mesh in dp=8 shard=8,zero=1 shard=8,zero=2 shard=8 dp=2,shard=4 tp=4 tp=4,sp=0 dp=2,shard=4,tp=4; do
+    FILTER='sed -n -e /^..peak/p -e /^..param/p -e /^..gradients/p -e /^..optim/p -e /^..saved/p -e /^One/,/[.]$/p' try "ranks_$(echo "$mesh" | tr '=,' '__')" \
+        estimate gpt2 $small --mesh $mesh --dtype bf16
+done
+FILTER='sed -n /^One/,/^..[a-z].*Reshape/p' try ranks_gathered estimate gpt2 $small --mesh tp=8 --dtype bf16
+FILTER='sed -n /"mesh"/,$p' try ranks_json estimate gpt2 $small --mesh shard=4,tp=2 --json
+FILTER='sed -n /^One/,/[.]$/p' try ranks_network estimate gpt2 $small --mesh dp=16 --network nvlink3+ib200
+FILTER='sed -n /^One/,/[.]$/p' try ranks_slow_network estimate gpt2 $small --mesh dp=16 --network eth10
+FILTER='sed -n /^One/,/[.]$/p' try ranks_buckets estimate gpt2 $small --mesh dp=8 --bucket 64KiB
+try ranks_pytorch estimate gpt2 $small --mesh shard=8 --rules pytorch -q
+# One rank is what there is without a mesh.
+holds ranks_one_is_the_same sh -c "'$memplan' graph gpt2 $small -o without.json && '$memplan' graph gpt2 $small --mesh dp=1 -o one.json &&
+    test 1 = \$(grep -h '\"hash\"' without.json one.json | sort -u | wc -l)"
+# A plan gathers again what it has dropped, and is checked as any other.
+FILTER='grep -v found.by' try ranks_plan plan gpt2 $small --mesh shard=4,tp=2 --dtype bf16 --budget 80% --effort quick -o rank.json
+try ranks_check check gpt2 rank.json
+holds ranks_gathers_again sh -c "'$memplan' graph gpt2 $small --mesh shard=8 --bucket 64KiB -o sharded.json &&
+    '$memplan' plan sharded.json --budget min -o sharded_plan.json && python3 -c \"
+import json
+graph, plan = (json.load(open(name)) for name in ('sharded.json', 'sharded_plan.json'))
+gathers = {node['id'] for node in graph['nodes'] if node['op'] == 'AllGather'}
+assert len(gathers) > 5 and sum(step['node'] in gathers for step in plan['steps']) > len(gathers)\""
+# No mesh, no network, nothing to share out.
+try ranks_no_mesh estimate gpt2 $small --mesh 8
+try ranks_unknown estimate gpt2 $small --mesh dp=2,cp=4
+try ranks_twice estimate gpt2 $small --mesh dp=2,dp=4
+try ranks_none estimate gpt2 $small --mesh dp=0
+try ranks_zero estimate gpt2 $small --mesh dp=2,zero=1
+try ranks_experts estimate gpt2 $small --mesh dp=4,ep=3
+try ranks_many estimate gpt2 $small --mesh dp=4294967296,tp=4294967296
+try ranks_no_network estimate gpt2 $small --mesh dp=2 --network token-ring
+try ranks_two_networks estimate gpt2 $small --mesh dp=2 --network ib200+ib400
+try ranks_network_alone estimate gpt2 $small --network nvlink4+ib400
+try ranks_bucket_alone plan gpt2 $small --bucket 1MiB --budget 80%
+try ranks_no_optimizer estimate gpt2 $small --mesh shard=2 --optimizer none
+try ranks_of_a_graph estimate chain.json --mesh dp=2
