@@ -76,19 +76,30 @@ mp_status mp_architecture_set(mp_architecture *a, const char *size, int64_t valu
 static int64_t patches_along(int64_t sequence)
 {
     int64_t side = 0;
-    while ((side + 1) * (side + 1) <= sequence - 1) side++;
+    while (sequence <= MP_VALUE_MAX && (side + 1) * (side + 1) <= sequence - 1) side++;
     return side;
 }
 
-/* Refuses sizes that do not fit together. */
+enum { LAYERS_MAX = 10000 };
+
+/* Refuses sizes that do not fit together, or make a model that does not end. */
 static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence, mp_error *err)
 {
-    const int64_t sizes[] = {a->layers,          a->width,      a->feed_forward, a->heads,
-                             a->key_value_heads, a->vocabulary, sequence,        batch};
+    const struct {
+        const char *name;
+        int64_t size, most;
+    } sizes[] = {{"batch", batch, INT32_MAX},
+                 {"layers", a->layers, LAYERS_MAX},
+                 {"width", a->width, INT32_MAX},
+                 {"feed-forward", a->feed_forward, INT32_MAX},
+                 {"heads", a->heads, INT32_MAX},
+                 {"key-value-heads", a->key_value_heads, INT32_MAX},
+                 {"vocabulary", a->vocabulary, INT32_MAX},
+                 {"sequence", sequence, MP_VALUE_MAX}}; /* positions are stored */
     const int64_t side = patches_along(sequence);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-        MP_ENSURE(sizes[k] >= 1 && sizes[k] <= INT32_MAX, err, MP_INVALID, "%s: a size of %lld is none", a->title,
-                  (long long)sizes[k]);
+        MP_ENSURE(sizes[k].size >= 1 && sizes[k].size <= sizes[k].most, err, MP_INVALID, "%s: %s=%lld is not from 1 to %lld",
+                  a->title, sizes[k].name, (long long)sizes[k].size, (long long)sizes[k].most);
     MP_ENSURE(a->width % a->heads == 0, err, MP_INVALID, "%s: a width of %lld does not divide into %lld heads", a->title,
               (long long)a->width, (long long)a->heads);
     MP_ENSURE(a->heads % a->key_value_heads == 0, err, MP_INVALID,

@@ -57,8 +57,8 @@ const mp_architecture *mp_architecture_find(const char *name);
 mp_status mp_architecture_set(mp_architecture *architecture, const char *size, int64_t value, mp_error *err);
 
 /* Builds the model for a batch (0: 1) and a sequence (0: the architecture's). A sequence beyond the architecture's has as many
- * learned positions more. On MP_OK *out is released with mp_model_free. MP_INVALID: sizes that do not fit together, named;
- * MP_NOMEM. O(layers). */
+ * learned positions more. On MP_OK *out is released with mp_model_free. MP_INVALID: sizes that do not fit together, over 10,000
+ * layers or 131,072 tokens, named; MP_NOMEM. O(layers). */
 mp_status mp_architecture_model(const mp_architecture *architecture, int64_t batch, int64_t sequence, mp_model **out,
                                 mp_error *err);
 

@@ -41,6 +41,9 @@ COMMANDS = {
     "loops": "estimate gcn.dynamo.onnx --json",
     "ops": "ops",
     "devices": "devices --json",
+    "models": "models --json",
+    "model": "model mixtral-8x7b --dim layers=1 --dim sequence=64 -o OUT.onnx",
+    "named": "estimate mixtral-8x7b --dim layers=1 --dim sequence=64 --json",
     "solvers": "solvers --json",
     "help": "help plan",
 }

@@ -33,6 +33,8 @@ COMMANDS = {
     "ops": [],
     "solvers": [],
     "devices": [],
+    "models": [],
+    "model": ["gpt2", "--dim", "layers=1", "-o", "odd.onnx"],
 }
 NUMBERS = """-1 0 1 0.5 1.5 1e308 -1e308 1e-320 nan inf -inf 0x10 2147483647 2147483648 -2147483649 9223372036854775807
     9223372036854775808 -9223372036854775808 18446744073709551616 % 100% -5% 1e400% nan% 1TiB 9e99GiB floor floor+ floor+1e99% 1,1e308,nan

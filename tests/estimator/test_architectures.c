@@ -262,8 +262,11 @@ TEST(sizes_that_do_not_fit_are_refused)
         const char *words;
     } cases[] = {{"gpt2", "heads", 7, 1, 0, "7 heads"},
                  {"gpt2", "key-value-heads", 4, 1, 0, "Llama"},
-                 {"gpt2", "layers", 0, 1, 0, "size of 0"},
-                 {"gpt2", "layers", 1, -1, 0, "size of -1"},
+                 {"gpt2", "layers", 0, 1, 0, "layers=0"},
+                 {"gpt2", "layers", 1, -1, 0, "batch=-1"},
+                 {"gpt2", "layers", 10001, 1, 0, "10000"},
+                 {"llama3-8b", "layers", 1, 1, 131073, "131072"},
+                 {"vit-base", "layers", 1, 1, INT64_MAX, "131072"},
                  {"llama3-8b", "key-value-heads", 5, 1, 0, "5 pairs"},
                  {"llama3-8b", "width", 32 * 3, 1, 0, "3 is odd"},
                  {"vit-base", "layers", 1, 1, 198, "198"},
