@@ -49,8 +49,11 @@ const mp_fabric *mp_fabric_find(const char *name)
 
 const char *mp_network_of_device(const char *device)
 {
+    enum { NAME_MAX = 32 };
+    char name[NAME_MAX]; /* of "a100,memory=40GiB" what stands before the comma */
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(device, ","), device);
     for (size_t k = 0; k < sizeof usual / sizeof usual[0]; k++)
-        if (mp_names_are_alike(usual[k][0], device)) return usual[k][1];
+        if (mp_names_are_alike(usual[k][0], name)) return usual[k][1];
     return "pcie+eth100";
 }
 
