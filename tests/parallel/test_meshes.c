@@ -1,0 +1,107 @@
+/* test_meshes.c - the search over meshes: every one that it has set aside is played through, and none is better than the best.
+ */
+#include "planner/parallel/stages.h"
+#include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
+
+enum { LAYERS = 6, BYTES = 1 << 20 };
+
+/* A chain whose tensors are split over tp. */
+static mp_status build(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err)
+{
+    const int64_t tp = mesh->size[MP_DIM_TP];
+    int *n_built = data;
+    ++*n_built;
+    if (tp == 3) return MP_FAIL(err, MP_INVALID, "three do not divide it");
+    return chain_graph(LAYERS, BYTES * micro_batch / tp, BYTES / tp, true, out, err);
+}
+
+static mp_meshes_request request_of(int64_t devices, int64_t memory_bytes, int *n_built)
+{
+    mp_meshes_request r = {
+        .devices = devices, .memory_bytes = memory_bytes, .global_batch = 24, .graph = build, .data = n_built};
+    assert_int_equal(mp_network_read("nvlink4+ib400", &r.ranks.network, NULL), MP_OK);
+    r.ranks.mesh.sequence = true;
+    return r;
+}
+
+/* Plays one choice in a memory; returns its seconds, INFINITY if it does not fit. */
+static double seconds_in(const mp_meshes_request *request, const mp_mesh_choice *c, int64_t memory_bytes)
+{
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+    MP_OWNED_BY(mp_load_free) mp_load *load = NULL;
+    mp_stage stages[16];
+    mp_mesh_choice again = {.stages = stages};
+    mp_ranks ranks = request->ranks;
+    bool fits;
+    int n_built = 0;
+    ranks.mesh = c->mesh;
+    assert_int_equal(build(&n_built, &c->mesh, c->micro_batch, &graph, NULL), MP_OK);
+    assert_int_equal(mp_load_of(graph, &load, NULL), MP_OK);
+    const mp_step_request step = {.load = load,
+                                  .ranks = &ranks,
+                                  .schedule = c->schedule,
+                                  .n_micro_batches = c->n_micro_batches,
+                                  .memory_bytes = memory_bytes};
+    assert_int_equal(mp_step_play(&step, &again, &fits, NULL), MP_OK);
+    return fits ? again.seconds : INFINITY;
+}
+
+TEST(nothing_that_is_set_aside_is_better)
+{
+    static const int64_t devices[] = {1, 2, 4, 6, 12};
+    int verdicts[MP_N_VERDICTS] = {0};
+    for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
+        for (int64_t memory = 3; memory <= 48; memory *= 2) {
+            int n_built = 0;
+            MP_OWNED_BY(mp_meshes_free) mp_meshes *found = NULL;
+            mp_meshes_request request = request_of(devices[d], memory * BYTES, &n_built);
+            request.n_best = 1;
+            assert_int_equal(mp_meshes_search(&request, &found, NULL), MP_OK);
+            const double best = found->n_best ? found->choices[0].seconds : INFINITY;
+            for (size_t k = 0; k < found->n; k++) {
+                const mp_mesh_choice *c = &found->choices[k];
+                verdicts[c->verdict]++;
+                assert_int_equal(mp_mesh_devices(&c->mesh), devices[d]);
+                assert_int_equal(c->mesh.size[MP_DIM_DP] * c->mesh.size[MP_DIM_SHARD] * c->micro_batch * c->n_micro_batches,
+                                 24);
+                const double seconds = seconds_in(&request, c, request.memory_bytes);
+                assert_true(seconds >= best);
+                assert_true(seconds >= c->bound_seconds);
+                if (c->verdict == MP_VERDICT_FLOOR || c->verdict == MP_VERDICT_OVER_MEMORY) assert_true(isinf(seconds));
+                if (c->verdict == MP_VERDICT_FLOOR) assert_true(isinf(seconds_in(&request, c, c->floor_bytes - 1)));
+            }
+        }
+    for (int v = 0; v < MP_N_VERDICTS; v++) assert_true(verdicts[v] > 0);
+}
+
+TEST(a_network_is_built_once_for_each_split_and_micro_batch)
+{
+    int n_built = 0;
+    MP_OWNED_BY(mp_meshes_free) mp_meshes *found = NULL;
+    mp_meshes_request request = request_of(12, INT64_C(1) << 40, &n_built);
+    assert_int_equal(mp_meshes_search(&request, &found, NULL), MP_OK);
+    assert_true(found->n > 100);
+    assert_true(n_built <= 5 * 4); /* tp of 1, 2, 4, 6 and the 3 that is refused, micro-batches of 1, 2, 4, 8 */
+    for (size_t k = 0; k < found->n; k++) assert_int_not_equal(found->choices[k].mesh.size[MP_DIM_TP], 3);
+}
+
+TEST(what_is_given_is_kept_and_a_batch_that_does_not_divide_is_refused)
+{
+    int n_built = 0;
+    mp_error err = {0};
+    mp_meshes *found = NULL;
+    mp_meshes_request request = request_of(12, INT64_C(1) << 40, &n_built);
+    request.fixed.size[MP_DIM_PP] = 3;
+    request.fixed.size[MP_DIM_DP] = 2;
+    assert_int_equal(mp_meshes_search(&request, &found, NULL), MP_OK);
+    for (size_t k = 0; k < found->n; k++) {
+        assert_int_equal(found->choices[k].mesh.size[MP_DIM_PP], 3);
+        assert_int_equal(found->choices[k].mesh.size[MP_DIM_DP], 2);
+    }
+    mp_meshes_free(found);
+    request = request_of(7, INT64_C(1) << 40, &n_built);
+    request.fixed.size[MP_DIM_DP] = 7;
+    assert_int_equal(mp_meshes_search(&request, &found, &err), MP_INVALID);
+    assert_non_null(strstr(err.message, "no mesh of 7 devices"));
+}
