@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "estimator/rules/operands/attention.h"
-#include "estimator/simplify/patterns/attention.h"
 
 /* Undoes the repetition for heads that share K or V: [.., heads, S, D] -> [.., heads, 1, S, D] -> Expand [.., heads, n,
  * S, D] -> [.., heads * n, S, D]. Returns n, with *tensor as it was before; 1 if it is not repeated. */
