@@ -8,6 +8,8 @@
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/share_report.h"
+#include "cli/reports/share_run.h"
+#include "estimator/graph/liveness.h"
 
 static const double TICK = 1e-9; /* seconds; jobs are compared in whole nanoseconds */
 
@@ -28,7 +30,7 @@ static mp_share_goal goal_named(const char *name)
 /* Reads the steps of each job: one number for all of them, or a list. */
 static int read_steps(const options *o, sharing *s)
 {
-    const char *text = o->training.steps_each ? o->training.steps_each : "1";
+    const char *text = o->training.steps_each ? o->training.steps_each : o->training.runs ? "10" : "1";
     size_t n = 0;
     for (const char *at = text; at; n++) {
         const char *comma = strchr(at, ',');
@@ -42,6 +44,17 @@ static int read_steps(const options *o, sharing *s)
     for (size_t i = 1; n == 1 && i < s->n_jobs; i++) s->jobs[i].n_steps = s->jobs[0].n_steps;
     if (n != 1 && n != s->n_jobs)
         return usage_error("--steps: %zu numbers for %zu jobs; give one for each, or one for all", n, s->n_jobs);
+    return EXIT_DONE;
+}
+
+/* With --run jobs run by turns, on a device that can run. */
+static int settle_run(options *o, sharing *s)
+{
+    if (!o->training.runs) return EXIT_DONE;
+    if (option_given(o, OPT_MODE) && s->way != MP_SHARE_TURNS)
+        return usage_error("--run runs by turns, which contradicts --mode %s", o->search.mode);
+    if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
+    s->way = MP_SHARE_TURNS;
     return EXIT_DONE;
 }
 
@@ -90,6 +103,22 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *data)
     shower *x = data;
     if (search) return progress_show(search, &x->shown);
     return progress_next(&x->shown, mp_text("job %zu of %zu, plan %zu of %zu", x->job + 1, x->n_jobs, k + 1, n));
+}
+
+/* Refuses what leaves more than is always live between two steps, as turns share the arena. */
+static mp_status refuse_carried(const sharing *s, mp_error *err)
+{
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        const subject *job = &sharing_job_of(s, i)->subject;
+        MP_ABOUT(err, job->path);
+        for (size_t k = 0; k < job->graph->n_storages; k++) {
+            const mp_storage *x = &job->graph->storages[k];
+            MP_ENSURE(mp_storage_is_static(x) || !mp_storage_outlives_step(x), err, MP_INVALID,
+                      "%s is carried from one step to the next (--fuse forward), and by turns nothing is",
+                      mp_storage_label(job->graph, (int)k).text);
+        }
+    }
+    return MP_OK;
 }
 
 static mp_share_plans_request request_of(const options *o, const sharing_job *job, shower *x)
@@ -182,6 +211,8 @@ static mp_status share(const options *o, int64_t memory_bytes, sharing *s, mp_er
 {
     MP_CLEARED_BY(shower_end) shower x = {.n_jobs = s->n_jobs};
     MP_CHECK(load_jobs(o, s, err));
+    MP_CHECK(refuse_carried(s, err));
+    if (o->training.runs) MP_CHECK(sharing_can_run(s, o, err));
     MP_CHECK(find_card(o, memory_bytes, s, err));
     progress_start(&x.shown, o, 0, INT64_MAX);
     MP_CHECK(plan_jobs(o, s, &x, err));
@@ -193,11 +224,22 @@ static mp_status share(const options *o, int64_t memory_bytes, sharing *s, mp_er
     return MP_OK;
 }
 
+/* Runs the jobs if that was asked for, and answers. *run has n 0 if they did not run. */
+static mp_status answer(const options *o, const sharing *s, sharing_run *run, mp_error *err)
+{
+    if (o->training.runs && s->ways[s->way].split.fits) MP_CHECK(sharing_run_all(s, o, run, err));
+    if (o->talk.json) return print_sharing_json(s, run->n ? sharing_run_json(run) : json_null(), err);
+    print_sharing(s, o);
+    if (run->n && !o->talk.quiet) print_sharing_run(s, run);
+    return MP_OK;
+}
+
 int cmd_share(options *o)
 {
     mp_error err = {0};
     MP_CLEARED_BY(sharing_free)
     sharing s = {.n_jobs = o->n_operands, .way = way_named(o->search.mode), .goal = goal_named(o->search.goal)};
+    MP_CLEARED_BY(sharing_run_free) sharing_run run = {0};
     int64_t memory_bytes;
     if (!(s.jobs = mp_alloc(s.n_jobs, sizeof *s.jobs))) {
         complain("out of memory");
@@ -205,12 +247,11 @@ int cmd_share(options *o)
     }
     int rc = memory_read(o, &memory_bytes);
     if (!rc) rc = read_steps(o, &s);
+    if (!rc) rc = settle_run(o, &s);
     if (rc) return rc;
     if (share(o, memory_bytes, &s, &err) != MP_OK) return input_failed(&err);
     if (s.stopped && !o->talk.quiet) complain("the search was cut short; this is what it had found");
-    if (!o->talk.json)
-        print_sharing(&s, o);
-    else if (print_sharing_json(&s, &err) != MP_OK)
-        return output_failed(&err);
+    if (answer(o, &s, &run, &err) != MP_OK) return output_failed(&err);
+    if (run.n) return sharing_run_is_same(&run) && sharing_run_is_as_planned(&run) ? EXIT_DONE : EXIT_NO;
     return s.ways[s.way].split.fits ? EXIT_DONE : no_plan_status(!s.ways[s.way].bound.fits);
 }

@@ -89,6 +89,7 @@ typedef struct training_options {
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay;
     const char *schedule, *save, *resume;
+    bool runs; /* of the command share */
     bool nesterov, random_weights, before, captures, profile;
 } training_options;
 

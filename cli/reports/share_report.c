@@ -65,6 +65,13 @@ static const mp_share_option *option_of(const sharing *s, mp_share_way way, size
     return &sharing_job_of(s, job)->plans.options[s->ways[way].split.chosen[job]];
 }
 
+/* True if what is said of MPS is of use: the jobs fit, and are not for the CPU. */
+static bool has_limits(const sharing *s)
+{
+    const mp_program *program = sharing_job_of(s, 0)->subject.program;
+    return s->ways[s->way].split.fits && !(program && program->backend->is_host);
+}
+
 /* Returns what MPS should permit a process, in MiB: for job `job`, or by turns for all of them. */
 static int64_t limit_mib(const sharing *s, size_t job)
 {
@@ -187,7 +194,7 @@ void print_sharing(const sharing *s, const options *o)
     print_jobs(s, o);
     if (s->ways[s->way].split.fits) print_price(s);
     print_ways(s);
-    if (s->ways[s->way].split.fits) print_limits(s);
+    if (has_limits(s)) print_limits(s);
     putchar('\n');
     print_verdict(s, o);
 }
@@ -257,19 +264,20 @@ static json_t *ways_json(const sharing *s)
 
 static json_t *limits_json(const sharing *s)
 {
-    if (!s->ways[s->way].split.fits) return json_null();
+    if (!has_limits(s)) return json_null();
     json_t *list = json_array();
     for (size_t i = 0; i < (size_t)processes(s->way, s->n_jobs); i++)
         mp_json_append(&list, json_string(mp_text("0=%lldM", (long long)limit_mib(s, i))));
     return list;
 }
 
-mp_status print_sharing_json(const sharing *s, mp_error *err)
+mp_status print_sharing_json(const sharing *s, json_t *run, mp_error *err)
 {
     return answer_in_json("share",
-                          json_pack("{s:s, s:I, s:I, s:s, s:s, s:b, s:o, s:o, s:o}", "device", s->room.name, "memory_bytes",
-                                    (json_int_t)s->room.memory_bytes, "reserve_bytes", (json_int_t)s->room.reserve_bytes,
-                                    "mode", mp_share_way_name(s->way), "goal", mp_share_goal_name(s->goal), "complete",
-                                    (int)!s->stopped, "jobs", jobs_json(s), "ways", ways_json(s), "mps_limits", limits_json(s)),
+                          json_pack("{s:s, s:I, s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "device", s->room.name,
+                                    "memory_bytes", (json_int_t)s->room.memory_bytes, "reserve_bytes",
+                                    (json_int_t)s->room.reserve_bytes, "mode", mp_share_way_name(s->way), "goal",
+                                    mp_share_goal_name(s->goal), "complete", (int)!s->stopped, "jobs", jobs_json(s), "ways",
+                                    ways_json(s), "mps_limits", limits_json(s), "run", run),
                           err);
 }

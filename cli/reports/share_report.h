@@ -37,4 +37,5 @@ sharing_job *sharing_job_of(const sharing *s, size_t i);
 int64_t sharing_capacity(const sharing *s, mp_share_way way, size_t n_jobs);
 
 void print_sharing(const sharing *s, const options *o);
-mp_status print_sharing_json(const sharing *s, mp_error *err);
+/* `run`: what came of --run, or JSON's null; owned by this function. MP_NOMEM, MP_IO. */
+mp_status print_sharing_json(const sharing *s, json_t *run, mp_error *err);

@@ -132,6 +132,28 @@ static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *want
     return MP_OK;
 }
 
+/* Takes the arena: memory of its own, which is filled with a byte that shows what is used, or what the options lend. */
+static mp_status take_arena(mp_addresses *a, const mp_execution_options *options, mp_error *err)
+{
+    const mp_graph *g = a->program->graph;
+    const mp_backend *b = a->program->backend;
+    a->is_lent = options->arena;
+    if (!a->is_lent) {
+        a->arena = b->allocate(b, a->arena_bytes);
+        if (!a->arena) MP_CHECK(no_memory(b, "an arena", a->arena_bytes, err));
+        b->fill(b, a->arena, MP_UNUSED_BYTE, a->arena_bytes);
+        return MP_OK;
+    }
+    MP_ENSURE(!options->guards && a->arena_bytes <= options->arena_bytes, err, MP_INVALID,
+              "an arena of %lld bytes is needed, and one of %lld is lent", (long long)a->arena_bytes,
+              (long long)options->arena_bytes);
+    for (size_t s = 0; s < g->n_storages; s++)
+        MP_ENSURE(!mp_storage_outlives_step(&g->storages[s]) || mp_storage_is_static(&g->storages[s]), err, MP_INVALID,
+                  "%s is carried to the next step in an arena that others use in between", mp_storage_label(g, (int)s).text);
+    a->arena = options->arena;
+    return MP_OK;
+}
+
 static mp_status take_blocks(mp_addresses *a, const mp_execution_options *options, mp_pool *pool, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
@@ -158,9 +180,7 @@ static mp_status take_blocks(mp_addresses *a, const mp_execution_options *option
     if (options->guards) MP_CHECK(spread_out(a, err));
     a->fixed = b->allocate(b, a->fixed_bytes);
     if (!a->fixed) MP_CHECK(no_memory(b, "parameters, optimizer state and inputs", a->fixed_bytes, err));
-    a->arena = b->allocate(b, a->arena_bytes);
-    if (!a->arena) MP_CHECK(no_memory(b, "an arena", a->arena_bytes, err));
-    b->fill(b, a->arena, MP_UNUSED_BYTE, a->arena_bytes);
+    MP_CHECK(take_arena(a, options, err));
     for (int m = 1; m < (int)g->n_tiers; m++) MP_CHECK(take_tier(a, m, &options->tiers[m], pool, err));
     return put_constants(a, err);
 }
@@ -392,7 +412,7 @@ void mp_addresses_free(mp_addresses *a)
     if (!a->program) return;
     const mp_backend *b = a->program->backend;
     b->release(b, a->fixed, a->fixed_bytes);
-    b->release(b, a->arena, a->arena_bytes);
+    if (!a->is_lent) b->release(b, a->arena, a->arena_bytes);
     for (int m = 1; m < MP_MAX_TIERS; m++) {
         if (a->tiers[m].is_lent) b->unpin(b, a->tiers[m].memory);
         mp_tier_close(&a->tiers[m]);

@@ -32,6 +32,7 @@ typedef struct mp_addresses {
     const mp_plan *plan;
     char *fixed, *arena; /* blocks of fixed_bytes and arena_bytes */
     int64_t fixed_bytes, arena_bytes;
+    bool is_lent;                /* the arena is the caller's, as the options say */
     mp_tier tiers[MP_MAX_TIERS]; /* the memory of the tiers but the device; behind what is always live there is an arena */
     int64_t *fixed_at;           /* per storage: offset in `fixed`, or in its tier, if it is always live, else -1 */
     int64_t *constant_at;        /* per constant of the program: offset in `fixed`, behind the storages */
@@ -53,7 +54,8 @@ enum { MP_UNUSED_BYTE = 0xa5 }; /* initial content of every byte of the arena */
 /* Allocates both blocks from the program's backend, takes the memory of the other tiers as the options say, and fills *out,
  * whose lists lie in the pool; the caller releases the memory with mp_addresses_free, even after a failure. With the option
  * `guards`, places on the device are laid out side by side instead of as planned, with guard bytes between them that nothing
- * may write to. MP_NOMEM says how much was asked for; MP_INVALID: the plan has no offsets; MP_INFEASIBLE: it takes more of a
+ * may write to. MP_NOMEM says how much was asked for; MP_INVALID: the plan has no offsets, or the arena that the options
+ * lend is too small, or not for this graph; MP_INFEASIBLE: it takes more of a
  * tier than there may be; MP_UNSUPPORTED: a step that is no copy uses another tier, or a copy is none of one storage to
  * another, or the backend copies nowhere, or to no folder; MP_IO: as mp_tier_open. O(slots), and for a plan without offsets in
  * a tier its layout (mp_arena_layout_tier). */

@@ -49,40 +49,6 @@ static void keep_profile(mp_execution *e, size_t n_nodes, int64_t step, double t
     mp_execution_forget_seconds(e);
 }
 
-/* Sets *saved if a state was saved; all values were finite then. *in_step: it was a step itself that failed. */
-static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_filler *filler, mp_report *report,
-                           double *seconds, double *input_seconds, bool *saved, bool *in_step, mp_error *err)
-{
-    long allocations;
-    for (int64_t k = 0; k < r->n_steps && !report->stopped; k++) {
-        int64_t step = report->first_step + k;
-        double from = mp_clock_now(), loss;
-        allocations = mp_alloc_count;
-        *in_step = true;
-        MP_CHECK(mp_execution_step(e, step, mp_inputs_fill, filler, &loss, err));
-        *in_step = false;
-        report->n_allocations += mp_alloc_count - allocations;
-        seconds[report->n_losses] = mp_clock_now() - from;
-        input_seconds[report->n_losses] = mp_execution_input_seconds(e);
-        keep_profile(e, r->program->graph->n_nodes, k, seconds[k], report);
-        report->losses[report->n_losses++] = loss;
-        MP_ENSURE(isfinite(loss), err, MP_REFUTED, "the loss is %s at step %lld",
-                  isnan(loss) ? "nan"
-                  : loss > 0  ? "inf"
-                              : "-inf",
-                  (long long)(step + 1));
-        mp_train_progress p = {k + 1, r->n_steps, loss, seconds[report->n_losses - 1]};
-        if (r->progress && !r->progress(&p, r->progress_data)) report->stopped = true;
-        bool last = k + 1 == r->n_steps || report->stopped;
-        if (r->save && (last || (r->save_every && (step + 1) % r->save_every == 0))) {
-            MP_CHECK(save(r, e, step + 1, err));
-            *saved = true;
-        }
-    }
-    MP_CHECK(mp_execution_flush(e, err));
-    return mp_check_finite(e, r->program, report->first_step + (int64_t)report->n_losses, err);
-}
-
 /* Returns the bytes in use on the device now; -1: the backend has no memory of its own. */
 static mp_status look_at_device(const mp_backend *b, int64_t *bytes, bool *is_shared, mp_error *err)
 {
@@ -95,16 +61,39 @@ static mp_status look_at_device(const mp_backend *b, int64_t *bytes, bool *is_sh
     return MP_OK;
 }
 
-/* Runs the training. *saved: a newer state than the first was saved. MP_REFUTED: a value is not finite. */
-static mp_status train(const mp_train_request *r, mp_report *report, bool *saved, bool *refuted, mp_error *err)
+/* A training in progress. */
+typedef struct training {
+    const mp_train_request *request;
+    mp_report report;
+    mp_execution *execution;
+    mp_input_filler filler;
+    double *seconds, *input_seconds; /* per step */
+    bool has_saved;                  /* a newer state than the first */
+    bool in_step;                    /* a step itself failed */
+} training;
+
+static void training_clear(training *t)
+{
+    mp_input_filler_free(&t->filler);
+    mp_execution_free(t->execution);
+    mp_free(t->seconds);
+    mp_free(t->input_seconds);
+    mp_report_free(&t->report);
+}
+
+static mp_status start(training *t, const mp_train_request *r, mp_error *err)
 {
     const mp_backend *b = r->program->backend;
-    MP_OWNED_BY(mp_execution_free) mp_execution *e = NULL;
-    MP_CLEARED_BY(mp_input_filler_free) mp_input_filler filler = {0};
-    MP_OWNED double *seconds = mp_alloc((size_t)r->n_steps, sizeof *seconds);
-    MP_OWNED double *input_seconds = mp_alloc((size_t)r->n_steps, sizeof *input_seconds);
+    mp_report *report = &t->report;
+    t->request = r;
+    *report = (mp_report){.static_bytes = r->plan->static_bytes,
+                          .planned_peak_bytes = r->plan->peak_bytes,
+                          .idle_process_bytes = mp_process_bytes()};
+    t->seconds = mp_alloc((size_t)r->n_steps, sizeof *t->seconds);
+    t->input_seconds = mp_alloc((size_t)r->n_steps, sizeof *t->input_seconds);
     report->losses = mp_alloc((size_t)r->n_steps, sizeof *report->losses);
-    MP_ENSURE(seconds && input_seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps", (long long)r->n_steps);
+    MP_ENSURE(t->seconds && t->input_seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps",
+              (long long)r->n_steps);
     if (r->execution.profile) {
         report->node_seconds = mp_alloc(r->program->graph->n_nodes, sizeof *report->node_seconds);
         MP_ENSURE(report->node_seconds, err, MP_NOMEM, "out of memory");
@@ -112,13 +101,61 @@ static mp_status train(const mp_train_request *r, mp_report *report, bool *saved
     mp_process_forget_peak();
     MP_CHECK(b->open(b, err));
     MP_CHECK(look_at_device(b, &report->idle_device_bytes, &report->device_is_shared, err));
-    MP_CHECK(mp_execution_new(r->program, r->plan, &r->execution, &e, err));
-    MP_CHECK(mp_parameters_load(r->parameters, r->program, e, err));
-    if (r->resume) MP_CHECK(mp_state_resume(r->resume, r->program, e, &r->execution, &report->first_step, err));
-    MP_CHECK(mp_input_filler_new(r->program, r->feed, &filler, err));
-    bool in_step = false;
-    mp_status st = run_steps(r, e, &filler, report, seconds, input_seconds, saved, &in_step, err);
-    *refuted = st == MP_REFUTED && !in_step;
+    MP_CHECK(mp_execution_new(r->program, r->plan, &r->execution, &t->execution, err));
+    MP_CHECK(mp_parameters_load(r->parameters, r->program, t->execution, err));
+    if (r->resume) MP_CHECK(mp_state_resume(r->resume, r->program, t->execution, &r->execution, &report->first_step, err));
+    return mp_input_filler_new(r->program, r->feed, &t->filler, err);
+}
+
+static bool is_over(const training *t)
+{
+    return t->report.stopped || (int64_t)t->report.n_losses >= t->request->n_steps;
+}
+
+/* Runs the next step. All values were finite when a state was saved. */
+static mp_status run_step(training *t, mp_error *err)
+{
+    const mp_train_request *r = t->request;
+    mp_report *report = &t->report;
+    const int64_t k = (int64_t)report->n_losses, step = report->first_step + k;
+    const double from = mp_clock_now();
+    const long allocations = mp_alloc_count;
+    double loss;
+    t->in_step = true;
+    MP_CHECK(mp_execution_step(t->execution, step, mp_inputs_fill, &t->filler, &loss, err));
+    t->in_step = false;
+    report->n_allocations += mp_alloc_count - allocations;
+    t->seconds[k] = mp_clock_now() - from;
+    t->input_seconds[k] = mp_execution_input_seconds(t->execution);
+    keep_profile(t->execution, r->program->graph->n_nodes, k, t->seconds[k], report);
+    report->losses[report->n_losses++] = loss;
+    MP_ENSURE(isfinite(loss), err, MP_REFUTED, "the loss is %s at step %lld",
+              isnan(loss) ? "nan"
+              : loss > 0  ? "inf"
+                          : "-inf",
+              (long long)(step + 1));
+    const mp_train_progress p = {k + 1, r->n_steps, loss, t->seconds[k]};
+    if (r->progress && !r->progress(&p, r->progress_data)) report->stopped = true;
+    if (r->save && (is_over(t) || (r->save_every && (step + 1) % r->save_every == 0))) {
+        MP_CHECK(save(r, t->execution, step + 1, err));
+        t->has_saved = true;
+    }
+    return MP_OK;
+}
+
+/* After the last step: runs what is pending, and looks at all parameters. */
+static mp_status end_steps(training *t, mp_error *err)
+{
+    MP_CHECK(mp_execution_flush(t->execution, err));
+    return mp_check_finite(t->execution, t->request->program, t->report.first_step + (int64_t)t->report.n_losses, err);
+}
+
+/* Completes the report of a training whose steps ended with this status, which it returns unless something else fails. */
+static mp_status finish(training *t, mp_status st, mp_error *err)
+{
+    const mp_train_request *r = t->request;
+    mp_execution *e = t->execution;
+    mp_report *report = &t->report;
     if (st != MP_OK && st != MP_REFUTED) return st;
     report->arena_bytes = mp_execution_arena_bytes(e);
     report->measured_arena_bytes = mp_execution_touched_bytes(e);
@@ -128,29 +165,41 @@ static mp_status train(const mp_train_request *r, mp_report *report, bool *saved
     report->in_bytes = mp_execution_copied(e).in_bytes;
     if (report->n_losses) report->wait_seconds = mp_execution_wait_seconds(e) / (double)report->n_losses;
     report->n_recordings = mp_execution_recordings(e);
-    if (look_at_device(b, &report->device_bytes, &report->device_is_shared, err) != MP_OK) st = MP_IO;
-    report->next_batch_bytes = filler.prefetch ? mp_prefetch_device_bytes(filler.prefetch) : 0;
-    mp_input_filler_free(&filler);
-    report->step_seconds = median(seconds, report->n_losses);
-    report->input_seconds = median(input_seconds, report->n_losses);
+    if (look_at_device(r->program->backend, &report->device_bytes, &report->device_is_shared, err) != MP_OK) st = MP_IO;
+    report->next_batch_bytes = t->filler.prefetch ? mp_prefetch_device_bytes(t->filler.prefetch) : 0;
+    mp_input_filler_free(&t->filler);
+    report->step_seconds = median(t->seconds, report->n_losses);
+    report->input_seconds = median(t->input_seconds, report->n_losses);
     mp_execution_hash(e, report->weights_hash);
     report->has_test = r->test && st == MP_OK && !report->stopped;
     if (report->has_test) MP_CHECK(mp_accuracy_measure(e, r->program, r->test, r->execution.seed, &report->test, err));
     return st;
 }
 
+/* Hands the report out, and releases everything else. If a value was not finite, and a step has not said so itself, says where
+ * that began: that runs the training again, in memory of its own. */
+static void hand_out(training *t, mp_status st, mp_report *out, mp_error *err)
+{
+    mp_train_request again = *t->request;
+    const char *state = t->has_saved ? again.save : again.resume;
+    const bool is_explained = st == MP_REFUTED && !t->in_step;
+    *out = t->report;
+    t->report = (mp_report){0};
+    training_clear(t);
+    *t = (training){0};
+    again.execution.arena = NULL;
+    if (is_explained) mp_explain_not_finite(&again, state, out->first_step + (int64_t)out->n_losses - 1, err);
+}
+
 mp_status mp_train(const mp_train_request *r, mp_report *out, mp_error *err)
 {
-    MP_CLEARED_BY(mp_report_free)
-    mp_report report = {.static_bytes = r->plan->static_bytes,
-                        .planned_peak_bytes = r->plan->peak_bytes,
-                        .idle_process_bytes = mp_process_bytes()};
-    bool saved = false, refuted = false;
-    const mp_status st = train(r, &report, &saved, &refuted, err);
-    if (refuted) mp_explain_not_finite(r, saved ? r->save : r->resume, report.first_step + (int64_t)report.n_losses - 1, err);
-    if (st != MP_OK && st != MP_REFUTED) return st;
-    *out = report;
-    report = (mp_report){0};
+    MP_CLEARED_BY(training_clear) training t = {0};
+    mp_status st = MP_OK;
+    MP_CHECK(start(&t, r, err));
+    while (st == MP_OK && !is_over(&t)) st = run_step(&t, err);
+    if (st == MP_OK) st = end_steps(&t, err);
+    st = finish(&t, st, err);
+    if (st == MP_OK || st == MP_REFUTED) hand_out(&t, st, out, err);
     return st;
 }
 
@@ -159,4 +208,93 @@ void mp_report_free(mp_report *report)
     mp_free(report->losses);
     mp_free(report->node_seconds);
     *report = (mp_report){0};
+}
+
+/* ---- by turns ---- */
+
+typedef struct turns {
+    size_t n;
+    training *trainings;
+    const mp_backend *backend;
+    char *arena;
+    mp_turns report;
+    mp_train_request *requests; /* with the arena of all */
+} turns;
+
+static void turns_clear(turns *t)
+{
+    for (size_t i = 0; t->trainings && i < t->n; i++) training_clear(&t->trainings[i]);
+    mp_free(t->trainings);
+    mp_free(t->requests);
+    if (t->arena) t->backend->release(t->backend, t->arena, t->report.arena_bytes);
+    mp_turns_free(&t->report);
+}
+
+/* Takes an arena that is high enough for each, and starts all trainings in it. */
+static mp_status start_turns(turns *t, const mp_train_request *requests, mp_error *err)
+{
+    mp_turns *report = &t->report;
+    t->backend = requests[0].program->backend;
+    t->trainings = mp_alloc(t->n, sizeof *t->trainings);
+    t->requests = mp_alloc(t->n, sizeof *t->requests);
+    report->reports = mp_alloc(t->n, sizeof *report->reports);
+    MP_ENSURE(t->trainings && t->requests && report->reports, err, MP_NOMEM, "no memory for %zu trainings", t->n);
+    for (size_t i = 0; i < t->n; i++) {
+        const mp_plan *plan = requests[i].plan;
+        MP_ENSURE(requests[i].program->backend == t->backend, err, MP_INVALID, "the trainings are for different devices");
+        report->static_bytes += plan->static_bytes;
+        if (plan->arena_bytes > report->arena_bytes) report->arena_bytes = plan->arena_bytes;
+    }
+    MP_CHECK(t->backend->open(t->backend, err));
+    t->arena = t->backend->allocate(t->backend, report->arena_bytes);
+    MP_ENSURE(t->arena, err, MP_NOMEM, "there is no memory for an arena of %lld bytes", (long long)report->arena_bytes);
+    t->backend->fill(t->backend, t->arena, MP_UNUSED_BYTE, report->arena_bytes);
+    for (size_t i = 0; i < t->n; i++) {
+        t->requests[i] = requests[i];
+        t->requests[i].execution.arena = t->arena;
+        t->requests[i].execution.arena_bytes = report->arena_bytes;
+        MP_CHECK(start(&t->trainings[i], &t->requests[i], err));
+    }
+    return MP_OK;
+}
+
+/* Runs a step of each training that is not over, until all are. */
+static mp_status run_turns(turns *t, mp_error *err)
+{
+    for (bool any = true; any;) {
+        any = false;
+        for (size_t i = 0; i < t->n; i++) {
+            if (is_over(&t->trainings[i])) continue;
+            MP_CHECK(run_step(&t->trainings[i], err));
+            if (is_over(&t->trainings[i])) MP_CHECK(end_steps(&t->trainings[i], err));
+            any = true;
+        }
+    }
+    return MP_OK;
+}
+
+mp_status mp_train_turns(const mp_train_request *requests, size_t n, mp_turns *out, mp_error *err)
+{
+    MP_CLEARED_BY(turns_clear) turns t = {.n = n};
+    int64_t touched;
+    MP_ENSURE(n, err, MP_INVALID, "turns need trainings");
+    MP_CHECK(start_turns(&t, requests, err));
+    MP_CHECK(run_turns(&t, err));
+    touched = t.backend->touched(t.backend, t.arena, MP_UNUSED_BYTE, t.report.arena_bytes);
+    t.report.measured_arena_bytes = mp_round_up(touched, t.backend->alignment, &touched) ? touched : t.report.arena_bytes;
+    for (size_t i = 0; i < n; i++) {
+        MP_CHECK(finish(&t.trainings[i], MP_OK, err));
+        hand_out(&t.trainings[i], MP_OK, &t.report.reports[t.report.n++], err);
+        t.report.reports[i].measured_arena_bytes = -1; /* the others have used it, too */
+    }
+    *out = t.report;
+    t.report = (mp_turns){.arena_bytes = out->arena_bytes};
+    return MP_OK;
+}
+
+void mp_turns_free(mp_turns *turns)
+{
+    for (size_t i = 0; i < turns->n; i++) mp_report_free(&turns->reports[i]);
+    mp_free(turns->reports);
+    *turns = (mp_turns){0};
 }

@@ -24,5 +24,8 @@ typedef struct mp_execution_options {
     mp_tier_memory tiers[MP_MAX_TIERS];       /* per tier of the graph but the device */
     double bytes_per_second[MP_MAX_CHANNELS]; /* per channel: no copy is faster; 0: as fast as it goes. With `profile`, copies
                                                * run in order */
-    bool plain_files; /* read and write files without io_uring, as where the kernel has none (to compare) */
+    char *arena; /* memory of the backend's, at least as much as the plan's arena, which others use between two steps; NULL: the
+                  * execution takes its own. Not with `guards`, nor for graphs that carry gradients to the next step */
+    int64_t arena_bytes; /* of that memory */
+    bool plain_files;    /* read and write files without io_uring, as where the kernel has none (to compare) */
 } mp_execution_options;

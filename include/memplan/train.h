@@ -76,3 +76,18 @@ typedef struct mp_report {
  * (saving, resuming), MP_PARSE (resuming). */
 mp_status mp_train(const mp_train_request *request, mp_report *report, mp_error *err);
 void mp_report_free(mp_report *report); /* a zeroed one is fine */
+
+/* What several trainings took that had one arena. */
+typedef struct mp_turns {
+    size_t n;
+    mp_report *reports; /* per training, as mp_train has it; but measured_arena_bytes is -1, since all use one arena */
+    int64_t static_bytes, arena_bytes; /* as planned: the sum of what is always live, and the highest of the arenas */
+    int64_t measured_arena_bytes;      /* of that arena, the high-water mark of all trainings */
+} mp_turns;
+
+/* Trains by turns, a step of each training that is not over, in one arena as high as the highest of theirs: at the border of
+ * two steps a training has nothing there. Each has the losses and parameters that it has alone, bit for bit. The requests' own
+ * arenas are not looked at. On MP_OK *out is released with mp_turns_free. Fails as mp_train, also with MP_REFUTED, without a
+ * report; MP_INVALID: no trainings, different backends, or one that carries gradients from step to step. */
+mp_status mp_train_turns(const mp_train_request *requests, size_t n, mp_turns *out, mp_error *err);
+void mp_turns_free(mp_turns *turns); /* a zeroed one is fine */

@@ -160,6 +160,22 @@ static mp_status train(public_world *w, mp_error *err)
     return trained(w, 2, err);
 }
 
+static mp_status train_turns(public_world *w, mp_error *err)
+{
+    training_case t = training_begin(MLP, 0, &options);
+    mp_plan *plan = training_keep_all(&t);
+    const mp_train_request request = training_request(&t, plan, 2), both[] = {request, request};
+    mp_turns turns;
+    mp_status st;
+    public_mark(&turns, sizeof turns);
+    PUBLIC_LIMITED(w, st, mp_train_turns(both, 2, &turns, err));
+    if (st != MP_OK) public_is_marked(&turns, sizeof turns);
+    if (st == MP_OK) mp_turns_free(&turns);
+    mp_plan_free(plan);
+    training_end(&t);
+    return st;
+}
+
 /* ---- a searcher's calls, from within a search ---- */
 
 typedef struct searcher {
@@ -386,6 +402,7 @@ const public_call public_models[] = {{"mp_graph_exchange", graph_exchange},
                                      {"mp_parameter_source_open", parameter_source_open},
                                      {"mp_inputs_open_feed", inputs_open_feed},
                                      {"mp_train", train},
+                                     {"mp_train_turns", train_turns},
                                      {"mp_search_offer", search_offer},
                                      {"mp_search_delegate", search_delegate},
                                      {"mp_planning_new", planning_new},

@@ -30,3 +30,17 @@ try share_graph_options share chain.json chain.json --batch 4 --memory 1KiB
 "$memplan" graph mlp.onnx --batch 4 --device a100 -o on_a100.json
 try share_other_cards share on_h100.json on_a100.json
 try share_same_cards share on_h100.json on_h100.json -q
+# by turns in one arena: three pairs, each job as alone, and the arena that was planned; resnet50 with its smallest plan
+share_runs() {
+    holds "$1" sh -c "'$memplan' share $2 --run --json --effort quick > $1.json && python3 -c \"
+import json; run = json.load(open('$1.json'))['run']
+assert all(job['identical'] for job in run['jobs']) and run['measured_arena_bytes'] == run['arena_bytes'], run\""
+}
+share_runs share_run_small "mlp.onnx fashion_cnn.onnx --batch 16 --steps 7,3 --memory 12MiB"
+share_runs share_run_twice "fashion_cnn.onnx fashion_cnn.onnx --batch 8 --steps 3 --optimizer momentum --fuse backward"
+share_runs share_run_large "resnet50.onnx mlp.onnx fashion_cnn.onnx --batch 1 --steps 2 --memory 600MiB --solver segments"
+try share_run_beside share mlp.onnx mlp.onnx --batch 4 --run --mode beside
+try share_run_graph share chain.json chain.json --memory 1KiB --run
+try share_run_device share mlp.onnx mlp.onnx --batch 4 --run --device a100
+try share_run_no_loss share mlp.onnx mlp.onnx --batch 4 --run --loss none
+try share_carried share mlp.onnx mlp.onnx --batch 4 --fuse forward
