@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""bench_published.py MEMPLAN DATA - what a rank holds, beside what others have published of it (DATA/bench/published/published.csv):
+ZeRO's table 1, DeepSpeed's estimators, figure 1 of Korthikanti et al. 2022, and what Megatron-LM's tests record between steps.
+
+Each row is asked of `memplan estimate --mesh`. Where published figures are of another arithmetic, a reason says what differs, and the
+last column is the error with that difference taken out. Rows without a network of that shape, or with a pipeline of which we
+split no layer, say so."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from measured import is_there
+
+UNITS = {"GB (1e9)": 1e9, "GiB": 2**30, "B": 1.0}
+STATES = ("parameter_bytes", "gradient_bytes", "optimizer_state_bytes")
+# GPTs of about as many parameters: layers, width, heads. ZeRO's table is of any network, so what counts is bytes per parameter.
+OF_ABOUT = {"7.5B": (36, 4096, 32), "128B": (101, 10240, 80), "1T": (128, 25600, 160)}
+KORTHIKANTI = {"22B": "megatron-22b", "175B": "megatron-175b", "1T": "megatron-1t"}
+CHUNKS = {"175B": 3}  # of an interleaved pipeline's stage
+MAIN_GRADIENTS = "main gradients in fp32: 2 bytes a parameter more"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is predicted, in bytes; the same with what is known to differ taken out; and what that is."""
+
+    bytes: float | None
+    reason: str = ""
+    adjusted: float | None = None
+
+
+@cache
+def estimate(memplan: str, *arguments: str) -> dict[str, Any]:
+    found = subprocess.run([memplan, "estimate", *arguments, "--json"], capture_output=True, text=True, check=True)
+    answer: dict[str, Any] = json.loads(found.stdout)
+    return answer
+
+
+def sizes(**named: int) -> list[str]:
+    return [word for name, size in named.items() for word in ("--dim", f"{name.replace('_', '-')}={size}")]
+
+
+def states(answer: dict[str, Any]) -> int:
+    return sum(answer[name] for name in STATES)
+
+
+def zero(memplan: str, row: dict[str, str]) -> Answer:
+    """Bytes per parameter of a GPT of that size, times the published parameters."""
+    layers, width, heads = OF_ABOUT[row["params"]]
+    parameters = float(row["params"][:-1]) * {"B": 1e9, "T": 1e12}[row["params"][-1]]
+    shape = ["gpt2", "--batch", "1", "--dtype", "fp16",
+             *sizes(layers=layers, width=width, heads=heads, feed_forward=4 * width, sequence=64)]
+    mesh = ["--mesh", f"shard={row['dp']},zero={row['zero']}"] if int(row["dp"]) > 1 else []
+    whole = estimate(memplan, *shape)["n_parameters"]
+    return Answer(states(estimate(memplan, *shape, *mesh)) / whole * parameters)
+
+
+def of_a_layer(memplan: str, name: str, row: dict[str, str], what: str, *more: str) -> float:
+    """What one more layer adds to a rank, in bytes."""
+    shape = [name, "--batch", row["micro_batch"], "--dtype", "fp16", *more]
+    two, three = (estimate(memplan, *shape, *sizes(layers=layers)) for layers in (2, 3))
+    return float(states(three) - states(two)) if what == "state" else float(three[what] - two[what])
+
+
+def korthikanti(memplan: str, row: dict[str, str]) -> Answer:
+    size, kind = row["id"].split("-", 3)[2:]
+    name, stages, layers = KORTHIKANTI[size], int(row["pp"]), int(row["layers"])
+    if kind == "state":
+        mine = of_a_layer(memplan, name, row, "state", "--mesh", "tp=8") * layers / stages
+        elements = of_a_layer(memplan, name, row, "n_parameters", "--mesh", "tp=8") * layers / stages
+        return Answer(mine, MAIN_GRADIENTS, mine + 2 * elements)
+    if kind == "act-present":
+        return Answer(None, "recomputes attention's core; an estimate is of keep-all")
+    alive = layers * (1 + (stages - 1) / (stages * CHUNKS[size])) if size in CHUNKS else layers
+    mine = of_a_layer(memplan, name, row, "saved_activation_bytes", "--mesh", "tp=8,sp=0", "--rules", "pytorch") * alive
+    tokens, width, heads = int(row["seq"]) * int(row["micro_batch"]), int(row["hidden"]), int(row["heads"])
+    masks = 2 * tokens * width + heads * int(row["seq"]) * tokens / int(row["tp"])
+    return Answer(mine, "factors of dropout in fp32, not a byte; norms", mine - (3 * masks + 2 * 8 * tokens) * alive)
+
+
+def deepspeed(memplan: str, row: dict[str, str]) -> Answer:
+    del memplan, row
+    return Answer(None, "no shape: T5")
+
+
+def megatron(memplan: str, row: dict[str, str]) -> Answer:
+    if "12x512" not in row["model"]:
+        return Answer(None, f"no shape: {row['model']}")
+    if row["pp"] != "1" or row["cp"] != "1" or row["ep"] != "1":
+        return Answer(None, "pipeline or context parallel")
+    dp, tp, stage = int(row["dp"]), int(row["tp"]), int(row["zero"][0])
+    rows_of = 128 * tp
+    shape = ["gpt2", "--batch", row["micro_batch"], "--dtype", "bf16",
+             *sizes(layers=int(row["layers"]), width=512, heads=8, feed_forward=2048, sequence=int(row["seq"]),
+                    vocabulary=math.ceil(50257 / rows_of) * rows_of)]
+    mesh = f"tp={tp}" + (f",shard={dp},zero={stage}" if stage else f",dp={dp}")
+    mine = estimate(memplan, *shape, "--mesh", mesh)
+    more = 2 * mine["n_parameters"] / (dp if stage >= 2 else 1)
+    return Answer(states(mine), MAIN_GRADIENTS + "; persistent buffers not counted", states(mine) + more)
+
+
+KINDS = (("ZERO-", "", zero), ("DS-", "-gpu", deepspeed), ("K22-F1-", "", korthikanti), ("MG-", "-live", megatron))
+
+
+def error(predicted: float | None, published: float) -> str:
+    return "" if predicted is None else f"{100 * (predicted / published - 1):+.2f} %"
+
+
+def main(memplan: str, data: str) -> int:
+    path = Path(data) / "bench/published/published.csv"
+    if not is_there(path):
+        return 0
+    print(f"{'row':<60} {'published':>12} {'predicted':>12} {'error':>10} {'adjusted':>10}  reason")
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            for prefix, ending, ask in KINDS:
+                if not row["id"].startswith(prefix) or not row["id"].endswith(ending):
+                    continue
+                published, answer = float(row["value"]) * UNITS[row["unit"]], ask(memplan, row)
+                predicted = "" if answer.bytes is None else f"{answer.bytes / 2**30:.3f}"
+                print(f"{row['id'][:60]:<60} {published / 2**30:>12.3f} {predicted:>12} {error(answer.bytes, published):>10} "
+                      f"{error(answer.adjusted, published):>10}  {answer.reason}")
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1], sys.argv[2]))
