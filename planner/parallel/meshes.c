@@ -48,7 +48,8 @@ static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, const mp_l
         const bool is_over = st == MP_UNSUPPORTED || st == MP_INVALID;
         x->is_refused[tp][b] = is_over && (tp > 1 || batch > 1);
         if (x->is_refused[tp][b]) return MP_OK;
-        MP_ENSURE(st == MP_OK, x->err, st, "%s", refused.message);
+        if (st != MP_OK && x->err) *x->err = refused;
+        MP_CHECK(st);
         MP_CHECK(mp_load_of(graph, &x->loads[tp][b], x->err));
     }
     *out = x->loads[tp][b];

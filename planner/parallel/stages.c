@@ -109,34 +109,93 @@ static void cut(const mp_load *load, int n, mp_stage *stages)
 
 /* ---- what a stage holds ---- */
 
-/* Adds up what is always there, and what the exchange of parameters and gradients takes beside it. */
-static void hold_parameters(const mp_step_request *r, mp_stage *stage)
+/* The parameters that a block is the first to read. */
+typedef struct block_sums {
+    int64_t values, gradients;                        /* bytes of the whole */
+    int64_t value_bytes, gradient_bytes, state_bytes; /* that a rank holds */
+    int64_t update_ticks;
+} block_sums;
+
+/* A step that is being played. */
+typedef struct player {
+    const mp_step_request *request;
+    block_sums *sums; /* per block */
+    int *tied;        /* parameters that blocks further on read too */
+    size_t n_tied;
+    int *options; /* per block: the option that it runs by */
+} player;
+
+static block_sums sums_of(const mp_step_request *r, const mp_parameter_load *p)
 {
     const int zero = r->ranks->mesh.zero;
+    return (block_sums){.values = p->value_bytes,
+                        .gradients = p->gradient_bytes,
+                        .value_bytes = part(r, p->value_bytes, zero == 3),
+                        .gradient_bytes = part(r, p->gradient_bytes, zero >= 2),
+                        .state_bytes = part(r, p->state_bytes, zero >= 1),
+                        .update_ticks = part(r, p->update_ticks, zero >= 1)};
+}
+
+static void add(block_sums *to, block_sums more)
+{
+    to->values += more.values;
+    to->gradients += more.gradients;
+    to->value_bytes += more.value_bytes;
+    to->gradient_bytes += more.gradient_bytes;
+    to->state_bytes += more.state_bytes;
+    to->update_ticks += more.update_ticks;
+}
+
+static mp_status sum_parameters(player *x, mp_pool *pool, mp_error *err)
+{
+    const mp_load *load = x->request->load;
+    x->sums = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->sums);
+    x->options = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->options);
+    x->tied = mp_pool_alloc(pool, load->n_parameters + 1, sizeof *x->tied);
+    if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
+    for (size_t k = 0; k < load->n_parameters; k++) {
+        const mp_parameter_load *p = &load->parameters[k];
+        add(&x->sums[p->first], sums_of(x->request, p));
+        if (p->last > p->first) x->tied[x->n_tied++] = (int)k;
+    }
+    return MP_OK;
+}
+
+/* Returns the sums of the parameters that a stage is the first to read. */
+static block_sums own_sums(const player *x, const mp_stage *stage)
+{
+    block_sums sum = {0};
+    for (int b = stage->begin; b < stage->end; b++) add(&sum, x->sums[b]);
+    return sum;
+}
+
+/* Adds up what is always there, and what the exchange of parameters and gradients takes beside it. */
+static void hold_parameters(const player *x, mp_stage *stage)
+{
+    const mp_step_request *r = x->request;
+    const int zero = r->ranks->mesh.zero;
     int64_t gathered = 0;
-    for (size_t k = 0; k < r->load->n_parameters; k++) {
-        const mp_parameter_load *p = &r->load->parameters[k];
-        const bool is_here =
-            (p->first >= stage->begin && p->first < stage->end) || (p->last >= stage->begin && p->last < stage->end);
-        if (!is_here) continue;
-        stage->parameter_bytes += part(r, p->value_bytes, zero == 3);
-        stage->gradient_bytes += part(r, p->gradient_bytes, zero >= 2);
-        stage->state_bytes += part(r, p->state_bytes, zero >= 1);
+    block_sums sum = own_sums(x, stage);
+    for (size_t k = 0; k < x->n_tied; k++) {
+        const mp_parameter_load *p = &r->load->parameters[x->tied[k]];
+        const bool is_counted = p->first >= stage->begin && p->first < stage->end;
+        if (!is_counted && p->last >= stage->begin && p->last < stage->end) add(&sum, sums_of(r, p));
     }
-    for (int b = stage->begin; b < stage->end && zero == 3; b++) { /* a block's, and the next one's, which are on their way */
-        int64_t bytes = 0;
-        for (size_t k = 0; k < r->load->n_parameters; k++)
-            if (r->load->parameters[k].first == b) bytes += r->load->parameters[k].value_bytes;
-        gathered = larger(gathered, 2 * bytes);
-    }
+    stage->parameter_bytes = sum.value_bytes;
+    stage->gradient_bytes = sum.gradient_bytes;
+    stage->state_bytes = sum.state_bytes;
+    for (int b = stage->begin; b < stage->end && zero == 3; b++) /* a block's, and the next one's, which are on their way */
+        gathered = larger(gathered, 2 * x->sums[b].values);
     const int64_t bucket = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
     stage->buffer_bytes = r->load->other_bytes + (zero == 3 ? gathered : zero == 2 ? 2 * bucket : 0);
 }
 
 /* Chooses an option for each block of a stage: the first of all, then, while that is too much, the next one of the block where
  * it frees the most bytes per tick. Returns false if all that can be recomputed is not enough. */
-static bool keep_within(const mp_step_request *r, mp_stage *stage, int *options)
+static bool keep_within(const player *x, mp_stage *stage)
 {
+    const mp_step_request *r = x->request;
+    int *options = x->options;
     const mp_load *load = r->load;
     const int64_t always = stage->parameter_bytes + stage->gradient_bytes + stage->state_bytes + stage->buffer_bytes;
     int64_t most = 0, extra = 0;
@@ -175,47 +234,40 @@ static bool keep_within(const mp_step_request *r, mp_stage *stage, int *options)
 /* ---- how long it takes ---- */
 
 /* Sets the seconds of a micro-batch, with what gathering parameters adds to them, and returns those of the update. */
-static double time_stage(const mp_step_request *r, mp_stage *stage)
+static double time_stage(const player *x, mp_stage *stage)
 {
+    const mp_step_request *r = x->request;
     const mp_load *load = r->load;
-    int64_t forward = 0, backward = 0, update = 0, values = 0, gradients = 0;
+    int64_t forward = 0, backward = 0;
     const bool shares_all = r->ranks->mesh.zero == 3;
+    const block_sums sum = own_sums(x, stage);
+    const int64_t values = sum.values, gradients = sum.gradients;
     for (int b = stage->begin; b < stage->end; b++) {
         forward += load->blocks[b].forward_ticks;
         backward += load->blocks[b].backward_ticks;
     }
-    for (size_t k = 0; k < load->n_parameters; k++) {
-        const mp_parameter_load *p = &load->parameters[k];
-        if (p->first < stage->begin || p->first >= stage->end) continue;
-        update += part(r, p->update_ticks, r->ranks->mesh.zero >= 1);
-        values += p->value_bytes;
-        gradients += p->gradient_bytes;
-    }
     stage->forward_seconds = (double)forward * load->tick_seconds;
     stage->backward_seconds = (double)backward * load->tick_seconds + stage->extra_seconds;
-    if (shares_all) { /* beside compute, as long as that lasts */
-        const double gather = seconds_of(r, MP_ALL_GATHER, MP_DIM_SHARD, values, gathers(r, stage, values)),
-                     scatter = seconds_of(r, MP_REDUCE_SCATTER, MP_DIM_SHARD, gradients, gathers(r, stage, gradients));
-        stage->forward_seconds = later(stage->forward_seconds, gather);
-        stage->backward_seconds = later(stage->backward_seconds, gather + scatter);
+    if (shares_all) { /* beside compute, as long as that lasts, but for the first gather and the last scatter */
+        const int64_t n_gathers = gathers(r, stage, values), n_scatters = gathers(r, stage, gradients);
+        const double gather = seconds_of(r, MP_ALL_GATHER, MP_DIM_SHARD, values, n_gathers),
+                     scatter = seconds_of(r, MP_REDUCE_SCATTER, MP_DIM_SHARD, gradients, n_scatters);
+        stage->forward_seconds = later(stage->forward_seconds, gather) + gather / (double)n_gathers;
+        stage->backward_seconds = later(stage->backward_seconds, gather + scatter) + scatter / (double)n_scatters;
         stage->sent_bytes +=
             r->n_micro_batches * (2 * mp_collective_sent_bytes(MP_ALL_GATHER, r->ranks->mesh.size[MP_DIM_SHARD], values) +
                                   mp_collective_sent_bytes(MP_REDUCE_SCATTER, r->ranks->mesh.size[MP_DIM_SHARD], gradients));
     }
-    return (double)update * load->tick_seconds;
+    return (double)sum.update_ticks * load->tick_seconds;
 }
 
 /* Returns the seconds behind a stage's last backward in which gradients are summed, and updated parameters gathered. */
-static double exchange_of(const mp_step_request *r, mp_stage *stage)
+static double exchange_of(const player *x, mp_stage *stage)
 {
+    const mp_step_request *r = x->request;
     const mp_mesh *mesh = &r->ranks->mesh;
-    int64_t values = 0, gradients = 0;
-    for (size_t k = 0; k < r->load->n_parameters; k++) {
-        const mp_parameter_load *p = &r->load->parameters[k];
-        if (p->first < stage->begin || p->first >= stage->end) continue;
-        values += p->value_bytes;
-        gradients += p->gradient_bytes;
-    }
+    const block_sums sum = own_sums(x, stage);
+    const int64_t values = sum.values, gradients = sum.gradients;
     const int64_t left = part(r, gradients, mesh->zero > 0);
     const int64_t n = buckets(r, gradients);
     double sums = seconds_of(r, MP_ALL_REDUCE, MP_DIM_DP, left, n), gather = 0;
@@ -282,23 +334,23 @@ static mp_status prepare(clockwork *x, mp_pool *pool, mp_error *err)
 }
 
 /* Fills in what a stage holds, and whether that fits. */
-static bool hold(const mp_step_request *r, mp_stage *stage, int *options)
+static bool hold(const player *x, mp_stage *stage)
 {
     const mp_stage blank = {.begin = stage->begin, .end = stage->end, .in_flight = stage->in_flight};
     *stage = blank;
-    hold_parameters(r, stage);
-    return keep_within(r, stage, options);
+    hold_parameters(x, stage);
+    return keep_within(x, stage);
 }
 
 /* Where a stage is over the memory, hands a block of it to the neighbour that holds less, again and again; each stage that
  * cannot take part any more ends it. Returns whether all fit. */
-static bool relieve(const mp_step_request *r, mp_stage *stages, int n, int *options)
+static bool relieve(const player *x, mp_stage *stages, int n)
 {
-    for (int round = 0; round < 2 * r->load->n_blocks; round++) {
+    const int64_t memory_bytes = x->request->memory_bytes;
+    for (int round = 0; round < 2 * n; round++) {
         int full = -1;
         for (int i = 0; i < n; i++)
-            if (stages[i].peak_bytes > r->memory_bytes && (full < 0 || stages[i].peak_bytes > stages[full].peak_bytes))
-                full = i;
+            if (stages[i].peak_bytes > memory_bytes && (full < 0 || stages[i].peak_bytes > stages[full].peak_bytes)) full = i;
         if (full < 0) return true;
         const bool has_left = full > 0, has_right = full + 1 < n;
         const bool goes_left = has_left && (!has_right || stages[full - 1].peak_bytes < stages[full + 1].peak_bytes);
@@ -307,8 +359,8 @@ static bool relieve(const mp_step_request *r, mp_stage *stages, int n, int *opti
             stages[full - 1].end = ++stages[full].begin;
         else
             stages[full + 1].begin = --stages[full].end;
-        hold(r, &stages[full], options);
-        hold(r, &stages[goes_left ? full - 1 : full + 1], options);
+        hold(x, &stages[full]);
+        hold(x, &stages[goes_left ? full - 1 : full + 1]);
     }
     return false;
 }
@@ -320,10 +372,11 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
     const int64_t m = r->n_micro_batches;
     mp_stage *stages = out->stages;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    int *options = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *options);
     double *send = mp_pool_alloc(pool, (size_t)n, sizeof *send), *tail = mp_pool_alloc(pool, (size_t)n, sizeof *tail), busy = 0;
-    clockwork x = {.request = r, .n = n, .stages = stages, .send = send};
-    if (!options || !send || !tail) return MP_NO_MEMORY(err);
+    clockwork clock = {.request = r, .n = n, .stages = stages, .send = send};
+    player x = {.request = r};
+    if (!send || !tail) return MP_NO_MEMORY(err);
+    MP_CHECK(sum_parameters(&x, pool, err));
     memset(stages, 0, (size_t)n * sizeof *stages);
     out->n_stages = (size_t)n;
     out->peak_bytes = 0;
@@ -332,27 +385,27 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
     for (int i = 0; i < n; i++) {
         mp_stage *stage = &stages[i];
         stage->in_flight = r->schedule == MP_SCHEDULE_GPIPE && n > 1 ? m : m < n - i ? m : n - i;
-        *fits &= hold(r, stage, options);
+        *fits &= hold(&x, stage);
     }
-    if (!*fits) *fits = relieve(r, stages, n, options);
+    if (!*fits) *fits = relieve(&x, stages, n);
     for (int i = 0; i < n; i++) {
         mp_stage *stage = &stages[i];
         out->peak_bytes = larger(out->peak_bytes, stage->peak_bytes);
-        const double update = time_stage(r, stage);
+        const double update = time_stage(&x, stage);
         const int64_t handed = i + 1 < n ? load->blocks[stage->end - 1].output_bytes : 0;
         send[i] = handed ? seconds_of(r, MP_SEND, MP_DIM_PP, handed, 1) : 0;
         stage->sent_bytes += m * handed;
-        const double exchange = exchange_of(r, stage);
+        const double exchange = exchange_of(&x, stage);
         out->exposed_seconds = later(out->exposed_seconds, exchange);
         tail[i] = exchange + update;
         busy = later(busy, (double)m * (stage->forward_seconds + stage->backward_seconds));
     }
     if (!*fits) return MP_OK;
-    MP_CHECK(prepare(&x, pool, err));
-    play(&x);
+    MP_CHECK(prepare(&clock, pool, err));
+    play(&clock);
     for (int i = 0; i < n; i++) {
-        out->seconds = later(out->seconds, x.clock[i] + tail[i]);
-        out->bubble_seconds = later(out->bubble_seconds, x.clock[i] - busy);
+        out->seconds = later(out->seconds, clock.clock[i] + tail[i]);
+        out->bubble_seconds = later(out->bubble_seconds, clock.clock[i] - busy);
     }
     return MP_OK;
 }
