@@ -351,8 +351,10 @@ static mp_status visit(splitter *x, int index)
     mp_operand_factors f = {.columns = 0};
     mp_shard of = whole;
     if (op->op->gradient == MP_GRADIENT_VIEW && !op->op->factors) return visit_reshape(x, index);
-    for (int k = 0; k < op->n_in; k++) /* how operands lie from here on */
+    for (int k = 0; k < op->n_in; k++) { /* how operands lie from here on */
         if (op->in[k] >= 0 && x->lies[op->in[k]].sum) op->in[k] = x->lies[op->in[k]].sum;
+        if (op->in[k] >= 0 && x->lies[op->in[k]].gathered[0]) op->in[k] = x->lies[op->in[k]].gathered[0];
+    }
     const bool is_known = factors_of(x, op, &f);
     if (turns(op) && is_from_outside(x, op->in[0]) && is_whole(x, op->in[0])) { /* its reader decides */
         x->lies[op->out[0]].trains = x->lies[op->in[0]].trains;

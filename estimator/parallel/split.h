@@ -6,7 +6,8 @@
  *  - a product with a weight that reads whole data is split by the weight's columns; one that reads data of which each rank has
  *    a part along the contracted dimension by its rows: then the partial results are summed over the ranks. A look-up is split
  *    by the table's rows if the table is larger than what is read of it;
- *  - anything else is split as its first operand that is in parts; what cannot be, gets its operands gathered.
+ *  - anything else is split as its first operand that is in parts; what cannot be, gets its operands gathered. What has been
+ *    gathered so is whole for all that follow.
  *
  * So the columns of a block's first product and the rows of its last one meet, with one sum per pair in forward and one in
  * backward (Shoeybi et al. 2019, "Megatron-LM"). With `sequence` such a sum leaves each rank its part of the sequence, so that
