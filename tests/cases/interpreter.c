@@ -296,6 +296,119 @@ double *interpret(const mp_model *model, int tensor)
     return result;
 }
 
+/* ---- ranks ---- */
+
+/* All ranks of a split model. */
+struct ranks {
+    const mp_model *whole, *part;
+    const mp_split *split;
+    int n;
+    struct run *run; /* per rank */
+};
+
+/* The tensor as it was before the split: what exchanges give is another form of what they take. */
+static const mp_tensor *before_split(const struct ranks *x, int tensor)
+{
+    while ((size_t)tensor >= x->whole->n_tensors) tensor = x->part->operators[x->part->tensors[tensor].producer].in[0];
+    return &x->whole->tensors[tensor];
+}
+
+/* Where element k of a rank's part lies in the whole tensor: each of `outer` runs of a dimension is dealt to the ranks. */
+static int64_t in_whole(const struct ranks *x, int tensor, int rank, int64_t k)
+{
+    const mp_shard at = x->split->placements[tensor];
+    const mp_tensor *t = before_split(x, tensor);
+    int64_t inner = 1;
+    if (at.dim < 0) return k;
+    for (int d = at.dim + 1; d < t->rank; d++) inner *= t->dims[d];
+    const int64_t size = t->dims[at.dim], run = size / at.outer, piece = run / x->n, local = k / inner % (size / x->n);
+    return (k / inner / (size / x->n) * size + local / piece * run + rank * piece + local % piece) * inner + k % inner;
+}
+
+static void exchange(const struct ranks *x, const mp_operator *op)
+{
+    const int from = op->in[0], to = op->out[0];
+    const int64_t n = count(before_split(x, from)), n_from = count(&x->part->tensors[from]),
+                  n_to = count(&x->part->tensors[to]);
+    const bool sums = strstr(op->kind, "Reduce");
+    double *all = calloc((size_t)n + 1, sizeof *all);
+    for (int r = 0; r < x->n; r++)
+        for (int64_t k = 0; k < n_from; k++) {
+            const int64_t at = in_whole(x, from, r, k);
+            all[at] = sums ? all[at] + x->run[r].at[from][k] : x->run[r].at[from][k];
+        }
+    for (int r = 0; r < x->n; r++)
+        for (int64_t k = 0; k < n_to; k++) x->run[r].at[to][k] = all[in_whole(x, to, r, k)];
+    free(all);
+}
+
+/* Of what is summed over the ranks a bias is added on one, and a mean is over all of them. */
+static bool run_on_rank(const struct ranks *x, const mp_operator *op, int rank)
+{
+    struct run *r = &x->run[rank];
+    double *y = r->at[op->out[0]], *bias = op->n_in > 2 && op->in[2] >= 0 ? r->at[op->in[2]] : NULL;
+    const mp_shard *at = x->split->placements;
+    const bool is_partial = at[op->out[0]].dim < 0 && (at[op->in[0]].dim >= 0 || (op->n_in > 1 && at[op->in[1]].dim >= 0));
+    const bool adds_none = is_partial && bias && rank > 0 && op->op->gradient == MP_GRADIENT_SPLIT;
+    if (adds_none) r->at[op->in[2]] = calloc((size_t)count(mp_operator_in(x->part, op, 2)) + 1, sizeof *bias);
+    const bool known = run_operator(r, op, y);
+    if (adds_none) {
+        free(r->at[op->in[2]]);
+        r->at[op->in[2]] = bias;
+    }
+    for (int64_t k = 0; is_partial && !strcmp(op->kind, "ReduceMean") && k < count(mp_operator_out(x->part, op, 0)); k++)
+        y[k] /= x->n;
+    return known;
+}
+
+static void start_rank(const struct ranks *x, int rank)
+{
+    struct run *r = &x->run[rank];
+    *r = (struct run){x->part, calloc(x->part->n_tensors, sizeof *r->at)};
+    for (size_t t = 0; t < x->part->n_tensors; t++) {
+        const mp_tensor *part = &x->part->tensors[t];
+        if (part->rank < 0) continue;
+        r->at[t] = calloc((size_t)count(part) + 1, sizeof **r->at);
+        if (part->producer >= 0) continue;
+        const mp_tensor *full = before_split(x, (int)t);
+        double *all = calloc((size_t)count(full) + 1, sizeof *all);
+        assert_string_equal(full->name, part->name);
+        fill(full, t, all);
+        for (int64_t k = 0; k < count(part); k++) r->at[t][k] = all[in_whole(x, (int)t, rank, k)];
+        free(all);
+    }
+}
+
+double *interpret_ranks(const mp_model *whole, const mp_model *part, const mp_split *split, int tensor)
+{
+    struct ranks x = {whole, part, split, (int)split->group.n, calloc((size_t)split->group.n, sizeof *x.run)};
+    double *result = calloc((size_t)count(&whole->tensors[tensor]) + 1, sizeof *result);
+    bool known = true;
+    for (int r = 0; r < x.n; r++) start_rank(&x, r);
+    for (size_t k = 0; known && k < part->n_operators; k++) {
+        const mp_operator *op = &part->operators[k];
+        if (op->removed) continue;
+        const bool crosses = op->op->crosses[0] != MP_CROSSES_NOTHING || op->op->crosses[1] != MP_CROSSES_NOTHING;
+        if (crosses) exchange(&x, op);
+        for (int r = 0; known && !crosses && r < x.n; r++) known = run_on_rank(&x, op, r);
+    }
+    for (int r = 0; r < x.n; r++)
+        for (int64_t k = 0; k < count(&part->tensors[tensor]); k++) {
+            const int64_t at = in_whole(&x, tensor, r, k);
+            const double value = x.run[r].at[tensor][k];
+            if (r && split->placements[tensor].dim < 0 && fabs(result[at] - value) > 1e-9) fail_msg("ranks differ");
+            result[at] = value;
+        }
+    for (int r = 0; r < x.n; r++) {
+        for (size_t t = 0; t < part->n_tensors; t++) free(x.run[r].at[t]);
+        free(x.run[r].at);
+    }
+    free(x.run);
+    if (known) return result;
+    free(result);
+    return NULL;
+}
+
 void assert_computes(const mp_model *model, double *before, const char *text)
 {
     double *after = interpret(model, model->outputs[0]);
