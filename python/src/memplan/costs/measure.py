@@ -42,7 +42,7 @@ LATENCY = 20e-6  # of a collective
 OPAQUE = {"aten._cudnn_rnn", "aten._cudnn_rnn_backward", "aten.miopen_rnn_backward"}
 RNN_BATCH = -2  # the dimension of a layer's tensors that has the batch
 RNN_WITH_BATCH = (0, 5, 6)  # arguments that have it: input, hidden state, cell state
-FEW, MORE = 2, 4  # of the batch
+FEW, PART = (8, 4, 2), 4  # of the batch, and twice that, which is no more than this part of it, if it can be
 MARK = "memplan call"
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler speaks of itself otherwise
 
@@ -195,9 +195,10 @@ def apart(call: Callable[[], T]) -> T:
         return in_thread(run)
 
 
-def result_bytes_of_rnn(values: Sequence[Any]) -> tuple[int, ...]:
-    """Of a layer of an LSTM with arguments like these, for which there may be no memory: what it keeps for backward is known
-    when it has run, and grows evenly along the batch but for the rounding of pieces to pages. So it is run with less."""
+def bytes_of_rnn(values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of a layer of an LSTM with arguments like these, for which there may be no memory: its results, and all that it asks the
+    allocator for, one after the other. Both are known when it has run, and grow evenly along the batch but for the rounding
+    of pieces to pages, which shows less the more it is run with. So it is run with less, of which there is room for most."""
 
     def zeros(k: int, n: int) -> torch.Tensor:
         shape = list(values[k].shape)
@@ -205,15 +206,28 @@ def result_bytes_of_rnn(values: Sequence[Any]) -> tuple[int, ...]:
             shape[RNN_BATCH] = n
         return torch.zeros(shape, dtype=values[k].dtype, device=values[k].device)
 
-    def sizes(n: int) -> list[int]:
-        made = torch.ops.memplan.rnn_layer.default(
-            *(zeros(k, n) if isinstance(v, torch.Tensor) else v for k, v in enumerate(values))
-        )
-        return [storage_bytes(t) for t in tensors_of(made)]
+    def run(n: int) -> tuple[list[int], list[int]]:
+        arguments = [zeros(k, n) if isinstance(v, torch.Tensor) else v for k, v in enumerate(values)]
+        with memory_events() as events:
+            made = torch.ops.memplan.rnn_layer.default(*arguments)
+        asked = [e.cpu_memory_usage() for e in events if e.kind() == "memory_alloc"]
+        return [storage_bytes(t) for t in tensors_of(made)], asked
 
     batch = int(values[0].shape[RNN_BATCH])
-    pairs = zip(*apart(lambda: (sizes(FEW), sizes(MORE))))
-    return tuple(math.ceil(few + (more - few) / (MORE - FEW) * (batch - FEW)) for few, more in pairs)
+    for few in FEW:
+        if few > FEW[-1] and 2 * few * PART > batch:
+            continue
+        try:
+            a, b = apart(lambda n=few: (run(n), run(2 * n)))  # type: ignore[misc]
+            break
+        except RuntimeError:  # there is no memory for so many
+            if few == FEW[-1]:
+                raise
+
+    def grown(of_few: Sequence[int], of_more: Sequence[int]) -> tuple[int, ...]:
+        return tuple(math.ceil(x + (y - x) / few * (batch - few)) for x, y in zip(of_few, of_more))
+
+    return grown(a[0], b[0]), grown(a[1], b[1]) if len(a[1]) == len(b[1]) else ()
 
 
 def device_of(node: fx.Node) -> torch.device:

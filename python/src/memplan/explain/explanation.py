@@ -108,7 +108,7 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
         add_lost(account, replay)
         at = replay.failed_at or at
     inside = "", 0
-    if replay is not None and replay.failed_at is not None and reserved is None:
+    if replay is not None and replay.failed_at is not None and replay.taken is None and reserved is None:
         inside = replay.failed_in[0], replay.inside_bytes(failure.released_bytes)
     if reserved is not None and reserved.allocated_bytes > account.total():
         account.pieces[0] = Piece(reserved.allocated_bytes - account.total(), OTHER, at, UNDER_WAY)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from memplan.costs.measure import result_bytes_of_rnn
+from memplan.costs.measure import bytes_of_rnn
 from memplan.errors import MemplanError
 from memplan.explain.account import LEAF, OTHER, Account, Piece
 from memplan.explain.calls import Call, Sized, given
@@ -45,8 +45,10 @@ class NotReplayed(MemplanError):
 
 @dataclass
 class Target:
-    """Where to fail: behind the nodes that had been made, or had run backward, at this path of lines."""
+    """Where to fail: behind the nodes that had been made, or had run backward, at this path of lines. `tried_bytes`: of a
+    result; what failed may have been another piece."""
 
+    failed_bytes: int | None
     tried_bytes: int | None
     path: list[Where]
     is_backward: bool
@@ -68,6 +70,7 @@ class Events:
         self.n_there = 0  # operators that could be the one that failed
         self.failed_at: Where | None = None
         self.failed_in = ("", 0)  # the operator, and the bytes that it reads and makes
+        self.taken: int | None = None  # what it had for itself there, where that is known
         self.before: list[tuple[weakref.ref[Any], Piece]] = []  # what was alive there
 
     def run(self, function: Any, args: Any, kwargs: Any) -> Any:
@@ -80,12 +83,13 @@ class Events:
         else:
             path, where = [], self.where.get(self.current, Where())
         result = function(*args, **kwargs)
-        given_out = self._given_out(result, where, known_when_run(function, args))
+        sizes, asked = known_when_run(function, args)
+        given_out = self._given_out(result, where, sizes)
         moved = sum(storage_bytes(t) for t in tensors_of([args, kwargs])) + sum(given_out.values())
         if given_out and self._is_there(path, made, given_out, moved) and self._is_not_skipped():
             self.before = [a for k, a in self.alive.items() if k not in given_out and a[0]() is not None]
             self.failed_at = where
-            self.failed_in = str(function), moved
+            self.failed_in, self.taken = (str(function), moved), self._taken_of(asked)
             del args, kwargs, result  # which the traceback would hold
             raise Failed
         return result
@@ -106,6 +110,12 @@ class Events:
         tried = self.target.tried_bytes if self.target is not None else None
         return tried if tried is not None and abs(n_bytes - tried) < ROUNDING * tried else n_bytes
 
+    def _taken_of(self, asked: Sequence[int]) -> int | None:
+        """What an operator had when it asked for the piece that it did not get, of all that it asks for, if that is one."""
+        failed = self.target.failed_bytes or 0 if self.target is not None else 0
+        there = [k for k, n in enumerate(asked) if n > 0 and abs(n - failed) < ROUNDING * failed]
+        return sum(asked[: there[0]]) if len(there) == 1 else None
+
     def _is_not_skipped(self) -> bool:
         self.n_there += 1
         return self.target is not None and self.n_there > self.target.skips
@@ -125,9 +135,9 @@ class Events:
         self.entered.add(node)
 
 
-def known_when_run(function: Any, args: Sequence[Any]) -> Sequence[int]:
-    """Bytes of the results of an operator that says them only when it runs."""
-    return result_bytes_of_rnn(args) if function is RNN_LAYER else ()
+def known_when_run(function: Any, args: Sequence[Any]) -> tuple[Sequence[int], Sequence[int]]:
+    """Of an operator that says them only when it runs: bytes of its results, and what it asks the allocator for."""
+    return bytes_of_rnn(args) if function is RNN_LAYER else ((), ())
 
 
 def copy_of(model: nn.Module) -> nn.Module:
@@ -151,6 +161,7 @@ class Replay:
     saving: set[int] = field(default_factory=set)  # those that save anything
     failed_at: Where | None = None
     failed_in: tuple[str, int] = "", 0
+    taken: int | None = None
     lost: list[Piece] = field(default_factory=list)  # what was alive when it failed, and is not since
     output_bytes: int = 0
     has_loss: bool = False  # the model returns one, beside other things perhaps
@@ -182,11 +193,11 @@ class Replay:
         asked = target.tried_bytes
         for tried, moved in dict.fromkeys([(asked, 0), (None, asked or 0), (None, 0)]):
             for skips in range(MOST_SKIPS):
-                found, self.failed_at = (self.failed_at, self.failed_in, self.lost), None
+                found, self.failed_at = (self.failed_at, self.failed_in, self.taken, self.lost), None
                 with contextlib.suppress(Exception):  # what is not known is not said
                     self._run(replace(target, tried_bytes=tried, skips=skips, moved_bytes=moved), used)
                 if self.failed_at is None or (skips and sum(p.n_bytes for p in self.lost) > released_bytes):
-                    self.failed_at, self.failed_in, self.lost = found
+                    self.failed_at, self.failed_in, self.taken, self.lost = found
                     break
             if self.failed_at is not None:
                 break
@@ -221,7 +232,7 @@ class Replay:
                     back(outputs, nodes, set(used), events)
             except Failed as failed:
                 forget_arguments(failed.__traceback__)
-                self.failed_at, self.failed_in = events.failed_at, events.failed_in
+                self.failed_at, self.failed_in, self.taken = events.failed_at, events.failed_in, events.taken
                 self.lost = [piece for storage, piece in events.before if storage() is None]
                 del failed  # kept until here: its frames hold what the real error's hold
                 return
@@ -278,6 +289,7 @@ def failing(replay: Replay, failure: Failure, start: int, nodes: dict[Any, int],
     mine = {node: number - start for node, number in nodes.items() if number - start in replay.nodes}
     target = Target(
         failure.tried_bytes,
+        failure.tried_bytes,
         path_of(failure.stack, names),
         failure.phase == "backward",
         max(mine.values(), default=-1),
@@ -294,5 +306,6 @@ def saves(node: Any) -> bool:
 
 
 def add_lost(account: Account, replay: Replay) -> None:
-    for k, piece in enumerate(replay.lost):
+    inside = [Piece(replay.taken, OTHER, replay.failed_at or Where(), UNDER_WAY)] if replay.taken else []
+    for k, piece in enumerate([*replay.lost, *inside]):
         account.pieces[-1 - k] = piece

@@ -15,7 +15,7 @@ from torch import fx
 
 from memplan.api import backend_for, captured, report_of, states_like
 from memplan.budget import in_units
-from memplan.costs.measure import Cost, moved_bytes, result_bytes_of_rnn
+from memplan.costs.measure import Cost, bytes_of_rnn, moved_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, MemplanError
 from memplan.explain.calls import Call, Sized, given
@@ -59,7 +59,7 @@ class NotRun:
             workspace = moved_bytes(node)
         elif WITH_COPY in str(node.target):
             workspace = storage_bytes(arguments[0])
-        kept = result_bytes_of_rnn(arguments) if node.target is torch.ops.memplan.rnn_layer.default else ()
+        kept = bytes_of_rnn(arguments)[0] if node.target is torch.ops.memplan.rnn_layer.default else ()
         return replace(cost, workspace_bytes=workspace, result_bytes=kept)
 
 
