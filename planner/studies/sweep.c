@@ -20,10 +20,10 @@
 #include "planner/solve/state.h"
 #include "planner/studies/frontier.h"
 
-/* True of graphs with copies, but for those that copy state, whose plans are made of others. */
+/* True of graphs with copies to other tiers, but for those that copy state, whose plans are made of others. */
 static bool copies_activations(const mp_graph *graph)
 {
-    return graph->has_copies && !mp_graph_n_state_copies(graph);
+    return graph->n_tiers > 1 && !mp_graph_n_state_copies(graph);
 }
 
 /* The curves of a graph with copies, unless searchers are asked for. */
