@@ -175,14 +175,73 @@ static mp_status split_card(sharing *s, mp_share_way way, mp_error *err)
         jobs[i] = (mp_share_job){.options = p->options, .n = p->n, .static_bytes = p->static_bytes};
         jobs[s->n_jobs + i] = (mp_share_job){.options = p->bounds, .n = p->n_bounds, .static_bytes = p->static_bytes};
     }
-    mp_share_request request = {
-        .jobs = jobs, .n_jobs = s->n_jobs, .way = way, .goal = s->goal, .capacity_bytes = sharing_capacity(s, way, s->n_jobs)};
+    mp_share_request request = {.jobs = jobs,
+                                .n_jobs = s->n_jobs,
+                                .way = way,
+                                .goal = sharing_goal(s, way),
+                                .capacity_bytes = sharing_capacity(s, way, s->n_jobs)};
     mp_share_split_free(&w->split);
     mp_share_split_free(&w->bound);
     MP_CHECK(mp_share_split_of(&request, &w->split, err));
     MP_CHECK(find_refused(s, request, &w->refused, err));
     request.jobs = jobs + s->n_jobs;
     return mp_share_split_of(&request, &w->bound, err);
+}
+
+/* Derives the profiles of a job's plans. */
+static mp_status profiles_of(const sharing_job *job, mp_share_profile *out, mp_error *err)
+{
+    for (size_t k = 0; k < job->plans.n; k++)
+        MP_CHECK(mp_share_profile_of(job->subject.graph, job->plans.plans[k], TICK, &out[k], err));
+    return MP_OK;
+}
+
+/* The profiles of all plans of two jobs. */
+typedef struct profile_lists {
+    size_t n[2];
+    mp_share_profile *lists[2];
+} profile_lists;
+
+static void profile_lists_free(profile_lists *p)
+{
+    for (int j = 0; j < 2; j++) {
+        for (size_t k = 0; p->lists[j] && k < p->n[j]; k++) mp_share_profile_free(&p->lists[j][k]);
+        mp_free(p->lists[j]);
+    }
+}
+
+/* Splits the card among two jobs in lock-step, which are one job then. */
+static mp_status split_lockstep(sharing *s, mp_error *err)
+{
+    sharing_way *w = &s->ways[MP_SHARE_LOCKSTEP];
+    mp_share_job jobs[2], bounds[2];
+    MP_CLEARED_BY(profile_lists_free) profile_lists p = {0};
+    MP_CLEARED_BY(mp_share_lockstep_free) mp_share_lockstep bound = {0};
+    for (size_t j = 0; j < 2; j++) {
+        const mp_share_plans *x = &sharing_job_of(s, j)->plans;
+        jobs[j] = (mp_share_job){.options = x->options, .n = x->n, .static_bytes = x->static_bytes};
+        bounds[j] = (mp_share_job){.options = x->bounds, .n = x->n_bounds, .static_bytes = x->static_bytes};
+        MP_ENSURE(p.lists[j] = mp_alloc(x->n, sizeof *p.lists[j]), err, MP_NOMEM, "out of memory for %zu plans", x->n);
+        p.n[j] = x->n;
+        MP_CHECK(profiles_of(sharing_job_of(s, j), p.lists[j], err));
+    }
+    const mp_share_profile *const lists[] = {p.lists[0], p.lists[1]};
+    MP_CHECK(mp_share_lockstep_of(jobs, lists, s->goal, &s->lockstep, err));
+    MP_CHECK(mp_share_lockstep_bound(bounds, s->goal, &bound, err));
+    const mp_share_job one = {.options = s->lockstep.options, .n = s->lockstep.n},
+                       least = {.options = bound.options, .n = bound.n};
+    mp_share_request request = {
+        .jobs = &one, .n_jobs = 1, .way = MP_SHARE_LOCKSTEP, .capacity_bytes = sharing_capacity(s, MP_SHARE_LOCKSTEP, 2)};
+    MP_CHECK(mp_share_split_of(&request, &w->split, err));
+    w->refused = w->split.fits ? 2 : jobs[0].options[0].bytes <= request.capacity_bytes;
+    request.jobs = &least;
+    return mp_share_split_of(&request, &w->bound, err);
+}
+
+/* True if the jobs can be in lock-step. */
+static bool is_pair(const sharing *s)
+{
+    return s->n_jobs == 2 && s->jobs[0].n_steps == s->jobs[1].n_steps;
 }
 
 /* Plans every job that is slowed down for all that the others leave to it. */
@@ -217,11 +276,11 @@ static mp_status share(const options *o, int64_t memory_bytes, sharing *s, mp_er
     progress_start(&x.shown, o, 0, INT64_MAX);
     MP_CHECK(plan_jobs(o, s, &x, err));
     for (int round = 0; round <= ROUNDS; round++)
-        for (int way = 0; way < MP_N_SHARE_WAYS; way++) {
+        for (int way = 0; way < MP_SHARE_LOCKSTEP; way++) {
             MP_CHECK(split_card(s, (mp_share_way)way, err));
             if (round < ROUNDS && s->ways[way].split.fits) MP_CHECK(plan_for_rest(o, s, (mp_share_way)way, &x, err));
         }
-    return MP_OK;
+    return is_pair(s) ? split_lockstep(s, err) : MP_OK;
 }
 
 /* Runs the jobs if that was asked for, and answers. *run has n 0 if they did not run. */
@@ -247,6 +306,8 @@ int cmd_share(options *o)
     }
     int rc = memory_read(o, &memory_bytes);
     if (!rc) rc = read_steps(o, &s);
+    if (!rc && s.way == MP_SHARE_LOCKSTEP && !is_pair(&s))
+        rc = usage_error("--mode lockstep is for two jobs of equally many steps");
     if (!rc) rc = settle_run(o, &s);
     if (rc) return rc;
     if (share(o, memory_bytes, &s, &err) != MP_OK) return input_failed(&err);

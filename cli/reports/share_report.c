@@ -9,7 +9,7 @@
 #include "cli/reports/report.h"
 #include "formats/json/json.h"
 
-static const char *const way_texts[MP_N_SHARE_WAYS] = {"beside each other", "by turns"};
+static const char *const way_texts[MP_N_SHARE_WAYS] = {"beside each other", "by turns", "in lock-step"};
 static const double TICK = 1e-9, GIB = 0x1p30;
 
 void sharing_free(sharing *s)
@@ -19,6 +19,7 @@ void sharing_free(sharing *s)
         subject_free(&s->jobs[i].subject);
     }
     mp_free(s->jobs);
+    mp_share_lockstep_free(&s->lockstep);
     for (int w = 0; w < MP_N_SHARE_WAYS; w++) {
         mp_share_split_free(&s->ways[w].split);
         mp_share_split_free(&s->ways[w].bound);
@@ -41,6 +42,11 @@ int64_t sharing_capacity(const sharing *s, mp_share_way way, size_t n_jobs)
     return left > 0 ? left : 0;
 }
 
+mp_share_goal sharing_goal(const sharing *s, mp_share_way way)
+{
+    return way == MP_SHARE_TURNS ? MP_SHARE_TOTAL : s->goal;
+}
+
 /* ---- what both forms of the answer say ---- */
 
 /* Returns the bytes of the card that a way takes, reserves included. */
@@ -57,12 +63,27 @@ static int64_t keep_all_ticks(const sharing *s)
         total += ticks;
         longest = ticks > longest ? ticks : longest;
     }
-    return s->goal == MP_SHARE_TOTAL ? total : longest;
+    return sharing_goal(s, s->way) == MP_SHARE_TOTAL ? total : longest;
 }
 
 static const mp_share_option *option_of(const sharing *s, mp_share_way way, size_t job)
 {
-    return &sharing_job_of(s, job)->plans.options[s->ways[way].split.chosen[job]];
+    const size_t *chosen = s->ways[way].split.chosen;
+    const size_t k = way == MP_SHARE_LOCKSTEP ? s->lockstep.pairs[chosen[0]][job] : chosen[job];
+    return &sharing_job_of(s, job)->plans.options[k];
+}
+
+/* Returns the offset of the two jobs in lock-step; NULL: they do not fit, or there are no two. */
+static const mp_share_offset *offset_of(const sharing *s, mp_share_way way)
+{
+    const mp_share_split *x = &s->ways[way].split;
+    return way == MP_SHARE_LOCKSTEP && x->fits ? &s->lockstep.offsets[x->chosen[0]] : NULL;
+}
+
+/* True if this way is for jobs like these. */
+static bool is_for(const sharing *s, mp_share_way way)
+{
+    return way != MP_SHARE_LOCKSTEP || s->lockstep.n;
 }
 
 /* True if what is said of MPS is of use: the jobs fit, and are not for the CPU. */
@@ -112,7 +133,7 @@ static void print_verdict(const sharing *s, const options *o)
         const char *bound = w->split.ticks <= w->bound.ticks ? "and no split takes less"
                                                              : mp_text("and no split takes less than %s", bound_text(w));
         screen_verdict(color, SCREEN_GOOD, "%s in %s, %s: %s %s (%s), %s.", names_text(s, s->n_jobs), within, how,
-                       s->goal == MP_SHARE_TOTAL ? "all of it in" : "the longest in", time, extra, bound);
+                       sharing_goal(s, s->way) == MP_SHARE_TOTAL ? "all of it in" : "the longest in", time, extra, bound);
         return;
     }
     const int64_t need = with_reserves(s, s->way, w->split.least_bytes);
@@ -144,6 +165,15 @@ static void print_jobs(const sharing *s, const options *o)
         screen_text(2, "  and %s for context and libraries of each process (--reserve)", mp_bytes_text(s->room.reserve_bytes));
 }
 
+/* Prints how the steps of two jobs lie beside each other. */
+static void print_offset(const sharing *s)
+{
+    const mp_share_offset *x = offset_of(s, s->way);
+    if (!x) return;
+    screen_text(2, "  step for step, job 2 begins %s after job 1: both have %s at most, and no offset goes below %s",
+                seconds_text((double)x->ticks * TICK), mp_bytes_text(x->peak_bytes), mp_bytes_text(x->bound_bytes));
+}
+
 /* Prints what more memory, or less, is worth. */
 static void print_price(const sharing *s)
 {
@@ -168,6 +198,7 @@ static void print_ways(const sharing *s)
     for (int k = 0; k < MP_N_SHARE_WAYS; k++) {
         const mp_share_way way = (mp_share_way)k;
         const mp_share_split *x = &s->ways[way].split;
+        if (!is_for(s, way)) continue;
         const char *least = mp_bytes_text(with_reserves(s, way, x->least_bytes));
         if (x->fits)
             screen_row("  %-18s  %11s  %11s  %9s  %9s", way_texts[way], least, mp_bytes_text(with_reserves(s, way, x->bytes)),
@@ -192,6 +223,7 @@ void print_sharing(const sharing *s, const options *o)
     if (o->talk.quiet) return;
     putchar('\n');
     print_jobs(s, o);
+    print_offset(s);
     if (s->ways[s->way].split.fits) print_price(s);
     print_ways(s);
     if (has_limits(s)) print_limits(s);
@@ -244,6 +276,8 @@ static json_t *ways_json(const sharing *s)
         const mp_share_way way = (mp_share_way)k;
         const sharing_way *w = &s->ways[way];
         const mp_share_split *x = &w->split;
+        const mp_share_offset *offset = offset_of(s, way);
+        if (!is_for(s, way)) continue;
         const bool has_next = x->fits && x->next_bytes >= 0;
         const double price = x->fits ? (double)x->price_ticks / (double)x->price_bytes * GIB * TICK : 0;
         json_t *one = json_pack("{s:s, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "mode", mp_share_way_name(way), "fits",
@@ -257,6 +291,8 @@ static json_t *ways_json(const sharing *s)
         mp_json_set(&one, "price_bound_seconds", mp_json_real_if(x->fits, (double)x->hull_ticks * TICK));
         mp_json_set(&one, "next_bytes", mp_json_integer_if(has_next, x->next_bytes));
         mp_json_set(&one, "next_seconds", mp_json_real_if(has_next, (double)x->next_ticks * TICK));
+        mp_json_set(&one, "offset_seconds", mp_json_real_if(offset, offset ? (double)offset->ticks * TICK : 0));
+        mp_json_set(&one, "offset_bound_bytes", mp_json_integer_if(offset, offset ? offset->bound_bytes : 0));
         mp_json_append(&list, one);
     }
     return list;

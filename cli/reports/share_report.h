@@ -26,6 +26,7 @@ typedef struct sharing {
     mp_share_way way; /* the one that was asked for */
     mp_share_goal goal;
     sharing_way ways[MP_N_SHARE_WAYS];
+    mp_share_lockstep lockstep; /* of two jobs of equally many steps; n 0: there are no two such */
     bool stopped;
 } sharing;
 
@@ -35,6 +36,9 @@ sharing_job *sharing_job_of(const sharing *s, size_t i);
 /* Returns what the reserves leave of the card for so many jobs: beside each other each has a process of its own, by turns all
  * are in one. */
 int64_t sharing_capacity(const sharing *s, mp_share_way way, size_t n_jobs);
+
+/* Returns the goal of a way: by turns all time adds up, whatever is asked for. */
+mp_share_goal sharing_goal(const sharing *s, mp_share_way way);
 
 void print_sharing(const sharing *s, const options *o);
 /* `run`: what came of --run, or JSON's null; owned by this function. MP_NOMEM, MP_IO. */

@@ -31,9 +31,10 @@ typedef struct mp_share_job {
     int64_t static_bytes;           /* of those bytes, what is live when another job has its turn */
 } mp_share_job;
 
-typedef enum mp_share_way { MP_SHARE_BESIDE, MP_SHARE_TURNS, MP_N_SHARE_WAYS } mp_share_way;
+/* In lock-step two jobs have been made one (mp_share_lockstep_of), so that a request has that one. */
+typedef enum mp_share_way { MP_SHARE_BESIDE, MP_SHARE_TURNS, MP_SHARE_LOCKSTEP, MP_N_SHARE_WAYS } mp_share_way;
 typedef enum mp_share_goal { MP_SHARE_TOTAL, MP_SHARE_LONGEST, MP_N_SHARE_GOALS } mp_share_goal;
-const char *mp_share_way_name(mp_share_way way);    /* "beside", "turns" */
+const char *mp_share_way_name(mp_share_way way);    /* "beside", "turns", "lockstep" */
 const char *mp_share_goal_name(mp_share_goal goal); /* "total", "longest" */
 
 typedef struct mp_share_request {
@@ -113,3 +114,55 @@ mp_status mp_share_plans_of(const mp_share_plans_request *request, mp_share_plan
  * the plans are as good as before. */
 mp_status mp_share_plans_add(const mp_share_plans_request *request, int64_t budget_bytes, mp_share_plans *plans, mp_error *err);
 void mp_share_plans_free(mp_share_plans *plans); /* releases its members, not the struct; a zeroed one is fine */
+
+/* ---- in lock-step: two jobs at once, the step of one so long after that of the other that valleys meet peaks ---- */
+
+/* So many bytes are live for so many ticks. */
+typedef struct mp_share_level {
+    int64_t ticks, bytes;
+} mp_share_level;
+
+/* The live bytes of a step over time, what is always live included. */
+typedef struct mp_share_profile {
+    size_t n;               /* at least 1 */
+    mp_share_level *levels; /* of at least one tick each */
+} mp_share_profile;
+
+enum { MP_SHARE_LEVELS = 128 };
+
+/* Derives the profile of a plan, in ticks of so many seconds (0: the graph's). More than MP_SHARE_LEVELS levels are joined two
+ * by two, each pair at the higher one, so that the profile is never below the plan. On MP_OK *out is released with
+ * mp_share_profile_free. As mp_timeline_build and mp_makespan. */
+mp_status mp_share_profile_of(const mp_graph *graph, const mp_plan *plan, double unit_seconds, mp_share_profile *out,
+                              mp_error *err);
+void mp_share_profile_free(mp_share_profile *profile); /* a zeroed one is fine */
+
+typedef struct mp_share_offset {
+    int64_t ticks;       /* the second job's step begins so long after the first one's */
+    int64_t peak_bytes;  /* the most that both have at any time, at this offset; no other one has less */
+    int64_t bound_bytes; /* what no offset goes below: the peak of one, and the least of the other */
+} mp_share_offset;
+
+/* Finds the best offset of two steps that repeat with one period, in whole ticks, exactly: levels whose sum is over a limit
+ * forbid the offsets at which they meet, and the limit is bisected until just one offset is left. Of equals the smallest.
+ * MP_INVALID: the profiles are not equally long, or have levels of no ticks. MP_LIMIT: over MP_SHARE_MOST_SUMS pairs of levels.
+ * MP_NOMEM. O(p log p + p log bytes) for p pairs of levels. */
+mp_status mp_share_offset_of(const mp_share_profile *first, const mp_share_profile *second, mp_share_offset *out,
+                             mp_error *err);
+
+/* Two jobs made one: its options are pairs of theirs. */
+typedef struct mp_share_lockstep {
+    size_t n;
+    mp_share_option *options; /* bytes: the best offset's peak; ticks as the goal has it */
+    size_t (*pairs)[2];       /* per option: those of the two jobs */
+    mp_share_offset *offsets; /* per option */
+} mp_share_lockstep;
+
+/* Tries all pairs of options, each with its best offset, and keeps those that no other one beats. The shorter step waits at its
+ * border for the longer one. profiles[j][k] is that of option k of jobs[j]. On MP_OK *out is released with
+ * mp_share_lockstep_free. As mp_share_offset_of. */
+mp_status mp_share_lockstep_of(const mp_share_job jobs[2], const mp_share_profile *const profiles[2], mp_share_goal goal,
+                               mp_share_lockstep *out, mp_error *err);
+/* As mp_share_lockstep_of for lower bounds in place of options: what one has, the other has at least what is always live. */
+mp_status mp_share_lockstep_bound(const mp_share_job jobs[2], mp_share_goal goal, mp_share_lockstep *out, mp_error *err);
+void mp_share_lockstep_free(mp_share_lockstep *lockstep); /* a zeroed one is fine */

@@ -242,6 +242,49 @@ static mp_share_plans_request share_request_of(const public_world *w)
     return (mp_share_plans_request){.graph = w->graph, .solver = "segments", .n_budgets = 2, .moves = 5};
 }
 
+static mp_status share_profile_of(public_world *w, mp_error *err)
+{
+    mp_share_profile profile;
+    PUBLIC_OUTPUT(w, profile, mp_share_profile_of(w->graph, w->plan, 0, &profile, err), mp_share_profile_free(&profile));
+}
+
+static mp_status share_offset_of(public_world *w, mp_error *err)
+{
+    mp_share_level levels[] = {{1, 2}, {2, 1}};
+    const mp_share_profile profile = {.levels = levels, .n = 2};
+    mp_share_offset offset;
+    PUBLIC_OUTPUT(w, offset, mp_share_offset_of(&profile, &profile, &offset, err), PUBLIC_NOTHING);
+}
+
+/* Pairs by their profiles or by their bytes. */
+static mp_status locked(public_world *w, bool bounds, mp_error *err)
+{
+    mp_share_level levels[] = {{1, 2}, {2, 1}};
+    const mp_share_profile profile = {.levels = levels, .n = 2}, *const profiles[] = {&profile, &profile};
+    const mp_share_option option = {2, 3};
+    const mp_share_job jobs[] = {{.options = &option, .n = 1}, {.options = &option, .n = 1}};
+    mp_share_lockstep lockstep;
+    mp_status st;
+    public_mark(&lockstep, sizeof lockstep);
+    if (bounds)
+        PUBLIC_LIMITED(w, st, mp_share_lockstep_bound(jobs, MP_SHARE_TOTAL, &lockstep, err));
+    else
+        PUBLIC_LIMITED(w, st, mp_share_lockstep_of(jobs, profiles, MP_SHARE_LONGEST, &lockstep, err));
+    if (st != MP_OK) public_is_marked(&lockstep, sizeof lockstep);
+    if (st == MP_OK) mp_share_lockstep_free(&lockstep);
+    return st;
+}
+
+static mp_status share_lockstep_of(public_world *w, mp_error *err)
+{
+    return locked(w, false, err);
+}
+
+static mp_status share_lockstep_bound(public_world *w, mp_error *err)
+{
+    return locked(w, true, err);
+}
+
 static mp_status share_plans_of(public_world *w, mp_error *err)
 {
     const mp_share_plans_request request = share_request_of(w);
@@ -391,6 +434,10 @@ const public_call public_models[] = {{"mp_graph_exchange", graph_exchange},
                                      {"mp_meshes_search", meshes_search},
                                      {"mp_model_simplify", simplify},
                                      {"mp_share_split_of", share_split_of},
+                                     {"mp_share_profile_of", share_profile_of},
+                                     {"mp_share_offset_of", share_offset_of},
+                                     {"mp_share_lockstep_of", share_lockstep_of},
+                                     {"mp_share_lockstep_bound", share_lockstep_bound},
                                      {"mp_share_plans_of", share_plans_of},
                                      {"mp_share_plans_add", share_plans_add},
                                      {"mp_model_fuse_attention", fuse_attention},

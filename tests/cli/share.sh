@@ -2,6 +2,11 @@
 small='--memory 26MiB --reserve 1MiB --effort quick'
 try share share mlp.onnx fashion_cnn.onnx --batch 64 $small
 try share_turns share mlp.onnx fashion_cnn.onnx --batch 64 $small --mode turns
+try share_lockstep share mlp.onnx fashion_cnn.onnx --batch 64 $small --mode lockstep
+try share_lockstep_longest share fashion_cnn.onnx fashion_cnn.onnx --batch 64 --memory 40MiB --reserve 1MiB --effort quick --mode lockstep --goal longest
+try share_lockstep_three share chain.json chain.json chain.json --memory 1KiB --mode lockstep
+try share_lockstep_steps share chain.json chain.json --memory 1KiB --mode lockstep --steps 1,2
+try share_lockstep_refused share chain.json chain.json --memory 0.4KiB --mode lockstep -q
 try share_longest share mlp.onnx fashion_cnn.onnx --batch 64 $small --goal longest -q
 try share_steps share mlp.onnx fashion_cnn.onnx --batch 64 $small --steps 100,1
 try share_three share mlp.onnx fashion_cnn.onnx mlp.onnx --batch 64 --memory 30MiB --reserve 1MiB --effort quick

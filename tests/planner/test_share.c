@@ -124,7 +124,7 @@ TEST(every_split_is_the_best_of_all)
     for (int round = 0; round < 3000; round++) {
         drawn x;
         draw(&seed, round % 2 ? 6 : 1000, &x); /* small numbers make ties */
-        for (int way = 0; way < MP_N_SHARE_WAYS; way++)
+        for (int way = 0; way <= MP_SHARE_TURNS; way++)
             for (int goal = 0; goal < MP_N_SHARE_GOALS; goal++)
                 compare(&(mp_share_request){.jobs = x.jobs,
                                             .n_jobs = x.n,
@@ -192,6 +192,67 @@ TEST(what_is_no_step_function_is_refused)
     assert_int_equal(mp_share_split_of(&(mp_share_request){.capacity_bytes = 1}, &found, NULL), MP_INVALID);
 }
 
+/* ---- in lock-step ---- */
+
+enum { LEVELS = 6, PERIOD = 40 };
+
+typedef struct steps {
+    mp_share_level levels[LEVELS];
+    mp_share_profile profile;
+} steps;
+
+/* Draws a profile of exactly a period. */
+static void draw_profile(uint64_t *seed, int64_t period, steps *out)
+{
+    out->profile = (mp_share_profile){.levels = out->levels};
+    for (int64_t left = period; left > 0;) {
+        const bool is_last = out->profile.n + 1 == LEVELS;
+        const int64_t ticks = is_last ? left : 1 + up_to(seed, left - 1);
+        out->levels[out->profile.n++] = (mp_share_level){ticks, up_to(seed, 30)};
+        left -= ticks;
+    }
+}
+
+/* The bytes at a tick of the repeating step. */
+static int64_t bytes_at(const mp_share_profile *p, int64_t tick)
+{
+    size_t k = 0;
+    while (tick >= p->levels[k].ticks) tick -= p->levels[k++].ticks;
+    return p->levels[k].bytes;
+}
+
+TEST(an_offset_is_the_best_of_all_ticks)
+{
+    uint64_t seed = 3;
+    int n_met = 0;
+    for (int round = 0; round < 2000; round++) {
+        const int64_t period = 1 + up_to(&seed, PERIOD - 1);
+        steps a, b;
+        draw_profile(&seed, period, &a);
+        draw_profile(&seed, period, &b);
+        mp_share_offset found;
+        int64_t best = INT64_MAX, at = -1;
+        for (int64_t offset = 0; offset < period; offset++) {
+            int64_t peak = 0;
+            for (int64_t t = 0; t < period; t++)
+                peak = larger(peak, bytes_at(&a.profile, t) + bytes_at(&b.profile, (t - offset + period) % period));
+            if (peak < best) at = offset;
+            if (peak < best) best = peak;
+        }
+        assert_int_equal(mp_share_offset_of(&a.profile, &b.profile, &found, NULL), MP_OK);
+        assert_int_equal(found.peak_bytes, best);
+        assert_int_equal(found.ticks, at);
+        assert_true(found.bound_bytes <= best);
+        n_met += found.bound_bytes == best;
+    }
+    assert_in_range(n_met, 1, 1999);
+    steps a, b;
+    mp_share_offset found;
+    draw_profile(&seed, 5, &a);
+    draw_profile(&seed, 6, &b);
+    assert_int_equal(mp_share_offset_of(&a.profile, &b.profile, &found, NULL), MP_INVALID);
+}
+
 /* ---- plans ---- */
 
 enum { LAYERS = 24, BYTES = 1000, STATIC = 5000, STEPS = 3, UNITS = 2 };
@@ -252,6 +313,54 @@ TEST(plans_and_bounds_are_those_of_the_budgets_whatever_their_order)
         mp_answer_free(&answer);
     }
     mp_share_plans_free(&found);
+    mp_graph_free(graph);
+}
+
+/* Two jobs in lock-step need less than beside each other, and their profiles have the plans' peaks and times. */
+TEST(two_jobs_in_lock_step_are_one)
+{
+    mp_graph *graph = chain();
+    mp_share_plans plans;
+    mp_share_lockstep found, bound;
+    mp_error err = {0};
+    if (mp_share_plans_of(&(mp_share_plans_request){.graph = graph}, &plans, &err) != MP_OK) fail_msg("%s", err.message);
+    mp_share_profile *profiles = mp_alloc(plans.n, sizeof *profiles);
+    for (size_t k = 0; k < plans.n; k++) {
+        int64_t peak = 0, ticks = 0;
+        assert_int_equal(mp_share_profile_of(graph, plans.plans[k], 0, &profiles[k], NULL), MP_OK);
+        for (size_t i = 0; i < profiles[k].n; i++) {
+            peak = larger(peak, profiles[k].levels[i].bytes);
+            ticks += profiles[k].levels[i].ticks;
+        }
+        assert_int_equal(peak, plans.plans[k]->peak_bytes);
+        assert_int_equal(ticks, plans.plans[k]->ticks);
+    }
+    const mp_share_job job = {.options = plans.options, .n = plans.n, .static_bytes = plans.static_bytes}, jobs[] = {job, job};
+    const mp_share_job least = {.options = plans.bounds, .n = plans.n_bounds, .static_bytes = STATIC},
+                       leasts[] = {least, least};
+    const mp_share_profile *const both[] = {profiles, profiles};
+    assert_int_equal(mp_share_lockstep_of(jobs, both, MP_SHARE_TOTAL, &found, NULL), MP_OK);
+    assert_int_equal(mp_share_lockstep_bound(leasts, MP_SHARE_TOTAL, &bound, NULL), MP_OK);
+    const mp_share_option last = found.options[found.n - 1];
+    assert_int_equal(last.ticks, 2 * plans.keep_all_ticks);
+    assert_true(last.bytes < 2 * plans.keep_all_bytes && last.bytes >= plans.keep_all_bytes + STATIC);
+    for (size_t k = 0; k < found.n; k++) {
+        const mp_share_job one = {.options = found.options, .n = found.n}, under = {.options = bound.options, .n = bound.n};
+        mp_share_split a, b;
+        mp_share_request r = {.jobs = &one, .n_jobs = 1, .way = MP_SHARE_LOCKSTEP, .capacity_bytes = found.options[k].bytes};
+        assert_int_equal(mp_share_split_of(&r, &a, NULL), MP_OK);
+        r.jobs = &under;
+        assert_int_equal(mp_share_split_of(&r, &b, NULL), MP_OK);
+        assert_int_equal(a.chosen[0], k);
+        assert_true(b.fits && b.ticks <= a.ticks);
+        mp_share_split_free(&a);
+        mp_share_split_free(&b);
+    }
+    for (size_t k = 0; k < plans.n; k++) mp_share_profile_free(&profiles[k]);
+    mp_free(profiles);
+    mp_share_lockstep_free(&found);
+    mp_share_lockstep_free(&bound);
+    mp_share_plans_free(&plans);
     mp_graph_free(graph);
 }
 
