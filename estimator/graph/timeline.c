@@ -378,7 +378,7 @@ static void issue_beside(const mp_graph *graph, mp_step *steps, size_t n)
         if (!is_beside || mp_copy_way_of(graph, node, 0) != MP_COPY_NONE) continue;
         size_t until = t + 1;
         while (until < n && steps[until].node != awaiter) until++;
-        mp_steps_issue(steps, (int)t, (int)t + 1, (int)until);
+        if (until > t + 1) mp_steps_issue(steps, (int)t, (int)t + 1, (int)until);
     }
 }
 
