@@ -16,6 +16,7 @@ from torch import fx
 from memplan.costs.measure import Cost
 from memplan.graph.capture import Capture, device_of_first, is_dense, storage_bytes
 from memplan.graph.operators import is_random, only_first_makes, second_form
+from memplan.graph.shards import shards_in
 from memplan.graph.sizes import is_number
 from memplan.library.planning import Step
 from memplan.memory.liveness import SECONDS, WORKSPACE
@@ -214,11 +215,13 @@ class Emission:
 
 def copied(capture: Capture, with_inputs: bool) -> list[fx.Node]:
     """Makers of memory into which the caller may write before backward, where eager PyTorch would not mind: it has not saved
-    it. Outputs; and of parameters, buffers and inputs the small ones."""
+    it. Outputs; and of parameters, buffers and inputs the small ones. Not shards, which FSDP2 gathers again as they are then,
+    and which are of other sizes on other ranks."""
+    shards = {capture.primals[k] for k in shards_in(capture.joint.graph)}
     given = capture.storages_of(capture.not_saved_by_eager()) if capture.returns_apart and with_inputs else []
     small = {s for s in given if capture.storages[s].n_bytes <= SMALL_BYTES}
     nodes = capture.makers({*capture.handed, *small})
-    return [n for n in nodes if n not in capture.mutated and is_dense(n.meta.get("val"))]
+    return [n for n in nodes if n not in capture.mutated and n not in shards and is_dense(n.meta.get("val"))]
 
 
 def copy_of(graph: fx.Graph, node: fx.Node) -> fx.Node:

@@ -1,0 +1,21 @@
+"""Six kinds of networks under FSDP2 on two processes, at three budgets: bits, and peaks as planned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from sharded_networks import NETWORKS, rows
+from test_sharded import process, pytestmark  # noqa: F401
+
+
+def networks(rank: int) -> None:
+    troubles = [f"{name} at {trouble}" for name in NETWORKS for row in rows(name, 1, rank) for trouble in row.troubles()]
+    assert not troubles, "\n".join(troubles)
+
+
+def test_two_ranks(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("torchvision")
+    torch.multiprocessing.spawn(process, (str(tmp_path), 2, networks), 2)
