@@ -1,4 +1,5 @@
-"""PyTorch's own means against memory, for comparison: checkpoints per block, and the knob activation_memory_budget."""
+"""PyTorch's own means against memory, for comparison: checkpoints per block, torchtitan's selection of operators in them, and
+the knob activation_memory_budget."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import torch
 from torch import fx, nn
 from torch._functorch import config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from memplan.graph.native import native_kernels
 from memplan.graph.operators import drop_unread_arguments, has_batch_statistics, second_form
@@ -24,9 +25,41 @@ aten = torch.ops.aten
 def checkpoint_blocks(model: nn.Module, blocks: Callable[[nn.Module], list[nn.Module]]) -> nn.Module:
     """The model itself, with torch.utils.checkpoint around these modules."""
     for block in blocks(model):
-        forward = block.forward
-        block.forward = functools.partial(checkpoint, forward, use_reentrant=False)  # type: ignore[method-assign]
+        checkpointed(block)
     return model
+
+
+def checkpointed(block: nn.Module, **options: Any) -> None:
+    block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False, **options)  # type: ignore[method-assign]
+
+
+# What torchtitan's selective checkpointing saves by operator: attention, and every second product of matrices, which here are
+# also those with a bias (its models have none), and attention is also that of CPUs.
+PRODUCTS = {aten.mm.default, aten.addmm.default}
+SAVED = PRODUCTS | {
+    aten._scaled_dot_product_efficient_attention.default,
+    aten._scaled_dot_product_flash_attention.default,
+    aten._scaled_dot_product_flash_attention_for_cpu.default,
+    aten.max.default,
+}
+
+
+def selected(block: nn.Module) -> None:
+    """Checkpointed but for these."""
+
+    def contexts() -> Any:
+        n_products = {False: 0, True: 0}  # in forward, and when it runs again
+
+        def policy(context: Any, operator: Any, *_: Any, **__: Any) -> CheckpointPolicy:
+            if operator in PRODUCTS:
+                n_products[context.is_recompute] += 1
+            is_second = operator in PRODUCTS and n_products[context.is_recompute] % 2 == 0
+            saves = operator in SAVED and not is_second
+            return CheckpointPolicy.MUST_SAVE if saves else CheckpointPolicy.PREFER_RECOMPUTE
+
+        return create_selective_checkpoint_contexts(policy)
+
+    checkpointed(block, context_fn=contexts)
 
 
 def split_batch_normalization(graph: fx.Graph, node: fx.Node) -> None:
