@@ -229,8 +229,7 @@ mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_erro
     MP_ENSURE(!request->checkpoints || !strcmp(solver->name, "segments"), err, MP_INVALID,
               "solver %s takes no list of checkpoints", solver->name);
     MP_ENSURE(graph->n_nodes > 0, err, MP_INVALID, "%s has no nodes", graph->name);
-    const bool has_copies = graph->n_tiers > 1 || mp_graph_n_required(graph) < graph->n_nodes;
-    MP_ENSURE(!solver->wants_copies || has_copies, err, MP_NOT_APPLICABLE,
+    MP_ENSURE(!solver->wants_copies || graph->has_copies, err, MP_NOT_APPLICABLE,
               "solver %s copies tensors to another memory, and %s has none", solver->name, graph->name);
     mp_bound_report_init(&search.first_report);
     mp_bound_report_init(&search.proof_report);
