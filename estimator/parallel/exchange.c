@@ -5,6 +5,7 @@
  * the last of their updates.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -98,22 +99,27 @@ static mp_status find_parameters(exchange *x)
     return MP_OK;
 }
 
-/* Sorts parameters by the node at which they are complete, or first used; a stable merge of few runs would gain nothing. */
-static void sort(const exchange *x, int *order, bool by_use)
+/* A parameter, and the node by which it is sorted. */
+typedef struct ranked {
+    int at, parameter;
+} ranked;
+
+static int by_node(const void *a, const void *b)
 {
-    for (size_t k = 0; k < x->n_parameters; k++) order[k] = (int)k;
-    for (size_t gap = x->n_parameters / 2; gap; gap /= 2)
-        for (size_t i = gap; i < x->n_parameters; i++) {
-            const int moved = order[i];
-            size_t j = i;
-            for (; j >= gap; j -= gap) {
-                const parameter *a = &x->parameters[order[j - gap]], *b = &x->parameters[moved];
-                const int left = by_use ? a->used : a->complete, right = by_use ? b->used : b->complete;
-                if (left < right || (left == right && order[j - gap] < moved)) break;
-                order[j] = order[j - gap];
-            }
-            order[j] = moved;
-        }
+    const ranked *x = a, *y = b;
+    return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->parameter > y->parameter) - (x->parameter < y->parameter);
+}
+
+/* Writes the parameters in the order in which they are complete, or first used. */
+static mp_status sort(exchange *x, int *order, bool by_use)
+{
+    MP_OWNED ranked *list = mp_alloc(x->n_parameters + 1, sizeof *list);
+    MP_ENSURE(list, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    for (size_t k = 0; k < x->n_parameters; k++)
+        list[k] = (ranked){by_use ? x->parameters[k].used : x->parameters[k].complete, (int)k};
+    qsort(list, x->n_parameters, sizeof *list, by_node);
+    for (size_t k = 0; k < x->n_parameters; k++) order[k] = list[k].parameter;
+    return MP_OK;
 }
 
 /* Cuts an order of parameters into buckets. */
@@ -197,7 +203,9 @@ static mp_status add_collective(exchange *x, const char *what, const char *op, i
 {
     mp_node *node;
     MP_CHECK(mp_graph_node(x->graph, &node, x->err));
-    node->name = mp_pool_format(x->graph->pool, "%s%s", what, mp_pool_format(x->graph->pool, "%s%lld", " ", (long long)number));
+    char place[24];
+    snprintf(place, sizeof place, " %lld", (long long)number);
+    node->name = mp_pool_format(x->graph->pool, "%s%s", what, place);
     node->op = op;
     node->phase = phase;
     mp_alternative *a = node->alternatives;
@@ -421,10 +429,10 @@ static mp_status prepare(exchange *x)
     x->writes = mp_pool_alloc(x->pool, n, sizeof *x->writes);
     MP_ENSURE(!mp_pool_failed(x->pool), x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
     MP_CHECK(find_parameters(x));
-    sort(x, x->by_completion, false);
+    MP_CHECK(sort(x, x->by_completion, false));
     x->n_sent = cut(x, x->by_completion, false, x->sent);
     if (x->zero == 3) {
-        sort(x, x->by_use, true);
+        MP_CHECK(sort(x, x->by_use, true));
         x->n_gathered = cut(x, x->by_use, true, x->gathered);
     } else if (x->zero) {
         x->n_gathered = x->n_sent;

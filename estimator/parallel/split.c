@@ -122,7 +122,7 @@ static bool is_from_outside(const splitter *x, int tensor)
 }
 
 /* Makes a whole tensor from outside the part that lies so, and what it is made of too. False if somebody reads it whole. */
-static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made, mp_error *err)
+static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
 {
     const int maker = x->model->tensors[tensor].producer;
     *is_made = !x->lies[tensor].is_read && is_from_outside(x, tensor);
@@ -135,13 +135,12 @@ static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made, 
         const bool is_alone = dim >= 0 && x->model->tensors[from].producer < 0;
         *is_made = is_alone;
         if (!is_alone) return MP_OK;
-        if (x->lies[from].at.dim != dim) { /* only this operator has read it, and only to turn it */
-            *is_made = is_whole(x, from);
+        if (x->lies[from].at.dim != dim) { /* if only this operator has read it, and only to turn it */
+            *is_made = is_whole(x, from) && !x->lies[from].is_read;
             if (!*is_made) return MP_OK;
             MP_CHECK(cut(x, from, (mp_shard){dim, at.outer}));
         }
     }
-    (void)err;
     return cut(x, tensor, at);
 }
 
@@ -152,7 +151,7 @@ static mp_status take_part(splitter *x, const mp_operator *op, mp_shard at, int 
     int made;
     if (x->lies[*tensor].at.dim == at.dim) return MP_OK;
     if (!is_whole(x, *tensor)) MP_CHECK(gather(x, op, false, tensor));
-    MP_CHECK(make_part(x, *tensor, at, &is_made, x->err));
+    MP_CHECK(make_part(x, *tensor, at, &is_made));
     if (is_made) return MP_OK;
     MP_CHECK(exchange(x, "TakePart", *tensor, at, at.dim, &made));
     *tensor = made;

@@ -192,9 +192,11 @@ static mp_status search(hunt *x)
     qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_bound);
     for (size_t k = 0; k < x->found->n; k++) MP_CHECK(judge(x, &x->found->choices[k]));
     qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_verdict);
-    for (size_t k = 0; k < x->found->n && x->found->n_best < x->n_best; k++)
-        if (x->found->choices[k].verdict == MP_VERDICT_SLOWER)
-            x->found->choices[k].verdict = MP_VERDICT_BEST, x->found->n_best++;
+    for (mp_mesh_choice *c = x->found->choices; x->found->n_best < x->n_best && x->found->n_best < x->found->n; c++) {
+        if (c->verdict != MP_VERDICT_SLOWER) break; /* those that were played through come first */
+        c->verdict = MP_VERDICT_BEST;
+        x->found->n_best++;
+    }
     return MP_OK;
 }
 
