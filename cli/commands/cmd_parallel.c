@@ -23,19 +23,23 @@ typedef struct question {
     char name[128], within[MP_TEXT_MAX];
 } question;
 
-/* Builds one rank of a split: gradients stay from one micro-batch to the next. */
+/* Builds one rank of a split, before gradients are summed: they stay from one micro-batch to the next. */
 static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err)
 {
     question *q = data;
     options o = *q->asked;
     MP_CLEARED_BY(subject_free) subject s = {0};
     char split[64];
-    snprintf(split, sizeof split, "tp=%lld%s", (long long)mesh->size[MP_DIM_TP], mesh->sequence ? "" : ",sp=0");
+    snprintf(split, sizeof split, "tp=%lld%s%s", (long long)mesh->size[MP_DIM_TP], mesh->sequence ? "" : ",sp=0",
+             mesh->data ? ",data=1" : "");
     o.model.mesh = split;
     o.model.batch = micro_batch;
     o.model.accumulate = 2;
+    o.model.leaves_sums = true;
     MP_CHECK(subject_load(o.operands[0], &o, &s, err));
     snprintf(q->name, sizeof q->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
+    MP_ENSURE(!mesh->data || s.split.part_bytes < s.split.whole_bytes, err, MP_UNSUPPORTED,
+              "no weight of this network is worth to be split while the batch is");
     *out = subject_take_graph(&s);
     return MP_OK;
 }
@@ -49,6 +53,7 @@ static mp_status read_fixed(const options *o, mp_meshes_request *r, mp_error *er
         const char *at = strstr(o->model.mesh, mp_text("%s=", mp_dim_name((mp_dim)d)));
         if (at) r->fixed.size[d] = r->ranks.mesh.size[d];
     }
+    r->fixed.data = r->ranks.mesh.data;
     if (strstr(o->model.mesh, "zero=")) r->fixed.zero = r->ranks.mesh.zero;
     return MP_OK;
 }
@@ -91,6 +96,7 @@ static json_t *mesh_json(const mp_mesh *m)
     json_t *json = json_object();
     for (int d = 0; d < MP_N_DIMS; d++) mp_json_set(&json, mp_dim_name((mp_dim)d), json_integer((json_int_t)m->size[d]));
     mp_json_set(&json, "zero", json_integer(m->zero));
+    mp_json_set(&json, "data", json_integer(m->data));
     return json;
 }
 
@@ -224,7 +230,8 @@ static int explain(const question *q, const mp_meshes *found)
     if (mp_mesh_read(q->asked->search.explain, &mesh, &err) != MP_OK) return input_failed(&err);
     for (size_t k = 0; k < found->n && !shown; k++) {
         const mp_mesh_choice *c = &found->choices[k];
-        if (!memcmp(c->mesh.size, mesh.size, sizeof mesh.size) && c->mesh.zero == mesh.zero) shown = c;
+        if (!memcmp(c->mesh.size, mesh.size, sizeof mesh.size) && c->mesh.zero == mesh.zero && c->mesh.data == mesh.data)
+            shown = c;
     }
     if (!shown)
         return usage_error("--explain: '%s' is no mesh of %s devices that was looked at", q->asked->search.explain,

@@ -64,7 +64,8 @@ typedef struct model_options {
     text_list offload, link;
     bool offload_state;
     const char *mesh, *network;
-    int64_t bucket; /* bytes */
+    int64_t bucket;   /* bytes */
+    bool leaves_sums; /* set by commands: gradients are not summed over ranks yet */
 } model_options;
 
 /* Which plan to look for, and how. */

@@ -165,6 +165,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         MP_CHECK(mp_costs_apply(o->model.costs, s->graph, &costs, err));
         if (s->program) MP_CHECK(mp_program_take_algorithms(s->program, err));
     }
+    if (o->model.leaves_sums) return MP_OK;
     MP_CHECK(mp_graph_exchange(s->graph, &s->ranks, &shared, err));
     s->traffic.n_collectives += shared.n_collectives;
     s->traffic.sent_bytes += shared.sent_bytes;

@@ -21,13 +21,15 @@ typedef struct parameter {
     int reduction; /* what lets the update wait for the reduction of a gradient that always lives; -1: the gradient does */
     int complete;  /* the last node that makes or adds to the gradient */
     int used;      /* the first node besides updates that reads the value */
+    bool is_part;  /* the gradient is summed over tp as well */
 } parameter;
 
 /* Parameters that are sent or gathered together: list[first .. first+n). */
 typedef struct bucket {
     size_t first, n;
     int64_t bytes;
-    int at; /* the old node before or behind which it is listed */
+    int at;       /* the old node before or behind which it is listed */
+    bool is_part; /* as its parameters */
 } bucket;
 
 typedef struct exchange {
@@ -78,10 +80,19 @@ static mp_status find_parameters(exchange *x)
         if (g->storages[s].id >= x->next_id) x->next_id = g->storages[s].id + 1;
     }
     for (int s = 0; s < (int)g->n_storages; s++) {
-        if (g->storages[s].kind != MP_KIND_GRADIENT) continue;
+        const bool is_part = g->storages[s].is_part, is_sent = x->n_shards * x->n_replicas > 1 || is_part;
+        if (g->storages[s].kind != MP_KIND_GRADIENT || !is_sent) continue;
+        g->storages[s].is_part = false;
         parameter *p = &x->parameters[x->n_parameters];
-        *p = (parameter){
-            .value = -1, .gradient = s, .state = -1, .update = -1, .shard = -1, .reduced = s, .reduction = -1, .complete = -1};
+        *p = (parameter){.value = -1,
+                         .gradient = s,
+                         .state = -1,
+                         .update = -1,
+                         .shard = -1,
+                         .reduced = s,
+                         .reduction = -1,
+                         .complete = -1,
+                         .is_part = is_part};
         p->complete = g->producer[s];
         if (mp_storage_is_sum(g, s)) p->complete = g->adders[g->adders_start[s + 1] - 1];
         if (p->complete < 0) continue; /* made by nobody: an input of the graph */
@@ -99,14 +110,16 @@ static mp_status find_parameters(exchange *x)
     return MP_OK;
 }
 
-/* A parameter, and the node by which it is sorted. */
+/* A parameter, and the node by which it is sorted; those that are summed over tp come last. */
 typedef struct ranked {
+    bool is_part;
     int at, parameter;
 } ranked;
 
 static int by_node(const void *a, const void *b)
 {
     const ranked *x = a, *y = b;
+    if (x->is_part != y->is_part) return x->is_part ? 1 : -1;
     return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->parameter > y->parameter) - (x->parameter < y->parameter);
 }
 
@@ -116,13 +129,21 @@ static mp_status sort(exchange *x, int *order, bool by_use)
     MP_OWNED ranked *list = mp_alloc(x->n_parameters + 1, sizeof *list);
     MP_ENSURE(list, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
     for (size_t k = 0; k < x->n_parameters; k++)
-        list[k] = (ranked){by_use ? x->parameters[k].used : x->parameters[k].complete, (int)k};
+        list[k] = (ranked){.is_part = !by_use && x->parameters[k].is_part,
+                           .at = by_use ? x->parameters[k].used : x->parameters[k].complete,
+                           .parameter = (int)k};
     qsort(list, x->n_parameters, sizeof *list, by_node);
     for (size_t k = 0; k < x->n_parameters; k++) order[k] = list[k].parameter;
     return MP_OK;
 }
 
-/* Cuts an order of parameters into buckets. */
+static int by_place(const void *a, const void *b)
+{
+    const bucket *x = a, *y = b;
+    return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->first > y->first) - (x->first < y->first);
+}
+
+/* Cuts an order of parameters into buckets, and lists them in the order in which they are complete, or first used. */
 static size_t cut(const exchange *x, const int *order, bool by_use, bucket *out)
 {
     size_t n = 0;
@@ -131,12 +152,15 @@ static size_t cut(const exchange *x, const int *order, bool by_use, bucket *out)
         const bool is_ddp = x->ranks->rules == MP_RULES_PYTORCH && !x->zero;
         const int64_t most =
             is_ddp && n == 1 && MP_FIRST_BUCKET_BYTES < x->bucket_bytes ? MP_FIRST_BUCKET_BYTES : x->bucket_bytes;
-        if (!n || out[n - 1].bytes >= most) out[n++] = (bucket){.first = k, .at = -1};
+        const bool is_part = !by_use && p->is_part;
+        if (!n || out[n - 1].bytes >= most || out[n - 1].is_part != is_part)
+            out[n++] = (bucket){.first = k, .at = -1, .is_part = is_part};
         bucket *b = &out[n - 1];
         b->n++;
         b->bytes += x->graph->storages[by_use ? p->value : p->gradient].payload_bytes;
         b->at = by_use ? (b->n > 1 ? b->at : p->used) : p->complete;
     }
+    qsort(out, n, sizeof *out, by_place);
     return n;
 }
 
@@ -262,6 +286,7 @@ static mp_status add_reduction(exchange *x, size_t k)
     }
     if (x->zero) seconds += seconds_of(x, MP_REDUCE_SCATTER, MP_DIM_SHARD, b->bytes);
     if (x->n_replicas > 1) seconds += seconds_of(x, MP_ALL_REDUCE, MP_DIM_DP, part(x, b->bytes));
+    if (b->is_part) seconds += seconds_of(x, MP_ALL_REDUCE, MP_DIM_TP, part(x, b->bytes));
     const bool is_apart = x->zero >= 2;
     MP_CHECK(add_collective(x, x->zero ? "reduce-scatter" : "all-reduce", x->zero ? "ReduceScatter" : "AllReduce", (int64_t)k,
                             MP_PHASE_BACKWARD, seconds, is_apart ? b->n : 0, b->n, !is_apart, &node));
@@ -443,6 +468,13 @@ static mp_status prepare(exchange *x)
     return MP_OK;
 }
 
+static bool has_parts(const mp_graph *graph)
+{
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (graph->storages[s].is_part) return true;
+    return false;
+}
+
 mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traffic *traffic, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
@@ -456,7 +488,7 @@ mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traf
                   .n_storages = (int)graph->n_storages,
                   .err = err};
     if (traffic) *traffic = (mp_rank_traffic){0};
-    if (x.n_shards * x.n_replicas == 1) return MP_OK;
+    if (x.n_shards * x.n_replicas == 1 && !has_parts(graph)) return MP_OK;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
     MP_CHECK(mp_graph_channel(graph, "network", &x.channel, err));
     MP_CHECK(prepare(&x));

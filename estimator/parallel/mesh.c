@@ -12,13 +12,13 @@
 MP_NAMED(dim, "tp", "ep", "shard", "dp", "pp")
 
 /* What "name=number" may name besides dimensions. */
-enum { ZERO = MP_N_DIMS, SEQUENCE, N_NAMES };
+enum { ZERO = MP_N_DIMS, SEQUENCE, DATA, N_NAMES };
 
 static int find_name(const char *text, size_t n)
 {
     char name[16];
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
-    return !strcmp(name, "zero") ? ZERO : !strcmp(name, "sp") ? SEQUENCE : mp_dim_find(name);
+    return !strcmp(name, "zero") ? ZERO : !strcmp(name, "sp") ? SEQUENCE : !strcmp(name, "data") ? DATA : mp_dim_find(name);
 }
 
 mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err)
@@ -35,17 +35,19 @@ mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err)
         errno = 0;
         const long long value = has_value ? strtoll(equals + 1, &end, 10) : 0;
         MP_ENSURE(name >= 0, err, MP_INVALID,
-                  "'%.*s' in the mesh '%s' is not one of dp=N, shard=N, tp=N, pp=N, ep=N, zero=1-3, sp=0-1", (int)n, at, text);
+                  "'%.*s' in the mesh '%s' is not one of dp=N, shard=N, tp=N, pp=N, ep=N, zero=1-3, sp=0-1, data=0-1", (int)n,
+                  at, text);
         MP_ENSURE(!is_given[name], err, MP_INVALID, "the mesh '%s' names '%.*s' twice", text, (int)(equals - at), at);
-        MP_ENSURE(end == at + n && end > equals + 1 && !errno && value >= (name == SEQUENCE ? 0 : 1) &&
-                      value <= (name == ZERO       ? 3
-                                : name == SEQUENCE ? 1
-                                                   : INT64_MAX),
+        MP_ENSURE(end == at + n && end > equals + 1 && !errno && value >= (name == SEQUENCE || name == DATA ? 0 : 1) &&
+                      value <= (name == ZERO                       ? 3
+                                : name == SEQUENCE || name == DATA ? 1
+                                                                   : INT64_MAX),
                   err, MP_INVALID, "'%.*s' in the mesh '%s' is no number that it can be", (int)n, at, text);
         is_given[name] = true;
         if (name < MP_N_DIMS) mesh.size[name] = value;
         if (name == ZERO) mesh.zero = (int)value;
         if (name == SEQUENCE) mesh.sequence = value;
+        if (name == DATA) mesh.data = value;
         at = comma ? comma + 1 : NULL;
     }
     for (int d = 0; d < MP_N_DIMS; d++)
@@ -56,6 +58,8 @@ mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err)
     MP_ENSURE(mesh.size[MP_DIM_DP] * mesh.size[MP_DIM_SHARD] % mesh.size[MP_DIM_EP] == 0, err, MP_INVALID,
               "in the mesh '%s' ep=%lld does not divide dp times shard, within which experts lie", text,
               (long long)mesh.size[MP_DIM_EP]);
+    MP_ENSURE(mesh.size[MP_DIM_TP] > 1 || !mesh.data, err, MP_INVALID,
+              "the mesh '%s' says that tp shares the batch out, and has no tp=N", text);
     if (shares && !mesh.zero) mesh.zero = 3;
     *out = mesh;
     return MP_OK;
@@ -73,6 +77,7 @@ mp_mesh_text mp_mesh_write(const mp_mesh *mesh)
         if (order[k] == MP_DIM_SHARD && mesh->zero < 3)
             n += (size_t)snprintf(out.text + n, sizeof out.text - n, ",zero=%d", mesh->zero);
         if (order[k] == MP_DIM_TP && !mesh->sequence) n += (size_t)snprintf(out.text + n, sizeof out.text - n, ",sp=0");
+        if (order[k] == MP_DIM_TP && mesh->data) n += (size_t)snprintf(out.text + n, sizeof out.text - n, ",data=1");
     }
     if (!n) snprintf(out.text, sizeof out.text, "dp=1");
     return out;

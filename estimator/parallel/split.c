@@ -8,7 +8,6 @@
 #include "estimator/model/order.h"
 #include "estimator/rules/factors/factors.h"
 #include "estimator/simplify/infer.h"
-#include "estimator/training/target.h"
 
 static const mp_shard whole = {.dim = -1, .outer = 1};
 
@@ -26,8 +25,9 @@ typedef struct lie {
 
 typedef struct splitter {
     mp_model *model;
+    const mp_ranks *ranks;
     int64_t n, batch;
-    bool sequence;
+    bool sequence, data;
     size_t n_lies, capacity;
     lie *lies;
     mp_split *out;
@@ -180,6 +180,29 @@ static bool is_weight(const splitter *x, int tensor)
     return x->model->tensors[tensor].role == MP_ROLE_PARAMETER;
 }
 
+static int64_t bytes_of_whole(const splitter *x, int tensor)
+{
+    const mp_tensor *t = &x->model->tensors[tensor];
+    int64_t elements = 1;
+    for (int d = 0; d < t->rank; d++) elements *= dims_of(x, tensor)[d];
+    return elements * mp_dtype_bits(t->dtype) / 8;
+}
+
+/* True if the sum of a weight's gradient takes longer than to gather what the operator reads and makes, and to scatter the
+ * gradients of both: then its columns are shared out, and the operator works on the samples of all ranks. */
+static bool is_worth_columns(const splitter *x, const mp_operator *op)
+{
+    const mp_rank_group group = mp_mesh_group(&x->ranks->mesh, MP_DIM_TP);
+    const mp_interconnect *network = &x->ranks->network;
+    const mp_algorithm algorithm = x->ranks->algorithm;
+    const int64_t bytes[] = {bytes_of_whole(x, op->in[0]), bytes_of_whole(x, op->out[0])};
+    double seconds = 0;
+    for (int k = 0; k < 2; k++)
+        seconds += mp_collective_seconds(network, MP_ALL_GATHER, algorithm, group, bytes[k]) +
+                   mp_collective_seconds(network, MP_REDUCE_SCATTER, algorithm, group, bytes[k]);
+    return mp_collective_seconds(network, MP_ALL_REDUCE, algorithm, group, bytes_of_whole(x, op->in[1])) > seconds;
+}
+
 /* True if all dimensions that carry a factor can be split. Rows of a table and columns of a weight need not divide: the last
  * rank then has fewer. */
 static bool divides(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int factor)
@@ -217,6 +240,8 @@ static int choose(const splitter *x, const mp_operator *op, const mp_operand_fac
 {
     if (f->columns && op->in[1] >= 0 && is_weight(x, op->in[1])) {
         const int data = factor_of(x, op, f, 0), weight = factor_of(x, op, f, 1);
+        const bool is_samples = x->data && data && data != f->contracted && data != f->columns && !weight;
+        if (is_samples && divides(x, op, f, data) && !is_worth_columns(x, op)) return data;
         const int wanted = weight ? weight : data && data == f->contracted ? data : f->columns;
         if (divides(x, op, f, wanted)) return wanted;
         if (data && data != f->contracted && divides(x, op, f, data)) return data; /* each rank's lines by the whole weight */
@@ -260,6 +285,7 @@ static mp_status settle_operand(splitter *x, int index, const mp_operand_factors
 /* Returns the dimension of a result that the ranks share out where its partial sums are added up; -1: none. */
 static mp_shard sequence_of(const splitter *x, const mp_tensor *y)
 {
+    if (x->data && y->rank > 0 && y->dims[0] % x->n == 0) return (mp_shard){.dim = 0, .outer = 1};
     if (!x->sequence || y->rank < 2 || y->rank > 3) return whole;
     const bool is_lines = y->rank == 2 && x->batch > 1 && y->dims[0] % (x->batch * x->n) == 0;
     const mp_shard at = {.dim = y->rank - 2, .outer = is_lines ? x->batch : 1}, samples = {.dim = 0, .outer = 1};
@@ -281,7 +307,7 @@ static mp_status settle_results(splitter *x, int index, const mp_operand_factors
         const int dim = factor ? mp_factor_of_output(x->model, op, f, o, factor) : -1;
         if (dim >= 0) {
             MP_CHECK(cut(x, y, (mp_shard){dim, of.outer}));
-        } else if (factor && !(op->op->traits & MP_TRAIT_LOSS)) { /* the sum of a loss, one number, is left out */
+        } else if (factor && !f->is_of_batch && !(op->op->traits & MP_TRAIT_LOSS)) { /* but the sum of a loss, one number */
             const mp_shard at = sequence_of(x, &x->model->tensors[y]);
             int sum;
             MP_CHECK(exchange(x, at.dim < 0 ? "AllReduce" : "ReduceScatter", y, at, at.dim, &sum));
@@ -344,6 +370,13 @@ static bool factors_of(splitter *x, const mp_operator *op, mp_operand_factors *f
     return is_known;
 }
 
+/* Lets a batch normalization be split by samples: its statistics are then of each rank's own, as under data parallelism. */
+static void own_samples(mp_operand_factors *f)
+{
+    enum { SAMPLES = 2, ADDED = 5 };
+    f->in[0][0] = f->in[ADDED][0] = f->out[0][0] = SAMPLES;
+}
+
 static mp_status visit(splitter *x, int index)
 {
     const mp_operator *op = &x->model->operators[index];
@@ -355,6 +388,7 @@ static mp_status visit(splitter *x, int index)
         if (op->in[k] >= 0 && x->lies[op->in[k]].gathered[0]) op->in[k] = x->lies[op->in[k]].gathered[0];
     }
     const bool is_known = factors_of(x, op, &f);
+    if (x->data && is_known && f.is_of_batch) own_samples(&f);
     if (turns(op) && is_from_outside(x, op->in[0]) && is_whole(x, op->in[0])) { /* its reader decides */
         x->lies[op->out[0]].trains = x->lies[op->in[0]].trains;
         return MP_OK;
@@ -380,6 +414,16 @@ static int64_t parameter_bytes(const mp_model *model)
     return bytes;
 }
 
+/* Gives each rank its part of the batch. */
+static mp_status cut_samples(splitter *x, int tensor)
+{
+    const mp_tensor *t = &x->model->tensors[tensor];
+    MP_ENSURE(t->dims[0] % x->n == 0, x->err, MP_INVALID,
+              "data=1 shares the batch out over %lld ranks, and '%s' has %lld samples: choose a multiple", (long long)x->n,
+              t->name, (long long)t->dims[0]);
+    return cut(x, tensor, (mp_shard){.dim = 0, .outer = 1});
+}
+
 static mp_status split_all(splitter *x)
 {
     const size_t n = x->model->n_operators;
@@ -392,14 +436,26 @@ static mp_status split_all(splitter *x)
         x->lies[t].trains = trained[t];
         if (tensor->role == MP_ROLE_DATA && tensor->rank > 0 && !tensor->is_target && !x->batch) x->batch = tensor->dims[0];
     }
+    for (size_t t = 0; t < x->n_lies && x->data; t++) {
+        const mp_tensor *tensor = &x->model->tensors[t];
+        const bool is_samples = tensor->role == MP_ROLE_DATA && tensor->rank > 0 && !tensor->is_target;
+        if (is_samples && tensor->dims[0] == x->batch) MP_CHECK(cut_samples(x, (int)t));
+    }
     for (size_t k = 0; k < n; k++)
         if (!x->model->operators[k].removed) MP_CHECK(visit(x, (int)k));
-    return mp_model_sort(x->model, x->err); /* moves each exchange in front of its first reader */
+    MP_CHECK(mp_model_sort(x->model, x->err)); /* moves each exchange in front of its first reader */
+    return mp_split_mark_sums(x->model, x->err);
 }
 
 mp_status mp_model_split(mp_model *model, const mp_ranks *ranks, mp_split *out, mp_error *err)
 {
-    splitter x = {.model = model, .n = ranks->mesh.size[MP_DIM_TP], .sequence = ranks->mesh.sequence, .out = out, .err = err};
+    splitter x = {.model = model,
+                  .ranks = ranks,
+                  .n = ranks->mesh.size[MP_DIM_TP],
+                  .sequence = ranks->mesh.sequence,
+                  .data = ranks->mesh.data,
+                  .out = out,
+                  .err = err};
     *out = (mp_split){.group = mp_mesh_group(&ranks->mesh, MP_DIM_TP), .whole_bytes = parameter_bytes(model)};
     if (x.n == 1) return MP_OK;
     mp_status st = split_all(&x);
@@ -415,50 +471,4 @@ void mp_split_free(mp_split *split)
 {
     mp_free(split->placements);
     split->placements = NULL;
-}
-
-/* ---- what exchanges cost ---- */
-
-/* Returns the bytes of an exchange's whole tensor: of its operand, or of its result. */
-static int64_t whole_bytes(const mp_work *work)
-{
-    const mp_tensor *x = mp_operator_in(work->model, work->op, 0), *y = mp_operator_out(work->model, work->op, 0);
-    const int64_t n = mp_tensor_elements(x), of_y = mp_tensor_elements(y);
-    return (n > of_y ? n : of_y) * mp_dtype_bits(work->bindings->dtype[work->op->out[0]]) / 8;
-}
-
-static mp_status cost_of_split(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
-{
-    mp_split_target *x = target->details;
-    const mp_crossing crossing = work->op ? work->op->op->crosses[work->phase == MP_PHASE_BACKWARD] : MP_CROSSES_NOTHING;
-    const int64_t n = x->split->group.n;
-    MP_CHECK(x->own->cost(x->own, work, cost, err));
-    if (crossing != MP_CROSSES_NOTHING) {
-        static const mp_collective collectives[] = {[MP_CROSSES_ALL_REDUCE] = MP_ALL_REDUCE,
-                                                    [MP_CROSSES_ALL_GATHER] = MP_ALL_GATHER,
-                                                    [MP_CROSSES_REDUCE_SCATTER] = MP_REDUCE_SCATTER};
-        const int64_t bytes = whole_bytes(work);
-        cost->seconds =
-            mp_collective_seconds(&x->ranks->network, collectives[crossing], x->ranks->algorithm, x->split->group, bytes);
-        x->traffic.n_collectives++;
-        x->traffic.seconds += cost->seconds;
-        x->traffic.sent_bytes += mp_collective_sent_bytes(collectives[crossing], n, bytes);
-        return MP_OK;
-    }
-    const int scores = work->op && work->op->op->traits & MP_TRAIT_CLASSES ? work->op->in[0] : -1;
-    if (scores >= 0 && x->split->placements && x->split->placements[scores].dim == 1 && work->phase == MP_PHASE_LOSS) {
-        const mp_tensor *t = &work->model->tensors[scores]; /* the largest score, the sum and the target's score of each line */
-        const int64_t lines = mp_tensor_elements(t) / (t->dims[1] ? t->dims[1] : 1);
-        cost->seconds += 3 * mp_collective_seconds(&x->ranks->network, MP_ALL_REDUCE, x->ranks->algorithm, x->split->group,
-                                                   lines * (int64_t)sizeof(float));
-    }
-    return MP_OK;
-}
-
-mp_target mp_target_of_split(mp_split_target *space)
-{
-    mp_target target = *space->own;
-    target.cost = cost_of_split;
-    target.details = space;
-    return target;
 }

@@ -15,6 +15,11 @@
  * operator of the domain "memplan": AllReduce, Replicate (the same value, whose gradient is a sum over the ranks), AllGather,
  * Assemble, ReduceScatter, TakePart. A gathered tensor is an activation like any other, which a plan may drop and gather again.
  *
+ * With `data` the ranks share the batch out, and only weights are split whose gradients would take longer to sum than what the
+ * operator reads and makes takes to exchange: a last classifier of 100,000 classes (Krizhevsky 2014, "One weird trick for
+ * parallelizing convolutional neural networks"). A parameter that is whole on ranks which see different samples, or parts of
+ * the sequence, is marked (is_summed): its gradient is summed as those of data parallelism are.
+ *
  *     hidden [8, 1024, 768], tp=4, sequence        forward                          backward
  *     normalized [8, 256, 768]                      AllGather -> [8, 1024, 768]      ReduceScatter
  *     up: weight [768, 768] of [768, 3072]          [8, 1024, 768]                   by columns: no exchange
@@ -48,6 +53,10 @@ void mp_split_free(mp_split *split); /* of the placements */
 /* Splits a simplified model with its loss over mesh.tp, in place; for a group of one it does nothing. The model has no program
  * of a backend yet. Release *out with mp_split_free. MP_NOMEM. O(operands). */
 mp_status mp_model_split(mp_model *model, const mp_ranks *ranks, mp_split *out, mp_error *err);
+
+/* Marks parameters of whose gradient each rank has a part, and takes out the Replicate of each. Called by mp_model_split.
+ * MP_NOMEM. O(operands). */
+mp_status mp_split_mark_sums(mp_model *model, mp_error *err);
 
 /* Returns the target `own` with exchanges between ranks at the network's rate; `space` keeps what it needs. */
 typedef struct mp_split_target {

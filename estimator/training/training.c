@@ -65,6 +65,7 @@ static mp_status build_parameter_gradients(mp_builder *b)
         bool updated = b->options->optimizer != MP_OPTIMIZER_NONE, once = b->options->accumulate <= 1;
         gradient->carried = updated && once && b->options->fuse == MP_FUSE_FORWARD;
         gradient->persistent = !updated || !once;
+        gradient->is_part = b->model->tensors[t].is_summed;
     }
     return MP_OK;
 }

@@ -56,6 +56,7 @@ typedef struct mp_storage {
     bool carried;    /* gradient of forward-fused updates: live from step 0 to its update, and from its first contribution on */
     bool persistent; /* live throughout, whatever its kind */
     bool any_sum_order; /* contributions may come in any order */
+    bool is_part;       /* gradient of which each rank that splits the model has a part, until mp_graph_exchange */
 } mp_storage;
 
 typedef struct mp_in_place {

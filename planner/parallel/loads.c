@@ -65,7 +65,10 @@ static void add_update(mp_load *load, const mp_chain *chain, const mp_node *upda
     mp_parameter_load p = {.update_ticks = a->ticks, .first = -1, .last = -1};
     for (size_t k = 0; k < a->n_reads; k++) {
         const mp_storage *s = &graph->storages[a->reads[k]];
-        if (s->kind == MP_KIND_GRADIENT) p.gradient_bytes += s->bytes;
+        if (s->kind == MP_KIND_GRADIENT) {
+            p.gradient_bytes += s->bytes;
+            p.is_part |= s->is_part;
+        }
         if (s->kind == MP_KIND_OPTIMIZER_STATE) p.state_bytes += s->bytes;
         if (s->kind != MP_KIND_PARAMETER) continue;
         p.value_bytes += s->bytes;

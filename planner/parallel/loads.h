@@ -28,6 +28,7 @@ typedef struct mp_block_load {
 
 typedef struct mp_parameter_load {
     int64_t value_bytes, gradient_bytes, state_bytes, update_ticks;
+    bool is_part;    /* each rank of tp has a part of the gradient's sum */
     int first, last; /* blocks that read it: a tied embedding is read at both ends */
 } mp_parameter_load;
 

@@ -17,12 +17,18 @@ typedef struct hunt {
     const mp_meshes_request *request;
     mp_meshes *found;
     size_t capacity;
-    mp_load *loads[TP_MOST + 1][BATCHES]; /* by log2 of the micro-batch */
-    bool is_refused[TP_MOST + 1][BATCHES];
+    mp_load *loads[2][TP_MOST + 1][BATCHES]; /* without and with data=1, by log2 of a rank's share of the micro-batch */
+    bool is_refused[2][TP_MOST + 1][BATCHES];
     double times[BEST * 4]; /* of the best so far, ascending */
     size_t n_times, n_best;
     mp_error *err;
 } hunt;
+
+/* Returns over how many ranks of a tp group a micro-batch is shared out. */
+static int64_t sharers(const mp_mesh *mesh)
+{
+    return mesh->data ? mesh->size[MP_DIM_TP] : 1;
+}
 
 static int log2_of(int64_t n)
 {
@@ -38,21 +44,21 @@ static int log2_of(int64_t n)
 static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, const mp_load **out)
 {
     const int64_t tp = mesh->size[MP_DIM_TP];
-    const int b = log2_of(batch);
+    const int b = log2_of(batch / sharers(mesh));
     *out = NULL;
-    if (tp > TP_MOST || b >= BATCHES || x->is_refused[tp][b]) return MP_OK;
-    if (!x->loads[tp][b]) {
+    if (tp > TP_MOST || b >= BATCHES || x->is_refused[mesh->data][tp][b]) return MP_OK;
+    if (!x->loads[mesh->data][tp][b]) {
         MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
         mp_error refused = {0};
         const mp_status st = x->request->graph(x->request->data, mesh, batch, &graph, &refused);
         const bool is_over = st == MP_UNSUPPORTED || st == MP_INVALID;
-        x->is_refused[tp][b] = is_over && (tp > 1 || batch > 1);
-        if (x->is_refused[tp][b]) return MP_OK;
+        x->is_refused[mesh->data][tp][b] = is_over && (tp > 1 || batch > 1);
+        if (x->is_refused[mesh->data][tp][b]) return MP_OK;
         if (st != MP_OK && x->err) *x->err = refused;
         MP_CHECK(st);
-        MP_CHECK(mp_load_of(graph, &x->loads[tp][b], x->err));
+        MP_CHECK(mp_load_of(graph, &x->loads[mesh->data][tp][b], x->err));
     }
-    *out = x->loads[tp][b];
+    *out = x->loads[mesh->data][tp][b];
     return MP_OK;
 }
 
@@ -103,7 +109,7 @@ static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
         for (int zero = shard > 1 ? 1 : 0; zero <= (shard > 1 ? 3 : 0); zero++) {
             if (x->request->fixed.zero && zero && x->request->fixed.zero != zero) continue;
             mesh.zero = zero;
-            for (int64_t batch = 1, k = 0; k < BATCHES && batch <= x->request->global_batch; k++, batch *= 2) {
+            for (int64_t batch = sharers(&mesh), k = 0; k < BATCHES && batch <= x->request->global_batch; k++, batch *= 2) {
                 MP_CHECK(add_choice(x, &mesh, batch, MP_SCHEDULE_1F1B));
                 if (mesh.size[MP_DIM_PP] > 1) MP_CHECK(add_choice(x, &mesh, batch, MP_SCHEDULE_GPIPE));
             }
@@ -123,7 +129,9 @@ static mp_status list_all(hunt *x)
             mp_mesh mesh = {.size = {1, 1, 1, 1, 1}, .sequence = r->ranks.mesh.sequence};
             mesh.size[MP_DIM_TP] = tp;
             mesh.size[MP_DIM_PP] = pp;
-            MP_CHECK(add_copies(x, mesh, r->devices / tp / pp));
+            if (!r->fixed.data) MP_CHECK(add_copies(x, mesh, r->devices / tp / pp));
+            mesh.data = true;
+            if (tp > 1 && pp == 1) MP_CHECK(add_copies(x, mesh, r->devices / tp));
         }
     }
     return MP_OK;
@@ -136,6 +144,7 @@ static int by_bound(const void *a, const void *b)
     if (x->bound_seconds != y->bound_seconds) return x->bound_seconds < y->bound_seconds ? -1 : 1;
     for (int d = 0; d < MP_N_DIMS; d++)
         if (x->mesh.size[d] != y->mesh.size[d]) return x->mesh.size[d] < y->mesh.size[d] ? -1 : 1;
+    if (x->mesh.data != y->mesh.data) return y->mesh.data ? -1 : 1;
     if (x->mesh.zero != y->mesh.zero) return x->mesh.zero < y->mesh.zero ? -1 : 1;
     if (x->micro_batch != y->micro_batch) return x->micro_batch < y->micro_batch ? -1 : 1;
     return (x->schedule > y->schedule) - (x->schedule < y->schedule);
@@ -207,8 +216,7 @@ mp_status mp_meshes_search(const mp_meshes_request *request, mp_meshes **out, mp
     MP_ENSURE(found && (found->pool = mp_pool_new()), err, MP_NOMEM, "no memory to search meshes");
     if (x.n_best > sizeof x.times / sizeof *x.times) x.n_best = sizeof x.times / sizeof *x.times;
     const mp_status st = search(&x);
-    for (int tp = 0; tp <= TP_MOST; tp++)
-        for (int b = 0; b < BATCHES; b++) mp_load_free(x.loads[tp][b]);
+    for (int k = 0; k < 2 * (TP_MOST + 1) * BATCHES; k++) mp_load_free((&x.loads[0][0][0])[k]);
     MP_CHECK(st);
     *out = found;
     found = NULL;

@@ -111,7 +111,7 @@ static void cut(const mp_load *load, int n, mp_stage *stages)
 
 /* The parameters that a block is the first to read. */
 typedef struct block_sums {
-    int64_t values, gradients;                        /* bytes of the whole */
+    int64_t values, gradients, parts;                 /* bytes of the whole; of gradients that are summed over tp */
     int64_t value_bytes, gradient_bytes, state_bytes; /* that a rank holds */
     int64_t update_ticks;
 } block_sums;
@@ -130,6 +130,7 @@ static block_sums sums_of(const mp_step_request *r, const mp_parameter_load *p)
     const int zero = r->ranks->mesh.zero;
     return (block_sums){.values = p->value_bytes,
                         .gradients = p->gradient_bytes,
+                        .parts = p->is_part ? p->gradient_bytes : 0,
                         .value_bytes = part(r, p->value_bytes, zero == 3),
                         .gradient_bytes = part(r, p->gradient_bytes, zero >= 2),
                         .state_bytes = part(r, p->state_bytes, zero >= 1),
@@ -140,6 +141,7 @@ static void add(block_sums *to, block_sums more)
 {
     to->values += more.values;
     to->gradients += more.gradients;
+    to->parts += more.parts;
     to->value_bytes += more.value_bytes;
     to->gradient_bytes += more.gradient_bytes;
     to->state_bytes += more.state_bytes;
@@ -269,9 +271,11 @@ static double exchange_of(const player *x, mp_stage *stage)
     const block_sums sum = own_sums(x, stage);
     const int64_t values = sum.values, gradients = sum.gradients;
     const int64_t left = part(r, gradients, mesh->zero > 0);
-    const int64_t n = buckets(r, gradients);
+    const int64_t n = buckets(r, gradients), parts = part(r, sum.parts, mesh->zero > 0);
     double sums = seconds_of(r, MP_ALL_REDUCE, MP_DIM_DP, left, n), gather = 0;
-    stage->sent_bytes += mp_collective_sent_bytes(MP_ALL_REDUCE, mesh->size[MP_DIM_DP], left);
+    if (parts) sums += seconds_of(r, MP_ALL_REDUCE, MP_DIM_TP, parts, buckets(r, parts));
+    stage->sent_bytes += mp_collective_sent_bytes(MP_ALL_REDUCE, mesh->size[MP_DIM_DP], left) +
+                         mp_collective_sent_bytes(MP_ALL_REDUCE, mesh->size[MP_DIM_TP], parts);
     if (mesh->zero == 1 || mesh->zero == 2) {
         sums += seconds_of(r, MP_REDUCE_SCATTER, MP_DIM_SHARD, gradients, n);
         gather = seconds_of(r, MP_ALL_GATHER, MP_DIM_SHARD, values, n);

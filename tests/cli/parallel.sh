@@ -10,6 +10,13 @@ try parallel_without_devices parallel gpt2-small
 try parallel_share parallel gpt2-small --devices 8 --memory 50%
 try parallel_graph parallel chain.json --devices 8
 try parallel_no_mesh parallel gpt2-small --devices 8 --mesh dp=x
+# A network of which only the classifier, of 100,000 classes, is worth to be split.
+protoc-c --decode=onnx.ModelProto --proto_path=/usr/include/onnx onnx.proto < resnet50.onnx | sed 's/dim_value: 1000$/dim_value: 100000/' |
+    protoc-c --encode=onnx.ModelProto --proto_path=/usr/include/onnx onnx.proto > resnet50_wide.onnx
+try parallel_data parallel resnet50_wide.onnx --devices 6 --device a100 --network pcie+eth100 --global-batch 192
+FILTER='sed -n -e /^..peak/p -e /^..param/p -e /^One/,/[.]$/p' try parallel_data_rank estimate resnet50_wide.onnx --batch 192 --mesh tp=6,data=1
+try parallel_data_odd estimate resnet50_wide.onnx --batch 100 --mesh tp=6,data=1
+try parallel_data_alone estimate resnet50_wide.onnx --batch 96 --mesh dp=6,data=1 -q
 holds parallel_agrees_with_its_own_set_aside sh -c "
     '$memplan' parallel gpt2-small --devices 8 --global-batch 64 --json > meshes.json; python3 -c '
 import json

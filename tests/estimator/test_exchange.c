@@ -317,6 +317,44 @@ TEST(random_graphs_of_every_mesh_pass_the_checker)
     assert_true(n_collectives > 3000);
 }
 
+/* Parts of gradients are summed over tp, in buckets of their own, where dp and shard do nothing as well as beside them; what is
+ * no part is left alone. */
+TEST(parts_of_gradients_are_summed_over_tp)
+{
+    static const char *const meshes[] = {"tp=4", "tp=4,dp=2", "tp=4,shard=2,zero=1", "tp=4,shard=2,zero=2", "tp=4,shard=2"};
+    for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++)
+        for (int fuse = 0; fuse < 2; fuse++) {
+            mp_graph *graph = graph_of(
+                mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW, .fuse = fuse ? MP_FUSE_BACKWARD : MP_FUSE_NONE});
+            mp_ranks ranks = {0};
+            int64_t parts = 0, others = 0, sent = 0;
+            assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
+            assert_int_equal(mp_mesh_read(meshes[m], &ranks.mesh, NULL), MP_OK);
+            for (size_t s = 0, k = 0; s < graph->n_storages; s++) {
+                if (graph->storages[s].kind != MP_KIND_GRADIENT) continue;
+                graph->storages[s].is_part = k++ % 2; /* the biases' */
+                *(graph->storages[s].is_part ? &parts : &others) += graph->storages[s].payload_bytes;
+            }
+            const bool is_alone = m == 0, shares = ranks.mesh.size[MP_DIM_SHARD] > 1;
+            const int64_t left = shares ? parts - parts / 2 : parts; /* of every two a part, and one is odd */
+            sent = 2 * 3 * left / 4;
+            if (!is_alone)
+                sent += mp_collective_sent_bytes(MP_ALL_REDUCE, 2, parts) + mp_collective_sent_bytes(MP_ALL_REDUCE, 2, others);
+            const mp_rank_traffic traffic = exchanged(graph, &ranks);
+            if (llabs(traffic.sent_bytes - sent) > 4) /* halves are rounded */
+                fail_msg("%s sends %" PRId64 ", not %" PRId64, meshes[m], traffic.sent_bytes, sent);
+            if (!shares) assert_int_equal(traffic.n_collectives, is_alone ? 1 : 2);
+            for (size_t i = 0; i < graph->n_nodes; i++) {
+                const mp_alternative *a = graph->nodes[i].alternatives;
+                if (!is_alone || !is_collective(graph, (int)i)) continue;
+                for (size_t k = 0; k < a->n_adds; k++) assert_int_equal(graph->storages[a->adds[k]].kind, MP_KIND_GRADIENT);
+                assert_int_equal(a->n_adds, 2);
+            }
+            for (size_t s = 0; s < graph->n_storages; s++) assert_false(graph->storages[s].is_part);
+            mp_graph_free(graph);
+        }
+}
+
 /* ---- refusals ---- */
 
 TEST(what_has_no_exchange_is_refused)

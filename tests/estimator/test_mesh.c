@@ -23,6 +23,8 @@ TEST(meshes_are_read_and_written)
                   {"tp=1,sp=0", "dp=1", 1, 0, false},
                   {"tp=4,sp=0", "tp=4,sp=0", 4, 0, false},
                   {"tp=4,sp=1", "tp=4", 4, 0, true},
+                  {"data=1,tp=4", "tp=4,data=1", 4, 0, true},
+                  {"tp=4,data=0,pp=2", "tp=4,pp=2", 8, 0, true},
                   {"shard=8", "shard=8", 8, 3, true},
                   {"zero=1,shard=8", "shard=8,zero=1", 8, 1, true},
                   {"shard=8,zero=2,dp=2", "dp=2,shard=8,zero=2", 16, 2, true},
@@ -38,6 +40,8 @@ TEST(meshes_are_read_and_written)
         const mp_mesh again = mesh_of(text.text);
         assert_memory_equal(again.size, mesh.size, sizeof mesh.size);
         assert_int_equal(again.zero, mesh.zero);
+        assert_int_equal(again.data, mesh.data);
+        assert_int_equal(mesh.data, strstr(meshes[k].text, "data=1") != NULL);
     }
 }
 
@@ -77,7 +81,7 @@ TEST(what_is_no_mesh_is_refused)
     static const struct {
         const char *text, *message;
     } wrong[] = {
-        {"", "'' in the mesh '' is not one of dp=N, shard=N, tp=N, pp=N, ep=N, zero=1-3, sp=0-1"},
+        {"", "'' in the mesh '' is not one of dp=N, shard=N, tp=N, pp=N, ep=N, zero=1-3, sp=0-1, data=0-1"},
         {"dp", "'dp' in the mesh 'dp' is not one of"},
         {"cp=2", "'cp=2' in the mesh 'cp=2' is not one of"},
         {"dp=2,", "'' in the mesh 'dp=2,' is not one of"},
@@ -95,6 +99,8 @@ TEST(what_is_no_mesh_is_refused)
         {"shard=2,zero=4", "'zero=4' in the mesh 'shard=2,zero=4' is no number"},
         {"shard=2,zero=0", "is no number that it can be"},
         {"tp=2,sp=2", "is no number that it can be"},
+        {"tp=2,data=2", "is no number that it can be"},
+        {"dp=2,data=1", "the mesh 'dp=2,data=1' says that tp shares the batch out, and has no tp=N"},
         {"zero=1", "the mesh 'zero=1' says what shard shares out, and has no shard=N"},
         {"shard=1,zero=3", "has no shard=N"},
         {"dp=4,ep=3", "in the mesh 'dp=4,ep=3' ep=3 does not divide dp times shard, within which experts lie"},

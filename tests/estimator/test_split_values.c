@@ -10,14 +10,12 @@
 static int n_seen[6];
 static const char *const kinds[] = {"AllReduce", "Replicate", "AllGather", "ReduceScatter", "Assemble", "TakePart"};
 
-static void check(const char *text, int64_t n, bool sequence)
+static void check(const char *text, const char *mesh)
 {
     mp_model *whole = model_text(text), *part = model_text(text);
     mp_ranks ranks = {0};
     mp_split split;
     mp_error err = {0};
-    char mesh[32];
-    snprintf(mesh, sizeof mesh, "tp=%d,sp=%d", (int)n, sequence);
     assert_int_equal(mp_mesh_read(mesh, &ranks.mesh, NULL), MP_OK);
     if (mp_model_split(part, &ranks, &split, &err) != MP_OK) fail_msg("%s", err.message);
     const int y = whole->outputs[0];
@@ -37,8 +35,8 @@ static void check(const char *text, int64_t n, bool sequence)
 
 static void check_all(const char *text)
 {
-    for (int64_t n = 2; n <= 4; n *= 2)
-        for (int sp = 0; sp < 2; sp++) check(text, n, sp);
+    static const char *const meshes[] = {"tp=2,sp=0", "tp=2,sp=1", "tp=4,sp=0", "tp=4,sp=1", "tp=2,data=1", "tp=4,data=1"};
+    for (size_t k = 0; k < sizeof meshes / sizeof *meshes; k++) check(text, meshes[k]);
 }
 
 TEST(an_mlp)

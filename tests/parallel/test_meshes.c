@@ -82,7 +82,7 @@ TEST(a_network_is_built_once_for_each_split_and_micro_batch)
     mp_meshes_request request = request_of(12, INT64_C(1) << 40, &n_built);
     assert_int_equal(mp_meshes_search(&request, &found, NULL), MP_OK);
     assert_true(found->n > 100);
-    assert_true(n_built <= 5 * 4); /* tp of 1, 2, 4, 6 and the 3 that is refused, micro-batches of 1, 2, 4, 8 */
+    assert_true(n_built <= 5 * 4 + 4 * 4); /* tp of 1, 2, 4, 6, 12 and the 3 that is refused, 1, 2, 4, 8 samples; data=1 */
     for (size_t k = 0; k < found->n; k++) assert_int_not_equal(found->choices[k].mesh.size[MP_DIM_TP], 3);
 }
 

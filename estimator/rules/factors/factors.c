@@ -72,7 +72,7 @@ bool mp_factors_lines(const mp_model *model, const mp_operator *op, mp_operand_f
 bool mp_factors_channels(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     (void)model;
-    *f = (mp_operand_factors){0};
+    *f = (mp_operand_factors){.is_of_batch = true};
     f->in[0][1] = f->out[0][1] = 1;
     for (int k = 1; k < 5; k++) f->in[k][0] = 1;
     for (int o = 1; o < op->n_out && o < MP_FACTOR_OUTPUTS; o++) f->out[o][0] = 1; /* statistics */

@@ -3,7 +3,8 @@
  *     dp=4       data parallel: every rank has all parameters, gradients are summed ("replicate")
  *     shard=8    data parallel with state shared out: zero=1 the optimizer's, zero=2 gradients too, zero=3 (the usual)
  *                parameters too, which are gathered where they are needed
- *     tp=8       operators are split; sp=0 keeps the sequence whole between them, sp=1 (the usual) splits it as well
+ *     tp=8       operators are split; sp=0 keeps the sequence whole between them, sp=1 (the usual) splits it as well;
+ *                data=1 shares the batch out instead, and splits only weights that are worth it
  *     pp=2       the network is cut into stages
  *     ep=8       experts lie on different ranks, within dp and shard
  *
@@ -31,6 +32,7 @@ typedef struct mp_mesh {
     int64_t size[MP_N_DIMS]; /* >= 1 */
     int zero;                /* 1 to 3: what shard shares out; 0: shard is 1 */
     bool sequence;           /* tp splits the sequence between products, too */
+    bool data;               /* tp shares the batch out, and splits only weights whose gradients take longer to sum */
 } mp_mesh;
 
 typedef struct mp_mesh_text {

@@ -1,9 +1,9 @@
 /* meshes.h - how to split a network over many devices: the best meshes, and a number for every other one.
  *
- * Every mesh of so many devices (dp, shard with zero 1 to 3, tp, pp), micro-batch and schedule is looked at. One whose floor is
- * over the memory cannot fit, whatever it recomputes; one whose bound is over the time of the best cannot win; the others are
- * played through (planner/parallel/stages.h), cheapest bound first. So `set_aside` is a proof within this model of time, that
- * of the roofline and the network's formulas.
+ * Every mesh of so many devices (dp, shard with zero 1 to 3, tp, tp with data=1, pp), micro-batch and schedule is looked at.
+ * One whose floor is over the memory cannot fit, whatever it recomputes; one whose bound is over the time of the best cannot
+ * win; the others are played through (planner/parallel/stages.h), cheapest bound first. So `set_aside` is a proof within this
+ * model of time, that of the roofline and the network's formulas.
  *
  *     const mp_meshes_request request = {.devices = 64, .memory_bytes = room, .global_batch = 512, .ranks = ranks,
  *                                        .graph = build, .data = my_model};
@@ -62,7 +62,7 @@ typedef struct mp_meshes_request {
     int64_t devices, memory_bytes;
     int64_t global_batch; /* samples of a step over all ranks */
     mp_ranks ranks;       /* network, algorithm, buckets; of its mesh only `sequence` counts */
-    mp_mesh fixed;        /* dimensions that are given; 0: free. zero 0: free */
+    mp_mesh fixed;        /* dimensions that are given; 0: free. zero 0: free. data: only meshes with it */
     int64_t most_tp;      /* 0: the devices of a node */
     size_t n_best;        /* how many to rank; 0: 5 */
     /* Builds the training graph of one rank, split over tp, of a micro-batch. MP_UNSUPPORTED, MP_INVALID: this split is left

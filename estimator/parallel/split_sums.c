@@ -1,0 +1,61 @@
+/* split_sums.c - parameters that every rank has whole, and of whose gradient each has a part: their gradients are summed with
+ * those of other parameters, in buckets beside backward (exchange.h), and not by an operator each. */
+#include "estimator/model/ops.h"
+#include "estimator/model/order.h"
+#include "estimator/parallel/split.h"
+
+typedef struct sums {
+    mp_model *model;
+    mp_consumers readers;
+} sums;
+
+static bool is_replicate(const mp_operator *op)
+{
+    return op->op->traits & MP_TRAIT_REPLICATES;
+}
+
+/* True if all that read a tensor, or it in another order or type, give parts of its gradient. */
+static bool is_only_replicated(const sums *x, int tensor)
+{
+    const int first = x->readers.start[tensor], end = x->readers.start[tensor + 1];
+    for (int r = first; r < end; r++) {
+        const mp_operator *op = &x->model->operators[x->readers.list[r]];
+        const bool turns = op->n_in == 1 && op->op->traits & (MP_TRAIT_PERMUTES | MP_TRAIT_CASTS);
+        if (!is_replicate(op) && !(turns && is_only_replicated(x, op->out[0]))) return false;
+    }
+    return end > first && !x->model->tensors[tensor].is_output;
+}
+
+/* Takes out the operators behind a tensor that say what its mark says now. */
+static void drop_replicates(const sums *x, int tensor)
+{
+    for (int r = x->readers.start[tensor]; r < x->readers.start[tensor + 1]; r++) {
+        mp_operator *op = &x->model->operators[x->readers.list[r]];
+        const int replica = op->out[0];
+        if (!is_replicate(op)) {
+            drop_replicates(x, replica);
+            continue;
+        }
+        for (int k = x->readers.start[replica]; k < x->readers.start[replica + 1]; k++) {
+            mp_operator *reader = &x->model->operators[x->readers.list[k]];
+            for (int i = 0; i < reader->n_in; i++)
+                if (reader->in[i] == replica) reader->in[i] = tensor;
+        }
+        x->model->tensors[replica].replaced_by = tensor;
+        op->removed = true;
+    }
+}
+
+mp_status mp_split_mark_sums(mp_model *model, mp_error *err)
+{
+    sums x = {.model = model};
+    MP_CHECK(mp_model_consumers(model, &x.readers, err));
+    for (int t = 0; t < (int)model->n_tensors; t++) {
+        mp_tensor *tensor = &model->tensors[t];
+        if (tensor->role != MP_ROLE_PARAMETER || !is_only_replicated(&x, t)) continue;
+        tensor->is_summed = true;
+        drop_replicates(&x, t);
+    }
+    mp_consumers_free(&x.readers);
+    return MP_OK;
+}

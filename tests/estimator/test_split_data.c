@@ -1,0 +1,131 @@
+/* test_split_data.c - tp that shares the batch out: what is not split is data parallelism, what is worth it is split. */
+#include "estimator/parallel/split.h"
+#include "memplan/memplan.h"
+#include "memplan/simplify.h"
+#include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
+
+typedef struct rank_case {
+    mp_model *model;
+    mp_graph *graph;
+    mp_split split;
+    mp_rank_traffic traffic;
+} rank_case;
+
+/* Makes one rank of a model, which it takes over, with its gradients summed. */
+static rank_case rank_of(mp_model *model, const char *mesh)
+{
+    mp_error err = {0};
+    rank_case r = {.model = model};
+    mp_ranks ranks = {.rules = MP_RULES_EXECUTOR};
+    const mp_training_options options = {.loss = MP_LOSS_CROSS_ENTROPY, .optimizer = MP_OPTIMIZER_ADAMW};
+    const mp_target own = mp_roofline(mp_device_find("a100"));
+    mp_split_target space = {.own = &own, .split = &r.split, .ranks = &ranks};
+    const mp_target target = mp_target_of_split(&space);
+    int loss;
+    assert_int_equal(mp_mesh_read(mesh, &ranks.mesh, NULL), MP_OK);
+    assert_int_equal(mp_network_read("pcie+eth100", &ranks.network, NULL), MP_OK);
+    if (mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK ||
+        mp_model_add_loss(model, &options, &loss, &err) != MP_OK || mp_model_split(model, &ranks, &r.split, &err) != MP_OK ||
+        mp_training_graph(model, &options, loss, &target, &r.graph, &err) != MP_OK ||
+        mp_graph_exchange(r.graph, &ranks, &r.traffic, &err) != MP_OK)
+        fail_msg("%s: %s", mesh, err.message);
+    r.traffic.n_collectives += space.traffic.n_collectives;
+    r.traffic.sent_bytes += space.traffic.sent_bytes;
+    return r;
+}
+
+static mp_model *read(const char *path, int64_t batch)
+{
+    const mp_onnx_options options = {.batch = batch};
+    mp_error err = {0};
+    mp_model *model;
+    if (mp_onnx_read(path, &options, &model, &err) != MP_OK) fail_msg("%s: %s", path, err.message);
+    return model;
+}
+
+static void end(rank_case *r)
+{
+    mp_split_free(&r->split);
+    mp_graph_free(r->graph);
+    mp_model_free(r->model);
+}
+
+static int64_t ticks(const mp_graph *graph)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) sum += graph->nodes[i].alternatives[0].ticks;
+    return sum;
+}
+
+static int64_t bytes(const mp_graph *graph)
+{
+    int64_t sum = 0;
+    for (size_t s = 0; s < graph->n_storages; s++) sum += graph->storages[s].bytes;
+    return sum;
+}
+
+/* No weight of these networks is worth it: then every storage, every node and all that is sent are those of dp, with batch
+ * normalization over each rank's own samples. */
+TEST(without_a_large_weight_it_is_data_parallelism)
+{
+    static const char *const files[] = {"examples/resnet50.onnx", "examples/fashion_cnn.onnx"};
+    enum { SAMPLES = 1024 }; /* whose features are more bytes than the classifier of resnet50 */
+    for (size_t k = 0; k < 2; k++)
+        for (int n = 2; n <= 6; n += 2) {
+            char shared[32], copied[32];
+            snprintf(shared, sizeof shared, "tp=%d,data=1", n);
+            snprintf(copied, sizeof copied, "dp=%d", n);
+            rank_case data = rank_of(read(files[k], SAMPLES * n), shared), dp = rank_of(read(files[k], SAMPLES), copied);
+            assert_int_equal(data.split.part_bytes, data.split.whole_bytes);
+            assert_int_equal(data.graph->n_nodes, dp.graph->n_nodes);
+            assert_int_equal(data.graph->n_storages, dp.graph->n_storages);
+            assert_int_equal(ticks(data.graph), ticks(dp.graph));
+            assert_int_equal(bytes(data.graph), bytes(dp.graph));
+            assert_int_equal(data.traffic.sent_bytes, dp.traffic.sent_bytes);
+            assert_int_equal(data.traffic.n_collectives, dp.traffic.n_collectives);
+            end(&data);
+            end(&dp);
+        }
+}
+
+/* A trunk of 64 x 64 weights and a classifier of 60,000 classes, for 32 samples on each of 6 ranks: the samples' 64 features
+ * are gathered, the classes are split, and only the trunk's gradients are summed. */
+TEST(a_large_classifier_is_split_alone)
+{
+    enum { SAMPLES = 32, RANKS = 6, INPUTS = 8, WIDTH = 512, CLASSES = 12000, SHARE = RANKS - 1 };
+    static const char text[] = "data x %d 8; param a 8 512; param b 512; param c 512 12000; param d 12000;"
+                               "Gemm x a b -> h; Tanh h -> t; Gemm t c d -> y; out y";
+    char model[256];
+    snprintf(model, sizeof model, text, RANKS * SAMPLES);
+    rank_case data = rank_of(model_text(model), "tp=6,data=1");
+    snprintf(model, sizeof model, text, SAMPLES);
+    rank_case dp = rank_of(model_text(model), "dp=6");
+    const int64_t trunk = 4 * (INPUTS + 1) * WIDTH, classifier = 4 * (WIDTH + 1) * CLASSES,
+                  features = 4 * WIDTH * RANKS * SAMPLES;
+    assert_int_equal(data.split.whole_bytes, trunk + classifier);
+    assert_int_equal(data.split.part_bytes, trunk + classifier / RANKS);
+    assert_int_equal(dp.traffic.sent_bytes, 2 * SHARE * (trunk + classifier) / RANKS);
+    /* gradients of the trunk are summed, features gathered and their gradients scattered */
+    assert_int_equal(data.traffic.sent_bytes, 2 * SHARE * trunk / RANKS + 2 * SHARE * features / RANKS);
+    assert_true(data.traffic.sent_bytes < dp.traffic.sent_bytes / 50);
+    for (size_t k = 0; k < data.model->n_operators; k++)
+        assert_true(data.model->operators[k].removed || strcmp(data.model->operators[k].kind, "Replicate") != 0);
+    end(&data);
+    end(&dp);
+}
+
+TEST(a_batch_that_cannot_be_shared_out_is_refused)
+{
+    mp_model *model = read("examples/fashion_cnn.onnx", 9);
+    mp_ranks ranks = {0};
+    mp_split split = {0};
+    mp_error err = {0};
+    assert_int_equal(mp_mesh_read("tp=2,data=1", &ranks.mesh, NULL), MP_OK);
+    assert_int_equal(mp_network_read("pcie+eth100", &ranks.network, NULL), MP_OK);
+    assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+    assert_int_equal(mp_model_split(model, &ranks, &split, &err), MP_INVALID);
+    assert_non_null(strstr(err.message, "data=1 shares the batch out over 2 ranks, and 'image' has 9 samples"));
+    mp_split_free(&split);
+    mp_model_free(model);
+}
