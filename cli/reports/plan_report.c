@@ -87,6 +87,8 @@ static void print_bound(const outcome *out)
     const double ticks = (double)a->plan->ticks, bound = (double)a->bound.ticks, base = (double)out->keep_all->ticks;
     const char *which = a->bound.orders == MP_BOUND_THIS_ORDER ? "in this order and budget no plan" : "no plan in this budget";
     const char *extra = extra_text(bound, base);
+    if (bound < base) /* keep-all waits for its network or its copies: less than that is no recomputation */
+        extra = mp_text("%s (%s)", seconds_text(bound * out->subject->graph->tick_seconds), extra);
     if (a->plan->ticks <= a->bound.ticks)
         screen_text(4, "  proved: %s takes less than %s: this one is optimal", which, extra);
     else

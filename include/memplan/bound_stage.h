@@ -18,6 +18,8 @@ typedef enum mp_bound_stage {
     MP_BOUND_TREE,     /* branch and bound on what is live at their boundaries */
     MP_BOUND_SETTLE,   /* fixes which of two nodes runs first, by a target */
     MP_BOUND_DEMAND,   /* dynamic programme over live-in sets, backward from the end of the step */
+    MP_BOUND_CHANNELS, /* what runs beside compute, with what compute does before and behind it; alone in graphs with a network
+                        */
     MP_BOUND_SEARCH,   /* a searcher that has enumerated every schedule; not part of mp_bound_within */
     MP_BOUND_N_STAGES
 } mp_bound_stage;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/bound/bound_channels.h"
 #include "planner/bound/bound_demand.h"
 #include "planner/bound/bound_settle.h"
 #include "planner/bound/interval/bound_interval.h"
@@ -403,6 +404,23 @@ static mp_status run_stages(const mp_precedence *order, int64_t budget_bytes, co
     return explain(order, budget_bytes, options, bound, err);
 }
 
+/* Bounds the makespan by what runs beside compute, and what compute does before and behind it. */
+static mp_status run_channels(mp_problem *problem, int64_t least, const mp_bound_options *options, mp_bound *bound,
+                              mp_error *err)
+{
+    const mp_bound_work none = {0};
+    const mp_precedence *order;
+    int64_t ticks;
+    if (mp_problem_graph(problem)->n_tiers > 1) return MP_OK;
+    MP_CHECK(mp_problem_order(problem, !options->any_order, &order, err));
+    MP_CHECK(mp_bound_channels(order, &ticks, err));
+    report_stage(options->report, MP_BOUND_CHANNELS, ticks > least ? ticks - least : 0, false, &none);
+    if (ticks <= least) return MP_OK;
+    bound->ticks = ticks - least;
+    bound->stage = MP_BOUND_CHANNELS;
+    return MP_OK;
+}
+
 mp_status mp_bound_of(mp_problem *problem, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out, mp_error *err)
 {
     const mp_bound_options defaults = {.effort = 4};
@@ -417,6 +435,8 @@ mp_status mp_bound_of(mp_problem *problem, int64_t budget_bytes, const mp_bound_
         MP_CHECK(run_stages(order, budget_bytes, options, &bound, err));
     }
     const int64_t least = least_ticks(mp_problem_graph(problem));
+    if (!bound.infeasible && mp_problem_graph(problem)->has_copies && mp_bound_is_on(options, MP_BOUND_CHANNELS))
+        MP_CHECK(run_channels(problem, least, options, &bound, err));
     bound.ticks = least + (bound.infeasible ? 0 : bound.ticks);
     if (options->report) options->report->least_ticks = least;
     *out = bound;

@@ -15,7 +15,8 @@ static const struct {
     [MP_BOUND_INTERVAL] = {"interval", MP_BOUND_NODES, true}, [MP_BOUND_DISJOINT] = {"disjoint", MP_BOUND_INTERVAL, true},
     [MP_BOUND_COUPLE] = {"couple", MP_BOUND_INTERVAL, true},  [MP_BOUND_OVERLAP] = {"overlap", MP_BOUND_INTERVAL, true},
     [MP_BOUND_TREE] = {"tree", MP_BOUND_OVERLAP, true},       [MP_BOUND_SETTLE] = {"settle", MP_BOUND_INTERVAL, true},
-    [MP_BOUND_DEMAND] = {"demand", MP_BOUND_NODES, true},     [MP_BOUND_SEARCH] = {"search", MP_BOUND_NODES, false},
+    [MP_BOUND_DEMAND] = {"demand", MP_BOUND_NODES, true},     [MP_BOUND_CHANNELS] = {"channels", MP_BOUND_NODES, true},
+    [MP_BOUND_SEARCH] = {"search", MP_BOUND_NODES, false},
 };
 
 _Static_assert(sizeof stages / sizeof *stages == MP_BOUND_N_STAGES, "a row for every stage");
