@@ -84,6 +84,7 @@ static int settle(question *q)
     r->ranks.rules = (mp_rules)mp_rules_find(o->model.rules);
     r->devices = o->search.devices;
     r->global_batch = o->search.global_batch ? o->search.global_batch : SAMPLES_PER_DEVICE * r->devices;
+    r->micro_batch = o->search.micro_batch;
     r->graph = graph_of;
     r->data = q;
     return EXIT_DONE;

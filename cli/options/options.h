@@ -73,6 +73,7 @@ typedef struct search_options {
     const char *budget, *budgets, *memory; /* of the commands plan and train; sweep; fit and parallel */
     int64_t reserve;                       /* bytes, if it was given */
     const char *mode, *goal;               /* of the command share */
+    int64_t micro_batch;                   /* samples */
     const char *explain;                   /* a mesh */
     int64_t devices, global_batch;
     const char *checkpoints, *solver, *solvers, *effort, *granularity, *without, *overhead;

@@ -109,7 +109,9 @@ static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
         for (int zero = shard > 1 ? 1 : 0; zero <= (shard > 1 ? 3 : 0); zero++) {
             if (x->request->fixed.zero && zero && x->request->fixed.zero != zero) continue;
             mesh.zero = zero;
-            for (int64_t batch = sharers(&mesh), k = 0; k < BATCHES && batch <= x->request->global_batch; k++, batch *= 2) {
+            const int64_t given = x->request->micro_batch;
+            for (int64_t batch = given ? given : sharers(&mesh), k = 0;
+                 k < (given ? 1 : BATCHES) && batch <= x->request->global_batch; k++, batch *= 2) {
                 MP_CHECK(add_choice(x, &mesh, batch, MP_SCHEDULE_1F1B));
                 if (mesh.size[MP_DIM_PP] > 1) MP_CHECK(add_choice(x, &mesh, batch, MP_SCHEDULE_GPIPE));
             }

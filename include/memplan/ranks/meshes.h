@@ -61,6 +61,7 @@ typedef struct mp_mesh_choice {
 typedef struct mp_meshes_request {
     int64_t devices, memory_bytes;
     int64_t global_batch; /* samples of a step over all ranks */
+    int64_t micro_batch;  /* samples; 0: free */
     mp_ranks ranks;       /* network, algorithm, buckets; of its mesh only `sequence` counts */
     mp_mesh fixed;        /* dimensions that are given; 0: free. zero 0: free. data: only meshes with it */
     int64_t most_tp;      /* 0: the devices of a node */
