@@ -8,6 +8,7 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/nearest.h"
 #include "cli/options/options.h"
+#include "estimator/parallel/experts.h"
 #include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
@@ -148,6 +149,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     if (wanted.output) MP_CHECK(find_output(s->model, &wanted.output, err));
     MP_CHECK(mp_model_add_loss(s->model, &wanted, &loss, err));
     MP_CHECK(subject_mesh(o, &device, s, err));
+    MP_CHECK(mp_model_spread_experts(s->model, &s->ranks.mesh, err));
     MP_CHECK(mp_model_split(s->model, &s->ranks, &s->split, err));
     if (backend && wanted.rules == MP_RULES_EXECUTOR && !o->model.mesh) {
         MP_CHECK(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));

@@ -131,6 +131,7 @@ typedef struct mp_tensor {
     bool is_target;          /* an input that the appended loss compares with */
     bool is_frozen;          /* a parameter that is not trained, because adapters are (adapters.h) */
     bool is_summed;          /* a parameter of whose gradient each rank that splits the model has a part (parallel/split.h) */
+    bool is_spread;          /* a parameter of experts, of which other ranks have others (parallel/experts.h) */
     bool starts_at_zero;     /* a parameter whose first values are 0, whatever its readers ask for */
     bool is_formal;          /* stands for a value that a control operator passes to its region, while the region exists */
     mp_sequence *sequence;   /* NULL: an ordinary tensor. Else a list of tensors, known after mp_model_infer */

@@ -158,7 +158,8 @@ typedef enum mp_crossing {
     MP_CROSSES_NOTHING,
     MP_CROSSES_ALL_REDUCE,
     MP_CROSSES_ALL_GATHER,
-    MP_CROSSES_REDUCE_SCATTER
+    MP_CROSSES_REDUCE_SCATTER,
+    MP_CROSSES_ALL_TO_ALL /* of ep; the others are of tp */
 } mp_crossing;
 
 struct mp_operand_factors; /* factors.h */

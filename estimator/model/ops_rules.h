@@ -29,6 +29,7 @@ int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules r
 int mp_extras_rms_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 
 /* The rules of factors.c */
+bool mp_factors_all_to_all(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
 bool mp_factors_attention(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
 bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
 bool mp_factors_channels(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);

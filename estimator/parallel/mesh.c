@@ -58,6 +58,9 @@ mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err)
     MP_ENSURE(mesh.size[MP_DIM_DP] * mesh.size[MP_DIM_SHARD] % mesh.size[MP_DIM_EP] == 0, err, MP_INVALID,
               "in the mesh '%s' ep=%lld does not divide dp times shard, within which experts lie", text,
               (long long)mesh.size[MP_DIM_EP]);
+    MP_ENSURE(mesh.size[MP_DIM_EP] % mesh.size[MP_DIM_SHARD] == 0 || mesh.size[MP_DIM_SHARD] % mesh.size[MP_DIM_EP] == 0, err,
+              MP_INVALID, "in the mesh '%s' ep=%lld and shard=%lld do not lie within each other", text,
+              (long long)mesh.size[MP_DIM_EP], (long long)mesh.size[MP_DIM_SHARD]);
     MP_ENSURE(mesh.size[MP_DIM_TP] > 1 || !mesh.data, err, MP_INVALID,
               "the mesh '%s' says that tp shares the batch out, and has no tp=N", text);
     if (shares && !mesh.zero) mesh.zero = 3;
@@ -97,4 +100,13 @@ mp_rank_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim)
     for (int d = 0; d < (int)dim; d++)
         if (d != MP_DIM_EP) stride *= mesh->size[d];
     return (mp_rank_group){.n = mesh->size[dim], .stride = stride};
+}
+
+mp_rank_group mp_mesh_expert_group(const mp_mesh *mesh, mp_dim dim)
+{
+    const int64_t *size = mesh->size, ep = size[MP_DIM_EP], shard = size[MP_DIM_SHARD];
+    const bool is_within = ep <= shard; /* ep takes ranks of shard alone */
+    if (dim == MP_DIM_SHARD) return (mp_rank_group){.n = is_within ? shard / ep : 1, .stride = size[MP_DIM_TP] * ep};
+    if (is_within) return mp_mesh_group(mesh, dim);
+    return (mp_rank_group){.n = size[MP_DIM_DP] * shard / ep, .stride = size[MP_DIM_TP] * ep};
 }

@@ -14,18 +14,19 @@ static mp_status cost_of_split(const mp_target *target, const mp_work *work, mp_
 {
     mp_split_target *x = target->details;
     const mp_crossing crossing = work->op ? work->op->op->crosses[work->phase == MP_PHASE_BACKWARD] : MP_CROSSES_NOTHING;
-    const int64_t n = x->split->group.n;
     MP_CHECK(x->own->cost(x->own, work, cost, err));
     if (crossing != MP_CROSSES_NOTHING) {
         static const mp_collective collectives[] = {[MP_CROSSES_ALL_REDUCE] = MP_ALL_REDUCE,
                                                     [MP_CROSSES_ALL_GATHER] = MP_ALL_GATHER,
-                                                    [MP_CROSSES_REDUCE_SCATTER] = MP_REDUCE_SCATTER};
+                                                    [MP_CROSSES_REDUCE_SCATTER] = MP_REDUCE_SCATTER,
+                                                    [MP_CROSSES_ALL_TO_ALL] = MP_ALL_TO_ALL};
+        const bool is_of_experts = crossing == MP_CROSSES_ALL_TO_ALL;
+        const mp_rank_group group = is_of_experts ? mp_mesh_group(&x->ranks->mesh, MP_DIM_EP) : x->split->group;
         const int64_t bytes = whole_bytes(work);
-        cost->seconds =
-            mp_collective_seconds(&x->ranks->network, collectives[crossing], x->ranks->algorithm, x->split->group, bytes);
+        cost->seconds = mp_collective_seconds(&x->ranks->network, collectives[crossing], x->ranks->algorithm, group, bytes);
         x->traffic.n_collectives++;
         x->traffic.seconds += cost->seconds;
-        x->traffic.sent_bytes += mp_collective_sent_bytes(collectives[crossing], n, bytes);
+        x->traffic.sent_bytes += mp_collective_sent_bytes(collectives[crossing], group.n, bytes);
         return MP_OK;
     }
     const int scores = work->op && work->op->op->traits & MP_TRAIT_CLASSES ? work->op->in[0] : -1;

@@ -66,6 +66,7 @@ static mp_status build_parameter_gradients(mp_builder *b)
         gradient->carried = updated && once && b->options->fuse == MP_FUSE_FORWARD;
         gradient->persistent = !updated || !once;
         gradient->is_part = b->model->tensors[t].is_summed;
+        gradient->is_spread = b->model->tensors[t].is_spread;
     }
     return MP_OK;
 }

@@ -57,6 +57,7 @@ typedef struct mp_storage {
     bool persistent; /* live throughout, whatever its kind */
     bool any_sum_order; /* contributions may come in any order */
     bool is_part;       /* gradient of which each rank that splits the model has a part, until mp_graph_exchange */
+    bool is_spread;     /* gradient of experts of which other ranks have others, until mp_graph_exchange */
 } mp_storage;
 
 typedef struct mp_in_place {

@@ -12,6 +12,11 @@ FILTER='sed -n /^One/,/[.]$/p' try ranks_network estimate gpt2 $small --mesh dp=
 FILTER='sed -n /^One/,/[.]$/p' try ranks_slow_network estimate gpt2 $small --mesh dp=16 --network eth10
 FILTER='sed -n /^One/,/[.]$/p' try ranks_buckets estimate gpt2 $small --mesh dp=8 --bucket 64KiB
 try ranks_pytorch estimate gpt2 $small --mesh shard=8 --rules pytorch -q
+mixed='--dim layers=2 --dim width=64 --dim heads=4 --dim key-value-heads=2 --dim feed-forward=256 --dim vocabulary=512 --dim sequence=128 --batch 8 --device h100'
+for mesh in dp=8,ep=8 dp=2,shard=4,ep=2; do
+    FILTER='sed -n -e /^..peak/p -e /^..param/p -e /^..gradients/p -e /^..optim/p -e /^..saved/p -e /^One/,/[.]$/p' try "ranks_$(echo "$mesh" | tr '=,' '__')" \
+        estimate mixtral-8x7b $mixed --mesh $mesh --dtype bf16
+done
 # One rank is what there is without a mesh.
 holds ranks_one_is_the_same sh -c "'$memplan' graph gpt2 $small -o without.json && '$memplan' graph gpt2 $small --mesh dp=1 -o one.json &&
     test 1 = \$(grep -h '\"hash\"' without.json one.json | sort -u | wc -l)"
@@ -31,6 +36,9 @@ try ranks_twice estimate gpt2 $small --mesh dp=2,dp=4
 try ranks_none estimate gpt2 $small --mesh dp=0
 try ranks_zero estimate gpt2 $small --mesh dp=2,zero=1
 try ranks_experts estimate gpt2 $small --mesh dp=4,ep=3
+try ranks_experts_across estimate gpt2 $small --mesh dp=3,shard=4,ep=6
+try ranks_no_experts estimate gpt2 $small --mesh dp=4,ep=4
+try ranks_experts_share estimate mixtral-8x7b $mixed --mesh dp=3,ep=3
 try ranks_many estimate gpt2 $small --mesh dp=4294967296,tp=4294967296
 try ranks_no_network estimate gpt2 $small --mesh dp=2 --network token-ring
 try ranks_two_networks estimate gpt2 $small --mesh dp=2 --network ib200+ib400

@@ -154,7 +154,8 @@ TEST(what_is_broadcast)
 }
 
 /* What no kernel of the CPU runs by itself: fused by the GPU's backend, or computed elsewhere. */
-static const char *const without[] = {"Not",
+static const char *const without[] = {"AllToAll",
+                                      "Not",
                                       "BitwiseNot",
                                       "IsNaN",
                                       "IsInf",

@@ -257,3 +257,11 @@ bool mp_factors_elements(const mp_model *model, const mp_operator *op, mp_operan
         for (int d = 0; d < x->rank; d++) f->in[k][d] = d + 1;
     return op->n_in <= 2;
 }
+
+/* Tokens on their way between experts: dimensions behind the two that change go through. */
+bool mp_factors_all_to_all(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
+{
+    *f = (mp_operand_factors){0};
+    for (int d = 2; d < mp_operator_in(model, op, 0)->rank; d++) f->in[0][d] = f->out[0][d] = d + 1;
+    return true;
+}

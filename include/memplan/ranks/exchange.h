@@ -16,6 +16,9 @@
  * buffer beside the parameters, and the input of the reduce-scatter beside the gradients.
  *
  *     const mp_ranks ranks = {.mesh = mesh, .network = network};
+ * Parameters of experts (is_spread) are shared out, and their gradients summed, over the ranks that have the same ones; where
+ * such ranks differ in nothing of shard, nothing is shared out of them.
+ *
  *     MP_CHECK(mp_graph_exchange(graph, &ranks, &traffic, err));
  */
 #pragma once

@@ -6,7 +6,7 @@
  *     tp=8       operators are split; sp=0 keeps the sequence whole between them, sp=1 (the usual) splits it as well;
  *                data=1 shares the batch out instead, and splits only weights that are worth it
  *     pp=2       the network is cut into stages
- *     ep=8       experts lie on different ranks, within dp and shard
+ *     ep=8       experts lie on different ranks, taken from those of shard, and from dp what shard has not
  *
  * "dp=4,tp=8,pp=2" is a mesh of 64 devices. Ranks next to each other differ in tp, then in shard, dp and pp, so that a node's
  * links carry what is sent most. (ZeRO: Rajbhandari et al. 2020; sequence parallelism: Korthikanti et al. 2022.)
@@ -40,10 +40,13 @@ typedef struct mp_mesh_text {
 } mp_mesh_text;
 
 /* Reads "dp=4,tp=8,pp=2"; what is not named is 1. MP_INVALID: no such name, one twice, no number >= 1, zero without shard, ep
- * that does not divide dp times shard, or more devices than an int64_t counts. O(length). */
+ * that does not divide dp times shard, or cuts across shard, or more devices than an int64_t counts. O(length). */
 mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err);
 /* Returns the mesh as mp_mesh_read reads it, "dp=4,tp=8,pp=2"; of one device "dp=1". O(1). */
 mp_mesh_text mp_mesh_write(const mp_mesh *mesh);
 int64_t mp_mesh_devices(const mp_mesh *mesh);
 /* Returns the ranks that differ in one dimension alone. O(1). */
 mp_rank_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim);
+/* The same of shard and of dp, among the ranks that have the same experts: ep takes its ranks from shard, and from dp what
+ * shard has not. O(1). */
+mp_rank_group mp_mesh_expert_group(const mp_mesh *mesh, mp_dim dim);

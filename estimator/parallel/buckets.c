@@ -1,0 +1,185 @@
+/* buckets.c - finds what is exchanged, sorts it, and cuts it into buckets. */
+#include "estimator/parallel/buckets.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimator/graph/liveness.h"
+#include "estimator/graph/order_rules.h"
+
+mp_rank_group mp_exchange_group(const mp_exchange *x, mp_dim dim, bool is_spread)
+{
+    return is_spread ? mp_mesh_expert_group(&x->ranks->mesh, dim) : mp_mesh_group(&x->ranks->mesh, dim);
+}
+
+static bool is_exchanged(const mp_exchange *x, const mp_storage *gradient)
+{
+    return gradient->is_part || mp_exchange_group(x, MP_DIM_SHARD, gradient->is_spread).n > 1 ||
+           mp_exchange_group(x, MP_DIM_DP, gradient->is_spread).n > 1;
+}
+
+bool mp_exchange_any(const mp_exchange *x)
+{
+    bool any = false;
+    for (size_t s = 0; s < x->graph->n_storages; s++) any |= is_exchanged(x, &x->graph->storages[s]);
+    return any;
+}
+
+bool mp_exchange_has(const int *list, size_t n, int storage)
+{
+    for (size_t k = 0; k < n; k++)
+        if (list[k] == storage) return true;
+    return false;
+}
+
+/* Finds the update that reads a gradient, and what else it uses. */
+static void find_update(const mp_exchange *x, mp_exchanged *p)
+{
+    const mp_graph *g = x->graph;
+    for (int r = g->readers_start[p->gradient]; r < g->readers_start[p->gradient + 1]; r++) {
+        const mp_node *node = &g->nodes[g->readers[r]];
+        const mp_alternative *a = node->alternatives;
+        if (node->phase != MP_PHASE_UPDATE || !a->n_writes) continue;
+        for (size_t k = 0; k < a->n_reads; k++) {
+            const int s = a->reads[k];
+            if (!mp_exchange_has(a->writes, a->n_writes, s)) continue;
+            if (g->storages[s].kind == MP_KIND_PARAMETER) p->value = s;
+            if (g->storages[s].kind == MP_KIND_OPTIMIZER_STATE) p->state = s;
+        }
+        if (p->value >= 0) p->update = g->readers[r];
+    }
+}
+
+static mp_status find_parameters(mp_exchange *x)
+{
+    const mp_graph *g = x->graph;
+    for (size_t s = 0; s < g->n_storages; s++) {
+        x->of_storage[s] = -1;
+        if (g->storages[s].id >= x->next_id) x->next_id = g->storages[s].id + 1;
+    }
+    for (int s = 0; s < (int)g->n_storages; s++) {
+        const bool is_part = g->storages[s].is_part, is_spread = g->storages[s].is_spread;
+        if (g->storages[s].kind != MP_KIND_GRADIENT || !is_exchanged(x, &g->storages[s])) continue;
+        g->storages[s].is_part = g->storages[s].is_spread = false;
+        mp_exchanged *p = &x->parameters[x->n_parameters];
+        *p = (mp_exchanged){.value = -1,
+                            .gradient = s,
+                            .state = -1,
+                            .update = -1,
+                            .shard = -1,
+                            .reduced = s,
+                            .reduction = -1,
+                            .complete = -1,
+                            .is_part = is_part,
+                            .is_spread = is_spread,
+                            .zero = mp_exchange_group(x, MP_DIM_SHARD, is_spread).n > 1 ? x->zero : 0};
+        p->complete = g->producer[s];
+        if (mp_storage_is_sum(g, s)) p->complete = g->adders[g->adders_start[s + 1] - 1];
+        if (p->complete < 0) continue; /* made by nobody: an input of the graph */
+        find_update(x, p);
+        MP_ENSURE(p->update >= 0 || !p->zero, x->err, MP_INVALID,
+                  "the mesh shares out optimizer state, and %s has no update: choose an optimizer",
+                  mp_storage_label(g, s).text);
+        p->used = (int)g->n_nodes;
+        for (int r = p->value < 0 ? 0 : g->readers_start[p->value]; p->value >= 0 && r < g->readers_start[p->value + 1]; r++)
+            if (g->nodes[g->readers[r]].phase != MP_PHASE_UPDATE && g->readers[r] < p->used) p->used = g->readers[r];
+        x->graph->storages[s].any_sum_order &= p->zero >= 2; /* the reduction in its place comes last */
+        if (p->value >= 0) x->of_storage[p->value] = (int)x->n_parameters;
+        x->of_storage[s] = (int)x->n_parameters++;
+    }
+    return MP_OK;
+}
+
+/* A parameter, and the node by which it is sorted. */
+typedef struct ranked {
+    int group; /* those that are exchanged with the same ranks come together */
+    int at, parameter;
+} ranked;
+
+static int by_node(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    if (x->group != y->group) return (x->group > y->group) - (x->group < y->group);
+    return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->parameter > y->parameter) - (x->parameter < y->parameter);
+}
+
+/* Writes the parameters in the order in which they are complete, or first used. */
+static mp_status sort(mp_exchange *x, int *order, bool by_use)
+{
+    MP_OWNED ranked *list = mp_alloc(x->n_parameters + 1, sizeof *list);
+    MP_ENSURE(list, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    for (size_t k = 0; k < x->n_parameters; k++)
+        list[k] = (ranked){.group = 2 * x->parameters[k].is_spread + (!by_use && x->parameters[k].is_part),
+                           .at = by_use ? x->parameters[k].used : x->parameters[k].complete,
+                           .parameter = (int)k};
+    qsort(list, x->n_parameters, sizeof *list, by_node);
+    for (size_t k = 0; k < x->n_parameters; k++) order[k] = list[k].parameter;
+    return MP_OK;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const mp_bucket *x = a, *y = b;
+    return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->first > y->first) - (x->first < y->first);
+}
+
+/* Cuts an order of parameters into buckets, and lists them in the order in which they are complete, or first used. */
+static size_t cut(const mp_exchange *x, const int *order, bool by_use, mp_bucket *out)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < x->n_parameters; k++) {
+        const mp_exchanged *p = &x->parameters[order[k]];
+        if (by_use && p->zero < 3) continue;
+        const bool is_ddp = x->ranks->rules == MP_RULES_PYTORCH && !x->zero;
+        const int64_t most =
+            is_ddp && n == 1 && MP_FIRST_BUCKET_BYTES < x->bucket_bytes ? MP_FIRST_BUCKET_BYTES : x->bucket_bytes;
+        const bool is_part = !by_use && p->is_part;
+        if (!n || out[n - 1].bytes >= most || out[n - 1].is_part != is_part || out[n - 1].is_spread != p->is_spread)
+            out[n++] = (mp_bucket){.first = k, .at = -1, .is_part = is_part, .is_spread = p->is_spread, .zero = p->zero};
+        mp_bucket *b = &out[n - 1];
+        b->n++;
+        b->bytes += x->graph->storages[by_use ? p->value : p->gradient].payload_bytes;
+        b->at = by_use ? (b->n > 1 ? b->at : p->used) : p->complete;
+    }
+    qsort(out, n, sizeof *out, by_place);
+    return n;
+}
+
+/* Puts each group that is gathered after its updates behind the last of them. */
+static void place_gathers(mp_exchange *x)
+{
+    for (size_t k = 0; k < x->n_gathered && x->zero < 3; k++) {
+        mp_bucket *b = &x->gathered[k];
+        b->at = k ? x->gathered[k - 1].at : -1; /* in the order of the buckets */
+        for (size_t j = 0; j < b->n; j++) {
+            const int update = x->parameters[x->by_completion[b->first + j]].update;
+            if (update > b->at) b->at = update;
+        }
+    }
+}
+
+mp_status mp_exchange_list(mp_exchange *x)
+{
+    const size_t n = x->graph->n_storages;
+    x->parameters = mp_pool_alloc(x->pool, n, sizeof *x->parameters);
+    x->of_storage = mp_pool_alloc(x->pool, n, sizeof *x->of_storage);
+    x->by_completion = mp_pool_alloc(x->pool, n, sizeof *x->by_completion);
+    x->by_use = mp_pool_alloc(x->pool, n, sizeof *x->by_use);
+    x->sent = mp_pool_alloc(x->pool, n, sizeof *x->sent);
+    x->gathered = mp_pool_alloc(x->pool, n, sizeof *x->gathered);
+    x->reads = mp_pool_alloc(x->pool, n + 1, sizeof *x->reads);
+    x->writes = mp_pool_alloc(x->pool, n, sizeof *x->writes);
+    MP_ENSURE(!mp_pool_failed(x->pool), x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    MP_CHECK(find_parameters(x));
+    MP_CHECK(sort(x, x->by_completion, false));
+    x->n_sent = cut(x, x->by_completion, false, x->sent);
+    if (x->zero == 3) {
+        MP_CHECK(sort(x, x->by_use, true));
+        x->n_gathered = cut(x, x->by_use, true, x->gathered);
+    } else if (x->zero) {
+        for (size_t k = 0; k < x->n_sent; k++)
+            if (x->sent[k].zero) x->gathered[x->n_gathered++] = x->sent[k];
+        place_gathers(x);
+    }
+    return MP_OK;
+}

@@ -1,0 +1,180 @@
+/* experts.c - finds products with a stack of matrices, gives each rank its part of the stacks, and sends tokens there and back.
+ */
+#include "estimator/parallel/experts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "estimator/model/order.h"
+#include "estimator/rules/factors/factors.h"
+#include "estimator/simplify/infer.h"
+
+/* The dimensions of what experts read and make. */
+enum { EXPERTS, TOKENS };
+
+typedef struct spreader {
+    mp_model *model;
+    int64_t n;
+    size_t n_tensors; /* of the model as it was: exchanges come after them */
+    bool *is_away;    /* per tensor: it lies where its experts are */
+    int *sent, *back; /* per tensor: it there, and it back again; 0: none, as both come after all that they are made of */
+    bool found;
+    mp_error *err;
+} spreader;
+
+static const mp_tensor *tensor_of(const spreader *x, int tensor)
+{
+    return &x->model->tensors[tensor];
+}
+
+/* Appends an exchange; sizes are those of the whole until all have been found. */
+static mp_status exchange(spreader *x, bool there, int *tensor)
+{
+    const int from = *tensor;
+    int *made = there ? &x->sent[from] : &x->back[from];
+    if (!*made) {
+        const mp_attribute along = mp_attribute_int("axis", there ? EXPERTS : TOKENS);
+        char name[256];
+        snprintf(name, sizeof name, "%s:AllToAll", tensor_of(x, from)->name);
+        *made = -1;
+        MP_CHECK(mp_operator_put(x->model, mp_draft("AllToAll", "memplan", 1, &from, 1, &along, 1), name, made, x->err));
+        const mp_tensor *t = tensor_of(x, from);
+        x->model->tensors[*made].source = t->source;
+        MP_CHECK(mp_tensor_set(x->model, *made, t->dtype, t->rank, t->dims, x->err));
+    }
+    *tensor = *made;
+    return MP_OK;
+}
+
+/* Gives a tensor the sizes of a rank's experts, with the tokens of all ranks. */
+static mp_status resize(spreader *x, int tensor, bool has_tokens)
+{
+    const mp_tensor *t = tensor_of(x, tensor);
+    const mp_role role = t->role;
+    int64_t dims[MP_RANK_MAX];
+    memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
+    dims[EXPERTS] /= x->n;
+    if (has_tokens) dims[TOKENS] *= x->n;
+    MP_CHECK(mp_tensor_set(x->model, tensor, t->dtype, t->rank, dims, x->err));
+    x->model->tensors[tensor].role = role;
+    x->model->tensors[tensor].value = NULL;
+    return MP_OK;
+}
+
+/* ---- which operators ---- */
+
+/* Returns the parameter that a tensor is, perhaps turned or in another type, with the same first dimension; -1: none. */
+static int stack_of(const spreader *x, int tensor)
+{
+    for (;;) {
+        const mp_tensor *t = tensor < 0 ? NULL : tensor_of(x, tensor);
+        mp_operand_factors f;
+        if (!t || t->producer < 0) return t && t->role == MP_ROLE_PARAMETER ? tensor : -1;
+        const mp_operator *op = &x->model->operators[t->producer];
+        const bool turns = op->n_in == 1 && op->op->traits & (MP_TRAIT_PERMUTES | MP_TRAIT_CASTS) && op->op->factors;
+        if (!turns || !op->op->factors(x->model, op, &f) || !f.out[0][0] || f.out[0][0] != f.in[0][0]) return -1;
+        tensor = op->in[0];
+    }
+}
+
+static bool factors_of(const spreader *x, const mp_operator *op, mp_operand_factors *f)
+{
+    bool is_known =
+        op->op->factors && op->n_out == 1 && op->n_in <= MP_OP_INPUTS && !mp_operator_out(x->model, op, 0)->is_output;
+    return is_known && op->op->factors(x->model, op, f) && mp_operator_out(x->model, op, 0)->rank >= 3;
+}
+
+/* True if operand k has experts and tokens as the result has. */
+static bool goes_along(const mp_operand_factors *f, int k)
+{
+    return f->out[0][EXPERTS] && f->in[k][EXPERTS] == f->out[0][EXPERTS] && f->in[k][TOKENS] == f->out[0][TOKENS];
+}
+
+/* True for the product of each expert's tokens with its matrix. */
+static bool is_of_experts(const spreader *x, const mp_operator *op, const mp_operand_factors *f)
+{
+    const int stack = f->columns && op->in[1] >= 0 ? stack_of(x, op->in[1]) : -1;
+    return stack >= 0 && tensor_of(x, stack)->rank >= 3 && goes_along(f, 0) && f->in[1][EXPERTS] == f->out[0][EXPERTS];
+}
+
+/* True if all that an operator reads is where experts are, or the same for all of them and their tokens. */
+static bool stays_away(const spreader *x, const mp_operator *op, const mp_operand_factors *f)
+{
+    bool any = false;
+    for (int k = 0; k < op->n_in; k++) {
+        const int t = op->in[k];
+        const bool is_away = t >= 0 && x->is_away[t];
+        const bool is_same = t < 0 || (mp_factor_of_input(x->model, op, f, k, f->out[0][EXPERTS]) < 0 &&
+                                       mp_factor_of_input(x->model, op, f, k, f->out[0][TOKENS]) < 0);
+        const bool is_bias = t >= 0 && stack_of(x, t) >= 0 && tensor_of(x, t)->rank == mp_operator_out(x->model, op, 0)->rank &&
+                             f->in[k][EXPERTS] == f->out[0][EXPERTS] && !f->in[k][TOKENS];
+        if (!(is_away ? goes_along(f, k) : is_same || is_bias)) return false;
+        any |= is_away;
+    }
+    return any;
+}
+
+/* ---- one operator ---- */
+
+/* Marks a stack, and what it was turned from, as where its experts are. */
+static mp_status take_stack(spreader *x, const mp_operator *op, int tensor)
+{
+    const int parameter = stack_of(x, tensor);
+    const mp_tensor *stack = tensor_of(x, parameter);
+    MP_ENSURE(stack->dims[EXPERTS] % x->n == 0, x->err, MP_INVALID,
+              "the mesh has ep=%lld, which does not divide the %lld experts of '%s' in %s", (long long)x->n,
+              (long long)stack->dims[EXPERTS], stack->name, op->name);
+    for (int t = tensor; t != parameter; t = x->model->operators[tensor_of(x, t)->producer].in[0]) x->is_away[t] = true;
+    x->is_away[parameter] = x->model->tensors[parameter].is_spread = true;
+    return MP_OK;
+}
+
+static mp_status visit(spreader *x, int index)
+{
+    mp_operand_factors f;
+    const mp_operator *op = &x->model->operators[index];
+    const bool is_known = factors_of(x, op, &f), is_product = is_known && is_of_experts(x, op, &f);
+    const bool is_there = is_product || (is_known && stays_away(x, op, &f));
+    const int n_in = op->n_in;
+    x->found |= is_product;
+    if (is_there) x->is_away[op->out[0]] = true;
+    for (int k = 0; k < n_in; k++) {
+        op = &x->model->operators[index];
+        int t = op->in[k];
+        const bool is_stack = t >= 0 && stack_of(x, t) >= 0;
+        if (is_stack && is_there && f.in[k][EXPERTS] == f.out[0][EXPERTS])
+            MP_CHECK(take_stack(x, op, t));
+        else if (t >= 0 && !is_stack && x->is_away[t] != is_there && (!is_there || goes_along(&f, k)))
+            MP_CHECK(exchange(x, is_there, &t));
+        x->model->operators[index].in[k] = t;
+    }
+    return MP_OK;
+}
+
+/* Gives all that lies where experts are its sizes. */
+static mp_status resize_all(spreader *x)
+{
+    for (int t = 0; t < (int)x->n_tensors; t++) {
+        if (x->is_away[t]) MP_CHECK(resize(x, t, stack_of(x, t) < 0));
+        if (x->sent[t]) MP_CHECK(resize(x, x->sent[t], true));
+    }
+    return MP_OK;
+}
+
+mp_status mp_model_spread_experts(mp_model *model, const mp_mesh *mesh, mp_error *err)
+{
+    const size_t n = model->n_tensors, n_operators = model->n_operators;
+    MP_OWNED bool *is_away = mp_alloc(n + 1, sizeof *is_away);
+    MP_OWNED int *sent = mp_alloc(n + 1, sizeof *sent), *back = mp_alloc(n + 1, sizeof *back);
+    spreader x = {
+        .model = model, .n = mesh->size[MP_DIM_EP], .n_tensors = n, .is_away = is_away, .sent = sent, .back = back, .err = err};
+    if (x.n == 1) return MP_OK;
+    MP_ENSURE(is_away && sent && back, err, MP_NOMEM, "no memory to spread the experts of %zu tensors", n);
+    for (size_t k = 0; k < n_operators; k++)
+        if (!model->operators[k].removed) MP_CHECK(visit(&x, (int)k));
+    MP_ENSURE(x.found, err, MP_INVALID,
+              "the mesh has ep=%lld, and the network has no experts: no product with a stack of matrices", (long long)x.n);
+    MP_CHECK(resize_all(&x));
+    return mp_model_sort(model, err);
+}
