@@ -1,6 +1,6 @@
 # memplan - make demo: the main job on a real model; make test: build and pass all tests; make help: the rest.
-# SAN=1 builds with sanitizers, TSAN=1 with clang's of threads, CC=clang with clang, CUDA=0|1 without or with the GPU module (found
-# by itself), each in a folder of its own. V=1 shows the commands.
+# SAN=1 builds with sanitizers, TSAN=1 with clang's of threads, CC=clang with clang, CUDA=0|1 without or with the GPU module, MPI=0|1
+# without or with that of many ranks (found by themselves), each in a folder of its own. V=1 shows the commands.
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
@@ -11,10 +11,11 @@ PREFIX  ?= /usr/local
 CC       = $(if $(filter 1,$(TSAN)),clang,gcc)
 CXX      = $(if $(findstring clang,$(CC)),clang++,g++)
 CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
+MPI     ?= $(if $(shell command -v mpicc 2>/dev/null),1,0)
 B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)$(if $(filter 1,$(TSAN)),/tsan)$(if $(FUZZ),/fuzz)
 # Every folder of the library; the GPU module is built apart, of executor/cuda and the operators' files that end in _cuda. Its
 # twin on the host shares the kernels: all but what needs a device or NVIDIA's libraries.
-LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' | sort)
+LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' -not -path 'executor/mpi' | sort)
 CUDA_FOLDERS    := $(shell find executor/cuda executor/operators -type d | sort)
 CUDA_SOURCES    := $(wildcard executor/cuda/*.c executor/cuda/*/*.c executor/operators/*/*_cuda.c)
 TWIN_C          := $(wildcard tests/cuda/twin/*.c) $(filter executor/operators/%,$(CUDA_SOURCES))
@@ -22,7 +23,7 @@ TWIN_C          := $(wildcard tests/cuda/twin/*.c) $(filter executor/operators/%
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
                   libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev liburing-dev fonts-dejavu-core
-TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++ python3-jsonschema
+TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++ python3-jsonschema libopenmpi-dev openmpi-bin
 CHECK_PACKAGES := python3 clang-format
 ANALYSE_PACKAGES := cppcheck gcovr clang clang-tidy libomp-14-dev libclang-rt-14-dev valgrind
 DEMO_PACKAGES  := dataset-fashion-mnist
@@ -80,7 +81,7 @@ TWIN_OBJ := $(addprefix $B/,$(TWIN_C:.c=.o)) $(patsubst %.cu,$B/%.twin.o,$(CUDA_
 LAUNCHES := $(patsubst %.cu,$B/%.launches.o,$(CUDA_CU)) $(filter-out $B/tests/%,$(TWIN_C:%.c=$B/%.o)) \
             $(patsubst %.c,$B/%.o,executor/cuda/layouts.c executor/cuda/device/current.c executor/cuda/device/errors.c \
             $(wildcard executor/cuda/vendor/*.c tests/launches/*.c))
-MODULES  := $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so)
+MODULES  := $(strip $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so) $(if $(filter 1,$(MPI)),$B/memplan_mpi.so))
 EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 
 all: $B/memplan $B/libmemplan.so $(MODULES) $(EXAMPLES) ## build the program, the library and the examples
@@ -96,7 +97,7 @@ demo-training: $B/memplan | $B/demo-packages ## whole trainings within a budget,
 deb: $B/memplan $B/libmemplan.so ## a Debian package in build/, for the system that it is built on
 	@packaging/deb.sh $B $(VERSION) "$(MAKE)"
 
-test: all $(TESTS) $(FUZZERS) $B/memplan_cuda_twin.so $B/package/libmemplan.so $B/tests/modules/faults.so | $B/test-packages ## build and pass all tests
+test: all $(TESTS) $(FUZZERS) $B/memplan_mpi.so $B/memplan_cuda_twin.so $B/package/libmemplan.so $B/tests/modules/faults.so | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS) $(FUZZERS)
 	@tests/python.sh python3 $B/package/libmemplan.so
 
@@ -164,7 +165,7 @@ check: | $B/check-packages ## the layout of code and documents; FOLDER=planner/p
 	@$(if $(FOLDER),,python3 -B tests/layout/test_rules.py && tests/layout/tuning.sh && python3 -B tests/docs/excerpts.py)
 	@python3 -B tests/layout/check.py $(FOLDER)
 	@$(if $(FOLDER),,$(MAKE) -s all $B/manual)
-	@$(if $(FOLDER),,$(if $(MODULES),python3 -B tests/cuda/resources.py $B))
+	@$(if $(FOLDER),,$(if $(filter 1,$(CUDA)),python3 -B tests/cuda/resources.py $B))
 	@$(if $(FOLDER),,$B/manual markdown | diff -u docs/commands.md - || { echo "docs/commands.md is out of date: make docs"; exit 1; })
 	@$(if $(FOLDER),,$B/manual schema | diff -u docs/schemas/options.json - || { echo "docs/schemas/options.json is out of date: make docs"; exit 1; })
 	@$(if $(FOLDER),,rm -rf $B/installed && $(MAKE) -s install PREFIX=$(abspath $B/installed) DESTDIR= && tests/docs/installed.sh $(abspath $B/installed) "$(CC)")
@@ -275,7 +276,8 @@ $(LINKED_TESTS): TEST_LIBS = $(CUDA_LIBS)
 endif
 # It is linked with the command line, and has a module that stands in for the GPU's.
 $B/tests/test_options $B/tests/test_progress: $(filter-out $B/cli/main.o,$(CLI_OBJ)) | $B/tests/modules/memplan_cuda.so $B/tests/modules/failing_malloc.so
-$B/tests/modules/memplan_cuda.so: tests/cli/cuda_standin.c Makefile
+$B/tests/test_public_memory: | $B/tests/modules/memplan_ranks.so
+$B/tests/modules/memplan_cuda.so $B/tests/modules/memplan_ranks.so: $B/tests/modules/memplan_%.so: tests/cli/%_standin.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -fPIC -shared -o $@ $<
 # They make memory, or calls of the system, fail in whatever program they are loaded into.
@@ -293,6 +295,12 @@ $B/examples/%: $B/examples/%.o $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -o $@ $^ $(DEPS_LIBS)
 $B/memplan_cuda.so: $(CUDA_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -shared -o $@ $^ $(CUDA_LIBS)
+# The one part that knows MPI. Sanitizers would report what MPI itself leaves behind.
+$B/memplan_mpi.so: $B/executor/mpi/communicator.o
+	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ $$(mpicc --showme:link)
+$B/executor/mpi/%.o: executor/mpi/%.c Makefile | $(if $(shell command -v mpicc 2>/dev/null),,$B/test-packages)
+	@mkdir -p $(@D)
+	$(call say,CC) $(CC) $(MP_CFLAGS) -fPIC -fvisibility=hidden $$(mpicc --showme:compile | sed 's/-I/-isystem /g') -MMD -MP -c -o $@ $<
 $B/memplan_cuda_twin.so: $(TWIN_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ -lm
 $(patsubst %.c,$B/%.o,$(CUDA_SOURCES)) $B/tests/cuda/twin/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include

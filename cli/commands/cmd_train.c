@@ -12,6 +12,7 @@
 #include "cli/options/picture_file.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
+#include "cli/reports/train_ranks.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
 #include "executor/run/execution.h"
@@ -30,8 +31,8 @@ typedef struct step_progress {
     double shown_at; /* seconds */
     /* if a signal comes and the step does not end within the grace time, the process ends with this sentence: */
     const char *late;
-    unsigned grace; /* seconds: one, plus the time of a step if something would be lost */
-    bool saves, ended;
+    unsigned grace;             /* seconds: one, plus the time of a step if something would be lost */
+    bool saves, ended, catches; /* catches: signals end the training after a step */
 } step_progress;
 
 #define LATE "memplan: stopped in the middle of a step that did not end; "
@@ -41,15 +42,15 @@ static void around_saving(bool begins, void *data)
 {
     step_progress *p = data;
     p->late = LATE "what was saved last is whole\n";
-    interrupt_force(begins || p->ended ? NULL : p->late, p->grace);
+    if (p->catches) interrupt_force(begins || p->ended ? NULL : p->late, p->grace);
 }
 
 static bool show_step(const mp_train_progress *now, void *data)
 {
     step_progress *p = data;
     if (p->saves && (unsigned)now->seconds + 2 > p->grace) p->grace = (unsigned)now->seconds + 2;
-    p->ended = interrupt_asked();
-    interrupt_force(p->ended ? NULL : p->late, p->grace);
+    p->ended = p->catches && interrupt_asked();
+    if (p->catches) interrupt_force(p->ended ? NULL : p->late, p->grace);
     if (p->ended) return false;
     if (p->shows && mp_clock_now() >= p->shown_at + 0.1) {
         p->shown_at = mp_clock_now();
@@ -133,9 +134,11 @@ static mp_status keep_all_like(train_outcome *t, mp_error *err)
     return MP_OK;
 }
 
-static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error *err)
+static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r, mp_error *err)
 {
+    MP_CHECK(train_join(o, r, err));
     MP_CHECK(subject_load_with_plan(o->operands[0], o->output.plan, o, &t->subject, err));
+    MP_CHECK(train_join(o, r, err)); /* the mesh may be the plan's */
     MP_ENSURE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
     MP_ENSURE(strcmp(o->model.rules, "pytorch") != 0, err, MP_INVALID,
               "train keeps what its own kernels read, so --rules pytorch is not for train");
@@ -143,6 +146,7 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error
               o->model.device);
     MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
               "training needs a loss, so --loss none is not for train");
+    MP_CHECK(mp_program_check_ranks(t->subject.program, err));
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
     if (!o->output.plan) MP_CHECK(search(o, b, t, err));
     if (o->training.before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));
@@ -208,33 +212,37 @@ static mp_status try_tiers(const train_outcome *t, mp_execution_options *executi
 static void step_progress_end(step_progress *shown)
 {
     if (shown->any) terminal_clear(STDERR_FILENO);
-    interrupt_release();
+    if (shown->catches) interrupt_release();
 }
 
 /* Runs the training. *reads is true if the failure is in reading the user's input, not in training or saving. */
-static mp_status run(const options *o, const text_list *files, train_outcome *t, bool *reads, mp_error *err)
+static mp_status run(const options *o, const text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
 {
     *reads = true;
     MP_OWNED_BY(mp_feed_free) mp_feed *feed = NULL, *test = NULL;
     MP_OWNED_BY(mp_parameter_source_free) mp_parameter_source *source = NULL;
     MP_CLEARED_BY(step_progress_end)
     step_progress shown = {.what = o->training.before ? "run 1 of 2, keeping all" : "training",
-                           .shows = o->talk.shows_progress && !o->talk.quiet && terminal_rewrites(STDERR_FILENO),
+                           .shows = !train_is_silent(r) && o->talk.shows_progress && !o->talk.quiet &&
+                                    terminal_rewrites(STDERR_FILENO),
                            .late = o->training.save ? LATE "nothing was saved yet\n" : LATE "nothing was to be saved\n",
-                           .grace = 1};
+                           .grace = 1,
+                           .catches = !r->world};
     mp_train_request request = {.program = t->subject.program,
                                 .plan = t->keep_all,
                                 .execution = {.hyper = hyper_of(o),
                                               .seed = (uint64_t)o->search.seed,
                                               .profile = o->training.profile,
+                                              .world = r->world,
+                                              .timeout = o->training.timeout,
                                               .by_call = !o->training.captures},
                                 .resume = o->training.resume,
                                 .n_steps = o->training.steps ? o->training.steps : STEPS,
                                 .progress = show_step,
                                 .saving = around_saving,
                                 .progress_data = &shown};
-    interrupt_catch(true, !shown.shows);
-    interrupt_force(shown.late, shown.grace);
+    if (shown.catches) interrupt_catch(true, !shown.shows);
+    if (shown.catches) interrupt_force(shown.late, shown.grace);
     MP_CHECK(mp_hyper_check(&request.execution.hyper, err));
     /* the state that --resume reads has a value for each parameter */
     MP_CHECK(mp_parameter_source_open(t->subject.program, t->subject.file, (uint64_t)o->search.seed,
@@ -246,6 +254,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
                                      &test, err));
     tell_drawn(o, t);
     tell_without_gradient(o, t, &request.execution.hyper);
+    MP_CHECK(train_agree(o, t, r, &request.execution.hyper, err));
     *reads = false;
     request.feed = feed;
     request.parameters = source;
@@ -315,7 +324,8 @@ static mp_status tell(const options *o, const train_outcome *t, picture_file *pi
     return o->output.out ? draw_loss(o, t, picture, err) : MP_OK;
 }
 
-int cmd_train(options *o)
+/* Trains, and returns the exit status. */
+static int train(options *o, ranks *r)
 {
     mp_error err = {0};
     MP_CLEARED_BY(train_outcome_free) train_outcome t = {.fast = o->model.fast, .verbose = o->talk.verbose};
@@ -325,15 +335,24 @@ int cmd_train(options *o)
     bool reads;
     int rc = settle(o, &b, &picture);
     if (rc) return rc;
-    if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, &err) != MP_OK) {
+    if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, r, &err) != MP_OK) {
+        if (train_is_known(r, &err)) return EXIT_USAGE;
         rc = err.code == MP_INFEASIBLE ? output_failed(&err) : input_failed(&err);
         return t.no_plan ? t.no_plan : rc;
     }
-    mp_status st = run(o, &files, &t, &reads, &err);
+    mp_status st = run(o, &files, r, &t, &reads, &err);
     if (st == MP_OK && (t.before.stopped || t.after.stopped)) tell_interrupted(&o->training, &t);
     if (st == MP_OK && t.before.stopped) return interrupt_status();
-    if (st == MP_OK) st = tell(o, &t, &picture, &err);
+    if (st == MP_OK && !train_is_silent(r)) st = tell(o, &t, &picture, &err);
     if (st == MP_OK) return train_compares(&t) && !train_identical(&t) ? EXIT_NO : EXIT_DONE;
+    if (train_is_known(r, &err)) return EXIT_USAGE;
     mp_error_locate(&err, o->operands[0], 0, 0);
     return reads || err.code == MP_PARSE || err.code == MP_INVALID ? input_failed(&err) : output_failed(&err);
+}
+
+int cmd_train(options *o)
+{
+    ranks r = {0};
+    const int rc = train(o, &r);
+    return train_leave(&r, rc);
 }

@@ -11,7 +11,8 @@
 
 enum { SENTENCE_MAX = 8192 };
 
-static bool output_lost; /* true once a sentence has said that standard output failed */
+static int this_rank = -1; /* -1: there are no others */
+static bool output_lost;   /* true once a sentence has said that standard output failed */
 
 static void speak(const char *format, va_list args)
 {
@@ -24,8 +25,14 @@ void complain(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    speak(format, args);
+    if (this_rank <= 0) speak(format, args);
     va_end(args);
+}
+
+void messages_as_rank(int rank)
+{
+    this_rank = rank;
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a sentence is written at once, and not among those of others */
 }
 
 int usage_error(const char *format, ...)
@@ -37,17 +44,28 @@ int usage_error(const char *format, ...)
     return EXIT_USAGE;
 }
 
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    speak(format, args);
+    va_end(args);
+}
+
 static void report(const mp_error *err)
 {
     const char *input = strcmp(err->input, "-") ? err->input : "standard input";
     if (!strcmp(input, MP_STANDARD_OUTPUT)) output_lost = true;
     const char *text = err->message[0] ? err->message : mp_status_text(err->code);
+    char rank[32] = "";
+    if (this_rank >= 0) snprintf(rank, sizeof rank, "rank %d: ", this_rank);
     if (!err->input[0])
-        complain("%s", text);
+        say("%s%s", rank, text);
     else if (err->line > 0)
-        complain("%s:%d:%d: %s", input, err->line, err->column, text);
+        say("%s%s:%d:%d: %s", rank, input, err->line, err->column, text);
     else
-        complain("%s: %s", input, text);
+        say("%s%s: %s", rank, input, text);
 }
 
 int input_failed(const mp_error *err)

@@ -15,6 +15,9 @@ enum {
 
 /* Prints a sentence on standard error. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* From here on this is one of many processes that would all say the same: rank 0 says it. Errors every rank says, with its
+ * number. */
+void messages_as_rank(int rank);
 /* Prints a sentence on standard error, and returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

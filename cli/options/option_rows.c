@@ -36,6 +36,7 @@ WORDS(view, "memory", "arena", "all")
 WORDS(granularity, "tensor", "module")
 WORDS(framework, "pytorch", "pytorch-selective", "torch-remat", "huggingface", "paddle", "megatron", "jax", "deepspeed")
 WORDS(format, "svg", "png", "pdf", "dot", "json")
+WORDS(reduce, "ordered", "fast")
 WORDS(sort, "kept", "parameters", "time", "name")
 WORDS(color, "auto", "always", "never")
 
@@ -77,7 +78,7 @@ static bool is_other_device(const char *name)
 #define MODEL                                                                                                             \
     (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | PARALLEL | SHARE | DRAW | TIMELINE | REPORT | TRAIN | \
      PROFILE)
-#define RANKS (MODEL & ~(APPLY | SHARE | TRAIN | PROFILE))
+#define RANKS (MODEL & ~(APPLY | SHARE | PROFILE))
 #define COPIES (MODEL & ~(ESTIMATE | APPLY | FIT | PARALLEL | SHARE | PROFILE))
 #define OPS (1u << CMD_OPS)
 #define LISTS (OPS | 1u << CMD_SOLVERS | 1u << CMD_DEVICES | 1u << CMD_MODELS | 1u << CMD_VERSION)

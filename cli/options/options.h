@@ -63,7 +63,7 @@ typedef struct model_options {
     const char *costs; /* a file */
     text_list offload, link;
     bool offload_state;
-    const char *mesh, *network;
+    const char *mesh, *network, *reduce;
     int64_t bucket;   /* bytes */
     bool leaves_sums; /* set by commands: gradients are not summed over ranks yet */
 } model_options;
@@ -89,7 +89,7 @@ typedef struct training_options {
     text_list test;
     const char *steps_each; /* of the command share */
     int64_t steps, warmup, save_every;
-    double lr, momentum, weight_decay;
+    double lr, momentum, weight_decay, timeout;
     const char *schedule, *save, *resume;
     bool runs; /* of the command share */
     bool nesterov, random_weights, before, captures, profile;

@@ -9,6 +9,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/report.h"
+#include "cli/reports/train_ranks.h"
 #include "formats/json/json.h"
 #include "memplan/arena.h"
 
@@ -268,6 +269,7 @@ void print_train(const train_outcome *t, const options *o)
     const mp_fuse fuse = t->subject.program->options.fuse;
     if (fuse != MP_FUSE_NONE) print("Updates are fused: %s.\n", mp_fuse_name(fuse));
     print_copied(t);
+    print_ranks(t);
     print("Memory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
     if (r->device_bytes >= 0)
         print("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
@@ -351,6 +353,7 @@ mp_status print_train_json(const train_outcome *t, mp_error *err)
     if (all && t->has_second_stream)
         json_object_set_new(all, "second_stream", second_stream_json(&t->second_stream, t->subject.graph->tick_seconds));
     if (t->subject.graph->n_tiers > 1) mp_json_set(&all, "offload", copies_json(t));
+    if (t->after.n_ranks > 1) mp_json_set(&all, "ranks", train_ranks_json(t));
     if (t->after.node_seconds) mp_json_set(&all, "operators", profile_json(t->subject.graph, &t->after));
     if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");
     return print_json("train", all) == 0 ? MP_OK : MP_FAIL(err, MP_NOMEM, "the answer");

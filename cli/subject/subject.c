@@ -151,7 +151,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     MP_CHECK(subject_mesh(o, &device, s, err));
     MP_CHECK(mp_model_spread_experts(s->model, &s->ranks.mesh, err));
     MP_CHECK(mp_model_split(s->model, &s->ranks, &s->split, err));
-    if (backend && wanted.rules == MP_RULES_EXECUTOR && !o->model.mesh) {
+    if (backend && wanted.rules == MP_RULES_EXECUTOR && s->ranks.mesh.size[MP_DIM_TP] == 1) {
         MP_CHECK(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {
@@ -168,7 +168,10 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         if (s->program) MP_CHECK(mp_program_take_algorithms(s->program, err));
     }
     if (o->model.leaves_sums) return MP_OK;
-    MP_CHECK(mp_graph_exchange(s->graph, &s->ranks, &shared, err));
+    if (s->program)
+        MP_CHECK(mp_program_exchange(s->program, &s->ranks, o->model.reduce && !strcmp(o->model.reduce, "fast"), &shared, err));
+    else
+        MP_CHECK(mp_graph_exchange(s->graph, &s->ranks, &shared, err));
     s->traffic.n_collectives += shared.n_collectives;
     s->traffic.sent_bytes += shared.sent_bytes;
     s->traffic.seconds += shared.seconds;

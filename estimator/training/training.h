@@ -15,7 +15,8 @@ typedef enum mp_task {
     MP_TASK_BACKWARD,   /* gives the gradients of inputs [from, to) of an operator */
     MP_TASK_ACCUMULATE, /* copies or adds one gradient to another */
     MP_TASK_CLIP,       /* computes the factor that scales the norm of all gradients down to the limit */
-    MP_TASK_UPDATE      /* a step of the optimizer on one parameter */
+    MP_TASK_UPDATE,     /* a step of the optimizer on one parameter */
+    MP_TASK_COLLECTIVE  /* sums over ranks, or gathers from them */
 } mp_task;
 
 typedef struct mp_binding {

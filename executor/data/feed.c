@@ -16,7 +16,8 @@ struct mp_feed {
     int64_t batch, n_samples; /* n_samples 0: synthetic data */
     bool is_text;
     mp_dataset text;
-    int64_t window; /* tokens per sample */
+    int64_t window;     /* tokens per sample */
+    int index, sharers; /* of those that share the data, which one this is */
 };
 
 bool mp_feed_is_source(const char *text)
@@ -189,7 +190,7 @@ mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *co
 {
     MP_OWNED_BY(mp_feed_free) mp_feed *f = mp_alloc(1, sizeof *f);
     MP_ENSURE(f, err, MP_NOMEM, "out of memory");
-    *f = (mp_feed){.n = n_slots, .seed = seed};
+    *f = (mp_feed){.n = n_slots, .seed = seed, .sharers = 1};
     MP_ENSURE(f->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     f->slots = mp_pool_alloc(f->pool, n_slots, sizeof *f->slots);
     f->files = mp_pool_alloc(f->pool, n_slots, sizeof *f->files);
@@ -288,8 +289,15 @@ static void copy_window(const mp_feed *f, size_t slot, int64_t sample, int64_t r
         put_integer(&f->slots[slot], rows, row * f->window + k, (int64_t)mp_dataset_get(&f->text, from + k));
 }
 
+void mp_feed_share(mp_feed *f, int index, int n)
+{
+    f->index = index;
+    f->sharers = n;
+}
+
 void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
 {
+    batch = batch * f->sharers + f->index;
     for (size_t slot = 0; slot < f->n; slot++) {
         if (!f->n_samples) {
             generate(f, slot, batch, rows[slot]);

@@ -46,6 +46,8 @@ typedef struct mp_feed_slot {
 mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources, uint64_t seed,
                        mp_feed **out, mp_error *err);
 
+/* Makes batch k number k * n + index of all: of n that share the data, each gets every n-th. */
+void mp_feed_share(mp_feed *feed, int index, int n);
 /* Fills rows[slot] of every slot with batch k, row-major. Allocates nothing. */
 void mp_feed_batch(const mp_feed *feed, int64_t k, void *const *rows);
 /* Returns the samples of an epoch; 0: synthetic data, which does not end. */

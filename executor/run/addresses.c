@@ -311,6 +311,18 @@ static mp_status ready_operands(const walker *w, const mp_step *step, int worksp
     return MP_OK;
 }
 
+/* Sets the addresses of what a collective sums, and of its workspace. */
+static mp_status ready_collective(const walker *w, int workspace, mp_ready_step *r, mp_error *err)
+{
+    const mp_addresses *a = w->a;
+    const mp_alternative *f = &a->program->graph->nodes[r->node].alternatives[r->alternative];
+    r->n_moved = f->n_adds;
+    if (workspace >= 0) r->workspace = a->arena + a->place_at[workspace];
+    MP_ENSURE(r->moved = mp_pool_alloc(w->pool, f->n_adds, sizeof *r->moved), err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < f->n_adds; k++) r->moved[k] = address_of(w, f->adds[k]);
+    return MP_OK;
+}
+
 /* Lists the places of a step whose guard bytes are checked: its workspace and slots. */
 static mp_status list_guarded(const walker *w, mp_ready_step *r, int workspace, mp_error *err)
 {
@@ -342,6 +354,8 @@ static mp_status ready(walker *w, int t, mp_error *err)
     }
     MP_CHECK(ready_copies(w, step, r, err));
     if (r->is_copy) return MP_OK;
+    r->is_collective = a->program->bindings->nodes[r->node].task == MP_TASK_COLLECTIVE;
+    if (r->is_collective) return ready_collective(w, workspace, r, err);
     MP_CHECK(ready_operands(w, step, workspace, r, err));
     if (a->guard_bytes) MP_CHECK(list_guarded(w, r, workspace, err));
     return MP_OK;

@@ -20,6 +20,9 @@ typedef struct mp_ready_step {
     const int *guarded;    /* with guards: places that the node may write to, its workspace included */
     bool is_copy;          /* true: the step copies between tiers, and computes nothing */
     bool is_of_state;      /* true: what it copies is state, so it runs where updates do */
+    bool is_collective;    /* true: the network's channel runs it */
+    size_t n_moved;        /* of a collective: */
+    char **moved;          /* the tensors that it sums */
     size_t n_copies;
     mp_copy *copies;
 } mp_ready_step;

@@ -38,10 +38,11 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
     *out = (mp_calls){.list = mp_pool_alloc(pool, n, sizeof *out->list)};
     MP_ENSURE(n_awaited && out->list, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < n; t++) {
-        const bool update = mp_ready_step_does(&a->steps[t], a->program, MP_TASK_UPDATE), copy = a->steps[t].is_copy;
-        const bool issued = copy || (two_streams && mp_step_is_issued(steps[t]));
+        const bool update = mp_ready_step_does(&a->steps[t], a->program, MP_TASK_UPDATE),
+                   transfer = a->steps[t].is_copy || a->steps[t].is_collective;
+        const bool issued = transfer || (two_streams && mp_step_is_issued(steps[t]));
         const int channel = issued ? mp_addresses_alternative(a, (int)t)->channel : MP_CHANNEL_COMPUTE;
-        const int end = copy && in_order ? (int)t + 1 : mp_step_end(steps, (int)t);
+        const int end = transfer && in_order ? (int)t + 1 : mp_step_end(steps, (int)t);
         mp_pass_call *last = out->n ? &out->list[out->n - 1] : NULL;
         if (last && update && last->is_update && !one_by_one && channel == last->channel && !n_awaited[t] &&
             (!issued || end == last->end)) {
@@ -51,8 +52,8 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
         out->list[out->n++] = (mp_pass_call){.step = t,
                                              .n_steps = 1,
                                              .is_update = update,
-                                             .is_copy = copy,
-                                             .is_of_update = update || a->steps[t].is_of_state,
+                                             .is_transfer = transfer,
+                                             .is_of_update = update || a->steps[t].is_of_state || a->steps[t].is_collective,
                                              .channel = channel,
                                              .end = end,
                                              .mark = n_marks[channel]++};

@@ -1,4 +1,4 @@
-/* channels.c - issues the copies of a plan, and waits for them. */
+/* channels.c - issues the copies and collectives of a plan, and waits for them. */
 #include "executor/run/channels.h"
 
 #include "estimator/base/clock.h"
@@ -32,7 +32,7 @@ mp_status mp_channels_open(const mp_addresses *a, const mp_execution_options *op
                   from_bytes < to_bytes ? from_bytes : to_bytes);
         }
     }
-    return MP_OK;
+    return mp_rank_channel_open(a, options, pool, &out->ranks, err);
 }
 
 void mp_channels_close(mp_channels *c)
@@ -58,6 +58,7 @@ static mp_status issue_on_stream(mp_channels *c, const mp_pass_call *call, mp_er
 mp_status mp_channels_issue(mp_channels *c, const mp_pass_call *call, mp_error *err)
 {
     const mp_ready_step *r = &c->at->steps[call->step];
+    if (r->is_collective) return mp_rank_channel_issue(&c->ranks, call->step, err);
     if (has_streams(c)) return issue_on_stream(c, call, err);
     c->tickets[call->step] = -1;
     for (size_t i = 0; i < r->n_copies; i++)
@@ -68,11 +69,18 @@ mp_status mp_channels_issue(mp_channels *c, const mp_pass_call *call, mp_error *
 mp_status mp_channels_wait(mp_channels *c, const mp_pass_call *call, mp_error *err)
 {
     const mp_backend *b = c->at->program->backend;
-    if (has_streams(c)) return b->side_wait(b, call->channel, call->mark, err);
+    const bool is_collective = c->at->steps[call->step].is_collective;
+    if (!is_collective && has_streams(c)) return b->side_wait(b, call->channel, call->mark, err);
     const double from = mp_clock_now();
-    const mp_status st = mp_copy_queue_wait(c->queues[call->channel], c->tickets[call->step], err);
+    const mp_status st = is_collective ? mp_rank_channel_wait(&c->ranks, call->step, err)
+                                       : mp_copy_queue_wait(c->queues[call->channel], c->tickets[call->step], err);
     c->wait_seconds += mp_clock_now() - from;
     return st;
+}
+
+mp_status mp_channels_advance(mp_channels *c, mp_error *err)
+{
+    return mp_collectives_advance(&c->ranks.collectives, err);
 }
 
 mp_copied mp_channels_copied(const mp_channels *c)

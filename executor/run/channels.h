@@ -1,7 +1,9 @@
-/* channels.h - the channels on which a plan copies: a stream of the backend for each, or else a queue; and how far they are. */
+/* channels.h - the channels on which a plan copies: a stream of the backend for each, or else a queue; that on which it sums
+ * over ranks; and how far they are. */
 #pragma once
 
 #include "executor/run/calls.h"
+#include "executor/run/rank_channel.h"
 #include "executor/tiers/copy_queue.h"
 
 typedef struct mp_channels {
@@ -10,7 +12,8 @@ typedef struct mp_channels {
     int64_t *tickets;                       /* per step: of its last copy */
     mp_copied planned[2];                   /* bytes of one pass, besides state and of state */
     mp_copied issued, before;               /* on streams in all; and of all passes before this one */
-    double wait_seconds;                    /* in mp_channels_wait, on queues */
+    double wait_seconds;                    /* in mp_channels_wait, on queues and for other ranks */
+    mp_rank_channel ranks;
 } mp_channels;
 
 /* Opens a queue for every channel on which the plan's steps copy, unless the backend has streams for them. The list lies in
@@ -20,10 +23,12 @@ mp_status mp_channels_open(const mp_addresses *addresses, const mp_execution_opt
                            mp_error *err);
 void mp_channels_close(mp_channels *channels); /* does nothing for a zeroed one */
 
-/* Issues the copies of a call, which is one, and waits for it. Allowed while the backend records. MP_IO: a copy failed, of this
- * call or of one before it on the channel. */
+/* Issues the copies or the collective of a call, which is one, and waits for it. Copies are allowed while the backend records.
+ * MP_IO: a copy failed, of this call or of one before it on the channel, or another rank did. */
 mp_status mp_channels_issue(mp_channels *channels, const mp_pass_call *call, mp_error *err);
 mp_status mp_channels_wait(mp_channels *channels, const mp_pass_call *call, mp_error *err);
+/* Moves on what has been issued to other ranks; called between two calls. */
+mp_status mp_channels_advance(mp_channels *channels, mp_error *err);
 /* Checks, when all copies of a pass have been waited for, that as many bytes have been copied, or enqueued on streams, as the
  * plan says: of a whole pass with or without updates, or of updates alone. MP_REFUTED. */
 mp_status mp_channels_end_pass(mp_channels *channels, bool runs_rest, bool updates, mp_error *err);

@@ -1,13 +1,12 @@
 /* execution.c - runs the steps of a plan, pass by pass. */
 #include "executor/run/execution.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "estimator/base/clock.h"
 #include "executor/run/calls.h"
 #include "executor/run/channels.h"
+#include "executor/run/hashes.h"
 #include "executor/run/states.h"
 
 /* Passes of one kind run the same calls on the same addresses, so they share a recording. Two bits say whether a pass adds
@@ -35,6 +34,8 @@ struct mp_execution {
     mp_calls calls;
     mp_channels channels;
     double *seconds, input_seconds;
+    mp_rank_place place;
+    float *losses;   /* of all ranks, of a pass */
     mp_watch *watch; /* NULL: operands are not watched */
     mp_states states;
     mp_pool *pool;
@@ -58,6 +59,11 @@ static mp_status list_gradients(mp_execution *e, mp_error *err)
     return MP_OK;
 }
 
+static int n_passes(const mp_program *p)
+{
+    return p->options.accumulate > 1 ? p->options.accumulate : 1;
+}
+
 mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_execution **out,
                            mp_error *err)
 {
@@ -69,6 +75,10 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     MP_CHECK(program->backend->open(program->backend, err));
     e->seconds = mp_pool_alloc(e->pool, program->graph->n_nodes, sizeof *e->seconds);
     MP_ENSURE(e->seconds, err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_rank_place_of(program, options->world, &e->place, err));
+    e->losses = mp_pool_alloc(e->pool, (size_t)(options->world ? options->world->n : 1), sizeof *e->losses);
+    MP_ENSURE(e->losses, err, MP_NOMEM, "out of memory");
+    program->one_value = 1.0f / (float)(n_passes(program) * e->place.n_data);
     MP_CHECK(mp_addresses_of(program, plan, &e->options, e->pool, &e->at, err));
     MP_CHECK(list_gradients(e, err));
     MP_CHECK(mp_calls_of(&e->at, options->one_by_one, program->backend->side_begin && !options->profile, options->profile,
@@ -192,7 +202,7 @@ static void count_seconds(mp_execution *e, const mp_pass_call *call, double seco
 {
     const mp_program *p = e->program;
     double total = 0;
-    if (call->is_copy) return; /* a copy back is not what its node's seconds are */
+    if (call->is_transfer) return; /* a copy back is not what its node's seconds are */
     for (int turn = 0; turn < 2; turn++) {
         for (size_t k = 0; k < call->n_steps; k++) {
             const int node = e->at.steps[call->step + k].node, parameter = p->bindings->nodes[node].parameter;
@@ -229,7 +239,7 @@ static mp_status end_call(mp_execution *e, const mp_pass_call *call, mp_error *e
 static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
 {
     const mp_ready_step *r = &e->at.steps[call->step];
-    if (call->is_copy) return mp_channels_issue(&e->channels, call, err);
+    if (call->is_transfer) return mp_channels_issue(&e->channels, call, err);
     switch (e->program->bindings->nodes[r->node].task) {
     case MP_TASK_FORWARD:
     case MP_TASK_BACKWARD:
@@ -237,6 +247,8 @@ static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pas
         break;
     case MP_TASK_ACCUMULATE:
         run_accumulate(e, r);
+        break;
+    case MP_TASK_COLLECTIVE: /* the channel has it */
         break;
     case MP_TASK_CLIP:
         if (kind & PASS_UPDATES) run_clip(e, r);
@@ -262,7 +274,7 @@ static mp_status run_watched(mp_execution *e, const mp_pass_call *call, int64_t 
 static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
-    if (call->is_copy) return call->is_of_update && !(kind & PASS_UPDATES) ? MP_OK : run_call(e, call, pass, kind, err);
+    if (call->is_transfer) return call->is_of_update && !(kind & PASS_UPDATES) ? MP_OK : run_call(e, call, pass, kind, err);
     const bool issued = call->channel != MP_CHANNEL_COMPUTE && (kind & PASS_UPDATES);
     if (issued) MP_CHECK(b->side_begin(b, call->channel, err));
     const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
@@ -275,7 +287,7 @@ static mp_status wait_for(mp_execution *e, const mp_pass_call *call, int kind, m
 {
     const mp_backend *b = e->program->backend;
     if (call->is_of_update && !(kind & PASS_UPDATES)) return MP_OK;
-    return call->is_copy ? mp_channels_wait(&e->channels, call, err) : b->side_wait(b, call->channel, call->mark, err);
+    return call->is_transfer ? mp_channels_wait(&e->channels, call, err) : b->side_wait(b, call->channel, call->mark, err);
 }
 
 /* Runs the calls of the plan. Instances that an issued step uses are poisoned only after the wait for it. */
@@ -294,6 +306,7 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
             MP_CHECK(b->wait(b, err));
             count_seconds(e, call, mp_clock_now() - from);
         }
+        MP_CHECK(mp_channels_advance(&e->channels, err));
         MP_CHECK(end_call(e, call, err));
     }
     return mp_channels_end_pass(&e->channels, true, kind & PASS_UPDATES, err);
@@ -328,17 +341,22 @@ static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t upd
     return b->replay(b, k->recording, err);
 }
 
-/* Waits until the pass has run, so that its failures are seen, and reads its loss. */
+/* Waits until the pass has run, so that its failures are seen, and adds up its losses, those of other ranks' data too. */
 static mp_status read_loss(mp_execution *e, double *sum, mp_error *err)
 {
     const mp_program *p = e->program;
-    int storage = p->bindings->storage[p->bindings->loss];
+    const mp_rank_place *place = &e->place;
+    mp_communicator *world = e->options.world;
     float loss = 0;
     mp_array there = mp_array_plain(MP_DTYPE_FLOAT, 0, NULL), host = there;
-    there.data = e->at.fixed + e->at.fixed_at[storage];
+    there.data = e->at.fixed + e->at.fixed_at[p->bindings->storage[p->bindings->loss]];
     host.data = &loss;
     MP_CHECK(p->backend->download(p->backend, &there, &host, err));
-    *sum += (double)loss;
+    e->losses[0] = loss;
+    if (world)
+        MP_CHECK(mp_communicator_exchange(world, &loss, sizeof loss, e->losses, e->channels.ranks.collectives.timeout,
+                                          "the loss of a step", err));
+    for (int k = 0; k < place->n_data; k++) *sum += (double)e->losses[k * place->data_stride];
     return MP_OK;
 }
 
@@ -349,7 +367,7 @@ static void leave(const mp_backend **b)
 
 mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, void *data, double *loss, mp_error *err)
 {
-    int n = e->program->options.accumulate > 1 ? e->program->options.accumulate : 1;
+    const int n = n_passes(e->program);
     bool forward = e->program->options.fuse == MP_FUSE_FORWARD;
     MP_CLEARED_BY(leave) const mp_backend *b = e->program->backend;
     double sum = 0;
@@ -361,12 +379,12 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
         double from = mp_clock_now();
         MP_CHECK(fill(data, pass, e, err));
         e->input_seconds += mp_clock_now() - from;
-        MP_CHECK(run_pass(e, pass, k > 0, update, err));
+        MP_CHECK(run_pass(e, pass * e->place.n_data + e->place.data_index, k > 0, update, err));
         if (forward) e->pending = k == n - 1 ? step : update >= 0 ? -1 : e->pending;
         MP_CHECK(read_loss(e, &sum, err));
         MP_CHECK(read_times(e, err));
     }
-    *loss = sum / n;
+    *loss = sum / (n * e->place.n_data);
     return MP_OK;
 }
 
@@ -444,37 +462,27 @@ void mp_execution_forget_seconds(mp_execution *e)
     memset(e->seconds, 0, e->program->graph->n_nodes * sizeof *e->seconds);
 }
 
-/* Returns the hash of n bytes in the backend's memory, which are copied to the host in parts if needed. */
-static XXH128_hash_t hash_of(const mp_backend *b, const char *there, int64_t n)
-{
-    char part[1 << 16];
-    XXH128_hash_t none = {0, 0};
-    if (b->is_host) return XXH3_128bits(there, (size_t)n);
-    XXH3_state_t *state = XXH3_createState();
-    if (!state) return none;
-    XXH3_128bits_reset(state);
-    for (int64_t at = 0; at < n; at += (int64_t)sizeof part) {
-        int64_t bytes = n - at < (int64_t)sizeof part ? n - at : (int64_t)sizeof part;
-        mp_array from = mp_array_plain(MP_DTYPE_UINT8, 1, &bytes), to = from;
-        from.data = (char *)there + at;
-        to.data = part;
-        if (b->download(b, &from, &to, NULL) != MP_OK) break;
-        XXH3_128bits_update(state, part, (size_t)bytes);
-    }
-    XXH128_hash_t hash = XXH3_128bits_digest(state);
-    XXH3_freeState(state);
-    return hash;
-}
-
 void mp_execution_hash(const mp_execution *e, char hash[33])
 {
-    const mp_graph *g = e->program->graph;
-    XXH128_hash_t h = {0, 0};
-    for (size_t s = 0; s < g->n_storages; s++) {
-        if (g->storages[s].kind != MP_KIND_PARAMETER && g->storages[s].kind != MP_KIND_BUFFER) continue;
-        XXH128_hash_t one = hash_of(e->program->backend, e->at.fixed + e->at.fixed_at[s], g->storages[s].payload_bytes);
-        uint64_t words[4] = {h.low64, h.high64, one.low64, one.high64};
-        h = XXH3_128bits(words, sizeof words);
-    }
-    snprintf(hash, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
+    mp_addresses_hash(&e->at, 1u << MP_KIND_PARAMETER | 1u << MP_KIND_BUFFER, hash);
+}
+
+mp_status mp_execution_compare_ranks(const mp_execution *e, mp_error *err)
+{
+    char hash[33];
+    mp_communicator *world = e->options.world;
+    if (!world || e->program->mesh.zero == 3) return MP_OK;
+    mp_addresses_hash(&e->at, 1u << MP_KIND_PARAMETER, hash);
+    const mp_fact fact = {"set of parameters", hash, sizeof hash};
+    return mp_communicator_agree(world, &fact, 1, e->channels.ranks.collectives.timeout, err);
+}
+
+int64_t mp_execution_sent_bytes(const mp_execution *e)
+{
+    return e->channels.ranks.collectives.sent_bytes;
+}
+
+const mp_rank_place *mp_execution_place(const mp_execution *e)
+{
+    return &e->place;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "executor/run/program.h"
+#include "executor/run/rank_channel.h"
 #include "executor/run/watch.h"
 #include "executor/tiers/copy_queue.h"
 #include "memplan/execution.h"
@@ -68,3 +69,7 @@ const double *mp_execution_seconds(const mp_execution *execution);
 void mp_execution_forget_seconds(mp_execution *execution); /* sets them to zero */
 /* Writes a hash over the bytes of all parameters and buffers, in their order in memory. */
 void mp_execution_hash(const mp_execution *execution, char hash[33]);
+/* Compares the parameters of all ranks, which are to be the same, bit for bit. MP_INVALID: they are not. */
+mp_status mp_execution_compare_ranks(const mp_execution *execution, mp_error *err);
+int64_t mp_execution_sent_bytes(const mp_execution *execution); /* to other ranks, so far */
+const mp_rank_place *mp_execution_place(const mp_execution *execution);

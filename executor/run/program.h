@@ -5,6 +5,7 @@
 
 #include "executor/kernel/backend.h"
 #include "memplan/program.h"
+#include "memplan/ranks/exchange.h"
 
 /* An operand of a node with its storage, or with a constant of the program, which has a negative number. */
 typedef struct mp_slot {
@@ -45,12 +46,21 @@ struct mp_program {
     mp_constant *constants; /* the gradient of the loss first, then constant operands of kernels */
     size_t n_constants;
     int *constant_of; /* per tensor: index in `constants`, 0: none */
-    float one_value;  /* value of the loss's gradient: 1, or 1 / accumulate */
+    float one_value;  /* value of the loss's gradient: 1 over the passes of a step, on all ranks; an execution sets it */
+    mp_mesh mesh;     /* of which this is the program of one rank */
+    bool fast_sums;   /* the network sums in any order */
     char target_name[48];
 };
 
 /* Describes how tensor t lies in its storage. */
 mp_status mp_program_array(const mp_program *program, int tensor, mp_array *out, mp_error *err);
+
+/* Puts the collectives of dp and shard into the graph (mp_graph_exchange) and among the calls, with the workspace that they
+ * take; `fast`: sums are in the order of the network's library. Before anything else is added to the graph. Fails as
+ * mp_graph_exchange. */
+mp_status mp_program_exchange(mp_program *program, const mp_ranks *ranks, bool fast, mp_rank_traffic *traffic, mp_error *err);
+/* Fails with MP_UNSUPPORTED where a program of this mesh can be planned, but not run. */
+mp_status mp_program_check_ranks(const mp_program *program, mp_error *err);
 
 /* Asks the backend for the algorithms of every node. Several algorithms become the node's alternatives in the backend's
  * order, its default as the base, each with the workspace of its call and the seconds of the base, until they are measured.

@@ -2,6 +2,7 @@
 #include "memplan/train.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,12 +29,18 @@ static double median(double *seconds, size_t n)
     return n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
 }
 
+/* True for the rank that speaks and writes for all. */
+static bool is_first_rank(const mp_train_request *r)
+{
+    return !r->execution.world || !mp_communicator_rank(r->execution.world);
+}
+
 static mp_status save(const mp_train_request *r, mp_execution *e, int64_t step, mp_error *err)
 {
     if (r->saving) r->saving(true, r->progress_data);
     mp_status st = mp_execution_flush(e, err);
     if (st == MP_OK) st = mp_check_finite(e, r->program, step, err);
-    if (st == MP_OK) st = mp_state_save(r->save, r->program, e, &r->execution, step, err);
+    if (st == MP_OK && is_first_rank(r)) st = mp_state_save(r->save, r->program, e, &r->execution, step, err);
     if (r->saving) r->saving(false, r->progress_data);
     return st;
 }
@@ -104,6 +111,8 @@ static mp_status start(training *t, const mp_train_request *r, mp_error *err)
     MP_CHECK(mp_execution_new(r->program, r->plan, &r->execution, &t->execution, err));
     MP_CHECK(mp_parameters_load(r->parameters, r->program, t->execution, err));
     if (r->resume) MP_CHECK(mp_state_resume(r->resume, r->program, t->execution, &r->execution, &report->first_step, err));
+    const mp_rank_place *place = mp_execution_place(t->execution);
+    mp_feed_share(r->feed, place->data_index, place->n_data);
     return mp_input_filler_new(r->program, r->feed, &t->filler, err);
 }
 
@@ -147,7 +156,8 @@ static mp_status run_step(training *t, mp_error *err)
 static mp_status end_steps(training *t, mp_error *err)
 {
     MP_CHECK(mp_execution_flush(t->execution, err));
-    return mp_check_finite(t->execution, t->request->program, t->report.first_step + (int64_t)t->report.n_losses, err);
+    MP_CHECK(mp_check_finite(t->execution, t->request->program, t->report.first_step + (int64_t)t->report.n_losses, err));
+    return mp_execution_compare_ranks(t->execution, err);
 }
 
 /* Completes the report of a training whose steps ended with this status, which it returns unless something else fails. */
@@ -165,6 +175,11 @@ static mp_status finish(training *t, mp_status st, mp_error *err)
     report->in_bytes = mp_execution_copied(e).in_bytes;
     if (report->n_losses) report->wait_seconds = mp_execution_wait_seconds(e) / (double)report->n_losses;
     report->n_recordings = mp_execution_recordings(e);
+    if (r->execution.world) {
+        snprintf(report->network, sizeof report->network, "%s", mp_communicator_name(r->execution.world));
+        report->n_ranks = mp_communicator_size(r->execution.world);
+        report->sent_bytes = mp_execution_sent_bytes(e);
+    }
     if (look_at_device(r->program->backend, &report->device_bytes, &report->device_is_shared, err) != MP_OK) st = MP_IO;
     report->next_batch_bytes = t->filler.prefetch ? mp_prefetch_device_bytes(t->filler.prefetch) : 0;
     mp_input_filler_free(&t->filler);
@@ -182,7 +197,7 @@ static void hand_out(training *t, mp_status st, mp_report *out, mp_error *err)
 {
     mp_train_request again = *t->request;
     const char *state = t->has_saved ? again.save : again.resume;
-    const bool is_explained = st == MP_REFUTED && !t->in_step;
+    const bool is_explained = st == MP_REFUTED && !t->in_step && !again.execution.world; /* others do not repeat it */
     *out = t->report;
     t->report = (mp_report){0};
     training_clear(t);

@@ -1,4 +1,7 @@
 /* public_models.c - calls of the public functions that allocate for models, programs, trainings, searches and the handle. */
+#include <unistd.h>
+
+#include "executor/ranks/communicator.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/public_calls.h"
 #include "tests/cases/test.h"
@@ -416,6 +419,28 @@ static mp_status graph_exchange(public_world *w, mp_error *err)
     return st;
 }
 
+/* A communicator of one process, from a module in the place of MPI's. */
+static mp_status communicator_open(public_world *w, mp_error *err)
+{
+    mp_communicator *world;
+    char folder[4096];
+    const ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - sizeof "/modules");
+    assert_true(n > 0);
+    folder[n] = 0;
+    memcpy(strrchr(folder, '/'), "/modules", sizeof "/modules");
+    setenv("MEMPLAN_MODULES", folder, 1);
+    PUBLIC_OUTPUT(w, world, mp_communicator_open("ranks", &world, err), mp_communicator_close(world));
+}
+
+static mp_status communicator_agree(public_world *w, mp_error *err)
+{
+    mp_communicator alone = {.n = 1};
+    const mp_fact fact = {"seed", "7", 1};
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_communicator_agree(&alone, &fact, 1, 1, err));
+    return st;
+}
+
 static mp_status rank_graph(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err)
 {
     (void)data;
@@ -432,6 +457,8 @@ static mp_status meshes_search(public_world *w, mp_error *err)
 
 const public_call public_models[] = {{"mp_graph_exchange", graph_exchange},
                                      {"mp_meshes_search", meshes_search},
+                                     {"mp_communicator_open", communicator_open},
+                                     {"mp_communicator_agree", communicator_agree},
                                      {"mp_model_simplify", simplify},
                                      {"mp_share_split_of", share_split_of},
                                      {"mp_share_profile_of", share_profile_of},

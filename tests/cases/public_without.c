@@ -2,6 +2,7 @@
  */
 #include "tests/cases/public_without.h"
 
+#include "executor/ranks/communicator.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
@@ -44,6 +45,10 @@
     X(mp_mesh_write(&mesh))                                                                              \
     X(mp_mesh_devices(&mesh))                                                                            \
     X(mp_mesh_group(&mesh, MP_DIM_DP))                                                                   \
+    X(mp_communicator_close(NULL))                                                                       \
+    X(mp_communicator_rank(&alone))                                                                      \
+    X(mp_communicator_size(&alone))                                                                      \
+    X(mp_communicator_name(&alone))                                                                      \
     X(mp_schedule_name(MP_SCHEDULE_1F1B))                                                                \
     X(mp_schedule_find("1f1b"))                                                                          \
     X(mp_verdict_name(MP_VERDICT_FLOOR))                                                                 \
@@ -210,6 +215,7 @@ void public_call_without(public_world *w)
     mp_label label;
     mp_architecture architecture = *mp_architecture_row(0);
     mp_interconnect network;
+    mp_communicator alone = {.name = "alone", .n = 1};
     mp_mesh mesh;
     mp_answer answer;
     mp_problem *problem;

@@ -55,6 +55,7 @@ static const struct {
     [OPT_OFFLOAD_STATE] = {"examples/mlp4.onnx", "--batch 64 --offload host", "--offload-state"},
     [OPT_MESH] = {CNN, "--batch 3", "--mesh dp=2,shard=4,zero=2,tp=2"},
     [OPT_NETWORK] = {CNN, "--batch 3 --mesh dp=2", "--network pcie"},
+    [OPT_REDUCE] = {CNN, "--batch 3 --mesh dp=2 --device cpu", "--reduce fast"},
     [OPT_BUCKET] = {CNN, "--batch 3 --mesh dp=2", "--bucket 1MiB"},
     [OPT_LINK] = {CNN, "--batch 300 --offload host", "--link 3GB/s"},
 };

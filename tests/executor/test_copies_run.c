@@ -179,24 +179,24 @@ static void check_calls(const mp_plan *plan, const mp_addresses *at, const mp_ca
     for (size_t k = 0; k < calls->n; k++) {
         const mp_pass_call *call = &calls->list[k];
         const int t = (int)next, until = plan->steps[t].until;
-        assert_true(call->step == next && call->n_steps > 0 && call->is_copy == at->steps[next].is_copy);
-        assert_true((call->channel != MP_CHANNEL_COMPUTE) == call->is_copy && call->mark == n_marks[call->channel]++);
-        if (call->is_copy) assert_int_equal(call->end, in_order || !until ? t + 1 : until);
+        assert_true(call->step == next && call->n_steps > 0 && call->is_transfer == at->steps[next].is_copy);
+        assert_true((call->channel != MP_CHANNEL_COMPUTE) == call->is_transfer && call->mark == n_marks[call->channel]++);
+        if (call->is_transfer) assert_int_equal(call->end, in_order || !until ? t + 1 : until);
         next += call->n_steps;
         for (size_t i = 0; i < call->n_awaited; i++) {
             const mp_pass_call *other = &calls->list[call->awaited[i]];
-            assert_true(call->awaited[i] <= (int)k && other->is_copy && other->end == (int)next);
+            assert_true(call->awaited[i] <= (int)k && other->is_transfer && other->end == (int)next);
             *n_within += call->is_update && k + 1 < calls->n && calls->list[k + 1].is_update;
         }
         for (size_t j = 0; j <= k; j++) {
             const mp_pass_call *other = &calls->list[j];
-            bool is_awaited = !other->is_copy || other->end != (int)next;
+            bool is_awaited = !other->is_transfer || other->end != (int)next;
             for (size_t i = 0; i < call->n_awaited; i++) {
                 const mp_pass_call *stands = &calls->list[call->awaited[i]];
                 is_awaited |= stands->channel == other->channel && stands->mark >= other->mark;
             }
             assert_true(is_awaited);
-            n_awaited[other->channel] += other->is_copy && other->end == (int)next;
+            n_awaited[other->channel] += other->is_transfer && other->end == (int)next;
         }
     }
     assert_int_equal(next, plan->n_steps);
@@ -251,7 +251,7 @@ TEST(what_is_not_copied_as_planned_is_an_error)
         assert_int_equal(mp_channels_open(&at, &none, pool, &channels, &err), MP_OK);
         assert_int_equal(mp_calls_of(&at, false, false, true, pool, &calls, &err), MP_OK);
         for (size_t c = 0; c < calls.n; c++) {
-            if (!calls.list[c].is_copy) continue;
+            if (!calls.list[c].is_transfer) continue;
             for (int k = n++ ? 1 : times; k > 0; k--) {
                 assert_int_equal(mp_channels_issue(&channels, &calls.list[c], &err), MP_OK);
                 assert_int_equal(mp_channels_wait(&channels, &calls.list[c], &err), MP_OK);

@@ -1,0 +1,77 @@
+/* communicator.c - joins the ranks through a module, and compares what has to be the same on all of them. */
+#include "executor/ranks/communicator.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "executor/modules.h"
+#include "executor/ranks/collectives.h"
+#include "executor/ranks/peers.h"
+
+enum { JOIN_SECONDS = 60 };
+
+/* Tells every rank which process each of them is. */
+static mp_status introduce(mp_communicator *world, mp_error *err)
+{
+    const mp_peer self = mp_peer_self();
+    mp_peers *peers = mp_alloc(1, sizeof *peers);
+    MP_ENSURE(peers, err, MP_NOMEM, "out of memory");
+    *peers = (mp_peers){.rank = world->rank, .n = 0, .list = mp_alloc((size_t)world->n, sizeof *peers->list)};
+    world->who = peers;
+    world->open = mp_alloc(2 * (size_t)world->n, sizeof *world->open);
+    MP_ENSURE(peers->list && world->open, err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_communicator_exchange(world, &self, sizeof self, peers->list, JOIN_SECONDS, "joining", err));
+    peers->n = world->n;
+    return MP_OK;
+}
+
+mp_status mp_communicator_open(const char *module, mp_communicator **out, mp_error *err)
+{
+    MP_OWNED_BY(mp_communicator_close) mp_communicator *world = NULL;
+    void *symbol;
+    mp_module_join *join;
+    MP_CHECK(mp_module_symbol(module, "mp_module_communicator", "many ranks", "MPI module", "make MPI=1", &symbol, err));
+    memcpy(&join, &symbol, sizeof join); /* ISO C has no conversion from an object pointer to a function pointer */
+    MP_CHECK(join(&world, err));
+    MP_CHECK(introduce(world, err));
+    *out = world;
+    world = NULL;
+    return MP_OK;
+}
+
+void mp_communicator_close(mp_communicator *world)
+{
+    if (!world) return;
+    if (world->who) mp_free(world->who->list);
+    mp_free(world->who);
+    mp_free(world->open);
+    world->close(world);
+}
+
+int mp_communicator_rank(const mp_communicator *world)
+{
+    return world->rank;
+}
+
+int mp_communicator_size(const mp_communicator *world)
+{
+    return world->n;
+}
+
+const char *mp_communicator_name(const mp_communicator *world)
+{
+    return world->name;
+}
+
+mp_status mp_communicator_agree(mp_communicator *world, const mp_fact *facts, size_t n, double timeout, mp_error *err)
+{
+    MP_OWNED uint64_t *own = mp_alloc(n, sizeof *own), *all = mp_alloc(n * (size_t)world->n, sizeof *all);
+    MP_ENSURE(own && all, err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < n; k++) own[k] = XXH64(facts[k].bytes, facts[k].n_bytes, 0);
+    MP_CHECK(mp_communicator_exchange(world, own, (int64_t)(n * sizeof *own), all, timeout, "the first comparison", err));
+    for (size_t r = 1; r < (size_t)world->n; r++)
+        for (size_t k = 0; k < n; k++)
+            MP_ENSURE(all[r * n + k] == all[k], err, MP_INVALID, "rank %zu of %d has another %s than rank 0", r, world->n,
+                      facts[k].name);
+    return MP_OK;
+}

@@ -1,0 +1,270 @@
+/* collectives.c - begins the messages of each leg, and when all have arrived adds up what they brought. */
+#include "executor/ranks/collectives.h"
+
+#include "executor/ranks/peers.h"
+
+enum { ALIGNMENT = 64, TAG_OF_EXCHANGES = MP_COMMUNICATOR_TAGS - 1 };
+
+mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank)
+{
+    const mp_rank_group group = mp_mesh_group(mesh, dim);
+    const int index = (int)(rank / group.stride % group.n);
+    return (mp_team){(int)group.n, index, rank - index * (int)group.stride, (int)group.stride};
+}
+
+static int world_rank(const mp_team *t, int member)
+{
+    return t->first + member * t->stride;
+}
+
+/* A range of a tensor's elements. */
+typedef struct range {
+    int64_t from, n;
+} range;
+
+static range part_of(const mp_leg *s, const mp_piece *p, int member)
+{
+    const int64_t part = mp_rank_part(p->n, s->team.n), from = part * member;
+    return (range){from, from >= p->n ? 0 : p->n - from < part ? p->n - from : part};
+}
+
+static int64_t element_bytes(const mp_leg *s)
+{
+    return mp_dtype_bits(s->dtype) / 8;
+}
+
+static int64_t slot_bytes(int64_t n, int64_t ranks, int64_t of_element)
+{
+    return (mp_rank_part(n, ranks) * of_element + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+int64_t mp_leg_workspace(mp_collective kind, bool fast, int64_t ranks, int64_t n, int64_t of_element)
+{
+    if (kind != MP_REDUCE_SCATTER || ranks < 2) return 0;
+    return slot_bytes(n, ranks, of_element) * (fast ? 1 : ranks - 1);
+}
+
+size_t mp_work_requests(const mp_collective_work *work)
+{
+    size_t most = 0;
+    for (size_t k = 0; k < work->n_legs; k++) {
+        const size_t n = 2 * work->legs[k].n_pieces * (size_t)work->legs[k].team.n;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+/* ---- a leg ---- */
+
+/* True if the library does the leg: it knows the ranks of the whole world only. */
+static bool is_fast(const mp_collectives *c, const mp_leg *s)
+{
+    return c->fast && s->team.n == c->world->n;
+}
+
+static mp_status send(mp_collectives *c, mp_collective_work *w, const mp_leg *s, int member, const char *from, int64_t n,
+                      mp_error *err)
+{
+    const int64_t bytes = n * element_bytes(s);
+    if (!n) return MP_OK;
+    c->sent_bytes += bytes;
+    w->peers[w->n_requests] = -1;
+    return c->world->send(c->world, from, bytes, world_rank(&s->team, member), w->tag, &w->requests[w->n_requests++], err);
+}
+
+static mp_status receive(mp_collectives *c, mp_collective_work *w, const mp_leg *s, int member, char *to, int64_t n,
+                         mp_error *err)
+{
+    const int from = world_rank(&s->team, member);
+    if (!n) return MP_OK;
+    w->peers[w->n_requests] = from;
+    return c->world->receive(c->world, to, n * element_bytes(s), from, w->tag, &w->requests[w->n_requests++], err);
+}
+
+/* Begins the messages of one piece of a reduce-scatter; room: its part of the workspace. */
+static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
+                               mp_error *err)
+{
+    const int64_t slot = slot_bytes(p->n, s->team.n, element_bytes(s));
+    const range own = part_of(s, p, s->team.index);
+    for (int d = 1; d < s->team.n; d++) { /* each rank begins with the next one, so that none gets all at once */
+        const int to = (s->team.index + d) % s->team.n, from = (s->team.index + s->team.n - d) % s->team.n;
+        const range theirs = part_of(s, p, to);
+        MP_CHECK(receive(c, w, s, from, room + slot * (from - (from > s->team.index)), own.n, err));
+        MP_CHECK(send(c, w, s, to, p->whole + theirs.from * element_bytes(s), theirs.n, err));
+    }
+    return MP_OK;
+}
+
+static mp_status gather_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, mp_error *err)
+{
+    const range own = part_of(s, p, s->team.index);
+    char *place = p->whole + own.from * element_bytes(s);
+    if (own.n && p->part != place) c->backend->copy(c->backend, place, p->part, own.n * element_bytes(s));
+    for (int d = 1; d < s->team.n; d++) {
+        const int to = (s->team.index + d) % s->team.n, from = (s->team.index + s->team.n - d) % s->team.n;
+        const range theirs = part_of(s, p, from);
+        MP_CHECK(receive(c, w, s, from, p->whole + theirs.from * element_bytes(s), theirs.n, err));
+        MP_CHECK(send(c, w, s, to, p->part, own.n, err));
+    }
+    return MP_OK;
+}
+
+/* Lets the library do a piece. What it sends is counted as a ring sends it. */
+static mp_status begin_fast(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
+                            mp_error *err)
+{
+    mp_communicator *world = c->world;
+    mp_message *request = &w->requests[w->n_requests];
+    w->peers[w->n_requests++] = -1;
+    c->sent_bytes += mp_collective_sent_bytes(s->kind, world->n, p->n * element_bytes(s));
+    if (s->kind == MP_ALL_REDUCE) return world->all_reduce(world, s->dtype, p->whole, p->n, request, err);
+    if (s->kind == MP_ALL_GATHER) return world->all_gather(world, s->dtype, p->part, p->whole, p->n, request, err);
+    return world->reduce_scatter(world, s->dtype, p->whole, room, p->n, request, err);
+}
+
+static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *err)
+{
+    const mp_leg *s = &w->legs[w->leg];
+    char *room = s->workspace;
+    w->n_requests = 0;
+    for (size_t k = 0; k < s->n_pieces; k++) {
+        const mp_piece *p = &s->pieces[k];
+        if (is_fast(c, s) && s->team.n > 1)
+            MP_CHECK(begin_fast(c, w, s, p, room, err));
+        else if (s->kind == MP_ALL_GATHER)
+            MP_CHECK(gather_piece(c, w, s, p, err));
+        else
+            MP_CHECK(scatter_piece(c, w, s, p, room, err));
+        room += mp_leg_workspace(s->kind, is_fast(c, s), s->team.n, p->n, element_bytes(s));
+    }
+    return MP_OK;
+}
+
+/* Adds up this rank's part in the order of the ranks, and puts it where it belongs. */
+static void add_up(const mp_collectives *c, const mp_leg *s, const mp_piece *p, char *room)
+{
+    const mp_backend *b = c->backend;
+    const range own = part_of(s, p, s->team.index);
+    const int64_t slot = slot_bytes(p->n, s->team.n, element_bytes(s));
+    char *mine = p->whole + own.from * element_bytes(s), *sum = s->team.index ? room : mine;
+    if (!own.n) return;
+    for (int r = 1; r < s->team.n && !is_fast(c, s); r++)
+        b->add(b, s->dtype, own.n, r == s->team.index ? mine : room + slot * (r - (r > s->team.index)), sum);
+    if (is_fast(c, s) && s->team.n > 1) sum = room;
+    if (sum != p->part) b->copy(b, p->part, sum, own.n * element_bytes(s));
+}
+
+static void end_leg(const mp_collectives *c, const mp_leg *s)
+{
+    char *room = s->workspace;
+    for (size_t k = 0; s->kind == MP_REDUCE_SCATTER && k < s->n_pieces; k++) {
+        add_up(c, s, &s->pieces[k], room);
+        room += mp_leg_workspace(s->kind, is_fast(c, s), s->team.n, s->pieces[k].n, element_bytes(s));
+    }
+}
+
+/* ---- what is under way ---- */
+
+/* Tests the requests of a leg. Sets *moved if one has ended, and *missing to the rank of one that has not. */
+static mp_status test_requests(mp_collectives *c, mp_collective_work *w, bool *moved, int *missing, mp_error *err)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < w->n_requests; k++) {
+        bool done;
+        MP_CHECK(c->world->test(c->world, &w->requests[k], &done, err));
+        *moved |= done;
+        if (done) continue;
+        w->requests[n] = w->requests[k];
+        w->peers[n] = w->peers[k];
+        if (*missing < 0) *missing = w->peers[k];
+        n++;
+    }
+    w->n_requests = n;
+    return MP_OK;
+}
+
+/* Moves one collective on; it has ended if its leg is behind the last. */
+static mp_status move(mp_collectives *c, mp_collective_work *w, bool *moved, int *missing, mp_error *err)
+{
+    while (w->leg < w->n_legs) {
+        MP_CHECK(test_requests(c, w, moved, missing, err));
+        if (w->n_requests) return MP_OK;
+        end_leg(c, &w->legs[w->leg++]);
+        *moved = true;
+        if (w->leg < w->n_legs) MP_CHECK(begin_leg(c, w, err));
+    }
+    return MP_OK;
+}
+
+static mp_status move_all(mp_collectives *c, bool *moved, int *missing, mp_error *err)
+{
+    for (mp_collective_work *w = c->first; w; w = w->next) MP_CHECK(move(c, w, moved, missing, err));
+    while (c->first && c->first->leg == c->first->n_legs) {
+        c->ended = c->first->ticket;
+        c->first = c->first->next;
+    }
+    if (!c->first) c->last = NULL;
+    return MP_OK;
+}
+
+mp_status mp_collectives_issue(mp_collectives *c, mp_collective_work *w, int64_t *ticket, mp_error *err)
+{
+    w->leg = 0;
+    w->ticket = *ticket = ++c->issued;
+    w->tag = (int)(w->ticket % TAG_OF_EXCHANGES);
+    w->next = NULL;
+    *(c->last ? &c->last->next : &c->first) = w;
+    c->last = w;
+    MP_CHECK(begin_leg(c, w, err));
+    return mp_collectives_advance(c, err);
+}
+
+mp_status mp_collectives_advance(mp_collectives *c, mp_error *err)
+{
+    bool moved = false;
+    int missing = -1;
+    return move_all(c, &moved, &missing, err);
+}
+
+mp_status mp_collectives_wait(mp_collectives *c, int64_t ticket, mp_error *err)
+{
+    mp_patience patience = mp_patience_begin(c->world, c->timeout);
+    for (;;) {
+        bool moved = false;
+        int missing = -1;
+        MP_CHECK(move_all(c, &moved, &missing, err));
+        if (c->ended >= ticket) return MP_OK;
+        MP_CHECK(mp_patience_go_on(&patience, moved, missing, c->first->name, err));
+    }
+}
+
+mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,
+                                   const char *what, mp_error *err)
+{
+    const size_t n = (size_t)world->n;
+    mp_message *requests = world->open;
+    mp_patience patience = mp_patience_begin(world, timeout);
+    __builtin_memcpy((char *)all + world->rank * bytes, own, (size_t)bytes);
+    if (n == 1) return MP_OK;
+    for (int r = 0; r < world->n; r++) {
+        if (r == world->rank) continue;
+        MP_CHECK(world->receive(world, (char *)all + r * bytes, bytes, r, TAG_OF_EXCHANGES, &requests[r], err));
+        MP_CHECK(world->send(world, own, bytes, r, TAG_OF_EXCHANGES, &requests[n + (size_t)r], err));
+    }
+    for (bool is_over = false; !is_over;) {
+        int missing = -1;
+        bool moved = false;
+        is_over = true;
+        for (size_t k = 0; k < 2 * n; k++) {
+            bool done = true;
+            const bool is_open = requests[k];
+            if (is_open) MP_CHECK(world->test(world, &requests[k], &done, err));
+            moved |= is_open && done;
+            is_over &= done;
+            if (!done && k < n && missing < 0) missing = (int)k;
+        }
+        if (!is_over) MP_CHECK(mp_patience_go_on(&patience, moved, missing, what, err));
+    }
+    return MP_OK;
+}

@@ -1,0 +1,54 @@
+/* communicator.h - what a module that joins ranks provides, and how long to wait for them.
+ *
+ * As a backend has streams, a communicator has messages and collectives that run beside compute: each is begun by a call that
+ * returns at once with a request, and `test` says whether that has ended. Where nothing but its own calls advances a library's
+ * work, `test` is what advances it. All that is sent and received stays as it is until its request has ended. Calls come from
+ * one thread, and collectives in the same order on all ranks.
+ *
+ * What is built of these, sums in a fixed order among others, is in collectives.h.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "estimator/model/model.h"
+#include "memplan/ranks/communicator.h"
+
+/* A request of the module; 0: none, which has ended. */
+typedef int64_t mp_message;
+
+enum { MP_COMMUNICATOR_TAGS = 32768, MP_COMMUNICATOR_NAME = 64 };
+
+struct mp_communicator {
+    char name[MP_COMMUNICATOR_NAME];
+    int rank, n;
+    void *context;
+    mp_message *open;     /* of an exchange: two per rank */
+    struct mp_peers *who; /* the processes of the ranks */
+
+    /* Messages of one tag between two ranks arrive in order. Tags are below MP_COMMUNICATOR_TAGS. */
+    mp_status (*send)(mp_communicator *self, const void *from, int64_t bytes, int to, int tag, mp_message *out, mp_error *err);
+    mp_status (*receive)(mp_communicator *self, void *to, int64_t bytes, int from, int tag, mp_message *out, mp_error *err);
+    mp_status (*broadcast)(mp_communicator *self, void *values, int64_t bytes, int root, mp_message *out, mp_error *err);
+    /* Sums in an order of the library's own. all_reduce: of n elements in their place. reduce_scatter: rank r gets the sum of
+     * elements [r part, (r + 1) part), fewer at the end, apart from `from`. all_gather: the other way round, without a sum.
+     * MP_UNSUPPORTED: the library has no sums of this type. */
+    mp_status (*all_reduce)(mp_communicator *self, mp_dtype dtype, void *values, int64_t n, mp_message *out, mp_error *err);
+    mp_status (*reduce_scatter)(mp_communicator *self, mp_dtype dtype, const void *from, void *to, int64_t n, mp_message *out,
+                                mp_error *err);
+    mp_status (*all_gather)(mp_communicator *self, mp_dtype dtype, const void *from, void *to, int64_t n, mp_message *out,
+                            mp_error *err);
+    mp_status (*test)(mp_communicator *self, mp_message *request, bool *done, mp_error *err); /* *request is then 0 */
+    /* Ends all processes at once, this one with them: after a failure that the others would wait for. */
+    void (*end)(mp_communicator *self, int status);
+    void (*close)(mp_communicator *self);
+};
+
+/* The type of a module's symbol, mp_module_communicator: joins the ranks. */
+typedef mp_status mp_module_join(mp_communicator **out, mp_error *err);
+
+/* Returns the elements of a rank's part of n: all parts but the last ones have as many. */
+static inline int64_t mp_rank_part(int64_t n, int64_t ranks)
+{
+    return n / ranks + (n % ranks != 0);
+}

@@ -1,0 +1,84 @@
+/* peers.c - looks at the processes of other ranks on this machine, by what the system says of them. */
+#include "executor/ranks/peers.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "estimator/base/clock.h"
+
+#define LOOK_SECONDS 0.05 /* between two looks at the other processes */
+
+/* A process's state as the system has it. GONE has ended, though nobody may have asked how. */
+typedef enum state { STATE_RUNS, STATE_STOPPED, STATE_GONE } state;
+
+mp_peer mp_peer_self(void)
+{
+    mp_peer self = {.process = getpid()};
+    const ssize_t space =
+        readlink("/proc/self/ns/pid", self.machine, 60); /* where it is equal, process numbers mean the same */
+    const size_t at = space > 0 ? (size_t)space : 0;
+    if (gethostname(self.machine + at, 60)) self.machine[at] = 0;
+    self.machine[at + 60] = 0;
+    FILE *boot = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (boot) {
+        const size_t n = strlen(self.machine);
+        self.machine[n + fread(self.machine + n, 1, 60, boot)] = 0;
+        fclose(boot);
+    }
+    return self;
+}
+
+static state state_of(int64_t process)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
+    FILE *file = fopen(path, "r");
+    if (!file) return access("/proc/self/stat", R_OK) ? STATE_RUNS : STATE_GONE; /* a system without /proc tells nothing */
+    const size_t n = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[n] = 0;
+    const char *name_end = strrchr(text, ')'); /* a program's name may have any character */
+    const char is = name_end && name_end[1] ? name_end[2] : 'R';
+    return is == 'Z' || is == 'X' ? STATE_GONE : is == 'T' || is == 't' ? STATE_STOPPED : STATE_RUNS;
+}
+
+/* Returns the first other rank on this machine whose process is in this state; -1: none, or not known. */
+static int first_in(const mp_peers *peers, state wanted)
+{
+    for (int r = 0; peers && r < peers->n; r++)
+        if (r != peers->rank && !strcmp(peers->list[r].machine, peers->list[peers->rank].machine) &&
+            state_of(peers->list[r].process) == wanted)
+            return r;
+    return -1;
+}
+
+mp_patience mp_patience_begin(const mp_communicator *world, double timeout)
+{
+    const double now = mp_clock_now();
+    return (mp_patience){.world = world, .timeout = timeout, .moved_at = now, .looked_at = now};
+}
+
+mp_status mp_patience_go_on(mp_patience *p, bool moved, int missing, const char *what, mp_error *err)
+{
+    const double now = mp_clock_now();
+    if (moved) p->moved_at = now;
+    if (moved || now < p->looked_at + LOOK_SECONDS) {
+        if (!moved) sched_yield();
+        return MP_OK;
+    }
+    p->looked_at = now;
+    const mp_peers *peers = p->world->who;
+    const int gone = first_in(peers, STATE_GONE);
+    MP_ENSURE(gone < 0, err, MP_IO, "rank %d of %d has ended, process %lld: it was waited for in %s", gone, p->world->n,
+              (long long)peers->list[gone].process, what);
+    if (now < p->moved_at + p->timeout) return MP_OK;
+    const int stopped = first_in(peers, STATE_STOPPED);
+    if (stopped >= 0)
+        return MP_FAIL(err, MP_IO, "rank %d of %d has been stopped, process %lld: it was waited for in %s for %g s", stopped,
+                       p->world->n, (long long)peers->list[stopped].process, what, p->timeout);
+    if (missing >= 0)
+        return MP_FAIL(err, MP_IO, "rank %d of %d gave no answer in %s for %g s", missing, p->world->n, what, p->timeout);
+    return MP_FAIL(err, MP_IO, "a rank gave no answer in %s for %g s", what, p->timeout);
+}

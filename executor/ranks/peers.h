@@ -1,0 +1,28 @@
+/* peers.h - the processes of the other ranks: whether they are still there, and how long to wait for them. */
+#pragma once
+
+#include "executor/ranks/communicator.h"
+
+/* What a rank tells the others of itself. */
+typedef struct mp_peer {
+    int64_t process;
+    char machine[184]; /* what tells machines, and the containers on them, apart */
+} mp_peer;
+
+typedef struct mp_peers {
+    int rank, n;
+    mp_peer *list; /* per rank */
+} mp_peers;
+
+mp_peer mp_peer_self(void);
+
+/* Waiting for other ranks, as long as something moves or `timeout` seconds have not passed since. */
+typedef struct mp_patience {
+    const mp_communicator *world;
+    double timeout, moved_at, looked_at;
+} mp_patience;
+mp_patience mp_patience_begin(const mp_communicator *world, double timeout);
+/* Called between two tests, after which something moved or not. `missing` is a rank whose message is awaited, -1: not known;
+ * `what` what is waited for. Lets others compute. MP_IO: that rank, or another one on this machine, has ended, or time is up;
+ * one sentence with its number. */
+mp_status mp_patience_go_on(mp_patience *patience, bool moved, int missing, const char *what, mp_error *err);

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""many_ranks.py MEMPLAN WHAT - trainings of several processes under mpirun, judged by those of one process.
+
+What they have to be: the losses and parameters of one process that accumulates as many micro-batches, bit for bit, where no statistics are of a batch and no
+row of a table or weight is used twice in a step; the same from run to run; memory and bytes sent as planned. And how they end where a rank dies, is stopped,
+or has something else to do: all of them, in time, with a sentence that names the rank. Runs in the folder of the command line's tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+MEMPLAN, WHAT = sys.argv[1:3]
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+NETWORKS = os.path.join(os.path.dirname(__file__), "..", "gradients")
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+# Of these, what an accumulating process adds up row by row, or twice, into one gradient: it rounds otherwise than a sum of whole gradients.
+ADDED_IN_PARTS = {"gpt": "tokens.weight", "bert": "tokens.weight"}
+
+
+def path(network: str) -> str:
+    return os.path.join(NETWORKS, f"{network}.onnx")
+
+
+def run(words: list[str]) -> dict:
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, (words, done.returncode, done.stderr)
+    return json.loads(done.stdout)
+
+
+def ranks(n: int, network: str, *more: str, mesh: str = "", steps: int = 5) -> dict:
+    return run([*MPIRUN, "-n", str(n), MEMPLAN, "train", path(network), "--mesh", mesh or f"dp={n}", "--steps", str(steps), "--json", *more])
+
+
+def one(network: str, *more: str, steps: int = 5) -> dict:
+    return run([MEMPLAN, "train", path(network), "--steps", str(steps), "--json", *more])
+
+
+def tensors(file: str) -> dict[str, bytes]:
+    with open(file, "rb") as f:
+        contents = f.read()
+    begin = 8 + struct.unpack("<Q", contents[:8])[0]
+    header = json.loads(contents[8:begin])
+    return {
+        name: contents[begin + of["data_offsets"][0] : begin + of["data_offsets"][1]] for name, of in header.items() if name != "__metadata__"
+    }
+
+
+def is_as_planned(answer: dict) -> None:
+    after = answer["after"]
+    assert answer["identical"] is True, answer
+    assert answer["ranks"]["sent_bytes"] == answer["ranks"]["planned_sent_bytes"] > 0, answer["ranks"]
+    assert after["allocations"] == 0, after
+    # what no step of the plan uses at the top of the arena is alignment
+    assert after["measured_arena_bytes"] <= after["arena_bytes"], after
+
+
+def same_bits() -> None:
+    for network, n in (("mlp", 2), ("mlp", 4), ("cnn", 2), ("cnn", 4), ("gpt", 2)):
+        many, single = ranks(n, network, "--budget", "floor+30%"), one(network, "--budget", "100%", "--accumulate", str(n))
+        again = ranks(n, network, "--budget", "100%", "--no-before")
+        is_as_planned(many)
+        assert many["after"]["weights_hash"] == again["after"]["weights_hash"], network
+        assert many["after"]["losses"] == again["after"]["losses"], network
+        assert many["after"]["losses"][0] == single["after"]["losses"][0], network
+        if network == "mlp":
+            assert many["after"]["measured_arena_bytes"] == many["after"]["arena_bytes"], many["after"]
+            assert many["after"]["weights_hash"] == single["after"]["weights_hash"], n
+            assert many["after"]["losses"] == single["after"]["losses"], n
+
+
+def all_but_tables() -> None:
+    for network, n in (("gpt", 2), ("gpt", 4), ("bert", 4)):
+        with tempfile.TemporaryDirectory() as folder:
+            a, b = f"{folder}/ranks.safetensors", f"{folder}/one.safetensors"
+            ranks(n, network, "--budget", "100%", "--no-before", "--save", a, steps=1)
+            one(network, "--budget", "100%", "--no-before", "--accumulate", str(n), "--save", b, steps=1)
+            mine, others = tensors(a), tensors(b)
+            differ = [name for name in mine if mine[name] != others[name]]
+            assert len(mine) > 50 and all(name.endswith(ADDED_IN_PARTS[network]) for name in differ), (network, n, differ)
+
+
+def after_every_step() -> None:
+    """Parameters are compared over the ranks at the end of a training, here after each of its steps."""
+    for steps in range(1, 4):
+        assert ranks(4, "cnn", "--budget", "100%", "--no-before", steps=steps)["after"]["losses"]
+
+
+def more_options() -> None:
+    """Clipping, momentum, fused updates, accumulation, a training that goes on, dropout: as one process with as many micro-batches."""
+    for more in (["--clip-norm", "0.1"], ["--optimizer", "momentum", "--fuse", "backward"], ["--bucket", "512"]):
+        many, single = ranks(2, "mlp", "--budget", "100%", *more), one("mlp", "--budget", "100%", "--accumulate", "2", *[m for m in more if m not in ("--bucket", "512")])
+        assert many["after"]["weights_hash"] == single["after"]["weights_hash"], more
+    many, single = ranks(2, "mlp", "--budget", "100%", "--accumulate", "2"), one("mlp", "--budget", "100%", "--accumulate", "4")
+    assert many["after"]["losses"][0] == single["after"]["losses"][0]
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/saved.safetensors"
+        whole = ranks(2, "mlp", "--budget", "100%")
+        ranks(2, "mlp", "--budget", "100%", "--no-before", "--save", file, steps=2)
+        rest = ranks(2, "mlp", "--budget", "100%", "--resume", file, steps=3)
+        assert rest["after"]["weights_hash"] == whole["after"]["weights_hash"]
+    many = ranks(2, "../networks/files/dropout_cnn.dynamo", "--batch", "4", "--budget", "100%")
+    single = one("../networks/files/dropout_cnn.dynamo", "--batch", "4", "--budget", "100%", "--accumulate", "2")
+    assert many["after"]["losses"] == single["after"]["losses"]
+
+
+def fast() -> None:
+    many, single = ranks(2, "cnn", "--budget", "100%", "--reduce", "fast"), ranks(2, "cnn", "--budget", "100%")
+    assert many["ranks"]["reduce"] == "fast" and single["ranks"]["reduce"] == "ordered"
+    for a, b in zip(many["after"]["losses"], single["after"]["losses"]):
+        assert abs(a - b) <= 1e-5 * abs(b)
+
+
+def started(n: int, *more: str) -> subprocess.Popen:
+    words = [*MPIRUN, "-n", str(n), MEMPLAN, "train", path("cnn"), "--mesh", f"dp={n}", "--budget", "100%", "--no-before", "--steps", "1000000000", *more]
+    return subprocess.Popen(words, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def processes(job: subprocess.Popen, n: int) -> list[int]:
+    """The processes of the ranks, in the order in which they were started, once all of them train."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = []
+        for entry in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{entry}/stat") as file:
+                    if entry.isdigit() and int(file.read().rsplit(")", 1)[1].split()[1]) == job.pid:
+                        found.append(int(entry))
+            except (OSError, IndexError):
+                continue
+        if len(found) == n:
+            time.sleep(1.5)
+            return sorted(found)
+        time.sleep(0.02)
+    raise AssertionError("the ranks did not start")
+
+
+def end_of(job: subprocess.Popen, within: float) -> str:
+    begin = time.monotonic()
+    _, said = job.communicate(timeout=60)
+    took = time.monotonic() - begin
+    assert took < within, (took, said)
+    assert job.returncode != 0, said
+    return said
+
+
+def gone(pids: list[int]) -> None:
+    time.sleep(0.2)
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                assert file.read().rsplit(")", 1)[1].split()[0] in "ZX", pid
+        except OSError:
+            pass
+
+
+def a_rank_dies() -> None:
+    job = started(4)
+    pids = processes(job, 4)
+    os.kill(pids[1], signal.SIGKILL)
+    said = end_of(job, 10)
+    assert re.search(rf"memplan: rank \d: .*rank \d of 4 has ended, process {pids[1]}: it was waited for in ", said), said
+    gone(pids)
+
+
+def a_rank_is_stopped() -> None:
+    job = started(2, "--timeout", "3")
+    pids = processes(job, 2)
+    os.kill(pids[1], signal.SIGSTOP)
+    said = end_of(job, 13)
+    assert re.search(rf"memplan: rank \d: .*rank \d of 2 has been stopped, process {pids[1]}: it was waited for in .* for 3 s", said), said
+    gone(pids)
+
+
+def ranks_differ() -> None:
+    usual = ["--budget", "100%", "--no-before", "--mesh", "dp=2"]
+    for more, what in (
+        (["--seed", "1"], "seed"),
+        (["--optimizer", "sgd"], "training graph"),
+        (["--reduce", "fast"], "training graph"),
+        (["--lr", "0.5"], "set of training options"),
+        (["--steps", "3"], "set of training options"),
+        (["--budget", "floor+20%"], "plan"),
+    ):
+        other = [w for w in usual if not (more[0] == "--budget" and w in usual[:2])]
+        words = [*MPIRUN, "-n", "1", MEMPLAN, "train", path("cnn"), *usual, ":", "-n", "1", MEMPLAN, "train", path("cnn"), *other, *more]
+        done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0 and f"rank 1 of 2 has another {what} than rank 0" in done.stderr, (more, done.stderr)
+
+
+def wrong_numbers() -> None:
+    done = subprocess.run([*MPIRUN, "-n", "2", MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "dp=4"], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("the mesh dp=4 has 4 ranks, and 2 processes were started: mpirun -n 4 memplan ...") == 1, done
+    done = subprocess.run([MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "dp=2"], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 2 and "the mesh dp=2 has 2 ranks, and 1 process was started" in done.stderr, done
+    nowhere = {**ENVIRONMENT, "MEMPLAN_MODULES": "/"}
+    done = subprocess.run([MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "dp=2"], env=nowhere, capture_output=True, text=True)
+    assert done.returncode == 2 and "many ranks: this build has no MPI module (make MPI=1)" in done.stderr, done
+
+
+def a_file_is_missing() -> None:
+    words = ["train", path("cnn"), "--budget", "100%", "--mesh", "dp=2"]
+    done = subprocess.run(
+        [*MPIRUN, "-n", "1", MEMPLAN, *words, ":", "-n", "1", MEMPLAN, *words, "--data", "input=nowhere.npy"], env=ENVIRONMENT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode != 0 and re.search("memplan: rank 1: nowhere.npy: ", done.stderr), done.stderr
+
+
+if __name__ == "__main__":
+    globals()[WHAT]()

@@ -1,0 +1,123 @@
+/* test_ranks.c - the program of one rank of many, run by one process: sums over ranks of which there is one change nothing, so
+ * that the losses and weights are those of a single device, bit for bit; and the parts of tensors, by hand. */
+#include "executor/ranks/collectives.h"
+#include "tests/cases/backend_case.h"
+#include "tests/cases/test.h"
+#include "tests/cases/training_case.h"
+
+enum { STEPS = 4 };
+
+typedef struct outcome {
+    double losses[STEPS];
+    char hash[33];
+} outcome;
+
+static outcome run(training_case *t, const mp_plan *plan, bool profile)
+{
+    outcome o = {{0}, ""};
+    mp_error err = {0};
+    mp_execution *e;
+    const mp_execution_options options = {
+        .hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true, .profile = profile};
+    if (mp_execution_new(t->program, plan, &options, &e, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_parameters_load(t->source, t->program, e, &err) != MP_OK) fail_msg("%s", err.message);
+    training_run(t, e, 0, STEPS, o.losses);
+    mp_execution_hash(e, o.hash);
+    if (!profile) assert_int_equal(mp_execution_touched_bytes(e), mp_execution_arena_bytes(e));
+    assert_int_equal(mp_execution_sent_bytes(e), 0);
+    mp_execution_free(e);
+    return o;
+}
+
+/* Makes a program that of one of n ranks, with buckets so small that there are several; returns how many collectives it has. */
+static int make_rank(mp_program *p, const char *mesh, bool fast)
+{
+    mp_ranks ranks = {.bucket_bytes = 512};
+    mp_error err = {0};
+    int n = 0;
+    assert_int_equal(mp_mesh_read(mesh, &ranks.mesh, &err), MP_OK);
+    assert_int_equal(mp_network_read("sockets", &ranks.network, &err), MP_OK);
+    if (mp_program_exchange(p, &ranks, fast, NULL, &err) != MP_OK) fail_msg("%s", err.message);
+    for (size_t k = 0; k < p->n_nodes; k++) n += p->bindings->nodes[k].task == MP_TASK_COLLECTIVE;
+    return n;
+}
+
+static const struct {
+    const char *network;
+    mp_fuse fuse;
+    mp_dtype dtype;
+    int accumulate;
+    double clip_norm;
+} cases[] = {{"tests/gradients/mlp.onnx", MP_FUSE_NONE, MP_DTYPE_FLOAT, 1, 0.5},
+             {"tests/gradients/cnn.onnx", MP_FUSE_BACKWARD, MP_DTYPE_BFLOAT16, 1, 0},
+             {"tests/gradients/cnn.onnx", MP_FUSE_NONE, MP_DTYPE_FLOAT, 2, 0},
+             {"tests/gradients/gpt.onnx", MP_FUSE_BACKWARD, MP_DTYPE_FLOAT, 1, 0}};
+
+TEST(collectives_of_one_process_change_nothing)
+{
+    for (size_t k = 0; k < 2 * sizeof cases / sizeof *cases; k++) {
+        const size_t c = k / 2;
+        const bool fast = k % 2;
+        const mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW,
+                                             .fuse = cases[c].fuse,
+                                             .dtype = cases[c].dtype,
+                                             .accumulate = cases[c].accumulate,
+                                             .clip_norm = cases[c].clip_norm};
+        training_case single = training_begin(cases[c].network, 0, &options),
+                      rank = training_begin(cases[c].network, 0, &options);
+        mp_plan *plain = training_keep_all(&single), *plans[2];
+        assert_true(make_rank(rank.program, "dp=2", fast) > 1);
+        plans[0] = training_keep_all(&rank);
+        plans[1] = training_plan(&rank, 0.3);
+        const outcome expected = run(&single, plain, false);
+        for (int p = 0; p < 2; p++) {
+            const outcome one = run(&rank, plans[p], false), in_order = run(&rank, plans[p], true);
+            if (memcmp(&one, &expected, sizeof one) != 0) fail_msg("%s, plan %d: another result", cases[c].network, p);
+            assert_memory_equal(&in_order, &expected, sizeof in_order);
+            mp_plan_free(plans[p]);
+        }
+        mp_plan_free(plain);
+        training_end(&single);
+        training_end(&rank);
+    }
+}
+
+TEST(teams_are_those_of_the_mesh)
+{
+    mp_mesh mesh;
+    assert_int_equal(mp_mesh_read("dp=3,shard=2,tp=4", &mesh, NULL), MP_OK);
+    for (int rank = 0; rank < 24; rank++) {
+        const mp_team tp = mp_team_of(&mesh, MP_DIM_TP, rank), shard = mp_team_of(&mesh, MP_DIM_SHARD, rank),
+                      dp = mp_team_of(&mesh, MP_DIM_DP, rank);
+        assert_int_equal(tp.index + 4 * (shard.index + 2 * dp.index), rank);
+        assert_int_equal(tp.first + tp.index * tp.stride, rank);
+        assert_int_equal(dp.first + dp.index * dp.stride, rank);
+        assert_true(tp.stride == 1 && shard.stride == 4 && dp.stride == 8 && dp.n == 3);
+    }
+}
+
+/* Parts of 3, 3, 3 and 1 of 10 elements; three others' are received, each in 64 bytes. */
+TEST(a_reduction_receives_what_the_others_have)
+{
+    assert_int_equal(mp_rank_part(10, 4), 3);
+    assert_int_equal(mp_leg_workspace(MP_REDUCE_SCATTER, false, 4, 10, 4), 3 * 64);
+    assert_int_equal(mp_leg_workspace(MP_REDUCE_SCATTER, false, 2, 1024, 4), 2048);
+    assert_int_equal(mp_leg_workspace(MP_REDUCE_SCATTER, false, 1, 1024, 4), 0);
+    assert_int_equal(mp_leg_workspace(MP_ALL_GATHER, false, 4, 10, 4), 0);
+}
+
+/* A program of a mesh that is planned for alone says so before it runs. */
+TEST(what_is_not_run_is_refused)
+{
+    static const char *const meshes[] = {"pp=2", "dp=2,ep=2"};
+    for (size_t k = 0; k < sizeof meshes / sizeof *meshes; k++) {
+        const mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_FLOAT};
+        mp_error err = {0};
+        training_case t = training_begin("tests/gradients/mlp.onnx", 0, &options);
+        assert_int_equal(mp_program_check_ranks(t.program, &err), MP_OK);
+        make_rank(t.program, meshes[k], false);
+        assert_int_equal(mp_program_check_ranks(t.program, &err), MP_UNSUPPORTED);
+        assert_non_null(strstr(err.message, "not run yet"));
+        training_end(&t);
+    }
+}
