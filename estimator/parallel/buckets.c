@@ -145,17 +145,54 @@ static size_t cut(const mp_exchange *x, const int *order, bool by_use, mp_bucket
     return n;
 }
 
-/* Puts each group that is gathered after its updates behind the last of them. */
-static void place_gathers(mp_exchange *x)
+/* An update, and its bucket; -1: it has none, and comes first. */
+typedef struct placed {
+    int bucket, node;
+} placed;
+
+static int by_bucket(const void *a, const void *b)
 {
-    for (size_t k = 0; k < x->n_gathered && x->zero < 3; k++) {
+    const placed *x = a, *y = b;
+    return x->bucket != y->bucket ? (x->bucket > y->bucket) - (x->bucket < y->bucket)
+                                  : (x->node > y->node) - (x->node < y->node);
+}
+
+/* Puts the old nodes into sequence: as they are, but updates behind backward in the order of their buckets. */
+static mp_status place_updates(mp_exchange *x)
+{
+    const mp_graph *g = x->graph;
+    MP_OWNED placed *updates = mp_alloc(g->n_nodes + 1, sizeof *updates);
+    size_t n = 0;
+    MP_ENSURE(updates, x->err, MP_NOMEM, "out of memory for the graph '%s'", g->name);
+    for (size_t v = 0; v < g->n_nodes; v++) x->sequence[v] = -1;
+    for (size_t k = 0; k < x->n_sent; k++)
+        for (size_t j = 0; j < x->sent[k].n; j++) {
+            const int update = x->parameters[x->by_completion[x->sent[k].first + j]].update;
+            if (update >= 0) x->sequence[update] = (int)k;
+        }
+    for (size_t v = 0; v < g->n_nodes; v++)
+        if (g->nodes[v].phase == MP_PHASE_UPDATE) updates[n++] = (placed){x->sequence[v], (int)v};
+    if (mp_update_order_of(g).after_readers) qsort(updates, n, sizeof *updates, by_bucket);
+    n = 0;
+    for (size_t v = 0; v < g->n_nodes; v++) x->sequence[v] = g->nodes[v].phase == MP_PHASE_UPDATE ? updates[n++].node : (int)v;
+    return MP_OK;
+}
+
+/* Puts each group that is gathered after its updates behind the last of them, by its place in the sequence. */
+static mp_status place_gathers(mp_exchange *x)
+{
+    MP_OWNED int *place = mp_alloc(x->graph->n_nodes + 1, sizeof *place);
+    MP_ENSURE(place, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    for (int k = 0; k < (int)x->graph->n_nodes; k++) place[x->sequence[k]] = k;
+    for (size_t k = 0; k < x->n_gathered; k++) {
         mp_bucket *b = &x->gathered[k];
         b->at = k ? x->gathered[k - 1].at : -1; /* in the order of the buckets */
         for (size_t j = 0; j < b->n; j++) {
             const int update = x->parameters[x->by_completion[b->first + j]].update;
-            if (update > b->at) b->at = update;
+            if (place[update] > b->at) b->at = place[update];
         }
     }
+    return MP_OK;
 }
 
 mp_status mp_exchange_list(mp_exchange *x)
@@ -169,17 +206,19 @@ mp_status mp_exchange_list(mp_exchange *x)
     x->gathered = mp_pool_alloc(x->pool, n, sizeof *x->gathered);
     x->reads = mp_pool_alloc(x->pool, n + 1, sizeof *x->reads);
     x->writes = mp_pool_alloc(x->pool, n, sizeof *x->writes);
+    x->sequence = mp_pool_alloc(x->pool, x->graph->n_nodes, sizeof *x->sequence);
     MP_ENSURE(!mp_pool_failed(x->pool), x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
     MP_CHECK(find_parameters(x));
     MP_CHECK(sort(x, x->by_completion, false));
     x->n_sent = cut(x, x->by_completion, false, x->sent);
+    MP_CHECK(place_updates(x));
     if (x->zero == 3) {
         MP_CHECK(sort(x, x->by_use, true));
         x->n_gathered = cut(x, x->by_use, true, x->gathered);
     } else if (x->zero) {
         for (size_t k = 0; k < x->n_sent; k++)
             if (x->sent[k].zero) x->gathered[x->n_gathered++] = x->sent[k];
-        place_gathers(x);
+        MP_CHECK(place_gathers(x));
     }
     return MP_OK;
 }

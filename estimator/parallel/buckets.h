@@ -23,7 +23,7 @@ typedef struct mp_exchanged {
 typedef struct mp_bucket {
     size_t first, n;
     int64_t bytes;
-    int at;                  /* the old node before or behind which it is listed */
+    int at;                  /* the old node before or behind which it is listed; of updated values a place in the sequence */
     bool is_part, is_spread; /* as its parameters */
     int zero;
 } mp_bucket;
@@ -38,6 +38,8 @@ typedef struct mp_exchange {
     size_t n_parameters, n_sent, n_gathered;
     mp_exchanged *parameters; /* in the order of their gradients' storages */
     int *by_completion, *by_use, *of_storage;
+    int *sequence; /* the old nodes in the order in which they are listed anew: updates in that of their buckets, so that those
+                    * of the first one run while the last one is on its way */
     mp_bucket *sent, *gathered; /* of gradients, by completion; of values: zero=3 by use, else as `sent` */
     int *reads, *writes;        /* of the node that is being made */
     mp_error *err;

@@ -268,7 +268,8 @@ static mp_status list_nodes(mp_exchange *x)
     MP_ENSURE(number, x->err, MP_NOMEM, "out of memory for the graph '%s'", g->name);
     g->nodes = NULL;
     g->n_nodes = g->nodes_capacity = 0;
-    for (int v = 0; v < (int)n; v++) {
+    for (int k = 0; k < (int)n; k++) {
+        const int v = x->sequence[k];
         /* group k + 1 before the first reader of group k */
         while (x->zero == 3 && gathered < x->n_gathered && (!gathered || x->gathered[gathered - 1].at <= v) &&
                old[v].phase != MP_PHASE_UPDATE)
@@ -278,7 +279,7 @@ static mp_status list_nodes(mp_exchange *x)
         if (old[v].forward_of >= 0) g->nodes[number[v]].forward_of = number[old[v].forward_of];
         while (sent < x->n_sent && x->sent[sent].at <= v && old[v].phase == MP_PHASE_BACKWARD)
             MP_CHECK(add_reduction(x, sent++));
-        while ((x->zero == 1 || x->zero == 2) && gathered < x->n_gathered && x->gathered[gathered].at <= v &&
+        while ((x->zero == 1 || x->zero == 2) && gathered < x->n_gathered && x->gathered[gathered].at <= k &&
                old[v].phase == MP_PHASE_UPDATE)
             MP_CHECK(add_gather(x, gathered++));
     }

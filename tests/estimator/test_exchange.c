@@ -355,6 +355,34 @@ TEST(parts_of_gradients_are_summed_over_tp)
         }
 }
 
+/* Updates are listed in the order of their buckets: keep-all runs those of the first one while the last one is on its way. */
+TEST(updates_come_in_the_order_of_their_buckets)
+{
+    for (int zero = 0; zero <= 2; zero++)
+        for (int64_t bucket = 1; bucket <= 1462; bucket += 100) {
+            mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW});
+            const mp_ranks ranks = ranks_of(zero ? 1 : 4, zero ? 4 : 1, zero, bucket);
+            int last = -1, n = 0;
+            exchanged(graph, &ranks);
+            for (size_t i = 0; i < graph->n_nodes; i++) {
+                const mp_alternative *a = graph->nodes[i].alternatives;
+                if (graph->nodes[i].phase != MP_PHASE_UPDATE || is_collective(graph, (int)i)) continue;
+                for (int r = 0; r < (int)graph->n_nodes; r++) { /* the reduction of what it reads */
+                    const mp_alternative *of = graph->nodes[r].alternatives;
+                    bool gives = false;
+                    for (size_t k = 0; k < a->n_reads; k++)
+                        gives |= has(of->adds, of->n_adds, a->reads[k]) || has(of->writes, of->n_writes, a->reads[k]);
+                    if (!gives || graph->nodes[r].phase != MP_PHASE_BACKWARD || !is_collective(graph, r)) continue;
+                    assert_true(r >= last);
+                    last = r;
+                    n++;
+                }
+            }
+            assert_int_equal(n, 4);
+            mp_graph_free(graph);
+        }
+}
+
 /* ---- refusals ---- */
 
 TEST(what_has_no_exchange_is_refused)
