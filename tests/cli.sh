@@ -52,7 +52,7 @@ holds() {
     verdict "$name" $ok
 }
 
-for part in ${PARTS:-help usage inputs hostile files names estimate models ranks plan offload offload_train check timeline report draw pack dot studies parallel share train mpi profile terminal signals streams schemas system faults}; do . "$root/tests/cli/$part.sh"; done
+for part in ${PARTS:-help usage inputs hostile files names estimate models ranks pipelines plan offload offload_train check timeline report draw pack dot studies parallel share train mpi profile terminal signals streams schemas system faults}; do . "$root/tests/cli/$part.sh"; done
 
 echo "[  PASSED  ] $passed test(s)."
 [ $failed = 0 ] || echo "[  FAILED  ] $failed test(s), listed above:"

@@ -63,6 +63,7 @@ int cmd_check(options *o)
     if (subject_load_as_planned(o->operands[0], path, o, &s, &err) != MP_OK) return input_failed(&err);
     mp_status st = mp_plan_read(path, s.graph, &plan, &err);
     if (st == MP_OK) st = mp_plan_check(s.graph, plan, &err);
+    if (st == MP_OK) st = subject_check_held(&s, plan->steps, plan->n_steps, &err);
     if (st == MP_OK) st = mp_plan_check_proofs(s.graph, plan, o->search.prove_bound, &err);
     if (st != MP_OK) mp_error_locate(&err, path, 0, 0);
     return st == MP_OK || st == MP_REFUTED ? answer(o, path, s.graph, plan, &err) : input_failed(&err);

@@ -10,6 +10,7 @@
 #include "cli/options/commands.h"
 #include "cli/reports/budget_bytes.h"
 #include "cli/reports/module_rows.h"
+#include "cli/reports/pipeline.h"
 #include "cli/reports/report.h"
 #include "cli/reports/tensor_rows.h"
 #include "cli/subject/subject.h"
@@ -299,6 +300,9 @@ int cmd_estimate(options *o)
     mp_error err = {0};
     estimate e = {.asked = o};
     int rc = EXIT_DONE;
+    bool is_pipeline;
+    if (pipeline_asked(o, &is_pipeline, &err) != MP_OK) return input_failed(&err);
+    if (is_pipeline) return pipeline_estimate(o);
     if (o->output.csv && (o->talk.json || o->talk.quiet))
         return usage_error("--csv contradicts %s", o->talk.json ? "--json" : "-q");
     if (make_estimate(o, &e, &err) != MP_OK) {

@@ -115,9 +115,10 @@ static json_t *stage_json(const mp_stage *s)
 static json_t *choice_json(const mp_mesh_choice *c)
 {
     json_t *json =
-        json_pack("{s:o, s:I, s:I, s:s, s:s, s:I, s:f}", "mesh", mesh_json(&c->mesh), "micro_batch", (json_int_t)c->micro_batch,
-                  "micro_batches", (json_int_t)c->n_micro_batches, "schedule", mp_schedule_name(c->schedule), "reason",
-                  mp_verdict_name(c->verdict), "floor_bytes", (json_int_t)c->floor_bytes, "bound_seconds", c->bound_seconds);
+        json_pack("{s:o, s:I, s:I, s:s, s:I, s:s, s:I, s:f}", "mesh", mesh_json(&c->mesh), "micro_batch",
+                  (json_int_t)c->micro_batch, "micro_batches", (json_int_t)c->n_micro_batches, "schedule",
+                  mp_schedule_name(c->schedule), "chunks", (json_int_t)c->n_chunks, "reason", mp_verdict_name(c->verdict),
+                  "floor_bytes", (json_int_t)c->floor_bytes, "bound_seconds", c->bound_seconds);
     const bool is_played = c->verdict <= MP_VERDICT_SLOWER;
     mp_json_set(&json, "seconds", mp_json_real_if(is_played, c->seconds));
     mp_json_set(&json, "peak_bytes", mp_json_integer_if(c->stages != NULL, c->peak_bytes));
@@ -143,13 +144,19 @@ static json_t *parallel_json(const question *q, const mp_meshes *found)
 
 /* ---- the answer on a screen ---- */
 
+/* Returns the mesh with its schedule, unless that is the usual one; with several chunks, how many. */
+static const char *named(const mp_mesh_choice *c)
+{
+    if (c->schedule == MP_SCHEDULE_1F1B) return mp_text("%s", mp_mesh_write(&c->mesh).text);
+    if (c->n_chunks > 1) return mp_text("%s interleaved %lld", mp_mesh_write(&c->mesh).text, (long long)c->n_chunks);
+    return mp_text("%s %s", mp_mesh_write(&c->mesh).text, mp_schedule_name(c->schedule));
+}
+
 static void print_choice(const mp_mesh_choice *c)
 {
-    const bool is_gpipe = c->mesh.size[MP_DIM_PP] > 1 && c->schedule == MP_SCHEDULE_GPIPE;
-    screen_row("  %-28s %3lld x %-4lld %8s %10s %8s %8s",
-               mp_text("%s%s", mp_mesh_write(&c->mesh).text, is_gpipe ? " gpipe" : ""), (long long)c->micro_batch,
-               (long long)c->n_micro_batches, seconds_text(c->seconds), mp_bytes_text(c->peak_bytes),
-               seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds));
+    screen_row("  %-28s %3lld x %-4lld %8s %10s %8s %8s", named(c), (long long)c->micro_batch, (long long)c->n_micro_batches,
+               seconds_text(c->seconds), mp_bytes_text(c->peak_bytes), seconds_text(c->bubble_seconds),
+               seconds_text(c->exposed_seconds));
 }
 
 static void print_stages(const mp_mesh_choice *c)
@@ -204,7 +211,7 @@ static void print_set_aside(const mp_meshes *found, const char *within)
                 near = c;
         }
         if (near)
-            screen_text(4, "  %zu %s; the nearest, %s with %lld x %lld, %s.", n, titles[v], mp_mesh_write(&near->mesh).text,
+            screen_text(4, "  %zu %s; the nearest, %s with %lld x %lld, %s.", n, titles[v], named(near),
                         (long long)near->micro_batch, (long long)near->n_micro_batches,
                         reason_text(near, found->choices, within));
     }
@@ -215,7 +222,7 @@ static void print_verdict(const question *q, const mp_meshes *found)
     const mp_mesh_choice *best = found->choices;
     if (found->n_best)
         screen_verdict(q->asked->talk.color, SCREEN_GOOD, "%s on %s devices of %s: %s a step, %s, of %s samples.", q->name,
-                       count_text(q->request.devices), q->within, seconds_text(best->seconds), mp_mesh_write(&best->mesh).text,
+                       count_text(q->request.devices), q->within, seconds_text(best->seconds), named(best),
                        count_text(q->request.global_batch));
     else
         screen_verdict(q->asked->talk.color, SCREEN_BAD, "%s on %s devices of %s: no mesh fits.", q->name,

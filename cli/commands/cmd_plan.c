@@ -6,6 +6,7 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/reports/pipeline.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/subject/subject.h"
@@ -187,6 +188,9 @@ int cmd_plan(options *o)
     int rc = settle(o, &b);
     if (!rc && o->search.without) rc = read_without(o->search.without, &off);
     if (rc) return rc;
+    bool is_pipeline;
+    if (pipeline_asked(o, &is_pipeline, &err) != MP_OK) return input_failed(&err);
+    if (is_pipeline) return pipeline_plan(o, &b, off.stages_off, off.solvers_off);
     out.stages_off = off.stages_off;
     if (prepare(&b, &off, &out, &checkpoints, &request, &err) != MP_OK) return input_failed(&err);
     refuse_at_once(o, &out);

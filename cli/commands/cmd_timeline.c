@@ -4,6 +4,7 @@
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/options/picture_file.h"
+#include "cli/reports/pipeline.h"
 #include "cli/subject/subject.h"
 #include "formats/canvas/canvas.h"
 #include "formats/pages/trace.h"
@@ -21,6 +22,9 @@ int cmd_timeline(options *o)
     MP_CLEARED_BY(subject_free) subject s = {0};
     const mp_timeline_view view = view_of(&o->output);
     if (!o->output.out) return usage_error("timeline needs a file to draw into: -o timeline.svg");
+    bool is_pipeline;
+    if (pipeline_asked(o, &is_pipeline, &err) != MP_OK) return input_failed(&err);
+    if (is_pipeline && !o->output.plan) return pipeline_timeline(o);
     picture_file file;
     const int rc = picture_file_settle(o, "svg, png, pdf, json", &file);
     if (rc != EXIT_DONE) return rc;

@@ -5,6 +5,7 @@
 #include "estimator/training/training.h"
 #include "executor/kernel/backend.h"
 #include "executor/kernel/optimizer.h"
+#include "memplan/ranks/schedule.h"
 #include "memplan/share.h"
 #include "memplan/solver.h"
 
@@ -29,6 +30,7 @@ NAMED(solver, mp_solver_count(), mp_solver_row(k)->name)
 NAMED(effort, MP_N_EFFORTS, mp_effort_name((mp_effort)k))
 NAMED(way, MP_N_SHARE_WAYS, mp_share_way_name((mp_share_way)k))
 NAMED(goal, MP_N_SHARE_GOALS, mp_share_goal_name((mp_share_goal)k))
+NAMED(pipeline, MP_N_SCHEDULES, mp_schedule_name((mp_schedule)k))
 NAMED(schedule, MP_N_RATES, mp_rate_schedule_name((mp_rate_schedule)k))
 WORDS(dtype, "fp32", "fp16", "bf16")
 WORDS(amp, "none", "bf16", "fp16")
@@ -79,6 +81,7 @@ static bool is_other_device(const char *name)
     (ESTIMATE | PLAN | GRAPH | CHECK | APPLY | PACK | SWEEP | FIT | PARALLEL | SHARE | DRAW | TIMELINE | REPORT | TRAIN | \
      PROFILE)
 #define RANKS (MODEL & ~(APPLY | SHARE | PROFILE))
+#define PIPELINES (RANKS & ~(PARALLEL | TRAIN))
 #define COPIES (MODEL & ~(ESTIMATE | APPLY | FIT | PARALLEL | SHARE | PROFILE))
 #define OPS (1u << CMD_OPS)
 #define LISTS (OPS | 1u << CMD_SOLVERS | 1u << CMD_DEVICES | 1u << CMD_MODELS | 1u << CMD_VERSION)

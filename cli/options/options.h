@@ -66,6 +66,11 @@ typedef struct model_options {
     const char *mesh, *network, *reduce;
     int64_t bucket;   /* bytes */
     bool leaves_sums; /* set by commands: gradients are not summed over ranks yet */
+    /* of pipelines: micro-batches of --batch, the schedule, stages per rank, where stages begin, which rank, what waits there
+     */
+    int64_t micro_batches, chunks, held;
+    const char *pipeline, *stages, *rank;
+    int64_t rank_bytes; /* no option: the memory for which stages are balanced; 0: that of --device */
 } model_options;
 
 /* Which plan to look for, and how. */

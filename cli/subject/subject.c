@@ -101,7 +101,7 @@ static mp_status settle(const options *o, const mp_backend *backend, mp_error *e
     return MP_OK;
 }
 
-static mp_status build_graph(subject *s, const options *o, mp_error *err)
+static mp_status build_graph(subject *s, const options *o, const mp_pipeline_shape *pipeline, mp_error *err)
 {
     MP_OWNED_BY(json_decref) json_t *json = options_to_json(o);
     MP_OWNED char *text = NULL;
@@ -122,6 +122,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
                                   .accumulate = (int)o->model.accumulate};
     MP_CLEARED_BY(loss_options_free) loss_options details = {0};
     int loss;
+    if (pipeline->n_micro_batches > 1) wanted.accumulate = 2; /* gradients stay from one micro-batch to the next */
     MP_ENSURE(!wanted.amp || wanted.dtype == MP_DTYPE_FLOAT, err, MP_INVALID,
               "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", o->model.amp, o->model.dtype);
     MP_CHECK(loss_options_read(&o->model, &details, err));
@@ -151,7 +152,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     MP_CHECK(subject_mesh(o, &device, s, err));
     MP_CHECK(mp_model_spread_experts(s->model, &s->ranks.mesh, err));
     MP_CHECK(mp_model_split(s->model, &s->ranks, &s->split, err));
-    if (backend && wanted.rules == MP_RULES_EXECUTOR && s->ranks.mesh.size[MP_DIM_TP] == 1) {
+    if (backend && wanted.rules == MP_RULES_EXECUTOR && s->ranks.mesh.size[MP_DIM_TP] == 1 && !pipeline->n_ranks) {
         MP_CHECK(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {
@@ -167,11 +168,13 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         MP_CHECK(mp_costs_apply(o->model.costs, s->graph, &costs, err));
         if (s->program) MP_CHECK(mp_program_take_algorithms(s->program, err));
     }
+    if (pipeline->n_ranks) MP_CHECK(subject_cut(o, pipeline, &device.profile, s, err));
     if (o->model.leaves_sums) return MP_OK;
     if (s->program)
         MP_CHECK(mp_program_exchange(s->program, &s->ranks, o->model.reduce && !strcmp(o->model.reduce, "fast"), &shared, err));
     else
         MP_CHECK(mp_graph_exchange(s->graph, &s->ranks, &shared, err));
+    MP_CHECK(subject_hold(s, o->model.held, err));
     s->traffic.n_collectives += shared.n_collectives;
     s->traffic.sent_bytes += shared.sent_bytes;
     s->traffic.seconds += shared.seconds;
@@ -224,12 +227,16 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         MP_CHECK(no_model_options(o, err));
         MP_CHECK(is_dot(path) ? mp_graph_dot_read(path, &out->graph, err) : mp_graph_read(path, &out->graph, err));
     } else {
-        MP_CHECK(subject_model(path, &o->model, &out->model, err));
+        mp_pipeline_shape pipeline;
+        model_options read = o->model;
+        MP_CHECK(subject_pipeline(o, &pipeline, err));
+        if (pipeline.n_micro_batches > 1) read.batch /= pipeline.n_micro_batches;
+        MP_CHECK(subject_model(path, &read, &out->model, err));
         if (*out->model->path) out->file = path;
         warn_of_version(path, out->model);
         out->inference = mp_model_inference_form(out->model);
         if (o->model.keep_inference_norms) MP_CHECK(mp_model_keep_inference_norms(out->model, err));
-        MP_CHECK(build_graph(out, o, err));
+        MP_CHECK(build_graph(out, o, &pipeline, err));
         warn_of_inference_form(path, &out->inference, o->model.keep_inference_norms);
         const bool may_lack_dropout = out->file && out->attention.n + out->attention.n_missed > 0;
         if (o->given[OPT_RULES] && mp_rules_find(o->model.rules) == MP_RULES_PYTORCH)
@@ -271,6 +278,7 @@ mp_status subject_load_with_plan(const char *path, const char *plan_path, option
     if (!plan_path) return MP_OK;
     mp_status st = mp_plan_read(plan_path, out->graph, &out->plan, err);
     if (st == MP_OK) st = mp_plan_check(out->graph, out->plan, err);
+    if (st == MP_OK) st = subject_check_held(out, out->plan->steps, out->plan->n_steps, err);
     if (st != MP_OK) mp_error_locate(err, plan_path, 0, 0);
     return st;
 }
@@ -283,6 +291,9 @@ void subject_free(subject *s)
     mp_program_free(s->program);
     mp_model_free(s->model);
     mp_split_free(&s->split);
+    s->rank.graph = NULL; /* it was `graph` */
+    mp_rank_free(&s->rank);
+    mp_free(s->begins);
     if (s->options) json_decref(s->options);
     mp_free(s->folder);
 }
@@ -290,7 +301,7 @@ void subject_free(subject *s)
 mp_graph *subject_take_graph(subject *s)
 {
     mp_graph *graph = s->graph;
-    s->graph = NULL;
+    s->graph = s->rank.graph = NULL;
     if (s->program) s->program->graph = NULL;
     return graph;
 }

@@ -16,6 +16,7 @@
 #include "memplan/plan.h"
 #include "memplan/problem.h"
 #include "memplan/ranks/exchange.h"
+#include "memplan/ranks/pipeline.h"
 #include "memplan/simplify.h"
 #include "memplan/timeline.h"
 #include "memplan/training.h"
@@ -42,6 +43,8 @@ typedef struct subject {
     mp_ranks ranks;                           /* as --mesh says; of one device without it */
     mp_rank_traffic traffic;                  /* of keep-all */
     mp_split split;                           /* of the model over mesh.tp */
+    mp_rank rank;                             /* of a pipeline: `graph` is its; n_ranks of its shape is 0 without one */
+    int n_blocks, *begins;                    /* of a pipeline: blocks of the network, and where its stages begin */
     double bytes_per_second[MP_MAX_CHANNELS]; /* of copies, where --link states a rate; else 0, as in mp_execution_options */
 } subject;
 
@@ -80,6 +83,19 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
 /* Reads --mesh, --network and --bucket into s->ranks; without them it is a mesh of one device. MP_INVALID: as
  * mp_mesh_read and mp_network_read, or one of the others without --mesh. */
 mp_status subject_mesh(const options *o, const own_device *device, subject *s, mp_error *err);
+
+/* ---- pipelines: --mesh with pp ---- */
+
+/* Gives the pipeline that the options ask for; n_ranks 0: none. MP_INVALID: as mp_mesh_read and mp_schedule_check; options of
+ * pipelines without one; micro-batches that do not divide the batch. */
+mp_status subject_pipeline(const options *o, mp_pipeline_shape *out, mp_error *err);
+/* Cuts the subject's whole graph, and leaves that of the rank that --rank names. As mp_pipeline_new; MP_INVALID: no --rank. */
+mp_status subject_cut(const options *o, const mp_pipeline_shape *shape, const mp_device *device, subject *s, mp_error *err);
+/* Sets what other micro-batches keep on the subject's rank; 0: as much as in keep-all. Graph, problem and options then say so.
+ * For a subject without a pipeline it does nothing. */
+mp_status subject_hold(subject *s, int64_t bytes, mp_error *err);
+/* Checks that what is held is enough for these steps; nothing without a pipeline. As mp_rank_check. */
+mp_status subject_check_held(const subject *s, const mp_step *steps, size_t n, mp_error *err);
 
 /* Prints of how many ranks the subject is one, and what it sends, if there are several. */
 void subject_print_ranks(const subject *s);

@@ -1,6 +1,8 @@
 /* liveness.c - in-place pairs: which an alternative takes from its base, and the most that they save in any order of steps. */
 #include "estimator/graph/liveness.h"
 
+#include <string.h>
+
 bool mp_pair_is_inherited(const mp_alternative *alternative, mp_in_place pair)
 {
     bool reads = false, makes = false;
@@ -59,4 +61,44 @@ int mp_state_home(const mp_graph *graph, int s)
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
         if (mp_node_copies_state(graph, graph->readers[r])) return graph->nodes[graph->readers[r]].alternatives[0].writes[0];
     return s;
+}
+
+mp_status mp_in_place_copy(mp_graph *graph, const mp_alternative *from, const int *number, mp_alternative *to, mp_error *err)
+{
+    to->n_in_place = 0;
+    MP_ENSURE(to->in_place = mp_pool_alloc(graph->pool, from->n_in_place, sizeof *to->in_place), err, MP_NOMEM,
+              "no memory for a part of '%s'", graph->name);
+    for (size_t k = 0; k < from->n_in_place; k++) {
+        const mp_in_place pair = {number[from->in_place[k].from], number[from->in_place[k].to]};
+        if (pair.from >= 0 && pair.to >= 0) to->in_place[to->n_in_place++] = pair;
+    }
+    return MP_OK;
+}
+
+mp_status mp_graph_like(const mp_graph *of, mp_graph **out, mp_error *err)
+{
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+    int number;
+    MP_CHECK(mp_graph_new(of->name, &graph, err));
+    graph->alignment = of->alignment;
+    graph->tick_seconds = of->tick_seconds;
+    graph->fuse = of->fuse;
+    graph->options = mp_pool_text(graph->pool, of->options, strlen(of->options));
+    graph->target = mp_pool_text(graph->pool, of->target, strlen(of->target));
+    if (!graph->options || !graph->target) return MP_NO_MEMORY(err);
+    for (size_t c = MP_CHANNEL_SECOND_STREAM + 1; c < of->n_channels; c++)
+        MP_CHECK(mp_graph_channel(graph, of->channels[c], &number, err));
+    *out = graph;
+    graph = NULL;
+    return MP_OK;
+}
+
+mp_status mp_graph_channel_named(mp_graph *graph, const char *name, int *number, mp_error *err)
+{
+    for (size_t c = 0; c < graph->n_channels; c++) {
+        if (strcmp(graph->channels[c], name)) continue;
+        *number = (int)c;
+        return MP_OK;
+    }
+    return mp_graph_channel(graph, name, number, err);
 }

@@ -34,6 +34,18 @@ static inline void mp_node_forbid_rerun(mp_node *node)
     node->flags |= MP_NODE_ONCE;
 }
 
+/* Copies the in-place pairs of an alternative into another graph, where storage s is number[s]; a pair of which one is not
+ * there
+ * (-1) is left out. MP_NOMEM. O(pairs). */
+mp_status mp_in_place_copy(mp_graph *graph, const mp_alternative *from, const int *number, mp_alternative *to, mp_error *err);
+
+/* Makes an empty graph that runs its updates where another one does, with that one's name, options, target, alignment, tick and
+ * channels; its tiers are its own. As mp_graph_new. O(channels). */
+mp_status mp_graph_like(const mp_graph *of, mp_graph **out, mp_error *err);
+
+/* As mp_graph_channel, but a name that is there is found. */
+mp_status mp_graph_channel_named(mp_graph *graph, const char *name, int *number, mp_error *err);
+
 /* ---- issued steps ---- */
 
 /* True if the step runs beside those that come before the one that waits for it. */

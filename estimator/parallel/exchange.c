@@ -299,7 +299,8 @@ mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traf
     if (traffic) *traffic = (mp_rank_traffic){0};
     if (!mp_exchange_any(&x)) return MP_OK;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
-    MP_CHECK(mp_graph_channel(graph, "network", &x.channel, err));
+    const bool is_rank = ranks->mesh.size[MP_DIM_PP] > 1; /* which may have the channel already */
+    MP_CHECK((is_rank ? mp_graph_channel_named : mp_graph_channel)(graph, "network", &x.channel, err));
     MP_CHECK(mp_exchange_list(&x));
     for (size_t k = 0; k < x.n_parameters; k++)
         if (x.parameters[k].zero) MP_CHECK(share_out(&x, &x.parameters[k]));

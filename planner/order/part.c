@@ -1,6 +1,8 @@
 /* part.c - which entries of a graph's lists are in a part, what crosses its ends, and what holds its nodes between them. */
 #include "planner/order/part.h"
 
+#include "estimator/graph/liveness.h"
+
 /* A part under construction. */
 typedef struct parting {
     const mp_graph *graph;
@@ -105,13 +107,7 @@ static mp_status copy_alternative(const parting *p, const mp_alternative *from, 
     *to = (mp_alternative){.workspace_bytes = from->workspace_bytes, .ticks = from->ticks, .algorithm = from->algorithm};
     MP_CHECK(copy_list(p, from->reads, from->n_reads, begins, &to->reads, &to->n_reads, err));
     MP_CHECK(copy_list(p, from->writes, from->n_writes, ends, &to->writes, &to->n_writes, err));
-    MP_ENSURE(to->in_place = mp_pool_alloc(p->part->graph->pool, from->n_in_place, sizeof *to->in_place), err, MP_NOMEM,
-              "no memory for a part of %s", p->graph->name);
-    for (size_t i = 0; i < from->n_in_place; i++) {
-        const mp_in_place pair = {p->number[from->in_place[i].from], p->number[from->in_place[i].to]};
-        if (pair.from >= 0 && pair.to >= 0) to->in_place[to->n_in_place++] = pair;
-    }
-    return MP_OK;
+    return mp_in_place_copy(p->part->graph, from, p->number, to, err);
 }
 
 static mp_status add_node(parting *p, const mp_node *node, mp_error *err)

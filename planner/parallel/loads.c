@@ -1,6 +1,8 @@
 /* loads.c - the blocks of a training graph with their ticks and bytes, and its parameters with the blocks that read them. */
 #include "planner/parallel/loads.h"
 
+#include <string.h>
+
 #include "planner/chain/chain.h"
 
 static int64_t larger(int64_t a, int64_t b)
@@ -18,6 +20,17 @@ static int64_t bytes_of_node(const mp_graph *graph, const mp_node *node)
     return bytes;
 }
 
+/* True if a backward node makes gradients of parameters alone, so that no other stage waits for it. */
+static bool makes_parameter_gradients(const mp_graph *graph, const mp_node *node)
+{
+    const mp_alternative *a = node->alternatives;
+    for (size_t k = 0; k < a->n_writes; k++)
+        if (graph->storages[a->writes[k]].kind != MP_KIND_GRADIENT) return false;
+    for (size_t k = 0; k < a->n_adds; k++)
+        if (graph->storages[a->adds[k]].kind != MP_KIND_GRADIENT) return false;
+    return node->phase == MP_PHASE_BACKWARD && a->n_writes + a->n_adds > 0;
+}
+
 static void add_node(mp_load *load, const mp_chain *chain, int node)
 {
     const mp_node *n = &chain->graph->nodes[node];
@@ -25,6 +38,9 @@ static void add_node(mp_load *load, const mp_chain *chain, int node)
     if (!block || n->phase == MP_PHASE_UPDATE) return;
     *(n->phase == MP_PHASE_FORWARD ? &block->forward_ticks : &block->backward_ticks) += n->alternatives[0].ticks;
     block->largest_bytes = larger(block->largest_bytes, bytes_of_node(chain->graph, n));
+    if (!makes_parameter_gradients(chain->graph, n)) return;
+    block->weights_ticks += n->alternatives[0].ticks;
+    block->weights_bytes += bytes_of_node(chain->graph, n) - n->alternatives[0].workspace_bytes;
 }
 
 /* Turns the options of a block of the chain into what a rank holds and recomputes. What the block hands on is held as well. */
@@ -114,7 +130,10 @@ mp_status mp_load_of(const mp_graph *graph, mp_load **out, mp_error *err)
     *load = (mp_load){.tick_seconds = graph->tick_seconds, .n_blocks = chain->n};
     load->blocks = mp_pool_alloc(pool, (size_t)chain->n, sizeof *load->blocks);
     load->parameters = mp_pool_alloc(pool, graph->n_nodes, sizeof *load->parameters);
-    MP_ENSURE(load->blocks && load->parameters, err, MP_NOMEM, "no memory to measure the graph '%s'", graph->name);
+    load->block = mp_pool_alloc(pool, graph->n_nodes, sizeof *load->block);
+    MP_ENSURE(load->blocks && load->parameters && load->block, err, MP_NOMEM, "no memory to measure the graph '%s'",
+              graph->name);
+    memcpy(load->block, chain->block, graph->n_nodes * sizeof *load->block);
     MP_CHECK(fill(load, chain));
     load->pool = pool;
     pool = NULL;

@@ -20,6 +20,8 @@ typedef struct mp_load_option {
 
 typedef struct mp_block_load {
     int64_t forward_ticks, backward_ticks; /* without recomputation */
+    int64_t weights_ticks;                 /* of backward: of what makes gradients of parameters alone, which may wait */
+    int64_t weights_bytes;                 /* that this reads of a micro-batch */
     int64_t output_bytes;                  /* what the next block reads */
     int64_t largest_bytes;                 /* the most that one of its nodes reads and works with */
     int n_options;
@@ -38,6 +40,7 @@ typedef struct mp_load {
     int64_t other_bytes; /* always live besides parameters, gradients and state: the batch, buffers, constants */
     int n_blocks;
     mp_block_load *blocks;
+    int *block; /* per node: its block; -1: an update */
     size_t n_parameters;
     mp_parameter_load *parameters;
 } mp_load;

@@ -8,10 +8,9 @@
 #include "estimator/base/names.h"
 #include "planner/parallel/stages.h"
 
-MP_NAMED(schedule, "gpipe", "1f1b")
 MP_NAMED(verdict, "best", "slower", "bound", "floor", "over-memory")
 
-enum { BEST = 5, TP_MOST = 16, BATCHES = 8 }; /* micro-batches of 1, 2, 4, ... samples */
+enum { BEST = 5, TP_MOST = 16, BATCHES = 8, MOST_CHUNKS = 8 }; /* micro-batches of 1, 2, 4, ... samples */
 
 typedef struct hunt {
     const mp_meshes_request *request;
@@ -69,27 +68,48 @@ static mp_step_request step_of(const hunt *x, const mp_mesh_choice *c, const mp_
     return (mp_step_request){.load = load,
                              .ranks = ranks,
                              .schedule = c->schedule,
+                             .n_chunks = c->n_chunks,
                              .n_micro_batches = c->n_micro_batches,
                              .memory_bytes = x->request->memory_bytes};
 }
 
 /* Lists a mesh with its micro-batch and schedule, if the batch divides and the network can be cut so often. */
-static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_schedule schedule)
+static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_schedule schedule, int64_t n_chunks)
 {
     mp_ranks ranks;
     const mp_load *load;
     const int64_t copies = mesh->size[MP_DIM_DP] * mesh->size[MP_DIM_SHARD], per_step = copies * batch;
     if (x->request->global_batch % per_step) return MP_OK;
     MP_CHECK(load_at(x, mesh, batch, &load));
-    if (!load || mesh->size[MP_DIM_PP] > load->n_blocks) return MP_OK;
+    if (!load || mesh->size[MP_DIM_PP] * n_chunks > load->n_blocks) return MP_OK;
+    const mp_pipeline_shape shape = {.schedule = schedule,
+                                     .n_ranks = (int)mesh->size[MP_DIM_PP],
+                                     .n_chunks = (int)n_chunks,
+                                     .n_micro_batches = x->request->global_batch / per_step};
+    if (mp_schedule_check(&shape, NULL) != MP_OK) return MP_OK;
     MP_ENSURE(mp_grow(&x->found->choices, &x->capacity, x->found->n + 1, sizeof *x->found->choices), x->err, MP_NOMEM,
               "no memory for %zu meshes", x->found->n + 1);
     mp_mesh_choice *c = &x->found->choices[x->found->n++];
-    *c = (mp_mesh_choice){
-        .mesh = *mesh, .micro_batch = batch, .n_micro_batches = x->request->global_batch / per_step, .schedule = schedule};
+    *c = (mp_mesh_choice){.mesh = *mesh,
+                          .micro_batch = batch,
+                          .n_micro_batches = shape.n_micro_batches,
+                          .schedule = schedule,
+                          .n_chunks = n_chunks};
     const mp_step_request step = step_of(x, c, load, &ranks);
     c->bound_seconds = mp_step_bound(&step);
     c->floor_bytes = mp_step_floor(&step);
+    return MP_OK;
+}
+
+/* Lists all schedules of a mesh and a micro-batch; chunks double as long as each stage has a block. */
+static mp_status add_schedules(hunt *x, const mp_mesh *mesh, int64_t batch)
+{
+    MP_CHECK(add_choice(x, mesh, batch, MP_SCHEDULE_1F1B, 1));
+    if (mesh->size[MP_DIM_PP] == 1) return MP_OK;
+    MP_CHECK(add_choice(x, mesh, batch, MP_SCHEDULE_GPIPE, 1));
+    MP_CHECK(add_choice(x, mesh, batch, MP_SCHEDULE_ZB_H1, 1));
+    for (int64_t chunks = 2; chunks <= MOST_CHUNKS; chunks *= 2)
+        MP_CHECK(add_choice(x, mesh, batch, MP_SCHEDULE_INTERLEAVED, chunks));
     return MP_OK;
 }
 
@@ -111,10 +131,8 @@ static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
             mesh.zero = zero;
             const int64_t given = x->request->micro_batch;
             for (int64_t batch = given ? given : sharers(&mesh), k = 0;
-                 k < (given ? 1 : BATCHES) && batch <= x->request->global_batch; k++, batch *= 2) {
-                MP_CHECK(add_choice(x, &mesh, batch, MP_SCHEDULE_1F1B));
-                if (mesh.size[MP_DIM_PP] > 1) MP_CHECK(add_choice(x, &mesh, batch, MP_SCHEDULE_GPIPE));
-            }
+                 k < (given ? 1 : BATCHES) && batch <= x->request->global_batch; k++, batch *= 2)
+                MP_CHECK(add_schedules(x, &mesh, batch));
         }
     }
     return MP_OK;
@@ -149,7 +167,8 @@ static int by_bound(const void *a, const void *b)
     if (x->mesh.data != y->mesh.data) return y->mesh.data ? -1 : 1;
     if (x->mesh.zero != y->mesh.zero) return x->mesh.zero < y->mesh.zero ? -1 : 1;
     if (x->micro_batch != y->micro_batch) return x->micro_batch < y->micro_batch ? -1 : 1;
-    return (x->schedule > y->schedule) - (x->schedule < y->schedule);
+    if (x->schedule != y->schedule) return x->schedule < y->schedule ? -1 : 1;
+    return (x->n_chunks > y->n_chunks) - (x->n_chunks < y->n_chunks);
 }
 
 static int by_verdict(const void *a, const void *b)
@@ -184,7 +203,8 @@ static mp_status judge(hunt *x, mp_mesh_choice *c)
     }
     MP_CHECK(load_at(x, &c->mesh, c->micro_batch, &load));
     const mp_step_request step = step_of(x, c, load, &ranks);
-    c->stages = mp_pool_alloc(x->found->pool, (size_t)c->mesh.size[MP_DIM_PP], sizeof *c->stages);
+    const size_t n_stages = (size_t)(c->mesh.size[MP_DIM_PP] * c->n_chunks);
+    c->stages = mp_pool_alloc(x->found->pool, n_stages, sizeof *c->stages);
     MP_ENSURE(c->stages, x->err, MP_NOMEM, "no memory for the stages of a mesh");
     MP_CHECK(mp_step_play(&step, c, &fits, x->err));
     c->verdict = fits ? MP_VERDICT_SLOWER : MP_VERDICT_OVER_MEMORY;

@@ -21,9 +21,15 @@ static int64_t part(const mp_step_request *r, int64_t bytes, bool is_shared)
     return bytes / n + (bytes % n != 0);
 }
 
-static int64_t n_stages(const mp_step_request *r)
+static int64_t n_ranks(const mp_step_request *r)
 {
     return r->ranks->mesh.size[MP_DIM_PP];
+}
+
+/* Returns the number of stages: each rank has as many as it has chunks. */
+static int64_t n_stages(const mp_step_request *r)
+{
+    return n_ranks(r) * r->n_chunks;
 }
 
 /* Returns the seconds of a collective that is cut into pieces: each has its latency. */
@@ -58,7 +64,7 @@ static int64_t ticks_of(const mp_load *load, int begin, int end)
 double mp_step_bound(const mp_step_request *r)
 {
     const mp_load *load = r->load;
-    return (double)r->n_micro_batches * (double)ticks_of(load, 0, load->n_blocks) / (double)n_stages(r) * load->tick_seconds;
+    return (double)r->n_micro_batches * (double)ticks_of(load, 0, load->n_blocks) / (double)n_ranks(r) * load->tick_seconds;
 }
 
 int64_t mp_step_floor(const mp_step_request *r)
@@ -71,7 +77,7 @@ int64_t mp_step_floor(const mp_step_request *r)
         gradients += part(r, p->gradient_bytes, zero >= 2);
     }
     for (int k = 0; k < r->load->n_blocks; k++) largest = larger(largest, r->load->blocks[k].largest_bytes);
-    if (n_stages(r) > 1) return larger((always + gradients) / n_stages(r), largest);
+    if (n_ranks(r) > 1) return larger((always + gradients) / n_ranks(r), largest);
     /* with one micro-batch, gradients may be there only when the largest node has run */
     return r->n_micro_batches > 1 ? always + gradients + largest : always + larger(gradients, largest);
 }
@@ -192,45 +198,70 @@ static void hold_parameters(const player *x, mp_stage *stage)
     stage->buffer_bytes = r->load->other_bytes + (zero == 3 ? gathered : zero == 2 ? 2 * bucket : 0);
 }
 
-/* Chooses an option for each block of a stage: the first of all, then, while that is too much, the next one of the block where
- * it frees the most bytes per tick. Returns false if all that can be recomputed is not enough. */
-static bool keep_within(const player *x, mp_stage *stage)
+/* A rank's stages, and what it holds. */
+typedef struct holder {
+    mp_stage *stages;
+    int first, n, step; /* stages first, first + step, ... */
+    int64_t always;     /* parameters, gradients, state and buffers of all of them */
+} holder;
+
+/* Adds up what the rank keeps as its options are now, and finds the block whose next option frees the most bytes per tick; -1:
+ * none has a next one. */
+static int look_over(const player *x, const holder *rank)
 {
-    const mp_step_request *r = x->request;
-    int *options = x->options;
-    const mp_load *load = r->load;
-    const int64_t always = stage->parameter_bytes + stage->gradient_bytes + stage->state_bytes + stage->buffer_bytes;
-    int64_t most = 0, extra = 0;
-    for (int b = stage->begin; b < stage->end; b++) {
-        options[b] = 0;
-        most += load->blocks[b].options[0].kept_bytes;
-    }
-    for (;;) {
-        int64_t kept = 0, transient = 0;
-        double best = -1;
-        int chosen = -1;
+    const mp_load *load = x->request->load;
+    int64_t transient = 0, held = rank->always;
+    double best = -1;
+    int chosen = -1;
+    for (int i = rank->first; i < rank->n; i += rank->step) {
+        mp_stage *stage = &rank->stages[i];
+        int64_t kept = 0, most = 0, waiting = 0;
         for (int b = stage->begin; b < stage->end; b++) {
             const mp_block_load *block = &load->blocks[b];
-            const mp_load_option *o = &block->options[options[b]], *next = o + 1;
+            const mp_load_option *o = &block->options[x->options[b]], *next = o + 1;
+            most += block->options[0].kept_bytes;
             kept += o->kept_bytes;
+            waiting += block->weights_bytes;
             transient = larger(transient, o->transient_bytes);
-            if (options[b] + 1 >= block->n_options) continue;
-            const double freed = (double)(o->kept_bytes - next->kept_bytes),
+            if (x->options[b] + 1 >= block->n_options) continue;
+            const double freed = (double)stage->in_flight * (double)(o->kept_bytes - next->kept_bytes),
                          ticks = (double)(next->extra_ticks - o->extra_ticks);
             const double worth = ticks > 0 ? freed / ticks : 1e300;
             if (worth <= best) continue;
             best = worth;
             chosen = b;
         }
-        stage->activation_bytes = stage->in_flight * kept + transient;
-        stage->peak_bytes = always + stage->activation_bytes;
+        stage->activation_bytes = stage->in_flight * kept + stage->waiting * waiting;
         stage->recomputed_bytes = most - kept;
-        if (stage->peak_bytes <= r->memory_bytes || chosen < 0) break;
-        options[chosen]++;
+        held += stage->activation_bytes;
     }
-    for (int b = stage->begin; b < stage->end; b++) extra += load->blocks[b].options[options[b]].extra_ticks;
-    stage->extra_seconds = (double)extra * load->tick_seconds;
-    return stage->peak_bytes <= r->memory_bytes;
+    for (int i = rank->first; i < rank->n; i += rank->step) {
+        rank->stages[i].activation_bytes += transient;
+        rank->stages[i].peak_bytes = held + transient;
+    }
+    return chosen;
+}
+
+/* Chooses an option for each block of a rank: the first of all, then, while that is too much, the next one of the block where
+ * it frees the most bytes per tick. Returns false if all that can be recomputed is not enough. */
+static bool keep_within(const player *x, const holder *rank)
+{
+    const mp_load *load = x->request->load;
+    const int64_t memory_bytes = x->request->memory_bytes;
+    for (int i = rank->first; i < rank->n; i += rank->step)
+        for (int b = rank->stages[i].begin; b < rank->stages[i].end; b++) x->options[b] = 0;
+    int chosen = look_over(x, rank);
+    while (rank->stages[rank->first].peak_bytes > memory_bytes && chosen >= 0) {
+        x->options[chosen]++;
+        chosen = look_over(x, rank);
+    }
+    for (int i = rank->first; i < rank->n; i += rank->step) {
+        mp_stage *stage = &rank->stages[i];
+        int64_t extra = 0;
+        for (int b = stage->begin; b < stage->end; b++) extra += load->blocks[b].options[x->options[b]].extra_ticks;
+        stage->extra_seconds = (double)extra * load->tick_seconds;
+    }
+    return rank->stages[rank->first].peak_bytes <= memory_bytes;
 }
 
 /* ---- how long it takes ---- */
@@ -286,64 +317,21 @@ static double exchange_of(const player *x, mp_stage *stage)
     return later(last, sums - stage->backward_seconds) + gather;
 }
 
-typedef struct clockwork {
-    const mp_step_request *request;
-    int n;
-    const mp_stage *stages;
-    double *forward, *backward; /* per stage and micro-batch: when it has ended; 0: not yet */
-    double *clock;              /* per stage */
-    int64_t *n_forward, *n_backward;
-    const double *send; /* per stage: to the next one */
-} clockwork;
-
-/* Runs what a stage can run next; false: it waits. */
-static bool advance(clockwork *x, int i)
+/* Fills in what a rank holds, and whether that fits. */
+static bool hold(const player *x, mp_stage *stages, int rank)
 {
-    const int64_t m = x->request->n_micro_batches, f = x->n_forward[i], b = x->n_backward[i];
-    const bool is_forward = f < m && f - b < x->stages[i].in_flight;
-    const int64_t k = is_forward ? f : b;
-    double ready = 0;
-    if (!is_forward && b >= f) return false;
-    if (is_forward && i > 0) {
-        if (k >= x->n_forward[i - 1]) return false;
-        ready = x->forward[(i - 1) * m + k] + x->send[i - 1];
-    } else if (!is_forward && i + 1 < x->n) {
-        if (k >= x->n_backward[i + 1]) return false;
-        ready = x->backward[(i + 1) * m + k] + x->send[i];
+    const int step = (int)n_ranks(x->request);
+    holder h = {.stages = stages, .first = rank, .n = (int)n_stages(x->request), .step = step};
+    int64_t buffers = 0;
+    for (int i = rank; i < h.n; i += step) {
+        mp_stage *stage = &stages[i];
+        *stage = (mp_stage){.begin = stage->begin, .end = stage->end, .in_flight = stage->in_flight, .waiting = stage->waiting};
+        hold_parameters(x, stage);
+        h.always += stage->parameter_bytes + stage->gradient_bytes + stage->state_bytes;
+        buffers = larger(buffers, stage->buffer_bytes);
     }
-    const double end = later(ready, x->clock[i]) + (is_forward ? x->stages[i].forward_seconds : x->stages[i].backward_seconds);
-    x->clock[i] = (is_forward ? x->forward : x->backward)[i * m + k] = end;
-    (is_forward ? x->n_forward : x->n_backward)[i]++;
-    return true;
-}
-
-static void play(clockwork *x)
-{
-    for (bool any = true; any;) {
-        any = false;
-        for (int i = 0; i < x->n; i++)
-            while (advance(x, i)) any = true;
-    }
-}
-
-static mp_status prepare(clockwork *x, mp_pool *pool, mp_error *err)
-{
-    const size_t n = (size_t)x->n, m = (size_t)x->request->n_micro_batches;
-    x->forward = mp_pool_alloc(pool, n * m, sizeof *x->forward);
-    x->backward = mp_pool_alloc(pool, n * m, sizeof *x->backward);
-    x->clock = mp_pool_alloc(pool, n, sizeof *x->clock);
-    x->n_forward = mp_pool_alloc(pool, n, sizeof *x->n_forward);
-    x->n_backward = mp_pool_alloc(pool, n, sizeof *x->n_backward);
-    return mp_pool_failed(pool) ? MP_NO_MEMORY(err) : MP_OK;
-}
-
-/* Fills in what a stage holds, and whether that fits. */
-static bool hold(const player *x, mp_stage *stage)
-{
-    const mp_stage blank = {.begin = stage->begin, .end = stage->end, .in_flight = stage->in_flight};
-    *stage = blank;
-    hold_parameters(x, stage);
-    return keep_within(x, stage);
+    h.always += buffers;
+    return keep_within(x, &h);
 }
 
 /* Where a stage is over the memory, hands a block of it to the neighbour that holds less, again and again; each stage that
@@ -363,33 +351,67 @@ static bool relieve(const player *x, mp_stage *stages, int n)
             stages[full - 1].end = ++stages[full].begin;
         else
             stages[full + 1].begin = --stages[full].end;
-        hold(x, &stages[full]);
-        hold(x, &stages[goes_left ? full - 1 : full + 1]);
+        const int ranks = (int)n_ranks(x->request);
+        hold(x, stages, full % ranks);
+        hold(x, stages, (goes_left ? full - 1 : full + 1) % ranks);
     }
     return false;
+}
+
+/* Returns the seconds of a micro-batch's backward that make gradients of parameters, which may wait. */
+static double weights_of(const player *x, const mp_stage *stage)
+{
+    int64_t ticks = 0;
+    for (int b = stage->begin; b < stage->end; b++) ticks += x->request->load->blocks[b].weights_ticks;
+    return (double)ticks * x->request->load->tick_seconds;
+}
+
+/* Says how many micro-batches each chunk of a rank holds when it holds the most. */
+static mp_status count_flight(const mp_pipeline_shape *shape, int rank, mp_stage *stages, mp_error *err)
+{
+    const size_t n = mp_schedule_turns(shape);
+    MP_OWNED mp_turn *turns = mp_alloc(n, sizeof *turns);
+    MP_OWNED int64_t *now = mp_alloc((size_t)shape->n_chunks, sizeof *now);
+    int64_t all = 0, most = 0;
+    if (!turns || !now) return MP_NO_MEMORY(err);
+    mp_schedule_order(shape, rank, turns);
+    for (size_t t = 0; t < n; t++) {
+        if (turns[t].pass == MP_PASS_WEIGHTS) continue;
+        const int change = turns[t].pass == MP_PASS_FORWARD ? 1 : -1;
+        now[turns[t].chunk] += change;
+        all += change;
+        if (all <= most) continue;
+        most = all;
+        for (int c = 0; c < shape->n_chunks; c++) stages[c * shape->n_ranks + rank].in_flight = now[c];
+    }
+    const int64_t waiting = shape->schedule == MP_SCHEDULE_ZB_H1 ? rank : 0;
+    for (int c = 0; c < shape->n_chunks; c++)
+        stages[c * shape->n_ranks + rank].waiting = waiting < shape->n_micro_batches ? waiting : shape->n_micro_batches;
+    return MP_OK;
 }
 
 mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits, mp_error *err)
 {
     const mp_load *load = r->load;
-    const int n = (int)n_stages(r);
+    const int n = (int)n_stages(r), ranks = (int)n_ranks(r);
     const int64_t m = r->n_micro_batches;
+    const mp_pipeline_shape shape = {
+        .schedule = r->schedule, .n_ranks = ranks, .n_chunks = (int)r->n_chunks, .n_micro_batches = m};
     mp_stage *stages = out->stages;
+    MP_OWNED mp_stage_seconds *seconds = mp_alloc((size_t)n, sizeof *seconds);
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    double *send = mp_pool_alloc(pool, (size_t)n, sizeof *send), *tail = mp_pool_alloc(pool, (size_t)n, sizeof *tail), busy = 0;
-    clockwork clock = {.request = r, .n = n, .stages = stages, .send = send};
+    MP_OWNED_BY(mp_schedule_free) mp_played *played = NULL;
     player x = {.request = r};
-    if (!send || !tail) return MP_NO_MEMORY(err);
+    if (!seconds) return MP_NO_MEMORY(err);
     MP_CHECK(sum_parameters(&x, pool, err));
     memset(stages, 0, (size_t)n * sizeof *stages);
     out->n_stages = (size_t)n;
     out->peak_bytes = 0;
     *fits = true;
     cut(load, n, stages);
-    for (int i = 0; i < n; i++) {
-        mp_stage *stage = &stages[i];
-        stage->in_flight = r->schedule == MP_SCHEDULE_GPIPE && n > 1 ? m : m < n - i ? m : n - i;
-        *fits &= hold(&x, stage);
+    for (int i = 0; i < ranks; i++) {
+        MP_CHECK(count_flight(&shape, i, stages, err));
+        *fits &= hold(&x, stages, i);
     }
     if (!*fits) *fits = relieve(&x, stages, n);
     for (int i = 0; i < n; i++) {
@@ -397,19 +419,18 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
         out->peak_bytes = larger(out->peak_bytes, stage->peak_bytes);
         const double update = time_stage(&x, stage);
         const int64_t handed = i + 1 < n ? load->blocks[stage->end - 1].output_bytes : 0;
-        send[i] = handed ? seconds_of(r, MP_SEND, MP_DIM_PP, handed, 1) : 0;
         stage->sent_bytes += m * handed;
-        const double exchange = exchange_of(&x, stage);
+        const double exchange = exchange_of(&x, stage), waits = weights_of(&x, stage);
         out->exposed_seconds = later(out->exposed_seconds, exchange);
-        tail[i] = exchange + update;
-        busy = later(busy, (double)m * (stage->forward_seconds + stage->backward_seconds));
+        seconds[i] = (mp_stage_seconds){.forward = stage->forward_seconds,
+                                        .backward = stage->backward_seconds - waits,
+                                        .weights = waits,
+                                        .send = handed ? seconds_of(r, MP_SEND, MP_DIM_PP, handed, 1) : 0,
+                                        .tail = exchange + update};
     }
     if (!*fits) return MP_OK;
-    MP_CHECK(prepare(&clock, pool, err));
-    play(&clock);
-    for (int i = 0; i < n; i++) {
-        out->seconds = later(out->seconds, clock.clock[i] + tail[i]);
-        out->bubble_seconds = later(out->bubble_seconds, clock.clock[i] - busy);
-    }
+    MP_CHECK(mp_schedule_play(&shape, seconds, &played, err));
+    out->seconds = played->seconds;
+    out->bubble_seconds = played->bubble_seconds;
     return MP_OK;
 }

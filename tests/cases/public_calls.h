@@ -33,7 +33,7 @@ typedef struct public_call {
 /* Ends with a row without a name: functions of the planner and estimator, of files, of models, programs and searches, and of
  * ranks.
  */
-extern const public_call public_graphs[], public_files[], public_models[];
+extern const public_call public_graphs[], public_files[], public_models[], public_ranks[];
 
 /* Fills an output; and says, of the function at hand, that it is wrong unless the bytes are still so. */
 void public_mark(void *out, size_t size);

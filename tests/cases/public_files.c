@@ -1,9 +1,10 @@
-/* public_files.c - calls of the public functions that read, write and draw files. */
+/* public_files.c - calls of the public functions that read, write and draw files, and of those about ranks of many devices. */
 #include <unistd.h>
 
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/public_calls.h"
 #include "tests/cases/test.h"
+#include "tests/oracles/random_graph.h"
 
 #define MUST(call) assert_int_equal((call), MP_OK)
 
@@ -135,6 +136,14 @@ static mp_status loss_picture(public_world *w, mp_error *err)
     WRITTEN(w, w->picture, mp_loss_picture("losses", losses, 3, 0, w->picture, err));
 }
 
+static mp_status pipeline_picture(public_world *w, mp_error *err)
+{
+    static mp_turn turns[] = {{MP_PASS_FORWARD, 0, 0, 0, 1}, {MP_PASS_BACKWARD, 0, 0, 1, 3}};
+    static const mp_played played = {.n_turns = 2, .turns = turns, .seconds = 3};
+    static const mp_pipeline_shape shape = {MP_SCHEDULE_1F1B, 1, 1, 1};
+    WRITTEN(w, w->picture, mp_pipeline_picture(&shape, &played, "pipeline", NULL, w->picture, err));
+}
+
 static mp_status timeline_picture(public_world *w, mp_error *err)
 {
     WRITTEN(w, w->picture, mp_timeline_picture(w->graph, w->plan, "timeline", MP_VIEW_ALL, w->picture, err));
@@ -225,6 +234,7 @@ const public_call public_files[] = {{"mp_costs_write", costs_write},
                                     {"mp_onnx_write", onnx_write},
                                     {"mp_curve_picture", curve_picture},
                                     {"mp_loss_picture", loss_picture},
+                                    {"mp_pipeline_picture", pipeline_picture},
                                     {"mp_timeline_picture", timeline_picture},
                                     {"mp_graph_picture", graph_picture},
                                     {"mp_training_picture", training_picture},
@@ -233,4 +243,153 @@ const public_call public_files[] = {{"mp_costs_write", costs_write},
                                     {"mp_makespan", makespan},
                                     {"mp_makespan_copying", makespan_copying},
                                     {"mp_graph_offload", graph_offload},
+                                    {NULL, NULL}};
+
+/* ---- ranks of many ---- */
+
+static mp_ranks ranks_of(const char *mesh)
+{
+    mp_ranks ranks = {.bucket_bytes = 8};
+    assert_int_equal(mp_mesh_read(mesh, &ranks.mesh, NULL), MP_OK);
+    assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
+    return ranks;
+}
+
+static mp_status graph_exchange(public_world *w, mp_error *err)
+{
+    const mp_ranks ranks = ranks_of("dp=2,shard=2");
+    mp_graph *graph = random_graph(7, 4, MP_FUSE_BACKWARD, false);
+    mp_status st;
+    PUBLIC_LIMITED(w, st, mp_graph_exchange(graph, &ranks, NULL, err));
+    mp_graph_free(graph);
+    return st;
+}
+
+/* ---- pipelines ---- */
+
+static const mp_pipeline_shape two_stages = {MP_SCHEDULE_GPIPE, 2, 1, 2};
+
+static mp_status schedule_play(public_world *w, mp_error *err)
+{
+    static const mp_stage_seconds stages[2] = {{.forward = 1}, {.backward = 1}};
+    mp_played *played;
+    PUBLIC_OUTPUT(w, played, mp_schedule_play(&two_stages, stages, &played, err), mp_schedule_free(played));
+}
+
+static mp_status schedule_held_bytes(public_world *w, mp_error *err)
+{
+    static const mp_kept kept = {1, 1};
+    int64_t held;
+    PUBLIC_OUTPUT(w, held, mp_schedule_held_bytes(&two_stages, 0, &kept, &held, err), PUBLIC_NOTHING);
+}
+
+/* Cuts a chain of layers in two. */
+typedef struct cut_chain {
+    mp_graph *graph;
+    mp_ranks ranks;
+    mp_pipeline *pipeline;
+    mp_rank rank;
+    mp_step steps[32];
+    size_t n;
+} cut_chain;
+
+static void cut_chain_free(cut_chain *c)
+{
+    mp_rank_free(&c->rank);
+    mp_pipeline_free(c->pipeline);
+    mp_graph_free(c->graph);
+}
+
+static mp_pipeline_request cut_request(cut_chain *c)
+{
+    c->ranks = ranks_of("pp=2");
+    assert_int_equal(chain_graph(4, 8, 16, true, &c->graph, NULL), MP_OK);
+    return (mp_pipeline_request){.graph = c->graph, .ranks = &c->ranks, .shape = two_stages};
+}
+
+static void cut_whole(cut_chain *c)
+{
+    const mp_pipeline_request request = cut_request(c);
+    assert_int_equal(mp_pipeline_new(&request, &c->pipeline, NULL), MP_OK);
+    assert_int_equal(mp_pipeline_rank_graph(c->pipeline, 0, &c->rank, NULL), MP_OK);
+    c->n = mp_keep_all(c->rank.graph, c->steps);
+}
+
+static mp_status pipeline_new(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
+    const mp_pipeline_request request = cut_request(&c);
+    mp_pipeline *pipeline;
+    PUBLIC_OUTPUT(w, pipeline, mp_pipeline_new(&request, &pipeline, err), mp_pipeline_free(pipeline));
+}
+
+static mp_status pipeline_rank_graph(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
+    mp_rank rank;
+    cut_whole(&c);
+    PUBLIC_OUTPUT(w, rank, mp_pipeline_rank_graph(c.pipeline, 1, &rank, err), mp_rank_free(&rank));
+}
+
+static mp_status rank_held_bytes(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
+    int64_t held;
+    cut_whole(&c);
+    PUBLIC_OUTPUT(w, held, mp_rank_held_bytes(&c.rank, c.steps, c.n, &held, err), PUBLIC_NOTHING);
+}
+
+static mp_status rank_hold(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
+    mp_status st;
+    cut_whole(&c);
+    PUBLIC_LIMITED(w, st, mp_rank_hold(&c.rank, 64, err));
+    return st;
+}
+
+static mp_status rank_check(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
+    mp_status st;
+    cut_whole(&c);
+    assert_int_equal(mp_rank_hold(&c.rank, 4096, NULL), MP_OK);
+    PUBLIC_LIMITED(w, st, mp_rank_check(&c.rank, c.steps, c.n, err));
+    return st;
+}
+
+static mp_status rank_seconds(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
+    mp_stage_seconds seconds;
+    mp_status st;
+    cut_whole(&c);
+    PUBLIC_LIMITED(w, st, mp_rank_seconds(&c.rank, c.steps, c.n, &seconds, err));
+    return st;
+}
+
+static mp_status rank_graph(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err)
+{
+    (void)data;
+    return chain_graph(4, 8 * micro_batch, 16 / mesh->size[MP_DIM_TP], true, out, err);
+}
+
+static mp_status meshes_search(public_world *w, mp_error *err)
+{
+    const mp_meshes_request request = {
+        .devices = 2, .memory_bytes = 1000, .global_batch = 4, .ranks = ranks_of("dp=1"), .graph = rank_graph};
+    mp_meshes *meshes;
+    PUBLIC_OUTPUT(w, meshes, mp_meshes_search(&request, &meshes, err), mp_meshes_free(meshes));
+}
+
+const public_call public_ranks[] = {{"mp_graph_exchange", graph_exchange},
+                                    {"mp_meshes_search", meshes_search},
+                                    {"mp_schedule_play", schedule_play},
+                                    {"mp_schedule_held_bytes", schedule_held_bytes},
+                                    {"mp_pipeline_new", pipeline_new},
+                                    {"mp_pipeline_rank_graph", pipeline_rank_graph},
+                                    {"mp_rank_held_bytes", rank_held_bytes},
+                                    {"mp_rank_hold", rank_hold},
+                                    {"mp_rank_check", rank_check},
+                                    {"mp_rank_seconds", rank_seconds},
                                     {NULL, NULL}};

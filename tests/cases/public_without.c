@@ -51,6 +51,13 @@
     X(mp_communicator_name(&alone))                                                                      \
     X(mp_schedule_name(MP_SCHEDULE_1F1B))                                                                \
     X(mp_schedule_find("1f1b"))                                                                          \
+    X(mp_schedule_check(&shape, &err))                                                                   \
+    X(mp_schedule_turns(&shape))                                                                         \
+    X(mp_schedule_order(&shape, 0, of_rank))                                                             \
+    X(mp_schedule_in_flight(&shape, 0))                                                                  \
+    X(mp_schedule_free(NULL))                                                                            \
+    X(mp_pipeline_free(NULL))                                                                            \
+    X(mp_rank_free(&rank))                                                                               \
     X(mp_verdict_name(MP_VERDICT_FLOOR))                                                                 \
     X(mp_meshes_free(NULL))                                                                              \
     X(mp_architecture_count())                                                                           \
@@ -217,6 +224,9 @@ void public_call_without(public_world *w)
     mp_interconnect network;
     mp_communicator alone = {.name = "alone", .n = 1};
     mp_mesh mesh;
+    const mp_pipeline_shape shape = {MP_SCHEDULE_1F1B, 2, 1, 2};
+    mp_turn of_rank[4];
+    mp_rank rank = {0};
     mp_answer answer;
     mp_problem *problem;
     mp_timeline *timeline;

@@ -41,6 +41,7 @@ static double seconds_in(const mp_meshes_request *request, const mp_mesh_choice 
     const mp_step_request step = {.load = load,
                                   .ranks = &ranks,
                                   .schedule = c->schedule,
+                                  .n_chunks = c->n_chunks,
                                   .n_micro_batches = c->n_micro_batches,
                                   .memory_bytes = memory_bytes};
     assert_int_equal(mp_step_play(&step, &again, &fits, NULL), MP_OK);

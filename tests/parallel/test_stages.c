@@ -59,6 +59,7 @@ static void random_world(world *w, uint64_t seed)
     w->request = (mp_step_request){.load = &w->load,
                                    .ranks = &w->ranks,
                                    .schedule = below(w, 2) ? MP_SCHEDULE_1F1B : MP_SCHEDULE_GPIPE,
+                                   .n_chunks = 1,
                                    .n_micro_batches = 1 + below(w, MICRO_BATCHES),
                                    .memory_bytes = 60 + below(w, 400)};
 }

@@ -47,9 +47,9 @@ typedef struct mp_rank_traffic {
     double seconds; /* of all collectives, one after the other */
 } mp_rank_traffic;
 
-/* Adds the channel "network" and what dp and shard need to a finished training graph, and finishes it again; gradients of which
- * each rank of tp has a part (is_part) are summed over tp too, in buckets of their own. Numbers of nodes change, those of
- * storages do not. A mesh with dp and shard of 1 changes nothing where there are no such parts. *traffic may be NULL.
- * MP_INVALID: shard and no optimizer; MP_PARSE: the graph has this channel; MP_NOMEM. After an error the graph can only be
- * released. O(graph). */
+/* Adds the channel "network", which a rank of a pipeline has, and what dp and shard need to a finished training graph, and
+ * finishes it again; gradients of which each rank of tp has a part (is_part) are summed over tp too, in buckets of their own.
+ * Numbers of nodes change, those of storages do not. A mesh with dp and shard of 1 changes nothing where there are no such
+ * parts. *traffic may be NULL. MP_INVALID: shard and no optimizer; MP_PARSE: the graph has this channel, and the mesh no pp;
+ * MP_NOMEM. After an error the graph can only be released. O(graph). */
 mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traffic *traffic, mp_error *err);

@@ -1,9 +1,9 @@
 /* meshes.h - how to split a network over many devices: the best meshes, and a number for every other one.
  *
- * Every mesh of so many devices (dp, shard with zero 1 to 3, tp, tp with data=1, pp), micro-batch and schedule is looked at.
- * One whose floor is over the memory cannot fit, whatever it recomputes; one whose bound is over the time of the best cannot
- * win; the others are played through (planner/parallel/stages.h), cheapest bound first. So `set_aside` is a proof within this
- * model of time, that of the roofline and the network's formulas.
+ * Every mesh of so many devices (dp, shard with zero 1 to 3, tp, tp with data=1, pp), micro-batch and schedule (schedule.h) is
+ * looked at. One whose floor is over the memory cannot fit, whatever it recomputes; one whose bound is over the time of the
+ * best cannot win; the others are played through (planner/parallel/stages.h), cheapest bound first. So `set_aside` is a proof
+ * within this model of time, that of the roofline and the network's formulas.
  *
  *     const mp_meshes_request request = {.devices = 64, .memory_bytes = room, .global_batch = 512, .ranks = ranks,
  *                                        .graph = build, .data = my_model};
@@ -15,17 +15,15 @@
 #pragma once
 
 #include "memplan/ranks/exchange.h"
-
-typedef enum mp_schedule { MP_SCHEDULE_GPIPE, MP_SCHEDULE_1F1B, MP_N_SCHEDULES } mp_schedule;
-const char *mp_schedule_name(mp_schedule schedule); /* "1f1b" */
-int mp_schedule_find(const char *name);             /* -1: none */
+#include "memplan/ranks/schedule.h"
 
 /* What one stage holds and does; bytes are those of its fullest moment. */
 typedef struct mp_stage {
     int begin, end;    /* blocks [begin, end) */
     int64_t in_flight; /* micro-batches */
+    int64_t waiting;   /* of these that have gone backward, but for the gradients of parameters */
     int64_t parameter_bytes, gradient_bytes, state_bytes, activation_bytes, buffer_bytes;
-    int64_t peak_bytes;                       /* of all together */
+    int64_t peak_bytes;                       /* of all together, on a rank of several stages of all its stages */
     int64_t recomputed_bytes;                 /* of a micro-batch: what is not kept for its backward */
     double forward_seconds, backward_seconds; /* of a micro-batch, recomputation included */
     double extra_seconds;                     /* of recomputation, of a micro-batch */
@@ -47,6 +45,7 @@ typedef struct mp_mesh_choice {
     mp_mesh mesh;
     int64_t micro_batch, n_micro_batches;
     mp_schedule schedule;
+    int64_t n_chunks; /* stages of each rank */
     mp_verdict verdict;
     double bound_seconds;
     int64_t floor_bytes;

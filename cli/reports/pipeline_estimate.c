@@ -1,0 +1,76 @@
+/* pipeline_estimate.c - what every rank of a pipeline takes with everything kept, and how long a step of it is. */
+#include <stdio.h>
+
+#include "cli/messages/messages.h"
+#include "cli/messages/screen.h"
+#include "cli/reports/pipeline.h"
+#include "cli/reports/report.h"
+
+/* Returns the blocks of a rank's stages, "0-5, 12-17". */
+static const char *blocks_text(const pipeline *p, int rank)
+{
+    const char *text = "";
+    for (int q = rank; q < p->shape.n_ranks * p->shape.n_chunks; q += p->shape.n_ranks) {
+        const int first = p->begins[q], last = p->begins[q + 1] - 1;
+        text = mp_text("%s%s%d", text, q == rank ? "" : ", ", first);
+        if (last > first) text = mp_text("%s-%d", text, last);
+    }
+    return text;
+}
+
+static void print_verdict(const pipeline *p)
+{
+    const int64_t peak = pipeline_peak(p);
+    const bool fits = peak <= room_bytes(&p->room);
+    const char *bytes = mp_bytes_text(peak);
+    if (*p->room.name)
+        screen_verdict(p->asked->talk.color, fits ? SCREEN_GOOD : SCREEN_BAD,
+                       "%s, %s: keeping everything takes %s on the fullest rank. %s %s.", p->title, p->mesh, bytes,
+                       fits ? "Fits" : "Does not fit", room_text(&p->room));
+    else
+        screen_verdict(p->asked->talk.color, SCREEN_PLAIN, "%s, %s: keeping everything takes %s on the fullest rank.", p->title,
+                       p->mesh, bytes);
+}
+
+static void print_ranks(const pipeline *p)
+{
+    screen_row("  %-4s %-12s %6s %11s %11s %11s %11s %11s", "rank", "blocks", "flight", "parameters", "gradients", "optimizer",
+               "held", "peak");
+    for (int r = 0; r < p->shape.n_ranks; r++) {
+        const pipeline_rank *row = &p->ranks[r];
+        screen_row("  %-4d %-12s %6lld %11s %11s %11s %11s %11s", r, blocks_text(p, r), (long long)row->in_flight,
+                   mp_bytes_text(row->parameter_bytes), mp_bytes_text(row->gradient_bytes), mp_bytes_text(row->state_bytes),
+                   mp_bytes_text(row->held_bytes), mp_bytes_text(row->peak_bytes));
+    }
+    screen_text(2, "flight: micro-batches between forward and backward; held: what all of them but one keep meanwhile.");
+}
+
+mp_status pipeline_estimate_ranks(const options *o, pipeline *p, mp_error *err)
+{
+    MP_CHECK(pipeline_start(o, p, err));
+    for (int r = 0; r < p->shape.n_ranks; r++) {
+        MP_CLEARED_BY(subject_free) subject s = {0};
+        rank_options space;
+        const options one = pipeline_rank_options(p, r, &space);
+        MP_CHECK(subject_load(one.operands[0], &one, &s, err));
+        MP_CHECK(pipeline_take(p, r, &s, NULL, 0, err));
+    }
+    return pipeline_play(p, err);
+}
+
+int pipeline_estimate(const options *o)
+{
+    mp_error err = {0};
+    MP_CLEARED_BY(pipeline_free) pipeline p = {0};
+    if (o->output.csv) return usage_error("--csv is about one graph: --rank says which");
+    if (pipeline_estimate_ranks(o, &p, &err) != MP_OK) return input_failed(&err);
+    if (o->talk.json) return print_json("pipeline", pipeline_json(&p));
+    print_verdict(&p);
+    if (o->talk.quiet) return EXIT_DONE;
+    putchar('\n');
+    print_ranks(&p);
+    pipeline_print_step(&p);
+    putchar('\n');
+    print_verdict(&p);
+    return EXIT_DONE;
+}

@@ -1,0 +1,230 @@
+/* pipeline_plan.c - a plan for every rank of a pipeline, each within the budget, and written to a file of its own.
+ *
+ * What other micro-batches hold on a rank is as many times what its plan keeps, and takes its place in the budget. So the plan
+ * is searched for with a guess of it: a plan that keeps more needs a larger one, a plan that keeps less permits a smaller one,
+ * and the least with which a plan was found is the answer. Then exactly what the plan keeps is held.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/messages/interrupt.h"
+#include "cli/messages/messages.h"
+#include "cli/messages/screen.h"
+#include "cli/reports/pipeline.h"
+#include "cli/reports/plan.h"
+#include "cli/reports/report.h"
+#include "formats/json/plan_json.h"
+#include "memplan/arena.h"
+#include "memplan/check.h"
+
+enum { GUESSES = 8, FINENESS = 100 }; /* guesses end when they differ by less than this part of the budget */
+
+typedef struct rank_search {
+    const options *asked;
+    subject *subject;
+    int64_t budget_bytes;
+    unsigned stages_off, solvers_off;
+    mp_step *steps; /* of the best plan so far; NULL: none */
+    size_t n_steps;
+    int64_t ticks, held_bytes; /* of it */
+    char *solver;              /* which found it */
+    uint64_t seed;
+} rank_search;
+
+static void rank_search_clear(rank_search *x)
+{
+    mp_free(x->steps);
+    mp_free(x->solver);
+}
+
+/* Remembers a plan, if it is faster than the best so far, or as fast and holds less. */
+static mp_status remember(rank_search *x, const mp_plan *plan, int64_t held, mp_error *err)
+{
+    if (x->steps && (plan->ticks > x->ticks || (plan->ticks == x->ticks && held >= x->held_bytes))) return MP_OK;
+    rank_search_clear(x);
+    x->steps = mp_alloc(plan->n_steps, sizeof *x->steps);
+    x->solver = mp_plan_text(plan->solver);
+    if (!x->steps || !x->solver) return MP_NO_MEMORY(err);
+    memcpy(x->steps, plan->steps, plan->n_steps * sizeof *x->steps);
+    x->n_steps = plan->n_steps;
+    x->ticks = plan->ticks;
+    x->held_bytes = held;
+    x->seed = plan->seed;
+    return MP_OK;
+}
+
+/* Searches for a plan while so much is held. *needed is what the plan that was found needs held; -1: none was found. */
+static mp_status search_with(rank_search *x, int64_t held, int64_t *needed, mp_error *err)
+{
+    MP_CHECK(subject_hold(x->subject, held, err));
+    MP_CLEARED_BY(outcome_free) outcome out = {.subject = x->subject, .asked = x->asked};
+    MP_CHECK(outcome_start(&out, err));
+    *needed = -1;
+    if (out.floor_bytes > x->budget_bytes) return MP_OK;
+    mp_request request = outcome_request(&out);
+    request.stages_off = x->stages_off;
+    request.solvers_off = x->solvers_off;
+    out.budget_bytes = x->budget_bytes;
+    const mp_status st = outcome_search(&out, &request, err);
+    if (st == MP_LIMIT) return MP_OK;
+    MP_CHECK(st);
+    const mp_plan *plan = out.answer.plan;
+    if (!plan) return MP_OK;
+    MP_CHECK(mp_rank_held_bytes(&x->subject->rank, plan->steps, plan->n_steps, needed, err));
+    return *needed <= held ? remember(x, plan, *needed, err) : MP_OK;
+}
+
+/* Returns what would be held if a plan kept as much as fits, and took as much as keep-all beside that. */
+static int64_t first_guess(const rank_search *x, int64_t keep_all_held, int64_t in_flight, int64_t keep_all_peak)
+{
+    const int64_t over = keep_all_peak - x->budget_bytes;
+    const int64_t less = over / in_flight * (in_flight - 1);
+    return less < keep_all_held ? keep_all_held - less : keep_all_held / 2;
+}
+
+/* Searches with guesses of what is held, between `low`, which is too little, and `high`, which is too much or enough: where a
+ * plan keeps less than was guessed, with what it keeps; else half-way between the two. */
+static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err)
+{
+    int64_t low = 0, high = rank->held_bytes, needed;
+    const bool fits = rank->keep_all_peak_bytes <= x->budget_bytes;
+    int64_t guess = fits || !high ? high : first_guess(x, high, rank->in_flight, rank->keep_all_peak_bytes);
+    for (int k = 0; k < GUESSES && !interrupt_asked(); k++) {
+        MP_CHECK(search_with(x, guess, &needed, err));
+        if (!high || (fits && x->steps)) break; /* nothing waits, or nothing has to be recomputed */
+        if (needed > guess)
+            low = guess;
+        else
+            high = guess;
+        if (needed >= 0 && needed <= guess && guess - needed <= x->budget_bytes / FINENESS) break;
+        if (high - low <= x->budget_bytes / FINENESS) break;
+        guess = needed > low && needed < high ? needed : low + (high - low) / 2;
+    }
+    return MP_OK;
+}
+
+/* Makes the plan of the best steps, with exactly what they need held. */
+static mp_status settle(rank_search *x, mp_plan **out, mp_error *err)
+{
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_CHECK(subject_hold(x->subject, x->held_bytes, err));
+    MP_CHECK(mp_plan_new(x->subject->graph, x->solver, x->steps, x->n_steps, &plan, err));
+    plan->seed = x->seed;
+    plan->budget_bytes = x->budget_bytes;
+    MP_CHECK(mp_problem_floor(x->subject->problem, &plan->floor_bytes, NULL, err));
+    if (x->asked->search.offsets) MP_CHECK(mp_arena_layout(x->subject->graph, plan, err));
+    MP_CHECK(mp_plan_check(x->subject->graph, plan, err));
+    MP_CHECK(subject_check_held(x->subject, plan->steps, plan->n_steps, err));
+    *out = plan;
+    plan = NULL;
+    return MP_OK;
+}
+
+/* Writes "plan.json" of rank 2 as "plan.rank2.json". */
+static void name_file(const char *name, int rank, char *file)
+{
+    const char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');
+    const size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - name) : strlen(name);
+    snprintf(file, PIPELINE_FILE_MAX, "%.*s.rank%d%s", (int)stem, name, rank, name + stem);
+}
+
+static mp_status plan_rank(pipeline *p, int rank, const budget *b, rank_search *x, mp_error *err)
+{
+    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    rank_options space;
+    options one = pipeline_rank_options(p, rank, &space);
+    pipeline_rank *row = &p->ranks[rank];
+    if (b->kind == BUDGET_BYTES) one.model.rank_bytes = b->bytes;
+    MP_CHECK(subject_load(one.operands[0], &one, &s, err));
+    MP_CHECK(pipeline_take(p, rank, &s, NULL, 0, err));
+    MP_CLEARED_BY(outcome_free) outcome out = {.subject = &s, .asked = &one};
+    MP_CHECK(outcome_start(&out, err));
+    const mp_request request = outcome_request(&out);
+    MP_CHECK(outcome_find_budget(&out, b, &request, err));
+    x->asked = &one;
+    x->subject = &s;
+    x->budget_bytes = out.budget_bytes;
+    MP_CHECK(search(x, row, err));
+    if (!x->steps) return MP_OK;
+    MP_CHECK(settle(x, &plan, err));
+    row->has_plan = true;
+    row->ticks = plan->ticks;
+    row->peak_bytes = mp_plan_need(plan);
+    MP_CHECK(pipeline_take(p, rank, &s, plan->steps, plan->n_steps, err));
+    if (!p->asked->output.out) return MP_OK;
+    name_file(p->asked->output.out, rank, row->file);
+    return mp_plan_write(plan, s.graph, row->file, err);
+}
+
+static void print_ranks(const pipeline *p)
+{
+    screen_row("  %-4s %-9s %6s %11s %11s %11s %9s  %s", "rank", "blocks", "flight", "keep all", "this plan", "held", "extra",
+               p->asked->output.out ? "file" : "");
+    for (int r = 0; r < p->shape.n_ranks; r++) {
+        const pipeline_rank *row = &p->ranks[r];
+        int blocks = 0;
+        for (int q = r; q < p->shape.n_ranks * p->shape.n_chunks; q += p->shape.n_ranks)
+            blocks += p->begins[q + 1] - p->begins[q];
+        screen_row("  %-4d %-9d %6lld %11s %11s %11s %9s  %s", r, blocks, (long long)row->in_flight,
+                   mp_bytes_text(row->keep_all_peak_bytes), row->has_plan ? mp_bytes_text(row->peak_bytes) : "none",
+                   mp_bytes_text(row->held_bytes),
+                   row->has_plan ? extra_text((double)row->ticks, (double)row->keep_all_ticks) : "", row->file);
+    }
+    screen_text(2, "flight: micro-batches between forward and backward; held: what all of them but one keep meanwhile; extra: "
+                   "time of one micro-batch.");
+}
+
+static void print_verdict(const pipeline *p, int without)
+{
+    const char *budget = p->asked->search.budget;
+    if (without >= 0)
+        screen_verdict(p->asked->talk.color, SCREEN_OPEN, "%s, %s: no plan was found for rank %d within %s.", p->title, p->mesh,
+                       without, budget);
+    else
+        screen_verdict(p->asked->talk.color, SCREEN_GOOD, "%s, %s: fits %s on every rank, %s time of a step.", p->title,
+                       p->mesh, budget, extra_text(p->played->seconds, p->keep_all_played->seconds));
+}
+
+/* Says what is for one graph only. */
+static int refuse(const options *o, const budget *b)
+{
+    const char *what = o->search.checkpoints                     ? "--checkpoints"
+                       : o->search.second_stream                 ? "--second-stream"
+                       : o->search.explain_bound                 ? "--explain-bound"
+                       : strcmp(o->search.granularity, "tensor") ? "--granularity module"
+                                                                 : NULL;
+    if (what) return usage_error("%s is about one graph: --rank says which", what);
+    if (b->kind == BUDGET_ABOVE_MIN) return usage_error("--budget min is about one graph: --rank says which");
+    if (o->output.out && !strcmp(o->output.out, "-"))
+        return usage_error("-o - would take the plans of several ranks: -o plan.json writes plan.rank0.json and so on");
+    return EXIT_DONE;
+}
+
+int pipeline_plan(const options *o, const budget *b, unsigned stages_off, unsigned solvers_off)
+{
+    mp_error err = {0};
+    MP_CLEARED_BY(pipeline_free) pipeline p = {0};
+    int without = -1, rc = refuse(o, b);
+    if (rc) return rc;
+    if (pipeline_start(o, &p, &err) != MP_OK) return input_failed(&err);
+    for (int r = 0; r < p.shape.n_ranks; r++) {
+        MP_CLEARED_BY(rank_search_clear) rank_search x = {.stages_off = stages_off, .solvers_off = solvers_off};
+        if (plan_rank(&p, r, b, &x, &err) != MP_OK) return input_failed(&err);
+        if (!p.ranks[r].has_plan && without < 0) without = r;
+    }
+    if (pipeline_play(&p, &err) != MP_OK) return output_failed(&err);
+    if (o->talk.json) {
+        rc = print_json("pipeline", pipeline_json(&p));
+        return rc || without < 0 ? rc : no_plan_status(false);
+    }
+    print_verdict(&p, without);
+    if (!o->talk.quiet) {
+        putchar('\n');
+        print_ranks(&p);
+        if (without < 0) pipeline_print_step(&p);
+        putchar('\n');
+        print_verdict(&p, without);
+    }
+    return without < 0 ? EXIT_DONE : no_plan_status(false);
+}

@@ -1,0 +1,180 @@
+/* subject_pipeline.c - leaves of a training graph what one rank of a pipeline has of it, and says what waits there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/messages/quantities.h"
+#include "cli/subject/subject.h"
+#include "formats/json/json.h"
+
+enum { USUAL_CHUNKS = 2 };
+
+/* Returns the first option of pipelines that was given, NULL: none. */
+static const char *given_option(const model_options *m)
+{
+    return m->micro_batches ? "micro-batches"
+           : m->pipeline    ? "schedule"
+           : m->chunks      ? "chunks"
+           : m->stages      ? "stages"
+           : m->rank        ? "rank"
+           : m->held        ? "held"
+                            : NULL;
+}
+
+mp_status subject_pipeline(const options *o, mp_pipeline_shape *out, mp_error *err)
+{
+    const model_options *m = &o->model;
+    const char *given = given_option(m);
+    mp_mesh mesh;
+    *out = (mp_pipeline_shape){0};
+    MP_CHECK(mp_mesh_read(m->mesh ? m->mesh : "dp=1", &mesh, err));
+    const int64_t n_ranks = mesh.size[MP_DIM_PP];
+    MP_ENSURE(n_ranks > 1 || !given || o->command == CMD_PARALLEL, err, MP_INVALID,
+              "--%s is about the stages of a pipeline, and there is no --mesh with pp", given);
+    if (n_ranks == 1 || o->command == CMD_PARALLEL) return MP_OK;
+    const int64_t n = m->micro_batches ? m->micro_batches : m->batch ? m->batch : 1;
+    MP_ENSURE(n == 1 || m->batch, err, MP_INVALID, "--micro-batches cuts the batch, so it needs --batch");
+    MP_ENSURE(n == 1 || m->batch % n == 0, err, MP_INVALID, "%lld micro-batches do not divide a batch of %lld", (long long)n,
+              (long long)m->batch);
+    enum { MOST = 1 << 20 };
+    MP_ENSURE(n_ranks <= MOST && n <= MOST && m->chunks <= MOST, err, MP_INVALID,
+              "a pipeline of more than %d stages or micro-batches is not planned", MOST);
+    const mp_schedule schedule = m->pipeline ? (mp_schedule)mp_schedule_find(m->pipeline) : MP_SCHEDULE_1F1B;
+    const bool interleaves = schedule == MP_SCHEDULE_INTERLEAVED;
+    *out = (mp_pipeline_shape){.schedule = schedule,
+                               .n_ranks = (int)n_ranks,
+                               .n_chunks = m->chunks     ? (int)m->chunks
+                                           : interleaves ? USUAL_CHUNKS
+                                                         : 1,
+                               .n_micro_batches = n};
+    return mp_schedule_check(out, err);
+}
+
+/* Reads "0,6,12": one block per stage. */
+static mp_status read_begins(const char *text, int n, int *begins, mp_error *err)
+{
+    int k = 0;
+    for (const char *at = text, *end; at; at = *end ? end + 1 : NULL, k++) {
+        char number[16];
+        int64_t block;
+        end = at + strcspn(at, ",");
+        snprintf(number, sizeof number, "%.*s", (int)(end - at), at);
+        MP_ENSURE(parse_count(number, &block) && block < INT32_MAX, err, MP_INVALID, "--stages: '%s' is no block", number);
+        if (k < n) begins[k] = (int)block;
+    }
+    MP_ENSURE(k == n, err, MP_INVALID, "--stages names %d blocks, and there are %d stages", k, n);
+    return MP_OK;
+}
+
+static mp_status read_rank(const options *o, int n, int *rank, mp_error *err)
+{
+    int64_t number;
+    MP_ENSURE(o->model.rank, err, MP_INVALID, "the mesh has %d stages: --rank 0 to %d says which one", n, n - 1);
+    MP_ENSURE(parse_count(o->model.rank, &number) && number < n, err, MP_INVALID, "--rank: '%s' is none of the ranks 0 to %d",
+              o->model.rank, n - 1);
+    *rank = (int)number;
+    return MP_OK;
+}
+
+/* Returns the memory for which stages are balanced; 0: it does not matter. */
+static int64_t memory_of(const options *o, const mp_device *device)
+{
+    const int64_t reserve = option_given(o, OPT_RESERVE) ? o->search.reserve : device->reserve_bytes;
+    if (o->model.rank_bytes) return o->model.rank_bytes;
+    return option_given(o, OPT_DEVICE) && device->memory_bytes > reserve ? device->memory_bytes - reserve : 0;
+}
+
+/* Returns the ticks of exchanges over tp. */
+static int64_t exchange_ticks(const mp_graph *graph)
+{
+    static const char *const ops[] = {"AllReduce", "Replicate", "AllGather", "Assemble", "ReduceScatter", "TakePart"};
+    int64_t ticks = 0;
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
+            if (graph->nodes[v].alternatives->channel == MP_CHANNEL_COMPUTE && !strcmp(graph->nodes[v].op, ops[k]))
+                ticks += graph->nodes[v].alternatives->ticks;
+    return ticks;
+}
+
+/* Leaves of the whole graph's traffic this rank's share, for all micro-batches, and adds what goes between stages. */
+static void share_traffic(subject *s, int64_t whole_ticks)
+{
+    const double share = whole_ticks ? (double)exchange_ticks(s->graph) / (double)whole_ticks : 0;
+    const int64_t m = s->rank.shape.n_micro_batches;
+    mp_rank_traffic *t = &s->traffic;
+    *t = (mp_rank_traffic){.n_collectives = (size_t)((double)t->n_collectives * share + 0.5) * (size_t)m,
+                           .sent_bytes = (int64_t)((double)t->sent_bytes * share + 0.5) * m,
+                           .seconds = t->seconds * share * (double)m};
+    t->n_collectives += s->rank.traffic.n_collectives;
+    t->sent_bytes += s->rank.traffic.sent_bytes;
+    t->seconds += s->rank.traffic.seconds;
+}
+
+mp_status subject_cut(const options *o, const mp_pipeline_shape *shape, const mp_device *device, subject *s, mp_error *err)
+{
+    MP_OWNED_BY(mp_pipeline_free) mp_pipeline *pipeline = NULL;
+    int rank = 0;
+    const int n = shape->n_ranks * shape->n_chunks;
+    s->begins = mp_alloc((size_t)n, sizeof *s->begins);
+    if (!s->begins) return MP_NO_MEMORY(err);
+    MP_CHECK(read_rank(o, shape->n_ranks, &rank, err));
+    if (o->model.stages) MP_CHECK(read_begins(o->model.stages, n, s->begins, err));
+    const mp_pipeline_request request = {.graph = s->graph,
+                                         .ranks = &s->ranks,
+                                         .shape = *shape,
+                                         .memory_bytes = memory_of(o, device),
+                                         .begins = o->model.stages ? s->begins : NULL};
+    MP_CHECK(mp_pipeline_new(&request, &pipeline, err));
+    MP_CHECK(mp_pipeline_rank_graph(pipeline, rank, &s->rank, err));
+    memcpy(s->begins, pipeline->begins, (size_t)n * sizeof *s->begins);
+    s->n_blocks = pipeline->n_blocks;
+    const int64_t whole_ticks = exchange_ticks(s->graph);
+    mp_graph_free(s->graph);
+    s->graph = s->rank.graph;
+    share_traffic(s, whole_ticks);
+    return MP_OK;
+}
+
+/* Says in the graph's options where it is cut, and what is held. */
+static mp_status say(subject *s, int64_t held, mp_error *err)
+{
+    MP_OWNED_BY(json_decref) json_t *options = mp_json_parse(s->graph->options);
+    MP_OWNED char *text = NULL;
+    const int n = s->rank.shape.n_ranks * s->rank.shape.n_chunks;
+    MP_OWNED char *begins = mp_alloc((size_t)n * 12, 1);
+    if (!options || !begins) return MP_NO_MEMORY(err);
+    for (int q = 0, used = 0; q < n; q++)
+        used += snprintf(begins + used, (size_t)(n * 12 - used), "%s%d", q ? "," : "", s->begins[q]);
+    mp_json_set(&options, "stages", json_string(begins));
+    if (held) mp_json_set(&options, "held", json_integer(held));
+    text = options ? mp_json_print(options, 0) : NULL;
+    if (!text) return MP_NO_MEMORY(err);
+    s->graph->options = mp_pool_text(s->graph->pool, text, strlen(text));
+    return s->graph->options ? MP_OK : MP_NO_MEMORY(err);
+}
+
+static mp_status held_in_keep_all(const subject *s, int64_t *bytes, mp_error *err)
+{
+    MP_OWNED mp_step *steps = mp_alloc(s->graph->n_nodes, sizeof *steps);
+    if (!steps) return MP_NO_MEMORY(err);
+    return mp_rank_held_bytes(&s->rank, steps, mp_keep_all(s->graph, steps), bytes, err);
+}
+
+mp_status subject_hold(subject *s, int64_t bytes, mp_error *err)
+{
+    if (!s->rank.shape.n_ranks) return MP_OK;
+    if (!bytes) MP_CHECK(held_in_keep_all(s, &bytes, err));
+    MP_CHECK(mp_rank_hold(&s->rank, bytes, err));
+    MP_CHECK(say(s, s->rank.held < 0 ? 0 : bytes, err));
+    if (!s->problem) return MP_OK;
+    mp_problem_free(s->problem);
+    json_decref(s->options);
+    s->problem = NULL;
+    s->options = mp_json_parse(s->graph->options);
+    MP_ENSURE(s->options, err, MP_NOMEM, "the options");
+    return mp_problem_new(s->graph, &s->problem, err);
+}
+
+mp_status subject_check_held(const subject *s, const mp_step *steps, size_t n, mp_error *err)
+{
+    return s->rank.shape.n_ranks ? mp_rank_check(&s->rank, steps, n, err) : MP_OK;
+}

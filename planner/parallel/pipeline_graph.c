@@ -1,0 +1,391 @@
+/* pipeline_graph.c - the training graph of one rank of a pipeline, node by node from the graph of one device.
+ *
+ * Storages that are always live, gradients of parameters, and what updates make are there once per rank; every other storage
+ * once per chunk that touches it, as different micro-batches run in the chunks. What crosses from a stage to the next one is
+ * every storage that is made up to there and read beyond, and of gradients the reverse.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "estimator/graph/liveness.h"
+#include "estimator/graph/order_rules.h"
+#include "memplan/ranks/pipeline.h"
+#include "planner/parallel/pipeline_flow.h"
+
+typedef struct builder {
+    const mp_pipeline *x;
+    const mp_flow *flow;
+    const mp_graph *whole;
+    mp_graph *graph;
+    mp_rank *out;
+    mp_pool *pool;
+    int rank, channel;
+    int *token;            /* per such gradient: what its sum writes so that its update waits; -1: nothing */
+    int *of_rank;          /* per storage: its number in this rank; -1: not here */
+    int *of_chunk;         /* per chunk and storage, likewise; those of the rank too, where the chunk has them */
+    int *number;           /* per chunk and node: its number in this rank; -1 */
+    int *sent;             /* per chunk: the storage that says that its activations have been sent, and its gradients; -1 */
+    int *list, *more;      /* of storages, of the node that is being made */
+    size_t chunk_capacity; /* of out->chunk */
+    mp_error *err;
+} builder;
+
+/* ---- storages and nodes of the rank ---- */
+
+static mp_status add_storage(builder *b, const mp_storage *like, int chunk, int *index)
+{
+    mp_storage *s;
+    MP_CHECK(mp_graph_storage(b->graph, &s, b->err));
+    *index = (int)b->graph->n_storages - 1;
+    const int64_t id = s->id;
+    *s = *like;
+    s->id = id;
+    s->name = mp_pool_text(b->graph->pool, like->name, strlen(like->name));
+    s->tensors = mp_pool_alloc(b->graph->pool, like->n_tensors, sizeof *s->tensors);
+    const bool is_full = !mp_grow(&b->out->chunk, &b->chunk_capacity, b->graph->n_storages, sizeof *b->out->chunk);
+    if (is_full || !s->name || (like->n_tensors && !s->tensors)) return MP_NO_MEMORY(b->err);
+    for (size_t k = 0; k < like->n_tensors; k++) {
+        s->tensors[k] = mp_pool_text(b->graph->pool, like->tensors[k], strlen(like->tensors[k]));
+        if (!s->tensors[k]) return MP_NO_MEMORY(b->err);
+    }
+    b->out->chunk[*index] = chunk;
+    b->out->n_storages = b->graph->n_storages;
+    return MP_OK;
+}
+
+/* Gives the rank's storage for one of the whole graph, in a chunk; it is made when it is first asked for. */
+static mp_status storage_of(builder *b, int chunk, int s, int *index)
+{
+    const mp_graph *g = b->whole;
+    int *here = &b->of_chunk[(size_t)chunk * g->n_storages + (size_t)s], *at = b->flow->is_of_rank[s] ? &b->of_rank[s] : here;
+    if (*at < 0) {
+        const int p = g->producer[s];
+        const bool is_of_batch = !b->flow->is_of_rank[s] && (p < 0 || b->x->stage[p] >= 0);
+        MP_CHECK(add_storage(b, &g->storages[s], is_of_batch ? chunk : -1, at));
+        if (b->flow->summed[s] >= 0) b->graph->storages[*at].any_sum_order = false; /* the sum over ranks comes last */
+        if (g->storages[s].kind == MP_KIND_INPUT) b->out->batch_bytes[chunk] += g->storages[s].bytes;
+    }
+    *index = *here = *at;
+    return MP_OK;
+}
+
+/* Copies a list; storages for which no rank has a number yet are made, unless they are those of another rank's update. */
+static mp_status copy_list(builder *b, int chunk, const int *from, size_t n, bool is_update, int **out, size_t *n_out)
+{
+    size_t kept = 0;
+    for (size_t k = 0; k < n; k++) {
+        const int s = from[k];
+        if (is_update && b->whole->storages[s].kind == MP_KIND_GRADIENT && b->of_rank[s] < 0) continue;
+        MP_CHECK(storage_of(b, chunk, s, &b->list[kept++]));
+        if (is_update && b->token[s] >= 0) b->list[kept++] = b->token[s];
+    }
+    *n_out = kept;
+    *out = mp_graph_list(b->graph, b->list, kept);
+    return *out || !kept ? MP_OK : MP_NO_MEMORY(b->err);
+}
+
+/* Lets what makes a gradient that is summed over ranks add to it. */
+static mp_status write_as_sum(builder *b, const mp_alternative *from, mp_alternative *a)
+{
+    size_t n_writes = 0, n_adds = a->n_adds;
+    if (n_adds) memcpy(b->more, a->adds, n_adds * sizeof *b->more);
+    for (size_t k = 0; k < from->n_writes; k++)
+        *(b->flow->summed[from->writes[k]] >= 0 ? &b->more[n_adds++] : &b->list[n_writes++]) = a->writes[k];
+    if (n_adds == a->n_adds) return MP_OK;
+    a->writes = mp_graph_list(b->graph, b->list, n_writes);
+    a->adds = mp_graph_list(b->graph, b->more, n_adds);
+    a->n_writes = n_writes;
+    a->n_adds = n_adds;
+    return a->adds && (a->writes || !n_writes) ? MP_OK : MP_NO_MEMORY(b->err);
+}
+
+static mp_status copy_alternative(builder *b, int chunk, const mp_node *node, const mp_alternative *from, mp_alternative *a)
+{
+    const bool is_update = node->phase == MP_PHASE_UPDATE;
+    *a = *from;
+    MP_CHECK(copy_list(b, chunk, from->reads, from->n_reads, is_update, &a->reads, &a->n_reads));
+    MP_CHECK(copy_list(b, chunk, from->writes, from->n_writes, false, &a->writes, &a->n_writes));
+    MP_CHECK(copy_list(b, chunk, from->adds, from->n_adds, false, &a->adds, &a->n_adds));
+    MP_CHECK(mp_in_place_copy(b->graph, from, &b->of_chunk[(size_t)chunk * b->whole->n_storages], a, b->err));
+    if (from->algorithm) {
+        a->algorithm = mp_pool_text(b->graph->pool, from->algorithm, strlen(from->algorithm));
+        if (!a->algorithm) return MP_NO_MEMORY(b->err);
+    }
+    return is_update ? MP_OK : write_as_sum(b, from, a);
+}
+
+static mp_status copy_node(builder *b, int chunk, int v)
+{
+    const mp_node *from = &b->whole->nodes[v];
+    int *number = &b->number[(size_t)chunk * b->whole->n_nodes];
+    mp_node *node;
+    mp_pool *pool = b->graph->pool;
+    MP_CHECK(mp_graph_node(b->graph, &node, b->err));
+    const int64_t id = node->id;
+    number[v] = (int)b->graph->n_nodes - 1;
+    *node = *from;
+    node->id = id;
+    node->name = mp_pool_text(pool, from->name, strlen(from->name));
+    node->op = mp_pool_text(pool, from->op, strlen(from->op));
+    if (from->source) node->source = mp_pool_text(pool, from->source, strlen(from->source));
+    node->forward_of = from->forward_of >= 0 ? number[from->forward_of] : -1;
+    mp_alternative *alternatives = node->alternatives = mp_pool_alloc(pool, from->n_alternatives, sizeof *alternatives);
+    if (!node->name || !node->op || !alternatives || (from->source && !node->source)) return MP_NO_MEMORY(b->err);
+    for (size_t f = 0; f < from->n_alternatives; f++)
+        MP_CHECK(copy_alternative(b, chunk, from, &from->alternatives[f], &alternatives[f]));
+    return MP_OK;
+}
+
+/* ---- what crosses ---- */
+
+/* Appends a node on the network, which runs once; its lists are b->list[0..n_reads) and b->more[0..n_writes), or what it adds
+ * to. */
+static mp_status add_network_node(builder *b, const char *op, const char *name, mp_phase phase, double seconds, size_t n_reads,
+                                  size_t n_writes, bool adds)
+{
+    mp_node *node;
+    MP_CHECK(mp_graph_node(b->graph, &node, b->err));
+    node->name = mp_pool_text(b->graph->pool, name, strlen(name));
+    node->op = op;
+    node->phase = phase;
+    mp_node_forbid_rerun(node);
+    mp_alternative *a = node->alternatives;
+    a->channel = b->channel;
+    a->ticks = (int64_t)(seconds / b->graph->tick_seconds + 0.5);
+    a->n_reads = n_reads;
+    a->reads = mp_graph_list(b->graph, b->list, n_reads);
+    *(adds ? &a->n_adds : &a->n_writes) = n_writes;
+    *(adds ? &a->adds : &a->writes) = mp_graph_list(b->graph, b->more, n_writes);
+    const bool has_lists = (a->reads || !n_reads) && (a->writes || a->adds || !n_writes);
+    return node->name && has_lists ? MP_OK : MP_NO_MEMORY(b->err);
+}
+
+/* Adds a storage without bytes that one node writes so that another waits for it. */
+static mp_status add_token(builder *b, const char *name, int *index)
+{
+    const mp_storage token = {.name = name, .kind = MP_KIND_SAVED};
+    return add_storage(b, &token, -1, index);
+}
+
+/* Returns the ranks between which a stage hands over to the next one: from the last rank back to the first one for chunks. */
+static mp_rank_group neighbours(const builder *b, int stage)
+{
+    mp_rank_group group = mp_mesh_group(&b->x->ranks->mesh, MP_DIM_PP);
+    const int n = b->x->shape.n_ranks;
+    if (stage % n == n - 1) group.stride *= n - 1;
+    group.n = 2;
+    return group;
+}
+
+/* True if a stage adds to a gradient that it has received. */
+static bool adds_here(const builder *b, int chunk, int s)
+{
+    const int q = chunk * b->x->shape.n_ranks + b->rank;
+    for (int i = b->whole->adders_start[s]; i < b->whole->adders_start[s + 1]; i++)
+        if (b->x->stage[b->whole->adders[i]] == q) return true;
+    return false;
+}
+
+/* Receives or sends what crosses between stages q and q + 1. What is received may be a sum, to which it adds then. */
+static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bool sends)
+{
+    const mp_graph *g = b->whole;
+    const mp_phase phase = is_backward ? MP_PHASE_BACKWARD : MP_PHASE_FORWARD;
+    int64_t bytes = 0;
+    size_t n = 0, n_sums = 0;
+    char name[64];
+    for (int s = 0; s < (int)g->n_storages; s++) {
+        const mp_stage_crossing *c = &b->flow->crossings[s];
+        if (q < c->first || q >= c->last || c->is_backward != is_backward) continue;
+        int here;
+        MP_CHECK(storage_of(b, chunk, s, &here));
+        const bool is_sum = !sends && adds_here(b, chunk, s);
+        if (is_sum) memmove(&b->more[n_sums + 1], &b->more[n_sums], (n - n_sums) * sizeof *b->more);
+        b->more[is_sum ? n_sums++ : n] = here;
+        n++;
+        bytes += g->storages[s].payload_bytes;
+    }
+    if (!n) return MP_OK;
+    const double seconds =
+        mp_collective_seconds(&b->x->ranks->network, MP_SEND, b->x->ranks->algorithm, neighbours(b, q), bytes);
+    snprintf(name, sizeof name, "%s%s %s stage %d", sends ? "send" : "receive", is_backward ? " gradients" : "",
+             sends ? "to" : "from", sends == is_backward ? q : q + 1);
+    if (sends) {
+        memcpy(b->list, b->more, n * sizeof *b->list);
+        MP_CHECK(add_token(b, name, &b->sent[2 * chunk + is_backward]));
+        b->more[0] = b->sent[2 * chunk + is_backward];
+        const int64_t times = b->x->shape.n_micro_batches;
+        b->out->traffic.n_collectives += (size_t)times;
+        b->out->traffic.sent_bytes += times * bytes;
+        b->out->traffic.seconds += (double)times * seconds;
+        return add_network_node(b, "Send", name, phase, seconds, n, 1, false);
+    }
+    size_t n_reads = 0;
+    const int before[] = {is_backward ? b->sent[2 * chunk] : -1,
+                          is_backward && chunk + 1 < b->x->shape.n_chunks ? b->sent[2 * chunk + 3] : -1};
+    for (int k = 0; k < 2; k++)
+        if (before[k] >= 0) b->list[n_reads++] = before[k];
+    MP_CHECK(add_network_node(b, "Receive", name, phase, seconds, n_reads, n, n_sums == n));
+    if (!n_sums || n_sums == n) return MP_OK;
+    mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives; /* some are sums and some are not */
+    a->adds = a->writes;
+    a->n_adds = n_sums;
+    a->writes += n_sums;
+    a->n_writes = n - n_sums;
+    return MP_OK;
+}
+
+/* Sums the gradients of parameters that several ranks hold, each in its place. */
+static mp_status add_sums(builder *b)
+{
+    const mp_graph *g = b->whole;
+    for (int s = 0; s < (int)g->n_storages; s++) {
+        const int parameter = b->flow->summed[s];
+        if (parameter < 0 || b->of_rank[parameter] < 0) continue;
+        const int n = b->flow->holders[parameter];
+        mp_rank_group group = mp_mesh_group(&b->x->ranks->mesh, MP_DIM_PP);
+        group.n = n;
+        group.stride *= (b->flow->last[parameter] - b->flow->first[parameter]) / (n - 1);
+        const int64_t bytes = g->storages[s].payload_bytes;
+        const double seconds =
+            mp_collective_seconds(&b->x->ranks->network, MP_ALL_REDUCE, b->x->ranks->algorithm, group, bytes);
+        mp_label label;
+        char name[192];
+        snprintf(name, sizeof name, "sum over stages of %s", mp_storage_title(g, s, &label));
+        MP_CHECK(storage_of(b, 0, s, &b->more[0]));
+        MP_CHECK(add_network_node(b, "AllReduce", name, MP_PHASE_BACKWARD, seconds, 0, 1, true));
+        b->out->traffic.n_collectives++;
+        b->out->traffic.sent_bytes += mp_collective_sent_bytes(MP_ALL_REDUCE, n, bytes);
+        b->out->traffic.seconds += seconds;
+        if (!g->storages[s].persistent || !mp_update_order_of(g).after_readers) continue;
+        MP_CHECK(add_token(b, name, &b->token[s])); /* an update may read at any time what always lives */
+        mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives;
+        a->n_writes = 1;
+        a->writes = mp_graph_list(b->graph, &b->token[s], 1);
+        if (!a->writes) return MP_NO_MEMORY(b->err);
+    }
+    return MP_OK;
+}
+
+/* ---- the rank's list ---- */
+
+static mp_status add_stage(builder *b, int chunk, bool is_backward)
+{
+    const int q = chunk * b->x->shape.n_ranks + b->rank;
+    if (is_backward ? q + 1 < b->x->n_stages : q > 0)
+        MP_CHECK(add_transfer(b, chunk, is_backward ? q : q - 1, is_backward, false));
+    for (int v = 0; v < (int)b->whole->n_nodes; v++)
+        if ((b->whole->nodes[v].phase != MP_PHASE_FORWARD) == is_backward && mp_flow_needs(b->flow, q, v))
+            MP_CHECK(copy_node(b, chunk, v));
+    if (is_backward ? q > 0 : q + 1 < b->x->n_stages)
+        MP_CHECK(add_transfer(b, chunk, is_backward ? q - 1 : q, is_backward, true));
+    return MP_OK;
+}
+
+/* True if the rank holds a parameter that this node updates, or the node is about all parameters. */
+static bool updates_here(const builder *b, const mp_node *node)
+{
+    const mp_alternative *a = node->alternatives;
+    bool updates = false, is_here = false;
+    for (size_t k = 0; k < a->n_writes; k++) {
+        if (b->whole->storages[a->writes[k]].kind != MP_KIND_PARAMETER) continue;
+        updates = true;
+        is_here |= b->of_rank[a->writes[k]] >= 0;
+    }
+    return is_here || !updates;
+}
+
+/* Adds the updates of the rank's parameters. What is about the gradients of all of them takes its share of the time. */
+static mp_status add_updates(builder *b)
+{
+    const mp_graph *g = b->whole;
+    for (int v = 0; v < (int)g->n_nodes; v++) {
+        const mp_node *from = &g->nodes[v];
+        int64_t all = 0, here = 0;
+        if (from->phase != MP_PHASE_UPDATE || !updates_here(b, from)) continue;
+        for (size_t k = 0; k < from->alternatives->n_reads; k++) {
+            const int s = from->alternatives->reads[k];
+            all += g->storages[s].bytes;
+            if (g->storages[s].kind != MP_KIND_GRADIENT || b->of_rank[s] >= 0) here += g->storages[s].bytes;
+        }
+        MP_CHECK(copy_node(b, 0, v));
+        mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives;
+        if (here < all) a->ticks = (int64_t)((double)a->ticks * (double)here / (double)all + 0.5);
+    }
+    return MP_OK;
+}
+
+/* Adds the room for what other micro-batches keep while one runs, if there ever are any; of no bytes yet. */
+static mp_status add_held(builder *b)
+{
+    MP_OWNED mp_kept *one = mp_alloc((size_t)b->x->shape.n_chunks, sizeof *one);
+    if (!one) return MP_NO_MEMORY(b->err);
+    for (int c = 0; c < b->x->shape.n_chunks; c++) one[c] = (mp_kept){1, 1};
+    int64_t waiting;
+    MP_CHECK(mp_schedule_held_bytes(&b->x->shape, b->rank, one, &waiting, b->err));
+    const mp_storage held = {.name = "kept for other micro-batches", .kind = MP_KIND_ACTIVATION, .persistent = true};
+    return waiting ? add_storage(b, &held, -1, &b->out->held) : MP_OK;
+}
+
+static mp_status list_all(builder *b)
+{
+    const int n = b->x->shape.n_chunks;
+    const bool updates_first = !mp_update_order_of(b->whole).after_readers;
+    for (int c = 0; c < n; c++) MP_CHECK(add_stage(b, c, false));
+    for (int c = n - 1; c >= 0; c--) MP_CHECK(add_stage(b, c, true));
+    MP_CHECK(add_sums(b));
+    const size_t n_listed = b->graph->n_nodes;
+    MP_CHECK(add_updates(b));
+    MP_CHECK(add_held(b));
+    if (!updates_first || b->graph->n_nodes == n_listed) return MP_OK;
+    mp_node *nodes = b->graph->nodes; /* put them in front, as the whole graph has them */
+    const size_t n_updates = b->graph->n_nodes - n_listed;
+    mp_node *moved = mp_pool_alloc(b->pool, b->graph->n_nodes, sizeof *moved);
+    if (!moved) return MP_NO_MEMORY(b->err);
+    memcpy(moved, &nodes[n_listed], n_updates * sizeof *moved);
+    memcpy(&moved[n_updates], nodes, n_listed * sizeof *moved);
+    for (size_t v = 0; v < b->graph->n_nodes; v++) {
+        nodes[v] = moved[v];
+        nodes[v].id = (int64_t)v;
+        if (nodes[v].forward_of >= 0) nodes[v].forward_of += (int)n_updates;
+    }
+    return MP_OK;
+}
+
+static mp_status prepare(builder *b)
+{
+    const mp_graph *g = b->whole;
+    const size_t n = g->n_storages, n_chunks = (size_t)b->x->shape.n_chunks;
+    b->token = mp_pool_alloc(b->pool, n, sizeof *b->token);
+    b->of_rank = mp_pool_alloc(b->pool, n, sizeof *b->of_rank);
+    b->of_chunk = mp_pool_alloc(b->pool, n_chunks * n, sizeof *b->of_chunk);
+    b->number = mp_pool_alloc(b->pool, n_chunks * g->n_nodes, sizeof *b->number);
+    b->sent = mp_pool_alloc(b->pool, 2 * n_chunks, sizeof *b->sent);
+    b->list = mp_pool_alloc(b->pool, 2 * n + 2, sizeof *b->list);
+    b->more = mp_pool_alloc(b->pool, 2 * n + 2, sizeof *b->more);
+    b->out->batch_bytes = mp_alloc(n_chunks, sizeof *b->out->batch_bytes);
+    if (mp_pool_failed(b->pool) || !b->out->batch_bytes) return MP_NO_MEMORY(b->err);
+    for (size_t s = 0; s < n; s++) b->of_rank[s] = b->token[s] = -1;
+    for (size_t k = 0; k < n_chunks * n; k++) b->of_chunk[k] = -1;
+    for (size_t k = 0; k < n_chunks * g->n_nodes; k++) b->number[k] = -1;
+    for (size_t k = 0; k < 2 * n_chunks; k++) b->sent[k] = -1;
+    return MP_OK;
+}
+
+mp_status mp_pipeline_rank_graph(const mp_pipeline *pipeline, int rank, mp_rank *out, mp_error *err)
+{
+    MP_CLEARED_BY(mp_rank_free) mp_rank made = {.shape = pipeline->shape, .rank = rank, .held = -1};
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    builder b = {
+        .x = pipeline, .flow = pipeline->flow, .whole = pipeline->graph, .out = &made, .pool = pool, .rank = rank, .err = err};
+    MP_CHECK(mp_graph_like(pipeline->graph, &made.graph, err));
+    b.graph = made.graph;
+    MP_CHECK(mp_graph_channel(made.graph, "network", &b.channel, err));
+    MP_CHECK(prepare(&b));
+    MP_CHECK(list_all(&b));
+    MP_CHECK(mp_graph_finish(made.graph, err));
+    *out = made;
+    made = (mp_rank){0};
+    return MP_OK;
+}

@@ -1,0 +1,199 @@
+/* rank.c - one rank of a pipeline: what it keeps for the micro-batches that wait while one runs, and how long it is busy with
+ * each. */
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "estimator/graph/liveness.h"
+#include "memplan/makespan.h"
+#include "memplan/ranks/rank.h"
+
+void mp_rank_free(mp_rank *rank)
+{
+    mp_graph_free(rank->graph);
+    mp_free(rank->chunk);
+    mp_free(rank->batch_bytes);
+    *rank = (mp_rank){0};
+}
+
+/* ---- what is held ---- */
+
+/* Returns the step before which a micro-batch can wait for its backward: behind all forward nodes that have run by the first
+ * step of loss or backward. */
+static size_t turn_around(const mp_graph *graph, const mp_step *steps, size_t n, bool *has_run)
+{
+    size_t at = 0;
+    for (size_t t = 0; t < n; t++) {
+        const int v = steps[t].node;
+        if (graph->nodes[v].phase == MP_PHASE_UPDATE) continue;
+        if (graph->nodes[v].phase != MP_PHASE_FORWARD) break;
+        if (!has_run[v]) at = t + 1;
+        has_run[v] = true;
+    }
+    return at;
+}
+
+/* Marks a list of storages, once each, and adds up those of a micro-batch by chunk. */
+static void keep(const mp_rank *rank, const int *list, size_t n, bool *seen, mp_kept *kept)
+{
+    for (size_t k = 0; k < n; k++) {
+        const int s = list[k], chunk = (size_t)s < rank->n_storages ? rank->chunk[s] : -1;
+        if (!seen[s] && chunk >= 0) kept[chunk].forward_bytes += rank->graph->storages[s].bytes;
+        seen[s] = true;
+    }
+}
+
+/* Adds up what is live between a micro-batch's forward and its backward: what is read there before it is made again, and what
+ * issued steps hold. */
+static void add_kept(const mp_rank *rank, const mp_step *steps, size_t n, size_t at, bool *seen, mp_kept *kept)
+{
+    for (size_t t = 0; t < n; t++) {
+        const mp_alternative *a = &rank->graph->nodes[steps[t].node].alternatives[steps[t].alternative];
+        if (t < at && (size_t)mp_step_end(steps, (int)t) <= at) continue;
+        keep(rank, a->reads, a->n_reads, seen, kept);
+        if (t < at) keep(rank, a->writes, a->n_writes, seen, kept);
+        for (size_t k = 0; k < a->n_writes; k++) seen[a->writes[k]] = true;
+        for (size_t k = 0; k < a->n_adds; k++) seen[a->adds[k]] = true;
+    }
+}
+
+/* True if a node makes gradients of parameters alone, so that no other stage waits for it. */
+static bool makes_weights_only(const mp_graph *g, const mp_node *node)
+{
+    const mp_alternative *a = node->alternatives;
+    bool is_alone = node->phase == MP_PHASE_BACKWARD && a->n_writes + a->n_adds > 0;
+    for (size_t k = 0; k < a->n_writes; k++) is_alone &= g->storages[a->writes[k]].kind == MP_KIND_GRADIENT;
+    for (size_t k = 0; k < a->n_adds; k++) is_alone &= g->storages[a->adds[k]].kind == MP_KIND_GRADIENT;
+    return is_alone;
+}
+
+/* Adds up what these nodes read. */
+static void add_waiting(const mp_rank *rank, bool *seen, mp_kept *kept)
+{
+    const mp_graph *g = rank->graph;
+    for (size_t v = 0; v < g->n_nodes; v++) {
+        const mp_alternative *a = g->nodes[v].alternatives;
+        const bool is_alone = makes_weights_only(g, &g->nodes[v]);
+        for (size_t k = 0; k < a->n_reads && is_alone; k++) {
+            const int s = a->reads[k], chunk = (size_t)s < rank->n_storages ? rank->chunk[s] : -1;
+            if (!seen[s] && chunk >= 0) kept[chunk].weights_bytes += g->storages[s].bytes;
+            seen[s] = true;
+        }
+    }
+}
+
+mp_status mp_rank_held_bytes(const mp_rank *rank, const mp_step *steps, size_t n, int64_t *bytes, mp_error *err)
+{
+    const mp_graph *g = rank->graph;
+    MP_OWNED bool *has_run = mp_alloc(g->n_nodes, sizeof *has_run), *seen = mp_alloc(g->n_storages, sizeof *seen);
+    MP_OWNED mp_kept *kept = mp_alloc((size_t)rank->shape.n_chunks, sizeof *kept);
+    if (!has_run || !seen || !kept) return MP_NO_MEMORY(err);
+    add_kept(rank, steps, n, turn_around(g, steps, n, has_run), seen, kept);
+    memset(seen, 0, g->n_storages * sizeof *seen);
+    add_waiting(rank, seen, kept);
+    for (int c = 0; c < rank->shape.n_chunks; c++) kept[c].forward_bytes += rank->batch_bytes[c];
+    return mp_schedule_held_bytes(&rank->shape, rank->rank, kept, bytes, err);
+}
+
+mp_status mp_rank_hold(mp_rank *rank, int64_t bytes, mp_error *err)
+{
+    if (rank->held < 0) return MP_OK;
+    mp_storage *held = &rank->graph->storages[rank->held];
+    held->payload_bytes = bytes;
+    MP_ENSURE(mp_round_up(bytes, rank->graph->alignment, &held->bytes), err, MP_INVALID, "what waits is too large");
+    return mp_graph_finish(rank->graph, err);
+}
+
+mp_status mp_rank_check(const mp_rank *rank, const mp_step *steps, size_t n, mp_error *err)
+{
+    int64_t bytes = 0;
+    const int64_t room = rank->held < 0 ? 0 : rank->graph->storages[rank->held].bytes;
+    MP_CHECK(mp_rank_held_bytes(rank, steps, n, &bytes, err));
+    MP_ENSURE(bytes <= room, err, MP_REFUTED, "other micro-batches keep %lld bytes while one runs, and %lld are held for them",
+              (long long)bytes, (long long)room);
+    return MP_OK;
+}
+
+/* ---- how long ---- */
+
+/* Returns the chunk whose storages a node touches; -1: it touches none of a micro-batch. */
+static int chunk_of(const mp_rank *rank, const mp_alternative *a)
+{
+    const int *const lists[] = {a->writes, a->adds, a->reads};
+    const size_t n[] = {a->n_writes, a->n_adds, a->n_reads};
+    for (int l = 0; l < 3; l++)
+        for (size_t k = 0; k < n[l]; k++)
+            if ((size_t)lists[l][k] < rank->n_storages && rank->chunk[lists[l][k]] >= 0) return rank->chunk[lists[l][k]];
+    return -1;
+}
+
+/* True if a node sends or receives what is of a micro-batch. */
+static bool is_transfer(const mp_rank *rank, const mp_node *node)
+{
+    return node->alternatives->channel > MP_CHANNEL_SECOND_STREAM && chunk_of(rank, node->alternatives) >= 0;
+}
+
+/* Copies the graph's nodes for a clock on which sends and receives take no time: what they take is between the stages. */
+static mp_status without_transfers(const mp_rank *rank, mp_pool *pool, mp_graph *out, mp_error *err)
+{
+    const mp_graph *g = rank->graph;
+    *out = *g;
+    mp_alternative *none = mp_pool_alloc(pool, g->n_nodes, sizeof *none);
+    out->nodes = mp_pool_alloc(pool, g->n_nodes, sizeof *out->nodes);
+    if (!out->nodes || !none) return MP_NO_MEMORY(err);
+    memcpy(out->nodes, g->nodes, g->n_nodes * sizeof *out->nodes);
+    for (size_t v = 0; v < g->n_nodes; v++) {
+        if (!is_transfer(rank, &g->nodes[v])) continue;
+        none[v] = *g->nodes[v].alternatives;
+        none[v].ticks = 0;
+        out->nodes[v].alternatives = &none[v];
+    }
+    return MP_OK;
+}
+
+/* Returns the seconds of the transfer with which a chunk's forward ends; 0: it is the last stage. */
+static double send_seconds(const mp_rank *rank, int chunk)
+{
+    const mp_graph *g = rank->graph;
+    for (size_t v = 0; v < g->n_nodes; v++) {
+        const mp_alternative *a = g->nodes[v].alternatives;
+        const bool sends = is_transfer(rank, &g->nodes[v]) && g->nodes[v].phase == MP_PHASE_FORWARD && a->n_reads;
+        if (sends && chunk_of(rank, a) == chunk) return (double)a->ticks * g->tick_seconds;
+    }
+    return 0;
+}
+
+mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, mp_stage_seconds *seconds, mp_error *err)
+{
+    const double tick = rank->graph->tick_seconds;
+    const int n_chunks = rank->shape.n_chunks;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    bool *has_run = mp_pool_alloc(pool, rank->graph->n_nodes, sizeof *has_run);
+    int64_t *ends = mp_pool_alloc(pool, n, sizeof *ends), makespan, clock = 0;
+    mp_graph g;
+    if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
+    MP_CHECK(without_transfers(rank, pool, &g, err));
+    MP_CHECK(mp_makespan(&g, steps, n, ends, &makespan, err));
+    memset(seconds, 0, (size_t)n_chunks * sizeof *seconds);
+    for (size_t t = 0; t < n; t++) {
+        const mp_node *node = &g.nodes[steps[t].node];
+        const mp_alternative *a = &node->alternatives[steps[t].alternative];
+        const int chunk = chunk_of(rank, a);
+        mp_stage_seconds *s = &seconds[chunk < 0 ? 0 : chunk];
+        if (mp_step_is_issued(steps[t]) && a->channel > MP_CHANNEL_SECOND_STREAM)
+            continue; /* beside compute: what waits for it tells */
+        const double took = (double)(ends[t] - clock) * tick;
+        clock = ends[t];
+        if (node->phase == MP_PHASE_UPDATE)
+            s->tail += took;
+        else if (node->phase == MP_PHASE_FORWARD && !has_run[steps[t].node])
+            s->forward += took;
+        else if (makes_weights_only(&g, node))
+            s->weights += took;
+        else
+            s->backward += took;
+        has_run[steps[t].node] = true;
+    }
+    seconds[0].tail += (double)(makespan - clock) * tick;
+    for (int c = 0; c < n_chunks; c++) seconds[c].send = send_seconds(rank, c);
+    return MP_OK;
+}

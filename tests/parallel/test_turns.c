@@ -1,0 +1,177 @@
+/* test_turns.c - the turns of pipelines: against the formulas of their papers in even stages, and against a step that is
+ * played by rules of its own in stages of all lengths. */
+#include "estimator/base/memory.h"
+#include "memplan/ranks/schedule.h"
+#include "planner/math/splitmix.h"
+#include "tests/cases/test.h"
+
+enum { RANKS = 5, CHUNKS = 3, BATCHES = 15, STAGES = RANKS * CHUNKS };
+
+static const mp_pipeline_shape shapes[] = {
+    {MP_SCHEDULE_GPIPE, 1, 1, 1},       {MP_SCHEDULE_GPIPE, 4, 1, 7},       {MP_SCHEDULE_1F1B, 1, 1, 5},
+    {MP_SCHEDULE_1F1B, 2, 1, 1},        {MP_SCHEDULE_1F1B, 4, 1, 4},        {MP_SCHEDULE_1F1B, 5, 1, 13},
+    {MP_SCHEDULE_ZB_H1, 2, 1, 6},       {MP_SCHEDULE_ZB_H1, 4, 1, 12},      {MP_SCHEDULE_ZB_H1, 5, 1, 15},
+    {MP_SCHEDULE_ZB_H1, 5, 1, 2},       {MP_SCHEDULE_INTERLEAVED, 2, 2, 4}, {MP_SCHEDULE_INTERLEAVED, 4, 2, 8},
+    {MP_SCHEDULE_INTERLEAVED, 5, 3, 5}, {MP_SCHEDULE_INTERLEAVED, 5, 3, 15}};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+static mp_played *play(const mp_pipeline_shape *shape, const mp_stage_seconds *stages)
+{
+    mp_played *played = NULL;
+    mp_error err = {0};
+    if (mp_schedule_play(shape, stages, &played, &err) != MP_OK) fail_msg("%s", err.message);
+    return played;
+}
+
+/* Narayanan et al. 2021: the bubble is p - 1 forwards and backwards, with chunks so many times less. Qi et al. 2024, table 2:
+ * under ZB-H1 p - 1 times T_F + T_B - T_W, where backward is T_B + T_W. */
+TEST(bubbles_of_even_stages_are_those_of_the_papers)
+{
+    for (int k = 0; k < N_SHAPES; k++) {
+        const mp_pipeline_shape *s = &shapes[k];
+        const int p = s->n_ranks;
+        const double f = 2, b = 2, w = 2, forward = f / s->n_chunks, backward = b / s->n_chunks, weights = w / s->n_chunks;
+        mp_stage_seconds stages[STAGES];
+        for (int q = 0; q < p * s->n_chunks; q++)
+            stages[q] = (mp_stage_seconds){.forward = forward, .backward = backward, .weights = weights};
+        mp_played *played = play(s, stages);
+        const double bubble = s->schedule == MP_SCHEDULE_ZB_H1 ? (p - 1) * (f + b - w) : (p - 1) * (f + b + w) / s->n_chunks;
+        const bool is_filled = s->n_micro_batches >= p;
+        assert_true(is_filled ? fabs(played->bubble_seconds - bubble) < 1e-9 : played->bubble_seconds >= bubble - 1e-9);
+        assert_true(fabs(played->seconds - played->bubble_seconds - (double)s->n_micro_batches * (f + b + w)) < 1e-9);
+        mp_schedule_free(played);
+    }
+}
+
+/* ---- a step by rules of its own: each moment, every idle rank begins what its schedule lets it begin ---- */
+
+typedef struct world {
+    const mp_pipeline_shape *s;
+    const mp_stage_seconds *stages;
+    double done[2][STAGES][BATCHES]; /* forward, backward */
+    int forwards[RANKS], backwards[RANKS], weights[RANKS];
+} world;
+
+/* How many forwards a rank is ahead of its backwards before it runs one of these. */
+static int ahead(const mp_pipeline_shape *s, int rank)
+{
+    const int p = s->n_ranks, all = (int)s->n_micro_batches * s->n_chunks;
+    int most = p - rank;
+    if (s->schedule == MP_SCHEDULE_GPIPE && p > 1) most = all;
+    if (s->schedule == MP_SCHEDULE_INTERLEAVED) most = (p - rank - 1) * 2 + (s->n_chunks - 1) * p + 1;
+    return most < all ? most : all;
+}
+
+static void which(const mp_pipeline_shape *s, int k, bool is_backward, int *chunk, int *batch)
+{
+    const int p = s->n_ranks, round = k / (p * s->n_chunks), within = k % (p * s->n_chunks);
+    *chunk = is_backward ? s->n_chunks - 1 - within / p : within / p;
+    *batch = s->n_chunks == 1 ? k : round * p + within % p;
+    if (s->n_chunks == 1) *chunk = 0;
+}
+
+static double finish(world *w, int rank)
+{
+    const mp_pipeline_shape *s = w->s;
+    const int all = (int)s->n_micro_batches * s->n_chunks;
+    int f = 0, b = 0, g = 0;
+    double clock = 0;
+    for (int done = 0; done < (s->schedule == MP_SCHEDULE_ZB_H1 ? 3 : 2) * all; done++) {
+        const bool late = s->schedule == MP_SCHEDULE_ZB_H1 && g < b && (b - g > rank || b == all);
+        const bool goes_back = !late && (f == all || f - b == ahead(s, rank));
+        if (late) {
+            clock += w->stages[rank].weights;
+            g++;
+            continue;
+        }
+        int chunk, batch;
+        which(s, goes_back ? b : f, goes_back, &chunk, &batch);
+        const int stage = chunk * s->n_ranks + rank, from = goes_back ? stage + 1 : stage - 1;
+        const mp_stage_seconds *t = &w->stages[stage];
+        const bool has_from = from >= 0 && from < s->n_ranks * s->n_chunks;
+        const double arrived = has_from ? w->done[goes_back][from][batch] + w->stages[goes_back ? stage : from].send : 0;
+        clock =
+            fmax(clock, arrived) + (goes_back ? t->backward + (s->schedule == MP_SCHEDULE_ZB_H1 ? 0 : t->weights) : t->forward);
+        w->done[goes_back][stage][batch] = clock;
+        *(goes_back ? &b : &f) += 1;
+    }
+    return clock;
+}
+
+TEST(steps_take_as_long_as_rules_of_their_own_say)
+{
+    uint64_t random = 17;
+    for (int round = 0; round < 40 * N_SHAPES; round++) {
+        const mp_pipeline_shape *s = &shapes[round % N_SHAPES];
+        mp_stage_seconds stages[STAGES];
+        for (int q = 0; q < s->n_ranks * s->n_chunks; q++)
+            stages[q] = (mp_stage_seconds){.forward = 1 + mp_splitmix_below(&random, 9),
+                                           .backward = 1 + mp_splitmix_below(&random, 9),
+                                           .weights = mp_splitmix_below(&random, 9),
+                                           .send = mp_splitmix_below(&random, 3)};
+        world w = {.s = s, .stages = stages};
+        double last = 0, before = -1;
+        while (last > before) { /* times only grow until each waits for what it needs */
+            before = last;
+            for (int r = 0; r < s->n_ranks; r++) last = fmax(last, finish(&w, r));
+        }
+        for (int again = 0; again < STAGES * BATCHES; again++)
+            for (int r = 0; r < s->n_ranks; r++) last = fmax(last, finish(&w, r));
+        mp_played *played = play(s, stages);
+        assert_true(fabs(played->seconds - last) < 1e-9);
+        mp_schedule_free(played);
+    }
+}
+
+/* What waits: micro-batches counted one by one over the turns as they were played, by their own times. */
+TEST(what_is_held_is_what_has_gone_forward_and_not_back)
+{
+    for (int k = 0; k < N_SHAPES; k++) {
+        const mp_pipeline_shape *s = &shapes[k];
+        mp_stage_seconds stages[STAGES];
+        for (int q = 0; q < STAGES; q++) stages[q] = (mp_stage_seconds){.forward = 1, .backward = 1, .weights = 1};
+        mp_played *played = play(s, stages);
+        for (int r = 0; r < s->n_ranks; r++) {
+            const mp_turn *turns = &played->turns[(size_t)r * played->n_turns];
+            mp_kept kept[CHUNKS];
+            int64_t most = 0;
+            for (int c = 0; c < CHUNKS; c++) kept[c] = (mp_kept){1 + 10 * c, s->schedule == MP_SCHEDULE_ZB_H1 ? 100 : 0};
+            for (size_t t = 0; t < played->n_turns; t++) {
+                int64_t others = 0;
+                if (turns[t].pass == MP_PASS_WEIGHTS) continue;
+                for (size_t u = 0; u < played->n_turns; u++) { /* a turn that ended before, whose partner has not begun */
+                    const mp_pass partner = turns[u].pass == MP_PASS_FORWARD ? MP_PASS_BACKWARD : MP_PASS_WEIGHTS;
+                    bool is_open = turns[u].end <= turns[t].begin && turns[u].pass != MP_PASS_WEIGHTS;
+                    if (partner == MP_PASS_WEIGHTS && s->schedule != MP_SCHEDULE_ZB_H1) is_open = false;
+                    for (size_t v = 0; v < played->n_turns && is_open; v++)
+                        if (turns[v].pass == partner && turns[v].chunk == turns[u].chunk &&
+                            turns[v].micro_batch == turns[u].micro_batch)
+                            is_open = turns[v].begin > turns[t].begin;
+                    if (!is_open) continue;
+                    others +=
+                        partner == MP_PASS_BACKWARD ? kept[turns[u].chunk].forward_bytes : kept[turns[u].chunk].weights_bytes;
+                }
+                for (int c = 0; c < turns[t].chunk; c++) others -= kept[c].forward_bytes;
+                if (others > most) most = others;
+            }
+            int64_t held;
+            assert_int_equal(mp_schedule_held_bytes(s, r, kept, &held, NULL), MP_OK);
+            assert_int_equal(held, most);
+        }
+        mp_schedule_free(played);
+    }
+}
+
+TEST(shapes_that_cannot_be_are_refused)
+{
+    const mp_pipeline_shape bad[] = {{MP_SCHEDULE_1F1B, 0, 1, 1},
+                                     {MP_SCHEDULE_1F1B, 2, 2, 4},
+                                     {MP_SCHEDULE_INTERLEAVED, 2, 1, 4},
+                                     {MP_SCHEDULE_INTERLEAVED, 4, 2, 6},
+                                     {MP_SCHEDULE_GPIPE, 2, 1, 0}};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        mp_error err = {0};
+        assert_int_equal(mp_schedule_check(&bad[k], &err), MP_INVALID);
+        assert_true(*err.message);
+    }
+}
