@@ -11,12 +11,14 @@
 /* What a walk over the steps finds out about a storage. */
 enum { MADE = 1, MADE_AGAIN = 2, STARTS = 4, KEPT = 8, BEHIND = 16 };
 
+/* What is made beside compute is a parameter, put together from its parts. */
 static bool is_activation(const mp_graph *graph, int s)
 {
     const int producer = graph->producer[s];
     const mp_kind kind = graph->storages[s].kind;
     return !mp_storage_is_static(&graph->storages[s]) && graph->storages[s].tier == MP_TIER_DEVICE && kind != MP_KIND_SAVED &&
-           producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD;
+           producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD &&
+           graph->nodes[producer].alternatives[0].channel <= MP_CHANNEL_SECOND_STREAM;
 }
 
 /* Marks the products of recomputed storages: direct ones, and those through storages that are neither kept nor recomputed. */

@@ -223,7 +223,8 @@ mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n
     MP_OWNED mp_step *steps = NULL;
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     size_t n_steps = 0;
-    MP_ENSURE(!graph->has_copies, err, MP_NOT_APPLICABLE, "%s copies tensors to other tiers, and segments do not", graph->name);
+    MP_ENSURE(!graph->has_copies, err, MP_NOT_APPLICABLE,
+              "%s copies tensors, or exchanges them with other ranks, beside compute, and segments do not", graph->name);
     MP_CHECK(mp_boundaries_new(graph, &boundaries, err));
     MP_CHECK(list_schedule(boundaries, checkpoints, n, &steps, &n_steps, err));
     MP_CHECK(mp_timeline_build(graph, steps, n_steps, &timeline, err));

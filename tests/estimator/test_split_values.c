@@ -79,6 +79,13 @@ TEST(a_block_of_attention)
     }
 }
 
+/* A weight that one operator has read whole is not made a part for a later one that reads it turned: that takes its part. */
+TEST(a_weight_that_was_read_whole)
+{
+    check_all("data x 8 16; param w 16 16; Softmax w -> p axis=-1; Transpose w -> t perm=[1,0]; MatMul x t -> h;"
+              "MatMul h p -> o; Tanh o -> y; out y");
+}
+
 /* A chain of operators over tensors of 4 x 8 x 16, each on what came before. */
 TEST(random_models)
 {
