@@ -147,6 +147,11 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
               "training needs a loss, so --loss none is not for train");
     MP_CHECK(mp_program_check_ranks(t->subject.program, err));
+    MP_ENSURE(!t->subject.ranks.mesh.zero || !(o->training.save || o->training.resume || o->training.test.n), err,
+              MP_UNSUPPORTED, "--%s is not there yet where ranks share state out (shard)",
+              o->training.save     ? "save"
+              : o->training.resume ? "resume"
+                                   : "test");
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
     if (!o->output.plan) MP_CHECK(search(o, b, t, err));
     if (o->training.before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));

@@ -78,7 +78,7 @@ bool train_is_silent(const ranks *r)
 
 static int64_t planned_bytes(const train_outcome *t)
 {
-    return (int64_t)t->after.n_losses * t->subject.traffic.sent_bytes;
+    return (int64_t)t->after.n_losses * mp_program_sent_bytes(t->subject.program, t->subject.plan);
 }
 
 void print_ranks(const train_outcome *t)

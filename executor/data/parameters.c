@@ -226,13 +226,39 @@ static mp_status load_one(const mp_parameter_source *s, mp_execution *e, int ten
     return MP_OK;
 }
 
+/* Writes this rank's part of a parameter that is whole nowhere: of the whole, which is made for this alone. */
+static mp_status load_part(const mp_parameter_source *s, int tensor, char *part, mp_range own, mp_error *err)
+{
+    const mp_program *p = s->program;
+    const mp_tensor *t = &p->model->tensors[tensor];
+    const int64_t bytes = mp_stored_elements(t) * (int64_t)sizeof(float);
+    mp_array there, host = mp_array_plain(t->dtype, t->rank, t->dims);
+    MP_CHECK(mp_program_array(p, tensor, &there, err));
+    MP_OWNED void *values = host.data = mp_alloc((size_t)mp_tensor_elements(t), sizeof(float));
+    MP_ENSURE(values, err, MP_NOMEM, "there is no memory for the values of '%s'", t->name);
+    MP_CHECK(first_values(s, tensor, &host, err));
+    char *whole = there.data = p->backend->allocate(p->backend, bytes);
+    MP_ENSURE(whole, err, MP_NOMEM, "there is no memory for the values of '%s'", t->name);
+    const mp_status st = p->backend->upload(p->backend, &host, &there, err);
+    if (st == MP_OK)
+        p->backend->copy(p->backend, part, whole + own.from * (int64_t)sizeof(float), own.n * (int64_t)sizeof(float));
+    p->backend->release(p->backend, whole, bytes);
+    return st;
+}
+
 mp_status mp_parameters_load(const mp_parameter_source *s, const mp_program *p, mp_execution *e, mp_error *err)
 {
     for (size_t t = 0; t < p->model->n_tensors; t++) {
         const mp_tensor *x = &p->model->tensors[t];
         int storage = p->bindings->storage[t];
         bool outside = x->producer < 0 && x->role != MP_ROLE_DATA && storage >= 0;
-        if (outside && mp_storage_is_static(&p->graph->storages[storage])) MP_CHECK(load_one(s, e, (int)t, err));
+        if (!outside) continue;
+        mp_range own;
+        char *part = mp_execution_part(e, (int)t, &own);
+        if (part)
+            MP_CHECK(load_part(s, (int)t, part, own, err));
+        else if (mp_storage_is_static(&p->graph->storages[storage]))
+            MP_CHECK(load_one(s, e, (int)t, err));
     }
     return MP_OK;
 }

@@ -17,15 +17,9 @@ static int world_rank(const mp_team *t, int member)
     return t->first + member * t->stride;
 }
 
-/* A range of a tensor's elements. */
-typedef struct range {
-    int64_t from, n;
-} range;
-
-static range part_of(const mp_leg *s, const mp_piece *p, int member)
+static mp_range part_of(const mp_leg *s, const mp_piece *p, int member)
 {
-    const int64_t part = mp_rank_part(p->n, s->team.n), from = part * member;
-    return (range){from, from >= p->n ? 0 : p->n - from < part ? p->n - from : part};
+    return mp_range_of(p->n, s->team.n, member);
 }
 
 static int64_t element_bytes(const mp_leg *s)
@@ -86,10 +80,10 @@ static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const m
                                mp_error *err)
 {
     const int64_t slot = slot_bytes(p->n, s->team.n, element_bytes(s));
-    const range own = part_of(s, p, s->team.index);
+    const mp_range own = part_of(s, p, s->team.index);
     for (int d = 1; d < s->team.n; d++) { /* each rank begins with the next one, so that none gets all at once */
         const int to = (s->team.index + d) % s->team.n, from = (s->team.index + s->team.n - d) % s->team.n;
-        const range theirs = part_of(s, p, to);
+        const mp_range theirs = part_of(s, p, to);
         MP_CHECK(receive(c, w, s, from, room + slot * (from - (from > s->team.index)), own.n, err));
         MP_CHECK(send(c, w, s, to, p->whole + theirs.from * element_bytes(s), theirs.n, err));
     }
@@ -98,12 +92,12 @@ static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const m
 
 static mp_status gather_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, mp_error *err)
 {
-    const range own = part_of(s, p, s->team.index);
+    const mp_range own = part_of(s, p, s->team.index);
     char *place = p->whole + own.from * element_bytes(s);
     if (own.n && p->part != place) c->backend->copy(c->backend, place, p->part, own.n * element_bytes(s));
     for (int d = 1; d < s->team.n; d++) {
         const int to = (s->team.index + d) % s->team.n, from = (s->team.index + s->team.n - d) % s->team.n;
-        const range theirs = part_of(s, p, from);
+        const mp_range theirs = part_of(s, p, from);
         MP_CHECK(receive(c, w, s, from, p->whole + theirs.from * element_bytes(s), theirs.n, err));
         MP_CHECK(send(c, w, s, to, p->part, own.n, err));
     }
@@ -145,7 +139,7 @@ static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *e
 static void add_up(const mp_collectives *c, const mp_leg *s, const mp_piece *p, char *room)
 {
     const mp_backend *b = c->backend;
-    const range own = part_of(s, p, s->team.index);
+    const mp_range own = part_of(s, p, s->team.index);
     const int64_t slot = slot_bytes(p->n, s->team.n, element_bytes(s));
     char *mine = p->whole + own.from * element_bytes(s), *sum = s->team.index ? room : mine;
     if (!own.n) return;

@@ -52,3 +52,13 @@ static inline int64_t mp_rank_part(int64_t n, int64_t ranks)
 {
     return n / ranks + (n % ranks != 0);
 }
+
+/* The elements of a rank's part. */
+typedef struct mp_range {
+    int64_t from, n;
+} mp_range;
+static inline mp_range mp_range_of(int64_t n, int64_t ranks, int64_t rank)
+{
+    const int64_t part = mp_rank_part(n, ranks), from = part * rank;
+    return (mp_range){from, from >= n ? 0 : n - from < part ? n - from : part};
+}

@@ -7,7 +7,7 @@
 #include "estimator/graph/liveness.h"
 #include "memplan/arena.h"
 
-enum { GUARD = 256, DEAD = 0xff };
+enum { GUARD = 256 };
 
 bool mp_ready_step_does(const mp_ready_step *r, const mp_program *p, mp_task task)
 {
@@ -223,6 +223,23 @@ static mp_status check_on_device(const mp_graph *g, int node, const int *storage
     return MP_OK;
 }
 
+static mp_range own_range(const mp_addresses *a, int parameter)
+{
+    return mp_range_of(mp_stored_elements(&a->program->model->tensors[parameter]), a->place.n_shards, a->place.shard_index);
+}
+
+char *mp_addresses_part(const mp_addresses *a, int tensor, mp_range *own)
+{
+    const mp_program *p = a->program;
+    for (size_t k = 0; p->mesh.zero == 3 && k < p->n_nodes; k++) {
+        const mp_binding *b = &p->bindings->nodes[k];
+        if (b->task != MP_TASK_UPDATE || b->parameter != tensor) continue;
+        *own = own_range(a, tensor);
+        return a->fixed + a->fixed_at[b->target];
+    }
+    return NULL;
+}
+
 /* Returns the storage of which this one is a copy, or a copy of a copy; itself if it is none. */
 static int original_of(const mp_graph *g, int storage)
 {
@@ -293,6 +310,18 @@ static int state_before(const mp_graph *g, int update, int state)
     return -1;
 }
 
+/* Lets an update work on this rank's part, where there are several. */
+static void share_update(const walker *w, const mp_binding *b, mp_ready_step *r)
+{
+    const mp_addresses *a = w->a;
+    const mp_range own = own_range(a, b->parameter);
+    const int64_t at = own.from * (mp_dtype_bits(a->program->options.dtype) / 8);
+    r->n_updated = own.n;
+    if (a->program->mesh.zero == 1) r->source += at;
+    if (a->program->mesh.zero == 1 || a->program->mesh.zero == 2)
+        r->old_target = address_of(w, a->program->bindings->storage[b->parameter]) + at;
+}
+
 /* Sets the addresses of a node's operands. */
 static mp_status ready_operands(const walker *w, const mp_step *step, int workspace, mp_ready_step *r, mp_error *err)
 {
@@ -308,19 +337,29 @@ static mp_status ready_operands(const walker *w, const mp_step *step, int worksp
     r->state = address_of(w, b->state);
     if (b->task == MP_TASK_UPDATE) r->old_state = address_of(w, state_before(a->program->graph, step->node, b->state));
     r->clip = address_of(w, a->program->bindings->clip);
+    if (b->task == MP_TASK_UPDATE) share_update(w, b, r);
     return MP_OK;
 }
 
-/* Sets the addresses of what a collective sums, and of its workspace. */
+static mp_status list_addresses(const walker *w, const int *storages, size_t n, char ***out, mp_error *err)
+{
+    MP_ENSURE(*out = mp_pool_alloc(w->pool, n, sizeof **out), err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < n; k++) (*out)[k] = address_of(w, storages[k]);
+    return MP_OK;
+}
+
+/* Sets the addresses of what a collective sums or gathers, and of its workspace. */
 static mp_status ready_collective(const walker *w, int workspace, mp_ready_step *r, mp_error *err)
 {
     const mp_addresses *a = w->a;
-    const mp_alternative *f = &a->program->graph->nodes[r->node].alternatives[r->alternative];
-    r->n_moved = f->n_adds;
+    const mp_node *node = &a->program->graph->nodes[r->node];
+    const mp_alternative *f = node->alternatives;
+    const bool gathers = node->phase != MP_PHASE_BACKWARD;
+    r->n_moved = f->n_adds ? f->n_adds : f->n_reads;
     if (workspace >= 0) r->workspace = a->arena + a->place_at[workspace];
-    MP_ENSURE(r->moved = mp_pool_alloc(w->pool, f->n_adds, sizeof *r->moved), err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < f->n_adds; k++) r->moved[k] = address_of(w, f->adds[k]);
-    return MP_OK;
+    if (f->n_adds) return list_addresses(w, f->adds, r->n_moved, &r->wholes, err);
+    MP_CHECK(list_addresses(w, gathers ? f->writes : f->reads, r->n_moved, &r->wholes, err));
+    return list_addresses(w, gathers ? f->reads : f->writes, r->n_moved, &r->parts, err);
 }
 
 /* Lists the places of a step whose guard bytes are checked: its workspace and slots. */
@@ -412,11 +451,14 @@ static mp_status ready_steps(mp_addresses *a, mp_pool *pool, mp_error *err)
     return find_dead(&w, err);
 }
 
-mp_status mp_addresses_of(const mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_pool *pool,
+mp_status mp_addresses_of(mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_pool *pool,
                           mp_addresses *out, mp_error *err)
 {
     *out = (mp_addresses){.program = program, .plan = plan};
     MP_ENSURE(plan->n_places || !plan->n_steps || plan->arena_bytes == 0, err, MP_INVALID, "the plan has no offsets");
+    MP_CHECK(mp_rank_place_of(program, options->world, &out->place, err));
+    program->one_value =
+        1.0f / (float)((program->options.accumulate > 1 ? program->options.accumulate : 1) * out->place.n_data);
     MP_CHECK(take_blocks(out, options, pool, err));
     return ready_steps(out, pool, err);
 }
@@ -432,43 +474,4 @@ void mp_addresses_free(mp_addresses *a)
         mp_tier_close(&a->tiers[m]);
     }
     *a = (mp_addresses){0};
-}
-
-mp_status mp_addresses_check_guards(const mp_addresses *a, int t, mp_error *err)
-{
-    const mp_ready_step *r = &a->steps[t];
-    const mp_backend *b = a->program->backend;
-    for (size_t k = 0; k < r->n_guarded; k++) {
-        const mp_place *p = &a->places[r->guarded[k]];
-        const char *from = a->arena + a->place_at[r->guarded[k]];
-        const mp_node *node = &a->program->graph->nodes[r->node];
-        bool whole = !b->touched(b, from - a->guard_bytes, MP_UNUSED_BYTE, a->guard_bytes) &&
-                     !b->touched(b, from + p->bytes, MP_UNUSED_BYTE, a->guard_bytes);
-        MP_ENSURE(whole, err, MP_REFUTED, "step %d, '%s' (%s), writes beside its %s of %lld bytes", t, node->name, node->op,
-                  p->storage < 0 ? "workspace" : "operand", (long long)p->bytes);
-    }
-    return MP_OK;
-}
-
-static int tier_of(const mp_addresses *a, const mp_place *p)
-{
-    return p->storage < 0 ? MP_TIER_DEVICE : a->program->graph->storages[p->storage].tier;
-}
-
-void mp_addresses_poison(const mp_addresses *a, int t)
-{
-    const mp_ready_step *r = &a->steps[t];
-    for (size_t k = 0; k < r->n_dead; k++) {
-        const mp_place *p = &a->places[r->dead[k]];
-        const int64_t at = a->place_at[r->dead[k]];
-        const int tier = tier_of(a, p);
-        char *block = tier == MP_TIER_DEVICE ? a->arena : a->tiers[tier].memory;
-        bool taken = !block || a->tiers[tier].is_lent;
-        for (size_t q = 0; !taken && q < a->n_places; q++) {
-            const mp_place *o = &a->places[q];
-            taken = o != p && o->begin <= t && o->end > t + 1 && tier_of(a, o) == tier && a->place_at[q] < at + p->bytes &&
-                    at < a->place_at[q] + o->bytes;
-        }
-        if (!taken) a->program->backend->fill(a->program->backend, block + at, DEAD, p->bytes);
-    }
 }

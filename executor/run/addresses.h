@@ -15,14 +15,16 @@ typedef struct mp_ready_step {
     char *workspace;
     char *source, *target; /* of accumulate and update nodes */
     char *state, *clip;
-    const char *old_state; /* where an update finds its state, if not where it makes it; NULL: there */
-    const int *dead;       /* places of the instances whose last step is this one */
-    const int *guarded;    /* with guards: places that the node may write to, its workspace included */
-    bool is_copy;          /* true: the step copies between tiers, and computes nothing */
-    bool is_of_state;      /* true: what it copies is state, so it runs where updates do */
-    bool is_collective;    /* true: the network's channel runs it */
-    size_t n_moved;        /* of a collective: */
-    char **moved;          /* the tensors that it sums */
+    const char *old_state;  /* where an update finds its state, if not where it makes it; NULL: there */
+    const int *dead;        /* places of the instances whose last step is this one */
+    const int *guarded;     /* with guards: places that the node may write to, its workspace included */
+    bool is_copy;           /* true: the step copies between tiers, and computes nothing */
+    bool is_of_state;       /* true: what it copies is state, so it runs where updates do */
+    bool is_collective;     /* true: the network's channel runs it */
+    size_t n_moved;         /* of a collective: tensors */
+    char **wholes, **parts; /* where they are; parts NULL: of each, this rank's part is in its place */
+    int64_t n_updated;      /* of an update: elements */
+    const char *old_target; /* of an update that makes a part: the whole parameter as it was; else NULL */
     size_t n_copies;
     mp_copy *copies;
 } mp_ready_step;
@@ -33,6 +35,7 @@ bool mp_ready_step_does(const mp_ready_step *step, const mp_program *program, mp
 typedef struct mp_addresses {
     const mp_program *program;
     const mp_plan *plan;
+    mp_rank_place place;
     char *fixed, *arena; /* blocks of fixed_bytes and arena_bytes */
     int64_t fixed_bytes, arena_bytes;
     bool is_lent;                /* the arena is the caller's, as the options say */
@@ -62,12 +65,9 @@ enum { MP_UNUSED_BYTE = 0xa5 }; /* initial content of every byte of the arena */
  * tier than there may be; MP_UNSUPPORTED: a step that is no copy uses another tier, or a copy is none of one storage to
  * another, or the backend copies nowhere, or to no folder; MP_IO: as mp_tier_open. O(slots), and for a plan without offsets in
  * a tier its layout (mp_arena_layout_tier). */
-mp_status mp_addresses_of(const mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_pool *pool,
+mp_status mp_addresses_of(mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_pool *pool,
                           mp_addresses *out, mp_error *err);
 void mp_addresses_free(mp_addresses *addresses); /* does nothing for a zeroed one */
 
-/* Checks with guards that the bytes around what step t may have written are untouched. MP_REFUTED names the node. */
-mp_status mp_addresses_check_guards(const mp_addresses *addresses, int t, mp_error *err);
-/* Fills the instances that end with step t, on the device or in memory of the host's that no stream copies, with NaNs, except
- * where other live instances overlap them. O(places). */
-void mp_addresses_poison(const mp_addresses *addresses, int t);
+/* As mp_execution_part. */
+char *mp_addresses_part(const mp_addresses *addresses, int tensor, mp_range *own);

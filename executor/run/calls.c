@@ -27,6 +27,12 @@ static mp_status list_awaited(size_t n_steps, int *start, mp_pool *pool, mp_call
     return MP_OK;
 }
 
+/* True for a collective of a step, not of each of its passes. */
+static bool sums(const mp_addresses *a, size_t t)
+{
+    return a->steps[t].is_collective && a->program->graph->nodes[a->steps[t].node].phase != MP_PHASE_FORWARD;
+}
+
 mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, bool in_order, mp_pool *pool, mp_calls *out,
                       mp_error *err)
 {
@@ -44,7 +50,8 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
         const int channel = issued ? mp_addresses_alternative(a, (int)t)->channel : MP_CHANNEL_COMPUTE;
         const int end = transfer && in_order ? (int)t + 1 : mp_step_end(steps, (int)t);
         mp_pass_call *last = out->n ? &out->list[out->n - 1] : NULL;
-        if (last && update && last->is_update && !one_by_one && channel == last->channel && !n_awaited[t] &&
+        const bool makes_part = a->steps[t].old_target; /* maybe where an update before it has read */
+        if (last && update && last->is_update && !one_by_one && !makes_part && channel == last->channel && !n_awaited[t] &&
             (!issued || end == last->end)) {
             last->n_steps++;
             continue;
@@ -53,7 +60,7 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
                                              .n_steps = 1,
                                              .is_update = update,
                                              .is_transfer = transfer,
-                                             .is_of_update = update || a->steps[t].is_of_state || a->steps[t].is_collective,
+                                             .is_of_update = update || a->steps[t].is_of_state || sums(a, t),
                                              .channel = channel,
                                              .end = end,
                                              .mark = n_marks[channel]++};

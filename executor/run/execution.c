@@ -6,6 +6,7 @@
 #include "estimator/base/clock.h"
 #include "executor/run/calls.h"
 #include "executor/run/channels.h"
+#include "executor/run/guards.h"
 #include "executor/run/hashes.h"
 #include "executor/run/states.h"
 
@@ -34,7 +35,6 @@ struct mp_execution {
     mp_calls calls;
     mp_channels channels;
     double *seconds, input_seconds;
-    mp_rank_place place;
     float *losses;   /* of all ranks, of a pass */
     mp_watch *watch; /* NULL: operands are not watched */
     mp_states states;
@@ -75,10 +75,8 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     MP_CHECK(program->backend->open(program->backend, err));
     e->seconds = mp_pool_alloc(e->pool, program->graph->n_nodes, sizeof *e->seconds);
     MP_ENSURE(e->seconds, err, MP_NOMEM, "out of memory");
-    MP_CHECK(mp_rank_place_of(program, options->world, &e->place, err));
     e->losses = mp_pool_alloc(e->pool, (size_t)(options->world ? options->world->n : 1), sizeof *e->losses);
     MP_ENSURE(e->losses, err, MP_NOMEM, "out of memory");
-    program->one_value = 1.0f / (float)(n_passes(program) * e->place.n_data);
     MP_CHECK(mp_addresses_of(program, plan, &e->options, e->pool, &e->at, err));
     MP_CHECK(list_gradients(e, err));
     MP_CHECK(mp_calls_of(&e->at, options->one_by_one, program->backend->side_begin && !options->profile, options->profile,
@@ -124,6 +122,11 @@ mp_status mp_execution_gradient(mp_execution *e, int tensor, mp_array *out, mp_e
     return MP_OK;
 }
 
+char *mp_execution_part(const mp_execution *e, int tensor, mp_range *own)
+{
+    return mp_addresses_part(&e->at, tensor, own);
+}
+
 bool mp_execution_has_state(const mp_execution *e, int tensor)
 {
     return mp_states_storage(e->program, tensor) >= 0;
@@ -147,8 +150,10 @@ static void run_updates(mp_execution *e, const mp_pass_call *call)
         const mp_binding *b = &p->bindings->nodes[r->node];
         if (r->old_state && r->old_state != r->state)
             p->backend->copy(p->backend, r->state, r->old_state, p->graph->storages[b->state].payload_bytes);
+        if (r->old_target)
+            p->backend->copy(p->backend, r->target, r->old_target, r->n_updated * mp_dtype_bits(p->options.dtype) / 8);
         e->updates[k] = (mp_update){.dtype = p->bindings->dtype[b->parameter],
-                                    .n = mp_stored_elements(&p->model->tensors[b->parameter]),
+                                    .n = r->n_updated,
                                     .parameter = r->target,
                                     .gradient = r->source,
                                     .state = (float *)r->state,
@@ -345,7 +350,7 @@ static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t upd
 static mp_status read_loss(mp_execution *e, double *sum, mp_error *err)
 {
     const mp_program *p = e->program;
-    const mp_rank_place *place = &e->place;
+    const mp_rank_place *place = &e->at.place;
     mp_communicator *world = e->options.world;
     float loss = 0;
     mp_array there = mp_array_plain(MP_DTYPE_FLOAT, 0, NULL), host = there;
@@ -379,12 +384,12 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
         double from = mp_clock_now();
         MP_CHECK(fill(data, pass, e, err));
         e->input_seconds += mp_clock_now() - from;
-        MP_CHECK(run_pass(e, pass * e->place.n_data + e->place.data_index, k > 0, update, err));
+        MP_CHECK(run_pass(e, pass * e->at.place.n_data + e->at.place.data_index, k > 0, update, err));
         if (forward) e->pending = k == n - 1 ? step : update >= 0 ? -1 : e->pending;
         MP_CHECK(read_loss(e, &sum, err));
         MP_CHECK(read_times(e, err));
     }
-    *loss = sum / (n * e->place.n_data);
+    *loss = sum / (n * e->at.place.n_data);
     return MP_OK;
 }
 
@@ -484,5 +489,5 @@ int64_t mp_execution_sent_bytes(const mp_execution *e)
 
 const mp_rank_place *mp_execution_place(const mp_execution *e)
 {
-    return &e->place;
+    return &e->at.place;
 }

@@ -28,6 +28,9 @@ mp_status mp_execution_tensor(mp_execution *execution, int tensor, mp_array *out
 /* Describes the gradient of parameter t, if it is always live (no optimizer, or several micro-batches). MP_INVALID: it is
  * not. */
 mp_status mp_execution_gradient(mp_execution *execution, int tensor, mp_array *out, mp_error *err);
+/* Gives where this rank's part of a parameter is that is whole nowhere, and which elements it has; NULL: there is a whole one.
+ * O(nodes). */
+char *mp_execution_part(const mp_execution *execution, int tensor, mp_range *own);
 /* True if a parameter has optimizer state. O(nodes). */
 bool mp_execution_has_state(const mp_execution *execution, int tensor);
 /* Gives the optimizer state of a parameter: moments, then the master copy of a 16-bit one, each of mp_stored_elements(t)

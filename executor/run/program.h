@@ -4,6 +4,8 @@
 #include <stddef.h>
 
 #include "executor/kernel/backend.h"
+#include "executor/ranks/communicator.h"
+#include "memplan/plan.h"
 #include "memplan/program.h"
 #include "memplan/ranks/exchange.h"
 
@@ -59,6 +61,16 @@ mp_status mp_program_array(const mp_program *program, int tensor, mp_array *out,
  * take; `fast`: sums are in the order of the network's library. Before anything else is added to the graph. Fails as
  * mp_graph_exchange. */
 mp_status mp_program_exchange(mp_program *program, const mp_ranks *ranks, bool fast, mp_rank_traffic *traffic, mp_error *err);
+/* Where a process stands among the ranks. Alone it is the only one. */
+typedef struct mp_rank_place {
+    int n_data, data_index; /* of the ranks that have data of their own, which of them this is */
+    int data_stride;        /* in the world, from one of them to the next */
+    int n_shards, shard_index;
+} mp_rank_place;
+/* MP_INVALID: the mesh has another number of ranks than there are processes. */
+mp_status mp_rank_place_of(const mp_program *program, const mp_communicator *world, mp_rank_place *out, mp_error *err);
+/* Returns the bytes that rank 0, which has the largest parts, sends to others in a step of a plan. O(steps). */
+int64_t mp_program_sent_bytes(const mp_program *program, const mp_plan *plan);
 /* Fails with MP_UNSUPPORTED where a program of this mesh can be planned, but not run. */
 mp_status mp_program_check_ranks(const mp_program *program, mp_error *err);
 

@@ -1,6 +1,7 @@
 /* program_ranks.c - makes a program that of one rank of many: collectives among its calls, and the workspace that they take. */
 #include <string.h>
 
+#include "estimator/graph/liveness.h"
 #include "executor/ranks/collectives.h"
 #include "executor/run/program.h"
 
@@ -46,35 +47,68 @@ static mp_status relist(mp_program *p, mp_error *err)
     return MP_OK;
 }
 
-/* Sets the workspace that a reduction receives into. */
-static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *err)
+/* Returns the elements of a storage of parameters or gradients. */
+static int64_t elements_of(const mp_program *p, int storage)
 {
-    const mp_graph *g = p->graph;
-    mp_alternative *a = node->alternatives;
-    const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
-    const int64_t ranks = p->mesh.size[p->mesh.zero ? MP_DIM_SHARD : MP_DIM_DP];
-    const int *wholes = a->n_adds ? a->adds : a->reads;
-    const size_t n = a->n_adds ? a->n_adds : a->n_reads;
-    if (node->phase != MP_PHASE_BACKWARD || (p->fast_sums && !p->mesh.zero)) return MP_OK; /* a gather; in their place */
-    for (size_t k = 0; k < n; k++)
-        a->workspace_bytes +=
-            mp_leg_workspace(MP_REDUCE_SCATTER, p->fast_sums, ranks, g->storages[wholes[k]].payload_bytes / element, element);
-    MP_ENSURE(mp_round_up(a->workspace_bytes, p->backend->alignment, &a->workspace_bytes), err, MP_INVALID,
-              "%s needs too much workspace", node->name);
+    return p->graph->storages[storage].payload_bytes / (mp_dtype_bits(p->options.dtype) / 8);
+}
+
+static mp_status set_bytes(const mp_program *p, int storage, int64_t bytes, mp_error *err)
+{
+    mp_storage *s = &p->graph->storages[storage];
+    s->payload_bytes = bytes;
+    MP_ENSURE(mp_round_up(bytes, p->graph->alignment, &s->bytes), err, MP_INVALID, "'%s' is too large", s->name);
     return MP_OK;
 }
 
-/* Returns what rank 0 sends for a reduction, which is the most that a rank sends, since its parts are as large as any. */
-static int64_t sent_by_first(const mp_program *p, const mp_node *node)
+/* Lets an update work on what the graph says that it uses, parts of whole elements: from[k] has become to[k]. */
+static mp_status share_update(const mp_program *p, mp_binding *b, const int *to, mp_error *err)
 {
-    const mp_alternative *a = node->alternatives;
-    const int64_t element = mp_dtype_bits(p->options.dtype) / 8, ranks = p->mesh.size[MP_DIM_DP];
-    int64_t elements = 0;
-    for (size_t k = 0; k < a->n_adds; k++) {
-        const int64_t n = p->graph->storages[a->adds[k]].payload_bytes / element, part = mp_rank_part(n, ranks);
-        elements += n - part + (ranks - 1) * part;
+    const int64_t element = mp_dtype_bits(p->options.dtype) / 8, n = mp_stored_elements(&p->model->tensors[b->parameter]);
+    const int64_t part = mp_rank_part(n, p->mesh.size[MP_DIM_SHARD]);
+    if (to[b->source] >= 0) b->source = to[b->source];
+    if (to[b->target] >= 0) b->target = to[b->target];
+    MP_CHECK(set_bytes(p, b->target, part * element, err));
+    if (p->mesh.zero >= 2) MP_CHECK(set_bytes(p, b->source, part * element, err));
+    if (b->state >= 0)
+        MP_CHECK(set_bytes(p, b->state, part * mp_optimizer_moments(p->options.optimizer) * (int64_t)sizeof(float), err));
+    return MP_OK;
+}
+
+static mp_status share_updates(const mp_program *p, mp_error *err)
+{
+    const mp_graph *g = p->graph;
+    MP_OWNED int *to = mp_alloc(g->n_storages, sizeof *to); /* gradients and values: the storage of this rank's part */
+    MP_ENSURE(to, err, MP_NOMEM, "out of memory");
+    memset(to, -1, g->n_storages * sizeof *to);
+    for (size_t k = 0; k < p->n_nodes; k++) {
+        const mp_alternative *a = g->nodes[k].alternatives;
+        const bool gathers = g->nodes[k].phase != MP_PHASE_BACKWARD;
+        for (size_t j = 0; p->bindings->nodes[k].task == MP_TASK_COLLECTIVE && j < a->n_reads; j++)
+            to[gathers ? a->writes[j] : a->reads[j]] = gathers ? a->reads[j] : a->writes[j];
     }
-    return elements * element;
+    for (size_t k = 0; k < p->n_nodes; k++)
+        if (p->bindings->nodes[k].task == MP_TASK_UPDATE) MP_CHECK(share_update(p, &p->bindings->nodes[k], to, err));
+    return MP_OK;
+}
+
+/* Sets the workspace that a reduction receives into: over shard, and then of its part over dp. */
+static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *err)
+{
+    mp_alternative *a = node->alternatives;
+    const int64_t element = mp_dtype_bits(p->options.dtype) / 8, shards = p->mesh.size[MP_DIM_SHARD],
+                  replicas = p->mesh.size[MP_DIM_DP];
+    const int *wholes = a->n_adds ? a->adds : a->reads;
+    int64_t first = 0, second = 0;
+    if (node->phase != MP_PHASE_BACKWARD || (p->fast_sums && !p->mesh.zero)) return MP_OK; /* a gather; in their place */
+    for (size_t k = 0; k < (a->n_adds ? a->n_adds : a->n_reads); k++) {
+        const int64_t n = elements_of(p, wholes[k]);
+        first += mp_leg_workspace(MP_REDUCE_SCATTER, p->fast_sums && replicas == 1, shards, n, element);
+        second += mp_leg_workspace(MP_REDUCE_SCATTER, false, replicas, mp_rank_part(n, shards), element);
+    }
+    MP_ENSURE(mp_round_up(first > second ? first : second, p->backend->alignment, &a->workspace_bytes), err, MP_INVALID,
+              "%s needs too much workspace", node->name);
+    return MP_OK;
 }
 
 mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, mp_rank_traffic *traffic, mp_error *err)
@@ -84,14 +118,64 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
     MP_CHECK(mp_graph_exchange(p->graph, ranks, traffic, err));
     if (p->graph->n_nodes == p->n_nodes) return MP_OK;
     MP_CHECK(relist(p, err));
+    if (p->mesh.zero) MP_CHECK(share_updates(p, err));
     for (size_t k = 0; k < p->n_nodes; k++)
         if (p->bindings->nodes[k].task == MP_TASK_COLLECTIVE) MP_CHECK(take_workspace(p, &p->graph->nodes[k], err));
-    if (traffic && !fast && !p->mesh.zero) {
-        traffic->sent_bytes = 0;
-        for (size_t k = 0; k < p->n_nodes; k++)
-            if (p->bindings->nodes[k].task == MP_TASK_COLLECTIVE) traffic->sent_bytes += sent_by_first(p, &p->graph->nodes[k]);
-    }
     return mp_graph_hash(p->graph, p->graph->hash, err);
+}
+
+mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp_rank_place *out, mp_error *err)
+{
+    const mp_mesh *m = &p->mesh;
+    *out = (mp_rank_place){.n_data = 1, .data_stride = 1, .n_shards = 1};
+    if (!world) return MP_OK;
+    MP_ENSURE(mp_mesh_devices(m) == world->n, err, MP_INVALID, "the mesh %s has %lld ranks, and there %s %d process%s",
+              mp_mesh_write(m).text, (long long)mp_mesh_devices(m), world->n == 1 ? "is" : "are", world->n,
+              world->n == 1 ? "" : "es");
+    const int inner = (int)m->size[MP_DIM_TP];
+    *out = (mp_rank_place){.n_data = (int)(m->size[MP_DIM_SHARD] * m->size[MP_DIM_DP]),
+                           .data_stride = inner,
+                           .n_shards = (int)m->size[MP_DIM_SHARD]};
+    out->data_index = world->rank / inner % out->n_data;
+    out->shard_index = out->data_index % out->n_shards;
+    return MP_OK;
+}
+
+/* Returns what rank 0 sends of n elements in a scatter, or a gather, over so many ranks; no rank sends more in both. */
+static int64_t scattered(int64_t n, int64_t ranks)
+{
+    return n - mp_rank_part(n, ranks);
+}
+
+static int64_t gathered(int64_t n, int64_t ranks)
+{
+    return (ranks - 1) * mp_rank_part(n, ranks);
+}
+
+/* Returns the bytes that rank 0 sends for a collective. */
+static int64_t sent_for(const mp_program *p, const mp_node *node)
+{
+    const mp_alternative *a = node->alternatives;
+    const int64_t shards = p->mesh.size[MP_DIM_SHARD], replicas = p->mesh.size[MP_DIM_DP];
+    const bool gathers = node->phase != MP_PHASE_BACKWARD;
+    const int *wholes = gathers ? a->writes : a->n_adds ? a->adds : a->reads;
+    int64_t elements = 0;
+    for (size_t k = 0; k < (a->n_adds ? a->n_adds : a->n_reads); k++) {
+        const int64_t n = elements_of(p, wholes[k]), part = mp_rank_part(n, shards);
+        elements += gathers ? gathered(n, shards) : scattered(n, shards) + scattered(part, replicas) + gathered(part, replicas);
+    }
+    return elements * (mp_dtype_bits(p->options.dtype) / 8);
+}
+
+int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan)
+{
+    int64_t once = 0, each = 0;
+    for (size_t t = 0; t < plan->n_steps; t++) {
+        const mp_node *node = &p->graph->nodes[plan->steps[t].node];
+        if (p->bindings->nodes[plan->steps[t].node].task == MP_TASK_COLLECTIVE)
+            *(node->phase == MP_PHASE_FORWARD ? &each : &once) += sent_for(p, node);
+    }
+    return once + each * (p->options.accumulate > 1 ? p->options.accumulate : 1);
 }
 
 static mp_status refuse(const mp_program *p, const char *what, mp_error *err)
@@ -108,7 +192,9 @@ mp_status mp_program_check_ranks(const mp_program *p, mp_error *err)
     if (m->size[MP_DIM_TP] > 1) return refuse(p, "tp", err);
     if (m->size[MP_DIM_PP] > 1) return refuse(p, "pp", err);
     if (m->size[MP_DIM_EP] > 1) return refuse(p, "ep", err);
-    if (m->zero) return refuse(p, "shard", err);
     if (p->options.fuse == MP_FUSE_FORWARD) return refuse(p, "--fuse forward", err);
+    if (m->zero && p->options.dtype != MP_DTYPE_FLOAT) return refuse(p, "--dtype bf16 with shard", err);
+    if (m->zero && p->options.clip_norm > 0) return refuse(p, "--clip-norm with shard", err);
+    if (m->zero >= 2 && p->options.accumulate > 1) return refuse(p, "--accumulate with zero=2 and 3", err);
     return MP_OK;
 }

@@ -8,43 +8,56 @@ enum { SILENT_SECONDS = 600 }; /* after which a rank is given up, unless the opt
 /* One process by itself: its collectives are over ranks of which it is the only one. */
 static mp_communicator alone = {.name = "one process", .n = 1};
 
-mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp_rank_place *out, mp_error *err)
+/* Adds a leg over one dimension of the mesh, with pieces that have yet to be listed. */
+static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim,
+                         const mp_ready_step *r, mp_pool *pool, mp_collective_work *w, mp_piece **pieces, mp_error *err)
 {
-    const mp_mesh *m = &p->mesh;
-    *out = (mp_rank_place){.n_data = 1, .data_stride = 1};
-    if (!world) return MP_OK;
-    MP_ENSURE(mp_mesh_devices(m) == world->n, err, MP_INVALID, "the mesh %s has %lld ranks, and there %s %d process%s",
-              mp_mesh_write(m).text, (long long)mp_mesh_devices(m), world->n == 1 ? "is" : "are", world->n,
-              world->n == 1 ? "" : "es");
-    const int inner = (int)m->size[MP_DIM_TP];
-    *out = (mp_rank_place){.n_data = (int)(m->size[MP_DIM_SHARD] * m->size[MP_DIM_DP]), .data_stride = inner};
-    out->data_index = world->rank / inner % out->n_data;
+    const mp_program *p = a->program;
+    MP_ENSURE(*pieces = mp_pool_alloc(pool, r->n_moved, sizeof **pieces), err, MP_NOMEM, "out of memory");
+    w->legs[w->n_legs++] =
+        (mp_leg){.kind = kind,
+                 .team = world == &alone ? (mp_team){.n = 1, .stride = 1} : mp_team_of(&p->mesh, dim, world->rank),
+                 .dtype = p->options.dtype,
+                 .n_pieces = r->n_moved,
+                 .pieces = *pieces,
+                 .workspace = r->workspace};
     return MP_OK;
 }
 
-/* Adds a leg whose pieces are the storages of a step, and returns its team's number of ranks. */
-static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, size_t step,
-                         mp_pool *pool, mp_collective_work *w, mp_error *err)
+/* Lists whole tensors, with this rank's parts where they lie apart, or in their places. */
+static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, size_t step,
+                            mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
-    const mp_alternative *f = mp_addresses_alternative(a, (int)step);
     const mp_program *p = a->program;
     const mp_ready_step *r = &a->steps[step];
-    mp_leg *s = &w->legs[w->n_legs++];
-    mp_piece *pieces = mp_pool_alloc(pool, r->n_moved, sizeof *pieces);
+    const mp_node *node = &p->graph->nodes[r->node];
+    const mp_alternative *f = node->alternatives;
+    const int *wholes = f->n_adds ? f->adds : node->phase == MP_PHASE_BACKWARD ? f->reads : f->writes;
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
-    MP_ENSURE(pieces, err, MP_NOMEM, "out of memory");
-    *s = (mp_leg){.kind = kind,
-                  .team = world == &alone ? (mp_team){.n = 1, .stride = 1} : mp_team_of(&p->mesh, dim, world->rank),
-                  .dtype = p->options.dtype,
-                  .n_pieces = r->n_moved,
-                  .pieces = pieces,
-                  .workspace = r->workspace};
+    mp_piece *pieces;
+    MP_CHECK(add_leg(a, world, kind, dim, r, pool, w, &pieces, err));
+    const mp_team *team = &w->legs[w->n_legs - 1].team;
     for (size_t k = 0; k < r->n_moved; k++) {
-        const int whole = kind == MP_ALL_GATHER && f->n_reads ? f->writes[k] : f->n_adds ? f->adds[k] : f->reads[k];
-        mp_piece *piece = &pieces[k];
-        piece->n = p->graph->storages[whole].payload_bytes / element;
-        piece->whole = r->moved[k];
-        piece->part = piece->whole + mp_rank_part(piece->n, s->team.n) * s->team.index * element;
+        const int64_t n = p->graph->storages[wholes[k]].payload_bytes / element;
+        pieces[k] = (mp_piece){.whole = r->wholes[k], .n = n};
+        pieces[k].part = r->parts ? r->parts[k] : r->wholes[k] + mp_rank_part(n, team->n) * team->index * element;
+    }
+    return MP_OK;
+}
+
+/* Lists the parts that the leg before has left, as wholes of which the ranks of another dimension have parts. */
+static mp_status add_parts(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, size_t step,
+                           mp_pool *pool, mp_collective_work *w, mp_error *err)
+{
+    const mp_leg *before = &w->legs[0];
+    const int64_t element = mp_dtype_bits(a->program->options.dtype) / 8;
+    mp_piece *pieces;
+    MP_CHECK(add_leg(a, world, kind, dim, &a->steps[step], pool, w, &pieces, err));
+    const mp_team *team = &w->legs[w->n_legs - 1].team;
+    for (size_t k = 0; k < before->n_pieces; k++) {
+        const mp_range own = mp_range_of(before->pieces[k].n, before->team.n, before->team.index);
+        pieces[k] = (mp_piece){.whole = before->pieces[k].part, .n = own.n};
+        pieces[k].part = pieces[k].whole + mp_rank_part(own.n, team->n) * team->index * element;
     }
     return MP_OK;
 }
@@ -54,12 +67,21 @@ static mp_status list(const mp_addresses *a, const mp_rank_channel *c, size_t st
     mp_collective_work *w = &c->works[step];
     const mp_communicator *world = c->collectives.world;
     const mp_node *node = &a->program->graph->nodes[a->steps[step].node];
+    const mp_mesh *mesh = &a->program->mesh;
     *w = (mp_collective_work){.name = node->name};
-    if (c->collectives.fast) {
-        MP_CHECK(add_leg(a, world, MP_ALL_REDUCE, MP_DIM_DP, step, pool, w, err));
+    if (node->phase != MP_PHASE_BACKWARD) {
+        MP_CHECK(add_wholes(a, world, MP_ALL_GATHER, MP_DIM_SHARD, step, pool, w, err));
+    } else if (mesh->zero) {
+        MP_CHECK(add_wholes(a, world, MP_REDUCE_SCATTER, MP_DIM_SHARD, step, pool, w, err));
+        if (mesh->size[MP_DIM_DP] > 1) {
+            MP_CHECK(add_parts(a, world, MP_REDUCE_SCATTER, MP_DIM_DP, step, pool, w, err));
+            MP_CHECK(add_parts(a, world, MP_ALL_GATHER, MP_DIM_DP, step, pool, w, err));
+        }
+    } else if (c->collectives.fast) {
+        MP_CHECK(add_wholes(a, world, MP_ALL_REDUCE, MP_DIM_DP, step, pool, w, err));
     } else {
-        MP_CHECK(add_leg(a, world, MP_REDUCE_SCATTER, MP_DIM_DP, step, pool, w, err));
-        MP_CHECK(add_leg(a, world, MP_ALL_GATHER, MP_DIM_DP, step, pool, w, err));
+        MP_CHECK(add_wholes(a, world, MP_REDUCE_SCATTER, MP_DIM_DP, step, pool, w, err));
+        MP_CHECK(add_wholes(a, world, MP_ALL_GATHER, MP_DIM_DP, step, pool, w, err));
     }
     w->requests = mp_pool_alloc(pool, mp_work_requests(w), sizeof *w->requests);
     w->peers = mp_pool_alloc(pool, mp_work_requests(w), sizeof *w->peers);

@@ -4,14 +4,6 @@
 #include "executor/ranks/collectives.h"
 #include "executor/run/addresses.h"
 
-/* The ranks that run together, as an execution sees them. Alone there is one, of a mesh of one. */
-typedef struct mp_rank_place {
-    int n_data, data_index; /* of the ranks that have data of their own, which of them this is */
-    int data_stride;        /* in the world, from one of them to the next */
-} mp_rank_place;
-/* MP_INVALID: the mesh has another number of ranks than there are processes. */
-mp_status mp_rank_place_of(const mp_program *program, const mp_communicator *world, mp_rank_place *out, mp_error *err);
-
 typedef struct mp_rank_channel {
     mp_collectives collectives;
     mp_collective_work *works; /* per step of the plan; NULL: it has no collectives */

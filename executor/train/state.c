@@ -54,6 +54,7 @@ mp_status mp_state_save(const char *path, const mp_program *p, mp_execution *e, 
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     MP_OWNED mp_named_tensor *tensors = mp_alloc(COPIES * p->model->n_tensors, sizeof *tensors);
     MP_ENSURE(pool && tensors, err, MP_NOMEM, "there is no memory for saving");
+    MP_ENSURE(!p->mesh.zero, err, MP_UNSUPPORTED, "a rank that has parts of the state saves none");
     for (size_t t = 0; t < p->model->n_tensors; t++) {
         const mp_tensor *x = &p->model->tensors[t];
         if (!is_saved(p, (int)t)) continue;
@@ -117,6 +118,7 @@ mp_status mp_state_resume(const char *path, const mp_program *p, mp_execution *e
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     char seed[32], *end;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(!p->mesh.zero, err, MP_UNSUPPORTED, "a rank that has parts of the state reads none");
     MP_CHECK(mp_safetensors_open(path, &file, err));
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
     MP_CHECK(match(file, "model", p->model->name, err));

@@ -112,11 +112,40 @@ def more_options() -> None:
     assert many["after"]["losses"] == single["after"]["losses"]
 
 
+def shared_out() -> None:
+    """State, gradients and parameters in parts: the bits of ranks that have all of it, in less memory; with parameters in parts a plan gathers again."""
+    for network in ("mlp", "gpt"):
+        whole = ranks(2, network, "--budget", "100%", "--bucket", "1KiB", "--no-before")["after"]
+        static = whole["static_bytes"]
+        for zero in (1, 2, 3):
+            for budget in ("100%", "floor+30%"):
+                answer = ranks(2, network, "--budget", budget, "--bucket", "1KiB", mesh=f"shard=2,zero={zero}")
+                is_as_planned(answer)
+                assert answer["after"]["losses"] == whole["losses"], (network, zero, budget)
+                assert zero == 3 or answer["after"]["weights_hash"] == whole["weights_hash"], (network, zero, budget)
+                assert answer["after"]["static_bytes"] < static, (network, zero, answer["after"], static)
+            static = answer["after"]["static_bytes"] + (zero == 1)
+        again = answer["ranks"]["sent_bytes"]
+        assert again > ranks(2, network, "--budget", "100%", "--bucket", "1KiB", "--no-before", mesh="shard=2")["ranks"]["sent_bytes"]
+    whole = ranks(4, "mlp", "--budget", "100%", "--no-before")["after"]
+    for mesh in ("shard=4,zero=1", "shard=4", "dp=2,shard=2,zero=2"):
+        answer = ranks(4, "mlp", "--budget", "100%", mesh=mesh)
+        is_as_planned(answer)
+        same = [a == b for a, b in zip(answer["after"]["losses"], whole["losses"])]
+        assert all(same) if "dp" not in mesh else same[0], mesh
+    for more in (["--save", "state"], ["--clip-norm", "1"], ["--dtype", "bf16"]):
+        words = [MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "shard=2", *more]
+        done = subprocess.run([*MPIRUN, "-n", "2", *words], env=ENVIRONMENT, capture_output=True, text=True)
+        assert done.returncode == 2 and re.search("memplan: rank 0: .* (not there yet|not run yet)", done.stderr), done
+
+
 def fast() -> None:
     many, single = ranks(2, "cnn", "--budget", "100%", "--reduce", "fast"), ranks(2, "cnn", "--budget", "100%")
     assert many["ranks"]["reduce"] == "fast" and single["ranks"]["reduce"] == "ordered"
-    for a, b in zip(many["after"]["losses"], single["after"]["losses"]):
-        assert abs(a - b) <= 1e-5 * abs(b)
+    sharded = ranks(2, "cnn", "--budget", "100%", "--reduce", "fast", mesh="shard=2")
+    for answer in (many, sharded):
+        for a, b in zip(answer["after"]["losses"], single["after"]["losses"]):
+            assert abs(a - b) <= 1e-5 * abs(b)
 
 
 def started(n: int, *more: str) -> subprocess.Popen:
