@@ -4,6 +4,8 @@
  * reader of the group before its own (so that keep-all has it under way in time), and what gathers updated parameters behind
  * the last of their updates.
  */
+#include "estimator/parallel/exchange.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -258,14 +260,12 @@ static mp_status list_node(mp_exchange *x, const mp_node *old)
 }
 
 /* Lists all nodes anew, with the collectives among them. */
-static mp_status list_nodes(mp_exchange *x)
+static mp_status list_nodes(mp_exchange *x, int *number)
 {
     mp_graph *g = x->graph;
     MP_OWNED mp_node *old = g->nodes;
     const size_t n = g->n_nodes;
-    int *number = mp_pool_alloc(x->pool, n, sizeof *number);
     size_t sent = 0, gathered = 0;
-    MP_ENSURE(number, x->err, MP_NOMEM, "out of memory for the graph '%s'", g->name);
     g->nodes = NULL;
     g->n_nodes = g->nodes_capacity = 0;
     for (int k = 0; k < (int)n; k++) {
@@ -288,6 +288,14 @@ static mp_status list_nodes(mp_exchange *x)
 
 mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traffic *traffic, mp_error *err)
 {
+    MP_OWNED int *number = mp_alloc(graph->n_nodes, sizeof *number);
+    MP_ENSURE(number, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
+    return mp_graph_exchange_numbered(graph, ranks, number, traffic, err);
+}
+
+mp_status mp_graph_exchange_numbered(mp_graph *graph, const mp_ranks *ranks, int *number, mp_rank_traffic *traffic,
+                                     mp_error *err)
+{
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     mp_exchange x = {.graph = graph,
                      .ranks = ranks,
@@ -297,6 +305,7 @@ mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traf
                      .n_storages = (int)graph->n_storages,
                      .err = err};
     if (traffic) *traffic = (mp_rank_traffic){0};
+    for (int k = 0; k < (int)graph->n_nodes; k++) number[k] = k;
     if (!mp_exchange_any(&x)) return MP_OK;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
     const bool is_rank = ranks->mesh.size[MP_DIM_PP] > 1; /* which may have the channel already */
@@ -304,7 +313,7 @@ mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traf
     MP_CHECK(mp_exchange_list(&x));
     for (size_t k = 0; k < x.n_parameters; k++)
         if (x.parameters[k].zero) MP_CHECK(share_out(&x, &x.parameters[k]));
-    MP_CHECK(list_nodes(&x));
+    MP_CHECK(list_nodes(&x, number));
     MP_CHECK(mp_graph_finish(graph, err));
     if (traffic) *traffic = x.traffic;
     return MP_OK;

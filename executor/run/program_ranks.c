@@ -1,15 +1,9 @@
 /* program_ranks.c - makes a program that of one rank of many: collectives among its calls, and the workspace that they take. */
 #include <string.h>
 
-#include "estimator/graph/liveness.h"
+#include "estimator/parallel/exchange.h"
 #include "executor/ranks/collectives.h"
 #include "executor/run/program.h"
-
-static bool is_collective(const mp_graph *g, const mp_node *node)
-{
-    return node->alternatives[0].channel > MP_CHANNEL_SECOND_STREAM &&
-           !strcmp(g->channels[node->alternatives[0].channel], "network");
-}
 
 /* Moves a node. Some of its slots are arrays in the node itself. */
 static void move(const mp_program_node *from, mp_program_node *to)
@@ -21,21 +15,20 @@ static void move(const mp_program_node *from, mp_program_node *to)
     }
 }
 
-/* Lists calls and bindings as the graph lists its nodes: the old ones in their order, collectives in between. */
-static mp_status relist(mp_program *p, mp_error *err)
+/* Lists calls and bindings as the graph lists its nodes: number[k] is that of the old node k, all others are collectives. */
+static mp_status relist(mp_program *p, const int *number, mp_error *err)
 {
     const mp_graph *g = p->graph;
     mp_bindings *bound = p->bindings;
     MP_OWNED mp_program_node *nodes = mp_alloc(g->n_nodes, sizeof *nodes);
     MP_OWNED mp_binding *bindings = mp_alloc(g->n_nodes, sizeof *bindings);
-    size_t old = 0;
     MP_ENSURE(nodes && bindings, err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < g->n_nodes; k++) {
+    for (size_t k = 0; k < g->n_nodes; k++)
         bindings[k] =
             (mp_binding){.task = MP_TASK_COLLECTIVE, .op = -1, .source = -1, .target = -1, .state = -1, .parameter = -1};
-        if (is_collective(g, &g->nodes[k])) continue;
-        move(&p->nodes[old], &nodes[k]);
-        bindings[k] = bound->nodes[old++];
+    for (size_t k = 0; k < p->n_nodes; k++) {
+        move(&p->nodes[k], &nodes[number[k]]);
+        bindings[number[k]] = bound->nodes[k];
     }
     mp_free(p->nodes);
     mp_free(bound->nodes);
@@ -114,10 +107,12 @@ static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *er
 mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, mp_rank_traffic *traffic, mp_error *err)
 {
     p->mesh = ranks->mesh;
+    MP_OWNED int *number = mp_alloc(p->n_nodes, sizeof *number);
+    MP_ENSURE(number, err, MP_NOMEM, "out of memory");
     p->fast_sums = fast;
-    MP_CHECK(mp_graph_exchange(p->graph, ranks, traffic, err));
+    MP_CHECK(mp_graph_exchange_numbered(p->graph, ranks, number, traffic, err));
     if (p->graph->n_nodes == p->n_nodes) return MP_OK;
-    MP_CHECK(relist(p, err));
+    MP_CHECK(relist(p, number, err));
     if (p->mesh.zero) MP_CHECK(share_updates(p, err));
     for (size_t k = 0; k < p->n_nodes; k++)
         if (p->bindings->nodes[k].task == MP_TASK_COLLECTIVE) MP_CHECK(take_workspace(p, &p->graph->nodes[k], err));
