@@ -36,6 +36,8 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     o.model.batch = micro_batch;
     o.model.accumulate = 2;
     o.model.leaves_sums = true;
+    o.model.pipeline = NULL;
+    o.model.chunks = 0;
     MP_CHECK(subject_load(o.operands[0], &o, &s, err));
     snprintf(q->name, sizeof q->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
     MP_ENSURE(!mesh->data || s.split.part_bytes < s.split.whole_bytes, err, MP_UNSUPPORTED,
@@ -85,6 +87,9 @@ static int settle(question *q)
     r->devices = o->search.devices;
     r->global_batch = o->search.global_batch ? o->search.global_batch : SAMPLES_PER_DEVICE * r->devices;
     r->micro_batch = o->search.micro_batch;
+    r->is_scheduled = o->model.pipeline != NULL;
+    if (r->is_scheduled) r->schedule = (mp_schedule)mp_schedule_find(o->model.pipeline);
+    r->n_chunks = r->is_scheduled && r->schedule == MP_SCHEDULE_INTERLEAVED ? o->model.chunks ? o->model.chunks : 2 : 1;
     r->graph = graph_of;
     r->data = q;
     return EXIT_DONE;

@@ -104,6 +104,8 @@ static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_sche
 /* Lists all schedules of a mesh and a micro-batch; chunks double as long as each stage has a block. */
 static mp_status add_schedules(hunt *x, const mp_mesh *mesh, int64_t batch)
 {
+    const mp_meshes_request *r = x->request;
+    if (r->is_scheduled && mesh->size[MP_DIM_PP] > 1) return add_choice(x, mesh, batch, r->schedule, r->n_chunks);
     MP_CHECK(add_choice(x, mesh, batch, MP_SCHEDULE_1F1B, 1));
     if (mesh->size[MP_DIM_PP] == 1) return MP_OK;
     MP_CHECK(add_choice(x, mesh, batch, MP_SCHEDULE_GPIPE, 1));

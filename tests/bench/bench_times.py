@@ -4,7 +4,7 @@ GPTs on A100 by vTrain (rows VT, 1F1B, everything recomputed) and by Korthikanti
 
 Each row is asked of `memplan parallel` with its mesh and micro-batch. It is predicted twice: with the rate of the data sheet, and with
 one rate of products (--device a100,fp16=TFLOPS) that is fitted on the rows K22 and tested on the rows VT, of which it has seen none.
-Scores of attention are kept, operator by operator, as these programs did. What is recomputed as a whole is each stage's forward once more; interleaved stages divide the bubble by their number."""
+Scores of attention are kept, operator by operator, as these programs did. What is recomputed as a whole is each stage's forward once more."""
 
 from __future__ import annotations
 
@@ -65,12 +65,13 @@ def read(path: Path) -> list[Row]:
 
 @cache
 def ask(memplan: str, row: Row, rate: float) -> dict[str, Any]:
-    """The step under 1F1B, with nothing recomputed."""
+    """The step under 1F1B, or with the chunks that were measured, with nothing recomputed."""
+    order = ["--schedule", "interleaved", "--chunks", str(row.chunks)] if row.chunks > 1 else ["--schedule", "1f1b"]
     found = subprocess.run(
         [memplan, "parallel", *row.shape, "--no-fused-attention", "--device", f"a100,fp16={rate:.3f}", "--dtype", "fp16", "--network", row.network,
          "--devices", str(row.devices), "--mesh", row.mesh, "--global-batch", str(row.batch), "--micro-batch",
-         str(row.micro_batch), "--memory", "100TiB", "--json"], capture_output=True, text=True, check=True)
-    choice: dict[str, Any] = next(c for c in json.loads(found.stdout)["best"] if c["schedule"] == "1f1b")
+         str(row.micro_batch), *order, "--memory", "100TiB", "--json"], capture_output=True, text=True, check=True)
+    choice: dict[str, Any] = json.loads(found.stdout)["best"][0]
     return choice
 
 
@@ -79,7 +80,7 @@ def predict(memplan: str, row: Row, rate: float) -> float:
     forward = max(stage["forward_seconds"] for stage in step["stages"])
     once = max(stage["forward_seconds"] + stage["backward_seconds"] for stage in step["stages"])
     exposed = float(step["exposed_seconds"])
-    compute = float(step["seconds"]) - exposed - step["bubble_seconds"] * (1 - 1 / row.chunks)
+    compute = float(step["seconds"]) - exposed
     if not row.is_recomputed:
         return compute + exposed
     return compute * (once + forward) / once + max(0.0, exposed - forward)  # a longer backward hides more

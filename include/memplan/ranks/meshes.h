@@ -61,10 +61,13 @@ typedef struct mp_meshes_request {
     int64_t devices, memory_bytes;
     int64_t global_batch; /* samples of a step over all ranks */
     int64_t micro_batch;  /* samples; 0: free */
-    mp_ranks ranks;       /* network, algorithm, buckets; of its mesh only `sequence` counts */
-    mp_mesh fixed;        /* dimensions that are given; 0: free. zero 0: free. data: only meshes with it */
-    int64_t most_tp;      /* 0: the devices of a node */
-    size_t n_best;        /* how many to rank; 0: 5 */
+    bool is_scheduled;    /* only this schedule of pipelines, with so many chunks; else all */
+    mp_schedule schedule;
+    int64_t n_chunks;
+    mp_ranks ranks;  /* network, algorithm, buckets; of its mesh only `sequence` counts */
+    mp_mesh fixed;   /* dimensions that are given; 0: free. zero 0: free. data: only meshes with it */
+    int64_t most_tp; /* 0: the devices of a node */
+    size_t n_best;   /* how many to rank; 0: 5 */
     /* Builds the training graph of one rank, split over tp, of a micro-batch. MP_UNSUPPORTED, MP_INVALID: this split is left
      * out. */
     mp_status (*graph)(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err);
