@@ -127,6 +127,7 @@ class Capture:
         self.items: dict[fx.Node, list[fx.Node]] = {}  # per node with several results: who takes one of them out
         self.handed: dict[int, int] = {}  # storages of outputs that backward may read, and the caller's in their place
         self.moved: dict[int, Moved] = {}  # per storage
+        self.earlier: dict[fx.Node, int] = {}  # bytes that are there before, by who lets go of them
         self.n_random = 0
         self._last_draw: int | None = None
         self._before_boundary: list[int] = []
@@ -312,8 +313,7 @@ class Capture:
         if not same_layout(first.meta.get("val"), node.meta.get("val")):
             return []
         (source,) = self.places[first]
-        kinds = self.overwrites.get(phase, ())
-        if source is None or self.storages[source].kind not in kinds or first in self.tangents:
+        if source is None or self.storages[source].kind not in self.overwrites.get(phase, ()) or first in self.tangents:
             return []
         is_alone = sum(source in self.places[a] for a in node.all_input_nodes) == 1
         return [source, made[0]] if is_alone and self.storages[source].n_bytes == self.storages[made[0]].n_bytes else []

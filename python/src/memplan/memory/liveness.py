@@ -17,6 +17,7 @@ from memplan.graph.operators import IN_PLACE, INTO_FIRST
 
 WORKSPACE = "memplan_workspace"  # of a node, in its meta
 SECONDS = "memplan_seconds"
+EARLIER = "memplan_earlier"  # pieces of memory, there before the step, of which a node lets go: their bytes
 
 
 @dataclass(eq=False)
@@ -62,6 +63,7 @@ class Liveness:
         for node in self.nodes:
             if node.op != "output":
                 self._find_blocks(node)
+        self.earlier = {n: [Block(size, False, False) for size in n.meta.get(EARLIER, ())] for n in self.nodes}
 
     def _find_blocks(self, node: fx.Node) -> None:
         known = {k: b for a in node.all_input_nodes for k, b in self.blocks[a].items()}
@@ -102,9 +104,10 @@ class Liveness:
         return not block.stays and all(self.last_use[h] <= step for h in block.holders)
 
     def events(self) -> Iterator[Event]:
-        """What is given out and taken back, in the order of the code: first what comes in, then per node its results, its
-        workspace, and what ends with it. What the graph returns is not taken back."""
+        """What is given out and taken back, in the order of the code: first what is there and comes in, then per node its
+        results, its workspace, and what ends with it. What the graph returns is not taken back."""
         alive: set[Block] = set()
+        yield from (Event(b, b.n_bytes, self.nodes[0]) for b in self.earlier_blocks())
         for node in self.nodes:
             if node.op == "placeholder":
                 yield from (Event(b, b.n_bytes, node) for b in self.made[node])
@@ -118,11 +121,16 @@ class Liveness:
                     yield from (Event(passing, workspace, node), Event(passing, -workspace, node))
             if node.op == "output":
                 continue
+            yield from (Event(b, -b.n_bytes, node) for b in self.earlier[node])
             touched = [node, *node.all_input_nodes]
             for block in dict.fromkeys(b for n in touched for b in self.blocks[n].values()):
                 if block in alive and self._ends(block, i):
                     alive.discard(block)
                     yield Event(block, -block.n_bytes, node)
+
+    def earlier_blocks(self) -> list[Block]:
+        """What was there before the step and is when the graph begins."""
+        return [b for blocks in self.earlier.values() for b in blocks]
 
     def live_bytes(self, before: int = 0) -> list[int]:
         """The most that is live while each node runs, workspaces included; `before`: what others hold throughout. Static

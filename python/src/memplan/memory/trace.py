@@ -77,7 +77,8 @@ def trace_of(before: Mapping[str, int], forward: Liveness, backward: Liveness, h
     for key, block in returned.items():
         if key not in wanted:
             recorder.end(block)
-    recorder.add(backward.events(), {block: returned[key] for key, block in given.items() if key in returned})
+    known = {block: returned[key] for key, block in given.items() if key in returned}
+    recorder.add(backward.events(), {**known, **dict(zip(backward.earlier_blocks(), forward.earlier_blocks()))})
     for block in list(recorder.alive):
         recorder.end(block)
     return trace

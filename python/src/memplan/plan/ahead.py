@@ -37,22 +37,23 @@ class Time:
 
 
 class Beside:
-    """The nodes of a graph, with the bytes that are left while each runs, and its seconds that hide nothing yet."""
+    """The nodes of a graph, with the bytes that are left while each runs, and its seconds that hide nothing yet. `spare`: bytes
+    that are left at the step's peak."""
 
-    def __init__(self, graph: fx.Graph, room: list[int]) -> None:
-        self.graph, self.room = graph, room
+    def __init__(self, graph: fx.Graph, room: list[int], spare: int) -> None:
+        self.graph, self.room, self.spare = graph, room, spare
         self.nodes = list(graph.nodes)
         self.taken = [0] * len(self.nodes)  # by collectives on their way, beside what they hold
         self.at = {node: i for i, node in enumerate(self.nodes)}
         self.free = [0.0 if is_collective(n) else float(n.meta.get(SECONDS, 0.0)) for n in self.nodes]
         self.first = next((i for i, n in enumerate(self.nodes) if n.op != "placeholder"), len(self.nodes))
 
-    def take(self, places: range, n_bytes: int, left_over: int, seconds: float) -> tuple[list[int], float]:
-        """Of these nodes, one after the other, those that hide so much and have so many bytes, and these left over; and what
-        they hide."""
+    def take(self, places: range, n_bytes: int, taken: int, seconds: float) -> tuple[list[int], float]:
+        """Of these nodes, one after the other, those that hide so much and have so many bytes, some of which may be gone before
+        (`taken`): where there are such, no more is live than at the step's peak. And what they hide."""
         found, left = [], seconds
         for i in places:
-            if left <= 0 or self.room[i] < n_bytes + left_over:
+            if left <= 0 or self.room[i] < n_bytes + (self.spare if taken or self.taken[i] else 0):
                 break
             found.append(i)
             left -= self.free[i]
@@ -61,6 +62,7 @@ class Beside:
         left = seconds
         for i in found:
             self.room[i] -= n_bytes
+            self.taken[i] += taken
             used = min(left, self.free[i])
             self.free[i] -= used
             left -= used
@@ -79,7 +81,7 @@ def spread(graph: fx.Graph, room: list[int], spare: int, time: Time) -> None:
     """Rewrites the collectives of a graph that compute can hide, and adds up their time. `room`: bytes that are left within
     the budget while each node runs; `spare`: at the step's peak. What is taken beside a collective may be gone before it ends,
     and never makes the peak, which would be another one in each step."""
-    beside = Beside(graph, room)
+    beside = Beside(graph, room, spare)
     earliest = beside.first
     split: list[tuple[fx.Node, Apart, fx.Node]] = []  # each with the node before which it begins or ends
     for i, node in enumerate(beside.nodes):
@@ -101,10 +103,8 @@ def spread(graph: fx.Graph, room: list[int], spare: int, time: Time) -> None:
             + bytes_of(two.going)
             + two.holds_given * sum(bytes_of(a.meta["val"]) for a in node.all_input_nodes)
         )
-        found, hidden = beside.take(places, held, spare if two.beside_bytes else 0, seconds)
+        found, hidden = beside.take(places, held, two.beside_bytes, seconds)
         time.hidden += hidden
-        for k in found:
-            beside.taken[k] += two.beside_bytes
         if found:
             split.append((node, two, beside.nodes[found[-1] + (not is_gather)]))
         if is_gather:

@@ -19,7 +19,7 @@ from memplan.graph.operators import is_random, only_first_makes, second_form
 from memplan.graph.shards import shards_in
 from memplan.graph.sizes import is_number
 from memplan.library.planning import Step
-from memplan.memory.liveness import SECONDS, WORKSPACE
+from memplan.memory.liveness import EARLIER, SECONDS, WORKSPACE
 from memplan.plan.copies import Copies, Host
 from memplan.torch_internals.capture import cut
 from memplan.torch_internals.tensors import fake_mode_of
@@ -184,6 +184,8 @@ class Emission:
             workspace += storage_bytes(self.state_like)
         known = {WORKSPACE: workspace, SECONDS: self.costs[node].seconds, "memplan_run": self.done[step]}
         copy.meta = {**copy.meta, **known}
+        if node in self.capture.earlier:
+            copy.meta[EARLIER] = [self.capture.earlier[node]]
         self.now[node] = copy
         self.now.update(kept)
         for item in [i for i in items if i not in kept]:
@@ -256,6 +258,7 @@ def emit(
     static = [emission.now[n] for n in capture.static_nodes]
     forward, backward = cut(emission.graph, capture.joint, tensors, numbers, capture.n_forward_outputs, static)
     last(backward).meta[WORKSPACE] = capture.operations[capture.end].workspace_bytes
+    last(forward).meta[EARLIER] = [size for n in backward.graph.nodes for size in n.meta.get(EARLIER, ())]
     return forward, backward, emission.host_bytes
 
 

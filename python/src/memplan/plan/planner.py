@@ -47,9 +47,14 @@ class Emitted:
     below: Liveness  # of backward
     peak_bytes: int
     saved_bytes: int
-    waiting_bytes: int  # from forward to backward: what is saved, and what the user has
+    held_bytes: int  # what the user has, and backward is not given
     host_bytes: int  # of the slab for copies
     collectives: Time
+
+    @property
+    def waiting_bytes(self) -> int:
+        """From forward to backward: what is saved, what the user has, and what was there before and ends with backward."""
+        return self.saved_bytes + self.held_bytes + sum(b.n_bytes for b in self.below.earlier_blocks())
 
 
 class GraphPlanner:
@@ -130,12 +135,11 @@ class GraphPlanner:
         below, held_bytes = self.below(backward.graph, keys_of(self.held), set())
         peak = self.static_bytes + max(above.peak_bytes(), below.peak_bytes(held_bytes))
         saved = saved_bytes(backward.graph, self.capture.sizes, self.static_keys)
-        waiting = saved + held_bytes
-        return Emitted(forward, backward, above, below, peak, saved, waiting, host_bytes, collectives)
+        return Emitted(forward, backward, above, below, peak, saved, held_bytes, host_bytes, collectives)
 
     def _ahead(self, made: Emitted, budget: int) -> Emitted:
         """The same, with collectives beside compute as far as the budget has room."""
-        most, held_bytes = max(budget, made.peak_bytes), made.waiting_bytes - made.saved_bytes
+        most, held_bytes = max(budget, made.peak_bytes), made.held_bytes
         time = Time()
         for graph, live in ((made.forward, made.above.live_bytes()), (made.backward, made.below.live_bytes(held_bytes))):
             spread(graph.graph, [most - self.static_bytes - n for n in live], most - made.peak_bytes, time)

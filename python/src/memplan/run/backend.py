@@ -19,6 +19,7 @@ from memplan.graph.capture import Capture
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, inside_sentence, noticing, regions
 from memplan.graph.collectives import groups_in, need_to_plan, put_waits_at_once, take_waits_out
 from memplan.graph.distributed import bucket_caps, refuse_cut
+from memplan.graph.earlier import hold_earlier
 from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments
@@ -183,6 +184,7 @@ class Backend:
         start = time.perf_counter()
         with torch.no_grad(), self.together.planning(captured.name, self.options.wait_seconds()):
             capture = captured.planner.capture
+            hold_earlier(capture)
             outside = self.outside_bytes(capture, captured.frame)
             self.learned.leave_room(capture, captured.frame, self.options.budget, outside)
             self.planners[captured] = captured.planner.again(outside)
@@ -324,6 +326,7 @@ class Backend:
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> GraphPlanner:
         capture = Capture(joint, n_forward_outputs, sorted({*static_indices, *shards_in(joint.graph)}))
+        hold_earlier(capture)
         frame = frame_of_graph()
         outside = self.outside_bytes(capture, frame)
         self.learned.leave_room(capture, frame, self.options.budget, outside)
@@ -344,7 +347,7 @@ class Backend:
     def outside_bytes(self, capture: Capture, frame: Any) -> int:
         """What is in memory beside this graph: what the caller said, the model's parameters and buffers that it does not read;
         and of other graphs of the model gradients, and what those before it have saved."""
-        known = only_bytes(self.options.reserve) + self.more_bytes
+        known = only_bytes(self.options.reserve) + self.more_bytes - sum(capture.earlier.values())
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
         before = sum(n for of, (n, _) in self.saved.items() if of != frame)
         self.others_bytes = before + self.learned.n_bytes

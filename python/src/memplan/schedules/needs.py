@@ -49,7 +49,7 @@ class Needs:
         inputs = Inputs.of(capture)
         sent = [g for n, g in zip(capture.primals, capture.backward_outputs) if n in inputs.received]
         gradients = sum(s.n_bytes for s in capture.storages if s.kind == "gradient")
-        output = bytes_of(capture, capture.user_outputs) if is_last else emitted.waiting_bytes - emitted.saved_bytes
+        output = bytes_of(capture, capture.user_outputs) if is_last else emitted.held_bytes
         self.sizes = {
             replay.SAVED: emitted.saved_bytes,
             replay.INPUT: own_bytes(inputs.received),

@@ -152,8 +152,12 @@ class ParameterGroup:
             self.known.unshard()
             self.known.wait_for_unshard()
             self.known.reshard()
-        wholes = [p._unsharded_param for p in self.known.fsdp_params]
-        return sum(w.numel() * self.kept_type(w).itemsize for w in wholes if w.requires_grad)
+        return sum(map(self.kept_bytes, range(len(self.known.fsdp_params))))
+
+    def kept_bytes(self, k: int) -> int:
+        """What the gradient of a parameter takes when it is kept."""
+        whole = self.known.fsdp_params[k]._unsharded_param
+        return int(whole.numel() * self.kept_type(whole).itemsize) if whole.requires_grad else 0
 
     def kept_type(self, like: torch.Tensor) -> torch.dtype:
         first = self.known.fsdp_params[0]

@@ -1,0 +1,41 @@
+"""Gradients of earlier steps that a sharded model keeps whole, in the graph of the step that sums them. Each pack adds those of
+its group to its own and lets go of them, so that less and less is there beside this backward:
+
+    earlier: all that is kept   forward   boundary   backward ...   pack of the last block   ...   pack of the first
+    beside  30                  30        30         30             20                             0
+
+For the planner an operation before all others makes them, and who reads nothing else waits for it; in the graphs that run they
+stand at the packs (EARLIER), as nothing makes them there.
+"""
+
+from __future__ import annotations
+
+from torch import fx
+
+from memplan.graph.capture import DYNAMIC, Capture, Operation, Storage
+from memplan.graph.shards import GROUPS, PACK
+
+
+def earlier_bytes(graph: fx.Graph) -> dict[fx.Node, int]:
+    """What each pack lets go of, where gradients may be kept."""
+    packs = [n for n in graph.nodes if n.target is PACK and GROUPS[n.args[-1]].keeps]
+    return {n: sum(map(GROUPS[n.args[-1]].kept_bytes, n.args[1])) for n in packs}
+
+
+def hold_earlier(capture: Capture) -> None:
+    """Has plans of a capture count them from the first step on that keeps some."""
+    known, capture.earlier = capture.earlier, earlier_bytes(capture.joint.graph)
+    if known or not capture.earlier:
+        return
+    storages = capture.storages
+    first = Operation("earlier", "earlier", "forward", None, [], [len(storages)], once=True)
+    storages.append(Storage("earlier", "saved", 0))
+    for operation in capture.operations:
+        if not any(storages[s].kind in DYNAMIC for s in operation.reads):
+            operation.reads.append(first.writes[0])
+        if operation.source is not None and (n_bytes := capture.earlier.get(operation.source, 0)) > 0:
+            first.writes.append(len(storages))
+            operation.reads.append(len(storages))
+            storages.append(Storage(f"{operation.name} earlier", "saved", n_bytes))
+    capture.operations.insert(0, first)
+    capture.boundary, capture.end = capture.boundary + 1, capture.end + 1
