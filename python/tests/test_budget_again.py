@@ -12,6 +12,7 @@ from against_eager import assert_like_eager, eager_copy, peak_of_step, static_by
 from torch import nn
 
 import memplan
+from memplan.plan.planner import GraphPlanner
 from memplan.run.backend import Backend
 from memplan.train_step import StepBackend
 
@@ -195,3 +196,20 @@ def test_training_goes_on_between_budgets(captures: list[int]) -> None:
         model.zero_grad()
         eager.zero_grad()
     assert len(captures) == 1 and StepBackend.keeps_captures
+
+
+def test_the_smallest_plan_is_not_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing quicker is as small, the smallest runs that was found: a further search, cut short, may end with more."""
+    searched: list[int | None] = []
+    inner = GraphPlanner._searched
+
+    def search(self: GraphPlanner, target: int | None, options: Any) -> bool:
+        searched.append(target)
+        return target is None and searched.count(None) <= 2 and inner(self, target, options)
+
+    monkeypatch.setattr(GraphPlanner, "_searched", search)
+    model, inputs = networks.make("transformer")
+    memplan.compile(model, "min", cache="off")
+    assert_like_eager(model, model, inputs)
+    assert searched.count(None) == 2 and len(searched) > 2  # what the budget is, and the plan
+    assert_kept(model, inputs)

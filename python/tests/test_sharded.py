@@ -18,6 +18,7 @@ from torch import nn
 import memplan
 from memplan.graph import shards
 from memplan.memory import host
+from memplan.run.backend import Backend
 
 pytestmark = pytest.mark.skipif(
     not torch.distributed.is_available()
@@ -166,6 +167,21 @@ def habits(rank: int) -> None:
     assert all(torch.equal(a, b) for a, b in zip(trained(eager, numbers, rank), trained(ours, numbers, rank)))
 
 
+def other_budgets(rank: int) -> None:
+    """Are other plans of what was captured once."""
+    captures = []
+    inner = Backend.__call__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Backend, "__call__", lambda self, *given, **known: captures.append(1) or inner(self, *given, **known))
+        model = sharded(Perceptron)
+        for budget in ("100%", "min+60%", "min+20%"):
+            memplan.compile(model, budget)
+            measured = [peak(model, numbers(step, rank)) for step in range(2)][-1]
+            assert abs(measured - model.memplan.planned_bytes) <= 0.01 * measured, (measured, model.memplan.planned_bytes)
+            assert model.memplan.planned_bytes <= model.memplan.budget_bytes
+    assert len(captures) == 1
+
+
 def with_copies(rank: int) -> None:
     """Activations, and parameters that are whole, may be copied to the host's memory."""
     with pytest.MonkeyPatch.context() as patch:
@@ -237,7 +253,7 @@ def process(rank: int, folder: str, n_ranks: int, what: Callable[[int], None]) -
 
 
 @pytest.mark.parametrize(
-    "what", [plain, of_several_types, habits, with_copies, refused, beside_compute], ids=lambda f: f.__name__
+    "what", [plain, of_several_types, habits, other_budgets, with_copies, refused, beside_compute], ids=lambda f: f.__name__
 )
 def test_two_ranks(what: Callable[[int], None], tmp_path: Path) -> None:
     torch.multiprocessing.spawn(process, (str(tmp_path), 2, what), 2)

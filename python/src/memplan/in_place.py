@@ -112,6 +112,8 @@ class InPlace:
     def _compile(self, module: nn.Module) -> None:
         """Puts what compiles it in the place of the module's forward, whichever that is now."""
         own = vars(module).get("forward")
+        if own is not None and own is self.forward:  # of a model that was compiled before it was known to be sharded
+            own = self.before.get("forward")
 
         def run(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
             return type(self).forward(self, *args, **kwargs) if own is None else own(*args, **kwargs)

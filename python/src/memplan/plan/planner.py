@@ -31,7 +31,7 @@ from memplan.plan.emit import copied, emit, fake_state
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
 from memplan.plan.options import Options
-from memplan.run.together import ALONE, Together
+from memplan.run.together import ALONE, Together, in_memory, saved
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 OUTSIDE = "outside"  # what is in memory beside a graph
@@ -312,9 +312,15 @@ class GraphPlanner:
         )
 
     def _quicker(self, smallest: Emitted, options: Options) -> Emitted:
-        """A plan within the peak of the smallest, which was found without regard to time; or that one."""
+        """A plan within the peak of the smallest, which was found without regard to time; or that one: another search for it
+        could be cut short, and end with a larger one."""
+        plan = saved(self.planning.save_plan)
         quicker = self._found(self.planning.number("planned_bytes"), options)
-        return quicker if quicker is not None and quicker.peak_bytes <= smallest.peak_bytes else self.smallest(options)
+        if quicker is not None and quicker.peak_bytes <= smallest.peak_bytes:
+            return quicker
+        with in_memory(plan) as path:
+            self.planning.take(NO_BUDGET, path)
+        return smallest
 
     def report(self, emitted: Emitted, budget: int, plan_seconds: float, options: Options) -> GraphReport:
         p = self.planning
