@@ -285,19 +285,26 @@ def cut(
         extra["static_lifetime_input_nodes"] = dict.fromkeys(static)
     with USE_LAZY(True) if USE_LAZY else contextlib.nullcontext():
         forward, backward = EXTRACT(module, saved, saved_sym_nodes=numbers, num_fwd_outputs=n_outputs, **extra)
+    drop_unread(forward, is_meant)
     drop_unread(backward)
     return forward, backward
 
 
-def drop_unread(module: fx.GraphModule) -> None:
-    """Takes out what nobody reads and that writes nothing: some versions of PyTorch leave forward's random operators in
-    backward, where they would draw once more."""
+def drop_unread(module: fx.GraphModule, stays: Callable[[fx.Node], bool] = lambda node: False) -> None:
+    """Takes out what nobody reads and that writes nothing. Some versions of PyTorch leave forward's random operators in
+    backward, where they would draw once more; and all leave what is tagged as random, attention among it, in forward where only
+    backward reads it, with all that it is computed from, unless this is in the midst of a compilation."""
     for node in reversed(module.graph.nodes):
         schema = schema_of(node.target)
         writes_nothing = inspect.isroutine(node.target) if schema is None else not schema.is_mutable
-        if node.op == "call_function" and not node.users and writes_nothing:
+        if node.op == "call_function" and not node.users and writes_nothing and not stays(node):
             module.graph.erase_node(node)
     module.recompile()
+
+
+def is_meant(node: fx.Node) -> bool:
+    """Whether an operator of forward has effects, though nobody reads what it returns."""
+    return node.is_impure() and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
 
 
 def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
