@@ -15,7 +15,7 @@
 
 /* ---- the question ---- */
 
-enum { SAMPLES_PER_DEVICE = 4 }; /* of a step, where no --global-batch is given */
+enum { SAMPLES_PER_DEVICE = 4, /* of a step, where no --global-batch is given */ MESH_COLUMNS = 28 };
 
 typedef struct question {
     const options *asked;
@@ -30,8 +30,9 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     options o = *q->asked;
     MP_CLEARED_BY(subject_free) subject s = {0};
     char split[64];
-    snprintf(split, sizeof split, "tp=%lld%s%s", (long long)mesh->size[MP_DIM_TP], mesh->sequence ? "" : ",sp=0",
-             mesh->data ? ",data=1" : "");
+    const long long ep = mesh->size[MP_DIM_EP];
+    snprintf(split, sizeof split, "dp=%lld,ep=%lld,tp=%lld%s%s", ep, ep, (long long)mesh->size[MP_DIM_TP],
+             mesh->sequence ? "" : ",sp=0", mesh->data ? ",data=1" : "");
     o.model.mesh = split;
     o.model.batch = micro_batch;
     o.model.accumulate = 2;
@@ -50,13 +51,8 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
 static mp_status read_fixed(const options *o, mp_meshes_request *r, mp_error *err)
 {
     if (!o->model.mesh) return MP_OK;
-    MP_CHECK(mp_mesh_read(o->model.mesh, &r->ranks.mesh, err));
-    for (int d = 0; d < MP_N_DIMS; d++) {
-        const char *at = strstr(o->model.mesh, mp_text("%s=", mp_dim_name((mp_dim)d)));
-        if (at) r->fixed.size[d] = r->ranks.mesh.size[d];
-    }
-    r->fixed.data = r->ranks.mesh.data;
-    if (strstr(o->model.mesh, "zero=")) r->fixed.zero = r->ranks.mesh.zero;
+    MP_CHECK(mp_mesh_read_some(o->model.mesh, &r->fixed, err));
+    r->ranks.mesh.sequence = r->fixed.sequence;
     return MP_OK;
 }
 
@@ -157,11 +153,15 @@ static const char *named(const mp_mesh_choice *c)
     return mp_text("%s %s", mp_mesh_write(&c->mesh).text, mp_schedule_name(c->schedule));
 }
 
+/* Prints a row; a long name has a line to itself. */
 static void print_choice(const mp_mesh_choice *c)
 {
-    screen_row("  %-28s %3lld x %-4lld %8s %10s %8s %8s", named(c), (long long)c->micro_batch, (long long)c->n_micro_batches,
-               seconds_text(c->seconds), mp_bytes_text(c->peak_bytes), seconds_text(c->bubble_seconds),
-               seconds_text(c->exposed_seconds));
+    const char *name = named(c);
+    const bool is_long = strlen(name) > MESH_COLUMNS;
+    if (is_long) screen_row("  %s", name);
+    screen_row("  %-*s %3lld x %-4lld %8s %10s %8s %8s", MESH_COLUMNS, is_long ? "" : name, (long long)c->micro_batch,
+               (long long)c->n_micro_batches, seconds_text(c->seconds), mp_bytes_text(c->peak_bytes),
+               seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds));
 }
 
 static void print_stages(const mp_mesh_choice *c)
@@ -262,7 +262,7 @@ static int print_meshes(const question *q, const mp_meshes *found)
     putchar('\n');
     if (q->asked->search.explain) return explain(q, found);
     if (found->n_best) {
-        screen_row("  %-28s %-10s %8s %10s %8s %8s", "mesh", "micro-b.", "time", "peak", "bubble", "network");
+        screen_row("  %-*s %-10s %8s %10s %8s %8s", MESH_COLUMNS, "mesh", "micro-b.", "time", "peak", "bubble", "network");
         for (size_t k = 0; k < found->n_best; k++) print_choice(&found->choices[k]);
         puts("\nStages of the first:");
         print_stages(found->choices);

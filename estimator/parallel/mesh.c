@@ -21,11 +21,10 @@ static int find_name(const char *text, size_t n)
     return !strcmp(name, "zero") ? ZERO : !strcmp(name, "sp") ? SEQUENCE : !strcmp(name, "data") ? DATA : mp_dim_find(name);
 }
 
-mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err)
+mp_status mp_mesh_read_some(const char *text, mp_mesh *out, mp_error *err)
 {
     bool is_given[N_NAMES] = {false};
-    mp_mesh mesh = {.size = {1, 1, 1, 1, 1}, .sequence = true};
-    int64_t devices = 1;
+    mp_mesh mesh = {.sequence = true};
     for (const char *at = text; at;) {
         const char *comma = strchr(at, ','), *equals = strchr(at, '=');
         const size_t n = comma ? (size_t)(comma - at) : strlen(at);
@@ -50,6 +49,17 @@ mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err)
         if (name == DATA) mesh.data = value;
         at = comma ? comma + 1 : NULL;
     }
+    *out = mesh;
+    return MP_OK;
+}
+
+mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err)
+{
+    mp_mesh mesh;
+    int64_t devices = 1;
+    MP_CHECK(mp_mesh_read_some(text, &mesh, err));
+    for (int d = 0; d < MP_N_DIMS; d++)
+        if (!mesh.size[d]) mesh.size[d] = 1;
     for (int d = 0; d < MP_N_DIMS; d++)
         MP_ENSURE(d == MP_DIM_EP || mp_multiply(devices, mesh.size[d], &devices), err, MP_INVALID,
                   "the mesh '%s' has more devices than can be counted", text);

@@ -84,6 +84,7 @@ static void add_update(mp_load *load, const mp_chain *chain, const mp_node *upda
         if (s->kind == MP_KIND_GRADIENT) {
             p.gradient_bytes += s->bytes;
             p.is_part |= s->is_part;
+            p.is_spread |= s->is_spread;
         }
         if (s->kind == MP_KIND_OPTIMIZER_STATE) p.state_bytes += s->bytes;
         if (s->kind != MP_KIND_PARAMETER) continue;

@@ -31,6 +31,7 @@ typedef struct mp_block_load {
 typedef struct mp_parameter_load {
     int64_t value_bytes, gradient_bytes, state_bytes, update_ticks;
     bool is_part;    /* each rank of tp has a part of the gradient's sum */
+    bool is_spread;  /* of experts of which other ranks of ep have others */
     int first, last; /* blocks that read it: a tied embedding is read at both ends */
 } mp_parameter_load;
 

@@ -10,15 +10,21 @@
 
 MP_NAMED(verdict, "best", "slower", "bound", "floor", "over-memory")
 
-enum { BEST = 5, TP_MOST = 16, BATCHES = 8, MOST_CHUNKS = 8 }; /* micro-batches of 1, 2, 4, ... samples */
+enum { BEST = 5, TP_MOST = 16, BATCHES = 8, SPREADS = 8, MOST_CHUNKS = 8 }; /* micro-batches, and ep, of 1, 2, 4, ... */
+
+/* What is known of one split at one micro-batch. */
+typedef struct slot {
+    mp_load *load; /* NULL: not asked for yet, or refused */
+    bool is_refused;
+} slot;
 
 typedef struct hunt {
     const mp_meshes_request *request;
     mp_meshes *found;
     size_t capacity;
-    mp_load *loads[2][TP_MOST + 1][BATCHES]; /* without and with data=1, by log2 of a rank's share of the micro-batch */
-    bool is_refused[2][TP_MOST + 1][BATCHES];
-    double times[BEST * 4]; /* of the best so far, ascending */
+    slot slots[2][TP_MOST + 1][SPREADS][BATCHES]; /* without and with data=1, by log2 of ep and of the samples of a rank */
+    int64_t most_ep;                              /* more does not divide the experts, if there are any */
+    double times[BEST * 4];                       /* of the best so far, ascending */
     size_t n_times, n_best;
     mp_error *err;
 } hunt;
@@ -43,21 +49,23 @@ static int log2_of(int64_t n)
 static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, const mp_load **out)
 {
     const int64_t tp = mesh->size[MP_DIM_TP];
-    const int b = log2_of(batch / sharers(mesh));
+    const int b = log2_of(batch / sharers(mesh)), e = log2_of(mesh->size[MP_DIM_EP]);
     *out = NULL;
-    if (tp > TP_MOST || b >= BATCHES || x->is_refused[mesh->data][tp][b]) return MP_OK;
-    if (!x->loads[mesh->data][tp][b]) {
+    if (tp > TP_MOST || b >= BATCHES || e >= SPREADS) return MP_OK;
+    slot *at = &x->slots[mesh->data][tp][e][b];
+    if (at->is_refused) return MP_OK;
+    if (!at->load) {
         MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
         mp_error refused = {0};
         const mp_status st = x->request->graph(x->request->data, mesh, batch, &graph, &refused);
         const bool is_over = st == MP_UNSUPPORTED || st == MP_INVALID;
-        x->is_refused[mesh->data][tp][b] = is_over && (tp > 1 || batch > 1);
-        if (x->is_refused[mesh->data][tp][b]) return MP_OK;
+        at->is_refused = is_over && (tp > 1 || batch > 1 || e > 0);
+        if (at->is_refused) return MP_OK;
         if (st != MP_OK && x->err) *x->err = refused;
         MP_CHECK(st);
-        MP_CHECK(mp_load_of(graph, &x->loads[mesh->data][tp][b], x->err));
+        MP_CHECK(mp_load_of(graph, &at->load, x->err));
     }
-    *out = x->loads[mesh->data][tp][b];
+    *out = at->load;
     return MP_OK;
 }
 
@@ -120,6 +128,24 @@ static bool permits(const hunt *x, mp_dim dim, int64_t n)
     return !x->request->fixed.size[dim] || x->request->fixed.size[dim] == n;
 }
 
+/* Lists the ways to spread experts, if there are any, over the ranks of dp and shard: over none, 2, 4, ... of them. */
+static mp_status add_spreads(hunt *x, mp_mesh mesh, int64_t batch)
+{
+    const int64_t shard = mesh.size[MP_DIM_SHARD], copies = mesh.size[MP_DIM_DP] * shard,
+                  given = x->request->fixed.size[MP_DIM_EP];
+    for (int64_t ep = given ? given : 1; ep <= copies && ep <= x->most_ep && !(mesh.data && ep > 1); ep *= 2) {
+        const mp_load *load;
+        if (copies % ep || (shard % ep && ep % shard) || x->request->global_batch % (copies * batch)) continue;
+        mesh.size[MP_DIM_EP] = ep;
+        MP_CHECK(load_at(x, &mesh, batch, &load));
+        if (!load && ep == 1) return MP_OK;
+        if (!load) x->most_ep = ep / 2;
+        if (load) MP_CHECK(add_schedules(x, &mesh, batch));
+        if (given) return MP_OK;
+    }
+    return MP_OK;
+}
+
 /* Lists the ways to share out what a mesh of dp times shard ranks has, with all micro-batches and schedules. */
 static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
 {
@@ -134,7 +160,7 @@ static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
             const int64_t given = x->request->micro_batch;
             for (int64_t batch = given ? given : sharers(&mesh), k = 0;
                  k < (given ? 1 : BATCHES) && batch <= x->request->global_batch; k++, batch *= 2)
-                MP_CHECK(add_schedules(x, &mesh, batch));
+                MP_CHECK(add_spreads(x, mesh, batch));
         }
     }
     return MP_OK;
@@ -217,11 +243,10 @@ static mp_status judge(hunt *x, mp_mesh_choice *c)
 static mp_status search(hunt *x)
 {
     MP_CHECK(list_all(x));
-    MP_ENSURE(
-        x->found->n, x->err, MP_INVALID,
-        "no mesh of %lld devices multiplies out: given dimensions have to divide %lld, the network has to have a block for "
-        "each stage, and the global batch of %lld has to be a multiple of dp times shard",
-        (long long)x->request->devices, (long long)x->request->devices, (long long)x->request->global_batch);
+    MP_ENSURE(x->found->n, x->err, MP_INVALID,
+              "no mesh of %lld devices multiplies out: given dimensions have to divide %lld, and ep the experts, the network "
+              "has to have a block for each stage, and the global batch of %lld has to be a multiple of dp times shard",
+              (long long)x->request->devices, (long long)x->request->devices, (long long)x->request->global_batch);
     qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_bound);
     for (size_t k = 0; k < x->found->n; k++) MP_CHECK(judge(x, &x->found->choices[k]));
     qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_verdict);
@@ -236,11 +261,15 @@ static mp_status search(hunt *x)
 mp_status mp_meshes_search(const mp_meshes_request *request, mp_meshes **out, mp_error *err)
 {
     MP_OWNED_BY(mp_meshes_free) mp_meshes *found = mp_alloc(1, sizeof *found);
-    hunt x = {.request = request, .found = found, .n_best = request->n_best ? request->n_best : BEST, .err = err};
+    hunt x = {.request = request,
+              .found = found,
+              .n_best = request->n_best ? request->n_best : BEST,
+              .most_ep = INT64_MAX,
+              .err = err};
     MP_ENSURE(found && (found->pool = mp_pool_new()), err, MP_NOMEM, "no memory to search meshes");
     if (x.n_best > sizeof x.times / sizeof *x.times) x.n_best = sizeof x.times / sizeof *x.times;
     const mp_status st = search(&x);
-    for (int k = 0; k < 2 * (TP_MOST + 1) * BATCHES; k++) mp_load_free((&x.loads[0][0][0])[k]);
+    for (size_t k = 0; k < sizeof x.slots / sizeof(slot); k++) mp_load_free((&x.slots[0][0][0][0])[k].load);
     MP_CHECK(st);
     *out = found;
     found = NULL;

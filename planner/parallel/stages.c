@@ -15,9 +15,18 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-static int64_t part(const mp_step_request *r, int64_t bytes, bool is_shared)
+/* Parameters that all ranks of dp and shard have, and those of experts, which lie on ranks of ep. */
+enum { COMMON, SPREAD, N_SHARES };
+
+/* Returns the ranks over which such parameters are shared out, or copied. */
+static mp_rank_group group_of(const mp_step_request *r, mp_dim dim, int share)
 {
-    const int64_t n = is_shared ? r->ranks->mesh.size[MP_DIM_SHARD] : 1;
+    return share == SPREAD ? mp_mesh_expert_group(&r->ranks->mesh, dim) : mp_mesh_group(&r->ranks->mesh, dim);
+}
+
+static int64_t part(const mp_step_request *r, int64_t bytes, bool is_shared, int share)
+{
+    const int64_t n = is_shared ? group_of(r, MP_DIM_SHARD, share).n : 1;
     return bytes / n + (bytes % n != 0);
 }
 
@@ -33,9 +42,8 @@ static int64_t n_stages(const mp_step_request *r)
 }
 
 /* Returns the seconds of a collective that is cut into pieces: each has its latency. */
-static double seconds_of(const mp_step_request *r, mp_collective collective, mp_dim dim, int64_t bytes, int64_t pieces)
+static double seconds_of(const mp_step_request *r, mp_collective collective, mp_rank_group group, int64_t bytes, int64_t pieces)
 {
-    const mp_rank_group group = mp_mesh_group(&r->ranks->mesh, dim);
     return (double)pieces * mp_collective_seconds(&r->ranks->network, collective, r->ranks->algorithm, group, bytes / pieces);
 }
 
@@ -73,8 +81,8 @@ int64_t mp_step_floor(const mp_step_request *r)
     int64_t always = 0, gradients = 0, largest = 0;
     for (size_t k = 0; k < r->load->n_parameters; k++) {
         const mp_parameter_load *p = &r->load->parameters[k];
-        always += part(r, p->value_bytes, zero == 3) + part(r, p->state_bytes, zero >= 1);
-        gradients += part(r, p->gradient_bytes, zero >= 2);
+        always += part(r, p->value_bytes, zero == 3, p->is_spread) + part(r, p->state_bytes, zero >= 1, p->is_spread);
+        gradients += part(r, p->gradient_bytes, zero >= 2, p->is_spread);
     }
     for (int k = 0; k < r->load->n_blocks; k++) largest = larger(largest, r->load->blocks[k].largest_bytes);
     if (n_ranks(r) > 1) return larger((always + gradients) / n_ranks(r), largest);
@@ -117,8 +125,8 @@ static void cut(const mp_load *load, int n, mp_stage *stages)
 
 /* The parameters that a block is the first to read. */
 typedef struct block_sums {
-    int64_t values, gradients, parts;                 /* bytes of the whole; of gradients that are summed over tp */
-    int64_t value_bytes, gradient_bytes, state_bytes; /* that a rank holds */
+    int64_t values[N_SHARES], gradients[N_SHARES], parts[N_SHARES]; /* before sharing out; of gradients summed over tp */
+    int64_t value_bytes, gradient_bytes, state_bytes;               /* that a rank holds */
     int64_t update_ticks;
 } block_sums;
 
@@ -133,21 +141,24 @@ typedef struct player {
 
 static block_sums sums_of(const mp_step_request *r, const mp_parameter_load *p)
 {
-    const int zero = r->ranks->mesh.zero;
-    return (block_sums){.values = p->value_bytes,
-                        .gradients = p->gradient_bytes,
-                        .parts = p->is_part ? p->gradient_bytes : 0,
-                        .value_bytes = part(r, p->value_bytes, zero == 3),
-                        .gradient_bytes = part(r, p->gradient_bytes, zero >= 2),
-                        .state_bytes = part(r, p->state_bytes, zero >= 1),
-                        .update_ticks = part(r, p->update_ticks, zero >= 1)};
+    const int zero = r->ranks->mesh.zero, share = p->is_spread ? SPREAD : COMMON;
+    block_sums sum = {.value_bytes = part(r, p->value_bytes, zero == 3, share),
+                      .gradient_bytes = part(r, p->gradient_bytes, zero >= 2, share),
+                      .state_bytes = part(r, p->state_bytes, zero >= 1, share),
+                      .update_ticks = part(r, p->update_ticks, zero >= 1, share)};
+    sum.values[share] = p->value_bytes;
+    sum.gradients[share] = p->gradient_bytes;
+    sum.parts[share] = p->is_part ? p->gradient_bytes : 0;
+    return sum;
 }
 
 static void add(block_sums *to, block_sums more)
 {
-    to->values += more.values;
-    to->gradients += more.gradients;
-    to->parts += more.parts;
+    for (int k = 0; k < N_SHARES; k++) {
+        to->values[k] += more.values[k];
+        to->gradients[k] += more.gradients[k];
+        to->parts[k] += more.parts[k];
+    }
     to->value_bytes += more.value_bytes;
     to->gradient_bytes += more.gradient_bytes;
     to->state_bytes += more.state_bytes;
@@ -177,6 +188,15 @@ static block_sums own_sums(const player *x, const mp_stage *stage)
     return sum;
 }
 
+/* Returns the bytes of a block's parameters that are there in part, and gathered for it. */
+static int64_t gathered_bytes(const player *x, int block)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < N_SHARES; k++)
+        if (group_of(x->request, MP_DIM_SHARD, k).n > 1) bytes += x->sums[block].values[k];
+    return bytes;
+}
+
 /* Adds up what is always there, and what the exchange of parameters and gradients takes beside it. */
 static void hold_parameters(const player *x, mp_stage *stage)
 {
@@ -193,7 +213,7 @@ static void hold_parameters(const player *x, mp_stage *stage)
     stage->gradient_bytes = sum.gradient_bytes;
     stage->state_bytes = sum.state_bytes;
     for (int b = stage->begin; b < stage->end && zero == 3; b++) /* a block's, and the next one's, which are on their way */
-        gathered = larger(gathered, 2 * x->sums[b].values);
+        gathered = larger(gathered, 2 * gathered_bytes(x, b));
     const int64_t bucket = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
     stage->buffer_bytes = r->load->other_bytes + (zero == 3 ? gathered : zero == 2 ? 2 * bucket : 0);
 }
@@ -272,48 +292,67 @@ static double time_stage(const player *x, mp_stage *stage)
     const mp_step_request *r = x->request;
     const mp_load *load = r->load;
     int64_t forward = 0, backward = 0;
-    const bool shares_all = r->ranks->mesh.zero == 3;
+    const bool shares_all = r->ranks->mesh.zero == 3, spreads = r->ranks->mesh.size[MP_DIM_EP] > 1;
     const block_sums sum = own_sums(x, stage);
-    const int64_t values = sum.values, gradients = sum.gradients;
+    double gather = 0, scatter = 0, first = 0, last = 0; /* of all, of the first gather and the last scatter */
     for (int b = stage->begin; b < stage->end; b++) {
         forward += load->blocks[b].forward_ticks;
         backward += load->blocks[b].backward_ticks;
     }
     stage->forward_seconds = (double)forward * load->tick_seconds;
     stage->backward_seconds = (double)backward * load->tick_seconds + stage->extra_seconds;
-    if (shares_all) { /* beside compute, as long as that lasts, but for the first gather and the last scatter */
+    for (int k = 0; k < (spreads ? N_SHARES : SPREAD) && shares_all; k++) {
+        const mp_rank_group shards = group_of(r, MP_DIM_SHARD, k);
+        const int64_t values = sum.values[k], gradients = sum.gradients[k];
         const int64_t n_gathers = gathers(r, stage, values), n_scatters = gathers(r, stage, gradients);
-        const double gather = seconds_of(r, MP_ALL_GATHER, MP_DIM_SHARD, values, n_gathers),
-                     scatter = seconds_of(r, MP_REDUCE_SCATTER, MP_DIM_SHARD, gradients, n_scatters);
-        stage->forward_seconds = later(stage->forward_seconds, gather) + gather / (double)n_gathers;
-        stage->backward_seconds = later(stage->backward_seconds, gather + scatter) + scatter / (double)n_scatters;
-        stage->sent_bytes +=
-            r->n_micro_batches * (2 * mp_collective_sent_bytes(MP_ALL_GATHER, r->ranks->mesh.size[MP_DIM_SHARD], values) +
-                                  mp_collective_sent_bytes(MP_REDUCE_SCATTER, r->ranks->mesh.size[MP_DIM_SHARD], gradients));
+        const double in = seconds_of(r, MP_ALL_GATHER, shards, values, n_gathers),
+                     out = seconds_of(r, MP_REDUCE_SCATTER, shards, gradients, n_scatters);
+        gather += in;
+        scatter += out;
+        first = later(first, in / (double)n_gathers);
+        last = later(last, out / (double)n_scatters);
+        stage->sent_bytes += r->n_micro_batches * (2 * mp_collective_sent_bytes(MP_ALL_GATHER, shards.n, values) +
+                                                   mp_collective_sent_bytes(MP_REDUCE_SCATTER, shards.n, gradients));
+    }
+    if (shares_all) { /* beside compute, as long as that lasts */
+        stage->forward_seconds = later(stage->forward_seconds, gather) + first;
+        stage->backward_seconds = later(stage->backward_seconds, gather + scatter) + last;
     }
     return (double)sum.update_ticks * load->tick_seconds;
+}
+
+/* Adds the seconds in which a stage's gradients are summed, and updated parameters gathered, of one share of them; *last: of
+ * the bucket that the last node completes. */
+static void add_exchange(const player *x, mp_stage *stage, int share, double *sums, double *last, double *gather)
+{
+    const mp_step_request *r = x->request;
+    const mp_mesh *mesh = &r->ranks->mesh;
+    const mp_rank_group shards = group_of(r, MP_DIM_SHARD, share), copies = group_of(r, MP_DIM_DP, share),
+                        split = mp_mesh_group(mesh, MP_DIM_TP);
+    const block_sums sum = own_sums(x, stage);
+    const int64_t values = sum.values[share], gradients = sum.gradients[share];
+    const int64_t left = part(r, gradients, mesh->zero > 0, share), parts = part(r, sum.parts[share], mesh->zero > 0, share);
+    const int64_t n = buckets(r, gradients);
+    double seconds = seconds_of(r, MP_ALL_REDUCE, copies, left, n);
+    if (parts) seconds += seconds_of(r, MP_ALL_REDUCE, split, parts, buckets(r, parts));
+    stage->sent_bytes +=
+        mp_collective_sent_bytes(MP_ALL_REDUCE, copies.n, left) + mp_collective_sent_bytes(MP_ALL_REDUCE, split.n, parts);
+    if (mesh->zero == 1 || mesh->zero == 2) {
+        seconds += seconds_of(r, MP_REDUCE_SCATTER, shards, gradients, n);
+        *gather += seconds_of(r, MP_ALL_GATHER, shards, values, n);
+        stage->sent_bytes += mp_collective_sent_bytes(MP_REDUCE_SCATTER, shards.n, gradients) +
+                             mp_collective_sent_bytes(MP_ALL_GATHER, shards.n, values);
+    }
+    *sums += seconds;
+    *last = later(*last, seconds / (double)n);
 }
 
 /* Returns the seconds behind a stage's last backward in which gradients are summed, and updated parameters gathered. */
 static double exchange_of(const player *x, mp_stage *stage)
 {
-    const mp_step_request *r = x->request;
-    const mp_mesh *mesh = &r->ranks->mesh;
-    const block_sums sum = own_sums(x, stage);
-    const int64_t values = sum.values, gradients = sum.gradients;
-    const int64_t left = part(r, gradients, mesh->zero > 0);
-    const int64_t n = buckets(r, gradients), parts = part(r, sum.parts, mesh->zero > 0);
-    double sums = seconds_of(r, MP_ALL_REDUCE, MP_DIM_DP, left, n), gather = 0;
-    if (parts) sums += seconds_of(r, MP_ALL_REDUCE, MP_DIM_TP, parts, buckets(r, parts));
-    stage->sent_bytes += mp_collective_sent_bytes(MP_ALL_REDUCE, mesh->size[MP_DIM_DP], left) +
-                         mp_collective_sent_bytes(MP_ALL_REDUCE, mesh->size[MP_DIM_TP], parts);
-    if (mesh->zero == 1 || mesh->zero == 2) {
-        sums += seconds_of(r, MP_REDUCE_SCATTER, MP_DIM_SHARD, gradients, n);
-        gather = seconds_of(r, MP_ALL_GATHER, MP_DIM_SHARD, values, n);
-        stage->sent_bytes += mp_collective_sent_bytes(MP_REDUCE_SCATTER, mesh->size[MP_DIM_SHARD], gradients) +
-                             mp_collective_sent_bytes(MP_ALL_GATHER, mesh->size[MP_DIM_SHARD], values);
-    }
-    const double last = sums / (double)n; /* the bucket that the last node completes */
+    double sums = 0, last = 0, gather = 0;
+    for (int k = 0; k < N_SHARES; k++)
+        if (k == COMMON || x->request->ranks->mesh.size[MP_DIM_EP] > 1) add_exchange(x, stage, k, &sums, &last, &gather);
     return later(last, sums - stage->backward_seconds) + gather;
 }
 
@@ -422,11 +461,12 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
         stage->sent_bytes += m * handed;
         const double exchange = exchange_of(&x, stage), waits = weights_of(&x, stage);
         out->exposed_seconds = later(out->exposed_seconds, exchange);
-        seconds[i] = (mp_stage_seconds){.forward = stage->forward_seconds,
-                                        .backward = stage->backward_seconds - waits,
-                                        .weights = waits,
-                                        .send = handed ? seconds_of(r, MP_SEND, MP_DIM_PP, handed, 1) : 0,
-                                        .tail = exchange + update};
+        seconds[i] = (mp_stage_seconds){
+            .forward = stage->forward_seconds,
+            .backward = stage->backward_seconds - waits,
+            .weights = waits,
+            .send = handed ? seconds_of(r, MP_SEND, mp_mesh_group(&r->ranks->mesh, MP_DIM_PP), handed, 1) : 0,
+            .tail = exchange + update};
     }
     if (!*fits) return MP_OK;
     MP_CHECK(mp_schedule_play(&shape, seconds, &played, err));

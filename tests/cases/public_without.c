@@ -42,9 +42,11 @@
     X(mp_dim_name(MP_DIM_TP))                                                                            \
     X(mp_dim_find("tp"))                                                                                 \
     X(mp_mesh_read("dp=2", &mesh, &err))                                                                 \
+    X(mp_mesh_read_some("dp=2", &mesh, &err))                                                            \
     X(mp_mesh_write(&mesh))                                                                              \
     X(mp_mesh_devices(&mesh))                                                                            \
     X(mp_mesh_group(&mesh, MP_DIM_DP))                                                                   \
+    X(mp_mesh_expert_group(&mesh, MP_DIM_DP))                                                            \
     X(mp_communicator_close(NULL))                                                                       \
     X(mp_communicator_rank(&alone))                                                                      \
     X(mp_communicator_size(&alone))                                                                      \

@@ -30,3 +30,9 @@ for c in a[\"set_aside\"]:
     assert c[\"reason\"] != \"floor\" or c[\"floor_bytes\"] > a[\"memory_bytes\"]
     assert c[\"reason\"] != \"over-memory\" or c[\"peak_bytes\"] > a[\"memory_bytes\"]
 '"
+# Experts: ep is tried, and named where it wins.
+mixed='--dim layers=2 --dim width=256 --dim heads=4 --dim key-value-heads=2 --dim feed-forward=4096 --dim vocabulary=512 --dim sequence=128'
+try parallel_experts parallel mixtral-8x7b $mixed --devices 8 --device a100 --dtype bf16 --memory 700MiB --global-batch 16
+try parallel_ep_given parallel mixtral-8x7b $mixed --devices 8 --device a100 --dtype bf16 --global-batch 16 --mesh ep=4 -q
+try parallel_ep_of_none parallel gpt2 --dim layers=2 --devices 8 --device a100 --global-batch 16 --mesh ep=4 -q
+try parallel_zero_given parallel gpt2 --dim layers=2 --devices 8 --device a100 --global-batch 16 --mesh zero=2 -q

@@ -13,7 +13,18 @@ static mp_status build(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_
     int *n_built = data;
     ++*n_built;
     if (tp == 3) return MP_FAIL(err, MP_INVALID, "three do not divide it");
+    if (mesh->size[MP_DIM_EP] > 1) return MP_FAIL(err, MP_INVALID, "there are no experts");
     return chain_graph(LAYERS, BYTES * micro_batch / tp, BYTES / tp, true, out, err);
+}
+
+/* A chain of four experts. */
+static mp_status build_experts(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err)
+{
+    const int64_t tp = mesh->size[MP_DIM_TP], ep = mesh->size[MP_DIM_EP];
+    int *n_built = data;
+    ++*n_built;
+    if (4 % ep || tp == 3) return MP_FAIL(err, MP_INVALID, "they do not divide it");
+    return chain_graph(LAYERS, BYTES * micro_batch / tp, 8 * BYTES / tp / ep, true, out, err);
 }
 
 static mp_meshes_request request_of(int64_t devices, int64_t memory_bytes, int *n_built)
@@ -36,7 +47,7 @@ static double seconds_in(const mp_meshes_request *request, const mp_mesh_choice 
     bool fits;
     int n_built = 0;
     ranks.mesh = c->mesh;
-    assert_int_equal(build(&n_built, &c->mesh, c->micro_batch, &graph, NULL), MP_OK);
+    assert_int_equal(request->graph(&n_built, &c->mesh, c->micro_batch, &graph, NULL), MP_OK);
     assert_int_equal(mp_load_of(graph, &load, NULL), MP_OK);
     const mp_step_request step = {.load = load,
                                   .ranks = &ranks,
@@ -51,19 +62,23 @@ static double seconds_in(const mp_meshes_request *request, const mp_mesh_choice 
 TEST(nothing_that_is_set_aside_is_better)
 {
     static const int64_t devices[] = {1, 2, 4, 6, 12};
-    int verdicts[MP_N_VERDICTS] = {0};
-    for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
+    int verdicts[MP_N_VERDICTS] = {0}, n_spread = 0;
+    for (size_t d = 0; d < 2 * (sizeof devices / sizeof *devices); d++)
         for (int64_t memory = 3; memory <= 48; memory *= 2) {
             int n_built = 0;
             MP_OWNED_BY(mp_meshes_free) mp_meshes *found = NULL;
-            mp_meshes_request request = request_of(devices[d], memory * BYTES, &n_built);
+            const int64_t n = devices[d / 2];
+            mp_meshes_request request = request_of(n, memory * BYTES, &n_built);
             request.n_best = 1;
+            if (d % 2) request.graph = build_experts;
             assert_int_equal(mp_meshes_search(&request, &found, NULL), MP_OK);
             const double best = found->n_best ? found->choices[0].seconds : INFINITY;
             for (size_t k = 0; k < found->n; k++) {
                 const mp_mesh_choice *c = &found->choices[k];
                 verdicts[c->verdict]++;
-                assert_int_equal(mp_mesh_devices(&c->mesh), devices[d]);
+                assert_int_equal(mp_mesh_devices(&c->mesh), n);
+                assert_true(c->mesh.size[MP_DIM_EP] <= (d % 2 ? 4 : 1));
+                n_spread += c->mesh.size[MP_DIM_EP] > 1 && c->verdict == MP_VERDICT_BEST;
                 assert_int_equal(c->mesh.size[MP_DIM_DP] * c->mesh.size[MP_DIM_SHARD] * c->micro_batch * c->n_micro_batches,
                                  24);
                 const double seconds = seconds_in(&request, c, request.memory_bytes);
@@ -74,6 +89,7 @@ TEST(nothing_that_is_set_aside_is_better)
             }
         }
     for (int v = 0; v < MP_N_VERDICTS; v++) assert_true(verdicts[v] > 0);
+    assert_true(n_spread > 0);
 }
 
 TEST(a_network_is_built_once_for_each_split_and_micro_batch)
@@ -83,7 +99,8 @@ TEST(a_network_is_built_once_for_each_split_and_micro_batch)
     mp_meshes_request request = request_of(12, INT64_C(1) << 40, &n_built);
     assert_int_equal(mp_meshes_search(&request, &found, NULL), MP_OK);
     assert_true(found->n > 100);
-    assert_true(n_built <= 5 * 4 + 4 * 4); /* tp of 1, 2, 4, 6, 12 and the 3 that is refused, 1, 2, 4, 8 samples; data=1 */
+    /* tp of 1, 2, 4, 6, 12 and the 3 that is refused, 1, 2, 4, 8 samples; data=1; and ep, which is refused once */
+    assert_true(n_built <= 5 * 4 + 4 * 4 + 1);
     for (size_t k = 0; k < found->n; k++) assert_int_not_equal(found->choices[k].mesh.size[MP_DIM_TP], 3);
 }
 

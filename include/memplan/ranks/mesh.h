@@ -42,6 +42,9 @@ typedef struct mp_mesh_text {
 /* Reads "dp=4,tp=8,pp=2"; what is not named is 1. MP_INVALID: no such name, one twice, no number >= 1, zero without shard, ep
  * that does not divide dp times shard, or cuts across shard, or more devices than an int64_t counts. O(length). */
 mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err);
+/* Reads what is given of a mesh: sizes that are not named, and zero, are 0. MP_INVALID as above, but for what does not go
+ * together. */
+mp_status mp_mesh_read_some(const char *text, mp_mesh *out, mp_error *err);
 /* Returns the mesh as mp_mesh_read reads it, "dp=4,tp=8,pp=2"; of one device "dp=1". O(1). */
 mp_mesh_text mp_mesh_write(const mp_mesh *mesh);
 int64_t mp_mesh_devices(const mp_mesh *mesh);

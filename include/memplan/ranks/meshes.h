@@ -1,9 +1,9 @@
 /* meshes.h - how to split a network over many devices: the best meshes, and a number for every other one.
  *
- * Every mesh of so many devices (dp, shard with zero 1 to 3, tp, tp with data=1, pp), micro-batch and schedule (schedule.h) is
- * looked at. One whose floor is over the memory cannot fit, whatever it recomputes; one whose bound is over the time of the
- * best cannot win; the others are played through (planner/parallel/stages.h), cheapest bound first. So `set_aside` is a proof
- * within this model of time, that of the roofline and the network's formulas.
+ * Every mesh of so many devices (dp, shard with zero 1 to 3, tp, tp with data=1, pp, ep of 2, 4, ... where experts divide),
+ * micro-batch and schedule (schedule.h) is looked at. One whose floor is over the memory cannot fit, whatever it recomputes;
+ * one whose bound is over the time of the best cannot win; the others are played through (planner/parallel/stages.h), cheapest
+ * bound first. So `set_aside` is a proof within this model of time, that of the roofline and the network's formulas.
  *
  *     const mp_meshes_request request = {.devices = 64, .memory_bytes = room, .global_batch = 512, .ranks = ranks,
  *                                        .graph = build, .data = my_model};
