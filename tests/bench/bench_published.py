@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""bench_published.py MEMPLAN DATA - what a rank holds, beside what others have published of it (DATA/bench/published/published.csv):
-ZeRO's table 1, DeepSpeed's estimators, figure 1 of Korthikanti et al. 2022, and what Megatron-LM's tests record between steps.
+"""bench_published.py MEMPLAN DATA - what a rank holds, beside what others have published (DATA/bench/published/published.csv):
+ZeRO's table 1, DeepSpeed's estimators, figure 1 of Korthikanti et al. 2022, and what Megatron-LM's tests record between steps,
+of pipelines also at most.
 
-Each row is asked of `memplan estimate --mesh`. Where published figures are of another arithmetic, a reason says what differs, and the
-last column is the error with that difference taken out. Rows without a network of that shape, or with a pipeline of which we
-split no layer, say so."""
+Each row is asked of `memplan estimate --mesh`. Where published figures are of another arithmetic, a reason says what differs,
+and the last column is the error with that difference taken out. Rows without a network of that shape say so."""
 
 from __future__ import annotations
 
@@ -40,7 +40,12 @@ class Answer:
 
 @cache
 def estimate(memplan: str, *arguments: str) -> dict[str, Any]:
-    found = subprocess.run([memplan, "estimate", *arguments, "--json"], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [memplan, "estimate", *arguments, "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     answer: dict[str, Any] = json.loads(found.stdout)
     return answer
 
@@ -57,8 +62,14 @@ def zero(memplan: str, row: dict[str, str]) -> Answer:
     """Bytes per parameter of a GPT of that size, times the published parameters."""
     layers, width, heads = OF_ABOUT[row["params"]]
     parameters = float(row["params"][:-1]) * {"B": 1e9, "T": 1e12}[row["params"][-1]]
-    shape = ["gpt2", "--batch", "1", "--dtype", "fp16",
-             *sizes(layers=layers, width=width, heads=heads, feed_forward=4 * width, sequence=64)]
+    shape = [
+        "gpt2",
+        "--batch",
+        "1",
+        "--dtype",
+        "fp16",
+        *sizes(layers=layers, width=width, heads=heads, feed_forward=4 * width, sequence=64),
+    ]
     mesh = ["--mesh", f"shard={row['dp']},zero={row['zero']}"] if int(row["dp"]) > 1 else []
     whole = estimate(memplan, *shape)["n_parameters"]
     return Answer(states(estimate(memplan, *shape, *mesh)) / whole * parameters)
@@ -81,10 +92,30 @@ def korthikanti(memplan: str, row: dict[str, str]) -> Answer:
     if kind == "act-present":
         return Answer(None, "recomputes attention's core; an estimate is of keep-all")
     alive = layers * (1 + (stages - 1) / (stages * CHUNKS[size])) if size in CHUNKS else layers
-    mine = of_a_layer(memplan, name, row, "saved_activation_bytes", "--mesh", "tp=8,sp=0", "--rules", "pytorch") * alive
-    tokens, width, heads = int(row["seq"]) * int(row["micro_batch"]), int(row["hidden"]), int(row["heads"])
+    mine = (
+        of_a_layer(
+            memplan,
+            name,
+            row,
+            "saved_activation_bytes",
+            "--mesh",
+            "tp=8,sp=0",
+            "--rules",
+            "pytorch",
+        )
+        * alive
+    )
+    tokens, width, heads = (
+        int(row["seq"]) * int(row["micro_batch"]),
+        int(row["hidden"]),
+        int(row["heads"]),
+    )
     masks = 2 * tokens * width + heads * int(row["seq"]) * tokens / int(row["tp"])
-    return Answer(mine, "factors of dropout in fp32, not a byte; norms", mine - (3 * masks + 2 * 8 * tokens) * alive)
+    return Answer(
+        mine,
+        "factors of dropout in fp32, not a byte; norms",
+        mine - (3 * masks + 2 * 8 * tokens) * alive,
+    )
 
 
 def deepspeed(memplan: str, row: dict[str, str]) -> Answer:
@@ -92,23 +123,101 @@ def deepspeed(memplan: str, row: dict[str, str]) -> Answer:
     return Answer(None, "no shape: T5")
 
 
+def first_block(memplan: str, row: dict[str, str]) -> int:
+    """The block with which the first layer begins: the first with at least a fifth of a layer's parameters."""
+
+    mesh, layers = f",tp={row['tp']}" if int(row["tp"]) > 1 else "", int(row["layers"])
+
+    def of_stage(block: int) -> int:
+        ranks = estimate(memplan, *of_row(row, layers), "--mesh", f"pp=2{mesh}", "--stages", f"0,{block}")["ranks"]
+        return int(ranks[0]["parameter_bytes"])
+
+    more, fewer = (
+        int(estimate(memplan, *of_row(row, n), "--mesh", f"dp=1{mesh}")["parameter_bytes"]) for n in (layers, layers - 1)
+    )
+    block = 1
+    while of_stage(block + 1) - of_stage(block) < (more - fewer) / 5:
+        block += 1
+    return block
+
+
+def last_rank(memplan: str, row: dict[str, str], shape: list[str]) -> dict[str, Any]:
+    """The last rank of a pipeline of which each stage has as many layers."""
+    pp, dp, tp, layers = (int(row[key]) for key in ("pp", "dp", "tp", "layers"))
+    micro_batches = int(row["global_batch"]) // int(row["micro_batch"]) // dp
+    chunks = layers // pp if "interleaved, 1 layer" in row["note"] else 1
+    first, per_stage = first_block(memplan, row), layers // pp // chunks
+    begins = [
+        0,
+        *(first + 2 * per_stage * k for k in range(1, pp * chunks)),
+    ]  # a layer is two blocks
+    mesh = f"tp={tp},pp={pp}" + (f",shard={dp},zero=1" if row["zero"][0] == "1" else f",dp={dp}")
+    schedule = ["--schedule", "interleaved", "--chunks", str(chunks)] if chunks > 1 else []
+    shape = [
+        *shape,
+        "--batch",
+        str(micro_batches * int(row["micro_batch"])),
+        "--micro-batches",
+        str(micro_batches),
+    ]
+    stages = ["--stages", ",".join(map(str, begins)), "--rank", str(pp - 1)]
+    return estimate(memplan, *shape, "--mesh", mesh, *schedule, *stages, "--rules", "pytorch")
+
+
+def words_of(row: dict[str, str]) -> int:
+    rows_of = 128 * int(row["tp"])
+    return math.ceil((50257 if "12x512" in row["model"] else 131073) / rows_of) * rows_of
+
+
+def of_row(row: dict[str, str], layers: int) -> list[str]:
+    """The network of a row: of a GPT of Megatron's with a plain MLP and grouped heads, one of as many parameters a layer."""
+    shared = {
+        "layers": layers,
+        "sequence": int(row["seq"]),
+        "vocabulary": words_of(row),
+    }
+    if "12x512" in row["model"]:
+        return ["gpt2", *sizes(width=512, heads=8, feed_forward=2048, **shared)]
+    return ["llama3-8b", *sizes(feed_forward=10924, **shared)]
+
+
 def megatron(memplan: str, row: dict[str, str]) -> Answer:
-    if "12x512" not in row["model"]:
+    """Between steps, and at most."""
+    is_live = row["id"].endswith("-live")
+    if "12x512" not in row["model"] and "7B" not in row["model"]:
         return Answer(None, f"no shape: {row['model']}")
-    if row["pp"] != "1" or row["cp"] != "1" or row["ep"] != "1":
-        return Answer(None, "pipeline or context parallel")
+    if row["cp"] != "1" or row["ep"] != "1":
+        return Answer(None, "context parallel")
     dp, tp, stage = int(row["dp"]), int(row["tp"]), int(row["zero"][0])
-    rows_of = 128 * tp
-    shape = ["gpt2", "--batch", row["micro_batch"], "--dtype", "bf16",
-             *sizes(layers=int(row["layers"]), width=512, heads=8, feed_forward=2048, sequence=int(row["seq"]),
-                    vocabulary=math.ceil(50257 / rows_of) * rows_of)]
+    shape = [*of_row(row, int(row["layers"])), "--dtype", "bf16"]
+    if row["pp"] != "1":
+        mine = last_rank(memplan, row, shape)
+        if not is_live:
+            return Answer(mine["peak_bytes"], "loss and dropout as PyTorch's own, not Megatron's kernels")
+        output = 2 * words_of(row) * int(row["hidden"]) / tp
+        return Answer(
+            states(mine),
+            MAIN_GRADIENTS + "; the output layer's own gradient stays",
+            states(mine) + mine["parameter_bytes"] + output,
+        )
+    if not is_live:
+        return Answer(None, "no pipeline")
     mesh = f"tp={tp}" + (f",shard={dp},zero={stage}" if stage else f",dp={dp}")
-    mine = estimate(memplan, *shape, "--mesh", mesh)
+    mine = estimate(memplan, *shape, "--batch", row["micro_batch"], "--mesh", mesh)
     more = 2 * mine["n_parameters"] / (dp if stage >= 2 else 1)
-    return Answer(states(mine), MAIN_GRADIENTS + "; persistent buffers not counted", states(mine) + more)
+    return Answer(
+        states(mine),
+        MAIN_GRADIENTS + "; persistent buffers not counted",
+        states(mine) + more,
+    )
 
 
-KINDS = (("ZERO-", "", zero), ("DS-", "-gpu", deepspeed), ("K22-F1-", "", korthikanti), ("MG-", "-live", megatron))
+KINDS = (
+    ("ZERO-", "", zero),
+    ("DS-", "-gpu", deepspeed),
+    ("K22-F1-", "", korthikanti),
+    ("MG-", "", megatron),
+)
 
 
 def error(predicted: float | None, published: float) -> str:
@@ -125,10 +234,15 @@ def main(memplan: str, data: str) -> int:
             for prefix, ending, ask in KINDS:
                 if not row["id"].startswith(prefix) or not row["id"].endswith(ending):
                     continue
-                published, answer = float(row["value"]) * UNITS[row["unit"]], ask(memplan, row)
+                published, answer = (
+                    float(row["value"]) * UNITS[row["unit"]],
+                    ask(memplan, row),
+                )
                 predicted = "" if answer.bytes is None else f"{answer.bytes / 2**30:.3f}"
-                print(f"{row['id'][:60]:<60} {published / 2**30:>12.3f} {predicted:>12} {error(answer.bytes, published):>10} "
-                      f"{error(answer.adjusted, published):>10}  {answer.reason}")
+                print(
+                    f"{row['id'][:60]:<60} {published / 2**30:>12.3f} {predicted:>12} {error(answer.bytes, published):>10} "
+                    f"{error(answer.adjusted, published):>10}  {answer.reason}"
+                )
     return 0
 
 

@@ -18,6 +18,7 @@ try pipelines_plan_json plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 
 try pipelines_no_plan plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 2MiB --solver chen
 try pipelines_picture timeline gpt2 $small --mesh pp=2 --schedule zb-h1 -o pipeline.svg
 holds pipelines_picture_has_ranks sh -c "grep -q 'rank 1' pipeline.svg && grep -q 'gradients of parameters' pipeline.svg"
+try pipelines_parallel parallel gpt2 ${small% --batch*} --device h100 --devices 2 --mesh pp=2 --global-batch 8 --schedule zb-h1 --micro-batch 1
 # What does not go together.
 try pipelines_alone estimate gpt2 $small --schedule gpipe
 try pipelines_no_pp estimate gpt2 $small --mesh dp=2 --micro-batches 2
