@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench_published.py MEMPLAN DATA - what a rank holds, beside what others have published (DATA/bench/published/published.csv):
 ZeRO's table 1, DeepSpeed's estimators, figure 1 of Korthikanti et al. 2022, and what Megatron-LM's tests record between steps,
-of pipelines also at most.
+of pipelines also at most. Runs of MPTs that fitted into 80 GB are asked of `memplan parallel`.
 
 Each row is asked of `memplan estimate --mesh`. Where published figures are of another arithmetic, a reason says what differs,
 and the last column is the error with that difference taken out. Rows without a network of that shape say so."""
@@ -26,6 +26,8 @@ STATES = ("parameter_bytes", "gradient_bytes", "optimizer_state_bytes")
 OF_ABOUT = {"7.5B": (36, 4096, 32), "128B": (101, 10240, 80), "1T": (128, 25600, 160)}
 KORTHIKANTI = {"22B": "megatron-22b", "175B": "megatron-175b", "1T": "megatron-1t"}
 CHUNKS = {"175B": 3}  # of an interleaved pipeline's stage
+# MPTs: layers, width, heads. Their rows say tokens a second of a run that fits into 80 GB.
+MPT = {"1B": (24, 2048, 16), "3B": (32, 2560, 20), "7B": (32, 4096, 32), "13B": (40, 5120, 40), "70B": (80, 8192, 64)}
 MAIN_GRADIENTS = "main gradients in fp32: 2 bytes a parameter more"
 
 
@@ -212,6 +214,20 @@ def megatron(memplan: str, row: dict[str, str]) -> Answer:
     )
 
 
+def mpt(memplan: str, row: dict[str, str]) -> str:
+    """What `memplan parallel` says of a run that was measured."""
+    layers, width, heads = MPT[row["id"].split("-")[1]]
+    asked = [memplan, "parallel", "gpt2", "--device", "h100", "--amp", "bf16", "--devices", row["devices"], "--mesh",
+             f"shard={row['devices']},zero={row['zero']}", "--global-batch", row["global_batch"], "--micro-batch", row["micro_batch"],
+             *sizes(layers=layers, width=width, heads=heads, feed_forward=4 * width, sequence=int(row["seq"]), vocabulary=50432), "--json"]
+    answer = json.loads(subprocess.run(asked, capture_output=True, text=True, check=False).stdout)
+    choice = (answer["best"] + answer["set_aside"])[0]
+    if not answer["best"]:
+        return f"does not fit: {choice['peak_bytes'] / 2**30:.1f} GiB"
+    tokens = int(row["global_batch"]) * int(row["seq"]) / int(row["devices"]) / choice["seconds"]
+    return f"fits: {choice['peak_bytes'] / 2**30:.1f} GiB; {tokens:,.0f} tokens a second and device, measured {float(row['value']):,.0f}"
+
+
 KINDS = (
     ("ZERO-", "", zero),
     ("DS-", "-gpu", deepspeed),
@@ -231,6 +247,8 @@ def main(memplan: str, data: str) -> int:
     print(f"{'row':<60} {'published':>12} {'predicted':>12} {'error':>10} {'adjusted':>10}  reason")
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
+            if row["id"].startswith("MPT-"):
+                print(f"{row['id']:<18} recomputed: {row['ac']:<6} {mpt(memplan, row)}")
             for prefix, ending, ask in KINDS:
                 if not row["id"].startswith(prefix) or not row["id"].endswith(ending):
                     continue
