@@ -74,7 +74,7 @@ static int settle(question *q)
     snprintf(q->within, sizeof q->within, "%s", mp_bytes_text(r->memory_bytes));
     mp_status st = subject_device(&o->model, &backend, &device, &err);
     const char *network = o->model.network ? o->model.network : st == MP_OK ? mp_network_of_device(device.profile.name) : "";
-    if (st == MP_OK) st = mp_network_read(network, &r->ranks.network, &err);
+    if (st == MP_OK) st = subject_network(network, &r->ranks.network, &err);
     r->ranks.mesh.sequence = true;
     if (st == MP_OK) st = read_fixed(o, r, &err);
     if (st != MP_OK) return input_failed(&err);

@@ -10,6 +10,7 @@
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
 #include "cli/reports/link_report.h"
+#include "cli/reports/network_report.h"
 #include "cli/reports/report.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
@@ -232,6 +233,35 @@ static int profile_links(const options *o)
     return print_json("links", json_pack("{s:s, s:O}", "device", o->model.device, "links", links));
 }
 
+static mp_status measure_network(const options *o, mp_communicator **world, bool *is_first, mp_error *err)
+{
+    const mp_backend *backend;
+    own_device device;
+    mp_network_speed speed;
+    const bool fast = o->model.reduce && !strcmp(o->model.reduce, "fast");
+    MP_CHECK(mp_communicator_open("mpi", world, err));
+    *is_first = !mp_communicator_rank(*world);
+    messages_as_rank(mp_communicator_rank(*world));
+    MP_CHECK(subject_device(&o->model, &backend, &device, err));
+    MP_ENSURE(backend && backend->is_host, err, MP_UNSUPPORTED, "--network: collectives run on --device cpu, not %s",
+              o->model.device);
+    MP_CHECK(mp_network_measure(*world, backend, fast, o->training.timeout > 0 ? o->training.timeout : 60, &speed, err));
+    if (*is_first && !o->talk.quiet) print_network(&speed, fast);
+    return *is_first && o->output.out ? write_network(o->output.out, &speed, mp_communicator_name(*world), fast, err) : MP_OK;
+}
+
+static int profile_network(const options *o)
+{
+    mp_error err = {0};
+    MP_OWNED_BY(mp_communicator_close) mp_communicator *world = NULL;
+    bool is_first = true;
+    if (o->n_operands || o->talk.json) return usage_error("profile --network measures no model; -o writes what it measures");
+    if (measure_network(o, &world, &is_first, &err) == MP_OK) return EXIT_DONE;
+    const int rc = output_failed(&err);
+    if (world && mp_communicator_size(world) > 1) world->end(world, rc);
+    return rc;
+}
+
 int cmd_profile(options *o)
 {
     mp_error err = {0};
@@ -241,7 +271,9 @@ int cmd_profile(options *o)
     size_t left_out = 0;
     if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
     if (o->output.links.n) return profile_links(o);
-    if (!o->n_operands) return usage_error("profile needs a model, or --link WHERE");
+    if (o->output.network) return profile_network(o);
+    if (!o->n_operands) return usage_error("profile needs a model, --link WHERE or --network");
+    if (o->model.reduce || o->training.timeout > 0) return usage_error("--reduce and --timeout are for profile --network");
     if (!o->output.out) return usage_error("profile needs a file to write: -o costs.json");
     if (o->talk.json && !strcmp(o->output.out, "-")) return usage_error("--json and -o - both want standard output");
     mp_status st = subject_load(o->operands[0], o, &t.subject, &err);

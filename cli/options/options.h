@@ -105,7 +105,7 @@ typedef struct output_options {
     text_list links; /* to measure */
     const char *out, *format, *plan, *capacity, *view, *framework, *sort;
     int64_t depth, top;
-    bool training, curve, minimize, per_op, csv;
+    bool training, curve, minimize, per_op, csv, network;
 } output_options;
 
 /* How an answer is printed. */

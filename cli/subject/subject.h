@@ -80,6 +80,8 @@ mp_status subject_device(const model_options *o, const mp_backend **backend, own
  * mp_graph_offload. MP_UNSUPPORTED: the command cannot copy. */
 mp_status subject_offload(const options *o, const own_device *device, subject *s, mp_error *err);
 
+/* Reads a network: a name, or a .json file. As mp_network_read and mp_network_json_read. */
+mp_status subject_network(const char *name, mp_interconnect *out, mp_error *err);
 /* Reads --mesh, --network and --bucket into s->ranks; without them it is a mesh of one device. MP_INVALID: as
  * mp_mesh_read and mp_network_read, or one of the others without --mesh. */
 mp_status subject_mesh(const options *o, const own_device *device, subject *s, mp_error *err);

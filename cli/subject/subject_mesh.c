@@ -1,6 +1,15 @@
 /* subject_mesh.c - reads of how many devices the subject's is one, and what joins them; says what it sends. */
+#include <string.h>
+
 #include "cli/messages/screen.h"
 #include "cli/subject/subject.h"
+#include "formats/json/network_json.h"
+
+mp_status subject_network(const char *name, mp_interconnect *out, mp_error *err)
+{
+    const size_t n = strlen(name);
+    return n > 5 && !strcmp(name + n - 5, ".json") ? mp_network_json_read(name, out, err) : mp_network_read(name, out, err);
+}
 
 mp_status subject_mesh(const options *o, const own_device *device, subject *s, mp_error *err)
 {
@@ -12,7 +21,7 @@ mp_status subject_mesh(const options *o, const own_device *device, subject *s, m
                           : "reduce");
     s->ranks = (mp_ranks){.bucket_bytes = m->bucket, .rules = (mp_rules)mp_rules_find(m->rules)};
     MP_CHECK(mp_mesh_read(m->mesh ? m->mesh : "dp=1", &s->ranks.mesh, err));
-    return mp_network_read(m->network ? m->network : mp_network_of_device(device->profile.name), &s->ranks.network, err);
+    return subject_network(m->network ? m->network : mp_network_of_device(device->profile.name), &s->ranks.network, err);
 }
 
 void subject_print_ranks(const subject *s)

@@ -9,6 +9,7 @@ or has something else to do: all of them, in time, with a sentence that names th
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -241,6 +242,36 @@ def a_file_is_missing() -> None:
         [*MPIRUN, "-n", "1", MEMPLAN, *words, ":", "-n", "1", MEMPLAN, *words, "--data", "input=nowhere.npy"], env=ENVIRONMENT, capture_output=True, text=True, timeout=60
     )
     assert done.returncode != 0 and re.search("memplan: rank 1: nowhere.npy: ", done.stderr), done.stderr
+
+
+def network_is_measured() -> None:
+    """The file has the line that is nearest to what was measured, as normal equations have it, and other commands price collectives by it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for n in (2, 4):
+            file = f"{folder}/network{n}.json"
+            done = subprocess.run([*MPIRUN, "-n", str(n), MEMPLAN, "profile", "--network", "-o", file], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0 and done.stdout.count("all-reduce") == 1, done
+            with open(file) as f:
+                network = json.load(f)
+            (level,) = network["levels"]
+            assert level["devices"] == n and len(network["collectives"]) == 30
+            steps = math.ceil(math.log2(n))
+            factors = {"all-reduce": (2 * (n - 1), 2 * (n - 1) / n), "broadcast": (steps, steps), "send": (1, 1)}
+            rows = [(*factors.get(c["collective"], (n - 1, (n - 1) / n)), c["bytes"], c["seconds"]) for c in network["collectives"]]
+            latency, rate = level["latency_seconds"], level["bytes_per_second"]
+
+            def away(latency: float, rate: float) -> float:
+                return sum(((a * latency + b * size / rate) / t - 1) ** 2 for a, b, size, t in rows)
+
+            least = away(latency, rate)
+            assert rate > 1e6 and all(away(latency * (1 + x), rate * (1 + y)) >= least for x, y in ((0.01, 0), (-0.01, 0), (0, 0.01), (0, -0.01)))
+            answer = run([MEMPLAN, "estimate", path("mlp"), "--mesh", f"dp={n}", "--network", file, "--json"])
+            assert answer["ranks"]["collectives"] == 1
+            sent = answer["ranks"]["sent_bytes"]  # 2 (n - 1) / n of the bytes
+            ring, tree = 2 * (n - 1) * latency + sent / rate, 2 * steps * latency + sent * n / (n - 1) / rate
+            assert abs(answer["ranks"]["collective_seconds"] / min(ring, tree) - 1) < 1e-9, (answer["ranks"], ring, tree)
+    done = subprocess.run([MEMPLAN, "profile", "--network"], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 2 and "a network is between processes, and there is one: mpirun -n 2 memplan ..." in done.stderr, done
 
 
 if __name__ == "__main__":

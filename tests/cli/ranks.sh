@@ -46,3 +46,20 @@ try ranks_network_alone estimate gpt2 $small --network nvlink4+ib400
 try ranks_bucket_alone plan gpt2 $small --bucket 1MiB --budget 80%
 try ranks_no_optimizer estimate gpt2 $small --mesh shard=2 --optimizer none
 try ranks_of_a_graph estimate chain.json --mesh dp=2
+# A network of one's own, and files with holes.
+network() { printf '{"format": "memplan-network", "version": 1%s}' "$1" > own_network.json; }
+network ', "levels": [{"devices": 8, "bytes_per_second": 232e9, "latency_seconds": 1e-5}, {"devices": 0, "bytes_per_second": 22.5e9, "latency_seconds": 2e-5}]'
+seconds() { "$memplan" estimate gpt2 $small --mesh dp=16 --network "$1" --json | python3 -c "import json, sys; print(round(json.load(sys.stdin)[\"ranks\"][\"collective_seconds\"], 12))"; }
+holds ranks_network_file test "$(seconds nvlink3+ib200)" = "$(seconds own_network.json)" -a -n "$(seconds own_network.json)"
+FILTER='sed -n /^One/,/[.]$/p' try ranks_network_of_a_file estimate gpt2 $small --mesh dp=16 --network own_network.json
+network ''
+try ranks_network_no_levels estimate gpt2 $small --mesh dp=2 --network own_network.json
+network ', "levels": []'
+try ranks_network_empty estimate gpt2 $small --mesh dp=2 --network own_network.json
+network ', "levels": [{"devices": 8, "latency_seconds": 1e-5}]'
+try ranks_network_no_rate plan gpt2 $small --mesh dp=2 --network own_network.json
+network ', "levels": [{"devices": 8, "latency_seconds": 1e-5, "bytes_per_second": 0}]'
+try ranks_network_zero parallel gpt2 --devices 2 --network own_network.json
+network ', "levels": [{"devices": 8, "latency_seconds": 1e-5, "bytes_per_second": 1}, {"devices": 2, "latency_seconds": 1e-5, "bytes_per_second": 1}]'
+try ranks_network_twice estimate gpt2 $small --mesh dp=2 --network own_network.json
+try ranks_network_nowhere estimate gpt2 $small --mesh dp=2 --network nowhere.json

@@ -1,0 +1,173 @@
+/* network_speed.c - times collectives of several sizes, and fits latency and rate to them. */
+#include "executor/ranks/network_speed.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "estimator/base/clock.h"
+#include "executor/ranks/peers.h"
+
+typedef struct probe {
+    mp_collectives collectives;
+    mp_piece piece;
+    char *values, *other, *workspace;
+    mp_collective_work work;
+    mp_pool *pool;
+} probe;
+
+static const mp_collective kinds[MP_NETWORK_KINDS] = {MP_ALL_REDUCE, MP_REDUCE_SCATTER, MP_ALL_GATHER, MP_BROADCAST, MP_SEND};
+
+static void probe_free(probe *p)
+{
+    mp_pool_free(p->pool);
+}
+
+static mp_status prepare(probe *p, mp_error *err)
+{
+    const mp_communicator *world = p->collectives.world;
+    const int64_t most = mp_network_bytes(MP_NETWORK_SIZES - 1);
+    MP_ENSURE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    p->values = mp_pool_alloc(p->pool, (size_t)most, 1);
+    p->other = mp_pool_alloc(p->pool, (size_t)most, 1);
+    p->workspace = mp_pool_alloc(p->pool, (size_t)mp_leg_workspace(MP_REDUCE_SCATTER, false, world->n, most / 4, 4), 1);
+    p->work.requests = mp_pool_alloc(p->pool, 2 * (size_t)world->n, sizeof *p->work.requests);
+    p->work.peers = mp_pool_alloc(p->pool, 2 * (size_t)world->n, sizeof *p->work.peers);
+    MP_ENSURE(!mp_pool_failed(p->pool), err, MP_NOMEM, "out of memory");
+    return MP_OK;
+}
+
+static void add_leg(probe *p, mp_collective kind)
+{
+    const mp_communicator *world = p->collectives.world;
+    p->work.legs[p->work.n_legs++] = (mp_leg){.kind = kind,
+                                              .team = {world->n, world->rank, 0, 1},
+                                              .dtype = MP_DTYPE_FLOAT,
+                                              .n_pieces = 1,
+                                              .pieces = &p->piece,
+                                              .workspace = p->workspace};
+}
+
+static mp_status wait(probe *p, mp_message *messages, int n, mp_error *err)
+{
+    mp_communicator *world = p->collectives.world;
+    mp_patience patience = mp_patience_begin(world, p->collectives.timeout);
+    for (bool is_over = false; !is_over;) {
+        bool moved = false;
+        is_over = true;
+        for (int k = 0; k < n; k++) {
+            bool done = true;
+            const bool is_open = messages[k];
+            if (is_open) MP_CHECK(world->test(world, &messages[k], &done, err));
+            moved |= is_open && done;
+            is_over &= done;
+        }
+        if (!is_over) MP_CHECK(mp_patience_go_on(&patience, moved, -1, p->work.name, err));
+    }
+    return MP_OK;
+}
+
+static mp_status run(probe *p, mp_collective kind, int64_t bytes, mp_error *err)
+{
+    mp_communicator *world = p->collectives.world;
+    mp_message messages[2] = {0};
+    int64_t ticket;
+    p->work.name = mp_collective_name(kind);
+    if (kind == MP_BROADCAST) {
+        MP_CHECK(world->broadcast(world, p->values, bytes, 0, messages, err));
+        return wait(p, messages, 1, err);
+    }
+    if (kind == MP_SEND) {
+        MP_CHECK(world->receive(world, p->other, bytes, (world->rank + world->n - 1) % world->n, 0, &messages[0], err));
+        MP_CHECK(world->send(world, p->values, bytes, (world->rank + 1) % world->n, 0, &messages[1], err));
+        return wait(p, messages, 2, err);
+    }
+    const int64_t n = bytes / (int64_t)sizeof(float);
+    p->piece = (mp_piece){.whole = p->values, .n = n};
+    p->piece.part = p->values + mp_rank_part(n, world->n) * world->rank * (int64_t)sizeof(float);
+    p->work.n_legs = 0;
+    if (kind == MP_ALL_REDUCE && p->collectives.fast) add_leg(p, MP_ALL_REDUCE);
+    if (kind == MP_REDUCE_SCATTER || (kind == MP_ALL_REDUCE && !p->collectives.fast)) add_leg(p, MP_REDUCE_SCATTER);
+    if (kind == MP_ALL_GATHER || (kind == MP_ALL_REDUCE && !p->collectives.fast)) add_leg(p, MP_ALL_GATHER);
+    MP_CHECK(mp_collectives_issue(&p->collectives, &p->work, &ticket, err));
+    return mp_collectives_wait(&p->collectives, ticket, err);
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median over several runs of what the slowest rank takes. */
+static mp_status time_runs(probe *p, mp_collective kind, int64_t bytes, double *all, double *median, mp_error *err)
+{
+    mp_communicator *world = p->collectives.world;
+    double seconds[MP_NETWORK_REPEATS];
+    MP_CHECK(run(p, kind, bytes, err)); /* the first one takes longer */
+    for (int k = 0; k < MP_NETWORK_REPEATS; k++) {
+        double own = 0;
+        memset(p->values, k + 1, (size_t)bytes); /* what is sent has just been computed: no other core has it yet */
+        MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, all, p->collectives.timeout, "measuring", err));
+        const double from = mp_clock_now();
+        MP_CHECK(run(p, kind, bytes, err));
+        own = mp_clock_now() - from;
+        MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, all, p->collectives.timeout, "measuring", err));
+        seconds[k] = 0;
+        for (int r = 0; r < world->n; r++) seconds[k] = fmax(seconds[k], all[r]);
+    }
+    qsort(seconds, MP_NETWORK_REPEATS, sizeof *seconds, by_seconds);
+    *median = seconds[MP_NETWORK_REPEATS / 2];
+    return MP_OK;
+}
+
+/* Messages one after the other, and what share of the bytes each rank sends, as network.h has it. */
+static void factors(mp_collective kind, double n, double *messages, double *share)
+{
+    const bool twice = kind == MP_ALL_REDUCE;
+    *messages = kind == MP_SEND ? 1 : kind == MP_BROADCAST ? ceil(log2(n)) : (twice ? 2 : 1) * (n - 1);
+    *share = kind == MP_SEND || kind == MP_BROADCAST ? *messages : (twice ? 2 : 1) * (n - 1) / n;
+}
+
+/* Fits seconds = messages * latency + share * bytes / rate by least squares, each row in proportion to its seconds. */
+static void fit(const mp_collective_speed *list, int n, double ranks, double *latency, double *rate)
+{
+    double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;
+    for (int k = 0; k < n; k++) {
+        double messages, share;
+        factors(list[k].collective, ranks, &messages, &share);
+        for (int s = 0; s < MP_NETWORK_SIZES; s++) {
+            const double t = list[k].seconds[s], a = messages / t, b = share * (double)mp_network_bytes(s) / t;
+            aa += a * a;
+            ab += a * b;
+            bb += b * b;
+            a1 += a;
+            b1 += b;
+        }
+    }
+    *latency = fmax(0, (a1 * bb - b1 * ab) / (aa * bb - ab * ab));
+    *rate = bb / (b1 - *latency * ab);
+}
+
+mp_status mp_network_measure(mp_communicator *world, const mp_backend *backend, bool fast, double timeout,
+                             mp_network_speed *out, mp_error *err)
+{
+    MP_CLEARED_BY(probe_free)
+    probe p = {.collectives = {.world = world, .backend = backend, .fast = fast, .timeout = timeout}};
+    MP_ENSURE(world->n > 1, err, MP_INVALID, "a network is between processes, and there is one: mpirun -n 2 memplan ...");
+    MP_CHECK(prepare(&p, err));
+    double *all = mp_pool_alloc(p.pool, (size_t)world->n, sizeof *all);
+    MP_ENSURE(all, err, MP_NOMEM, "out of memory");
+    *out = (mp_network_speed){.n_ranks = world->n};
+    for (int r = 0; r < world->n; r++)
+        out->n_here += !strcmp(world->who->list[r].machine, world->who->list[world->rank].machine);
+    for (int k = 0; k < MP_NETWORK_KINDS; k++) {
+        mp_collective_speed *speed = &out->kinds[k];
+        speed->collective = kinds[k];
+        for (int s = 0; s < MP_NETWORK_SIZES; s++)
+            MP_CHECK(time_runs(&p, kinds[k], mp_network_bytes(s), all, &speed->seconds[s], err));
+        fit(speed, 1, world->n, &speed->latency_seconds, &speed->bytes_per_second);
+    }
+    fit(out->kinds, MP_NETWORK_KINDS, world->n, &out->latency_seconds, &out->bytes_per_second);
+    return MP_OK;
+}
