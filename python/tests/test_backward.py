@@ -76,6 +76,34 @@ def test_what_backward_needs_cannot_be_changed_before_it(changed: str) -> None:
         result.sum().backward()
 
 
+def test_parameters_are_frozen_and_freed_between_steps() -> None:
+    """PyTorch 2.7 and 2.10 would run the old capture on, in which nothing comes for what was freed."""
+    model, x = layered()
+    eager = copy.deepcopy(model)
+    compiled = small(model)
+    for is_trained in (False, True, False, True):
+        for each in (model, eager):
+            each[0].requires_grad_(is_trained)
+        assert same(gradients(model, compiled, x), gradients(eager, eager, x))
+        assert all((p.grad is None) == (q.grad is None) for p, q in zip(model.parameters(), eager.parameters()))
+    assert len(compiled.memplan.graphs) == 2
+
+
+def test_by_name_what_was_freed_has_its_gradient_or_is_refused() -> None:
+    model, x = layered()
+    eager = copy.deepcopy(model)
+    compiled = torch.compile(model, backend="memplan", options={"budget": "100%"})
+    model[0].requires_grad_(False)
+    gradients(model, compiled, x)
+    model[0].requires_grad_(True)
+    try:
+        assert same(gradients(model, compiled, x), gradients(eager, eager, x))
+    except memplan.MemplanError as error:
+        assert "was frozen when this was captured" in str(error) and torch.__version__ < "2.15"
+    torch.compiler.reset()
+    assert same(gradients(model, compiled, x), gradients(eager, eager, x))
+
+
 def test_hooks_on_saved_tensors_see_what_is_saved() -> None:
     model, x = layered()
     eager = copy.deepcopy(model)

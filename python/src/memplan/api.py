@@ -22,7 +22,7 @@ from memplan.report import Report
 from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated, Handed
 from memplan.run.eagerly import SKIPPED, Eagerly, reason_of
-from memplan.torch_internals.capture import capture_errors, counting, dynamo_settings, is_jit_traced, limit, limit_name, setting
+from memplan.torch_internals.capture import capture_errors, counting, dynamo_settings, is_jit_traced, known, limit, limit_name, setting
 from memplan.torch_internals.sharding import here
 
 MOST_SIZES = 256  # of inputs that have a plan at a time
@@ -92,19 +92,21 @@ def our_error(error: BaseException) -> BaseException | None:
 
 def capturing(only_these_sizes: bool) -> contextlib.AbstractContextManager[Any]:
     """In it, dynamo captures recurrent layers, looks whether modules have got hooks since, takes a
-    module's counter for a number that changes, leaves out what is logged instead of
-    cutting the graph, does not cut where DDP's buckets end, takes a shared parameter once (which PyTorch does by itself from
-    2.5 on), and makes a plan for each of many sizes."""
+    module's counter for a number that changes, looks whether parameters have been frozen or freed since (which 2.15 does by
+    itself), leaves out what is logged instead of cutting the graph, does not cut where DDP's buckets end, takes a shared
+    parameter once (which PyTorch does by itself from 2.5 on), and makes a plan for each of many sizes."""
     most = max(MOST_SIZES, limit())
     settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit_name(): most}
     if only_these_sizes:  # ranks that have seen other sizes before would capture other graphs
         settings["automatic_dynamic_shapes"] = False
     settings |= {"allow_unspec_int_on_nn_module": True, "skip_nnmodule_hook_guards": False}
+    settings["skip_tensor_guards_with_matching_dict_tags"] = False
     if torch.__version__ < "2.5":
         settings["inline_inbuilt_nn_modules"] = True
     settings["use_numpy_random_stream"] = True  # else NumPy's numbers would be drawn from PyTorch's generator
     methods = {getattr(logging.Logger, name) for name in LOG_METHODS if hasattr(logging.Logger, name)}
-    settings["ignore_logging_functions"] = setting("ignore_logging_functions", set()) | methods
+    logging_functions = known("ignore_logging_functions", "ignore_logger_methods")
+    settings[logging_functions] = setting(logging_functions, set()) | methods
     return dynamo_settings(**settings)
 
 

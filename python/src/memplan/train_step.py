@@ -108,11 +108,9 @@ class TrainStep:
             return loss(model(*args[:-1], **kwargs), args[-1])
 
         self.compiled = captured(loss_of, backend, True)
-        self.trained: tuple[bool, ...] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         self.updates.check()
-        self._capture_what_is_trained()
         with self.updates.step():
             with torch.enable_grad():
                 value = self.compiled(*args, **kwargs)
@@ -122,13 +120,6 @@ class TrainStep:
                 self._step_without_plan(value)
         note_step(self.optimizer)
         return value.detach()
-
-    def _capture_what_is_trained(self) -> None:
-        """Forgets captures where other parameters are trained than before: PyTorch 2.10 runs the old one on."""
-        trained = tuple(p.requires_grad for group in self.optimizer.param_groups for p in group["params"])
-        if self.trained not in (None, trained):
-            torch.compiler.reset()
-        self.trained = trained
 
     def _step_without_plan(self, value: torch.Tensor) -> None:
         if not value.requires_grad:

@@ -53,25 +53,24 @@ def rnn_layer(*args: Any) -> tuple[torch.Tensor, ...]:
         return made
 
 
-SECOND_BIAS = 4  # among the results of an LSTM's backward
+def rnn_layer_gradients(*args: Any) -> tuple[torch.Tensor, ...]:
+    """What an LSTM's backward makes, on the meta device: fp32 whatever it is given, of which PyTorch knows from 2.15 on, and a
+    tensor for each bias, which PyTorch takes for one."""
+    return tuple(torch.empty_like(t, dtype=torch.float32) for t in run_kernel(RNN_LAYER_BACKWARD, "Meta", *args))
+
+
 RNN_LAYER = torch.ops.aten.mkldnn_rnn_layer.default
+RNN_LAYER_BACKWARD = torch.ops.aten.mkldnn_rnn_layer_backward.default
 LIBRARY.define("rnn_layer" + str(schema_of(RNN_LAYER)).partition("mkldnn_rnn_layer")[2])
 LIBRARY.impl("rnn_layer", rnn_layer, "CompositeExplicitAutograd")
 LIBRARY.impl("rnn_layer", RNN_LAYER, "Meta")
 
 
 def keep_for_backward(graph: fx.Graph) -> None:
-    """An LSTM's layers make what backward reads, though nothing records gradients while a captured graph runs. PyTorch takes
-    the gradients of both biases for one tensor; they are two."""
+    """An LSTM's layers make what backward reads, though nothing records gradients while a captured graph runs."""
     for node in graph.nodes:
         if node.target is RNN_LAYER:
             node.target = torch.ops.memplan.rnn_layer.default
-        elif node.target is torch.ops.aten.mkldnn_rnn_layer_backward.default:
-            values = list(node.meta["val"])
-            values[SECOND_BIAS] = torch.empty_like(values[SECOND_BIAS])
-            node.meta["val"] = tuple(values)
-            for item in node.users:
-                item.meta["val"] = values[item.args[1]]
 
 
 def is_cudnn_normalization(node: fx.Node) -> bool:
@@ -122,6 +121,7 @@ OURS: dict[Any, dict[str, Any]] = {
     torch.ops.aten.dropout.default: dict.fromkeys(WRITTEN_OUT, dropout),
     torch.ops.aten.dropout_.default: dict.fromkeys(WRITTEN_OUT, dropout_in_place),
     torch.ops.aten.bernoulli_.float: {"AutogradCPU": bernoulli_in_place},
+    RNN_LAYER_BACKWARD: {"Meta": rnn_layer_gradients},
 }
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 
 from memplan.errors import MemplanError
@@ -35,7 +36,25 @@ def dynamo_backend(
             BY_OPTIONS[id(given)] = (given, Backend(options_from(rest), given.get("report")))
         except MemplanError as error:
             return raising(error)
-    return BY_OPTIONS[id(given)][1](module, inputs)
+    return while_frozen(BY_OPTIONS[id(given)][1](module, inputs), module, inputs)
+
+
+def while_frozen(run: Callable[..., Any], module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """The same, as long as what is frozen stays so: PyTorch up to 2.10 runs a capture on that has no gradient for what was
+    freed since, where memplan.compile has it look. MemplanError. Parameters are inputs, or the module's (2.4)."""
+    frozen = [k for k, i in enumerate(inputs) if isinstance(i, torch.Tensor) and not i.requires_grad]
+    frozen_inside = [p for p in module.parameters() if not p.requires_grad]
+
+    def call(*inputs: Any) -> Any:
+        is_freed = any(inputs[k].requires_grad for k in frozen) or any(p.requires_grad for p in frozen_inside)
+        if is_freed and torch.is_grad_enabled():
+            raise MemplanError(
+                "a parameter that was frozen when this was captured needs a gradient now, and PyTorch runs the capture on, which"
+                " has none: call torch.compiler.reset() where parameters are freed, or use memplan.compile"
+            )
+        return run(*inputs)
+
+    return call
 
 
 def register() -> None:

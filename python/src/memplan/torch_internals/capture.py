@@ -144,7 +144,12 @@ def aot_settings(**settings: Any) -> contextlib.AbstractContextManager[Any]:
 
 def limit_name() -> str:
     """The setting that says for how many sizes and numbers PyTorch captures one piece of code."""
-    return "recompile_limit" if hasattr(CONFIG.get(), "recompile_limit") else "cache_size_limit"
+    return known("recompile_limit", "cache_size_limit")
+
+
+def known(name: str, before: str) -> str:
+    """A setting by the name that this PyTorch has for it."""
+    return name if hasattr(CONFIG.get(), name) else before
 
 
 def limit() -> int:
