@@ -120,6 +120,9 @@ def in_threads(n: int, work: Callable[[int], None]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::memplan.FallbackWarning")
+@pytest.mark.skipif(
+    "2.6" <= torch.__version__ < "2.11", reason="PyTorch's counters end threads that compile at once, whatever the backend"
+)
 @pytest.mark.parametrize("shared", [True, False])
 def test_threads_compile_and_run_at_once(shared: bool) -> None:
     made = [layered() for _ in range(1 if shared else 3)]

@@ -22,7 +22,16 @@ from memplan.report import Report
 from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated, Handed
 from memplan.run.eagerly import SKIPPED, Eagerly, reason_of
-from memplan.torch_internals.capture import capture_errors, counting, dynamo_settings, is_jit_traced, known, limit, limit_name, setting
+from memplan.torch_internals.capture import (
+    capture_errors,
+    counting,
+    dynamo_settings,
+    is_jit_traced,
+    known,
+    limit,
+    limit_name,
+    setting,
+)
 from memplan.torch_internals.sharding import here
 
 MOST_SIZES = 256  # of inputs that have a plan at a time

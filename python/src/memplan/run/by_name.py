@@ -49,8 +49,8 @@ def while_frozen(run: Callable[..., Any], module: fx.GraphModule, inputs: Sequen
         is_freed = any(inputs[k].requires_grad for k in frozen) or any(p.requires_grad for p in frozen_inside)
         if is_freed and torch.is_grad_enabled():
             raise MemplanError(
-                "a parameter that was frozen when this was captured needs a gradient now, and PyTorch runs the capture on, which"
-                " has none: call torch.compiler.reset() where parameters are freed, or use memplan.compile"
+                "a parameter that was frozen when this was captured needs a gradient now, and PyTorch runs the capture on,"
+                " which has none: call torch.compiler.reset() where parameters are freed, or use memplan.compile"
             )
         return run(*inputs)
 

@@ -305,10 +305,12 @@ def agreed(
     costs = dict(zip(costs, together.of_first(list(costs.values()), "seconds")))
     for node, cost in costs.items():
         capture.take_sizes(node, cost.result_bytes)
+    parameters = [s for s in capture.storages if s.kind == "parameter"]  # a capture may leave out what pads those of a rank
+    outside_bytes += sum(s.n_bytes for s in parameters)
     known = [outside_bytes, *(o.workspace_bytes for o in capture.operations), *(s.n_bytes for s in capture.storages)]
     outside_bytes, *most = (max(n_bytes) for n_bytes in zip(*together.of_all(known, "bytes")))
     for what, n_bytes in zip(capture.operations, most):
         what.workspace_bytes = n_bytes
     for storage, n_bytes in zip(capture.storages, most[len(capture.operations) :]):
         storage.n_bytes = n_bytes
-    return costs, outside_bytes
+    return costs, max(0, outside_bytes - sum(s.n_bytes for s in parameters))
