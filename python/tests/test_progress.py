@@ -129,3 +129,9 @@ def test_without_standard_error_nothing_fails(monkeypatch: pytest.MonkeyPatch) -
         line.say("capturing")
         line.end()
         assert not line.is_shown
+
+
+def test_a_search_that_was_cut_short_says_so() -> None:
+    model, inputs = networks.make("transformer")
+    notes = [memplan.estimate(model, inputs, budget="min+30%", cache="off", time_limit=t).graph.notes for t in (0.2, 0)]
+    assert ["cut short" in " ".join(n) for n in notes] == [True, False]

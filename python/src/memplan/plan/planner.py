@@ -37,6 +37,7 @@ ROUNDS = 4  # of searches: the count over the graphs that run may be above the p
 OUTSIDE = "outside"  # what is in memory beside a graph
 USUAL_LINK = "pcie4"  # of a card that is not in the library's table
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
+CUT_SHORT = "its search was cut short (time_limit=, progress=): a longer one may find a quicker plan, another run another"
 
 
 @dataclass
@@ -351,7 +352,7 @@ class GraphPlanner:
             pool=self.host.pool if self.host is not None else None,
             device_type=self.device().type,
             context_bytes=context_bytes(self.device()),
-            notes=[*notes_of(self.capture), *([] if options.device is None else [options.device.note()])],
+            notes=[*notes_of(self.capture, bool(p.number("stopped"))), *([options.device.note()] if options.device else [])],
             peak_at=peak_at,
             holders=holders,
             planning=p,
@@ -371,6 +372,6 @@ class GraphPlanner:
         return Recomputed(operation.name, operation.op, runs, module, seconds)
 
 
-def notes_of(capture: Capture) -> list[str]:
+def notes_of(capture: Capture, was_cut_short: bool) -> list[str]:
     marked = any("recompute" in node.meta for node in capture.joint.graph.nodes)
-    return [MARKS_IGNORED] if marked else []
+    return [*([MARKS_IGNORED] if marked else []), *([CUT_SHORT] if was_cut_short else [])]
