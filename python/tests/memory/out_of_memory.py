@@ -53,12 +53,44 @@ class Sequence(nn.Module):
         return F.cross_entropy(self.head(torch.cat([h, h.exp()], 2)[..., : h.shape[2]]).flatten(0, 1), y)  # head
 
 
+class Attention(nn.Module):
+    """Attention with dropout is operators that hold what each other made, and nothing in Python does."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.parts, self.head = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(4)), nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        for part in self.parts:
+            q, k, v = part(x).view(16, 128, 3, 4, -1).permute(2, 0, 3, 1, 4)
+            h = F.scaled_dot_product_attention(q, k, v, dropout_p=0.1)  # attention
+            x = x + h.transpose(1, 2).reshape(x.shape)
+        return F.cross_entropy(self.head(x), y)
+
+
+class Pictures(nn.Module):
+    """A convolution has its arguments in another order for itself."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.parts, self.head = nn.ModuleList(nn.Conv2d(32, 32, 3, padding=1) for _ in range(8)), nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        h = x.view(32, 32, 16, 16)
+        for part in self.parts:
+            h = torch.relu(part(h))
+        return F.cross_entropy(self.head(h.view(x.shape)), y)
+
+
+KINDS: dict[str, type[nn.Module]] = {"lstm": Sequence, "attention": Attention, "convolution": Pictures}
+
+
 class Training:
     def __init__(self, case: str, line: str) -> None:
         torch.manual_seed(0)
         width, n = (WIDE, 32) if case == "update" else (NARROW, 2048)
         self.case, self.kept = case, []
-        self.network = (Sequence if case == "lstm" else Network)(width)
+        self.network = KINDS.get(case, Network)(width)
         self.optimizer = torch.optim.AdamW(self.network.parameters())
         self.x, self.y = torch.randn(n, width), torch.randint(10, (n,))
         self.step = self.plain
@@ -121,11 +153,12 @@ def main(case: str, limit: str, line: str = "") -> None:
     explained, tracked = until_failure(lambda: Training(case, line).run())
     account, failure = explained.account, explained.failure
     with torch.device("meta"):
-        alike = (Sequence if case == "lstm" else Network)(WIDE if case == "update" else NARROW)
+        alike = KINDS.get(case, Network)(WIDE if case == "update" else NARROW)
     found = {
         "tracked": tracked,
         "total": account.total(),
         "inside": explained.inside[1],
+        "inside_is": explained.inside_is,
         "tried": failure.tried_bytes,
         "phase": failure.phase,
         "module": explained.where.module,

@@ -92,6 +92,22 @@ def test_an_lstm_gets_a_line_of_what_its_layers_would_keep(limit: int, is_sure: 
     fits("lstm", limit, found["line"])
 
 
+@pytest.mark.parametrize("limit", [28 * MB, 32 * MB, 38 * MB])
+def test_which_operator_of_many_at_a_line_has_failed_is_known(limit: int) -> None:
+    """By the nodes of autograd that were made: those of attention have died with it."""
+    found, _ = explained("attention", limit)
+    assert_like_the_profiler(found)
+    assert (found["phase"], found["place"]) == ("forward", place("attention"))
+
+
+def test_what_a_convolution_may_have_had_for_itself_is_said() -> None:
+    found, text = explained("convolution", 9 * MB)
+    known = [found["total"] + n for n in found["inside_is"]]
+    assert known[0] == found["total"] < 0.9 * found["tracked"]
+    assert min(abs(n - found["tracked"]) for n in known) <= 0.01 * found["tracked"]
+    assert f"and 0 B, 1.00 MiB or {found['inside'] / 2**20:.2f} MiB in none, inside of aten.convolution.default" in text
+
+
 @pytest.mark.parametrize(("case", "holder"), [("list", "`losses`, a list of 3"), ("sum", "`mean`")])
 def test_graphs_of_earlier_steps_are_named_with_who_holds_them(case: str, holder: str) -> None:
     limit = 200 * MB

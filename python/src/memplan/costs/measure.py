@@ -196,24 +196,34 @@ def apart(call: Callable[[], T]) -> T:
 
 
 def bytes_of_rnn(values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of a layer of an LSTM with arguments like these, for which there may be no memory: its results, and all that it asks the
-    allocator for, one after the other. Both are known when it has run, and grow evenly along the batch but for the rounding
-    of pieces to pages, which shows less the more it is run with. So it is run with less, of which there is room for most."""
+    """Of a layer of an LSTM with arguments like these: its results, and all that it asks the allocator for."""
+    return bytes_of_more(torch.ops.memplan.rnn_layer.default, values, RNN_BATCH, RNN_WITH_BATCH)
+
+
+def bytes_of_more(
+    operator: Any, values: Sequence[Any], dim: int, with_batch: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of an operator with arguments like these, for which there may be no memory: its results, and all that it asks the
+    allocator for (or gives back, below 0), one after the other. Both are known when it has run, and grow evenly along the
+    batch, `dim` of these arguments, but for the rounding of pieces to pages, which shows less the more it is run with. So it
+    is run with less, of which there is room for most."""
 
     def zeros(k: int, n: int) -> torch.Tensor:
         shape = list(values[k].shape)
-        if k in RNN_WITH_BATCH:
-            shape[RNN_BATCH] = n
-        return torch.zeros(shape, dtype=values[k].dtype, device=values[k].device)
+        if k in with_batch:
+            shape[dim] = n
+        made = torch.zeros(shape, dtype=values[k].dtype, device=values[k].device)
+        is_last = len(shape) == 4 and values[k].is_contiguous(memory_format=torch.channels_last)
+        return made.contiguous(memory_format=torch.channels_last) if is_last else made
 
     def run(n: int) -> tuple[list[int], list[int]]:
         arguments = [zeros(k, n) if isinstance(v, torch.Tensor) else v for k, v in enumerate(values)]
         with memory_events() as events:
-            made = torch.ops.memplan.rnn_layer.default(*arguments)
+            made = operator(*arguments)
         asked = [e.cpu_memory_usage() for e in events if e.kind() == "memory_alloc"]
         return [storage_bytes(t) for t in tensors_of(made)], asked
 
-    batch = int(values[0].shape[RNN_BATCH])
+    batch = int(values[0].shape[dim])
     for few in FEW:
         if few > FEW[-1] and 2 * few * PART > batch:
             continue

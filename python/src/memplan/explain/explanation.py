@@ -50,6 +50,7 @@ class Explanation:
     earlier: Earlier | None
     suggestion: Suggestion | None
     inside: tuple[str, int] = "", 0  # what the operator that failed has taken for itself at most, on a CPU
+    inside_is: list[int] = field(default_factory=list)  # and one of these, where that is known
     notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -61,7 +62,9 @@ class Explanation:
         yield " ".join(filter(None, [f"memplan: {tried} failed on {account.device}", WORDS[failure.phase], self._at()]))
         yield f"  alive: {in_units(account.total())} in tensors"
         if self.inside[1] >= LEAST:
-            yield f"  and up to {in_units(self.inside[1])} in none, inside of {self.inside[0]}"
+            *some, most = map(in_units, self.inside_is or [self.inside[1]])
+            sizes = f"{', '.join(some)} or {most}" if some else f"up to {most}"
+            yield f"  and {sizes} in none, inside of {self.inside[0]}"
         yield f"  {self.reserved or 'reserved and fragmented: not known on a CPU'}"
         yield from table("by kind", [(kind, account.total(kind)) for kind in KINDS], account.total())
         yield from table("by module", together(account.by(lambda p: p.where.module or named(p))), account.total())
@@ -107,9 +110,9 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
         failing(replay, failure, begun[-1], nodes, names)
         add_lost(account, replay)
         at = replay.failed_at or at
-    inside = "", 0
-    if replay is not None and replay.failed_at is not None and replay.taken is None and reserved is None:
-        inside = replay.failed_in[0], replay.inside_bytes(failure.released_bytes)
+    inside, inside_is = ("", 0), []
+    if replay is not None and replay.failed_at is not None and len(replay.taken) != 1 and reserved is None:
+        inside, inside_is = (replay.failed_in[0], replay.inside_bytes(failure.released_bytes)), replay.taken
     if reserved is not None and reserved.allocated_bytes > account.total():
         account.pieces[0] = Piece(reserved.allocated_bytes - account.total(), OTHER, at, UNDER_WAY)
     earlier = Earlier.of(objects, nodes, begun, failure) if begun else None
@@ -123,7 +126,7 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
         )
     account.forget()
     failure.forget()
-    return Explanation(failure, at, account, reserved, earlier, suggestion, inside, notes)
+    return Explanation(failure, at, account, reserved, earlier, suggestion, inside, inside_is, notes)
 
 
 def of_failure(failure: Failure, last: Call | None) -> Call | None:

@@ -18,6 +18,7 @@ from torch import nn
 from memplan import errors
 from memplan.budget import read_bytes
 from memplan.explain.calls import CALL
+from memplan.torch_internals.autograd import next_number
 
 NOT_THE_USERS = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, errors.__file__))
 BACKWARD = {torch.autograd.backward.__code__, torch.autograd.grad.__code__}
@@ -148,6 +149,7 @@ class Failure:
 
     def __post_init__(self) -> None:
         self.released_bytes = released_bytes()
+        self.next_number = next_number()  # of a node of autograd: as many were made until it failed
         self.phase = self._phase()
         self.place = next((at.place for at in reversed(self.stack) if at.is_users), "")  # the user's line that was running
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from memplan.costs.measure import bytes_of_rnn
+from memplan.costs.measure import bytes_of_more, bytes_of_rnn
 from memplan.errors import MemplanError
 from memplan.explain.account import LEAF, OTHER, Account, Piece
 from memplan.explain.calls import Call, Sized, given
@@ -32,6 +33,7 @@ from memplan.torch_internals.dispatch import forget_arguments, watching, without
 FEWEST = 0.5  # of the nodes of a call that have to be as they were
 ROUNDING = 0.02  # of what an LSTM keeps
 MOST_SKIPS = 8  # of operators at one place
+CONVOLUTION = torch.ops.aten.convolution.default
 UNDER_WAY = "under way"  # what nothing but the operator that failed, or backward, held
 
 
@@ -46,7 +48,8 @@ class NotReplayed(MemplanError):
 @dataclass
 class Target:
     """Where to fail: behind the nodes that had been made, or had run backward, at this path of lines. `tried_bytes`: of a
-    result; what failed may have been another piece."""
+    result; what failed may have been another piece. `reached`: how many nodes were made in all, None: who caught it has made
+    others since."""
 
     failed_bytes: int | None
     tried_bytes: int | None
@@ -54,6 +57,7 @@ class Target:
     is_backward: bool
     made: int  # the last node that was made, from the first of the call on
     ran: set[int]
+    reached: int | None
     skips: int = 0  # so many operators that could be the one
     moved_bytes: int = 0  # that it reads and makes at least
 
@@ -70,7 +74,7 @@ class Events:
         self.n_there = 0  # operators that could be the one that failed
         self.failed_at: Where | None = None
         self.failed_in = ("", 0)  # the operator, and the bytes that it reads and makes
-        self.taken: int | None = None  # what it had for itself there, where that is known
+        self.taken: list[int] = []  # what it had for itself there: one of these, as far as that is known
         self.before: list[tuple[weakref.ref[Any], Piece]] = []  # what was alive there
 
     def run(self, function: Any, args: Any, kwargs: Any) -> Any:
@@ -83,13 +87,12 @@ class Events:
         else:
             path, where = [], self.where.get(self.current, Where())
         result = function(*args, **kwargs)
-        sizes, asked = known_when_run(function, args)
-        given_out = self._given_out(result, where, sizes)
+        given_out = self._given_out(result, where, bytes_of_rnn(args)[0] if function is RNN_LAYER else ())
         moved = sum(storage_bytes(t) for t in tensors_of([args, kwargs])) + sum(given_out.values())
         if given_out and self._is_there(path, made, given_out, moved) and self._is_not_skipped():
             self.before = [a for k, a in self.alive.items() if k not in given_out and a[0]() is not None]
             self.failed_at = where
-            self.failed_in, self.taken = (str(function), moved), self._taken_of(asked)
+            self.failed_in, self.taken = (str(function), moved), self._taken_of(asked_by(function, args))
             del args, kwargs, result  # which the traceback would hold
             raise Failed
         return result
@@ -110,11 +113,11 @@ class Events:
         tried = self.target.tried_bytes if self.target is not None else None
         return tried if tried is not None and abs(n_bytes - tried) < ROUNDING * tried else n_bytes
 
-    def _taken_of(self, asked: Sequence[int]) -> int | None:
-        """What an operator had when it asked for the piece that it did not get, of all that it asks for, if that is one."""
+    def _taken_of(self, asked: Sequence[int]) -> list[int]:
+        """What an operator may have had when it asked for the piece that it did not get, of all that it asks for."""
         failed = self.target.failed_bytes or 0 if self.target is not None else 0
         there = [k for k, n in enumerate(asked) if n > 0 and abs(n - failed) < ROUNDING * failed]
-        return sum(asked[: there[0]]) if len(there) == 1 else None
+        return sorted({sum(asked[:k]) for k in there})
 
     def _is_not_skipped(self) -> bool:
         self.n_there += 1
@@ -128,16 +131,18 @@ class Events:
             return False
         if target.is_backward:
             return target.ran <= self.entered - {self.current}
-        return path == target.path and made > target.made
+        return path == target.path and (made == target.reached if target.reached is not None else made > target.made)
 
     def enter(self, node: int) -> None:
         self.current = node
         self.entered.add(node)
 
 
-def known_when_run(function: Any, args: Sequence[Any]) -> tuple[Sequence[int], Sequence[int]]:
-    """Of an operator that says them only when it runs: bytes of its results, and what it asks the allocator for."""
-    return bytes_of_rnn(args) if function is RNN_LAYER else ((), ())
+def asked_by(function: Any, args: Sequence[Any]) -> Sequence[int]:
+    """What an operator asks the allocator for, of those that say it only when they run."""
+    if function is RNN_LAYER:
+        return bytes_of_rnn(args)[1]
+    return bytes_of_more(function, args, 0, (0,))[1] if function is CONVOLUTION else ()
 
 
 def copy_of(model: nn.Module) -> nn.Module:
@@ -161,7 +166,7 @@ class Replay:
     saving: set[int] = field(default_factory=set)  # those that save anything
     failed_at: Where | None = None
     failed_in: tuple[str, int] = "", 0
-    taken: int | None = None
+    taken: list[int] = field(default_factory=list)
     lost: list[Piece] = field(default_factory=list)  # what was alive when it failed, and is not since
     output_bytes: int = 0
     has_loss: bool = False  # the model returns one, beside other things perhaps
@@ -191,11 +196,13 @@ class Replay:
         more than all that it reads and makes. Of operators that could be the one it is the last for which the process has given
         back enough since. `used`: the nodes from which backward has come."""
         asked = target.tried_bytes
-        for tried, moved in dict.fromkeys([(asked, 0), (None, asked or 0), (None, 0)]):
+        sizes = dict.fromkeys([(asked, 0), (None, asked or 0), (None, 0)])
+        for reached, (tried, moved) in itertools.product(dict.fromkeys([target.reached, None]), sizes):
+            there = replace(target, reached=reached, tried_bytes=tried, moved_bytes=moved)
             for skips in range(MOST_SKIPS):
                 found, self.failed_at = (self.failed_at, self.failed_in, self.taken, self.lost), None
                 with contextlib.suppress(Exception):  # what is not known is not said
-                    self._run(replace(target, tried_bytes=tried, skips=skips, moved_bytes=moved), used)
+                    self._run(replace(there, skips=skips), used)
                 if self.failed_at is None or (skips and sum(p.n_bytes for p in self.lost) > released_bytes):
                     self.failed_at, self.failed_in, self.taken, self.lost = found
                     break
@@ -205,7 +212,9 @@ class Replay:
     def inside_bytes(self, released_bytes: int) -> int:
         """What the operator that failed has taken for itself at most: no more than it reads and makes, and no more than the
         process has given back since."""
-        return max(0, min(released_bytes - sum(p.n_bytes for p in self.lost), self.failed_in[1]))
+        return (
+            self.taken[-1] if self.taken else max(0, min(released_bytes - sum(p.n_bytes for p in self.lost), self.failed_in[1]))
+        )
 
     def _run(self, target: Target | None, used: Iterable[int]) -> None:
         model = self.call.model()
@@ -294,6 +303,7 @@ def failing(replay: Replay, failure: Failure, start: int, nodes: dict[Any, int],
         failure.phase == "backward",
         max(mine.values(), default=-1),
         {number for node, number in mine.items() if number in replay.saving and not saves(node)},
+        failure.next_number - start,
     )
     above = reachable([t.grad_fn for t in failure.roots], set())
     outputs = {mine[node] for node in above & mine.keys()}
@@ -306,6 +316,7 @@ def saves(node: Any) -> bool:
 
 
 def add_lost(account: Account, replay: Replay) -> None:
-    inside = [Piece(replay.taken, OTHER, replay.failed_at or Where(), UNDER_WAY)] if replay.taken else []
+    known = replay.taken if len(replay.taken) == 1 else []
+    inside = [Piece(n, OTHER, replay.failed_at or Where(), UNDER_WAY) for n in known if n > 0]
     for k, piece in enumerate([*replay.lost, *inside]):
         account.pieces[-1 - k] = piece

@@ -295,7 +295,7 @@ def agreed(
     if not together:
         return costs, outside_bytes
     own = set(capture.static_nodes)
-    given = [t for n in capture.primals if n not in own for t in tensors_of(n.meta.get("val"))]
+    given = [t for n in capture.primals if n not in own and n.users for t in tensors_of(n.meta.get("val"))]
     sources = [o.source for o in capture.operations if o.source is not None]
     differ = any(map(is_functional, sources))  # by the rank's place, in what it takes of a tensor
     calls = [str(n.target) if differ or is_ours(n) else describe(n) for n in sources]  # shards need not be equal
