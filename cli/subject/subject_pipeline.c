@@ -144,7 +144,12 @@ static mp_status say(subject *s, int64_t held, mp_error *err)
     if (!options || !begins) return MP_NO_MEMORY(err);
     for (int q = 0, used = 0; q < n; q++)
         used += snprintf(begins + used, (size_t)(n * 12 - used), "%s%d", q ? "," : "", s->begins[q]);
+    json_object_del(options, "stages"); /* as options are listed: stages, rank, held */
+    json_object_del(options, "held");
+    json_t *rank = json_incref(json_object_get(options, "rank"));
+    json_object_del(options, "rank");
     mp_json_set(&options, "stages", json_string(begins));
+    mp_json_set(&options, "rank", rank);
     if (held) mp_json_set(&options, "held", json_integer(held));
     text = options ? mp_json_print(options, 0) : NULL;
     if (!text) return MP_NO_MEMORY(err);

@@ -57,6 +57,12 @@ static const struct {
     [OPT_NETWORK] = {CNN, "--batch 3 --mesh dp=2", "--network pcie"},
     [OPT_REDUCE] = {CNN, "--batch 3 --mesh dp=2 --device cpu", "--reduce fast"},
     [OPT_BUCKET] = {CNN, "--batch 3 --mesh dp=2", "--bucket 1MiB"},
+    [OPT_MICRO_BATCHES] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --held 100MiB", "--micro-batches 2"},
+    [OPT_PIPELINE] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --held 100MiB", "--schedule gpipe"},
+    [OPT_CHUNKS] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --held 100MiB --schedule interleaved", "--chunks 3"},
+    [OPT_STAGES] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --held 100MiB", "--stages 0,2"},
+    [OPT_RANK] = {CNN, "--batch 4 --mesh pp=2 --held 100MiB", "--rank 1"},
+    [OPT_HELD] = {CNN, "--batch 4 --mesh pp=2 --rank 0", "--held 100MiB"},
     [OPT_LINK] = {CNN, "--batch 300 --offload host", "--link 3GB/s"},
 };
 
