@@ -85,7 +85,8 @@ class Run:
         given: Any = self.stages[0] if name in ONE_STAGE else self.stages
         schedule = getattr(pipelining, name)
         if budget:
-            self.schedule = memplan.pipeline(schedule, given, PARTS, budget, loss_fn=loss, effort="quick", **options)
+            options = {"effort": "quick", "time_limit": 600.0, **options}  # no search is cut short on a busy machine
+            self.schedule = memplan.pipeline(schedule, given, PARTS, budget, loss_fn=loss, **options)
         else:
             self.schedule = schedule(given, PARTS, loss_fn=loss)
 
