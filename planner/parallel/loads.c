@@ -114,7 +114,15 @@ static mp_status fill(mp_load *load, const mp_chain *chain)
     return MP_OK;
 }
 
-mp_status mp_load_of(const mp_graph *graph, mp_load **out, mp_error *err)
+/* Leaves every merged-th end. */
+static void merge(bool *ends, int n, int merged)
+{
+    int k = 0;
+    for (int p = 0; p < n; p++)
+        if (ends[p]) ends[p] = ++k % merged == 0;
+}
+
+mp_status mp_load_of(const mp_graph *graph, int merged, mp_load **out, mp_error *err)
 {
     MP_OWNED_BY(mp_boundaries_free) mp_boundaries *boundaries = NULL;
     MP_OWNED_BY(mp_chain_free) mp_chain *chain = NULL;
@@ -124,6 +132,7 @@ mp_status mp_load_of(const mp_graph *graph, mp_load **out, mp_error *err)
     bool *ends = mp_pool_alloc(pool, (size_t)boundaries->n + 1, sizeof *ends);
     MP_ENSURE(ends, err, MP_NOMEM, "no memory to measure the graph '%s'", graph->name);
     MP_CHECK(mp_chain_ends(boundaries, MP_CHAIN_CUTS, ends, &n_ends, err));
+    merge(ends, boundaries->n, merged);
     MP_CHECK(mp_chain_new(boundaries, ends, &chain, err));
     MP_CHECK(mp_chain_measure(chain, err));
     mp_load *load = mp_pool_alloc(pool, 1, sizeof *load);

@@ -46,8 +46,9 @@ typedef struct mp_load {
     mp_parameter_load *parameters;
 } mp_load;
 
-/* Measures a training graph; a network without cut tensors is one block. *out is released with mp_load_free (NULL is fine).
+/* Measures a training graph; a network without cut tensors is one block. `merged` blocks, 1 or more, are taken as one, whose
+ * options keep less than theirs do together: not what each of them reads. *out is released with mp_load_free (NULL is fine).
  * MP_NOT_APPLICABLE: no backward phase. MP_NOMEM. O(blocks * list lengths). */
-mp_status mp_load_of(const mp_graph *graph, mp_load **out, mp_error *err);
+mp_status mp_load_of(const mp_graph *graph, int merged, mp_load **out, mp_error *err);
 void mp_load_free(mp_load *load);
 MP_OWNER(mp_load_free, mp_load)

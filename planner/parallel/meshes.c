@@ -10,11 +10,18 @@
 
 MP_NAMED(verdict, "best", "slower", "bound", "floor", "over-memory")
 
-enum { BEST = 5, TP_MOST = 16, BATCHES = 8, SPREADS = 8, MOST_CHUNKS = 8 }; /* micro-batches, and ep, of 1, 2, 4, ... */
+enum {
+    BEST = 5,
+    TP_MOST = 16,
+    BATCHES = 8,
+    SPREADS = 8,
+    MOST_CHUNKS = 8,
+    MERGES = 4
+}; /* micro-batches, and ep, of 1, 2, 4, ... */
 
 /* What is known of one split at one micro-batch. */
 typedef struct slot {
-    mp_load *load; /* NULL: not asked for yet, or refused */
+    mp_load *loads[MERGES]; /* with 1, 2, 4, ... blocks taken as one; NULL: not asked for yet, or refused */
     bool is_refused;
 } slot;
 
@@ -45,8 +52,9 @@ static int log2_of(int64_t n)
     return k;
 }
 
-/* Gives what the network asks of a rank at a split and a micro-batch; NULL: it cannot be built so. */
-static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, const mp_load **out)
+/* Gives what the network asks of a rank at a split and a micro-batch; NULL: it cannot be built so. Only where a mesh does not
+ * fit otherwise, blocks are taken together (merge > 0). */
+static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, int merge, const mp_load **out)
 {
     const int64_t tp = mesh->size[MP_DIM_TP];
     const int b = log2_of(batch / sharers(mesh)), e = log2_of(mesh->size[MP_DIM_EP]);
@@ -54,7 +62,7 @@ static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, const mp_l
     if (tp > TP_MOST || b >= BATCHES || e >= SPREADS) return MP_OK;
     slot *at = &x->slots[mesh->data][tp][e][b];
     if (at->is_refused) return MP_OK;
-    if (!at->load) {
+    if (!at->loads[merge]) {
         MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
         mp_error refused = {0};
         const mp_status st = x->request->graph(x->request->data, mesh, batch, &graph, &refused);
@@ -63,9 +71,9 @@ static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, const mp_l
         if (at->is_refused) return MP_OK;
         if (st != MP_OK && x->err) *x->err = refused;
         MP_CHECK(st);
-        MP_CHECK(mp_load_of(graph, &at->load, x->err));
+        for (int k = merge; k < (merge ? MERGES : 1); k++) MP_CHECK(mp_load_of(graph, 1 << k, &at->loads[k], x->err));
     }
-    *out = at->load;
+    *out = at->loads[merge];
     return MP_OK;
 }
 
@@ -88,7 +96,7 @@ static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_sche
     const mp_load *load;
     const int64_t copies = mesh->size[MP_DIM_DP] * mesh->size[MP_DIM_SHARD], per_step = copies * batch;
     if (x->request->global_batch % per_step) return MP_OK;
-    MP_CHECK(load_at(x, mesh, batch, &load));
+    MP_CHECK(load_at(x, mesh, batch, 0, &load));
     if (!load || mesh->size[MP_DIM_PP] * n_chunks > load->n_blocks) return MP_OK;
     const mp_pipeline_shape shape = {.schedule = schedule,
                                      .n_ranks = (int)mesh->size[MP_DIM_PP],
@@ -137,7 +145,7 @@ static mp_status add_spreads(hunt *x, mp_mesh mesh, int64_t batch)
         const mp_load *load;
         if (copies % ep || (shard % ep && ep % shard) || x->request->global_batch % (copies * batch)) continue;
         mesh.size[MP_DIM_EP] = ep;
-        MP_CHECK(load_at(x, &mesh, batch, &load));
+        MP_CHECK(load_at(x, &mesh, batch, 0, &load));
         if (!load && ep == 1) return MP_OK;
         if (!load) x->most_ep = ep / 2;
         if (load) MP_CHECK(add_schedules(x, &mesh, batch));
@@ -216,11 +224,24 @@ static void note_time(hunt *x, double seconds)
     x->times[k] = seconds;
 }
 
+/* True if a mesh that does not fit, however its blocks recompute, may do so with blocks taken together, and be among the best:
+ * no stage is full without activations, and the time of what has been recomputed leaves it ahead. */
+static bool may_merge(const hunt *x, const mp_mesh_choice *c)
+{
+    double extra = 0;
+    for (size_t k = 0; k < c->n_stages; k++) {
+        if (c->stages[k].peak_bytes - c->stages[k].activation_bytes >= x->request->memory_bytes) return false;
+        extra += c->stages[k].extra_seconds;
+    }
+    const double seconds = c->bound_seconds + (double)c->n_micro_batches * extra / (double)c->mesh.size[MP_DIM_PP];
+    return x->n_times < x->n_best || seconds < x->times[x->n_best - 1];
+}
+
 static mp_status judge(hunt *x, mp_mesh_choice *c)
 {
     mp_ranks ranks;
     const mp_load *load;
-    bool fits;
+    bool fits = false;
     if (c->floor_bytes > x->request->memory_bytes) {
         c->verdict = MP_VERDICT_FLOOR;
         return MP_OK;
@@ -229,12 +250,17 @@ static mp_status judge(hunt *x, mp_mesh_choice *c)
         c->verdict = MP_VERDICT_BOUND;
         return MP_OK;
     }
-    MP_CHECK(load_at(x, &c->mesh, c->micro_batch, &load));
-    const mp_step_request step = step_of(x, c, load, &ranks);
-    const size_t n_stages = (size_t)(c->mesh.size[MP_DIM_PP] * c->n_chunks);
-    c->stages = mp_pool_alloc(x->found->pool, n_stages, sizeof *c->stages);
-    MP_ENSURE(c->stages, x->err, MP_NOMEM, "no memory for the stages of a mesh");
-    MP_CHECK(mp_step_play(&step, c, &fits, x->err));
+    const int n_stages = (int)(c->mesh.size[MP_DIM_PP] * c->n_chunks);
+    for (int merge = 0; merge < MERGES && !fits && (!merge || may_merge(x, c)); merge++) {
+        mp_mesh_choice tried = *c;
+        MP_CHECK(load_at(x, &c->mesh, c->micro_batch, merge, &load));
+        const mp_step_request step = step_of(x, c, load, &ranks);
+        if (load->n_blocks < n_stages) break;
+        tried.stages = mp_pool_alloc(x->found->pool, (size_t)n_stages, sizeof *tried.stages);
+        MP_ENSURE(tried.stages, x->err, MP_NOMEM, "no memory for the stages of a mesh");
+        MP_CHECK(mp_step_play(&step, &tried, &fits, x->err));
+        if (fits || !merge || tried.peak_bytes < c->peak_bytes) *c = tried;
+    }
     c->verdict = fits ? MP_VERDICT_SLOWER : MP_VERDICT_OVER_MEMORY;
     if (fits) note_time(x, c->seconds);
     return MP_OK;
@@ -269,7 +295,8 @@ mp_status mp_meshes_search(const mp_meshes_request *request, mp_meshes **out, mp
     MP_ENSURE(found && (found->pool = mp_pool_new()), err, MP_NOMEM, "no memory to search meshes");
     if (x.n_best > sizeof x.times / sizeof *x.times) x.n_best = sizeof x.times / sizeof *x.times;
     const mp_status st = search(&x);
-    for (size_t k = 0; k < sizeof x.slots / sizeof(slot); k++) mp_load_free((&x.slots[0][0][0][0])[k].load);
+    for (size_t k = 0; k < sizeof x.slots / sizeof(slot); k++)
+        for (int m = 0; m < MERGES; m++) mp_load_free((&x.slots[0][0][0][0])[k].loads[m]);
     MP_CHECK(st);
     *out = found;
     found = NULL;

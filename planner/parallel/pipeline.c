@@ -131,7 +131,7 @@ mp_status mp_pipeline_new(const mp_pipeline_request *r, mp_pipeline **out, mp_er
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     mp_pipeline *x = mp_pool_alloc(pool, 1, sizeof *x);
     if (!x) return MP_NO_MEMORY(err);
-    MP_CHECK(mp_load_of(r->graph, &load, err));
+    MP_CHECK(mp_load_of(r->graph, 1, &load, err));
     *x = (mp_pipeline){.graph = r->graph,
                        .ranks = r->ranks,
                        .shape = r->shape,

@@ -446,6 +446,7 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
     memset(stages, 0, (size_t)n * sizeof *stages);
     out->n_stages = (size_t)n;
     out->peak_bytes = 0;
+    out->exposed_seconds = 0;
     *fits = true;
     cut(load, n, stages);
     for (int i = 0; i < ranks; i++) {

@@ -36,26 +36,32 @@ static mp_meshes_request request_of(int64_t devices, int64_t memory_bytes, int *
     return r;
 }
 
+static int n_merged; /* choices that fit with blocks taken together alone */
+
 /* Plays one choice in a memory; returns its seconds, INFINITY if it does not fit. */
 static double seconds_in(const mp_meshes_request *request, const mp_mesh_choice *c, int64_t memory_bytes)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
-    MP_OWNED_BY(mp_load_free) mp_load *load = NULL;
     mp_stage stages[16];
     mp_mesh_choice again = {.stages = stages};
     mp_ranks ranks = request->ranks;
-    bool fits;
+    bool fits = false;
     int n_built = 0;
     ranks.mesh = c->mesh;
     assert_int_equal(request->graph(&n_built, &c->mesh, c->micro_batch, &graph, NULL), MP_OK);
-    assert_int_equal(mp_load_of(graph, &load, NULL), MP_OK);
-    const mp_step_request step = {.load = load,
-                                  .ranks = &ranks,
-                                  .schedule = c->schedule,
-                                  .n_chunks = c->n_chunks,
-                                  .n_micro_batches = c->n_micro_batches,
-                                  .memory_bytes = memory_bytes};
-    assert_int_equal(mp_step_play(&step, &again, &fits, NULL), MP_OK);
+    for (int merged = 1; merged <= 8 && !fits; merged *= 2) {
+        MP_OWNED_BY(mp_load_free) mp_load *load = NULL;
+        assert_int_equal(mp_load_of(graph, merged, &load, NULL), MP_OK);
+        const mp_step_request step = {.load = load,
+                                      .ranks = &ranks,
+                                      .schedule = c->schedule,
+                                      .n_chunks = c->n_chunks,
+                                      .n_micro_batches = c->n_micro_batches,
+                                      .memory_bytes = memory_bytes};
+        if (c->mesh.size[MP_DIM_PP] * c->n_chunks > load->n_blocks) break;
+        assert_int_equal(mp_step_play(&step, &again, &fits, NULL), MP_OK);
+        n_merged += fits && merged > 1;
+    }
     return fits ? again.seconds : INFINITY;
 }
 
@@ -90,6 +96,7 @@ TEST(nothing_that_is_set_aside_is_better)
         }
     for (int v = 0; v < MP_N_VERDICTS; v++) assert_true(verdicts[v] > 0);
     assert_true(n_spread > 0);
+    assert_true(n_merged > 0);
 }
 
 TEST(a_network_is_built_once_for_each_split_and_micro_batch)
