@@ -34,6 +34,10 @@ void subject_print_ranks(const subject *s)
                 mp_mesh_write(&s->ranks.mesh).text, mp_bytes_text(s->traffic.sent_bytes),
                 count_text((int64_t)s->traffic.n_collectives), is_one ? "" : "s", is_one ? "s" : "",
                 seconds_text(s->traffic.seconds), is_one ? "" : " one after the other");
+    if (s->ranks.network.slowdown > 0)
+        screen_text(
+            2, "Compute beside collectives is stated to take %.3g %% longer, up to %s of a step, which its times do not count.",
+            100 * s->ranks.network.slowdown, seconds_text(s->ranks.network.slowdown * s->traffic.seconds));
     if (split->n_gathered)
         screen_text(2, "%s tensors are put together for operators that are not split, first for '%s'.",
                     count_text((int64_t)split->n_gathered), split->gathered_for);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/names.h"
@@ -60,11 +61,19 @@ const char *mp_network_of_device(const char *device)
 mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err)
 {
     enum { NAME_MAX = 32 };
-    const char *plus = strchr(text, '+'), *parts[] = {text, plus ? plus + 1 : NULL};
+    static const char stated[] = ",slowdown=";
+    const char *plus = strchr(text, '+'), *parts[] = {text, plus ? plus + 1 : NULL}, *slowdown = strstr(text, stated);
     mp_interconnect found = {0};
+    if (slowdown) {
+        char *end;
+        found.slowdown = strtod(slowdown + sizeof stated - 1, &end);
+        MP_ENSURE(end > slowdown + sizeof stated - 1 && !*end && found.slowdown >= 0 && found.slowdown <= 10, err, MP_INVALID,
+                  "'%s' of the network '%s' is no share of 0 to 10", slowdown + 1, text);
+    }
     for (int k = 0; k < 2 && parts[k]; k++) {
         char name[NAME_MAX];
-        const size_t n = k || !plus ? strlen(parts[k]) : (size_t)(plus - text);
+        const char *end = !k && plus ? plus : slowdown ? slowdown : parts[k] + strlen(parts[k]);
+        const size_t n = (size_t)(end - parts[k]);
         snprintf(name, sizeof name, "%.*s", (int)(n < NAME_MAX ? n : NAME_MAX - 1), parts[k]);
         const mp_fabric *row = mp_fabric_find(name);
         MP_ENSURE(row, err, MP_INVALID, "there is no network '%s': 'memplan devices' lists them", name);

@@ -47,6 +47,12 @@ static double seconds_of(const mp_step_request *r, mp_collective collective, mp_
     return (double)pieces * mp_collective_seconds(&r->ranks->network, collective, r->ranks->algorithm, group, bytes / pieces);
 }
 
+/* Returns the seconds of compute with so many seconds of collectives beside it, as far as they last. */
+static double slower(const mp_step_request *r, double compute, double collectives)
+{
+    return compute + r->ranks->network.slowdown * (collectives < compute ? collectives : compute);
+}
+
 /* Returns into how many buckets so many bytes are cut. */
 static int64_t buckets(const mp_step_request *r, int64_t bytes)
 {
@@ -315,8 +321,10 @@ static double time_stage(const player *x, mp_stage *stage)
                                                    mp_collective_sent_bytes(MP_REDUCE_SCATTER, shards.n, gradients));
     }
     if (shares_all) { /* beside compute, as long as that lasts */
-        stage->forward_seconds = later(stage->forward_seconds, gather) + first;
-        stage->backward_seconds = later(stage->backward_seconds, gather + scatter) + last;
+        const double slower_forward = slower(r, stage->forward_seconds, gather),
+                     slower_backward = slower(r, stage->backward_seconds, gather + scatter);
+        stage->forward_seconds = later(slower_forward, gather) + first;
+        stage->backward_seconds = later(slower_backward, gather + scatter) + last;
     }
     return (double)sum.update_ticks * load->tick_seconds;
 }
@@ -353,7 +361,8 @@ static double exchange_of(const player *x, mp_stage *stage)
     double sums = 0, last = 0, gather = 0;
     for (int k = 0; k < N_SHARES; k++)
         if (k == COMMON || x->request->ranks->mesh.size[MP_DIM_EP] > 1) add_exchange(x, stage, k, &sums, &last, &gather);
-    return later(last, sums - stage->backward_seconds) + gather;
+    const double longer = slower(x->request, stage->backward_seconds, sums) - stage->backward_seconds;
+    return later(last, sums - stage->backward_seconds) + longer + gather;
 }
 
 /* Fills in what a rank holds, and whether that fits. */

@@ -110,7 +110,11 @@ TEST(networks_are_read)
     assert_string_equal(network.across.name, "ib400");
     assert_int_equal(mp_network_read("pcie", &network, NULL), MP_OK); /* one level alone joins all devices */
     assert_string_equal(network.across.name, "pcie");
+    assert_int_equal(mp_network_read("nvlink4+ib400,slowdown=0.25", &network, NULL), MP_OK);
+    assert_string_equal(network.across.name, "ib400");
+    assert_true(network.slowdown > 0.24 && network.slowdown < 0.26);
     assert_int_equal(mp_network_read("eth10", &network, NULL), MP_OK);
+    assert_true(network.slowdown <= 0);
     assert_string_equal(network.inside.name, "eth10");
     assert_int_equal(network.inside.devices, 1);
     close_to(mp_collective_seconds(&network, MP_ALL_GATHER, MP_ALGORITHM_RING, (mp_rank_group){4, 1}, 1 << 20),
@@ -139,7 +143,9 @@ TEST(what_is_no_network_is_refused)
         {"nvlink4+", "there is no network ''"},
         {"nvlink4+ib400+eth10", "there is no network 'ib400+eth10'"},
         {"nvlink4+pcie", "'nvlink4+pcie' names two networks within nodes: one within nodes, and one between them are meant"},
-        {"ib400+ib200", "'ib400+ib200' names two networks between nodes"}};
+        {"ib400+ib200", "'ib400+ib200' names two networks between nodes"},
+        {"ib400,slowdown=fast", "'slowdown=fast' of the network 'ib400,slowdown=fast' is no share of 0 to 10"},
+        {"ib400,slowdown=-1", "is no share"}};
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         mp_interconnect network = small;
         mp_error err = {0};

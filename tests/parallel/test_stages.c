@@ -282,3 +282,26 @@ TEST(experts_are_shared_out_among_ranks_that_have_the_same)
         assert_int_equal(mp_step_floor(&step), values + state + (gradients > 0 ? gradients : 0));
     }
 }
+
+/* Backward takes 8 seconds; what is summed beside it takes 2, or 32, of which 24 are left for later. */
+TEST(a_stated_slowdown_is_counted_where_collectives_run_beside)
+{
+    for (int k = 0; k < 2; k++) {
+        const int64_t bytes = k ? 2048 : 128;
+        mp_block_load block = {.forward_ticks = 4, .backward_ticks = 8, .n_options = 1};
+        mp_parameter_load parameter = {.value_bytes = bytes, .gradient_bytes = bytes};
+        const mp_load load = {.tick_seconds = 1, .n_blocks = 1, .blocks = &block, .n_parameters = 1, .parameters = &parameter};
+        mp_ranks ranks = {.bucket_bytes = bytes / 2, .algorithm = MP_ALGORITHM_RING};
+        mp_stage stage;
+        mp_mesh_choice played = {.stages = &stage};
+        bool fits;
+        assert_int_equal(mp_mesh_read("dp=2", &ranks.mesh, NULL), MP_OK);
+        assert_int_equal(mp_network_read("nvlink4+ib400,slowdown=0.5", &ranks.network, NULL), MP_OK);
+        ranks.network.inside.latency_seconds = 0;
+        ranks.network.inside.bytes_per_second = 64;
+        const mp_step_request step = {
+            .load = &load, .ranks = &ranks, .n_chunks = 1, .n_micro_batches = 1, .memory_bytes = INT64_C(1) << 40};
+        assert_int_equal(mp_step_play(&step, &played, &fits, NULL), MP_OK);
+        assert_true(fits && fabs(played.seconds - (k ? 4 + 8 + 24 + 0.5 * 8 : 4 + 8 + 1 + 0.5 * 2)) < 1e-9);
+    }
+}

@@ -34,6 +34,7 @@ typedef struct mp_fabric {
 
 typedef struct mp_interconnect {
     mp_fabric inside, across;
+    double slowdown; /* by what share compute takes longer while a collective runs beside it, as stated; 0: not at all */
 } mp_interconnect;
 
 /* Ranks k, k + stride, ..., of a mesh whose innermost dimension fills nodes first. */
@@ -69,8 +70,9 @@ size_t mp_fabric_count(void);
 const mp_fabric *mp_fabric_row(size_t k);          /* k < mp_fabric_count() */
 const mp_fabric *mp_fabric_find(const char *name); /* NULL: none */
 
-/* Reads "nvlink4+ib400", a level within nodes and one between them; one of the two alone joins all devices. MP_INVALID: no such
- * row, or two of the same kind. O(rows). */
+/* Reads "nvlink4+ib400", a level within nodes and one between them; one of the two alone joins all devices. Behind them may
+ * stand
+ * ",slowdown=0.19". MP_INVALID: no such row, two of the same kind, or no share of 0 to 10. O(rows). */
 mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err);
 /* Returns the network that a device of devices.def usually comes with, "nvlink4+ib400". Never NULL. */
 const char *mp_network_of_device(const char *device);
