@@ -133,6 +133,27 @@ def test_keep_all_needs_what_eager_needs() -> None:
     assert abs(peak_of_step(compiled, inputs) - eager) <= 0.1 * eager
 
 
+class Normed(nn.Module):
+    """Backward's formulas compute powers and products with numbers of what forward has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+        return x.pow(3).mean()
+
+
+def test_formulas_of_backward_are_computed_in_backward() -> None:
+    model, inputs = Normed(), (torch.randn(512, 64),)
+    eager = static_bytes(model, inputs) + peak_of_step(model, inputs)
+    model.zero_grad()
+    report = memplan.estimate(model, inputs)
+    assert report.keep_all_bytes <= eager
+
+
 def test_what_an_impossible_budget_says_is_possible() -> None:
     model, inputs = networks.make("convolutions")
     compiled = memplan.compile(model, "300KiB")

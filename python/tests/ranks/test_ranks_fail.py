@@ -20,6 +20,7 @@ from test_sharded import numbers, pytestmark, sharded  # noqa: F401
 from torch import nn
 
 import memplan
+from memplan.plan import planner
 from memplan.run import backend
 from memplan.run.together import Together
 
@@ -76,8 +77,9 @@ def last_killed_while_measuring(rank: int, patch: pytest.MonkeyPatch) -> None:
 
 
 def killed_with_a_plan(rank: int, patch: pytest.MonkeyPatch) -> None:
+    """Behind all that ranks tell each other of it."""
     if rank == 1:
-        patch.setattr(memplan.library.planning.Planning, "take", die)
+        patch.setattr(planner.GraphPlanner, "report", die)
     step(compiled(), rank)
 
 

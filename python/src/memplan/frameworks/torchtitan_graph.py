@@ -103,7 +103,7 @@ class TitanCapture(Capture):
         self._add_boundary()
         done = self._add_storage("end of the loss", "activation_gradient", 0)
         self.operations[self.boundary].writes.append(done)
-        self._add_backward(body[last + 1 :])
+        self._add_backward(body[last + 1 :], set(body))
         for operation in self.operations[self.boundary + 1 :]:
             operation.reads.append(done)
         self._add_end()

@@ -11,7 +11,7 @@ reads it no more (or makes it again), a copy where it does.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,7 +20,7 @@ from torch import fx
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from memplan.errors import NotPlannable
-from memplan.graph.joint import flat_outputs, halves, in_formula, reaching, refuse, written_inputs
+from memplan.graph.joint import as_eager_runs, flat_outputs, halves, in_formula, reaching, refuse, written_inputs
 from memplan.graph.operators import IN_PLACE, INTO_FIRST, draws, may_run_again, read_again
 from memplan.graph.sizes import is_number, is_sparse, is_symbol
 from memplan.torch_internals.tensors import tree_iter
@@ -128,7 +128,7 @@ class Capture:
         self.handed: dict[int, int] = {}  # storages of outputs that backward may read, and the caller's in their place
         self.moved: dict[int, Moved] = {}  # per storage
         self.earlier: dict[fx.Node, int] = {}  # bytes that are there before, by who lets go of them
-        self.n_random = 0
+        self.n_random = self.boundary = 0
         self._last_draw: int | None = None
         self._before_boundary: list[int] = []
         self._alive: list[torch.Tensor] = []  # so that no key is given twice
@@ -173,8 +173,7 @@ class Capture:
         for argument in node.all_input_nodes:
             for tensor, place in zip(tensors_of(argument.meta.get("val")), self._tensor_places(argument)):
                 known[storage_key(tensor)] = place
-        made: list[int] = []
-        places: list[int | None] = []
+        made, places = list[int](), list[int | None]()
         for k, result in enumerate(results):
             if result is None or type(result) is int:  # a number, which the capture writes where it is read
                 places.append(None)
@@ -199,16 +198,17 @@ class Capture:
 
     def _add_body(self) -> None:
         forward, backward = halves(self.joint.graph, self.tangents)
-        self._add_forward(forward)
+        first, then = as_eager_runs(self.joint.graph, forward, backward, self.forward_outputs, self.mutated)
+        self._add_forward(first)
         self.eager_saves = self._read_in_backward(forward, backward)
         if self.returns_apart:
             self._add_returns()
         self._add_boundary()
-        self._add_backward(backward)
+        self._add_backward(then, set(backward))
         self._add_end()
 
     def _add_forward(self, nodes: list[fx.Node]) -> None:
-        """All of forward: what only backward needs of it (masks, logarithms) may run anywhere, says the planner."""
+        """Of forward, what only backward needs of it (masks, logarithms) may run anywhere, says the planner."""
         needed = reaching(self.forward_outputs)
         for node in nodes:
             self._add_node(node, "forward", "activation" if node in needed else "saved")
@@ -247,9 +247,9 @@ class Capture:
                 found.setdefault(places[0], node)
         return list(found.values())
 
-    def _add_backward(self, nodes: list[fx.Node]) -> None:
-        for node in nodes:
-            self._add_node(node, "backward", "activation_gradient")
+    def _add_backward(self, nodes: list[fx.Node], of_tangents: Collection[fx.Node]) -> None:
+        for node in nodes:  # and so may what formulas compute of forward's values
+            self._add_node(node, *(("backward", "activation_gradient") if node in of_tangents else ("forward", "saved")))
 
     def refuse(self, node: fx.Node) -> None:
         """NotPlannable where a node is none that we can run in another place or again."""
@@ -283,7 +283,7 @@ class Capture:
             self._restrain_readers(operation, node)
             operation.once = operation.once or not may_run_again(node)
         self._restrain_draws(operation, node)
-        operation.in_place = self._in_place(node, made, phase)
+        operation.in_place = self._in_place(node, made, "backward" if self.boundary else phase)
         self.operations.append(operation)
 
     def _restrain_readers(self, operation: Operation, node: fx.Node) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from torch import fx
@@ -92,3 +92,14 @@ def halves(graph: fx.Graph, tangents: Iterable[fx.Node]) -> tuple[list[fx.Node],
         if any(a in backward for a in node.all_input_nodes) or (in_formula(node) and draws(node)):
             backward.add(node)
     return [n for n in body if n not in backward], [n for n in body if n in backward]
+
+
+def as_eager_runs(
+    graph: fx.Graph, forward: list[fx.Node], backward: list[fx.Node], outputs: list[Any], written: Collection[fx.Node] = ()
+) -> tuple[list[fx.Node], list[fx.Node]]:
+    """The halves in eager's order: what backward's formulas compute of forward's values alone (powers, products with numbers)
+    is in the second, but for what reads inputs that are written after forward."""
+    first = [n for n in forward if not in_formula(n) or any(a in written for a in n.all_input_nodes)]
+    early = reaching([*outputs, *first])
+    late = {*backward, *(n for n in forward if n not in early)}
+    return [n for n in forward if n in early], [n for n in graph.nodes if n in late]

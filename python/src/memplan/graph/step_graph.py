@@ -23,7 +23,7 @@ from memplan.graph.capture import (
     storage_key,
     tensors_of,
 )
-from memplan.graph.joint import flat_outputs, halves, reaching
+from memplan.graph.joint import as_eager_runs, flat_outputs, halves, reaching
 from memplan.graph.updates import UpdateCost, Updates
 from memplan.library.planning import Step
 from memplan.memory.host import Pool
@@ -151,11 +151,12 @@ class StepCapture(Capture):
 
     def _add_body(self) -> None:
         forward, backward = halves(self.step.graph, [self.step.tangent])
-        self._add_forward([n for n in forward if n not in self.step.updates])
+        first, then = as_eager_runs(self.step.graph, forward, backward, self.forward_outputs)
+        self._add_forward([n for n in first if n not in self.step.updates])
         self.boundary = len(self.operations)
         self._add_node(self.step.tangent, "loss", "activation_gradient")
         self.operations[-1].reads = self._dynamic(self.storages_of(self.user_outputs))
-        self._add_backward([n for n in backward if n not in self.step.updates])
+        self._add_backward([n for n in then if n not in self.step.updates], set(backward))
         self._call_gradients(node.args[1] for node in self.step.updates)
         self._add_end()
         for node, trained in self.step.updates.items():
