@@ -302,6 +302,7 @@ def test_what_may_differ_does(what: Any, tmp_path: Path) -> None:
         is_mounted = os.system(f"mount -t tmpfs -o size=4k none {tmp_path}/tmp 2>/dev/null") == 0
         if not is_mounted:
             pytest.skip("no disk can be mounted here")
+        (tmp_path / "tmp" / "left over").write_bytes(bytes(4096))
     try:
         codes, said = ended(what, tmp_path)
     finally:
