@@ -36,11 +36,9 @@ class Host:
     def __init__(self, capture: Capture, device: torch.device, pool: Pool) -> None:
         self.device, self.pool, self.moved = device, pool, capture.moved
         returned = set(capture.storages_of(capture.forward_outputs))
-        wanted = {
-            s
-            for s, storage in enumerate(capture.storages)
-            if storage.kind in ("activation", "saved") and pays(storage.n_bytes) and s not in returned
-        }
+        made = {s for o in capture.operations[: capture.boundary] for s in o.writes}
+        kinds = ("activation", "saved")
+        wanted = {s for s in made - returned if capture.storages[s].kind in kinds and pays(capture.storages[s].n_bytes)}
         self.makers: dict[int, fx.Node] = {}
         for node in capture.makers(wanted):
             value: Any = node.meta.get("val")
