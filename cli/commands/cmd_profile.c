@@ -10,7 +10,6 @@
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
 #include "cli/reports/link_report.h"
-#include "cli/reports/network_report.h"
 #include "cli/reports/report.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"

@@ -6,8 +6,7 @@
 #include "estimator/base/clock.h"
 #include "executor/run/calls.h"
 #include "executor/run/channels.h"
-#include "executor/run/guards.h"
-#include "executor/run/hashes.h"
+#include "executor/run/inspection.h"
 #include "executor/run/states.h"
 
 /* Passes of one kind run the same calls on the same addresses, so they share a recording. Two bits say whether a pass adds

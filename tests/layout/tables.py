@@ -47,7 +47,7 @@ FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
             "planner/math/bits.c",
             "planner/pack/pack_search.c",
             "executor/data/parameters.c",
-            "executor/run/hashes.c",
+            "executor/run/inspection.c",
             "executor/communicator.c",
         ),
     ),

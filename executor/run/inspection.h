@@ -1,4 +1,5 @@
-/* guards.h - what shows that a step writes where it may not, or reads what is over: for tests. */
+/* inspection.h - what is looked at in an execution's memory: bytes that a step may not write, what is over, hashes by which two
+ * runs, or two ranks, are compared. */
 #pragma once
 
 #include "executor/run/addresses.h"
@@ -8,3 +9,5 @@ mp_status mp_addresses_check_guards(const mp_addresses *addresses, int t, mp_err
 /* Fills the instances that end with step t, on the device or in memory of the host's that no stream copies, with NaNs, except
  * where other live instances overlap them. O(places). */
 void mp_addresses_poison(const mp_addresses *addresses, int t);
+/* Writes a hash over the bytes of all storages on the device that always live and are of these kinds (bits), in their order. */
+void mp_addresses_hash(const mp_addresses *addresses, unsigned kinds, char hash[33]);
