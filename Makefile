@@ -125,6 +125,7 @@ bench-all: needs-data $B/memplan $B/tests/bench_updates ## compare with publishe
 	@tests/bench/bench_spread.py $B/memplan $(DATA)
 	@tests/bench/bench_offload.py $B/memplan $(DATA)
 	@tests/bench/bench_published.py $B/memplan $(DATA)
+	@tests/bench/bench_formulas.py $B/memplan $(DATA)
 	@tests/bench/bench_times.py $B/memplan $(DATA)
 	@tests/bench/bench_arena.sh $B/memplan $(DATA)/models
 	@tests/bench/bench_pack.sh $B/memplan $(DATA)/bench/minimalloc
