@@ -113,6 +113,15 @@ typedef struct mp_sequence {
 } mp_sequence;
 typedef struct mp_sequence_block mp_sequence_block;
 
+/* How a tensor of a split model lies: each rank has its part of dimension `dim`, whose elements are dealt in `outer` runs: of
+ * each run every rank has as much, one rank behind the other. */
+typedef struct mp_tensor_part {
+    int dim;
+    int64_t outer, ranks;
+    const int64_t *dims; /* of the whole tensor */
+    mp_value *value;     /* of the whole tensor; NULL: not known */
+} mp_tensor_part;
+
 typedef struct mp_tensor {
     const char *name;
     mp_dtype dtype;
@@ -135,8 +144,9 @@ typedef struct mp_tensor {
     bool starts_at_zero;     /* a parameter whose first values are 0, whatever its readers ask for */
     bool is_formal;          /* stands for a value that a control operator passes to its region, while the region exists */
     mp_sequence *sequence;   /* NULL: an ordinary tensor. Else a list of tensors, known after mp_model_infer */
-    mp_stored stored;        /* how the backend stores it */
-    int replaced_by;         /* the tensor that took its place when simplification removed it, or -1 */
+    const mp_tensor_part *part; /* what of it each rank has that splits the model (parallel/split.h); NULL: the whole */
+    mp_stored stored;           /* how the backend stores it */
+    int replaced_by;            /* the tensor that took its place when simplification removed it, or -1 */
 } mp_tensor;
 
 /* Which operator with subgraphs it is. */

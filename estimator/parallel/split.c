@@ -57,11 +57,15 @@ static mp_status cut(splitter *x, int tensor, mp_shard at)
     if (at.dim < 0) return MP_OK;
     memcpy(parts, dims, (size_t)t->rank * sizeof *parts);
     parts[at.dim] = dims[at.dim] / x->n + (dims[at.dim] % x->n != 0);
+    mp_tensor_part *part = mp_pool_alloc(x->model->pool, 1, sizeof *part);
+    MP_ENSURE(part, x->err, MP_NOMEM, "no memory to split '%s'", t->name);
+    *part = (mp_tensor_part){.dim = at.dim, .outer = at.outer, .ranks = x->n, .dims = dims, .value = t->value};
     const mp_role role = t->role;
     MP_CHECK(mp_tensor_set(x->model, tensor, t->dtype, t->rank, parts, x->err));
     t = &x->model->tensors[tensor];
     t->role = role;
     t->value = NULL;
+    t->part = part;
     x->lies[tensor].at = at;
     x->lies[tensor].dims = dims;
     return MP_OK;
@@ -76,11 +80,14 @@ static const int64_t *dims_of(const splitter *x, int tensor)
 /* Appends an exchange of a tensor, whose result is whole or in parts. */
 static mp_status exchange(splitter *x, const char *kind, int from, mp_shard at, int axis, int *out)
 {
-    const mp_attribute along = mp_attribute_int("axis", axis);
+    const mp_shard *parts = at.dim < 0 ? &x->lies[from].at : &at;
+    const mp_attribute how[] = {mp_attribute_int("axis", axis), mp_attribute_int("ranks", x->n),
+                                mp_attribute_int("outer", parts->outer)};
     char name[256];
     *out = -1;
     snprintf(name, sizeof name, "%s:%s", x->model->tensors[from].name, kind);
-    MP_CHECK(mp_operator_put(x->model, mp_draft(kind, "memplan", 1, &from, 1, &along, 1), name, out, x->err));
+    MP_CHECK(
+        mp_operator_put(x->model, mp_draft(kind, "memplan", 1, &from, 1, how, sizeof how / sizeof *how), name, out, x->err));
     MP_CHECK(follow(x));
     const mp_tensor *t = &x->model->tensors[*out];
     MP_CHECK(mp_tensor_set(x->model, *out, t->dtype, t->rank, dims_of(x, from), x->err));

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "estimator/model/ops.h"
-#include "executor/kernel/array.h"
+#include "executor/kernel/team.h"
 #include "memplan/backend.h"
 
 /* What a pass through the network is for. */
@@ -23,6 +23,7 @@ typedef struct mp_run {
     uint32_t step;  /* counts every pass through the network, micro-batches included */
     bool first_run; /* true: the first run of this node in this step. Only then are running statistics updated, not in a
                        recomputation */
+    const mp_kernel_team *team; /* the ranks that split the network's operators; NULL: there is one */
 } mp_run;
 
 /* The operands of one node. The arrays are described in full (type, sizes, strides) when the call is prepared, and are the same
@@ -39,7 +40,7 @@ typedef struct mp_run {
 typedef struct mp_operands {
     const mp_model *model;
     const mp_operator *op;
-    int op_index; /* the operator's index in the model, from which random kernels derive their stream */
+    int op_index; /* the operator's number in the model as it was read, from which random kernels derive their stream */
     mp_mode mode;
     bool is_backward;
     int alternative;       /* index of the node's alternative; 0 is the base */

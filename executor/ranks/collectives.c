@@ -3,7 +3,7 @@
 
 #include "executor/ranks/peers.h"
 
-enum { ALIGNMENT = 64, TAG_OF_EXCHANGES = MP_COMMUNICATOR_TAGS - 1 };
+enum { TAG_OF_EXCHANGES = MP_COMMUNICATOR_TAGS - 1 };
 
 mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank)
 {
@@ -27,15 +27,16 @@ static int64_t element_bytes(const mp_leg *s)
     return mp_dtype_bits(s->dtype) / 8;
 }
 
+/* Returns the bytes for what one other rank sends of this rank's part. */
 static int64_t slot_bytes(int64_t n, int64_t ranks, int64_t of_element)
 {
-    return (mp_rank_part(n, ranks) * of_element + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return ranks < 2 ? 0 : mp_sum_workspace(ranks, n, of_element) / (ranks - 1);
 }
 
 int64_t mp_leg_workspace(mp_collective kind, bool fast, int64_t ranks, int64_t n, int64_t of_element)
 {
     if (kind != MP_REDUCE_SCATTER || ranks < 2) return 0;
-    return slot_bytes(n, ranks, of_element) * (fast ? 1 : ranks - 1);
+    return fast ? slot_bytes(n, ranks, of_element) : mp_sum_workspace(ranks, n, of_element);
 }
 
 size_t mp_work_requests(const mp_collective_work *work)
@@ -53,7 +54,7 @@ size_t mp_work_requests(const mp_collective_work *work)
 /* True if the library does the leg: it knows the ranks of the whole world only. */
 static bool is_fast(const mp_collectives *c, const mp_leg *s)
 {
-    return c->fast && s->team.n == c->world->n;
+    return c->fast && !s->is_ordered && s->team.n == c->world->n;
 }
 
 static mp_status send(mp_collectives *c, mp_collective_work *w, const mp_leg *s, int member, const char *from, int64_t n,
@@ -135,18 +136,21 @@ static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *e
     return MP_OK;
 }
 
-/* Adds up this rank's part in the order of the ranks, and puts it where it belongs. */
+/* Adds up this rank's part in the order of the ranks, and puts it where it belongs; apart from the whole, that stays as it is.
+ */
 static void add_up(const mp_collectives *c, const mp_leg *s, const mp_piece *p, char *room)
 {
     const mp_backend *b = c->backend;
     const mp_range own = part_of(s, p, s->team.index);
-    const int64_t slot = slot_bytes(p->n, s->team.n, element_bytes(s));
-    char *mine = p->whole + own.from * element_bytes(s), *sum = s->team.index ? room : mine;
+    const int64_t slot = slot_bytes(p->n, s->team.n, element_bytes(s)), bytes = own.n * element_bytes(s);
+    char *mine = p->whole + own.from * element_bytes(s), *first = s->team.index ? room : mine,
+         *sum = p->part == mine ? first : p->part;
     if (!own.n) return;
+    if (is_fast(c, s) && s->team.n > 1) first = sum = room;
+    if (sum != first) b->copy(b, sum, first, bytes);
     for (int r = 1; r < s->team.n && !is_fast(c, s); r++)
         b->add(b, s->dtype, own.n, r == s->team.index ? mine : room + slot * (r - (r > s->team.index)), sum);
-    if (is_fast(c, s) && s->team.n > 1) sum = room;
-    if (sum != p->part) b->copy(b, p->part, sum, own.n * element_bytes(s));
+    if (sum != p->part) b->copy(b, p->part, sum, bytes);
 }
 
 static void end_leg(const mp_collectives *c, const mp_leg *s)
@@ -193,12 +197,16 @@ static mp_status move(mp_collectives *c, mp_collective_work *w, bool *moved, int
 
 static mp_status move_all(mp_collectives *c, bool *moved, int *missing, mp_error *err)
 {
-    for (mp_collective_work *w = c->first; w; w = w->next) MP_CHECK(move(c, w, moved, missing, err));
-    while (c->first && c->first->leg == c->first->n_legs) {
-        c->ended = c->first->ticket;
-        c->first = c->first->next;
+    mp_collective_work *before = NULL, *next;
+    for (mp_collective_work *w = c->first; w; w = next) {
+        next = w->next;
+        MP_CHECK(move(c, w, moved, missing, err));
+        if (w->leg < w->n_legs)
+            before = w;
+        else
+            *(before ? &before->next : &c->first) = next;
     }
-    if (!c->first) c->last = NULL;
+    c->last = before;
     return MP_OK;
 }
 
@@ -228,9 +236,23 @@ mp_status mp_collectives_wait(mp_collectives *c, int64_t ticket, mp_error *err)
         bool moved = false;
         int missing = -1;
         MP_CHECK(move_all(c, &moved, &missing, err));
-        if (c->ended >= ticket) return MP_OK;
+        if (!c->first || c->first->ticket > ticket) return MP_OK;
         MP_CHECK(mp_patience_go_on(&patience, moved, missing, c->first->name, err));
     }
+}
+
+mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_error *err)
+{
+    int64_t ticket;
+    mp_patience patience = mp_patience_begin(c->world, c->timeout);
+    MP_CHECK(mp_collectives_issue(c, work, &ticket, err));
+    while (work->leg < work->n_legs) {
+        bool moved = false;
+        int missing = -1;
+        MP_CHECK(move_all(c, &moved, &missing, err));
+        if (work->leg < work->n_legs) MP_CHECK(mp_patience_go_on(&patience, moved, missing, work->name, err));
+    }
+    return MP_OK;
 }
 
 mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,

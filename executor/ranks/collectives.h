@@ -37,11 +37,12 @@ typedef struct mp_leg {
     mp_dtype dtype;
     size_t n_pieces;
     const mp_piece *pieces;
+    bool is_ordered; /* sums are in the order of the ranks, whatever the others do */
     char *workspace;
 } mp_leg;
 
 /* A collective, leg after leg, that can be issued again when it has ended. */
-enum { MP_LEGS = 3 };
+enum { MP_LEGS = 5 };
 typedef struct mp_collective_work mp_collective_work;
 struct mp_collective_work {
     const char *name; /* in messages: "all-reduce 3" */
@@ -64,7 +65,7 @@ typedef struct mp_collectives {
     const mp_backend *backend;
     bool fast;
     double timeout; /* seconds in which nothing moves, after which a wait fails */
-    int64_t issued, ended, sent_bytes;
+    int64_t issued, sent_bytes;
     mp_collective_work *first, *last; /* under way, in the order of issue */
 } mp_collectives;
 
@@ -74,6 +75,8 @@ mp_status mp_collectives_issue(mp_collectives *c, mp_collective_work *work, int6
 /* Moves on what is under way, as far as it goes without waiting. */
 mp_status mp_collectives_advance(mp_collectives *c, mp_error *err);
 mp_status mp_collectives_wait(mp_collectives *c, int64_t ticket, mp_error *err);
+/* Issues a collective and waits for it alone. */
+mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_error *err);
 
 /* Gives every rank what each of them has: `bytes` from `own` to all[rank * bytes]. Waits for it. MP_IO. */
 mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "estimator/model/model.h"
+#include "executor/kernel/team.h"
 #include "memplan/ranks/communicator.h"
 
 /* A request of the module; 0: none, which has ended. */
@@ -46,12 +46,6 @@ struct mp_communicator {
 
 /* The type of a module's symbol, mp_module_communicator: joins the ranks. */
 typedef mp_status mp_module_join(mp_communicator **out, mp_error *err);
-
-/* Returns the elements of a rank's part of n: all parts but the last ones have as many. */
-static inline int64_t mp_rank_part(int64_t n, int64_t ranks)
-{
-    return n / ranks + (n % ranks != 0);
-}
 
 /* The elements of a rank's part. */
 typedef struct mp_range {

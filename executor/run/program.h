@@ -66,9 +66,14 @@ typedef struct mp_rank_place {
     int n_data, data_index; /* of the ranks that have data of their own, which of them this is */
     int data_stride;        /* in the world, from one of them to the next */
     int n_shards, shard_index;
+    int n_parts, part_index; /* of the ranks that split operators */
 } mp_rank_place;
 /* MP_INVALID: the mesh has another number of ranks than there are processes. */
 mp_status mp_rank_place_of(const mp_program *program, const mp_communicator *world, mp_rank_place *out, mp_error *err);
+/* True if the network's library sums over a dimension of the mesh, in an order of its own. */
+bool mp_program_sums_fast(const mp_program *program, mp_dim dim);
+/* True if a collective sums gradients of which each rank of tp has a part. O(tensors). */
+bool mp_program_sums_parts(const mp_program *program, const mp_node *node);
 /* Returns the bytes that rank 0, which has the largest parts, sends to others in a step of a plan. O(steps). */
 int64_t mp_program_sent_bytes(const mp_program *program, const mp_plan *plan);
 /* Fails with MP_UNSUPPORTED where a program of this mesh can be planned, but not run. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "estimator/parallel/exchange.h"
+#include "executor/operators/losses/losses.h"
 #include "executor/ranks/collectives.h"
 #include "executor/run/program.h"
 
@@ -85,22 +86,50 @@ static mp_status share_updates(const mp_program *p, mp_error *err)
     return MP_OK;
 }
 
-/* Sets the workspace that a reduction receives into: over shard, and then of its part over dp. */
+bool mp_program_sums_fast(const mp_program *p, mp_dim dim)
+{
+    return p->fast_sums && p->mesh.size[dim] == mp_mesh_devices(&p->mesh);
+}
+
+/* Returns the gradients that a collective sums, or the values that it gathers, whole. */
+static const int *wholes_of(const mp_node *node, size_t *n)
+{
+    const mp_alternative *a = node->alternatives;
+    *n = a->n_adds ? a->n_adds : a->n_reads;
+    return a->n_adds ? a->adds : node->phase == MP_PHASE_BACKWARD ? a->reads : a->writes;
+}
+
+bool mp_program_sums_parts(const mp_program *p, const mp_node *node)
+{
+    size_t n;
+    const int *wholes = wholes_of(node, &n);
+    for (size_t t = 0; node->phase == MP_PHASE_BACKWARD && t < p->model->n_tensors; t++)
+        if (p->model->tensors[t].is_summed && p->bindings->gradient[t] == wholes[0]) return true;
+    return false;
+}
+
+/* Sets the workspace that a reduction receives into: over shard, and then of its part over dp, and over tp. */
 static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *err)
 {
     mp_alternative *a = node->alternatives;
-    const int64_t element = mp_dtype_bits(p->options.dtype) / 8, shards = p->mesh.size[MP_DIM_SHARD],
-                  replicas = p->mesh.size[MP_DIM_DP];
-    const int *wholes = a->n_adds ? a->adds : a->reads;
-    int64_t first = 0, second = 0;
-    if (node->phase != MP_PHASE_BACKWARD || (p->fast_sums && !p->mesh.zero)) return MP_OK; /* a gather; in their place */
-    for (size_t k = 0; k < (a->n_adds ? a->n_adds : a->n_reads); k++) {
-        const int64_t n = elements_of(p, wholes[k]);
-        first += mp_leg_workspace(MP_REDUCE_SCATTER, p->fast_sums && replicas == 1, shards, n, element);
-        second += mp_leg_workspace(MP_REDUCE_SCATTER, false, replicas, mp_rank_part(n, shards), element);
+    const int64_t element = mp_dtype_bits(p->options.dtype) / 8, shards = p->mesh.size[MP_DIM_SHARD];
+    const mp_dim dims[] = {MP_DIM_SHARD, MP_DIM_DP, MP_DIM_TP};
+    size_t n_wholes;
+    const int *wholes = wholes_of(node, &n_wholes);
+    int64_t most = 0;
+    if (node->phase != MP_PHASE_BACKWARD) return MP_OK; /* a gather, in their place */
+    for (int d = 0; d < (mp_program_sums_parts(p, node) ? 3 : 2); d++) {
+        int64_t bytes = 0;
+        if (!p->mesh.zero && mp_program_sums_fast(p, dims[d])) continue;
+        for (size_t k = 0; k < n_wholes; k++) {
+            const int64_t n = elements_of(p, wholes[k]);
+            bytes += mp_leg_workspace(MP_REDUCE_SCATTER, mp_program_sums_fast(p, dims[d]), p->mesh.size[dims[d]],
+                                      d ? mp_rank_part(n, shards) : n, element);
+        }
+        if (bytes > most) most = bytes;
     }
-    MP_ENSURE(mp_round_up(first > second ? first : second, p->backend->alignment, &a->workspace_bytes), err, MP_INVALID,
-              "%s needs too much workspace", node->name);
+    MP_ENSURE(mp_round_up(most, p->backend->alignment, &a->workspace_bytes), err, MP_INVALID, "%s needs too much workspace",
+              node->name);
     return MP_OK;
 }
 
@@ -122,7 +151,9 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
 mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp_rank_place *out, mp_error *err)
 {
     const mp_mesh *m = &p->mesh;
-    *out = (mp_rank_place){.n_data = 1, .data_stride = 1, .n_shards = 1};
+    *out = (mp_rank_place){.n_data = 1, .data_stride = 1, .n_shards = 1, .n_parts = (int)m->size[MP_DIM_TP]};
+    MP_ENSURE(world || out->n_parts == 1, err, MP_INVALID, "one process by itself cannot run operators that %s splits",
+              mp_mesh_write(m).text);
     if (!world) return MP_OK;
     MP_ENSURE(mp_mesh_devices(m) == world->n, err, MP_INVALID, "the mesh %s has %lld ranks, and there %s %d process%s",
               mp_mesh_write(m).text, (long long)mp_mesh_devices(m), world->n == 1 ? "is" : "are", world->n,
@@ -130,7 +161,9 @@ mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp
     const int inner = (int)m->size[MP_DIM_TP];
     *out = (mp_rank_place){.n_data = (int)(m->size[MP_DIM_SHARD] * m->size[MP_DIM_DP]),
                            .data_stride = inner,
-                           .n_shards = (int)m->size[MP_DIM_SHARD]};
+                           .n_shards = (int)m->size[MP_DIM_SHARD],
+                           .n_parts = inner,
+                           .part_index = world->rank % inner};
     out->data_index = world->rank / inner % out->n_data;
     out->shard_index = out->data_index % out->n_shards;
     return MP_OK;
@@ -147,19 +180,46 @@ static int64_t gathered(int64_t n, int64_t ranks)
     return (ranks - 1) * mp_rank_part(n, ranks);
 }
 
+static int64_t summed(int64_t n, int64_t ranks)
+{
+    return scattered(n, ranks) + gathered(n, ranks);
+}
+
 /* Returns the bytes that rank 0 sends for a collective. */
 static int64_t sent_for(const mp_program *p, const mp_node *node)
 {
-    const mp_alternative *a = node->alternatives;
-    const int64_t shards = p->mesh.size[MP_DIM_SHARD], replicas = p->mesh.size[MP_DIM_DP];
-    const bool gathers = node->phase != MP_PHASE_BACKWARD;
-    const int *wholes = gathers ? a->writes : a->n_adds ? a->adds : a->reads;
+    const int64_t *size = p->mesh.size, shards = size[MP_DIM_SHARD];
+    const bool gathers = node->phase != MP_PHASE_BACKWARD, is_of_parts = mp_program_sums_parts(p, node);
+    size_t n_wholes;
+    const int *wholes = wholes_of(node, &n_wholes);
     int64_t elements = 0;
-    for (size_t k = 0; k < (a->n_adds ? a->n_adds : a->n_reads); k++) {
+    for (size_t k = 0; k < n_wholes; k++) {
         const int64_t n = elements_of(p, wholes[k]), part = mp_rank_part(n, shards);
-        elements += gathers ? gathered(n, shards) : scattered(n, shards) + scattered(part, replicas) + gathered(part, replicas);
+        elements += gathers ? gathered(n, shards) : scattered(n, shards) + summed(part, size[MP_DIM_DP]);
+        if (is_of_parts) elements += summed(part, size[MP_DIM_TP]);
     }
     return elements * (mp_dtype_bits(p->options.dtype) / 8);
+}
+
+/* Returns the bytes that rank 0 sends for an operator which is split, or of its gradient. */
+static int64_t sent_by_operator(const mp_program *p, const mp_binding *b)
+{
+    const mp_operator *op = &p->model->operators[b->op];
+    const bool is_backward = b->task == MP_TASK_BACKWARD;
+    const int64_t ranks = p->mesh.size[MP_DIM_TP];
+    const mp_tensor *x = &p->model->tensors[op->in[0]], *y = &p->model->tensors[op->out[0]];
+    const int64_t n = mp_tensor_elements(x), of_y = mp_tensor_elements(y), whole = n > of_y ? n : of_y;
+    const int64_t element = mp_dtype_bits(p->bindings->dtype[op->out[0]]) / 8;
+    switch (op->op->crosses[is_backward]) {
+    case MP_CROSSES_ALL_REDUCE:
+        return element * summed(whole, ranks);
+    case MP_CROSSES_ALL_GATHER:
+        return element * gathered(whole, ranks);
+    case MP_CROSSES_REDUCE_SCATTER:
+        return element * scattered(whole, ranks);
+    default:
+        return is_backward ? 0 : mp_class_loss_sent_bytes(p->model, op);
+    }
 }
 
 int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan)
@@ -167,8 +227,9 @@ int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan)
     int64_t once = 0, each = 0;
     for (size_t t = 0; t < plan->n_steps; t++) {
         const mp_node *node = &p->graph->nodes[plan->steps[t].node];
-        if (p->bindings->nodes[plan->steps[t].node].task == MP_TASK_COLLECTIVE)
-            *(node->phase == MP_PHASE_FORWARD ? &each : &once) += sent_for(p, node);
+        const mp_binding *b = &p->bindings->nodes[plan->steps[t].node];
+        if (b->task == MP_TASK_COLLECTIVE) *(node->phase == MP_PHASE_FORWARD ? &each : &once) += sent_for(p, node);
+        if (b->op >= 0 && p->mesh.size[MP_DIM_TP] > 1) each += sent_by_operator(p, b);
     }
     return once + each * (p->options.accumulate > 1 ? p->options.accumulate : 1);
 }

@@ -62,31 +62,98 @@ static mp_status add_parts(const mp_addresses *a, const mp_communicator *world, 
     return MP_OK;
 }
 
+/* Sums over one dimension: whole tensors, or the parts that a leg before has left. */
+static mp_status add_sum(const mp_addresses *a, const mp_rank_channel *c, mp_dim dim, size_t step, mp_pool *pool,
+                         mp_collective_work *w, mp_error *err)
+{
+    const mp_program *p = a->program;
+    mp_communicator *world = c->collectives.world;
+    mp_status (*const add)(const mp_addresses *, const mp_communicator *, mp_collective, mp_dim, size_t, mp_pool *,
+                           mp_collective_work *, mp_error *) = p->mesh.zero ? add_parts : add_wholes;
+    if (p->mesh.size[dim] == 1 && w->n_legs) return MP_OK;
+    if (!p->mesh.zero && mp_program_sums_fast(p, dim)) return add(a, world, MP_ALL_REDUCE, dim, step, pool, w, err);
+    MP_CHECK(add(a, world, MP_REDUCE_SCATTER, dim, step, pool, w, err));
+    return add(a, world, MP_ALL_GATHER, dim, step, pool, w, err);
+}
+
+static mp_status take_requests(mp_collective_work *w, mp_pool *pool, mp_error *err)
+{
+    w->requests = mp_pool_alloc(pool, mp_work_requests(w), sizeof *w->requests);
+    w->peers = mp_pool_alloc(pool, mp_work_requests(w), sizeof *w->peers);
+    MP_ENSURE(w->requests && w->peers, err, MP_NOMEM, "out of memory");
+    return MP_OK;
+}
+
 static mp_status list(const mp_addresses *a, const mp_rank_channel *c, size_t step, mp_pool *pool, mp_error *err)
 {
     mp_collective_work *w = &c->works[step];
     const mp_communicator *world = c->collectives.world;
     const mp_node *node = &a->program->graph->nodes[a->steps[step].node];
-    const mp_mesh *mesh = &a->program->mesh;
     *w = (mp_collective_work){.name = node->name};
     if (node->phase != MP_PHASE_BACKWARD) {
         MP_CHECK(add_wholes(a, world, MP_ALL_GATHER, MP_DIM_SHARD, step, pool, w, err));
-    } else if (mesh->zero) {
-        MP_CHECK(add_wholes(a, world, MP_REDUCE_SCATTER, MP_DIM_SHARD, step, pool, w, err));
-        if (mesh->size[MP_DIM_DP] > 1) {
-            MP_CHECK(add_parts(a, world, MP_REDUCE_SCATTER, MP_DIM_DP, step, pool, w, err));
-            MP_CHECK(add_parts(a, world, MP_ALL_GATHER, MP_DIM_DP, step, pool, w, err));
-        }
-    } else if (c->collectives.fast) {
-        MP_CHECK(add_wholes(a, world, MP_ALL_REDUCE, MP_DIM_DP, step, pool, w, err));
-    } else {
-        MP_CHECK(add_wholes(a, world, MP_REDUCE_SCATTER, MP_DIM_DP, step, pool, w, err));
-        MP_CHECK(add_wholes(a, world, MP_ALL_GATHER, MP_DIM_DP, step, pool, w, err));
+        return take_requests(w, pool, err);
     }
-    w->requests = mp_pool_alloc(pool, mp_work_requests(w), sizeof *w->requests);
-    w->peers = mp_pool_alloc(pool, mp_work_requests(w), sizeof *w->peers);
-    MP_ENSURE(w->requests && w->peers, err, MP_NOMEM, "out of memory");
-    return MP_OK;
+    if (a->program->mesh.zero) MP_CHECK(add_wholes(a, world, MP_REDUCE_SCATTER, MP_DIM_SHARD, step, pool, w, err));
+    const bool is_of_parts = mp_program_sums_parts(a->program, node);
+    if (!is_of_parts || a->program->mesh.size[MP_DIM_DP] > 1) MP_CHECK(add_sum(a, c, MP_DIM_DP, step, pool, w, err));
+    if (is_of_parts) MP_CHECK(add_sum(a, c, MP_DIM_TP, step, pool, w, err));
+    return take_requests(w, pool, err);
+}
+
+/* ---- what operators exchange while they run ---- */
+
+/* Runs a collective of the ranks that split operators, over one tensor. */
+static mp_status cross(const mp_kernel_team *self, mp_dtype dtype, const mp_collective *kinds, size_t n_kinds,
+                       const mp_piece *piece, void *workspace, mp_error *err)
+{
+    mp_rank_channel *c = self->context;
+    mp_collective_work *w = &c->crossing;
+    w->n_legs = n_kinds;
+    for (size_t k = 0; k < n_kinds; k++)
+        w->legs[k] = (mp_leg){.kind = kinds[k],
+                              .team = c->split,
+                              .dtype = dtype,
+                              .n_pieces = 1,
+                              .pieces = piece,
+                              .is_ordered = true,
+                              .workspace = workspace};
+    return mp_collectives_run(&c->collectives, w, err);
+}
+
+static mp_status sum(const mp_kernel_team *self, mp_dtype dtype, void *values, int64_t n, void *workspace, mp_error *err)
+{
+    static const mp_collective kinds[] = {MP_REDUCE_SCATTER, MP_ALL_GATHER};
+    const int64_t from = mp_range_of(n, self->n, self->index).from * (mp_dtype_bits(dtype) / 8);
+    const mp_piece piece = {values, (char *)values + from, n};
+    return cross(self, dtype, kinds, 2, &piece, workspace, err);
+}
+
+static mp_status scatter(const mp_kernel_team *self, mp_dtype dtype, const void *pieces, int64_t n, void *workspace, void *own,
+                         mp_error *err)
+{
+    static const mp_collective kind = MP_REDUCE_SCATTER;
+    const mp_piece piece = {(void *)pieces, own, n * self->n};
+    return cross(self, dtype, &kind, 1, &piece, workspace, err);
+}
+
+static mp_status gather(const mp_kernel_team *self, const void *own, int64_t bytes, void *pieces, mp_error *err)
+{
+    static const mp_collective kind = MP_ALL_GATHER;
+    const mp_piece piece = {pieces, (void *)own, bytes * self->n};
+    return cross(self, MP_DTYPE_UINT8, &kind, 1, &piece, NULL, err);
+}
+
+/* Makes the ranks of tp known to kernels. */
+static mp_status open_team(const mp_addresses *a, mp_rank_channel *out, mp_pool *pool, mp_error *err)
+{
+    const mp_communicator *world = out->collectives.world;
+    out->split = mp_team_of(&a->program->mesh, MP_DIM_TP, world->rank);
+    out->crossing = (mp_collective_work){.name = "an exchange of tp", .n_legs = 1};
+    out->crossing.legs[0] = (mp_leg){.team = out->split, .n_pieces = 1};
+    out->team = (mp_kernel_team){
+        .n = out->split.n, .index = out->split.index, .context = out, .sum = sum, .scatter = scatter, .gather = gather};
+    return take_requests(&out->crossing, pool, err);
 }
 
 mp_status mp_rank_channel_open(const mp_addresses *a, const mp_execution_options *options, mp_pool *pool, mp_rank_channel *out,
@@ -102,7 +169,7 @@ mp_status mp_rank_channel_open(const mp_addresses *a, const mp_execution_options
     MP_ENSURE(out->works && out->tickets, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < n; t++)
         if (a->steps[t].is_collective) MP_CHECK(list(a, out, t, pool, err));
-    return MP_OK;
+    return a->program->mesh.size[MP_DIM_TP] > 1 ? open_team(a, out, pool, err) : MP_OK;
 }
 
 mp_status mp_rank_channel_issue(mp_rank_channel *c, size_t step, mp_error *err)

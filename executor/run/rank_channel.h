@@ -1,4 +1,5 @@
-/* rank_channel.h - the channel on which a plan's collectives run: what each of them sends from where, and how far they are. */
+/* rank_channel.h - the channel on which a plan's collectives run: what each of them sends from where, and how far they are. And
+ * what operators exchange that are split over ranks (tp). */
 #pragma once
 
 #include "executor/ranks/collectives.h"
@@ -8,6 +9,9 @@ typedef struct mp_rank_channel {
     mp_collectives collectives;
     mp_collective_work *works; /* per step of the plan; NULL: it has no collectives */
     int64_t *tickets;          /* per step: of its last collective */
+    mp_team split;             /* the ranks of tp, and what one of their operators exchanges with the others */
+    mp_collective_work crossing;
+    mp_kernel_team team; /* as kernels see them, who keep its address: the channel may not move. n 0: operators are whole */
 } mp_rank_channel;
 
 /* Lists the collectives of all steps. The lists lie in the pool. MP_NOMEM. O(steps). */

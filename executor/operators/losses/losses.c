@@ -51,6 +51,13 @@ mp_status mp_element_loss_backward(const mp_call *call, const mp_operands *x, mp
     return MP_OK;
 }
 
+/* Returns the ranks over which the classes are split. */
+static int64_t ranks_of(const mp_model *model, const mp_operator *op)
+{
+    const mp_tensor_part *part = op->op->traits & MP_TRAIT_CLASSES ? model->tensors[op->in[0]].part : NULL;
+    return part && part->dim == 1 ? part->ranks : 1;
+}
+
 mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err)
 {
     const char *reduction = mp_operator_text(x->op, "reduction", "mean");
@@ -65,5 +72,14 @@ mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error 
     out->ignored = mp_operator_int(x->op, "ignore_index", 0);
     out->smoothing = out->softmax ? mp_operator_float(x->op, "label_smoothing", 0) : 0;
     out->lines = mp_lines_of(a, 2);
+    out->ranks = ranks_of(x->model, x->op);
     return MP_OK;
+}
+
+int64_t mp_class_loss_sent_bytes(const mp_model *model, const mp_operator *op)
+{
+    const int64_t ranks = ranks_of(model, op);
+    if (ranks == 1) return 0;
+    const mp_tensor *scores = &model->tensors[op->in[0]];
+    return (ranks - 1) * (mp_tensor_elements(scores) / scores->dims[1]) * (int64_t)sizeof(mp_class_part);
 }

@@ -107,7 +107,18 @@ typedef struct mp_class_loss {
     bool ignores; /* true: positions whose target is `ignored` do not count */
     int64_t ignored;
     double smoothing; /* of labels: the part of a position's loss that is the mean over all classes; 0 without softmax */
+    int64_t ranks;    /* that have a part of the classes each; 1: every rank has all */
 } mp_class_loss;
+
+/* What a rank that has a part of the classes tells the others of a position. */
+typedef struct mp_class_part {
+    double sum;    /* of e^(score - largest) over its classes */
+    float largest; /* of its scores */
+    float score;   /* of the target, if it has that class */
+} mp_class_part;
+
+/* Returns the bytes that a rank sends in forward if the classes of a loss are split over ranks. */
+int64_t mp_class_loss_sent_bytes(const mp_model *model, const mp_operator *op);
 
 /* Reads the parameters. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, or a loss that is not row-major. */
 mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err);

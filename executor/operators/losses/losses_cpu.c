@@ -19,6 +19,7 @@ typedef struct job {
     const mp_operands *x;
     double factor;      /* backward: factor on the gradient of every position, besides its weight */
     double all_weights; /* the sum of the weights of all classes if labels are smoothed; else 0 */
+    int64_t first;      /* the first class that this rank has */
 } job;
 
 static int64_t target_at(const mp_array *t, int64_t k)
@@ -45,7 +46,8 @@ static double weight_of(const job *j, int64_t target)
 
 static job job_of(const mp_class_loss *loss, const mp_operands *x, double factor)
 {
-    job j = {loss, x, factor, 0};
+    const mp_kernel_team *team = x->run.team;
+    job j = {loss, x, factor, 0, loss->ranks > 1 ? team->index * loss->lines.length : 0};
     for (int64_t c = 0; loss->smoothing != 0 && c < loss->lines.length; c++) j.all_weights += class_weight(&j, c);
     return j;
 }
@@ -110,14 +112,86 @@ static void forward_line(void *data, int64_t k)
     if (j->x->extra[0].data) ((float *)j->x->extra[0].data)[k] = shift;
 }
 
+/* ---- where each rank has a part of the classes: what all have is put together in the order of the ranks. */
+
+/* Returns the class of a target among those of this rank; -1: another rank has it. */
+static int64_t own_class(const job *j, int64_t target)
+{
+    const int64_t class = target - j->first;
+    return class < 0 || class >= j->loss->lines.length ? -1 : class;
+}
+
+static mp_class_part *parts_of(const job *j)
+{
+    return (mp_class_part *)((double *)j->x->workspace + 2 * j->loss->lines.n);
+}
+
+static void part_line(void *data, int64_t k)
+{
+    const job *j = data;
+    const mp_lines *l = &j->loss->lines;
+    const int64_t class = own_class(j, target_at(&j->x->in[1], k));
+    float room[MP_BLOCK], spare[MP_BLOCK];
+    mp_log_sum sum = mp_log_sum_none();
+    for (int64_t e = 0; j->loss->softmax && e < l->length; e += MP_BLOCK) {
+        int64_t n = mp_block_size(l->length, e / MP_BLOCK);
+        mp_log_sum_add(&sum, mp_line_read_part(l, &j->x->in[0], k, e, n, room), n, spare);
+    }
+    mp_class_part *part = &parts_of(j)[j->x->run.team->index * l->n + k];
+    *part = (mp_class_part){.sum = sum.sum, .largest = sum.largest};
+    if (class >= 0) part->score = *mp_line_read_part(l, &j->x->in[0], k, class, 1, room);
+}
+
+/* Returns log(sum(e^score)) of line k over the classes of all ranks, and the target's score. */
+static float joined_log_sum(const job *j, int64_t k, float *score)
+{
+    const mp_lines *l = &j->loss->lines;
+    const mp_class_part *parts = parts_of(j) + k;
+    mp_log_sum all = mp_log_sum_none();
+    const int64_t owner = target_at(&j->x->in[1], k) / l->length;
+    *score = owner >= 0 && owner < j->loss->ranks ? parts[owner * l->n].score : 0;
+    for (int64_t r = 0; r < j->loss->ranks; r++)
+        if (parts[r * l->n].largest > all.largest) all.largest = parts[r * l->n].largest;
+    for (int64_t r = 0; r < j->loss->ranks; r++)
+        all.sum += parts[r * l->n].sum * exp((double)parts[r * l->n].largest - (double)all.largest);
+    return mp_log_sum_value(&all);
+}
+
+static void joined_line(void *data, int64_t k)
+{
+    const job *j = data;
+    double *losses = j->x->workspace, *weights = losses + j->loss->lines.n;
+    float score, sum = joined_log_sum(j, k, &score), shift = j->loss->softmax ? sum : 0;
+    weights[k] = weight_of(j, target_at(&j->x->in[1], k));
+    losses[k] = weights[k] != 0 ? -weights[k] * (double)(score - shift) : 0;
+    if (j->x->n_out > 1 && j->x->out[1].data) write_log_probabilities(j, k, shift);
+    if (j->x->extra[0].data) ((float *)j->x->extra[0].data)[k] = shift;
+}
+
+static mp_status run_lines(job *j, mp_error *err)
+{
+    const mp_lines *l = &j->loss->lines;
+    const mp_kernel_team *team = j->x->run.team;
+    if (j->loss->ranks == 1) {
+        mp_parallel(l->n, l->length, forward_line, j);
+        return MP_OK;
+    }
+    const int64_t bytes = l->n * (int64_t)sizeof(mp_class_part);
+    mp_parallel(l->n, l->length, part_line, j);
+    MP_CHECK(team->gather(team, (char *)parts_of(j) + team->index * bytes, bytes, parts_of(j), err));
+    mp_parallel(l->n, j->loss->ranks, joined_line, j);
+    return MP_OK;
+}
+
 /* MP_INVALID: a target is neither a class nor ignored, so that its score would be read outside of the tensor. */
 static mp_status check_targets(const job *j, mp_error *err)
 {
+    const int64_t classes = j->loss->ranks * j->loss->lines.length;
     for (int64_t k = 0; k < j->loss->lines.n; k++) {
         int64_t t = target_at(&j->x->in[1], k);
-        if ((t < 0 || t >= j->loss->lines.length) && !(j->loss->ignores && t == j->loss->ignored))
+        if ((t < 0 || t >= classes) && !(j->loss->ignores && t == j->loss->ignored))
             return MP_FAIL(err, MP_INVALID, "%s ('%s'): target %lld is not one of %lld classes", j->x->op->kind, j->x->op->name,
-                           (long long)t, (long long)j->loss->lines.length);
+                           (long long)t, (long long)classes);
     }
     return MP_OK;
 }
@@ -129,7 +203,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     double *losses = x->workspace, *weights = losses + s->lines.n, loss = 0, weight = 0;
     const mp_array *to = &x->out[0];
     MP_CHECK(check_targets(&j, err));
-    mp_parallel(s->lines.n, s->lines.length, forward_line, &j);
+    MP_CHECK(run_lines(&j, err));
     for (int64_t k = 0; k < s->lines.n; k++) {
         if (s->reduction == MP_CLASS_LOSS_NONE) mp_store_float(to->data, to->dtype, k, (float)losses[k]);
         loss += losses[k];
@@ -179,7 +253,7 @@ static void backward_line(void *data, int64_t k)
     const mp_lines *l = &j->loss->lines;
     const mp_array *dy = &j->x->d_out[0], *g = j->x->n_out > 1 && j->x->d_out[1].dtype ? &j->x->d_out[1] : NULL;
     float room[MP_BLOCK], out[MP_BLOCK], shift = j->loss->softmax ? ((const float *)j->x->extra[0].data)[k] : 0;
-    int64_t target = target_at(&j->x->in[1], k);
+    const int64_t target = target_at(&j->x->in[1], k), class = own_class(j, target);
     double weight = weight_of(j, target), factor = weight != 0 ? j->factor * weight : 0, scale = 0, share = 0;
     if (j->loss->smoothing != 0 && !is_ignored(j, target)) share = j->factor * smoothed_share(j);
     if (j->loss->reduction == MP_CLASS_LOSS_NONE && dy->dtype) {
@@ -196,7 +270,7 @@ static void backward_line(void *data, int64_t k)
         else
             memset(out, 0, (size_t)n * sizeof *out);
         if (share != 0) take_shares(j, share, e, n, out);
-        if (factor != 0 && target >= e && target < e + n) out[target - e] -= (float)factor;
+        if (factor != 0 && class >= e && class < e + n) out[class - e] -= (float)factor;
         if (g) add(mp_line_read_part(l, g, k, e, n, room), n, out);
         mp_line_write_part(l, &j->x->d_in[0], k, e, n, out);
     }
@@ -222,7 +296,12 @@ static mp_status prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_e
     MP_STATE(mp_class_loss, s, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     MP_CHECK(mp_class_loss_read(x, s, err));
+    if (s->ranks > 1 &&
+        ((x->n_in > 2 && x->in[2].dtype) || s->smoothing != 0 || (x->is_backward && x->n_out > 1 && x->d_out[1].dtype)))
+        return MP_NO_KERNEL(x, err,
+                            "a split of its classes over ranks, with weights, smoothed labels or a use of its probabilities,");
     if (!x->is_backward) call->workspace_bytes = 2 * s->lines.n * (int64_t)sizeof(double);
+    if (!x->is_backward && s->ranks > 1) call->workspace_bytes += s->ranks * s->lines.n * (int64_t)sizeof(mp_class_part);
     return MP_OK;
 }
 
