@@ -1,6 +1,7 @@
 # memplan - make demo: the main job on a real model; make test: build and pass all tests; make help: the rest.
 # SAN=1 builds with sanitizers, TSAN=1 with clang's of threads, CC=clang with clang, CUDA=0|1 without or with the GPU module, MPI=0|1
-# without or with that of many ranks (found by themselves), each in a folder of its own. V=1 shows the commands.
+# without or with that of many ranks, PARQUET=0|1 without or with that of columnar files (found by themselves; PYARROW=FOLDER: the wheel's
+# package of that name, if Arrow is not installed), each in a folder of its own. V=1 shows the commands.
 .DELETE_ON_ERROR:
 .SECONDARY:
 .SUFFIXES:
@@ -13,6 +14,9 @@ CXX      = $(if $(findstring clang,$(CC)),clang++,g++)
 CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
 MPI     ?= $(if $(shell command -v mpicc 2>/dev/null),1,0)
 B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)$(if $(filter 1,$(TSAN)),/tsan)$(if $(FUZZ),/fuzz)
+# Arrow's C++ library: the system's, or that of a wheel.
+PYARROW ?= $(firstword $(wildcard $B/venv/lib/python3*/site-packages/pyarrow build/venv/lib/python3*/site-packages/pyarrow))
+PARQUET ?= $(if $(shell pkg-config --exists parquet 2>/dev/null && echo 1)$(wildcard $(PYARROW)/include/parquet/arrow/reader.h),1,0)
 # Every folder of the library; the GPU module is built apart, of executor/cuda and the operators' files that end in _cuda. Its
 # twin on the host shares the kernels: all but what needs a device or NVIDIA's libraries.
 LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' -not -path 'executor/mpi' | sort)
@@ -81,7 +85,7 @@ TWIN_OBJ := $(addprefix $B/,$(TWIN_C:.c=.o)) $(patsubst %.cu,$B/%.twin.o,$(CUDA_
 LAUNCHES := $(patsubst %.cu,$B/%.launches.o,$(CUDA_CU)) $(filter-out $B/tests/%,$(TWIN_C:%.c=$B/%.o)) \
             $(patsubst %.c,$B/%.o,executor/cuda/layouts.c executor/cuda/device/current.c executor/cuda/device/errors.c \
             $(wildcard executor/cuda/vendor/*.c tests/launches/*.c))
-MODULES  := $(strip $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so) $(if $(filter 1,$(MPI)),$B/memplan_mpi.so))
+MODULES  := $(strip $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so) $(if $(filter 1,$(MPI)),$B/memplan_mpi.so) $(if $(filter 1,$(PARQUET)),$B/memplan_parquet.so))
 EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 
 all: $B/memplan $B/libmemplan.so $(MODULES) $(EXAMPLES) ## build the program, the library and the examples
@@ -202,7 +206,7 @@ resources: $(MODULES) ## registers, stack and spills of the GPU's kernels, as pt
 	@python3 -B tests/cuda/resources.py $B --table
 
 format: ## lay the code out with clang-format
-	find cli include estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i
+	find cli include estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i
 
 docs: $B/manual ## write docs/commands.md and docs/schemas/options.json anew, from the tables of commands and options
 	$B/manual markdown > docs/commands.md
@@ -302,6 +306,17 @@ $B/memplan_mpi.so: $B/executor/mpi/communicator.o
 $B/executor/mpi/%.o: executor/mpi/%.c Makefile | $(if $(shell command -v mpicc 2>/dev/null),,$B/test-packages)
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(MP_CFLAGS) -fPIC -fvisibility=hidden $$(mpicc --showme:compile | sed 's/-I/-isystem /g') -MMD -MP -c -o $@ $<
+# The one part that knows Arrow. A wheel's libraries lie in its own folder and have their version in their names.
+ARROW_WHEEL  = $(if $(shell pkg-config --exists parquet 2>/dev/null && echo 1),,$(if $(PYARROW),$(abspath $(PYARROW))))
+ARROW_CFLAGS = $(if $(ARROW_WHEEL),-isystem $(ARROW_WHEEL)/include,$$(pkg-config --cflags parquet | sed 's/-I/-isystem /g'))
+ARROW_LIBS   = $(if $(ARROW_WHEEL),$(wildcard $(ARROW_WHEEL)/libparquet.so.* $(ARROW_WHEEL)/libarrow.so.*) -Wl$(comma)-rpath$(comma)$(ARROW_WHEEL),$$(pkg-config --libs parquet arrow))
+$B/memplan_parquet.so: $B/formats/columnar/parquet.o
+	$(call say,LD) $(CXX) $(SAN_FLAGS) -shared -o $@ $^ $(ARROW_LIBS)
+$B/formats/columnar/parquet.o: formats/columnar/parquet.cc Makefile
+	@mkdir -p $(@D)
+	@[ -n "$(ARROW_WHEEL)$$(pkg-config --modversion parquet 2>/dev/null)" ] || { echo "PARQUET=1 needs Arrow's C++ library: libparquet-dev, or a \
+	wheel (pip install pyarrow) and PYARROW=FOLDER of that package" >&2; exit 1; }
+	$(call say,CXX) $(CXX) -std=c++20 $(CFLAGS) $(WARN) $(SAN_FLAGS) -fPIC -fvisibility=hidden -I. -Iinclude $(ARROW_CFLAGS) -MMD -MP -c -o $@ $<
 $B/memplan_cuda_twin.so: $(TWIN_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ -lm
 $(patsubst %.c,$B/%.o,$(CUDA_SOURCES)) $B/tests/cuda/twin/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "executor/cpu/cpu.h"
-#include "executor/modules.h"
+#include "executor/modules/modules.h"
 
 mp_status mp_module_load(const char *name, int ordinal, mp_backend **out, mp_error *err)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "executor/modules.h"
+#include "executor/modules/modules.h"
 #include "executor/ranks/collectives.h"
 #include "executor/ranks/peers.h"
 

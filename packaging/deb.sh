@@ -5,7 +5,7 @@ set -e
 build=$1 version=$2 make=$3
 stage=$(realpath "$build")/deb
 rm -rf "$stage"
-$make -s install PREFIX=/usr DESTDIR="$stage"
+$make -s install PARQUET=0 PREFIX=/usr DESTDIR="$stage"
 arch=$(dpkg --print-architecture)
 
 # the library's soname, the path that the loader finds for it, and its package

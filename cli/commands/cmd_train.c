@@ -15,6 +15,7 @@
 #include "cli/reports/train_ranks.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
+#include "executor/data/inputs.h"
 #include "executor/run/execution.h"
 #include "formats/canvas/canvas.h"
 #include "memplan/arena.h"
@@ -220,6 +221,16 @@ static void step_progress_end(step_progress *shown)
     if (shown->catches) interrupt_release();
 }
 
+/* Opens this rank's part of the data. */
+static mp_status open_data(const options *o, const text_list *files, const ranks *r, const mp_program *program, mp_feed **out,
+                           mp_error *err)
+{
+    mp_rank_place place;
+    MP_CHECK(mp_rank_place_of(program, r->world, &place, err));
+    const mp_feed_part part = mp_inputs_part(program, &place);
+    return mp_inputs_open_part(program, files->items, files->n, (uint64_t)o->search.seed, &part, out, err);
+}
+
 /* Runs the training. *reads is true if the failure is in reading the user's input, not in training or saving. */
 static mp_status run(const options *o, const text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
 {
@@ -253,7 +264,7 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
     MP_CHECK(mp_parameter_source_open(t->subject.program, t->subject.file, (uint64_t)o->search.seed,
                                       o->training.random_weights || o->training.resume, &source, err));
     mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
-    MP_CHECK(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->search.seed, &feed, err));
+    MP_CHECK(open_data(o, files, r, t->subject.program, &feed, err));
     if (o->training.test.n)
         MP_CHECK(mp_inputs_open_feed(t->subject.program, o->training.test.items, o->training.test.n, (uint64_t)o->search.seed,
                                      &test, err));

@@ -146,6 +146,7 @@ static void help_data(FILE *to)
     fputs("\nwhat --data takes in train (docs/training.md has examples):\n", to);
     row_of(to, "synthetic", "random numbers that suit what each input means to the network (the default)");
     row_of(to, "NAME=FILE", "for each input: .npy, or IDX as MNIST has it; the first dimension counts samples");
+    row_of(to, "FILE.parquet", "for all inputs: the columns of their names; a rank of many reads its own rows");
     row_of(to, "target=FILE", "what the appended loss compares with: class numbers, or values for mse");
     row_of(to, "text=FILE", "for language models: windows of the file's bytes, and the byte that follows each");
     row_of(to, "vocabulary=FILE", "with text=FILE: which bytes or tokens there are");

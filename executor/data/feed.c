@@ -1,8 +1,9 @@
-/* feed.c - opens the sources of a feed, and fills batches from them in the order of the epoch. */
+/* feed.c - opens the sources of a feed, and fills batches from them. */
 #include "executor/data/feed.h"
 
 #include <string.h>
 
+#include "executor/data/columnar.h"
 #include "executor/data/samples.h"
 #include "executor/kernel/philox.h"
 #include "formats/data/dataset.h"
@@ -13,16 +14,17 @@ struct mp_feed {
     mp_sample_file *files; /* array with an element per slot */
     size_t n;
     uint64_t seed;
-    int64_t batch, n_samples; /* n_samples 0: synthetic data */
+    int64_t batch;
+    mp_deal deal; /* without samples: synthetic data */
+    mp_feed_part part;
     bool is_text;
     mp_dataset text;
-    int64_t window;     /* tokens per sample */
-    int index, sharers; /* of those that share the data, which one this is */
+    int64_t window; /* tokens per sample */
 };
 
 bool mp_feed_is_source(const char *text)
 {
-    return strchr(text, '=') || !strcmp(text, "synthetic");
+    return strchr(text, '=') || !strcmp(text, "synthetic") || mp_columnar_is_file(text);
 }
 
 static int64_t sample_elements(const mp_feed_slot *s)
@@ -30,36 +32,6 @@ static int64_t sample_elements(const mp_feed_slot *s)
     int64_t n = 1;
     for (int d = 1; d < s->rank; d++) n *= s->dims[d];
     return n;
-}
-
-/* ---- the order of samples ---- */
-
-/* Permutes [0, n) by four rounds of a Feistel network over 2 * half bits. Results outside of [0, n) are permuted again
- * (cycle walking). */
-static int64_t permuted(uint64_t seed, int64_t epoch, int64_t n, int64_t k)
-{
-    int half = 1;
-    while (half < 31 && (INT64_C(1) << 2 * half) < n) half++;
-    uint32_t mask = (uint32_t)((UINT64_C(1) << half) - 1);
-    do {
-        uint32_t left = (uint32_t)(k >> half) & mask, right = (uint32_t)k & mask;
-        for (uint32_t round = 0; round < 4; round++) {
-            mp_philox_block c = {{right, round, (uint32_t)epoch, (uint32_t)(epoch >> 32)}};
-            uint32_t next = left ^ (mp_philox(c, (uint32_t)seed, (uint32_t)(seed >> 32)).word[0] & mask);
-            left = right;
-            right = next;
-        }
-        k = (int64_t)left << half | right;
-    } while (k >= n);
-    return k;
-}
-
-/* Returns the sample at a position of an epoch. A single batch keeps the order of its file, because neighbouring rows may
- * belong together, as the nodes of a graph do. */
-static int64_t sample_of(const mp_feed *f, int64_t position)
-{
-    if (f->n_samples == f->batch) return position % f->n_samples;
-    return permuted(f->seed, position / f->n_samples, f->n_samples, position % f->n_samples);
 }
 
 /* ---- opening ---- */
@@ -97,12 +69,15 @@ static mp_status settle_files(mp_feed *f, mp_error *err)
     for (size_t k = 0; k < f->n; k++)
         MP_ENSURE(f->files[k].path, err, MP_INVALID, "there is no data for '%s': --data %s=FILE", f->slots[k].name,
                   f->slots[k].name);
-    MP_CHECK(mp_samples_settle(f->slots, f->n, f->files, &f->batch, &f->n_samples, err));
+    MP_CHECK(mp_samples_settle(f->slots, f->n, f->files, &f->batch, &f->deal.n_samples, err));
     for (size_t k = 0; k < f->n; k++) {
         const mp_dataset *d = &f->files[k].set;
         int64_t n = 1;
         for (int e = 0; e < d->rank; e++) n *= d->dims[e];
-        if (!mp_dtype_is_float(f->slots[k].dtype)) MP_CHECK(check_range(&f->slots[k], d, n, f->files[k].path, err));
+        if (f->files[k].is_dealt)
+            MP_CHECK(mp_columnar_check(&f->slots[k], &f->files[k], &f->deal, err));
+        else if (!mp_dtype_is_float(f->slots[k].dtype))
+            MP_CHECK(check_range(&f->slots[k], d, n, f->files[k].path, err));
     }
     return MP_OK;
 }
@@ -129,8 +104,8 @@ static mp_status bind_text(mp_feed *f, const char *path, const char *vocabulary,
     MP_ENSURE(mp_samples_lie_alike(target, tokens), err, MP_INVALID,
               "'%s' has other dimensions than '%s': which token a target is for is not known", target->name, tokens->name);
     MP_CHECK(mp_dataset_open_text(path, vocabulary, &f->text, err));
-    f->n_samples = f->text.dims[0] - f->window;
-    if (f->n_samples < 1) {
+    f->deal.n_samples = f->text.dims[0] - f->window;
+    if (f->deal.n_samples < 1) {
         st = MP_FAIL(err, MP_INVALID, "the text has %lld tokens, and a sample takes %lld", (long long)f->text.dims[0],
                      (long long)f->window + 1);
         mp_error_locate(err, path, 0, 0);
@@ -156,12 +131,17 @@ static bool has_key(const char *text, const char *key)
 
 static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, mp_error *err)
 {
-    const char *text = NULL, *vocabulary = NULL;
+    const char *text = NULL, *vocabulary = NULL, *columns = NULL;
     bool files = false, synthetic = false;
     for (size_t k = 0; k < n_sources; k++) {
         const char *equals = strchr(sources[k], '=');
         int slot = equals ? find_slot(f, sources[k], (size_t)(equals - sources[k])) : -1;
-        if (!equals) {
+        if (mp_columnar_is_file(sources[k])) {
+            MP_ENSURE(!columns, err, MP_INVALID, "--data %s: the columns of another file are read already", sources[k]);
+            columns = mp_pool_text(f->pool, sources[k], strlen(sources[k]));
+            MP_ENSURE(columns, err, MP_NOMEM, "out of memory");
+            files = true;
+        } else if (!equals) {
             synthetic = true;
         } else if (slot >= 0) {
             files = true;
@@ -178,19 +158,27 @@ static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, 
               "--data is synthetic, a text, or files, and not several of them");
     MP_ENSURE(text || !vocabulary, err, MP_INVALID, "--data vocabulary=FILE needs --data text=FILE");
     if (text) MP_CHECK(bind_text(f, text, vocabulary, err));
+    if (columns) f->deal.n_hands = f->part.n * f->part.n_batches;
+    if (columns) MP_CHECK(mp_columnar_read(columns, f->slots, f->n, f->batch, &f->deal, f->files, err));
     if (files) MP_CHECK(settle_files(f, err));
-    MP_ENSURE(!f->n_samples || f->n_samples >= f->batch, err, MP_INVALID, "there are %lld samples, and a batch takes %lld",
-              (long long)f->n_samples, (long long)f->batch);
-    MP_ENSURE(f->n_samples || !(files || text), err, MP_INVALID, "the files hold no samples");
+    MP_ENSURE(!f->deal.n_samples || f->deal.n_samples >= f->batch, err, MP_INVALID,
+              "there are %lld samples, and a batch takes %lld", (long long)f->deal.n_samples, (long long)f->batch);
+    MP_ENSURE(f->deal.n_samples || !(files || text), err, MP_INVALID, "the files hold no samples");
     return MP_OK;
 }
 
 mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources, uint64_t seed,
                        mp_feed **out, mp_error *err)
 {
+    return mp_feed_open_part(slots, n_slots, sources, n_sources, seed, &(mp_feed_part){0, 1, 1}, out, err);
+}
+
+mp_status mp_feed_open_part(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources,
+                            uint64_t seed, const mp_feed_part *part, mp_feed **out, mp_error *err)
+{
     MP_OWNED_BY(mp_feed_free) mp_feed *f = mp_alloc(1, sizeof *f);
     MP_ENSURE(f, err, MP_NOMEM, "out of memory");
-    *f = (mp_feed){.n = n_slots, .seed = seed, .sharers = 1};
+    *f = (mp_feed){.n = n_slots, .seed = seed, .part = *part, .deal = {.index = part->index, .sharers = part->n, .n_hands = 1}};
     MP_ENSURE(f->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     f->slots = mp_pool_alloc(f->pool, n_slots, sizeof *f->slots);
     f->files = mp_pool_alloc(f->pool, n_slots, sizeof *f->files);
@@ -275,6 +263,7 @@ static void copy_sample(const mp_feed *f, size_t slot, int64_t sample, int64_t r
     const mp_feed_slot *s = &f->slots[slot];
     const mp_sample_file *file = &f->files[slot];
     int64_t n = mp_sample_elements(s, file, f->batch), from = file->form == MP_SAMPLE_SHARED ? 0 : sample * n;
+    if (file->is_dealt) from = mp_deal_place(&f->deal, sample) * n;
     if (s->dtype == MP_DTYPE_FLOAT) {
         mp_dataset_floats(&file->set, from, n, (float *)rows + row * n);
         return;
@@ -291,21 +280,21 @@ static void copy_window(const mp_feed *f, size_t slot, int64_t sample, int64_t r
 
 void mp_feed_share(mp_feed *f, int index, int n)
 {
-    f->index = index;
-    f->sharers = n;
+    f->deal.index = index;
+    f->deal.sharers = n;
 }
 
 void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
 {
-    batch = batch * f->sharers + f->index;
+    batch = batch * f->deal.sharers + f->deal.index;
     for (size_t slot = 0; slot < f->n; slot++) {
-        if (!f->n_samples) {
+        if (!f->deal.n_samples) {
             generate(f, slot, batch, rows[slot]);
             continue;
         }
         int64_t n = f->is_text || f->files[slot].form == MP_SAMPLE_ROWS ? f->batch : 1;
         for (int64_t row = 0; row < n; row++) {
-            int64_t sample = sample_of(f, batch * f->batch + row);
+            int64_t sample = mp_deal_sample(&f->deal, f->seed, batch, f->batch, row);
             if (f->is_text)
                 copy_window(f, slot, sample, row, rows[slot]);
             else
@@ -316,7 +305,7 @@ void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
 
 int64_t mp_feed_samples(const mp_feed *f)
 {
-    return f->n_samples;
+    return f->deal.n_samples;
 }
 
 int64_t mp_feed_batch_size(const mp_feed *f)
@@ -326,6 +315,6 @@ int64_t mp_feed_batch_size(const mp_feed *f)
 
 int64_t mp_feed_batches(const mp_feed *f)
 {
-    int64_t samples = f->is_text ? f->text.dims[0] / f->window : f->n_samples;
+    int64_t samples = f->is_text ? f->text.dims[0] / f->window : f->deal.n_samples;
     return samples > f->batch && f->batch ? samples / f->batch : 1;
 }

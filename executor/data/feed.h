@@ -1,7 +1,7 @@
 /* feed.h - fills batches for slots that the caller describes, from files of arrays, a text, or a generator. See memplan/feed.h.
  *
- * Samples are taken in a new random order every epoch (a Feistel permutation of their numbers: no list of them is kept); a
- * batch at the end of an epoch is filled up from the next one. Files that hold a single batch keep their order. */
+ * Samples are taken in a new random order every epoch; a batch at the end of an epoch is filled up from the next one (deal.h).
+ * Files that hold a single batch keep their order. */
 #pragma once
 
 #include "estimator/model/model.h"
@@ -45,6 +45,15 @@ typedef struct mp_feed_slot {
  * before the first batch. */
 mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources, uint64_t seed,
                        mp_feed **out, mp_error *err);
+
+/* Of those that share the data, which one this is, and how many micro-batches of a step each has. */
+typedef struct mp_feed_part {
+    int index, n, n_batches;
+} mp_feed_part;
+/* As mp_feed_open, for one of several. "FILE.parquet" is a source, too: inputs without a file of their own are its columns, of
+ * which this rank's rows are read (columnar.h). */
+mp_status mp_feed_open_part(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources,
+                            uint64_t seed, const mp_feed_part *part, mp_feed **out, mp_error *err);
 
 /* Makes batch k number k * n + index of all: of n that share the data, each gets every n-th. */
 void mp_feed_share(mp_feed *feed, int index, int n);

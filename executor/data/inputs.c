@@ -35,6 +35,18 @@ static mp_feed_slot slot_of(const mp_model *model, const mp_tensor *t, const mp_
 mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
                               mp_feed **out, mp_error *err)
 {
+    return mp_inputs_open_part(program, sources, n_sources, seed, &(mp_feed_part){0, 1, 1}, out, err);
+}
+
+mp_feed_part mp_inputs_part(const mp_program *program, const mp_rank_place *place)
+{
+    const int n = program->options.accumulate;
+    return (mp_feed_part){place->data_index, place->n_data, n > 1 ? n : 1};
+}
+
+mp_status mp_inputs_open_part(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
+                              const mp_feed_part *part, mp_feed **out, mp_error *err)
+{
     const mp_model *m = program->model;
     MP_CLEARED_BY(mp_consumers_free) mp_consumers consumers = {0};
     MP_OWNED mp_feed_slot *slots = mp_alloc(m->n_tensors, sizeof *slots);
@@ -48,7 +60,7 @@ mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sour
         MP_CHECK(mp_input_role_of(m, &consumers, (int)t, &role, err));
         slots[n++] = slot_of(m, x, &role);
     }
-    return mp_feed_open(slots, n, sources, n_sources, seed, out, err);
+    return mp_feed_open_part(slots, n, sources, n_sources, seed, part, out, err);
 }
 
 /* Lists the inputs: as the feed makes them (`plain`), and as they lie in the backend's memory (`stored`). */

@@ -18,6 +18,12 @@ typedef struct mp_input_filler {
     mp_pool *pool;
 } mp_input_filler;
 
+/* Returns what part of the data a rank has in a training. */
+mp_feed_part mp_inputs_part(const mp_program *program, const mp_rank_place *place);
+/* As mp_inputs_open_feed, for a rank that need not read the others' part. */
+mp_status mp_inputs_open_part(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
+                              const mp_feed_part *part, mp_feed **out, mp_error *err);
+
 /* Creates a filler; the backend must be open. Release it with mp_input_filler_free. MP_NOMEM. */
 mp_status mp_input_filler_new(const mp_program *program, mp_feed *feed, mp_input_filler *out, mp_error *err);
 void mp_input_filler_free(mp_input_filler *filler); /* does nothing for a zeroed one */

@@ -14,6 +14,7 @@ typedef struct mp_sample_file {
     const char *path; /* NULL: the slot has no file */
     mp_dataset set;
     mp_sample_form form;
+    bool is_dealt; /* the shape says all samples, and data are those of this rank (deal.h), hand after hand */
 } mp_sample_file;
 
 /* Returns the samples of a batch: the first dimension of the target if an input has it too, else that of the first input

@@ -110,7 +110,7 @@ mp_status mp_dataset_open(const char *path, mp_dataset *out, mp_error *err)
 void mp_dataset_close(mp_dataset *d)
 {
     mp_file_close(&d->file);
-    mp_free(d->tokens);
+    mp_free(d->owned);
     *d = (mp_dataset){0};
 }
 
@@ -163,8 +163,8 @@ static mp_status cut(mp_dataset *d, const vocabulary *v, const char *path, mp_er
     int line = 1;
     const char *text = (const char *)d->file.bytes;
     MP_OWNED char *buffer = mp_alloc(v->longest + 1, 1);
-    d->tokens = mp_alloc(d->file.size, sizeof *d->tokens);
-    MP_ENSURE(buffer && d->tokens, err, MP_NOMEM, "there is no memory for a text of %zu bytes", d->file.size);
+    int32_t *tokens = d->owned = mp_alloc(d->file.size, sizeof *tokens);
+    MP_ENSURE(buffer && tokens, err, MP_NOMEM, "there is no memory for a text of %zu bytes", d->file.size);
     for (size_t at = 0; at < d->file.size; at += length) {
         int token = longest_token(v, text + at, d->file.size - at, buffer, &length);
         bool skips = token < 0 && (text[at] == '\n' || text[at] == ' ' || text[at] == '\r' || text[at] == '\t');
@@ -174,11 +174,11 @@ static mp_status cut(mp_dataset *d, const vocabulary *v, const char *path, mp_er
         if (token < 0)
             return MP_FAIL_AT(err, MP_PARSE, path, line, 0, "the byte 0x%02x begins no token of the vocabulary",
                               (unsigned char)text[at]);
-        d->tokens[n++] = token;
+        tokens[n++] = token;
     }
     d->dtype = MP_DTYPE_INT32;
     d->dims[0] = (int64_t)n;
-    d->data = (const uint8_t *)d->tokens;
+    d->data = (const uint8_t *)tokens;
     return MP_OK;
 }
 

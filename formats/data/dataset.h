@@ -6,8 +6,8 @@
 
 enum { MP_DATASET_RANK = 8 };
 
-/* An array, row-major, in the mapped file, or in memory of its own (IDX elements of more than a byte, and tokens). Its
- * elements need not be aligned: copy them out. */
+/* An array, row-major, in the mapped file, or in memory of its own (tokens, columns). Its elements need not be aligned: copy
+ * them out. */
 typedef struct mp_dataset {
     mp_dtype dtype;
     int rank;
@@ -15,7 +15,7 @@ typedef struct mp_dataset {
     bool big_endian; /* for multi-byte elements of IDX */
     const uint8_t *data;
     mp_file file;
-    int32_t *tokens; /* owned by the dataset; `data` points into it */
+    void *owned; /* `data` points into it; NULL: into the file */
 } mp_dataset;
 
 /* Opens an .npy or IDX file, told apart by the first bytes. Close with mp_dataset_close (zeroed is fine). MP_PARSE: neither,

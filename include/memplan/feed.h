@@ -9,7 +9,8 @@
 
 typedef struct mp_feed mp_feed;
 
-/* True if an argument of --data is a source ("synthetic", "text=FILE", "vocabulary=FILE", "NAME=FILE") and not just a name. */
+/* True if an argument of --data is a source ("synthetic", "text=FILE", "vocabulary=FILE", "NAME=FILE", "FILE.parquet") and not
+ * just a name. */
 bool mp_feed_is_source(const char *text);
 
 /* NULL is fine. A feed comes from mp_inputs_open_feed (inputs.h). */

@@ -6,3 +6,17 @@ else
         holds "mpi_$what" python3 -B "$root/tests/cli/many_ranks.py" "$memplan" $what
     done
 fi
+
+# Columnar files, which pyarrow writes: build/venv/bin/pip install pyarrow.
+writer=
+for python in "$build/venv/bin/python3" "$root/build/venv/bin/python3" python3; do
+    [ -n "$writer" ] || ! "$python" -c 'import numpy, pyarrow.parquet' 2> /dev/null || writer=$python
+done
+if [ -z "$writer" ] || [ ! -e "$build/memplan_parquet.so" ]; then
+    echo "SKIPPED: trainings on Parquet files: there is no Parquet module, or no pyarrow to write such files"
+else
+    for what in as_arrays misfits; do
+        holds "columnar_$what" "$writer" -B "$root/tests/executor/columnar.py" "$memplan" $what
+    done
+    [ ! -e "$build/memplan_mpi.so" ] || holds columnar_dealt "$writer" -B "$root/tests/executor/columnar.py" "$memplan" dealt
+fi

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 HEADERS = (".h", ".cuh")
-UNITS = (".c", ".cu")
+UNITS = (".c", ".cu", ".cc")
 C_LIKE = (*HEADERS, *UNITS, ".def")
 SKIPPED = {"build", "dist", "__pycache__"}
 

@@ -1,5 +1,5 @@
 /* modules.c - finds a module beside the program, and loads it. */
-#include "executor/modules.h"
+#include "executor/modules/modules.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
