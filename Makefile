@@ -19,7 +19,7 @@ PYARROW ?= $(firstword $(wildcard $B/venv/lib/python3*/site-packages/pyarrow bui
 PARQUET ?= $(if $(shell pkg-config --exists parquet 2>/dev/null && echo 1)$(wildcard $(PYARROW)/include/parquet/arrow/reader.h),1,0)
 # Every folder of the library; the GPU module is built apart, of executor/cuda and the operators' files that end in _cuda. Its
 # twin on the host shares the kernels: all but what needs a device or NVIDIA's libraries.
-LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' -not -path 'executor/mpi' | sort)
+LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' -not -path 'executor/mpi' -not -path 'executor/nccl' | sort)
 CUDA_FOLDERS    := $(shell find executor/cuda executor/operators -type d | sort)
 CUDA_SOURCES    := $(wildcard executor/cuda/*.c executor/cuda/*/*.c executor/operators/*/*_cuda.c)
 TWIN_C          := $(wildcard tests/cuda/twin/*.c) $(filter executor/operators/%,$(CUDA_SOURCES))
@@ -85,7 +85,8 @@ TWIN_OBJ := $(addprefix $B/,$(TWIN_C:.c=.o)) $(patsubst %.cu,$B/%.twin.o,$(CUDA_
 LAUNCHES := $(patsubst %.cu,$B/%.launches.o,$(CUDA_CU)) $(filter-out $B/tests/%,$(TWIN_C:%.c=$B/%.o)) \
             $(patsubst %.c,$B/%.o,executor/cuda/layouts.c executor/cuda/device/current.c executor/cuda/device/errors.c \
             $(wildcard executor/cuda/vendor/*.c tests/launches/*.c))
-MODULES  := $(strip $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so) $(if $(filter 1,$(MPI)),$B/memplan_mpi.so) $(if $(filter 1,$(PARQUET)),$B/memplan_parquet.so))
+MODULES  := $(strip $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so) $(if $(filter 1,$(MPI)),$B/memplan_mpi.so $(if $(filter 1,$(CUDA)),$B/memplan_nccl.so)) $(if $(filter 1,$(PARQUET)),$B/memplan_parquet.so))
+NCCL_TWIN := $(addprefix $B/tests/nccl/,libnccl.so.2 mpi_calls.so memplan_cuda.so memplan_nccl.so memplan_mpi.so)
 EXAMPLES := $(patsubst examples/%.c,$B/examples/%,$(wildcard examples/*.c))
 
 all: $B/memplan $B/libmemplan.so $(MODULES) $(EXAMPLES) ## build the program, the library and the examples
@@ -101,7 +102,7 @@ demo-training: $B/memplan | $B/demo-packages ## whole trainings within a budget,
 deb: $B/memplan $B/libmemplan.so ## a Debian package in build/, for the system that it is built on
 	@packaging/deb.sh $B $(VERSION) "$(MAKE)"
 
-test: all $(TESTS) $(FUZZERS) $B/memplan_mpi.so $B/memplan_cuda_twin.so $B/package/libmemplan.so $B/tests/modules/faults.so | $B/test-packages ## build and pass all tests
+test: all $(TESTS) $(FUZZERS) $B/memplan_mpi.so $(NCCL_TWIN) $B/memplan_cuda_twin.so $B/package/libmemplan.so $B/tests/modules/faults.so | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS) $(FUZZERS)
 	@tests/python.sh python3 $B/package/libmemplan.so
 
@@ -267,7 +268,7 @@ $B/package/memplan: $(CLI_OBJ) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) -rdynamic -Wl,--gc-sections -o $@ $(CLI_OBJ) $(WHOLE_LIBRARY) -Wl,--as-needed $(PACKAGE_LIBS)
 $B/packaging/%.o: MP_CFLAGS += $(PIC_FLAGS)
 $(LIB_OBJ): MP_CFLAGS += $(PIC_FLAGS)
-gpu-programs: $B/memplan $B/memplan_cuda.so $(GPU_TESTS) $B/tests/bench_updates
+gpu-programs: $B/memplan $(filter-out %_parquet.so,$(MODULES)) $(GPU_TESTS) $B/tests/bench_updates
 # A test's program lies in $B/tests, whatever folder its source is in.
 $(foreach t,$(TEST_C:.c=),$(eval $B/tests/$(notdir $t): $B/$t.o))
 $B/tests/test_%: $(TEST_LIB) $B/libmemplan.a
@@ -279,6 +280,19 @@ $B/tests/cuda/%.o: MP_CFLAGS += -isystem $(CUDA_HOME)/include
 $(LINKED_TESTS): $(CUDA_OBJ)
 $(LINKED_TESTS): TEST_LIBS = $(CUDA_LIBS)
 endif
+# NCCL's calls made through MPI, a device in the host's memory, and what notes MPI's calls, in one folder with both modules.
+$B/tests/nccl/test_nccl_calls.o: MP_CFLAGS += -isystem $(CUDA_HOME)/include $(addprefix -isystem ,$(NCCL_HOME:=/include))
+$B/tests/nccl/memplan_cuda.so: tests/nccl/device_twin.c $(addprefix tests/cases/,deferring_backend.c recording_backend.c) \
+    $(addprefix tests/cases/,deferring_backend.h recording_backend.h) Makefile
+	@mkdir -p $(@D)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -fPIC -fvisibility=hidden -shared -o $@ $(filter %.c,$^)
+$B/tests/nccl/libnccl.so.2: tests/nccl/libnccl.c
+$B/tests/nccl/mpi_calls.so: tests/nccl/mpi_calls.c
+$B/tests/nccl/libnccl.so.2 $B/tests/nccl/mpi_calls.so: tests/nccl/calls_log.h executor/nccl/nccl_calls.h tests/cases/deferring_backend.h Makefile | $B/test-packages
+	@mkdir -p $(@D)
+	$(call say,LD) $(CC) $(MP_CFLAGS) -fPIC $$(mpicc --showme:compile | sed 's/-I/-isystem /g') -shared -o $@ $(filter %.c,$^) $$(mpicc --showme:link)
+$B/tests/nccl/memplan_nccl.so $B/tests/nccl/memplan_mpi.so: $B/tests/nccl/%: $B/%
+	@mkdir -p $(@D) && cp $< $@
 # It is linked with the command line, and has a module that stands in for the GPU's.
 $B/tests/test_options $B/tests/test_progress: $(filter-out $B/cli/main.o,$(CLI_OBJ)) | $B/tests/modules/memplan_cuda.so $B/tests/modules/failing_malloc.so
 $B/tests/test_public_memory: | $B/tests/modules/memplan_ranks.so
@@ -317,6 +331,10 @@ $B/formats/columnar/parquet.o: formats/columnar/parquet.cc Makefile
 	@[ -n "$(ARROW_WHEEL)$$(pkg-config --modversion parquet 2>/dev/null)" ] || { echo "PARQUET=1 needs Arrow's C++ library: libparquet-dev, or a \
 	wheel (pip install pyarrow) and PYARROW=FOLDER of that package" >&2; exit 1; }
 	$(call say,CXX) $(CXX) -std=c++20 $(CFLAGS) $(WARN) $(SAN_FLAGS) -fPIC -fvisibility=hidden -I. -Iinclude $(ARROW_CFLAGS) -MMD -MP -c -o $@ $<
+# The one part that knows NCCL, which it loads: neither its header nor the library is needed here.
+$B/memplan_nccl.so: $B/executor/nccl/communicator.o
+	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ -ldl
+$B/executor/nccl/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden
 $B/memplan_cuda_twin.so: $(TWIN_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ -lm
 $(patsubst %.c,$B/%.o,$(CUDA_SOURCES)) $B/tests/cuda/twin/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include

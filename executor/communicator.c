@@ -4,6 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "executor/kernel/backend.h"
 #include "executor/modules/modules.h"
 #include "executor/ranks/collectives.h"
 #include "executor/ranks/peers.h"
@@ -39,9 +40,20 @@ mp_status mp_communicator_open(const char *module, mp_communicator **out, mp_err
     return MP_OK;
 }
 
+mp_status mp_communicator_join_devices(mp_communicator *world, const mp_backend *backend, mp_error *err)
+{
+    void *symbol;
+    mp_module_join_devices *join;
+    if (backend->is_host || world->devices) return MP_OK;
+    MP_CHECK(mp_module_symbol("nccl", "mp_module_devices", "many GPUs", "NCCL module", "make CUDA=1", &symbol, err));
+    memcpy(&join, &symbol, sizeof join);
+    return join(world, backend, &world->devices, err);
+}
+
 void mp_communicator_close(mp_communicator *world)
 {
     if (!world) return;
+    if (world->devices) world->devices->close(world->devices);
     if (world->who) mp_free(world->who->list);
     mp_free(world->who);
     mp_free(world->open);
@@ -58,9 +70,16 @@ int mp_communicator_size(const mp_communicator *world)
     return world->n;
 }
 
+int mp_communicator_number_here(const mp_communicator *world)
+{
+    int n = 0;
+    for (int r = 0; r < world->rank; r++) n += !strcmp(world->who->list[r].machine, world->who->list[world->rank].machine);
+    return n;
+}
+
 const char *mp_communicator_name(const mp_communicator *world)
 {
-    return world->name;
+    return world->devices ? world->devices->name : world->name;
 }
 
 mp_status mp_communicator_agree(mp_communicator *world, const mp_fact *facts, size_t n, double timeout, mp_error *err)

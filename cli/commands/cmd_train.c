@@ -139,7 +139,10 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
 {
     MP_CHECK(train_join(o, r, err));
     MP_CHECK(subject_load_with_plan(o->operands[0], o->output.plan, o, &t->subject, err));
+    const bool had_joined = r->world;
     MP_CHECK(train_join(o, r, err)); /* the mesh may be the plan's */
+    MP_ENSURE(had_joined || !o->model.own_device || strcmp(o->model.device, "cuda") != 0, err, MP_UNSUPPORTED,
+              "the mesh of a plan on GPUs has to be said, too, so that each rank takes its own: --mesh %s", o->model.mesh);
     MP_ENSURE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
     MP_ENSURE(strcmp(o->model.rules, "pytorch") != 0, err, MP_INVALID,
               "train keeps what its own kernels read, so --rules pytorch is not for train");
@@ -148,6 +151,7 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
               "training needs a loss, so --loss none is not for train");
     MP_CHECK(mp_program_check_ranks(t->subject.program, err));
+    if (r->world) MP_CHECK(mp_communicator_join_devices(r->world, t->subject.program->backend, err));
     MP_ENSURE(!t->subject.ranks.mesh.zero || !(o->training.save || o->training.resume || o->training.test.n), err,
               MP_UNSUPPORTED, "--%s is not there yet where ranks share state out (shard)",
               o->training.save     ? "save"

@@ -70,6 +70,7 @@ typedef struct model_options {
      */
     int64_t micro_batches, chunks, held;
     const char *pipeline, *stages, *rank;
+    int own_device;     /* no option: the number of the GPU that --device cuda is in this process */
     int64_t rank_bytes; /* no option: the memory for which stages are balanced; 0: that of --device */
 } model_options;
 

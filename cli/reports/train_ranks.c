@@ -10,7 +10,7 @@
 
 enum { SILENT_SECONDS = 600 }; /* as an execution has it */
 
-mp_status train_join(const options *o, ranks *r, mp_error *err)
+mp_status train_join(options *o, ranks *r, mp_error *err)
 {
     mp_mesh mesh;
     if (r->world || !o->model.mesh || mp_mesh_read(o->model.mesh, &mesh, NULL) != MP_OK || mp_mesh_devices(&mesh) == 1)
@@ -24,6 +24,7 @@ mp_status train_join(const options *o, ranks *r, mp_error *err)
               "the mesh %s has %lld ranks, and %lld process%s started: mpirun -n %lld memplan ...", mp_mesh_write(&mesh).text,
               wanted, n, n == 1 ? " was" : "es were", wanted);
     r->compares = false;
+    o->model.own_device = mp_communicator_number_here(r->world);
     return MP_OK;
 }
 

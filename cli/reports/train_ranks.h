@@ -11,9 +11,9 @@ typedef struct ranks {
 } ranks;
 
 /* Joins the processes that a launcher has started, if the options have a mesh of several ranks and that is not done yet; then
- * rank 0 alone speaks, but for errors. Else r->world stays NULL. MP_INVALID: there are not as many processes as ranks. As
- * mp_communicator_open. */
-mp_status train_join(const options *o, ranks *r, mp_error *err);
+ * rank 0 alone speaks, but for errors, and --device cuda is the GPU of the rank's number on its machine. Else r->world stays
+ * NULL. MP_INVALID: there are not as many processes as ranks. As mp_communicator_open. */
+mp_status train_join(options *o, ranks *r, mp_error *err);
 /* Compares what has to be the same on all ranks before the first step. Fails as mp_communicator_agree. */
 mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *hyper, mp_error *err);
 /* True if all ranks have this failure, and another one says it. */

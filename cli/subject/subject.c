@@ -75,7 +75,8 @@ static bool fuses_attention(const model_options *o, const mp_backend *backend, m
 
 mp_status subject_device(const model_options *o, const mp_backend **backend, own_device *device, mp_error *err)
 {
-    MP_CHECK(mp_backend_open(o->device, backend, err));
+    const bool is_own = o->own_device && !strcmp(o->device, "cuda");
+    MP_CHECK(mp_backend_open(is_own ? mp_text("cuda:%d", o->own_device) : o->device, backend, err));
     if (*backend)
         *device = (own_device){.profile = *(*backend)->device(*backend)};
     else

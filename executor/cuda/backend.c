@@ -62,6 +62,20 @@ static mp_status wait_for_stream(const mp_backend *self, mp_error *err)
     return mp_cuda_error(cudaStreamSynchronize(mp_cuda_stream()), "waiting for the device", err);
 }
 
+static mp_status has_run(const mp_backend *self, bool *all, mp_error *err)
+{
+    mp_cuda_use(self);
+    const cudaError_t code = cudaStreamQuery(mp_cuda_main_stream());
+    *all = code != cudaErrorNotReady;
+    return *all ? mp_cuda_error(code, "waiting for the device", err) : MP_OK;
+}
+
+static void *stream(const mp_backend *self)
+{
+    mp_cuda_use(self);
+    return mp_cuda_stream();
+}
+
 static void *allocate(const mp_backend *self, int64_t bytes)
 {
     void *memory = NULL;
@@ -198,11 +212,13 @@ static const mp_backend functions = {.name = "cuda",
                                      .replay = mp_cuda_replay,
                                      .discard = mp_cuda_discard,
                                      .wait = wait_for_stream,
+                                     .has_run = has_run,
                                      .note_time = mp_cuda_note_time,
                                      .seconds_between = mp_cuda_seconds_between,
                                      .side_begin = mp_cuda_side_begin,
                                      .side_end = mp_cuda_side_end,
                                      .side_wait = mp_cuda_side_wait,
+                                     .stream = stream,
                                      .add = mp_cuda_add,
                                      .update = mp_cuda_update,
                                      .norm_workspace_bytes = mp_cuda_norm_workspace_bytes,

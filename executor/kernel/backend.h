@@ -82,6 +82,8 @@ struct mp_backend {
     void (*discard)(const mp_backend *self, void *recording);
     /* Waits until all that was enqueued has run. MP_IO: the device has failed. */
     mp_status (*wait)(const mp_backend *self, mp_error *err);
+    /* Tells whether all that was enqueued has run, without waiting. NULL: calls return when they have. MP_IO as wait. */
+    mp_status (*has_run)(const mp_backend *self, bool *all, mp_error *err);
     /* Device timestamps: note_time(k) records when the work enqueued so far on the main stream is done; seconds_between
      * waits for two of them and returns the seconds between. Their numbers count up from 0; a number that is used again
      * replaces its timestamp. Not while recording. Both NULL: the host's clock is used instead. MP_IO: the device has
@@ -97,6 +99,8 @@ struct mp_backend {
     mp_status (*side_begin)(const mp_backend *self, int channel, mp_error *err);
     mp_status (*side_end)(const mp_backend *self, int channel, int mark, mp_error *err);
     mp_status (*side_wait)(const mp_backend *self, int channel, int mark, mp_error *err);
+    /* Returns the stream on which work is enqueued now, as the vendor's libraries know it. NULL: there are no streams. */
+    void *(*stream)(const mp_backend *self);
     /* Adds: to[k] += from[k] for n elements of this type. Used for gradients that a kernel cannot accumulate itself. */
     void (*add)(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to);
     /* `update` updates n parameters in one call. `clip` computes the clipping factor from the norm of all gradients; its

@@ -118,11 +118,9 @@ static mp_status begin_fast(mp_collectives *c, mp_collective_work *w, const mp_l
     return world->reduce_scatter(world, s->dtype, p->whole, room, p->n, request, err);
 }
 
-static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *err)
+static mp_status begin_pieces(mp_collectives *c, mp_collective_work *w, const mp_leg *s, mp_error *err)
 {
-    const mp_leg *s = &w->legs[w->leg];
     char *room = s->workspace;
-    w->n_requests = 0;
     for (size_t k = 0; k < s->n_pieces; k++) {
         const mp_piece *p = &s->pieces[k];
         if (is_fast(c, s) && s->team.n > 1)
@@ -134,6 +132,17 @@ static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *e
         room += mp_leg_workspace(s->kind, is_fast(c, s), s->team.n, p->n, element_bytes(s));
     }
     return MP_OK;
+}
+
+static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *err)
+{
+    mp_communicator *world = c->world;
+    w->n_requests = 0;
+    if (world->begin_group) MP_CHECK(world->begin_group(world, err));
+    const mp_status st = begin_pieces(c, w, &w->legs[w->leg], err);
+    const mp_status ended =
+        world->end_group ? world->end_group(world, st == MP_OK ? err : NULL) : MP_OK; /* also after a failure */
+    return st == MP_OK ? ended : st;
 }
 
 /* Adds up this rank's part in the order of the ranks, and puts it where it belongs; apart from the whole, that stays as it is.

@@ -5,6 +5,9 @@
  * work, `test` is what advances it. All that is sent and received stays as it is until its request has ended. Calls come from
  * one thread, and collectives in the same order on all ranks.
  *
+ * Where ranks have devices of their own, a second communicator joins those: it enqueues on the stream that a backend enqueues
+ * on, so a request has ended, for the program, when it has been made, and what comes after it there comes after it.
+ *
  * What is built of these, sums in a fixed order among others, is in collectives.h.
  */
 #pragma once
@@ -12,6 +15,7 @@
 #include <stdbool.h>
 
 #include "executor/kernel/team.h"
+#include "memplan/backend.h"
 #include "memplan/ranks/communicator.h"
 
 /* A request of the module; 0: none, which has ended. */
@@ -23,8 +27,10 @@ struct mp_communicator {
     char name[MP_COMMUNICATOR_NAME];
     int rank, n;
     void *context;
-    mp_message *open;     /* of an exchange: two per rank */
-    struct mp_peers *who; /* the processes of the ranks */
+    mp_message *open;         /* of an exchange: two per rank */
+    struct mp_peers *who;     /* the processes of the ranks */
+    bool is_on_stream;        /* it enqueues on a backend's stream */
+    mp_communicator *devices; /* the same ranks, on a stream of their devices; NULL: there is none */
 
     /* Messages of one tag between two ranks arrive in order. Tags are below MP_COMMUNICATOR_TAGS. */
     mp_status (*send)(mp_communicator *self, const void *from, int64_t bytes, int to, int tag, mp_message *out, mp_error *err);
@@ -38,14 +44,21 @@ struct mp_communicator {
                                 mp_error *err);
     mp_status (*all_gather)(mp_communicator *self, mp_dtype dtype, const void *from, void *to, int64_t n, mp_message *out,
                             mp_error *err);
+    /* What is begun between the two may wait for one another, on this rank or others. NULL: it may anyway. */
+    mp_status (*begin_group)(mp_communicator *self, mp_error *err);
+    mp_status (*end_group)(mp_communicator *self, mp_error *err);
     mp_status (*test)(mp_communicator *self, mp_message *request, bool *done, mp_error *err); /* *request is then 0 */
-    /* Ends all processes at once, this one with them: after a failure that the others would wait for. */
+    /* Ends all processes at once, this one with them: after a failure that the others would wait for. On a stream: gives up
+     * what is under way there, which may wait for others, so that the device can be left. */
     void (*end)(mp_communicator *self, int status);
     void (*close)(mp_communicator *self);
 };
 
 /* The type of a module's symbol, mp_module_communicator: joins the ranks. */
 typedef mp_status mp_module_join(mp_communicator **out, mp_error *err);
+/* That of mp_module_devices: joins the devices of ranks that are joined already; each has opened the backend of its own. */
+typedef mp_status mp_module_join_devices(mp_communicator *world, const mp_backend *backend, mp_communicator **out,
+                                         mp_error *err);
 
 /* The elements of a rank's part. */
 typedef struct mp_range {

@@ -8,6 +8,12 @@ static bool has_streams(const mp_channels *c)
     return c->at->program->backend->side_begin;
 }
 
+/* True if a call is enqueued on a stream of the backend: a copy, or a collective between devices. */
+static bool is_on_stream(const mp_channels *c, const mp_pass_call *call)
+{
+    return c->at->steps[call->step].is_collective ? c->ranks.collectives.world->is_on_stream : has_streams(c);
+}
+
 static void count(mp_copied *sum, bool is_out, int64_t bytes)
 {
     *(is_out ? &sum->out_bytes : &sum->in_bytes) += bytes;
@@ -45,21 +51,24 @@ static mp_status issue_on_stream(mp_channels *c, const mp_pass_call *call, mp_er
 {
     const mp_ready_step *r = &c->at->steps[call->step];
     const mp_backend *b = c->at->program->backend;
-    MP_CHECK(b->side_begin(b, call->channel, err));
+    mp_status st = b->side_begin(b, call->channel, err), ended;
+    if (st != MP_OK) return st;
+    if (r->is_collective) st = mp_rank_channel_issue(&c->ranks, call->step, err);
     for (size_t i = 0; i < r->n_copies; i++) {
         const mp_copy *copy = &r->copies[i];
         char *there = copy->tier->memory + copy->offset;
         b->copy(b, copy->is_out ? there : copy->memory, copy->is_out ? copy->memory : there, copy->bytes);
         count(&c->issued, copy->is_out, copy->bytes);
     }
-    return b->side_end(b, call->channel, call->mark, err);
+    ended = b->side_end(b, call->channel, call->mark, st == MP_OK ? err : NULL); /* also after a failure */
+    return st == MP_OK ? ended : st;
 }
 
 mp_status mp_channels_issue(mp_channels *c, const mp_pass_call *call, mp_error *err)
 {
     const mp_ready_step *r = &c->at->steps[call->step];
+    if (is_on_stream(c, call)) return issue_on_stream(c, call, err);
     if (r->is_collective) return mp_rank_channel_issue(&c->ranks, call->step, err);
-    if (has_streams(c)) return issue_on_stream(c, call, err);
     c->tickets[call->step] = -1;
     for (size_t i = 0; i < r->n_copies; i++)
         MP_CHECK(mp_copy_queue_issue(c->queues[call->channel], &r->copies[i], &c->tickets[call->step], err));
@@ -70,7 +79,7 @@ mp_status mp_channels_wait(mp_channels *c, const mp_pass_call *call, mp_error *e
 {
     const mp_backend *b = c->at->program->backend;
     const bool is_collective = c->at->steps[call->step].is_collective;
-    if (!is_collective && has_streams(c)) return b->side_wait(b, call->channel, call->mark, err);
+    if (is_on_stream(c, call)) return b->side_wait(b, call->channel, call->mark, err);
     const double from = mp_clock_now();
     const mp_status st = is_collective ? mp_rank_channel_wait(&c->ranks, call->step, err)
                                        : mp_copy_queue_wait(c->queues[call->channel], c->tickets[call->step], err);
@@ -106,6 +115,8 @@ mp_status mp_channels_end_pass(mp_channels *c, bool runs_rest, bool updates, mp_
     const mp_copied copied = mp_channels_copied(c), planned = planned_of(c, runs_rest, updates);
     const int64_t out_bytes = copied.out_bytes - c->before.out_bytes, in_bytes = copied.in_bytes - c->before.in_bytes;
     c->before = copied;
+    c->sent[updates] = c->ranks.collectives.sent_bytes - c->sent_before;
+    c->sent_before = c->ranks.collectives.sent_bytes;
     MP_ENSURE(out_bytes == planned.out_bytes && in_bytes == planned.in_bytes, err, MP_REFUTED,
               "%lld bytes were copied out and %lld back; by the plan it is %lld and %lld", (long long)out_bytes,
               (long long)in_bytes, (long long)planned.out_bytes, (long long)planned.in_bytes);
@@ -118,4 +129,5 @@ void mp_channels_replay(mp_channels *c, bool updates)
     count(&c->issued, true, planned.out_bytes);
     count(&c->issued, false, planned.in_bytes);
     c->before = c->issued;
+    c->sent_before = c->ranks.collectives.sent_bytes += c->sent[updates];
 }

@@ -12,7 +12,8 @@ typedef struct mp_channels {
     int64_t *tickets;                       /* per step: of its last copy */
     mp_copied planned[2];                   /* bytes of one pass, besides state and of state */
     mp_copied issued, before;               /* on streams in all; and of all passes before this one */
-    double wait_seconds;                    /* in mp_channels_wait, on queues and for other ranks */
+    int64_t sent[2], sent_before; /* bytes to other ranks in a pass without and with updates; of all before this one */
+    double wait_seconds;          /* in mp_channels_wait, on queues and for other ranks */
     mp_rank_channel ranks;
 } mp_channels;
 
@@ -23,7 +24,8 @@ mp_status mp_channels_open(const mp_addresses *addresses, const mp_execution_opt
                            mp_error *err);
 void mp_channels_close(mp_channels *channels); /* does nothing for a zeroed one */
 
-/* Issues the copies or the collective of a call, which is one, and waits for it. Copies are allowed while the backend records.
+/* Issues the copies or the collective of a call, which is one, and waits for it. Copies, and collectives on
+ * a stream, are allowed while the backend records.
  * MP_IO: a copy failed, of this call or of one before it on the channel, or another rank did. */
 mp_status mp_channels_issue(mp_channels *channels, const mp_pass_call *call, mp_error *err);
 mp_status mp_channels_wait(mp_channels *channels, const mp_pass_call *call, mp_error *err);
@@ -32,7 +34,7 @@ mp_status mp_channels_advance(mp_channels *channels, mp_error *err);
 /* Checks, when all copies of a pass have been waited for, that as many bytes have been copied, or enqueued on streams, as the
  * plan says: of a whole pass with or without updates, or of updates alone. MP_REFUTED. */
 mp_status mp_channels_end_pass(mp_channels *channels, bool runs_rest, bool updates, mp_error *err);
-/* Counts the copies of a whole pass that was recorded before. */
+/* Counts the copies, and what was sent, of a whole pass that was recorded before. */
 void mp_channels_replay(mp_channels *channels, bool updates);
 /* Returns the bytes that have been copied. */
 mp_copied mp_channels_copied(const mp_channels *channels);

@@ -355,6 +355,7 @@ static mp_status read_loss(mp_execution *e, double *sum, mp_error *err)
     mp_array there = mp_array_plain(MP_DTYPE_FLOAT, 0, NULL), host = there;
     there.data = e->at.fixed + e->at.fixed_at[p->bindings->storage[p->bindings->loss]];
     host.data = &loss;
+    MP_CHECK(mp_rank_channel_settle(&e->channels.ranks, err));
     MP_CHECK(p->backend->download(p->backend, &there, &host, err));
     e->losses[0] = loss;
     if (world)

@@ -244,8 +244,8 @@ mp_status mp_program_check_ranks(const mp_program *p, mp_error *err)
 {
     const mp_mesh *m = &p->mesh;
     if (mp_mesh_devices(m) == 1) return MP_OK;
-    if (!p->backend->is_host) return refuse(p, "training on a GPU", err);
     if (m->size[MP_DIM_TP] > 1) return refuse(p, "tp", err);
+    if (!p->backend->is_host && m->size[MP_DIM_TP] > 1) return refuse(p, "tp on GPUs", err);
     if (m->size[MP_DIM_PP] > 1) return refuse(p, "pp", err);
     if (m->size[MP_DIM_EP] > 1) return refuse(p, "ep", err);
     if (p->options.fuse == MP_FUSE_FORWARD) return refuse(p, "--fuse forward", err);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "executor/ranks/peers.h"
+
 enum { SILENT_SECONDS = 600 }; /* after which a rank is given up, unless the options say otherwise */
 
 /* One process by itself: its collectives are over ranks of which it is the only one. */
@@ -160,13 +162,17 @@ mp_status mp_rank_channel_open(const mp_addresses *a, const mp_execution_options
                                mp_error *err)
 {
     const size_t n = a->plan->n_steps;
-    *out = (mp_rank_channel){.collectives = {.world = options->world ? options->world : &alone,
-                                             .backend = a->program->backend,
+    const mp_backend *b = a->program->backend;
+    mp_communicator *processes = options->world ? options->world : &alone;
+    *out = (mp_rank_channel){.collectives = {.world = b->is_host || !options->world ? processes : processes->devices,
+                                             .backend = b,
                                              .fast = a->program->fast_sums,
                                              .timeout = options->timeout > 0 ? options->timeout : SILENT_SECONDS},
+                             .processes = processes,
                              .works = mp_pool_alloc(pool, n, sizeof *out->works),
                              .tickets = mp_pool_alloc(pool, n, sizeof *out->tickets)};
     MP_ENSURE(out->works && out->tickets, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(out->collectives.world, err, MP_INVALID, "the devices of the ranks are not joined");
     for (size_t t = 0; t < n; t++)
         if (a->steps[t].is_collective) MP_CHECK(list(a, out, t, pool, err));
     return a->program->mesh.size[MP_DIM_TP] > 1 ? open_team(a, out, pool, err) : MP_OK;
@@ -180,4 +186,21 @@ mp_status mp_rank_channel_issue(mp_rank_channel *c, size_t step, mp_error *err)
 mp_status mp_rank_channel_wait(mp_rank_channel *c, size_t step, mp_error *err)
 {
     return mp_collectives_wait(&c->collectives, c->tickets[step], err);
+}
+
+mp_status mp_rank_channel_settle(const mp_rank_channel *c, mp_error *err)
+{
+    const mp_backend *b = c->collectives.backend;
+    mp_communicator *devices = c->collectives.world;
+    mp_patience patience = mp_patience_begin(c->processes, c->collectives.timeout);
+    mp_message none = 0;
+    mp_status st = MP_OK;
+    for (bool all = !devices->is_on_stream || !b->has_run; st == MP_OK && !all;) {
+        bool is_sound;
+        st = b->has_run(b, &all, err);
+        if (st == MP_OK && !all) st = devices->test(devices, &none, &is_sound, err);
+        if (st == MP_OK && !all) st = mp_patience_go_on(&patience, false, -1, "the collectives of a step", err);
+    }
+    if (st != MP_OK) devices->end(devices, 1);
+    return st;
 }

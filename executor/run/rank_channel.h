@@ -7,15 +7,20 @@
 
 typedef struct mp_rank_channel {
     mp_collectives collectives;
-    mp_collective_work *works; /* per step of the plan; NULL: it has no collectives */
-    int64_t *tickets;          /* per step: of its last collective */
-    mp_team split;             /* the ranks of tp, and what one of their operators exchanges with the others */
+    const mp_communicator *processes; /* of the ranks: collectives may be between their devices */
+    mp_collective_work *works;        /* per step of the plan; NULL: it has no collectives */
+    int64_t *tickets;                 /* per step: of its last collective */
+    mp_team split;                    /* the ranks of tp, and what one of their operators exchanges with the others */
     mp_collective_work crossing;
     mp_kernel_team team; /* as kernels see them, who keep its address: the channel may not move. n 0: operators are whole */
 } mp_rank_channel;
 
-/* Lists the collectives of all steps. The lists lie in the pool. MP_NOMEM. O(steps). */
+/* Lists the collectives of all steps. The lists lie in the pool. MP_INVALID: the ranks' devices are not joined; MP_NOMEM.
+ * O(steps). */
 mp_status mp_rank_channel_open(const mp_addresses *addresses, const mp_execution_options *options, mp_pool *pool,
                                mp_rank_channel *out, mp_error *err);
 mp_status mp_rank_channel_issue(mp_rank_channel *channel, size_t step, mp_error *err);
 mp_status mp_rank_channel_wait(mp_rank_channel *channel, size_t step, mp_error *err);
+/* Where collectives are on a stream: waits until all that was enqueued has run, or a rank is gone or silent for too long, after
+ * which the device can be left. MP_IO: that, or the device or one of its messages failed. */
+mp_status mp_rank_channel_settle(const mp_rank_channel *channel, mp_error *err);

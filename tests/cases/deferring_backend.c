@@ -1,6 +1,7 @@
-/* deferring_backend.c - updates and copies on side streams are kept until they are waited for. */
+/* deferring_backend.c - what is enqueued on side streams is kept until it is waited for. */
 #include "tests/cases/deferring_backend.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,36 @@ static struct deferred_call *call_of(deferrer *d)
     return &d->calls[d->n_calls - 1];
 }
 
+/* Adds a part to it; NULL: there is no room, which is a fault. */
+static struct deferred_part *put(deferrer *d, int what)
+{
+    fault(d, d->n_parts == DEFERRED_PARTS);
+    if (d->n_parts == DEFERRED_PARTS) return NULL;
+    struct deferred_part *p = &d->parts[d->n_parts++];
+    *p = (struct deferred_part){.what = what};
+    call_of(d)->n++;
+    return p;
+}
+
+static void run(deferrer *d, const struct deferred_part *p)
+{
+    const mp_backend *b = d->inner;
+    switch (p->what) {
+    case DEFERRED_UPDATE:
+        b->update(b, p->updates, (size_t)p->n, &p->factors);
+        break;
+    case DEFERRED_COPY:
+        memcpy(p->to, p->from, (size_t)p->n);
+        break;
+    case DEFERRED_ADD:
+        b->add(b, p->dtype, p->n, p->from, p->to);
+        break;
+    case DEFERRED_MESSAGE:
+        p->run(p->to);
+        break;
+    }
+}
+
 static mp_status side_begin(const mp_backend *self, int channel, mp_error *err)
 {
     deferrer *d = deferrer_of(self);
@@ -34,10 +65,8 @@ static mp_status side_begin(const mp_backend *self, int channel, mp_error *err)
     MP_ENSURE(d->n_calls < DEFERRED_CALLS, err, MP_NOMEM, "too many calls on side streams");
     d->channel = channel;
     d->n_calls++;
-    call_of(d)->channel = channel;
-    call_of(d)->has_run = false;
-    call_of(d)->mark = -1;
-    call_of(d)->n = call_of(d)->n_copies = 0;
+    *call_of(d) = (struct deferred_call){.channel = channel, .mark = -1, .first = d->n_parts};
+    d->stream.channel = channel;
     return MP_OK;
 }
 
@@ -50,7 +79,7 @@ static mp_status side_end(const mp_backend *self, int channel, int mark, mp_erro
         rises &= d->calls[k].channel != channel || d->calls[k].has_run || d->calls[k].mark < mark;
     fault(d, d->channel != channel || !rises);
     call_of(d)->mark = mark;
-    d->channel = 0;
+    d->channel = d->stream.channel = 0;
     d->counted.n_issued++;
     return MP_OK;
 }
@@ -67,8 +96,7 @@ static mp_status side_wait(const mp_backend *self, int channel, int mark, mp_err
         is_issued |= c->mark == mark;
         if (c->has_run) continue;
         c->has_run = true;
-        if (c->n) d->inner->update(d->inner, c->updates, c->n, &c->factors);
-        for (size_t i = 0; i < c->n_copies; i++) memcpy(c->copies[i].to, c->copies[i].from, (size_t)c->copies[i].bytes);
+        for (int i = 0; i < c->n; i++) run(d, &d->parts[c->first + i]);
     }
     fault(d, d->channel || !is_issued);
     return MP_OK;
@@ -85,7 +113,7 @@ static void begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp
 {
     deferrer *d = deferrer_of(self);
     fault(d, !all_have_run(d)); /* the pass before has ended without waiting */
-    d->n_calls = 0;
+    d->n_calls = d->n_parts = d->n_updates = 0;
     d->inner->begin(d->inner, seed, step, factors);
 }
 
@@ -96,27 +124,56 @@ static void update(const mp_backend *self, mp_update *updates, size_t n, const m
         d->inner->update(d->inner, updates, n, factors);
         return;
     }
-    struct deferred_call *c = call_of(d);
-    fault(d, n > DEFERRED_UPDATES || c->n || d->channel != MP_CHANNEL_SECOND_STREAM);
-    if (n > DEFERRED_UPDATES) return;
-    c->n = n;
-    c->factors = *factors;
-    memcpy(c->updates, updates, n * sizeof *updates);
+    const bool fits = n <= (size_t)(DEFERRED_UPDATES - d->n_updates);
+    struct deferred_part *p = fits ? put(d, DEFERRED_UPDATE) : NULL;
+    fault(d, !fits || call_of(d)->n > 1 || d->channel != MP_CHANNEL_SECOND_STREAM);
+    if (!p) return;
+    p->updates = d->updates + d->n_updates;
+    p->n = (int64_t)n;
+    p->factors = *factors;
+    memcpy(p->updates, updates, n * sizeof *updates);
+    d->n_updates += (int)n;
     d->counted.n_updates += (int)n;
 }
 
 static void copy(const mp_backend *self, void *to, const void *from, int64_t bytes)
 {
     deferrer *d = deferrer_of(self);
-    if (!d->channel) {
-        d->inner->copy(d->inner, to, from, bytes);
-        return;
-    }
-    struct deferred_call *c = call_of(d);
-    fault(d, c->n_copies == DEFERRED_COPIES || d->channel == MP_CHANNEL_SECOND_STREAM);
-    if (c->n_copies == DEFERRED_COPIES) return;
-    c->copies[c->n_copies++] = (struct deferred_copy){to, from, bytes};
+    struct deferred_part *p = d->channel ? put(d, DEFERRED_COPY) : NULL;
+    fault(d, d->channel == MP_CHANNEL_SECOND_STREAM);
+    if (!d->channel) d->inner->copy(d->inner, to, from, bytes);
+    if (!p) return;
+    p->to = to;
+    p->from = from;
+    p->n = bytes;
     d->counted.n_copies++;
+}
+
+static void add(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to)
+{
+    deferrer *d = deferrer_of(self);
+    struct deferred_part *p = d->channel ? put(d, DEFERRED_ADD) : NULL;
+    if (!d->channel) d->inner->add(d->inner, dtype, n, from, to);
+    if (!p) return;
+    p->dtype = dtype;
+    p->n = n;
+    p->from = from;
+    p->to = to;
+}
+
+static void enqueue(host_stream *stream, void (*message)(void *), void *what)
+{
+    deferrer *d = (deferrer *)((char *)stream - offsetof(deferrer, stream));
+    struct deferred_part *p = d->channel ? put(d, DEFERRED_MESSAGE) : NULL;
+    fault(d, !d->channel); /* messages are for a channel of their own */
+    if (!p) return;
+    p->run = message;
+    p->to = what;
+}
+
+static void *stream_of(const mp_backend *self)
+{
+    return &deferrer_of(self)->stream;
 }
 
 static mp_status download(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err)
@@ -161,6 +218,9 @@ const mp_backend *deferring_backend(deferrer *d, const mp_backend *of)
     d->backend.begin = begin;
     d->backend.update = update;
     d->backend.copy = copy;
+    d->backend.add = add;
+    d->backend.stream = stream_of;
+    d->stream.enqueue = enqueue;
     d->backend.download = download;
     return &d->backend;
 }

@@ -50,6 +50,8 @@
     X(mp_communicator_close(NULL))                                                                       \
     X(mp_communicator_rank(&alone))                                                                      \
     X(mp_communicator_size(&alone))                                                                      \
+    X(mp_communicator_number_here(&alone))                                                               \
+    X(mp_communicator_join_devices(&alone, mp_backend_find("cpu"), &err))                                \
     X(mp_communicator_name(&alone))                                                                      \
     X(mp_schedule_name(MP_SCHEDULE_1F1B))                                                                \
     X(mp_schedule_find("1f1b"))                                                                          \

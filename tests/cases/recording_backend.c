@@ -1,13 +1,14 @@
 /* recording_backend.c - calls with copies of their operands, kept while recording and run when replayed. */
 #include "tests/cases/recording_backend.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_UPDATES = 256, MOST_ENTRIES = 4096 };
 
 typedef struct entry {
-    enum { CALL, ADD, COPY, UPDATE, CLIP, ISSUE, ISSUED, WAIT } what;
+    enum { CALL, ADD, COPY, UPDATE, CLIP, ISSUE, ISSUED, WAIT, MESSAGE } what;
     int channel, mark;
     const mp_call *call;
     mp_operands operands; /* with arrays of its own */
@@ -18,6 +19,7 @@ typedef struct entry {
     mp_update updates[MOST_UPDATES];
     size_t n_updates;
     double clip_norm;
+    void (*run)(void *);
     struct entry *next;
 } entry;
 
@@ -193,6 +195,7 @@ static void put_mark(recorder *r, int what, int channel, int mark)
 static mp_status side_begin(const mp_backend *self, int channel, mp_error *err)
 {
     recorder *r = recorder_of(self);
+    r->stream.channel = channel;
     if (!r->current) return r->inner->side_begin(r->inner, channel, err);
     put_mark(r, ISSUE, channel, -1);
     return MP_OK;
@@ -201,6 +204,7 @@ static mp_status side_begin(const mp_backend *self, int channel, mp_error *err)
 static mp_status side_end(const mp_backend *self, int channel, int mark, mp_error *err)
 {
     recorder *r = recorder_of(self);
+    r->stream.channel = 0;
     if (!r->current) return r->inner->side_end(r->inner, channel, mark, err);
     put_mark(r, ISSUED, channel, mark);
     return MP_OK;
@@ -212,6 +216,29 @@ static mp_status side_wait(const mp_backend *self, int channel, int mark, mp_err
     if (!r->current) return r->inner->side_wait(r->inner, channel, mark, err);
     put_mark(r, WAIT, channel, mark);
     return MP_OK;
+}
+
+static void pass_on(recorder *r, void (*run)(void *), void *what)
+{
+    host_stream *inner = r->inner->stream(r->inner);
+    inner->enqueue(inner, run, what);
+}
+
+static void enqueue(host_stream *stream, void (*run)(void *), void *what)
+{
+    recorder *r = (recorder *)((char *)stream - offsetof(recorder, stream));
+    if (!r->current) {
+        pass_on(r, run, what);
+        return;
+    }
+    entry *e = put(r, MESSAGE);
+    e->run = run;
+    e->to = what;
+}
+
+static void *stream_of(const mp_backend *self)
+{
+    return &recorder_of(self)->stream;
 }
 
 static mp_status record(const mp_backend *self, mp_error *err)
@@ -281,6 +308,9 @@ static mp_status replay(const mp_backend *self, void *memory, mp_error *err)
             break;
         case WAIT:
             MP_CHECK(r->inner->side_wait(r->inner, e->channel, e->mark, err));
+            break;
+        case MESSAGE:
+            pass_on(r, e->run, e->to);
             break;
         }
     }
@@ -355,6 +385,10 @@ const mp_backend *recording_backend(recorder *r, const mp_backend *of)
         b->side_begin = side_begin;
         b->side_end = side_end;
         b->side_wait = side_wait;
+    }
+    if (of->stream) {
+        b->stream = stream_of;
+        r->stream.enqueue = enqueue;
     }
     b->copy = copy;
     b->update = update;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "executor/kernel/backend.h"
+#include "tests/cases/deferring_backend.h"
 
 /* It says that its device has 1 TiB, of which this is used, and what it has allocated; of the process, nothing. */
 enum { RECORDING_IDLE_BYTES = 12345 };
@@ -23,6 +24,7 @@ typedef struct recorder {
     bool is_lost;    /* nothing comes back from its memory: the device is lost */
     int64_t limit;   /* it has no memory for more than this; < 0: it has */
     int64_t allocated;
+    host_stream stream;
     struct recording *current; /* NULL: nothing is being recorded */
     uint64_t seed;
     uint32_t step;

@@ -5,6 +5,11 @@ else
     for what in same_bits all_but_tables after_every_step more_options shared_out fast a_rank_dies a_rank_is_stopped ranks_differ wrong_numbers a_file_is_missing network_is_measured; do
         holds "mpi_$what" python3 -B "$root/tests/cli/many_ranks.py" "$memplan" $what
     done
+    if [ -e "$build/tests/nccl/libnccl.so.2" ]; then # without a GPU: the same through the module that calls NCCL
+        for what in same_calls same_calls_of_parts same_calls_of_the_library captured fails nothing_hangs; do
+            holds "nccl_$what" python3 -B "$root/tests/nccl/twins.py" "$memplan" $what
+        done
+    fi
 fi
 
 # Columnar files, which pyarrow writes: build/venv/bin/pip install pyarrow.

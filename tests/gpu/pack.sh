@@ -4,13 +4,13 @@
 # may be missing: those of examples/ and of the tests are there always. `pack.sh -l BUILD` lists the libraries only.
 #
 # Programs look for libraries in the lib beside them (make PACKED=1). Left out is what the machine has to have in its own version, which
-# its Python, CUDA and driver want too: libc, the compiler's libstdc++ and libgcc_s, libz, libexpat, and NVIDIA's.
+# its Python, CUDA, driver and mpirun want too: libc, the compiler's libstdc++ and libgcc_s, libz, libexpat, NVIDIA's and Open MPI's.
 cd "$(dirname "$0")/../.." || exit 2
-theirs='ld-linux.*|linux-vdso|libc|libm|libmvec|libdl|librt|libpthread|libresolv|libutil|libstdc\+\+|libgcc_s|libz|libexpat|libcuda|libcudart|libcudnn.*|libcublas.*|libnv.*'
+theirs='ld-linux.*|linux-vdso|libc|libm|libmvec|libdl|librt|libpthread|libresolv|libutil|libstdc\+\+|libgcc_s|libz|libexpat|libcuda|libcudart|libcudnn.*|libcublas.*|libnv.*|libmpi|libopen-.*|libhwloc|libevent.*'
 most_bytes=50000000
 
 programs() { # BUILD
-    for program in memplan memplan_cuda.so tests/bench_updates $(sed 's/[^ ]*/tests\/test_&/g' tests/gpu/tests.txt); do
+    for program in memplan memplan_cuda.so memplan_mpi.so memplan_nccl.so tests/bench_updates $(sed 's/[^ ]*/tests\/test_&/g' tests/gpu/tests.txt); do
         [ ! -e "$1/$program" ] || echo "$1/$program"
     done
 }

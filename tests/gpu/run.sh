@@ -13,6 +13,7 @@ usage: run [-r] [-t SECONDS] SECTION...
   training       plans, places of the updates and streams: the same bits; gradients and losses against the CPU's
   algorithms     algorithms of convolutions: measured, planned with, and the same bits
   sanitizer      compute-sanitizer over the own kernels
+  ranks          a process for each GPU, joined by NCCL: wants two GPUs, and mpirun; four show a little more
   bench-ours     steps of memplan: as it is, --fast, with measured costs, within 60 % of the memory
   bench-eager    steps of PyTorch: eager, deterministic, checkpoints
   bench-compile  steps of PyTorch: torch.compile, and with its activation memory budget
@@ -42,7 +43,7 @@ case $limit in '' | *[!0-9]*) echo "run: -t wants a number of seconds, not '$lim
 [ $# -gt 0 ] || { usage >&2 && exit 2; }
 for section in "$@"; do
     case $section in
-    smoke | kernels | training | algorithms | sanitizer | bench-ours | bench-eager | bench-compile | memory) ;;
+    smoke | kernels | training | algorithms | sanitizer | ranks | bench-ours | bench-eager | bench-compile | memory) ;;
     *) echo "run: there is no section '$section' ('run -h' lists them)" >&2 && exit 2 ;;
     esac
 done

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "memplan/backend.h"
 #include "memplan/error.h"
 #include "memplan/memory.h"
 
@@ -28,9 +29,15 @@ mp_status mp_communicator_open(const char *module, mp_communicator **out, mp_err
 void mp_communicator_close(mp_communicator *world);
 MP_OWNER(mp_communicator_close, mp_communicator)
 
+/* Joins the devices of the ranks, each of which has a backend opened on one, so that trainings there can exchange what they
+ * have; nothing is to do for a backend in the program's memory. All ranks call it, before the first training. MP_UNSUPPORTED:
+ * this build has no module for it, or the machine lacks its library. MP_IO: they cannot be joined. */
+mp_status mp_communicator_join_devices(mp_communicator *world, const mp_backend *backend, mp_error *err);
+
 int mp_communicator_rank(const mp_communicator *world); /* 0 .. size - 1 */
 int mp_communicator_size(const mp_communicator *world);
-const char *mp_communicator_name(const mp_communicator *world); /* "Open MPI 4.1.4" */
+int mp_communicator_number_here(const mp_communicator *world);  /* of this rank among those on its machine, 0 ... */
+const char *mp_communicator_name(const mp_communicator *world); /* "Open MPI 4.1.4"; of joined devices "NCCL 2.28.9" */
 
 /* Something that has to be the same on all ranks, as bytes. */
 typedef struct mp_fact {
