@@ -12,7 +12,7 @@
 #include "cli/options/picture_file.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
-#include "cli/reports/train_ranks.h"
+#include "cli/reports/rank_rows.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
 #include "executor/data/inputs.h"
@@ -285,12 +285,21 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
         if (t->before.stopped) return MP_OK; /* the runs have different steps and cannot be compared */
         shown.what = "run 2 of 2, by the plan";
     }
+    MP_OWNED mp_step_time *times = NULL;
+    if (o->training.trace) {
+        MP_ENSURE(!t->subject.program->backend->side_begin, err, MP_UNSUPPORTED,
+                  "--trace is of what runs on the CPU; a GPU's profiler knows when its kernels ran");
+        times = mp_alloc(t->subject.plan->n_steps, sizeof *times);
+        MP_ENSURE(times, err, MP_NOMEM, "out of memory");
+    }
+    request.execution.times = times;
     request.plan = t->subject.plan;
     request.save = o->training.save;
     shown.saves = o->training.save;
     request.save_every = o->training.save_every;
     request.test = test;
-    return mp_train(&request, &t->after, err);
+    MP_CHECK(mp_train(&request, &t->after, err));
+    return times ? train_write_trace(t, r, times, o, err) : MP_OK;
 }
 
 /* Moves each --data NAME=FILE, the source of an input, to *files; --data NAME, which marks an input as data, stays. */

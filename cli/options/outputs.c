@@ -33,7 +33,7 @@ static bool is_source(const text_list *sources, const struct stat *file)
     bool found = false;
     for (size_t k = 0; !found && k < sources->n; k++) {
         const char *equals = strchr(sources->items[k], '=');
-        found = equals && is_file(equals + 1, file);
+        found = is_file(equals ? equals + 1 : sources->items[k], file);
     }
     return found;
 }

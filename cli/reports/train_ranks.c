@@ -1,11 +1,10 @@
-/* train_ranks.c - joins the ranks of a training, compares them, and says what they sent. */
+/* train_ranks.c - joins the ranks of a training, compares them, and lets them leave. */
 #include "cli/reports/train_ranks.h"
 
 #include <signal.h>
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
-#include "cli/messages/screen.h"
 #include "executor/ranks/communicator.h"
 
 enum { SILENT_SECONDS = 600 }; /* as an execution has it */
@@ -75,30 +74,4 @@ int train_leave(ranks *r, int status)
 bool train_is_silent(const ranks *r)
 {
     return r->world && mp_communicator_rank(r->world) > 0;
-}
-
-static int64_t planned_bytes(const train_outcome *t)
-{
-    return (int64_t)t->after.n_losses * mp_program_sent_bytes(t->subject.program, t->subject.plan);
-}
-
-void print_ranks(const train_outcome *t)
-{
-    const mp_report *r = &t->after;
-    if (r->n_ranks < 2) return;
-    screen_text(2,
-                "%d ranks, %s, joined by %s; sums are %s. This rank sent %s in %zu steps, planned %s, and waited %s a step for "
-                "others. Parameters are the same on all ranks.",
-                r->n_ranks, mp_mesh_write(&t->subject.ranks.mesh).text, r->network,
-                t->subject.program->fast_sums ? "as fast as it makes them" : "in the order of the ranks",
-                mp_bytes_text(r->sent_bytes), r->n_losses, mp_bytes_text(planned_bytes(t)), seconds_text(r->wait_seconds));
-}
-
-json_t *train_ranks_json(const train_outcome *t)
-{
-    const mp_report *r = &t->after;
-    return json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:f}", "mesh", mp_mesh_write(&t->subject.ranks.mesh).text, "ranks",
-                     r->n_ranks, "network", r->network, "reduce", t->subject.program->fast_sums ? "fast" : "ordered",
-                     "planned_sent_bytes", (json_int_t)planned_bytes(t), "sent_bytes", (json_int_t)r->sent_bytes,
-                     "wait_seconds", r->wait_seconds);
 }

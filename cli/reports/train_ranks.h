@@ -21,6 +21,3 @@ bool train_is_known(ranks *r, const mp_error *err);
 /* Leaves the others with this exit status, which is returned. A rank that has failed alone ends all. */
 int train_leave(ranks *r, int status);
 bool train_is_silent(const ranks *r); /* true for all ranks but the first */
-
-void print_ranks(const train_outcome *t);
-json_t *train_ranks_json(const train_outcome *t); /* NULL: memory is short */

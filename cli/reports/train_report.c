@@ -8,8 +8,8 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "cli/reports/rank_rows.h"
 #include "cli/reports/report.h"
-#include "cli/reports/train_ranks.h"
 #include "formats/json/json.h"
 #include "memplan/arena.h"
 

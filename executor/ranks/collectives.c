@@ -1,6 +1,7 @@
 /* collectives.c - begins the messages of each leg, and when all have arrived adds up what they brought. */
 #include "executor/ranks/collectives.h"
 
+#include "estimator/base/clock.h"
 #include "executor/ranks/peers.h"
 
 enum { TAG_OF_EXCHANGES = MP_COMMUNICATOR_TAGS - 1 };
@@ -63,6 +64,7 @@ static mp_status send(mp_collectives *c, mp_collective_work *w, const mp_leg *s,
     const int64_t bytes = n * element_bytes(s);
     if (!n) return MP_OK;
     c->sent_bytes += bytes;
+    w->sent_bytes += bytes;
     w->peers[w->n_requests] = -1;
     return c->world->send(c->world, from, bytes, world_rank(&s->team, member), w->tag, &w->requests[w->n_requests++], err);
 }
@@ -112,7 +114,9 @@ static mp_status begin_fast(mp_collectives *c, mp_collective_work *w, const mp_l
     mp_communicator *world = c->world;
     mp_message *request = &w->requests[w->n_requests];
     w->peers[w->n_requests++] = -1;
-    c->sent_bytes += mp_collective_sent_bytes(s->kind, world->n, p->n * element_bytes(s));
+    const int64_t bytes = mp_collective_sent_bytes(s->kind, world->n, p->n * element_bytes(s));
+    c->sent_bytes += bytes;
+    w->sent_bytes += bytes;
     if (s->kind == MP_ALL_REDUCE) return world->all_reduce(world, s->dtype, p->whole, p->n, request, err);
     if (s->kind == MP_ALL_GATHER) return world->all_gather(world, s->dtype, p->part, p->whole, p->n, request, err);
     return world->reduce_scatter(world, s->dtype, p->whole, room, p->n, request, err);
@@ -210,10 +214,15 @@ static mp_status move_all(mp_collectives *c, bool *moved, int *missing, mp_error
     for (mp_collective_work *w = c->first; w; w = next) {
         next = w->next;
         MP_CHECK(move(c, w, moved, missing, err));
-        if (w->leg < w->n_legs)
+        if (w->leg < w->n_legs) {
             before = w;
-        else
-            *(before ? &before->next : &c->first) = next;
+            continue;
+        }
+        *(before ? &before->next : &c->first) = next;
+        w->ended_at = mp_clock_now();
+        w->seconds += w->ended_at - w->began_at;
+        w->n_runs++;
+        if (!c->first) c->busy_seconds += w->ended_at - c->busy_since;
     }
     c->last = before;
     return MP_OK;
@@ -225,6 +234,8 @@ mp_status mp_collectives_issue(mp_collectives *c, mp_collective_work *w, int64_t
     w->ticket = *ticket = ++c->issued;
     w->tag = (int)(w->ticket % TAG_OF_EXCHANGES);
     w->next = NULL;
+    w->began_at = mp_clock_now();
+    if (!c->first) c->busy_since = w->began_at;
     *(c->last ? &c->last->next : &c->first) = w;
     c->last = w;
     MP_CHECK(begin_leg(c, w, err));
@@ -238,14 +249,22 @@ mp_status mp_collectives_advance(mp_collectives *c, mp_error *err)
     return move_all(c, &moved, &missing, err);
 }
 
+/* Counts the time since then as waited. */
+static mp_status waited(mp_collectives *c, double from)
+{
+    c->wait_seconds += mp_clock_now() - from;
+    return MP_OK;
+}
+
 mp_status mp_collectives_wait(mp_collectives *c, int64_t ticket, mp_error *err)
 {
     mp_patience patience = mp_patience_begin(c->world, c->timeout);
+    const double from = mp_clock_now();
     for (;;) {
         bool moved = false;
         int missing = -1;
         MP_CHECK(move_all(c, &moved, &missing, err));
-        if (!c->first || c->first->ticket > ticket) return MP_OK;
+        if (!c->first || c->first->ticket > ticket) return waited(c, from);
         MP_CHECK(mp_patience_go_on(&patience, moved, missing, c->first->name, err));
     }
 }
@@ -254,6 +273,7 @@ mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_err
 {
     int64_t ticket;
     mp_patience patience = mp_patience_begin(c->world, c->timeout);
+    const double from = mp_clock_now();
     MP_CHECK(mp_collectives_issue(c, work, &ticket, err));
     while (work->leg < work->n_legs) {
         bool moved = false;
@@ -261,7 +281,7 @@ mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_err
         MP_CHECK(move_all(c, &moved, &missing, err));
         if (work->leg < work->n_legs) MP_CHECK(mp_patience_go_on(&patience, moved, missing, work->name, err));
     }
-    return MP_OK;
+    return waited(c, from);
 }
 
 mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,
@@ -290,6 +310,32 @@ mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int6
             if (!done && k < n && missing < 0) missing = (int)k;
         }
         if (!is_over) MP_CHECK(mp_patience_go_on(&patience, moved, missing, what, err));
+    }
+    return MP_OK;
+}
+
+/* Waits until one message has arrived. */
+static mp_status await(mp_communicator *world, mp_message message, int from, double timeout, const char *what, mp_error *err)
+{
+    mp_patience patience = mp_patience_begin(world, timeout);
+    for (bool done = !message; !done;) {
+        MP_CHECK(world->test(world, &message, &done, err));
+        if (!done) MP_CHECK(mp_patience_go_on(&patience, false, from, what, err));
+    }
+    return MP_OK;
+}
+
+mp_status mp_communicator_collect(mp_communicator *world, const void *own, int64_t bytes, void *const *rooms,
+                                  const int64_t *room_bytes, double timeout, const char *what, mp_error *err)
+{
+    mp_message message = 0;
+    if (world->rank) {
+        MP_CHECK(world->send(world, own, bytes, 0, TAG_OF_EXCHANGES, &message, err));
+        return await(world, message, 0, timeout, what, err);
+    }
+    for (int r = 1; r < world->n; r++) {
+        MP_CHECK(world->receive(world, rooms[r], room_bytes[r], r, TAG_OF_EXCHANGES, &message, err));
+        MP_CHECK(await(world, message, r, timeout, what, err));
     }
     return MP_OK;
 }

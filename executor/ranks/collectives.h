@@ -45,7 +45,8 @@ typedef struct mp_leg {
 enum { MP_LEGS = 5 };
 typedef struct mp_collective_work mp_collective_work;
 struct mp_collective_work {
-    const char *name; /* in messages: "all-reduce 3" */
+    const char *name;   /* in messages: "all-reduce 3" */
+    mp_collective kind; /* as the plan has it, of whatever legs it is made */
     size_t n_legs;
     mp_leg legs[MP_LEGS];
     /* of one that is under way: */
@@ -55,6 +56,9 @@ struct mp_collective_work {
     int tag;
     int64_t ticket;
     mp_collective_work *next;
+    /* of all its runs: how many, what they sent, and how long they were under way; and of the last one when that was */
+    int64_t n_runs, sent_bytes;
+    double seconds, began_at, ended_at;
 };
 size_t mp_work_requests(const mp_collective_work *work);
 /* Returns the bytes that a leg receives into, for pieces of so many elements. */
@@ -66,6 +70,8 @@ typedef struct mp_collectives {
     bool fast;
     double timeout; /* seconds in which nothing moves, after which a wait fails */
     int64_t issued, sent_bytes;
+    double busy_since, busy_seconds;  /* in which something is under way: an end shows when somebody looks */
+    double wait_seconds;              /* of them, those in which nothing else was done */
     mp_collective_work *first, *last; /* under way, in the order of issue */
 } mp_collectives;
 
@@ -81,3 +87,6 @@ mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_err
 /* Gives every rank what each of them has: `bytes` from `own` to all[rank * bytes]. Waits for it. MP_IO. */
 mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,
                                    const char *what, mp_error *err);
+/* Gives rank 0 what each of the others has, of its own size: that of rank r in rooms[r], which are not looked at elsewhere. */
+mp_status mp_communicator_collect(mp_communicator *world, const void *own, int64_t bytes, void *const *rooms,
+                                  const int64_t *room_bytes, double timeout, const char *what, mp_error *err);

@@ -23,7 +23,8 @@ mp_status mp_channels_open(const mp_addresses *a, const mp_execution_options *op
                            mp_error *err)
 {
     const mp_storage *storages = a->program->graph->storages;
-    *out = (mp_channels){.at = a, .tickets = mp_pool_alloc(pool, a->plan->n_steps, sizeof *out->tickets)};
+    *out =
+        (mp_channels){.at = a, .tickets = mp_pool_alloc(pool, a->plan->n_steps, sizeof *out->tickets), .times = options->times};
     MP_ENSURE(out->tickets, err, MP_NOMEM, "out of memory");
     for (int t = 0; t < (int)a->plan->n_steps; t++) {
         const mp_alternative *f = mp_addresses_alternative(a, t);
@@ -67,6 +68,7 @@ static mp_status issue_on_stream(mp_channels *c, const mp_pass_call *call, mp_er
 mp_status mp_channels_issue(mp_channels *c, const mp_pass_call *call, mp_error *err)
 {
     const mp_ready_step *r = &c->at->steps[call->step];
+    if (c->times) c->times[call->step] = (mp_step_time){.begin = mp_clock_now()};
     if (is_on_stream(c, call)) return issue_on_stream(c, call, err);
     if (r->is_collective) return mp_rank_channel_issue(&c->ranks, call->step, err);
     c->tickets[call->step] = -1;
@@ -83,8 +85,19 @@ mp_status mp_channels_wait(mp_channels *c, const mp_pass_call *call, mp_error *e
     const double from = mp_clock_now();
     const mp_status st = is_collective ? mp_rank_channel_wait(&c->ranks, call->step, err)
                                        : mp_copy_queue_wait(c->queues[call->channel], c->tickets[call->step], err);
-    c->wait_seconds += mp_clock_now() - from;
+    const double to = mp_clock_now();
+    c->wait_seconds += to - from;
+    if (c->times) {
+        mp_step_time *time = &c->times[call->step];
+        *time = (mp_step_time){time->begin, is_collective ? c->ranks.works[call->step].ended_at : to, from, to};
+    }
     return st;
+}
+
+void mp_channels_note(mp_channels *c, const mp_pass_call *call, bool ends)
+{
+    if (!c->times || call->is_transfer) return;
+    *(ends ? &c->times[call->step].end : &c->times[call->step].begin) = mp_clock_now();
 }
 
 mp_status mp_channels_advance(mp_channels *c, mp_error *err)
@@ -117,6 +130,8 @@ mp_status mp_channels_end_pass(mp_channels *c, bool runs_rest, bool updates, mp_
     c->before = copied;
     c->sent[updates] = c->ranks.collectives.sent_bytes - c->sent_before;
     c->sent_before = c->ranks.collectives.sent_bytes;
+    for (size_t t = 0; c->times && t < c->at->plan->n_steps; t++) /* what nobody waited for by itself */
+        if (c->at->steps[t].is_collective && c->times[t].begin > c->times[t].end) c->times[t].end = c->ranks.works[t].ended_at;
     MP_ENSURE(out_bytes == planned.out_bytes && in_bytes == planned.in_bytes, err, MP_REFUTED,
               "%lld bytes were copied out and %lld back; by the plan it is %lld and %lld", (long long)out_bytes,
               (long long)in_bytes, (long long)planned.out_bytes, (long long)planned.in_bytes);

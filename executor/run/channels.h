@@ -5,6 +5,7 @@
 #include "executor/run/calls.h"
 #include "executor/run/rank_channel.h"
 #include "executor/tiers/copy_queue.h"
+#include "formats/pages/run_trace.h"
 
 typedef struct mp_channels {
     const mp_addresses *at;
@@ -15,6 +16,7 @@ typedef struct mp_channels {
     int64_t sent[2], sent_before; /* bytes to other ranks in a pass without and with updates; of all before this one */
     double wait_seconds;          /* in mp_channels_wait, on queues and for other ranks */
     mp_rank_channel ranks;
+    mp_step_time *times; /* per step, of the pass that runs; NULL: nobody asks */
 } mp_channels;
 
 /* Opens a queue for every channel on which the plan's steps copy, unless the backend has streams for them. The list lies in
@@ -29,6 +31,8 @@ void mp_channels_close(mp_channels *channels); /* does nothing for a zeroed one 
  * MP_IO: a copy failed, of this call or of one before it on the channel, or another rank did. */
 mp_status mp_channels_issue(mp_channels *channels, const mp_pass_call *call, mp_error *err);
 mp_status mp_channels_wait(mp_channels *channels, const mp_pass_call *call, mp_error *err);
+/* Notes the time at which a call of compute begins or ends, if somebody asks. */
+void mp_channels_note(mp_channels *channels, const mp_pass_call *call, bool ends);
 /* Moves on what has been issued to other ranks; called between two calls. */
 mp_status mp_channels_advance(mp_channels *channels, mp_error *err);
 /* Checks, when all copies of a pass have been waited for, that as many bytes have been copied, or enqueued on streams, as the

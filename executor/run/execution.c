@@ -303,7 +303,9 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
         const mp_pass_call *call = &e->calls.list[k];
         const double from = clocked ? mp_clock_now() : 0;
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k, err));
+        mp_channels_note(&e->channels, call, false);
         MP_CHECK(run_or_issue(e, call, pass, kind, err));
+        mp_channels_note(&e->channels, call, true);
         for (size_t i = 0; i < call->n_awaited; i++) MP_CHECK(wait_for(e, &e->calls.list[call->awaited[i]], kind, err));
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k + 1, err));
         if (clocked) {
@@ -482,9 +484,9 @@ mp_status mp_execution_compare_ranks(const mp_execution *e, mp_error *err)
     return mp_communicator_agree(world, &fact, 1, e->channels.ranks.collectives.timeout, err);
 }
 
-int64_t mp_execution_sent_bytes(const mp_execution *e)
+const mp_rank_channel *mp_execution_ranks(const mp_execution *e)
 {
-    return e->channels.ranks.collectives.sent_bytes;
+    return &e->channels.ranks;
 }
 
 const mp_rank_place *mp_execution_place(const mp_execution *e)

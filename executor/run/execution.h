@@ -74,5 +74,5 @@ void mp_execution_forget_seconds(mp_execution *execution); /* sets them to zero 
 void mp_execution_hash(const mp_execution *execution, char hash[33]);
 /* Compares the parameters of all ranks, which are to be the same, bit for bit. MP_INVALID: they are not. */
 mp_status mp_execution_compare_ranks(const mp_execution *execution, mp_error *err);
-int64_t mp_execution_sent_bytes(const mp_execution *execution); /* to other ranks, so far */
+const mp_rank_channel *mp_execution_ranks(const mp_execution *execution); /* what has been sent to other ranks */
 const mp_rank_place *mp_execution_place(const mp_execution *execution);

@@ -91,7 +91,10 @@ static mp_status list(const mp_addresses *a, const mp_rank_channel *c, size_t st
     mp_collective_work *w = &c->works[step];
     const mp_communicator *world = c->collectives.world;
     const mp_node *node = &a->program->graph->nodes[a->steps[step].node];
-    *w = (mp_collective_work){.name = node->name};
+    *w = (mp_collective_work){.name = node->name,
+                              .kind = node->phase != MP_PHASE_BACKWARD ? MP_ALL_GATHER
+                                      : a->program->mesh.zero          ? MP_REDUCE_SCATTER
+                                                                       : MP_ALL_REDUCE};
     if (node->phase != MP_PHASE_BACKWARD) {
         MP_CHECK(add_wholes(a, world, MP_ALL_GATHER, MP_DIM_SHARD, step, pool, w, err));
         return take_requests(w, pool, err);

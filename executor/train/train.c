@@ -11,6 +11,7 @@
 #include "executor/data/parameters.h"
 #include "executor/train/accuracy.h"
 #include "executor/train/not_finite.h"
+#include "executor/train/rank_report.h"
 #include "executor/train/state.h"
 #include "formats/base/process.h"
 
@@ -178,7 +179,7 @@ static mp_status finish(training *t, mp_status st, mp_error *err)
     if (r->execution.world) {
         snprintf(report->network, sizeof report->network, "%s", mp_communicator_name(r->execution.world));
         report->n_ranks = mp_communicator_size(r->execution.world);
-        report->sent_bytes = mp_execution_sent_bytes(e);
+        report->sent_bytes = mp_execution_ranks(e)->collectives.sent_bytes;
     }
     if (look_at_device(r->program->backend, &report->device_bytes, &report->device_is_shared, err) != MP_OK) st = MP_IO;
     report->next_batch_bytes = t->filler.prefetch ? mp_prefetch_device_bytes(t->filler.prefetch) : 0;
@@ -186,6 +187,7 @@ static mp_status finish(training *t, mp_status st, mp_error *err)
     report->step_seconds = median(t->seconds, report->n_losses);
     report->input_seconds = median(t->input_seconds, report->n_losses);
     mp_execution_hash(e, report->weights_hash);
+    if (r->execution.world && st == MP_OK) MP_CHECK(mp_rank_reports_exchange(r, e, report, err));
     report->has_test = r->test && st == MP_OK && !report->stopped;
     if (report->has_test) MP_CHECK(mp_accuracy_measure(e, r->program, r->test, r->execution.seed, &report->test, err));
     return st;
@@ -222,6 +224,7 @@ void mp_report_free(mp_report *report)
 {
     mp_free(report->losses);
     mp_free(report->node_seconds);
+    mp_free(report->ranks);
     *report = (mp_report){0};
 }
 

@@ -90,6 +90,7 @@ extern "C" {
 #include "memplan/ranks/network.h"
 #include "memplan/ranks/pipeline.h"
 #include "memplan/ranks/rank.h"
+#include "memplan/ranks/rank_report.h"
 #include "memplan/ranks/schedule.h"
 #include "memplan/search.h"
 #include "memplan/second_stream.h"

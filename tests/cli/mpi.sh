@@ -10,6 +10,7 @@ else
             holds "nccl_$what" python3 -B "$root/tests/nccl/twins.py" "$memplan" $what
         done
     fi
+    holds mpi_reports python3 -B "$root/tests/executor/rank_reports.py" "$memplan"
 fi
 
 # Columnar files, which pyarrow writes: build/venv/bin/pip install pyarrow.

@@ -24,7 +24,7 @@ static outcome run(training_case *t, const mp_plan *plan, bool profile)
     training_run(t, e, 0, STEPS, o.losses);
     mp_execution_hash(e, o.hash);
     if (!profile) assert_int_equal(mp_execution_touched_bytes(e), mp_execution_arena_bytes(e));
-    assert_int_equal(mp_execution_sent_bytes(e), 0);
+    assert_int_equal(mp_execution_ranks(e)->collectives.sent_bytes, 0);
     mp_execution_free(e);
     return o;
 }

@@ -1,0 +1,170 @@
+/* rank_rows.c - what each rank of a training has measured: rows, JSON, and a trace of all. */
+#include "cli/reports/rank_rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
+#include "executor/ranks/collectives.h"
+#include "formats/json/json.h"
+
+enum { SILENT_SECONDS = 600 }; /* as an execution has it */
+
+static int64_t planned_bytes(const train_outcome *t)
+{
+    return (int64_t)t->after.n_losses * mp_program_sent_bytes(t->subject.program, t->subject.plan);
+}
+
+/* Returns what share of the time in which something was under way the rank spent computing; -1: nothing was. */
+static double hidden(const mp_rank_report *of)
+{
+    return of->network_seconds > 0 ? fmax(0, 1 - of->wait_seconds / of->network_seconds) : -1;
+}
+
+/* Returns what the ranks have together; what takes time as the mean of them. */
+static mp_rank_report sum_of(const mp_report *r)
+{
+    mp_rank_report sum = {0};
+    for (int k = 0; r->ranks && k < r->n_ranks; k++) {
+        const mp_rank_report *of = &r->ranks[k];
+        sum.planned_peak_bytes += of->planned_peak_bytes;
+        sum.measured_peak_bytes += of->measured_peak_bytes;
+        sum.process_bytes = sum.process_bytes < 0 || of->process_bytes < 0 ? -1 : sum.process_bytes + of->process_bytes;
+        sum.sent_bytes += of->sent_bytes;
+        sum.network_seconds += of->network_seconds / r->n_ranks;
+        sum.wait_seconds += of->wait_seconds / r->n_ranks;
+    }
+    return sum;
+}
+
+static void print_rank(const char *name, const mp_rank_report *before, const mp_rank_report *of)
+{
+    const char *keeps = before ? mp_text("%11s", mp_bytes_text(before->planned_peak_bytes)) : "";
+    screen_row("  %-5s%s%11s%11s%11s%11s%9s%8s", name, keeps, mp_bytes_text(of->planned_peak_bytes),
+               mp_bytes_text(of->measured_peak_bytes), of->process_bytes < 0 ? "unknown" : mp_bytes_text(of->process_bytes),
+               mp_bytes_text(of->sent_bytes), seconds_text(of->wait_seconds),
+               hidden(of) < 0 ? "-" : mp_text("%.0f %%", 100 * hidden(of)));
+}
+
+/* Prints a row per rank, and what all have together. */
+static void print_rows(const train_outcome *t)
+{
+    const mp_report *r = &t->after;
+    const mp_rank_report *before = t->has_before ? t->before.ranks : NULL, all = sum_of(r), all_before = sum_of(&t->before);
+    if (!r->ranks) return;
+    screen_row("  %-5s%s%11s%11s%11s%11s%9s%8s", "rank", before ? mp_text("%11s", "keep-all") : "", "plan", "measured",
+               "process", "sent", "waited", "hidden");
+    for (int k = 0; k < r->n_ranks; k++) print_rank(mp_text("%d", k), before ? &before[k] : NULL, &r->ranks[k]);
+    print_rank("all", before ? &all_before : NULL, &all);
+    for (int kind = 0; kind < MP_N_COLLECTIVES; kind++) {
+        const mp_sent *sent = &r->ranks[0].sent[kind];
+        if (sent->n)
+            screen_row("  rank 0, %-14s %s times, %s sent, %s each", mp_collective_name((mp_collective)kind),
+                       count_text(sent->n), mp_bytes_text(sent->bytes), seconds_text(sent->seconds / (double)sent->n));
+    }
+    if (t->verbose)
+        puts("  plan, measured: bytes of the two blocks; hidden: of the time with something under way to others, what was "
+             "computed in");
+}
+
+void print_ranks(const train_outcome *t)
+{
+    const mp_report *r = &t->after;
+    if (r->n_ranks < 2) return;
+    screen_text(2,
+                "%d ranks, %s, joined by %s; sums are %s. This rank sent %s in %zu steps, planned %s, and waited %s a step for "
+                "others. Parameters are the same on all ranks.",
+                r->n_ranks, mp_mesh_write(&t->subject.ranks.mesh).text, r->network,
+                t->subject.program->fast_sums ? "as fast as it makes them" : "in the order of the ranks",
+                mp_bytes_text(r->sent_bytes), r->n_losses, mp_bytes_text(planned_bytes(t)), seconds_text(r->wait_seconds));
+    print_rows(t);
+}
+
+static json_t *sent_json(const mp_rank_report *of)
+{
+    json_t *list = json_array();
+    for (int kind = 0; kind <= MP_N_COLLECTIVES; kind++) {
+        const bool is_kind = kind < MP_N_COLLECTIVES;
+        const mp_sent *sent = is_kind ? &of->sent[kind] : &of->sent_by_operators;
+        if (sent->n)
+            mp_json_append(&list,
+                           json_pack("{s:s, s:I, s:I, s:f}", "collective",
+                                     is_kind ? mp_collective_name((mp_collective)kind) : "of operators", "runs",
+                                     (json_int_t)sent->n, "sent_bytes", (json_int_t)sent->bytes, "seconds", sent->seconds));
+    }
+    return list;
+}
+
+static json_t *peaks_json(const mp_rank_report *of)
+{
+    if (!of) return json_null();
+    return json_pack("{s:I, s:I, s:I}", "planned_peak_bytes", (json_int_t)of->planned_peak_bytes, "measured_peak_bytes",
+                     (json_int_t)of->measured_peak_bytes, "process_bytes", (json_int_t)of->process_bytes);
+}
+
+/* Returns what one rank, or all together, have measured. */
+static json_t *measured_json(const mp_rank_report *before, const mp_rank_report *of)
+{
+    return json_pack("{s:o, s:o, s:I, s:f, s:f, s:o}", "before", peaks_json(before), "after", peaks_json(of), "sent_bytes",
+                     (json_int_t)of->sent_bytes, "network_seconds", of->network_seconds, "wait_seconds", of->wait_seconds,
+                     "hidden", hidden(of) < 0 ? json_null() : json_real(hidden(of)));
+}
+
+static void add_rows(const train_outcome *t, json_t **to)
+{
+    const mp_report *r = &t->after;
+    const mp_rank_report *before = t->has_before ? t->before.ranks : NULL, all = sum_of(r), all_before = sum_of(&t->before);
+    json_t *rows = json_array();
+    for (int k = 0; k < r->n_ranks; k++) {
+        json_t *row = measured_json(before ? &before[k] : NULL, &r->ranks[k]);
+        mp_json_set(&row, "rank", json_integer(k));
+        mp_json_set(&row, "machine", mp_json_text(r->ranks[k].machine));
+        mp_json_set(&row, "process", json_integer(r->ranks[k].process));
+        mp_json_set(&row, "step_seconds", json_real(r->ranks[k].step_seconds));
+        mp_json_set(&row, "collectives", sent_json(&r->ranks[k]));
+        mp_json_append(&rows, row);
+    }
+    mp_json_set(to, "each", rows);
+    mp_json_set(to, "all", measured_json(before ? &all_before : NULL, &all));
+}
+
+json_t *train_ranks_json(const train_outcome *t)
+{
+    const mp_report *r = &t->after;
+    json_t *object = json_pack(
+        "{s:s, s:i, s:s, s:s, s:I, s:I, s:f}", "mesh", mp_mesh_write(&t->subject.ranks.mesh).text, "ranks", r->n_ranks,
+        "network", r->network, "reduce", t->subject.program->fast_sums ? "fast" : "ordered", "planned_sent_bytes",
+        (json_int_t)planned_bytes(t), "sent_bytes", (json_int_t)r->sent_bytes, "wait_seconds", r->wait_seconds);
+    if (r->ranks) add_rows(t, &object);
+    return object;
+}
+
+/* Rank 0 has what the others send behind one another. */
+mp_status train_write_trace(const train_outcome *t, const ranks *r, const mp_step_time *times, const options *o, mp_error *err)
+{
+    MP_OWNED char *own = NULL;
+    MP_OWNED int64_t *sizes = NULL;
+    MP_OWNED char *others = NULL;
+    MP_OWNED const char **texts = NULL;
+    const int n = r->world ? mp_communicator_size(r->world) : 1, rank = r->world ? mp_communicator_rank(r->world) : 0;
+    const double timeout = o->training.timeout > 0 ? o->training.timeout : SILENT_SECONDS;
+    int64_t all = 1;
+    MP_CHECK(mp_run_trace_events(t->subject.graph, t->subject.plan, times, rank,
+                                 n > 1 ? mp_text("rank %d of %s", rank, t->subject.title) : t->subject.title, &own, err));
+    texts = mp_alloc((size_t)n, sizeof *texts);
+    sizes = mp_alloc((size_t)n, sizeof *sizes);
+    MP_ENSURE(texts && sizes, err, MP_NOMEM, "out of memory");
+    texts[0] = own;
+    if (r->world) {
+        const int64_t bytes = (int64_t)strlen(own) + 1;
+        MP_CHECK(mp_communicator_exchange(r->world, &bytes, sizeof bytes, sizes, timeout, "the trace", err));
+        for (int k = 1; k < n && !rank; k++) all += sizes[k];
+        MP_ENSURE(others = mp_alloc((size_t)all, 1), err, MP_NOMEM, "no memory for a trace of %lld bytes", (long long)all);
+        int64_t at = 0;
+        for (int k = 1; k < n && !rank; at += sizes[k++]) texts[k] = others + at;
+        MP_CHECK(mp_communicator_collect(r->world, own, bytes, (void *const *)texts, sizes, timeout, "the trace", err));
+    }
+    return rank ? MP_OK : mp_run_trace_write(o->training.trace, texts, (size_t)n, err);
+}

@@ -1,0 +1,42 @@
+/* rank_report.c - adds up a rank's collectives by kind, and exchanges what the ranks have measured. */
+#include "executor/train/rank_report.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static void add(mp_sent *sum, const mp_collective_work *w)
+{
+    sum->n += w->n_runs;
+    sum->bytes += w->sent_bytes;
+    sum->seconds += w->seconds;
+}
+
+static mp_rank_report own_report(const mp_train_request *r, const mp_execution *e, const mp_report *report)
+{
+    const mp_rank_channel *channel = mp_execution_ranks(e);
+    const double steps = report->n_losses ? (double)report->n_losses : 1;
+    mp_rank_report own;
+    memset(&own, 0, sizeof own); /* it is sent as bytes, those between its members too */
+    own.process = getpid();
+    if (gethostname(own.machine, sizeof own.machine - 1)) own.machine[0] = 0;
+    own.planned_peak_bytes = report->planned_peak_bytes;
+    own.measured_peak_bytes = report->static_bytes + report->measured_arena_bytes;
+    own.process_bytes = report->process_bytes;
+    own.sent_bytes = channel->collectives.sent_bytes;
+    own.step_seconds = report->step_seconds;
+    own.network_seconds = channel->collectives.busy_seconds / steps;
+    own.wait_seconds = channel->collectives.wait_seconds / steps;
+    for (size_t t = 0; t < r->plan->n_steps; t++)
+        if (channel->works[t].n_legs) add(&own.sent[channel->works[t].kind], &channel->works[t]);
+    add(&own.sent_by_operators, &channel->crossing);
+    return own;
+}
+
+mp_status mp_rank_reports_exchange(const mp_train_request *r, const mp_execution *e, mp_report *report, mp_error *err)
+{
+    const mp_rank_report own = own_report(r, e, report);
+    mp_communicator *world = r->execution.world;
+    MP_ENSURE(report->ranks = mp_alloc((size_t)world->n, sizeof own), err, MP_NOMEM, "out of memory");
+    return mp_communicator_exchange(world, &own, sizeof own, report->ranks, mp_execution_ranks(e)->collectives.timeout,
+                                    "what the ranks have measured", err);
+}
