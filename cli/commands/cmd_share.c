@@ -210,6 +210,16 @@ static void profile_lists_free(profile_lists *p)
     }
 }
 
+/* Looks for the fastest two plans that fit in lock-step in one arena. */
+static mp_status place_lockstep(sharing *s, mp_error *err)
+{
+    const sharing_job *a = sharing_job_of(s, 0), *b = sharing_job_of(s, 1);
+    const mp_graph *const graphs[] = {a->subject.graph, b->subject.graph};
+    const mp_share_plans *const plans[] = {&a->plans, &b->plans};
+    const int64_t capacity_bytes = sharing_capacity(s, MP_SHARE_LOCKSTEP, 2);
+    return mp_share_lockstep_place(graphs, plans, TICK, capacity_bytes, &s->lockstep, &s->arena, err);
+}
+
 /* Splits the card among two jobs in lock-step, which are one job then. */
 static mp_status split_lockstep(sharing *s, mp_error *err)
 {
@@ -228,6 +238,7 @@ static mp_status split_lockstep(sharing *s, mp_error *err)
     const mp_share_profile *const lists[] = {p.lists[0], p.lists[1]};
     MP_CHECK(mp_share_lockstep_of(jobs, lists, s->goal, &s->lockstep, err));
     MP_CHECK(mp_share_lockstep_bound(bounds, s->goal, &bound, err));
+    MP_CHECK(place_lockstep(s, err));
     const mp_share_job one = {.options = s->lockstep.options, .n = s->lockstep.n},
                        least = {.options = bound.options, .n = bound.n};
     mp_share_request request = {
@@ -286,6 +297,7 @@ static mp_status share(const options *o, int64_t memory_bytes, sharing *s, mp_er
 /* Runs the jobs if that was asked for, and answers. *run has n 0 if they did not run. */
 static mp_status answer(const options *o, const sharing *s, sharing_run *run, mp_error *err)
 {
+    if (o->output.out && s->ways[s->way].split.fits) MP_CHECK(sharing_write_plans(s, o->output.out, err));
     if (o->training.runs && s->ways[s->way].split.fits) MP_CHECK(sharing_run_all(s, o, run, err));
     if (o->talk.json) return print_sharing_json(s, run->n ? sharing_run_json(run) : json_null(), err);
     print_sharing(s, o);
@@ -309,6 +321,8 @@ int cmd_share(options *o)
     if (!rc && s.way == MP_SHARE_LOCKSTEP && !is_pair(&s))
         rc = usage_error("--mode lockstep is for two jobs of equally many steps");
     if (!rc) rc = settle_run(o, &s);
+    if (!rc && o->output.out && !strcmp(o->output.out, "-"))
+        rc = usage_error("-o -: each job has a file of its own; name one, such as plan.json");
     if (rc) return rc;
     if (share(o, memory_bytes, &s, &err) != MP_OK) return input_failed(&err);
     if (s.stopped && !o->talk.quiet) complain("the search was cut short; this is what it had found");

@@ -116,3 +116,10 @@ void outputs_say(const options *o)
             complain("wrote %s (%s)", path, mp_bytes_text(info.st_size));
     }
 }
+
+const char *output_part(const char *name, const char *part, int number)
+{
+    const char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');
+    const size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - name) : strlen(name);
+    return mp_text("%.*s.%s%d%s", (int)stem, name, part, number, name + stem);
+}

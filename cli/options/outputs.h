@@ -9,3 +9,5 @@
 int outputs_try(const options *o);
 /* Prints "wrote plan.json (93.12 KiB)" on standard error for each file, if that is a terminal and -q was not given. */
 void outputs_say(const options *o);
+/* Returns the name of a part of an output, as mp_text does: "plan.rank2.json" for "plan.json", "rank" and 2. */
+const char *output_part(const char *name, const char *part, int number);

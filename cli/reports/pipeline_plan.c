@@ -10,6 +10,7 @@
 #include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/screen.h"
+#include "cli/options/outputs.h"
 #include "cli/reports/pipeline.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/report.h"
@@ -120,14 +121,6 @@ static mp_status settle(rank_search *x, mp_plan **out, mp_error *err)
     return MP_OK;
 }
 
-/* Writes "plan.json" of rank 2 as "plan.rank2.json". */
-static void name_file(const char *name, int rank, char *file)
-{
-    const char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');
-    const size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - name) : strlen(name);
-    snprintf(file, PIPELINE_FILE_MAX, "%.*s.rank%d%s", (int)stem, name, rank, name + stem);
-}
-
 static mp_status plan_rank(pipeline *p, int rank, const budget *b, rank_search *x, mp_error *err)
 {
     MP_CLEARED_BY(subject_free) subject s = {0};
@@ -153,7 +146,7 @@ static mp_status plan_rank(pipeline *p, int rank, const budget *b, rank_search *
     row->peak_bytes = mp_plan_need(plan);
     MP_CHECK(pipeline_take(p, rank, &s, plan->steps, plan->n_steps, err));
     if (!p->asked->output.out) return MP_OK;
-    name_file(p->asked->output.out, rank, row->file);
+    snprintf(row->file, sizeof row->file, "%s", output_part(p->asked->output.out, "rank", rank));
     return mp_plan_write(plan, s.graph, row->file, err);
 }
 

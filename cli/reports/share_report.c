@@ -6,8 +6,11 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "cli/options/outputs.h"
 #include "cli/reports/report.h"
 #include "formats/json/json.h"
+#include "memplan/check.h"
+#include "memplan/plan_json.h"
 
 static const char *const way_texts[MP_N_SHARE_WAYS] = {"beside each other", "by turns", "in lock-step"};
 static const double TICK = 1e-9, GIB = 0x1p30;
@@ -20,6 +23,7 @@ void sharing_free(sharing *s)
     }
     mp_free(s->jobs);
     mp_share_lockstep_free(&s->lockstep);
+    mp_arena_pair_free(&s->arena);
     for (int w = 0; w < MP_N_SHARE_WAYS; w++) {
         mp_share_split_free(&s->ways[w].split);
         mp_share_split_free(&s->ways[w].bound);
@@ -101,6 +105,27 @@ static int64_t limit_mib(const sharing *s, size_t job)
     return (bytes + s->room.reserve_bytes + mib - 1) / mib;
 }
 
+/* ---- as files ---- */
+
+mp_status sharing_write_plans(const sharing *s, const char *name, mp_error *err)
+{
+    const size_t *chosen = s->ways[s->way].split.chosen;
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        const sharing_job *job = sharing_job_of(s, i);
+        const bool is_locked = s->way == MP_SHARE_LOCKSTEP;
+        mp_plan plan = *job->plans.plans[is_locked ? s->lockstep.pairs[chosen[0]][i] : chosen[i]];
+        if (is_locked) {
+            plan.places = s->arena.layouts[i].places;
+            plan.n_places = s->arena.layouts[i].n_places;
+            plan.arena_bytes = s->arena.layouts[i].arena_bytes;
+        }
+        plan.budget_bytes = is_locked ? plan.static_bytes + s->arena.arena_bytes : mp_plan_need(&plan);
+        MP_CHECK(mp_plan_check(job->subject.graph, &plan, err));
+        MP_CHECK(mp_plan_write(&plan, job->subject.graph, output_part(name, "job", (int)i + 1), err));
+    }
+    return MP_OK;
+}
+
 /* ---- as text ---- */
 
 /* Returns "a", "a and b" or "a, b and c", for so many of the jobs. */
@@ -170,8 +195,11 @@ static void print_offset(const sharing *s)
 {
     const mp_share_offset *x = offset_of(s, s->way);
     if (!x) return;
-    screen_text(2, "  step for step, job 2 begins %s after job 1: both have %s at most, and no offset goes below %s",
-                seconds_text((double)x->ticks * TICK), mp_bytes_text(x->peak_bytes), mp_bytes_text(x->bound_bytes));
+    screen_text(2,
+                "  step for step, job 2 begins %s after job 1: both have %s at most, %s in one arena, and no offset goes below "
+                "%s",
+                seconds_text((double)x->ticks * TICK), mp_bytes_text(x->peak_bytes), mp_bytes_text(s->ways[s->way].split.bytes),
+                mp_bytes_text(x->bound_bytes));
 }
 
 /* Prints what more memory, or less, is worth. */
@@ -293,6 +321,8 @@ static json_t *ways_json(const sharing *s)
         mp_json_set(&one, "next_seconds", mp_json_real_if(has_next, (double)x->next_ticks * TICK));
         mp_json_set(&one, "offset_seconds", mp_json_real_if(offset, offset ? (double)offset->ticks * TICK : 0));
         mp_json_set(&one, "offset_bound_bytes", mp_json_integer_if(offset, offset ? offset->bound_bytes : 0));
+        mp_json_set(&one, "live_bytes", mp_json_integer_if(offset, offset ? offset->peak_bytes : 0));
+        mp_json_set(&one, "arena_bytes", mp_json_integer_if(offset, s->arena.arena_bytes));
         mp_json_append(&list, one);
     }
     return list;

@@ -27,6 +27,7 @@ typedef struct sharing {
     mp_share_goal goal;
     sharing_way ways[MP_N_SHARE_WAYS];
     mp_share_lockstep lockstep; /* of two jobs of equally many steps; n 0: there are no two such */
+    mp_arena_pair arena;        /* of the two in lock-step, if they fit */
     bool stopped;
 } sharing;
 
@@ -40,6 +41,9 @@ int64_t sharing_capacity(const sharing *s, mp_share_way way, size_t n_jobs);
 /* Returns the goal of a way: by turns all time adds up, whatever is asked for. */
 mp_share_goal sharing_goal(const sharing *s, mp_share_way way);
 
+/* Writes the plans of a split that fits: "plan.json" of the first job as "plan.job1.json". In lock-step they have offsets in
+ * one arena. Errors as mp_plan_write. */
+mp_status sharing_write_plans(const sharing *s, const char *name, mp_error *err);
 void print_sharing(const sharing *s, const options *o);
 /* `run`: what came of --run, or JSON's null; owned by this function. MP_NOMEM, MP_IO. */
 mp_status print_sharing_json(const sharing *s, json_t *run, mp_error *err);

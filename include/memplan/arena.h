@@ -54,3 +54,29 @@ typedef struct mp_tier_layout {
  * live together share one. The plan does not change. On an error *out does not either. */
 mp_status mp_arena_layout_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment, mp_tier_layout *out,
                                mp_error *err);
+
+/* ---- two plans in one arena ---- */
+
+/* A plan, and when its steps begin: step t at starts[t], in ticks of a common clock, and starts[n_steps] is when it has ended.
+ */
+typedef struct mp_arena_half {
+    const mp_graph *graph;
+    const mp_plan *plan;
+    const int64_t *starts;
+} mp_arena_half;
+
+typedef struct mp_arena_pair {
+    mp_tier_layout layouts[2]; /* of each plan: its places in the common arena, and how high those reach */
+    int64_t arena_bytes;       /* the height of the common arena */
+    int64_t bound_bytes;       /* proved: at this delay no arena is lower */
+} mp_arena_pair;
+
+/* Lays out one arena on the device for two plans that repeat beside each other with one period, the second one delayed: what
+ * lives at one time does not overlap, and neither does it if the steps run one by one in the order in which they begin. An
+ * arena over `capacity_bytes` has a longer search (0: none has). The plans do not change, and mp_plan_check holds with the
+ * places in place of theirs. On MP_OK *out is released with mp_arena_pair_free. Deterministic. MP_INVALID: steps that begin
+ * before the one before them, or after the period; a delay that is not within it; alignments of which none is a multiple of the
+ * other. MP_NOMEM. As mp_arena_layout for the items of both. */
+mp_status mp_arena_layout_pair(const mp_arena_half halves[2], int64_t period, int64_t delay, int64_t capacity_bytes,
+                               mp_arena_pair *out, mp_error *err);
+void mp_arena_pair_free(mp_arena_pair *pair); /* a zeroed one is fine */

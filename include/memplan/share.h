@@ -18,6 +18,7 @@
  */
 #pragma once
 
+#include "memplan/arena.h"
 #include "memplan/solver.h"
 
 /* With so many bytes a job takes so many ticks. */
@@ -166,3 +167,11 @@ mp_status mp_share_lockstep_of(const mp_share_job jobs[2], const mp_share_profil
 /* As mp_share_lockstep_of for lower bounds in place of options: what one has, the other has at least what is always live. */
 mp_status mp_share_lockstep_bound(const mp_share_job jobs[2], mp_share_goal goal, mp_share_lockstep *out, mp_error *err);
 void mp_share_lockstep_free(mp_share_lockstep *lockstep); /* a zeroed one is fine */
+
+/* Looks for the fastest pair that fits in so many bytes with one arena for both plans, of those that fit by their live bytes.
+ * Pairs whose arena is over it are removed; the one that is found has the bytes with its arena. *out are its offsets, as
+ * mp_arena_layout_pair; without places if none fits: then the pair of the fewest bytes is left alone, and has those with its
+ * arena. plans[j] are those that the options were made of. On MP_OK *out is released with mp_arena_pair_free. As
+ * mp_arena_layout_pair for each pair that is tried. */
+mp_status mp_share_lockstep_place(const mp_graph *const graphs[2], const mp_share_plans *const plans[2], double unit_seconds,
+                                  int64_t capacity_bytes, mp_share_lockstep *lockstep, mp_arena_pair *out, mp_error *err);

@@ -1,251 +1,61 @@
-/* arena.c - the items of a plan: instances that must or may have one offset are one item, and workspaces are items too. */
+/* arena.c - offsets for one plan: on the device, in other tiers, and as proofs that no arena is lower. */
 #include "memplan/arena.h"
 
-#include "estimator/base/memory.h"
-#include "estimator/graph/liveness.h"
-#include "planner/arena/arena.h"
+#include "planner/arena/arena_items.h"
 
-/* Spans that share one offset form a ring, and become one item. */
-typedef struct grouping {
+/* Which arena of a graph. */
+typedef struct target {
     const mp_graph *graph;
-    int tier; /* whose arena it is */
+    int tier;
     int64_t alignment;
-    const mp_timeline *timeline;
-    int *item;      /* per span: the number of its ring, -1: none */
-    int *next;      /* per span: the next span of its ring */
-    bool *outlives; /* per span: true if its ring has a span of a storage that outlives the step */
-} grouping;
+} target;
 
-static void join(grouping *g, int a, int b)
+/* Assigns offsets to the items of the plan's steps; *layout NULL: only asks how low an arena could be. */
+static mp_status lay_out(target of, const mp_plan *plan, const mp_pack_options *exact, const mp_arena_options *options,
+                         mp_tier_layout *layout, mp_pack_result *result, mp_error *err)
 {
-    const int after = g->next[a];
-    g->next[a] = g->next[b];
-    g->next[b] = after;
-    if (g->outlives[a] == g->outlives[b]) return;
-    for (int k = g->next[a]; k != a; k = g->next[k]) g->outlives[k] = true;
-    g->outlives[a] = true;
-}
-
-/* True if `to` may share the offset of `from`: no other spans of their rings are live together. Where nothing outlives the
- * step, all of one ring must end before all of the other begins. */
-static bool may_join(const grouping *g, int from, int to)
-{
-    int a = from, b = to;
-    if (!g->outlives[from] && !g->outlives[to]) return true;
-    do {
-        if (a == to) return false;
-        do {
-            const mp_span *u = &g->timeline->spans[a], *v = &g->timeline->spans[b];
-            if (u->begin < v->end && v->begin < u->end && (a != from || b != to)) return false;
-        } while ((b = g->next[b]) != to);
-    } while ((a = g->next[a]) != from);
-    return true;
-}
-
-/* Joins spans that must share an offset (the two lives of a carried gradient, whose bytes stay where they are between
- * training steps), and those that may (an output with the input whose memory it takes over). */
-static void make_rings(grouping *g, int *newest)
-{
-    const mp_timeline *tl = g->timeline;
-    for (size_t s = 0; s < g->graph->n_storages; s++) newest[s] = -1;
-    for (int k = 0; k < (int)tl->n_spans; k++) {
-        const int s = tl->spans[k].storage;
-        g->next[k] = k;
-        g->outlives[k] = mp_storage_outlives_step(&g->graph->storages[s]);
-        if (g->outlives[k] && newest[s] >= 0) join(g, newest[s], k);
-        newest[s] = k;
-    }
-    for (size_t s = 0; s < g->graph->n_storages; s++) newest[s] = -1;
-    for (int k = 0, done = 0; k < (int)tl->n_spans; k++) {
-        const mp_span *span = &tl->spans[k];
-        const int from = span->takes_over < 0 ? -1 : newest[span->takes_over];
-        if (from >= 0 && may_join(g, from, k)) join(g, from, k);
-        /* an output cannot take over memory of a span that begins in the same step */
-        if (k + 1 < (int)tl->n_spans && tl->spans[k + 1].begin == span->begin) continue;
-        for (; done <= k; done++) newest[tl->spans[done].storage] = done;
-    }
-}
-
-/* Appends a piece to the last item, from the end of its last piece on. */
-static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece piece)
-{
-    mp_pack_piece *before = item->n_pieces ? &pieces[item->piece + item->n_pieces - 1] : NULL;
-    if (piece.size > item->size) item->size = piece.size;
-    if (before && piece.begin < before->end) piece.begin = before->end;
-    if (piece.begin >= piece.end) return;
-    if (before && before->end == piece.begin && before->size == piece.size)
-        before->end = piece.end;
-    else
-        pieces[item->piece + item->n_pieces++] = piece;
-    if (item->n_pieces == 1) item->begin = (int)pieces[item->piece].begin;
-    item->end = (int)piece.end;
-}
-
-/* Return the bytes that an instance or a workspace takes of the arena: none in another tier. */
-static int64_t bytes_of(const grouping *g, int storage)
-{
-    return g->graph->storages[storage].tier == g->tier ? g->graph->storages[storage].bytes : 0;
-}
-
-static int64_t workspace_of(const grouping *g, const mp_plan *plan, int t)
-{
-    const mp_node *node = &g->graph->nodes[plan->steps[t].node];
-    return g->tier == MP_TIER_DEVICE ? node->alternatives[plan->steps[t].alternative].workspace_bytes : 0;
-}
-
-/* Converts bytes to units; `node` is the first that needs them. */
-static mp_status count_units(const grouping *g, int64_t bytes, int node, int64_t *units, mp_error *err)
-{
-    int64_t rounded;
-    if (!mp_round_up(bytes, g->alignment, &rounded))
-        return MP_FAIL(err, MP_INVALID, "%lld bytes of %s are too many for an arena", (long long)bytes,
-                       mp_node_label(g->graph, node).text);
-    *units = rounded / g->alignment;
-    return MP_OK;
-}
-
-/* Numbers the rings by their first spans, without those of 0 bytes; returns how many there are. */
-static size_t number_rings(grouping *g)
-{
-    size_t n = 0;
-    const int n_spans = (int)g->timeline->n_spans;
-    for (int k = 0; k < n_spans; k++) g->item[k] = -1;
-    for (int k = 0; k < n_spans; k++) { /* if any span of a ring has bytes, its first one has */
-        if (g->item[k] >= 0 || !bytes_of(g, g->timeline->spans[k].storage)) continue;
-        const int number = (int)n++;
-        for (int at = k; g->item[at] < 0; at = g->next[at]) g->item[at] = number;
-    }
-    return n;
-}
-
-/* Makes the pieces of every ring, ring by ring, each sorted by time as the spans are. */
-static mp_status make_items(const grouping *g, const mp_step *steps, int *ordered, int *start, mp_arena_problem *x,
-                            mp_pack_piece *pieces, mp_error *err)
-{
-    const int n_spans = (int)g->timeline->n_spans;
-    int64_t units = 0;
-    for (int k = 0; k < n_spans; k++)
-        if (g->item[k] >= 0) start[g->item[k] + 1]++;
-    for (size_t i = 0; i < x->n; i++) start[i + 1] += start[i];
-    for (int k = 0; k < n_spans; k++)
-        if (g->item[k] >= 0) ordered[start[g->item[k]]++] = k; /* start[i] becomes the end of item i */
-    for (int i = 0, j = 0; i < (int)x->n; i++) {
-        mp_arena_item *item = &x->items[i];
-        *item = (mp_arena_item){.piece = (int)x->n_pieces};
-        for (; j < start[i]; j++) {
-            const mp_span *span = &g->timeline->spans[ordered[j]];
-            MP_CHECK(count_units(g, bytes_of(g, span->storage), steps[span->begin].node, &units, err));
-            if (units) add_piece(item, pieces, (mp_pack_piece){span->begin, span->end, units});
-        }
-        x->n_pieces += (size_t)item->n_pieces;
-    }
-    return MP_OK;
-}
-
-static mp_status add_workspaces(const grouping *g, const mp_plan *plan, mp_arena_problem *x, mp_pack_piece *pieces,
-                                mp_error *err)
-{
-    int64_t units = 0, total = 0;
-    size_t largest = 0;
-    for (int t = 0; t < (int)plan->n_steps; t++) {
-        MP_CHECK(count_units(g, workspace_of(g, plan, t), plan->steps[t].node, &units, err));
-        if (!units) continue;
-        const int end = mp_step_end(plan->steps, t);
-        x->items[x->n++] = (mp_arena_item){.size = units, .begin = t, .end = end, .piece = (int)x->n_pieces, .n_pieces = 1};
-        pieces[x->n_pieces++] = (mp_pack_piece){t, end, units};
-    }
-    for (size_t k = 0; k < x->n; k++) {
-        if (x->items[k].size > x->items[largest].size) largest = k;
-        if (!mp_add(total, x->items[k].size, &total) || total > INT64_MAX / 2 / g->alignment)
-            MP_CHECK(MP_FAIL(err, MP_INVALID, "the steps need more bytes than can be counted, most of them from %s on",
-                             mp_node_label(g->graph, plan->steps[x->items[largest].begin].node).text));
-    }
-    return MP_OK;
-}
-
-static mp_status write_places(const grouping *g, mp_plan *plan, const mp_arena_problem *x, size_t n_rings, mp_error *err)
-{
-    const mp_timeline *tl = g->timeline;
-    size_t n = 0, next = n_rings;
-    mp_place *places = mp_alloc(tl->n_spans + tl->n_steps, sizeof *places);
-    MP_ENSURE(places, err, MP_NOMEM, "no memory for %zu offsets", tl->n_spans);
-    for (size_t k = 0; k < tl->n_spans; k++) {
-        const mp_span *s = &tl->spans[k];
-        const int64_t bytes = bytes_of(g, s->storage);
-        /* a gradient that is carried in and produced anew in step 0 has two lives that begin there: the second is the longer
-         * one */
-        const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].begin == s->begin;
-        if (!bytes || again) continue;
-        places[n++] = (mp_place){s->storage, s->begin, s->end, x->items[g->item[k]].offset * g->alignment, bytes};
-    }
-    for (int t = 0; t < (int)tl->n_steps; t++) {
-        const int64_t bytes = workspace_of(g, plan, t);
-        if (bytes) places[n++] = (mp_place){-1, t, mp_step_end(plan->steps, t), x->items[next++].offset * g->alignment, bytes};
-    }
-    plan->arena_bytes = 0;
-    for (size_t k = 0; k < n; k++)
-        if (places[k].offset + places[k].bytes > plan->arena_bytes) plan->arena_bytes = places[k].offset + places[k].bytes;
-    mp_free(plan->places);
-    plan->places = places;
-    plan->n_places = n;
-    return MP_OK;
-}
-
-/* Assigns offsets to the items of the plan's steps in the arena that `g` is made for. Without `keeps` the plan does not change.
- */
-static mp_status lay_out(grouping g, mp_plan *plan, const mp_pack_options *exact, const mp_arena_options *options, bool keeps,
-                         mp_pack_result *result, mp_error *err)
-{
-    MP_OWNED_BY(mp_timeline_free) mp_timeline *tl = NULL;
-    const mp_graph *graph = g.graph;
-    mp_arena_problem x = {.exact = exact, .only_bound = !keeps};
+    MP_CLEARED_BY(mp_arena_items_clear) mp_arena_items items = {0};
+    mp_arena_problem x = {.exact = exact, .only_bound = !layout};
     if (options) {
-        x.wanted = options->capacity_bytes / g.alignment;
+        x.wanted = options->capacity_bytes / of.alignment;
         x.stop = options->stop;
         x.data = options->data;
     }
-    MP_CHECK(mp_timeline_build(graph, plan->steps, plan->n_steps, &tl, err));
-    const size_t n = tl->n_spans + tl->n_steps;
-    g.timeline = tl;
-    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    g.item = mp_pool_alloc(pool, tl->n_spans, sizeof *g.item);
-    g.next = mp_pool_alloc(pool, tl->n_spans, sizeof *g.next);
-    g.outlives = mp_pool_alloc(pool, tl->n_spans, sizeof *g.outlives);
-    int *newest = mp_pool_alloc(pool, graph->n_storages, sizeof *newest);
-    int *ordered = mp_pool_alloc(pool, tl->n_spans, sizeof *ordered);
-    int *start = mp_pool_alloc(pool, tl->n_spans + 1, sizeof *start);
-    x.items = mp_pool_alloc(pool, n, sizeof *x.items);
-    mp_pack_piece *pieces = mp_pool_alloc(pool, n, sizeof *pieces);
-    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the arena of %zu instances", n);
-    make_rings(&g, newest);
-    const size_t n_rings = x.n = number_rings(&g);
-    x.pieces = pieces;
-    x.n_steps = tl->n_steps;
-    x.beside = tl->tiers[g.tier].static_bytes / g.alignment;
-    MP_CHECK(make_items(&g, plan->steps, ordered, start, &x, pieces, err));
-    MP_CHECK(add_workspaces(&g, plan, &x, pieces, err));
+    MP_CHECK(mp_arena_items_of(of.graph, plan, of.tier, of.alignment, &items, &x, err));
     MP_CHECK(mp_arena_search(&x, err));
-    if (keeps) MP_CHECK(write_places(&g, plan, &x, n_rings, err));
-    *result = (mp_pack_result){x.bound >= x.height ? MP_PACK_PLACED : MP_PACK_LIMIT, x.height * g.alignment,
-                               x.bound * g.alignment, x.nodes};
+    if (layout) MP_CHECK(mp_arena_items_place(&items, plan, x.items, layout, err));
+    *result = (mp_pack_result){x.bound >= x.height ? MP_PACK_PLACED : MP_PACK_LIMIT, x.height * of.alignment,
+                               x.bound * of.alignment, x.nodes};
     return MP_OK;
 }
 
-static grouping device(const mp_graph *graph)
+static target device(const mp_graph *graph)
 {
-    return (grouping){.graph = graph, .tier = MP_TIER_DEVICE, .alignment = graph->alignment};
+    return (target){.graph = graph, .tier = MP_TIER_DEVICE, .alignment = graph->alignment};
+}
+
+/* Lays out the device's arena of a plan, and replaces the offsets that it has. */
+static mp_status lay_out_device(const mp_graph *graph, mp_plan *plan, const mp_pack_options *exact,
+                                const mp_arena_options *options, mp_pack_result *result, mp_error *err)
+{
+    mp_tier_layout layout;
+    MP_CHECK(lay_out(device(graph), plan, exact, options, &layout, result, err));
+    mp_free(plan->places);
+    plan->places = layout.places;
+    plan->n_places = layout.n_places;
+    plan->arena_bytes = layout.arena_bytes;
+    return MP_OK;
 }
 
 /* Lays out a tier in blocks of `alignment` bytes. The plan does not change. */
 static mp_status lay_out_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment,
                               const mp_arena_options *options, mp_tier_layout *out, mp_error *err)
 {
-    mp_plan there = *plan;
     mp_pack_result result;
-    there.places = NULL;
-    MP_CHECK(
-        lay_out((grouping){.graph = graph, .tier = tier, .alignment = alignment}, &there, NULL, options, true, &result, err));
-    *out = (mp_tier_layout){there.places, there.n_places, result.height};
+    mp_tier_layout found;
+    const target of = {.graph = graph, .tier = tier, .alignment = alignment};
+    MP_CHECK(lay_out(of, plan, NULL, options, &found, &result, err));
+    *out = (mp_tier_layout){found.places, found.n_places, result.height};
     return MP_OK;
 }
 
@@ -257,7 +67,7 @@ mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err)
 mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err)
 {
     mp_pack_result result;
-    MP_CHECK(lay_out(device(graph), plan, NULL, options, true, &result, err));
+    MP_CHECK(lay_out_device(graph, plan, NULL, options, &result, err));
     for (int m = 1; m < (int)graph->n_tiers; m++) {
         mp_tier_claim *claim = &plan->tiers[m];
         mp_tier_layout layout;
@@ -275,9 +85,8 @@ mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_
 
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err)
 {
-    mp_plan steps = *plan;
     mp_pack_result result;
-    MP_CHECK(lay_out(device(graph), &steps, NULL, NULL, false, &result, err));
+    MP_CHECK(lay_out(device(graph), plan, NULL, NULL, NULL, &result, err));
     *bytes = result.bound;
     return MP_OK;
 }
@@ -288,7 +97,7 @@ mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_opti
     mp_pack_options in_units = {0};
     if (options) in_units = *options;
     if (in_units.enough > 0) in_units.enough /= graph->alignment;
-    MP_CHECK(lay_out(device(graph), plan, options ? &in_units : NULL, NULL, true, result, err));
+    MP_CHECK(lay_out_device(graph, plan, options ? &in_units : NULL, NULL, result, err));
     if (options && options->enough > 0 && result->height > options->enough && result->bound > options->enough)
         result->verdict = MP_PACK_INFEASIBLE;
     return MP_OK;

@@ -37,24 +37,34 @@ static void append(mp_share_profile *p, int64_t ticks, int64_t bytes, int64_t *r
         p->levels[p->n++] = (mp_share_level){ticks, bytes};
 }
 
+/* Sets when each step begins and, behind the last, when all have ended. */
+static mp_status starts_of(const mp_graph *graph, const mp_plan *plan, double unit_seconds, int64_t *starts, mp_error *err)
+{
+    const double scale = unit_seconds > 0 ? graph->tick_seconds / unit_seconds : 1, MOST = 0x1p62;
+    int64_t makespan;
+    starts[0] = 0;
+    MP_CHECK(mp_makespan(graph, plan->steps, plan->n_steps, starts + 1, &makespan, err));
+    MP_ENSURE((double)makespan * scale < MOST, err, MP_LIMIT, "a step of %s takes too long", graph->name);
+    for (size_t t = 1; t <= plan->n_steps; t++) {
+        const int64_t end = scale == 1 ? starts[t] : (int64_t)((double)starts[t] * scale);
+        starts[t] = end > starts[t - 1] ? end : starts[t - 1];
+    }
+    return MP_OK;
+}
+
 mp_status mp_share_profile_of(const mp_graph *graph, const mp_plan *plan, double unit_seconds, mp_share_profile *out,
                               mp_error *err)
 {
-    const double scale = unit_seconds > 0 ? graph->tick_seconds / unit_seconds : 1, MOST = 0x1p62;
-    int64_t makespan, now = 0, raised = 0;
+    int64_t raised = 0;
     MP_CLEARED_BY(mp_share_profile_free) mp_share_profile p = {0};
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
-    MP_OWNED int64_t *ends = mp_alloc(plan->n_steps, sizeof *ends);
+    MP_OWNED int64_t *starts = mp_alloc(plan->n_steps + 1, sizeof *starts);
     p.levels = mp_alloc(plan->n_steps + 1, sizeof *p.levels);
-    MP_ENSURE(ends && p.levels, err, MP_NOMEM, "out of memory for %zu steps", plan->n_steps);
+    MP_ENSURE(starts && p.levels, err, MP_NOMEM, "out of memory for %zu steps", plan->n_steps);
     MP_CHECK(mp_timeline_build(graph, plan->steps, plan->n_steps, &timeline, err));
-    MP_CHECK(mp_makespan(graph, plan->steps, plan->n_steps, ends, &makespan, err));
-    MP_ENSURE((double)makespan * scale < MOST, err, MP_LIMIT, "a step of %s takes too long", graph->name);
-    for (size_t t = 0; t < plan->n_steps; t++) {
-        const int64_t end = scale == 1 ? ends[t] : (int64_t)((double)ends[t] * scale);
-        append(&p, end > now ? end - now : 0, timeline->static_bytes + timeline->live_bytes[t], &raised);
-        if (end > now) now = end;
-    }
+    MP_CHECK(starts_of(graph, plan, unit_seconds, starts, err));
+    for (size_t t = 0; t < plan->n_steps; t++)
+        append(&p, starts[t + 1] - starts[t], timeline->static_bytes + timeline->live_bytes[t], &raised);
     if (p.n && raised > p.levels[p.n - 1].bytes) p.levels[p.n - 1].bytes = raised;
     if (!p.n) p.levels[p.n++] = (mp_share_level){1, timeline->peak_bytes};
     while (p.n > MP_SHARE_LEVELS) coarsen(&p);
@@ -269,4 +279,54 @@ void mp_share_lockstep_free(mp_share_lockstep *lockstep)
     mp_free(lockstep->pairs);
     mp_free(lockstep->offsets);
     *lockstep = (mp_share_lockstep){0};
+}
+
+/* ---- one arena ---- */
+
+/* Lays out a pair; *bytes with what is always live. */
+static mp_status lay_out(const mp_graph *const graphs[2], const mp_plan *const plans[2], double unit_seconds, int64_t delay,
+                         int64_t capacity_bytes, mp_arena_pair *out, int64_t *bytes, mp_error *err)
+{
+    MP_OWNED int64_t *first = mp_alloc(plans[0]->n_steps + 1, sizeof *first);
+    MP_OWNED int64_t *second = mp_alloc(plans[1]->n_steps + 1, sizeof *second);
+    MP_ENSURE(first && second, err, MP_NOMEM, "out of memory for %zu steps", plans[0]->n_steps);
+    MP_CHECK(starts_of(graphs[0], plans[0], unit_seconds, first, err));
+    MP_CHECK(starts_of(graphs[1], plans[1], unit_seconds, second, err));
+    const int64_t x = first[plans[0]->n_steps], y = second[plans[1]->n_steps], period = x > y ? x : y;
+    const int64_t static_bytes = plans[0]->static_bytes + plans[1]->static_bytes, left = capacity_bytes - static_bytes;
+    const mp_arena_half halves[] = {{graphs[0], plans[0], first}, {graphs[1], plans[1], second}};
+    MP_CHECK(mp_arena_layout_pair(halves, period > 0 ? period : 1, delay, left > 0 ? left : 0, out, err));
+    *bytes = static_bytes + out->arena_bytes;
+    return MP_OK;
+}
+
+static void take_out(mp_share_lockstep *l, size_t k)
+{
+    const size_t n = --l->n - k;
+    memmove(&l->options[k], &l->options[k + 1], n * sizeof *l->options);
+    memmove(&l->pairs[k], &l->pairs[k + 1], n * sizeof *l->pairs);
+    memmove(&l->offsets[k], &l->offsets[k + 1], n * sizeof *l->offsets);
+}
+
+mp_status mp_share_lockstep_place(const mp_graph *const graphs[2], const mp_share_plans *const plans[2], double unit_seconds,
+                                  int64_t capacity_bytes, mp_share_lockstep *l, mp_arena_pair *out, mp_error *err)
+{
+    MP_CLEARED_BY(mp_arena_pair_free) mp_arena_pair found = {0};
+    size_t k = l->n;
+    while (k && l->options[k - 1].bytes > capacity_bytes) k--;
+    while (k--) {
+        int64_t bytes = 0;
+        const mp_plan *const both[] = {plans[0]->plans[l->pairs[k][0]], plans[1]->plans[l->pairs[k][1]]};
+        MP_CHECK(lay_out(graphs, both, unit_seconds, l->offsets[k].ticks, capacity_bytes, &found, &bytes, err));
+        if (bytes <= capacity_bytes || !k) l->options[k].bytes = bytes;
+        if (bytes <= capacity_bytes) break;
+        mp_arena_pair_free(&found);
+        if (k)
+            take_out(l, k);
+        else
+            l->n = 1;
+    }
+    *out = found;
+    found = (mp_arena_pair){0};
+    return MP_OK;
 }

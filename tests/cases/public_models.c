@@ -286,6 +286,19 @@ static mp_status share_lockstep_bound(public_world *w, mp_error *err)
     return locked(w, true, err);
 }
 
+static mp_status share_lockstep_place(public_world *w, mp_error *err)
+{
+    mp_plan *plans[] = {w->plan};
+    mp_share_option option = {w->plan->peak_bytes, 3};
+    size_t one[1][2] = {{0, 0}};
+    mp_share_offset offset = {.ticks = 1};
+    mp_share_lockstep lockstep = {.n = 1, .options = &option, .pairs = one, .offsets = &offset};
+    const mp_share_plans found = {.n = 1, .plans = plans}, *const both[] = {&found, &found};
+    const mp_graph *const graphs[] = {w->graph, w->graph};
+    mp_arena_pair pair;
+    PUBLIC_OUTPUT(w, pair, mp_share_lockstep_place(graphs, both, 0, 1 << 20, &lockstep, &pair, err), mp_arena_pair_free(&pair));
+}
+
 static mp_status share_plans_of(public_world *w, mp_error *err)
 {
     const mp_share_plans_request request = share_request_of(w);
@@ -429,6 +442,7 @@ const public_call public_models[] = {{"mp_communicator_open", communicator_open}
                                      {"mp_share_offset_of", share_offset_of},
                                      {"mp_share_lockstep_of", share_lockstep_of},
                                      {"mp_share_lockstep_bound", share_lockstep_bound},
+                                     {"mp_share_lockstep_place", share_lockstep_place},
                                      {"mp_share_plans_of", share_plans_of},
                                      {"mp_share_plans_add", share_plans_add},
                                      {"mp_model_fuse_attention", fuse_attention},

@@ -172,6 +172,7 @@
     X(mp_answer_free(&answer))                                                                           \
     X(mp_summary_free(&summary))                                                                         \
     X(mp_sweep_free(&sweep))                                                                             \
+    X(mp_arena_pair_free(&(mp_arena_pair){0}))                                                           \
     X(mp_share_split_free(&split))                                                                       \
     X(mp_share_plans_free(&plans))                                                                       \
     X(mp_report_free(&report))                                                                           \

@@ -364,6 +364,57 @@ TEST(two_jobs_in_lock_step_are_one)
     mp_graph_free(graph);
 }
 
+/* In every capacity from none to that of all pairs: what is found fits in it with its arena, no faster pair would by its live
+ * bytes unless its arena is over, and each half passes the checker with its places. */
+TEST(two_plans_in_lock_step_have_one_arena)
+{
+    mp_graph *graph = chain();
+    mp_share_plans plans;
+    mp_error err = {0};
+    int n_placed = 0, n_none = 0;
+    if (mp_share_plans_of(&(mp_share_plans_request){.graph = graph}, &plans, &err) != MP_OK) fail_msg("%s", err.message);
+    mp_share_profile *profiles = mp_alloc(plans.n, sizeof *profiles);
+    for (size_t k = 0; k < plans.n; k++)
+        assert_int_equal(mp_share_profile_of(graph, plans.plans[k], 0, &profiles[k], NULL), MP_OK);
+    const mp_share_job job = {.options = plans.options, .n = plans.n, .static_bytes = plans.static_bytes}, jobs[] = {job, job};
+    const mp_share_profile *const both[] = {profiles, profiles};
+    const mp_graph *const graphs[] = {graph, graph};
+    const mp_share_plans *const lists[] = {&plans, &plans};
+    for (int64_t capacity = 0; capacity <= 2 * plans.keep_all_bytes; capacity += plans.keep_all_bytes / 16) {
+        mp_share_lockstep all, left;
+        mp_arena_pair pair;
+        size_t fastest = 0;
+        assert_int_equal(mp_share_lockstep_of(jobs, both, MP_SHARE_TOTAL, &all, NULL), MP_OK);
+        assert_int_equal(mp_share_lockstep_of(jobs, both, MP_SHARE_TOTAL, &left, NULL), MP_OK);
+        assert_int_equal(mp_share_lockstep_place(graphs, lists, 0, capacity, &left, &pair, NULL), MP_OK);
+        while (fastest < left.n && left.options[fastest].bytes <= capacity) fastest++;
+        assert_int_equal(fastest > 0, pair.layouts[0].n_places > 0);
+        n_none += !fastest;
+        n_placed += fastest > 0;
+        if (fastest) {
+            assert_int_equal(left.options[fastest - 1].bytes, 2 * plans.static_bytes + pair.arena_bytes);
+            assert_true(all.options[0].bytes <= capacity);
+            for (int j = 0; j < 2; j++) {
+                mp_plan half = *plans.plans[left.pairs[fastest - 1][j]];
+                half.places = pair.layouts[j].places;
+                half.n_places = pair.layouts[j].n_places;
+                half.arena_bytes = pair.layouts[j].arena_bytes;
+                half.budget_bytes = half.static_bytes + pair.arena_bytes;
+                if (mp_plan_check(graph, &half, &err) != MP_OK) fail_msg("%s", err.message);
+            }
+        }
+        mp_arena_pair_free(&pair);
+        mp_share_lockstep_free(&all);
+        mp_share_lockstep_free(&left);
+    }
+    assert_true(n_none > 0 && n_placed > 5);
+    for (size_t k = 0; k < plans.n; k++) mp_share_profile_free(&profiles[k]);
+    mp_free(profiles);
+    mp_share_plans_free(&plans);
+    mp_graph_free(graph);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
 static bool stops_at_once(size_t k, size_t n, const mp_progress *search, void *data)
 {
     (void)k, (void)n, (void)search, (void)data;
