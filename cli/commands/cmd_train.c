@@ -17,6 +17,7 @@
 #include "estimator/base/clock.h"
 #include "executor/data/inputs.h"
 #include "executor/run/execution.h"
+#include "formats/base/file.h"
 #include "formats/canvas/canvas.h"
 #include "memplan/arena.h"
 #include "memplan/pictures/loss_picture.h"
@@ -152,11 +153,10 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
               "training needs a loss, so --loss none is not for train");
     MP_CHECK(mp_program_check_ranks(t->subject.program, err));
     if (r->world) MP_CHECK(mp_communicator_join_devices(r->world, t->subject.program->backend, err));
-    MP_ENSURE(!t->subject.ranks.mesh.zero || !(o->training.save || o->training.resume || o->training.test.n), err,
-              MP_UNSUPPORTED, "--%s is not there yet where ranks share state out (shard)",
-              o->training.save     ? "save"
-              : o->training.resume ? "resume"
-                                   : "test");
+    MP_ENSURE(!t->subject.ranks.mesh.zero || !o->training.save || mp_is_folder(o->training.save) ||
+                  access(o->training.save, F_OK),
+              err, MP_INVALID, "--save %s: ranks that share state out (shard) save into a folder, and this is a file",
+              o->training.save);
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
     if (!o->output.plan) MP_CHECK(search(o, b, t, err));
     if (o->training.before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));

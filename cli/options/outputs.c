@@ -10,6 +10,7 @@
 #include "cli/options/commands.h"
 #include "formats/base/file.h"
 #include "formats/base/text.h"
+#include "formats/data/checkpoint.h"
 #include "formats/onnx/onnx_weights.h"
 
 /* Returns the file that option k names; NULL for none, or standard output. */
@@ -101,7 +102,7 @@ int outputs_try(const options *o)
     if (rc != EXIT_DONE) return rc;
     for (int k = 0; k < N_OPTIONS; k++) {
         const char *path = output_of(o, k);
-        if (path && mp_file_try(path, &err) != MP_OK) return output_failed(&err);
+        if (path && (k == OPT_SAVE ? mp_checkpoint_try : mp_file_try)(path, &err) != MP_OK) return output_failed(&err);
     }
     return EXIT_DONE;
 }

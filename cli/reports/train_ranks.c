@@ -7,7 +7,7 @@
 #include "cli/messages/messages.h"
 #include "executor/ranks/communicator.h"
 
-enum { SILENT_SECONDS = 600 }; /* as an execution has it */
+enum { PLANNING_SECONDS = 600 }; /* by which one rank may take longer than another until it has its plan */
 
 mp_status train_join(options *o, ranks *r, mp_error *err)
 {
@@ -50,7 +50,7 @@ mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const 
     if (!r->world) return MP_OK;
     r->compares = true;
     MP_CHECK(mp_communicator_agree(r->world, facts, sizeof facts / sizeof *facts,
-                                   o->training.timeout > 0 ? o->training.timeout : SILENT_SECONDS, err));
+                                   o->training.timeout > 0 ? o->training.timeout : PLANNING_SECONDS, err));
     r->compares = false;
     return MP_OK;
 }

@@ -11,6 +11,7 @@
 #include "estimator/model/order.h"
 #include "executor/data/input_roles.h"
 #include "executor/kernel/philox.h"
+#include "executor/run/held.h"
 #include "formats/onnx/onnx_weights.h"
 
 static bool transposes(const mp_operator *op, int operand)
@@ -197,67 +198,26 @@ static mp_status first_values(const mp_parameter_source *s, int tensor, const mp
     return MP_OK;
 }
 
-/* Writes the master copy of a 16-bit parameter: the same layout, in float. */
-static mp_status load_master(const mp_program *p, mp_execution *e, int tensor, const mp_array *host, mp_error *err)
-{
-    mp_array there;
-    float *state;
-    MP_CHECK(mp_execution_state(e, tensor, &state, err));
-    if (!state) return MP_OK;
-    MP_CHECK(mp_program_array(p, tensor, &there, err));
-    if (there.dtype == MP_DTYPE_FLOAT) return MP_OK;
-    there.dtype = MP_DTYPE_FLOAT;
-    there.data = state + mp_optimizer_moments(p->options.optimizer) * mp_stored_elements(&p->model->tensors[tensor]);
-    MP_CHECK(p->backend->upload(p->backend, host, &there, err));
-    return mp_execution_keep_state(e, tensor, err);
-}
-
 static mp_status load_one(const mp_parameter_source *s, mp_execution *e, int tensor, mp_error *err)
 {
     const mp_program *p = s->program;
     const mp_tensor *t = &p->model->tensors[tensor];
     mp_array there, host = mp_array_plain(t->dtype, t->rank, t->dims);
-    MP_CHECK(mp_execution_tensor(e, tensor, &there, err));
     MP_OWNED void *values = host.data = mp_alloc((size_t)mp_tensor_elements(t), (size_t)mp_dtype_bits(t->dtype) / 8 + 1);
     MP_ENSURE(values, err, MP_NOMEM, "there is no memory for the values of '%s'", t->name);
     MP_CHECK(first_values(s, tensor, &host, err));
-    MP_CHECK(p->backend->upload(p->backend, &host, &there, err));
-    if (t->role == MP_ROLE_PARAMETER) MP_CHECK(load_master(p, e, tensor, &host, err));
-    return MP_OK;
-}
-
-/* Writes this rank's part of a parameter that is whole nowhere: of the whole, which is made for this alone. */
-static mp_status load_part(const mp_parameter_source *s, int tensor, char *part, mp_range own, mp_error *err)
-{
-    const mp_program *p = s->program;
-    const mp_tensor *t = &p->model->tensors[tensor];
-    const int64_t bytes = mp_stored_elements(t) * (int64_t)sizeof(float);
-    mp_array there, host = mp_array_plain(t->dtype, t->rank, t->dims);
-    MP_CHECK(mp_program_array(p, tensor, &there, err));
-    MP_OWNED void *values = host.data = mp_alloc((size_t)mp_tensor_elements(t), sizeof(float));
-    MP_ENSURE(values, err, MP_NOMEM, "there is no memory for the values of '%s'", t->name);
-    MP_CHECK(first_values(s, tensor, &host, err));
-    char *whole = there.data = p->backend->allocate(p->backend, bytes);
-    MP_ENSURE(whole, err, MP_NOMEM, "there is no memory for the values of '%s'", t->name);
-    const mp_status st = p->backend->upload(p->backend, &host, &there, err);
-    if (st == MP_OK)
-        p->backend->copy(p->backend, part, whole + own.from * (int64_t)sizeof(float), own.n * (int64_t)sizeof(float));
-    p->backend->release(p->backend, whole, bytes);
-    return st;
+    if (mp_is_held(p, e, tensor)) return mp_held_write(p, e, tensor, MP_HELD_VALUES, &host, err);
+    MP_CHECK(mp_execution_tensor(e, tensor, &there, err));
+    return p->backend->upload(p->backend, &host, &there, err);
 }
 
 mp_status mp_parameters_load(const mp_parameter_source *s, const mp_program *p, mp_execution *e, mp_error *err)
 {
     for (size_t t = 0; t < p->model->n_tensors; t++) {
         const mp_tensor *x = &p->model->tensors[t];
-        int storage = p->bindings->storage[t];
-        bool outside = x->producer < 0 && x->role != MP_ROLE_DATA && storage >= 0;
-        if (!outside) continue;
-        mp_range own;
-        char *part = mp_execution_part(e, (int)t, &own);
-        if (part)
-            MP_CHECK(load_part(s, (int)t, part, own, err));
-        else if (mp_storage_is_static(&p->graph->storages[storage]))
+        const int storage = p->bindings->storage[t];
+        const bool outside = x->producer < 0 && x->role != MP_ROLE_DATA && storage >= 0;
+        if (outside && (mp_is_held(p, e, (int)t) || mp_storage_is_static(&p->graph->storages[storage])))
             MP_CHECK(load_one(s, e, (int)t, err));
     }
     return MP_OK;

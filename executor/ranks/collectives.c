@@ -284,33 +284,84 @@ mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_err
     return waited(c, from);
 }
 
-mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,
-                                   const char *what, mp_error *err)
+/* Waits for what is open: of each rank a message from it, and one to it. */
+static mp_status wait_for_open(mp_communicator *world, double timeout, const char *what, mp_error *err)
 {
     const size_t n = (size_t)world->n;
-    mp_message *requests = world->open;
     mp_patience patience = mp_patience_begin(world, timeout);
-    __builtin_memcpy((char *)all + world->rank * bytes, own, (size_t)bytes);
-    if (n == 1) return MP_OK;
-    for (int r = 0; r < world->n; r++) {
-        if (r == world->rank) continue;
-        MP_CHECK(world->receive(world, (char *)all + r * bytes, bytes, r, TAG_OF_EXCHANGES, &requests[r], err));
-        MP_CHECK(world->send(world, own, bytes, r, TAG_OF_EXCHANGES, &requests[n + (size_t)r], err));
-    }
-    for (bool is_over = false; !is_over;) {
+    for (;;) {
         int missing = -1;
-        bool moved = false;
-        is_over = true;
+        bool moved = false, is_over = true;
         for (size_t k = 0; k < 2 * n; k++) {
             bool done = true;
-            const bool is_open = requests[k];
-            if (is_open) MP_CHECK(world->test(world, &requests[k], &done, err));
+            const bool is_open = world->open[k];
+            if (is_open) MP_CHECK(world->test(world, &world->open[k], &done, err));
             moved |= is_open && done;
             is_over &= done;
             if (!done && k < n && missing < 0) missing = (int)k;
         }
-        if (!is_over) MP_CHECK(mp_patience_go_on(&patience, moved, missing, what, err));
+        if (is_over) return MP_OK;
+        MP_CHECK(mp_patience_go_on(&patience, moved, missing, what, err));
     }
+}
+
+static mp_status open_send(mp_communicator *world, const void *from, int64_t bytes, int to, mp_error *err)
+{
+    return bytes ? world->send(world, from, bytes, to, TAG_OF_EXCHANGES, &world->open[world->n + to], err) : MP_OK;
+}
+
+static mp_status open_receive(mp_communicator *world, void *to, int64_t bytes, int from, mp_error *err)
+{
+    return bytes ? world->receive(world, to, bytes, from, TAG_OF_EXCHANGES, &world->open[from], err) : MP_OK;
+}
+
+mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,
+                                   const char *what, mp_error *err)
+{
+    __builtin_memcpy((char *)all + world->rank * bytes, own, (size_t)bytes);
+    if (world->n == 1) return MP_OK;
+    for (int r = 0; r < world->n; r++) {
+        if (r == world->rank) continue;
+        MP_CHECK(open_receive(world, (char *)all + r * bytes, bytes, r, err));
+        MP_CHECK(open_send(world, own, bytes, r, err));
+    }
+    return wait_for_open(world, timeout, what, err);
+}
+
+mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_piece *piece,
+                                 int64_t of_element, double timeout, const char *what, mp_error *err)
+{
+    const mp_range own = mp_range_of(piece->n, team->n, team->index);
+    for (int k = 0; k < team->n; k++) {
+        const int rank = world_rank(team, k);
+        const mp_range theirs = mp_range_of(piece->n, team->n, k);
+        if (rank == world->rank) continue;
+        if (root < 0 || root == world->rank)
+            MP_CHECK(open_receive(world, piece->whole + theirs.from * of_element, theirs.n * of_element, rank, err));
+        if (root < 0 || root == rank) MP_CHECK(open_send(world, piece->part, own.n * of_element, rank, err));
+    }
+    return wait_for_open(world, timeout, what, err);
+}
+
+/* What a rank says where all meet. */
+typedef struct meeting {
+    int64_t status;
+    char word[MP_MEETING_BYTES];
+} meeting;
+
+mp_status mp_communicator_meet(mp_communicator *world, mp_status own, void *word, int64_t bytes, double timeout,
+                               const char *what, mp_error *err)
+{
+    meeting said = {.status = own};
+    if (world->n == 1) return own;
+    MP_OWNED meeting *all = mp_alloc((size_t)world->n, sizeof *all);
+    MP_ENSURE(all, err, MP_NOMEM, "out of memory");
+    if (bytes) __builtin_memcpy(said.word, word, (size_t)bytes);
+    MP_CHECK(mp_communicator_exchange(world, &said, sizeof said, all, timeout, what, err));
+    if (own != MP_OK) return own;
+    for (int r = 0; r < world->n; r++)
+        MP_ENSURE(all[r].status == MP_OK, err, MP_IO, "rank %d of %d has failed in %s, and says why", r, world->n, what);
+    if (bytes) __builtin_memcpy(word, all[0].word, (size_t)bytes);
     return MP_OK;
 }
 

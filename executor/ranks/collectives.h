@@ -90,3 +90,12 @@ mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int6
 /* Gives rank 0 what each of the others has, of its own size: that of rank r in rooms[r], which are not looked at elsewhere. */
 mp_status mp_communicator_collect(mp_communicator *world, const void *own, int64_t bytes, void *const *rooms,
                                   const int64_t *room_bytes, double timeout, const char *what, mp_error *err);
+/* Brings the parts that the ranks of this one's team have of a tensor to one of them, by its number in the world, or with -1 to
+ * each: to their places in `whole`, which others need not have; the own part is not moved. Waits for it. MP_IO. */
+mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_piece *piece,
+                                 int64_t element_bytes, double timeout, const char *what, mp_error *err);
+enum { MP_MEETING_BYTES = 256 };
+/* Waits until all ranks have come here, and tells them what rank 0 has: `bytes` of `word`, at most MP_MEETING_BYTES. Returns
+ * `own`, this rank's failure so far, or else MP_IO where another one has failed. MP_IO, as mp_communicator_exchange. */
+mp_status mp_communicator_meet(mp_communicator *world, mp_status own, void *word, int64_t bytes, double timeout,
+                               const char *what, mp_error *err);

@@ -347,22 +347,26 @@ static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t upd
     return b->replay(b, k->recording, err);
 }
 
+mp_company mp_execution_company(const mp_execution *e)
+{
+    const mp_collectives *c = &e->channels.ranks.collectives;
+    return (mp_company){e->options.world ? e->options.world : c->world, c->timeout};
+}
+
 /* Waits until the pass has run, so that its failures are seen, and adds up its losses, those of other ranks' data too. */
 static mp_status read_loss(mp_execution *e, double *sum, mp_error *err)
 {
     const mp_program *p = e->program;
     const mp_rank_place *place = &e->at.place;
-    mp_communicator *world = e->options.world;
+    const mp_company company = mp_execution_company(e);
     float loss = 0;
     mp_array there = mp_array_plain(MP_DTYPE_FLOAT, 0, NULL), host = there;
     there.data = e->at.fixed + e->at.fixed_at[p->bindings->storage[p->bindings->loss]];
     host.data = &loss;
     MP_CHECK(mp_rank_channel_settle(&e->channels.ranks, err));
     MP_CHECK(p->backend->download(p->backend, &there, &host, err));
-    e->losses[0] = loss;
-    if (world)
-        MP_CHECK(mp_communicator_exchange(world, &loss, sizeof loss, e->losses, e->channels.ranks.collectives.timeout,
-                                          "the loss of a step", err));
+    MP_CHECK(
+        mp_communicator_exchange(company.world, &loss, sizeof loss, e->losses, company.timeout, "the loss of a step", err));
     for (int k = 0; k < place->n_data; k++) *sum += (double)e->losses[k * place->data_stride];
     return MP_OK;
 }

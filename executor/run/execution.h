@@ -76,3 +76,9 @@ void mp_execution_hash(const mp_execution *execution, char hash[33]);
 mp_status mp_execution_compare_ranks(const mp_execution *execution, mp_error *err);
 const mp_rank_channel *mp_execution_ranks(const mp_execution *execution); /* what has been sent to other ranks */
 const mp_rank_place *mp_execution_place(const mp_execution *execution);
+/* The processes of all ranks, or of one that is alone, and how long they are waited for. */
+typedef struct mp_company {
+    mp_communicator *world;
+    double timeout;
+} mp_company;
+mp_company mp_execution_company(const mp_execution *execution);

@@ -5,7 +5,7 @@
 
 #include "executor/ranks/peers.h"
 
-enum { SILENT_SECONDS = 600 }; /* after which a rank is given up, unless the options say otherwise */
+enum { SILENT_SECONDS = 60 }; /* after which a rank is given up, unless the options say otherwise */
 
 /* One process by itself: its collectives are over ranks of which it is the only one. */
 static mp_communicator alone = {.name = "one process", .n = 1};

@@ -2,6 +2,7 @@
 #include "executor/train/accuracy.h"
 
 #include "executor/data/inputs.h"
+#include "executor/run/held.h"
 #include "executor/train/evaluate.h"
 
 typedef struct examiner {
@@ -13,6 +14,7 @@ typedef struct examiner {
     size_t n_wanted;
     mp_array host[3]; /* row-major copies of them on the host */
     void *rooms[3];   /* the backend's memory for them; NULL: it lies in the execution */
+    void **wholes;    /* per tensor: the backend's memory for what ranks have parts of; NULL: it lies in the execution */
     mp_pool *pool;
 } examiner;
 
@@ -44,16 +46,37 @@ static mp_status want(examiner *e, int tensor, mp_error *err)
     return MP_OK;
 }
 
+/* Brings a tensor together of which each rank has a part, in memory of its own. */
+static mp_status bring_together(examiner *e, int tensor, mp_error *err)
+{
+    const mp_program *p = e->program;
+    const mp_tensor *t = &p->model->tensors[tensor];
+    mp_array host = mp_array_plain(MP_DTYPE_FLOAT, t->rank, t->dims);
+    MP_OWNED void *values = host.data = mp_alloc((size_t)mp_tensor_elements(t), sizeof(float));
+    e->wholes[tensor] = p->backend->allocate(p->backend, mp_stored_elements(t) * (int64_t)sizeof(float));
+    MP_ENSURE(values && e->wholes[tensor], err, MP_NOMEM, "there is no memory for the whole of '%s'", t->name);
+    MP_CHECK(mp_held_read(p, e->execution, tensor, MP_HELD_VALUES, -1, &host, err));
+    MP_CHECK(mp_program_array(p, tensor, &e->values[tensor], err));
+    e->values[tensor].data = e->wholes[tensor];
+    return p->backend->upload(p->backend, &host, &e->values[tensor], err);
+}
+
 static mp_status prepare(examiner *e, mp_error *err)
 {
     const mp_program *p = e->program;
     int classes = find_classes(p->model);
     MP_ENSURE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
-    MP_ENSURE(e->values = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->values), err, MP_NOMEM, "out of memory");
-    for (size_t t = 0; t < p->model->n_tensors; t++)
-        if (p->model->tensors[t].producer < 0 && p->bindings->storage[t] >= 0 &&
-            mp_storage_is_static(&p->graph->storages[p->bindings->storage[t]]))
+    e->values = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->values);
+    e->wholes = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->wholes);
+    MP_ENSURE(e->values && e->wholes, err, MP_NOMEM, "out of memory");
+    for (size_t t = 0; t < p->model->n_tensors; t++) {
+        const int storage = p->bindings->storage[t];
+        if (p->model->tensors[t].producer >= 0 || storage < 0) continue;
+        if (mp_storage_is_static(&p->graph->storages[storage]))
             MP_CHECK(mp_execution_tensor(e->execution, (int)t, &e->values[t], err));
+        else if (mp_is_held(p, e->execution, (int)t))
+            MP_CHECK(bring_together(e, (int)t, err));
+    }
     MP_CHECK(want(e, p->bindings->loss, err));
     if (classes < 0) return MP_OK;
     MP_CHECK(want(e, p->model->operators[classes].in[0], err));
@@ -105,6 +128,9 @@ static void examiner_free(examiner *e)
     b->leave(b);
     for (size_t w = 0; w < e->n_wanted; w++)
         if (e->rooms[w]) b->release(b, e->rooms[w], mp_array_bytes(&e->host[w]) + 1);
+    for (size_t t = 0; e->wholes && t < e->program->model->n_tensors; t++)
+        if (e->wholes[t])
+            b->release(b, e->wholes[t], mp_stored_elements(&e->program->model->tensors[t]) * (int64_t)sizeof(float));
     mp_pool_free(e->pool);
 }
 

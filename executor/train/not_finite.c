@@ -23,10 +23,17 @@ static mp_status find_bad(mp_execution *e, mp_watch *w, bool inputs, int *found,
         int64_t n_bad;
         bool has_nan;
         mp_array a;
+        mp_range own;
         const int storage = p->bindings->storage[t];
         if (x->producer >= 0 || storage < 0 || !(inputs ? x->role == MP_ROLE_DATA : kept)) continue;
-        if (!mp_storage_is_static(&p->graph->storages[storage])) continue;
-        MP_CHECK(mp_execution_tensor(e, (int)t, &a, err));
+        char *part = mp_execution_part(e, (int)t, &own);
+        if (!part && !mp_storage_is_static(&p->graph->storages[storage])) continue;
+        if (part) {
+            a = mp_array_plain(p->bindings->dtype[t], 1, &own.n);
+            a.data = part;
+        } else {
+            MP_CHECK(mp_execution_tensor(e, (int)t, &a, err));
+        }
         MP_CHECK(mp_watch_count(w, &a, &n_bad, &has_nan, err));
         if (has_nan || (n_bad && x->role != MP_ROLE_BUFFER)) *found = (int)t; /* buffers include constant masks of -inf */
     }

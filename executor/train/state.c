@@ -1,135 +1,214 @@
-/* state.c - writes parameters, moments and master copies into a safetensors file, and reads them back. */
+/* state.c - writes parameters and moments into a file, or with many ranks into parts of a folder, and reads them back. */
 #include "executor/train/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/data/safetensors.h"
+#include "executor/run/held.h"
+#include "formats/data/checkpoint.h"
 
-enum { COPIES = 3 }; /* a parameter and two moments */
+enum {
+    ARRAYS = 3, /* a parameter and two moments */
+    METADATA = 5,
+    DISK_BYTES_PER_SECOND = 10000000 /* of a slow disk: how long others wait for a rank that writes */
+};
 
-/* Returns how many arrays are saved of a tensor: its values in float, and its moments. */
-static int copies_of(const mp_program *p, mp_execution *e, int tensor)
+/* An array of a tensor, and who writes it. */
+typedef struct item {
+    int tensor, array, writer;
+    const char *name;
+} item;
+
+/* All that is saved, in the order of the model. */
+typedef struct items {
+    size_t n;
+    item *list;
+    int n_writers;
+    int64_t most_bytes; /* that one of them writes */
+} items;
+
+static int64_t bytes_of(const mp_program *p, int tensor)
 {
-    if (p->model->tensors[tensor].role != MP_ROLE_PARAMETER || !mp_execution_has_state(e, tensor)) return 1;
-    return 1 + mp_optimizer_moments(p->options.optimizer);
+    return mp_tensor_elements(&p->model->tensors[tensor]) * (int64_t)sizeof(float);
 }
 
-static bool is_saved(const mp_program *p, int tensor)
+/* Lists what is saved, and deals it to writers. */
+static mp_status list_items(const mp_program *p, const mp_execution *e, int n_writers, mp_pool *pool, items *out, mp_error *err)
 {
-    const mp_tensor *t = &p->model->tensors[tensor];
-    int storage = p->bindings->storage[tensor];
-    bool kind = t->role == MP_ROLE_PARAMETER || t->role == MP_ROLE_BUFFER;
-    return kind && t->producer < 0 && storage >= 0 && mp_storage_is_static(&p->graph->storages[storage]) &&
-           mp_dtype_is_float(t->dtype);
-}
-
-/* Describes array k of a tensor: 0 is the tensor itself (its master copy if it has one), 1 and 2 are the moments. */
-static mp_status locate(const mp_program *p, mp_execution *e, int tensor, int copy, mp_array *out, mp_error *err)
-{
-    const int64_t room = mp_stored_elements(&p->model->tensors[tensor]);
-    float *state;
-    MP_CHECK(mp_execution_state(e, tensor, &state, err));
-    MP_CHECK(mp_execution_tensor(e, tensor, out, err));
-    int master = mp_optimizer_moments(p->options.optimizer);
-    bool has_master = state && out->dtype != MP_DTYPE_FLOAT;
-    if (copy || has_master) {
-        out->dtype = MP_DTYPE_FLOAT;
-        out->data = state + (copy ? copy - 1 : master) * room;
+    *out = (items){.list = mp_pool_alloc(pool, ARRAYS * p->model->n_tensors, sizeof *out->list), .n_writers = n_writers};
+    int64_t *bytes = mp_pool_alloc(pool, (size_t)n_writers, sizeof *bytes);
+    MP_ENSURE(out->list && bytes, err, MP_NOMEM, "out of memory");
+    for (int t = 0; t < (int)p->model->n_tensors; t++) {
+        const mp_tensor *x = &p->model->tensors[t];
+        for (int array = 0; mp_is_held(p, e, t) && array < mp_held_arrays(p, e, t); array++) {
+            int writer = 0;
+            for (int r = 1; r < n_writers && x->role == MP_ROLE_PARAMETER; r++)
+                if (bytes[r] < bytes[writer]) writer = r;
+            bytes[writer] += bytes_of(p, t);
+            if (bytes[writer] > out->most_bytes) out->most_bytes = bytes[writer];
+            const char *name = array ? mp_pool_format(pool, "optimizer.%d:%s", array, x->name) : x->name;
+            MP_ENSURE(name, err, MP_NOMEM, "out of memory");
+            out->list[out->n++] = (item){t, array, writer, name};
+        }
     }
     return MP_OK;
 }
 
-static const char *name_of(mp_pool *pool, const char *name, int copy)
+/* ---- saving ---- */
+
+typedef struct saving {
+    const mp_program *program;
+    mp_execution *execution;
+    mp_communicator *world;
+    items all;
+    mp_named_tensor *tensors; /* that this rank writes */
+    size_t n_tensors;
+    mp_metadatum metadata[METADATA];
+    size_t n_metadata;
+    mp_pool *pool;
+} saving;
+
+/* Brings each array to the rank that writes it. */
+static mp_status collect(saving *s, mp_error *err)
 {
-    return copy ? mp_pool_format(pool, "optimizer.%d:%s", copy, name) : name;
+    MP_ENSURE(s->tensors = mp_pool_alloc(s->pool, s->all.n, sizeof *s->tensors), err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < s->all.n; k++) {
+        const item *i = &s->all.list[k];
+        const mp_tensor *x = &s->program->model->tensors[i->tensor];
+        mp_array host = mp_array_plain(MP_DTYPE_FLOAT, x->rank, x->dims);
+        if (i->writer == s->world->rank) {
+            host.data = mp_pool_alloc(s->pool, (size_t)mp_array_elements(&host) + 1, sizeof(float));
+            MP_ENSURE(host.data, err, MP_NOMEM, "there is no memory for saving '%s'", x->name);
+            s->tensors[s->n_tensors++] = (mp_named_tensor){i->name, MP_DTYPE_FLOAT, x->rank, x->dims, host.data};
+        }
+        MP_CHECK(mp_held_read(s->program, s->execution, i->tensor, i->array, i->writer, &host, err));
+    }
+    return MP_OK;
+}
+
+/* Waits for all ranks to come so far, in as much time as writing takes on a slow disk. Returns this one's failure. */
+static mp_status meet(const saving *s, mp_status own, void *word, int64_t bytes, mp_error *err)
+{
+    const double seconds = mp_execution_company(s->execution).timeout + (double)s->all.most_bytes / DISK_BYTES_PER_SECOND;
+    return mp_communicator_meet(s->world, own, word, bytes, seconds, "saving", err);
+}
+
+static mp_status write_part(const saving *s, const char *folder, const char *name, mp_error *err)
+{
+    char path[MP_SAVE_PATH];
+    mp_metadatum metadata[METADATA];
+    memcpy(metadata, s->metadata, sizeof metadata);
+    metadata[s->n_metadata] = (mp_metadatum){"save", name};
+    MP_CHECK(mp_checkpoint_part(folder, name, s->world->rank, s->all.n_writers, path, sizeof path, err));
+    return mp_safetensors_write(path, s->tensors, s->n_tensors, metadata, s->n_metadata + 1, err);
+}
+
+static mp_status commit(const saving *s, mp_save *save, mp_error *err)
+{
+    mp_save_entry *entries = mp_pool_alloc(s->pool, s->all.n, sizeof *entries);
+    MP_ENSURE(entries, err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < s->all.n; k++) entries[k] = (mp_save_entry){s->all.list[k].name, s->all.list[k].writer};
+    return mp_checkpoint_commit(save, entries, s->all.n, s->metadata, s->n_metadata, err);
+}
+
+/* All ranks write their parts; then rank 0 makes the save. */
+static mp_status save_folder(const saving *s, const char *folder, int64_t step, mp_error *err)
+{
+    MP_CLEARED_BY(mp_checkpoint_end) mp_save save = {0};
+    const bool is_first = !s->world->rank;
+    char name[MP_SAVE_NAME] = "";
+    mp_status st = is_first ? mp_checkpoint_begin(folder, step, s->all.n_writers, &save, err) : MP_OK;
+    memcpy(name, save.name, sizeof name);
+    MP_CHECK(meet(s, st, name, sizeof name, err));
+    MP_CHECK(meet(s, write_part(s, folder, name, err), NULL, 0, err));
+    st = is_first ? commit(s, &save, err) : MP_OK;
+    return meet(s, st, NULL, 0, err);
+}
+
+static mp_status save_file(const saving *s, const char *path, mp_error *err)
+{
+    const bool is_first = !s->world->rank;
+    return meet(s, is_first ? mp_safetensors_write(path, s->tensors, s->n_tensors, s->metadata, s->n_metadata, err) : MP_OK,
+                NULL, 0, err);
 }
 
 mp_status mp_state_save(const char *path, const mp_program *p, mp_execution *e, const mp_execution_options *options,
                         int64_t step, mp_error *err)
 {
-    size_t n = 0;
     char step_text[32], seed_text[32];
+    mp_communicator *world = mp_execution_company(e).world;
+    const bool is_folder = p->mesh.zero || mp_is_folder(path);
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    MP_OWNED mp_named_tensor *tensors = mp_alloc(COPIES * p->model->n_tensors, sizeof *tensors);
-    MP_ENSURE(pool && tensors, err, MP_NOMEM, "there is no memory for saving");
-    MP_ENSURE(!p->mesh.zero, err, MP_UNSUPPORTED, "a rank that has parts of the state saves none");
-    for (size_t t = 0; t < p->model->n_tensors; t++) {
-        const mp_tensor *x = &p->model->tensors[t];
-        if (!is_saved(p, (int)t)) continue;
-        for (int copy = 0; copy < copies_of(p, e, (int)t); copy++) {
-            mp_array there, host = mp_array_plain(MP_DTYPE_FLOAT, x->rank, x->dims);
-            MP_CHECK(locate(p, e, (int)t, copy, &there, err));
-            host.data = mp_pool_alloc(pool, (size_t)mp_array_elements(&host) + 1, sizeof(float));
-            const char *name = name_of(pool, x->name, copy);
-            MP_ENSURE(host.data && name, err, MP_NOMEM, "there is no memory for saving");
-            MP_CHECK(p->backend->download(p->backend, &there, &host, err));
-            tensors[n++] = (mp_named_tensor){name, MP_DTYPE_FLOAT, x->rank, x->dims, host.data};
-        }
-    }
+    saving s = {.program = p, .execution = e, .world = world, .pool = pool};
     snprintf(step_text, sizeof step_text, "%lld", (long long)step);
     snprintf(seed_text, sizeof seed_text, "%llu", (unsigned long long)options->seed);
-    const mp_metadatum metadata[] = {{"model", p->model->name},
-                                     {"optimizer", mp_optimizer_name(p->options.optimizer)},
-                                     {"seed", seed_text},
-                                     {"step", step_text}};
-    return mp_safetensors_write(path, tensors, n, metadata, sizeof metadata / sizeof *metadata, err);
+    s.metadata[s.n_metadata++] = (mp_metadatum){"model", p->model->name};
+    s.metadata[s.n_metadata++] = (mp_metadatum){"optimizer", mp_optimizer_name(p->options.optimizer)};
+    s.metadata[s.n_metadata++] = (mp_metadatum){"seed", seed_text};
+    s.metadata[s.n_metadata++] = (mp_metadatum){"step", step_text};
+    MP_ENSURE(pool, err, MP_NOMEM, "there is no memory for saving");
+    MP_CHECK(list_items(p, e, is_folder ? world->n : 1, pool, &s.all, err));
+    MP_CHECK(collect(&s, err));
+    return is_folder ? save_folder(&s, path, step, err) : save_file(&s, path, err);
 }
 
-static mp_status match(const mp_safetensors *file, const char *key, const char *wanted, mp_error *err)
+/* ---- going on ---- */
+
+static mp_status match(const mp_checkpoint *file, const char *key, const char *wanted, mp_error *err)
 {
-    const char *is = mp_safetensors_metadatum(file, key);
+    const char *is = mp_checkpoint_metadatum(file, key);
     if (!is) return MP_FAIL(err, MP_PARSE, "the file does not say its %s, so it is no saved training", key);
     if (!strcmp(is, wanted)) return MP_OK;
     return MP_FAIL(err, MP_PARSE, "the file was saved with the %s %.64s, and this is %s", key, is, wanted);
 }
 
-static mp_status restore(const mp_safetensors *file, const mp_program *p, mp_execution *e, int tensor, int copy, mp_pool *pool,
-                         mp_error *err)
+static mp_status restore(const mp_checkpoint *file, const mp_program *p, mp_execution *e, const item *i, mp_error *err)
 {
-    const mp_tensor *x = &p->model->tensors[tensor];
-    mp_array there, host = mp_array_plain(MP_DTYPE_FLOAT, x->rank, x->dims);
-    const char *name = name_of(pool, x->name, copy);
-    MP_ENSURE(name, err, MP_NOMEM, "out of memory");
-    const mp_named_tensor *saved = mp_safetensors_find(file, name);
-    MP_ENSURE(saved, err, MP_PARSE, "the file lacks '%s'", name);
+    const mp_tensor *x = &p->model->tensors[i->tensor];
+    mp_array host = mp_array_plain(MP_DTYPE_FLOAT, x->rank, x->dims);
+    const mp_named_tensor *saved = mp_checkpoint_find(file, i->name);
+    MP_ENSURE(saved, err, MP_PARSE, "the file lacks '%s'", i->name);
     bool same = saved->dtype == MP_DTYPE_FLOAT && saved->rank == x->rank;
     for (int d = 0; same && d < x->rank; d++) same = saved->dims[d] == x->dims[d];
-    MP_ENSURE(same, err, MP_PARSE, "'%s' has another type or shape in the file", name);
+    MP_ENSURE(same, err, MP_PARSE, "'%s' has another type or shape in the file", i->name);
     MP_OWNED float *values = host.data = mp_alloc((size_t)mp_array_elements(&host), sizeof *values);
-    MP_ENSURE(values, err, MP_NOMEM, "there is no memory for '%s'", name);
+    MP_ENSURE(values, err, MP_NOMEM, "there is no memory for '%s'", i->name);
     memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host)); /* data in the file may be unaligned */
-    MP_CHECK(locate(p, e, tensor, copy, &there, err));
-    MP_CHECK(p->backend->upload(p->backend, &host, &there, err));
-    MP_CHECK(mp_execution_keep_state(e, tensor, err));
-    if (!copy) { /* the 16-bit copy of a master copy */
-        MP_CHECK(mp_execution_tensor(e, tensor, &there, err));
-        MP_CHECK(p->backend->upload(p->backend, &host, &there, err));
-    }
-    return MP_OK;
+    return mp_held_write(p, e, i->tensor, i->array, &host, err);
+}
+
+/* Checks that all ranks go on with the same state: its step, and which save it is of. */
+static mp_status compare(const mp_checkpoint *file, mp_execution *e, int64_t step, mp_error *err)
+{
+    mp_communicator *world = mp_execution_company(e).world;
+    const char *save = mp_checkpoint_metadatum(file, "save");
+    const mp_fact facts[] = {{"step in the saved state", &step, sizeof step},
+                             {"saved state", save ? save : "", save ? strlen(save) : 0}};
+    if (world->n == 1) return MP_OK;
+    return mp_communicator_agree(world, facts, sizeof facts / sizeof *facts, mp_execution_company(e).timeout, err);
 }
 
 mp_status mp_state_resume(const char *path, const mp_program *p, mp_execution *e, const mp_execution_options *options,
                           int64_t *step, mp_error *err)
 {
     MP_ABOUT(err, path);
-    MP_OWNED_BY(mp_safetensors_close) mp_safetensors *file = NULL;
+    MP_OWNED_BY(mp_checkpoint_close) mp_checkpoint *file = NULL;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     char seed[32], *end;
+    items all;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory");
-    MP_ENSURE(!p->mesh.zero, err, MP_UNSUPPORTED, "a rank that has parts of the state reads none");
-    MP_CHECK(mp_safetensors_open(path, &file, err));
+    MP_CHECK(mp_checkpoint_open(path, &file, err));
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
     MP_CHECK(match(file, "model", p->model->name, err));
     MP_CHECK(match(file, "optimizer", mp_optimizer_name(p->options.optimizer), err));
     MP_CHECK(match(file, "seed", seed, err));
-    const char *text = mp_safetensors_metadatum(file, "step");
-    int64_t at = text ? strtoll(text, &end, 10) : -1;
+    const char *text = mp_checkpoint_metadatum(file, "step");
+    const int64_t at = text ? strtoll(text, &end, 10) : -1;
     MP_ENSURE(at >= 0 && !*end, err, MP_PARSE, "the file does not say at which step it was saved");
-    for (size_t t = 0; t < p->model->n_tensors; t++)
-        for (int copy = 0; is_saved(p, (int)t) && copy < copies_of(p, e, (int)t); copy++)
-            MP_CHECK(restore(file, p, e, (int)t, copy, pool, err));
+    MP_CHECK(list_items(p, e, 1, pool, &all, err));
+    for (size_t k = 0; k < all.n; k++) MP_CHECK(restore(file, p, e, &all.list[k], err));
+    MP_CHECK(compare(file, e, at, err));
     *step = at;
     return MP_OK;
 }

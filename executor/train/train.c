@@ -30,18 +30,12 @@ static double median(double *seconds, size_t n)
     return n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
 }
 
-/* True for the rank that speaks and writes for all. */
-static bool is_first_rank(const mp_train_request *r)
-{
-    return !r->execution.world || !mp_communicator_rank(r->execution.world);
-}
-
 static mp_status save(const mp_train_request *r, mp_execution *e, int64_t step, mp_error *err)
 {
     if (r->saving) r->saving(true, r->progress_data);
     mp_status st = mp_execution_flush(e, err);
     if (st == MP_OK) st = mp_check_finite(e, r->program, step, err);
-    if (st == MP_OK && is_first_rank(r)) st = mp_state_save(r->save, r->program, e, &r->execution, step, err);
+    if (st == MP_OK) st = mp_state_save(r->save, r->program, e, &r->execution, step, err);
     if (r->saving) r->saving(false, r->progress_data);
     return st;
 }

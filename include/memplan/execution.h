@@ -29,7 +29,7 @@ typedef struct mp_execution_options {
                   * execution takes its own. Not with `guards`, nor for graphs that carry gradients to the next step */
     int64_t arena_bytes;        /* of that memory */
     mp_communicator *world;     /* the ranks of the program's mesh; NULL: this process is alone */
-    double timeout;             /* seconds without a word of the others, after which a step fails; 0: 600 */
+    double timeout;             /* seconds without a word of the others, after which a step fails; 0: 60 */
     struct mp_step_time *times; /* room for the times of the plan's steps, of which the last pass leaves its own; NULL: none */
     bool plain_files;           /* read and write files without io_uring, as where the kernel has none (to compare) */
 } mp_execution_options;

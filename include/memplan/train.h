@@ -26,9 +26,9 @@ typedef struct mp_train_request {
     mp_feed *feed;
     mp_feed *test; /* evaluated when the training has ended; NULL: no evaluation */
     const mp_parameter_source *parameters;
-    const char *resume; /* the checkpoint file to go on from; NULL: start from the first values */
+    const char *resume; /* the checkpoint file or folder to go on from; NULL: start from the first values */
     int64_t n_steps;    /* steps to run from here */
-    const char *save;   /* the checkpoint file to write; NULL: none */
+    const char *save;   /* the checkpoint file to write, or folder where ranks share state out; NULL: none */
     int64_t save_every; /* steps between saves; 0: save at the end only */
     mp_train_progress_call progress;
     void (*saving)(bool begins, void *data); /* NULL, or called before and after every save, with progress_data */

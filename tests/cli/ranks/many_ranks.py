@@ -22,7 +22,7 @@ import time
 
 MEMPLAN, WHAT = sys.argv[1:3]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
-NETWORKS = os.path.join(os.path.dirname(__file__), "..", "gradients")
+NETWORKS = os.path.join(os.path.dirname(__file__), "..", "..", "gradients")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 # Of these, what an accumulating process adds up row by row, or twice, into one gradient: it rounds otherwise than a sum of whole gradients.
 ADDED_IN_PARTS = {"gpt": "tokens.weight", "bert": "tokens.weight"}
@@ -135,10 +135,10 @@ def shared_out() -> None:
         is_as_planned(answer)
         same = [a == b for a, b in zip(answer["after"]["losses"], whole["losses"])]
         assert all(same) if "dp" not in mesh else same[0], mesh
-    for more in (["--save", "state"], ["--clip-norm", "1"], ["--dtype", "bf16"]):
+    for more in (["--clip-norm", "1"], ["--dtype", "bf16"]):
         words = [MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "shard=2", *more]
         done = subprocess.run([*MPIRUN, "-n", "2", *words], env=ENVIRONMENT, capture_output=True, text=True)
-        assert done.returncode == 2 and re.search("memplan: rank 0: .* (not there yet|not run yet)", done.stderr), done
+        assert done.returncode == 2 and re.search("memplan: rank 0: .* not run yet", done.stderr), done
 
 
 def fast() -> None:
