@@ -39,6 +39,7 @@ WORDS(granularity, "tensor", "module")
 WORDS(framework, "pytorch", "pytorch-selective", "torch-remat", "huggingface", "paddle", "megatron", "jax", "deepspeed")
 WORDS(format, "svg", "png", "pdf", "dot", "json")
 WORDS(reduce, "ordered", "fast")
+WORDS(exchange, "ring", "server")
 WORDS(sort, "kept", "parameters", "time", "name")
 WORDS(color, "auto", "always", "never")
 

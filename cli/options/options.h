@@ -63,7 +63,7 @@ typedef struct model_options {
     const char *costs; /* a file */
     text_list offload, link;
     bool offload_state;
-    const char *mesh, *network, *reduce;
+    const char *mesh, *network, *reduce, *exchange;
     int64_t bucket;   /* bytes */
     bool leaves_sums; /* set by commands: gradients are not summed over ranks yet */
     /* of pipelines: micro-batches of --batch, the schedule, stages per rank, where stages begin, which rank, what waits there

@@ -61,8 +61,9 @@ static void print_rows(const train_outcome *t)
     for (int kind = 0; kind < MP_N_COLLECTIVES; kind++) {
         const mp_sent *sent = &r->ranks[0].sent[kind];
         if (sent->n)
-            screen_row("  rank 0, %-14s %s times, %s sent, %s each", mp_collective_name((mp_collective)kind),
-                       count_text(sent->n), mp_bytes_text(sent->bytes), seconds_text(sent->seconds / (double)sent->n));
+            screen_row("  rank 0, %-14s %s times, %s sent%s", mp_collective_name((mp_collective)kind), count_text(sent->n),
+                       mp_bytes_text(sent->bytes),
+                       sent->seconds > 0 ? mp_text(", %s each", seconds_text(sent->seconds / (double)sent->n)) : "");
     }
     if (t->verbose)
         puts("  plan, measured: bytes of the two blocks; hidden: of the time with something under way to others, what was "
@@ -77,7 +78,9 @@ void print_ranks(const train_outcome *t)
                 "%d ranks, %s, joined by %s; sums are %s. This rank sent %s in %zu steps, planned %s, and waited %s a step for "
                 "others. Parameters are the same on all ranks.",
                 r->n_ranks, mp_mesh_write(&t->subject.ranks.mesh).text, r->network,
-                t->subject.program->fast_sums ? "as fast as it makes them" : "in the order of the ranks",
+                t->subject.program->fast_sums    ? "as fast as it makes them"
+                : t->subject.program->has_server ? "made by rank 0, in the order of the ranks"
+                                                 : "in the order of the ranks",
                 mp_bytes_text(r->sent_bytes), r->n_losses, mp_bytes_text(planned_bytes(t)), seconds_text(r->wait_seconds));
     print_rows(t);
 }
@@ -133,10 +136,11 @@ static void add_rows(const train_outcome *t, json_t **to)
 json_t *train_ranks_json(const train_outcome *t)
 {
     const mp_report *r = &t->after;
-    json_t *object = json_pack(
-        "{s:s, s:i, s:s, s:s, s:I, s:I, s:f}", "mesh", mp_mesh_write(&t->subject.ranks.mesh).text, "ranks", r->n_ranks,
-        "network", r->network, "reduce", t->subject.program->fast_sums ? "fast" : "ordered", "planned_sent_bytes",
-        (json_int_t)planned_bytes(t), "sent_bytes", (json_int_t)r->sent_bytes, "wait_seconds", r->wait_seconds);
+    json_t *object =
+        json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:f}", "mesh", mp_mesh_write(&t->subject.ranks.mesh).text, "ranks",
+                  r->n_ranks, "network", r->network, "reduce", t->subject.program->fast_sums ? "fast" : "ordered", "exchange",
+                  t->subject.program->has_server ? "server" : "ring", "planned_sent_bytes", (json_int_t)planned_bytes(t),
+                  "sent_bytes", (json_int_t)r->sent_bytes, "wait_seconds", r->wait_seconds);
     if (r->ranks) add_rows(t, &object);
     return object;
 }

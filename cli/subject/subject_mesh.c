@@ -14,13 +14,22 @@ mp_status subject_network(const char *name, mp_interconnect *out, mp_error *err)
 mp_status subject_mesh(const options *o, const own_device *device, subject *s, mp_error *err)
 {
     const model_options *m = &o->model;
-    MP_ENSURE(m->mesh || (!m->network && !m->bucket && !m->reduce), err, MP_INVALID,
+    MP_ENSURE(m->mesh || (!m->network && !m->bucket && !m->reduce && !m->exchange), err, MP_INVALID,
               "--%s is about the ranks of a mesh, and there is no --mesh",
               m->network  ? "network"
               : m->bucket ? "bucket"
-                          : "reduce");
+              : m->reduce ? "reduce"
+                          : "exchange");
     s->ranks = (mp_ranks){.bucket_bytes = m->bucket, .rules = (mp_rules)mp_rules_find(m->rules)};
     MP_CHECK(mp_mesh_read(m->mesh ? m->mesh : "dp=1", &s->ranks.mesh, err));
+    if (m->exchange && !strcmp(m->exchange, "server")) {
+        MP_ENSURE(mp_mesh_devices(&s->ranks.mesh) == s->ranks.mesh.size[MP_DIM_DP], err, MP_INVALID,
+                  "--exchange server is for data parallel ranks, dp=N alone, and the mesh is %s",
+                  mp_mesh_write(&s->ranks.mesh).text);
+        MP_ENSURE(!m->reduce || strcmp(m->reduce, "fast") != 0, err, MP_INVALID,
+                  "--reduce fast leaves sums to the network's library, and with --exchange server rank 0 makes them");
+        s->ranks.algorithm = MP_ALGORITHM_SERVER;
+    }
     return subject_network(m->network ? m->network : mp_network_of_device(device->profile.name), &s->ranks.network, err);
 }
 

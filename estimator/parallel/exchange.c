@@ -100,7 +100,8 @@ static mp_status add_collective(mp_exchange *x, const char *what, const char *op
 
 static double seconds_of(mp_exchange *x, mp_collective collective, mp_rank_group group, int64_t bytes)
 {
-    x->traffic.sent_bytes += mp_collective_sent_bytes(collective, group.n, bytes);
+    const bool is_served = x->ranks->algorithm == MP_ALGORITHM_SERVER && collective == MP_ALL_REDUCE;
+    x->traffic.sent_bytes += is_served ? (group.n - 1) * bytes : mp_collective_sent_bytes(collective, group.n, bytes);
     return mp_collective_seconds(&x->ranks->network, collective, x->ranks->algorithm, group, bytes);
 }
 

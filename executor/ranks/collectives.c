@@ -18,9 +18,15 @@ static int world_rank(const mp_team *t, int member)
     return t->first + member * t->stride;
 }
 
+mp_range mp_leg_part(const mp_leg *s, int64_t n, int member)
+{
+    if (s->has_server) return (mp_range){member ? n : 0, member ? 0 : n};
+    return mp_range_of(n, s->team.n, member);
+}
+
 static mp_range part_of(const mp_leg *s, const mp_piece *p, int member)
 {
-    return mp_range_of(p->n, s->team.n, member);
+    return mp_leg_part(s, p->n, member);
 }
 
 static int64_t element_bytes(const mp_leg *s)
@@ -28,16 +34,10 @@ static int64_t element_bytes(const mp_leg *s)
     return mp_dtype_bits(s->dtype) / 8;
 }
 
-/* Returns the bytes for what one other rank sends of this rank's part. */
-static int64_t slot_bytes(int64_t n, int64_t ranks, int64_t of_element)
-{
-    return ranks < 2 ? 0 : mp_sum_workspace(ranks, n, of_element) / (ranks - 1);
-}
-
 int64_t mp_leg_workspace(mp_collective kind, bool fast, int64_t ranks, int64_t n, int64_t of_element)
 {
     if (kind != MP_REDUCE_SCATTER || ranks < 2) return 0;
-    return fast ? slot_bytes(n, ranks, of_element) : mp_sum_workspace(ranks, n, of_element);
+    return mp_sum_workspace(ranks, n, of_element) / (fast ? ranks - 1 : 1);
 }
 
 size_t mp_work_requests(const mp_collective_work *work)
@@ -56,6 +56,19 @@ size_t mp_work_requests(const mp_collective_work *work)
 static bool is_fast(const mp_collectives *c, const mp_leg *s)
 {
     return c->fast && !s->is_ordered && s->team.n == c->world->n;
+}
+
+/* Returns the bytes into which a piece is received: in slots, one for each other rank. */
+static int64_t room_bytes(const mp_collectives *c, const mp_leg *s, const mp_piece *p)
+{
+    const int64_t n = s->has_server ? p->n * s->team.n : p->n;
+    return mp_leg_workspace(s->kind, is_fast(c, s), s->team.n, n, element_bytes(s));
+}
+
+static char *slot_of(const mp_collectives *c, const mp_leg *s, const mp_piece *p, char *room, int member)
+{
+    const int others = s->team.n - 1;
+    return others ? room + room_bytes(c, s, p) / others * (member - (member > s->team.index)) : room;
 }
 
 static mp_status send(mp_collectives *c, mp_collective_work *w, const mp_leg *s, int member, const char *from, int64_t n,
@@ -82,12 +95,11 @@ static mp_status receive(mp_collectives *c, mp_collective_work *w, const mp_leg 
 static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
                                mp_error *err)
 {
-    const int64_t slot = slot_bytes(p->n, s->team.n, element_bytes(s));
     const mp_range own = part_of(s, p, s->team.index);
     for (int d = 1; d < s->team.n; d++) { /* each rank begins with the next one, so that none gets all at once */
         const int to = (s->team.index + d) % s->team.n, from = (s->team.index + s->team.n - d) % s->team.n;
         const mp_range theirs = part_of(s, p, to);
-        MP_CHECK(receive(c, w, s, from, room + slot * (from - (from > s->team.index)), own.n, err));
+        MP_CHECK(receive(c, w, s, from, slot_of(c, s, p, room, from), own.n, err));
         MP_CHECK(send(c, w, s, to, p->whole + theirs.from * element_bytes(s), theirs.n, err));
     }
     return MP_OK;
@@ -133,7 +145,7 @@ static mp_status begin_pieces(mp_collectives *c, mp_collective_work *w, const mp
             MP_CHECK(gather_piece(c, w, s, p, err));
         else
             MP_CHECK(scatter_piece(c, w, s, p, room, err));
-        room += mp_leg_workspace(s->kind, is_fast(c, s), s->team.n, p->n, element_bytes(s));
+        room += room_bytes(c, s, p);
     }
     return MP_OK;
 }
@@ -155,14 +167,14 @@ static void add_up(const mp_collectives *c, const mp_leg *s, const mp_piece *p, 
 {
     const mp_backend *b = c->backend;
     const mp_range own = part_of(s, p, s->team.index);
-    const int64_t slot = slot_bytes(p->n, s->team.n, element_bytes(s)), bytes = own.n * element_bytes(s);
+    const int64_t bytes = own.n * element_bytes(s);
     char *mine = p->whole + own.from * element_bytes(s), *first = s->team.index ? room : mine,
          *sum = p->part == mine ? first : p->part;
     if (!own.n) return;
     if (is_fast(c, s) && s->team.n > 1) first = sum = room;
     if (sum != first) b->copy(b, sum, first, bytes);
     for (int r = 1; r < s->team.n && !is_fast(c, s); r++)
-        b->add(b, s->dtype, own.n, r == s->team.index ? mine : room + slot * (r - (r > s->team.index)), sum);
+        b->add(b, s->dtype, own.n, r == s->team.index ? mine : slot_of(c, s, p, room, r), sum);
     if (sum != p->part) b->copy(b, p->part, sum, bytes);
 }
 
@@ -171,7 +183,7 @@ static void end_leg(const mp_collectives *c, const mp_leg *s)
     char *room = s->workspace;
     for (size_t k = 0; s->kind == MP_REDUCE_SCATTER && k < s->n_pieces; k++) {
         add_up(c, s, &s->pieces[k], room);
-        room += mp_leg_workspace(s->kind, is_fast(c, s), s->team.n, s->pieces[k].n, element_bytes(s));
+        room += room_bytes(c, s, &s->pieces[k]);
     }
 }
 
@@ -219,9 +231,10 @@ static mp_status move_all(mp_collectives *c, bool *moved, int *missing, mp_error
             continue;
         }
         *(before ? &before->next : &c->first) = next;
+        w->n_runs++;
+        if (c->world->is_on_stream) continue; /* it has been enqueued */
         w->ended_at = mp_clock_now();
         w->seconds += w->ended_at - w->began_at;
-        w->n_runs++;
         if (!c->first) c->busy_seconds += w->ended_at - c->busy_since;
     }
     c->last = before;
@@ -282,6 +295,14 @@ mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_err
         if (work->leg < work->n_legs) MP_CHECK(mp_patience_go_on(&patience, moved, missing, work->name, err));
     }
     return waited(c, from);
+}
+
+void mp_collectives_repeat(mp_collectives *c, mp_collective_work *w)
+{
+    const int64_t bytes = w->sent_bytes / w->n_runs;
+    w->n_runs++;
+    w->sent_bytes += bytes;
+    c->sent_bytes += bytes;
 }
 
 /* Waits for what is open: of each rank a message from it, and one to it. */

@@ -6,6 +6,9 @@
  * one after the other, so all ranks have the same bits, and each sends 2 (p - 1) / p of the bytes, as with a ring. What the
  * others send is received into a workspace, which the plan counts.
  *
+ * With a server, the first of the ranks has all of each tensor as its part: the others send it what they have, and it sends
+ * them the sum, which has the same bits.
+ *
  * With `fast` the communicator's library sums as it likes; of one tensor and its ranks, that may round otherwise in another
  * run.
  *
@@ -38,6 +41,7 @@ typedef struct mp_leg {
     size_t n_pieces;
     const mp_piece *pieces;
     bool is_ordered; /* sums are in the order of the ranks, whatever the others do */
+    bool has_server; /* the first of the ranks has the whole of each tensor as its part, and the others have nothing */
     char *workspace;
 } mp_leg;
 
@@ -56,12 +60,15 @@ struct mp_collective_work {
     int tag;
     int64_t ticket;
     mp_collective_work *next;
-    /* of all its runs: how many, what they sent, and how long they were under way; and of the last one when that was */
+    /* of all its runs: how many, what they sent, and how long they were under way, if not on a stream; and of the last one when
+     * that was */
     int64_t n_runs, sent_bytes;
     double seconds, began_at, ended_at;
 };
+/* Returns which of a tensor's n elements are a rank's part in a leg. */
+mp_range mp_leg_part(const mp_leg *leg, int64_t n, int member);
 size_t mp_work_requests(const mp_collective_work *work);
-/* Returns the bytes that a leg receives into, for pieces of so many elements. */
+/* Returns the bytes that a leg receives into, for pieces of so many elements; with a server, of as many for each rank. */
 int64_t mp_leg_workspace(mp_collective kind, bool fast, int64_t ranks, int64_t n, int64_t element_bytes);
 
 typedef struct mp_collectives {
@@ -83,6 +90,9 @@ mp_status mp_collectives_advance(mp_collectives *c, mp_error *err);
 mp_status mp_collectives_wait(mp_collectives *c, int64_t ticket, mp_error *err);
 /* Issues a collective and waits for it alone. */
 mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_error *err);
+
+/* Counts a run that a recording makes: it sends what those before it have sent. */
+void mp_collectives_repeat(mp_collectives *c, mp_collective_work *work);
 
 /* Gives every rank what each of them has: `bytes` from `own` to all[rank * bytes]. Waits for it. MP_IO. */
 mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,

@@ -128,8 +128,6 @@ mp_status mp_channels_end_pass(mp_channels *c, bool runs_rest, bool updates, mp_
     const mp_copied copied = mp_channels_copied(c), planned = planned_of(c, runs_rest, updates);
     const int64_t out_bytes = copied.out_bytes - c->before.out_bytes, in_bytes = copied.in_bytes - c->before.in_bytes;
     c->before = copied;
-    c->sent[updates] = c->ranks.collectives.sent_bytes - c->sent_before;
-    c->sent_before = c->ranks.collectives.sent_bytes;
     for (size_t t = 0; c->times && t < c->at->plan->n_steps; t++) /* what nobody waited for by itself */
         if (c->at->steps[t].is_collective && c->times[t].begin > c->times[t].end) c->times[t].end = c->ranks.works[t].ended_at;
     MP_ENSURE(out_bytes == planned.out_bytes && in_bytes == planned.in_bytes, err, MP_REFUTED,
@@ -144,5 +142,9 @@ void mp_channels_replay(mp_channels *c, bool updates)
     count(&c->issued, true, planned.out_bytes);
     count(&c->issued, false, planned.in_bytes);
     c->before = c->issued;
-    c->sent_before = c->ranks.collectives.sent_bytes += c->sent[updates];
+    for (size_t t = 0; t < c->at->plan->n_steps; t++) {
+        const mp_ready_step *r = &c->at->steps[t];
+        const bool runs = updates || c->at->program->graph->nodes[r->node].phase == MP_PHASE_FORWARD;
+        if (r->is_collective && runs) mp_collectives_repeat(&c->ranks.collectives, &c->ranks.works[t]);
+    }
 }

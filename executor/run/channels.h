@@ -13,8 +13,7 @@ typedef struct mp_channels {
     int64_t *tickets;                       /* per step: of its last copy */
     mp_copied planned[2];                   /* bytes of one pass, besides state and of state */
     mp_copied issued, before;               /* on streams in all; and of all passes before this one */
-    int64_t sent[2], sent_before; /* bytes to other ranks in a pass without and with updates; of all before this one */
-    double wait_seconds;          /* in mp_channels_wait, on queues and for other ranks */
+    double wait_seconds;                    /* in mp_channels_wait, on queues and for other ranks */
     mp_rank_channel ranks;
     mp_step_time *times; /* per step, of the pass that runs; NULL: nobody asks */
 } mp_channels;

@@ -51,6 +51,7 @@ struct mp_program {
     float one_value;  /* value of the loss's gradient: 1 over the passes of a step, on all ranks; an execution sets it */
     mp_mesh mesh;     /* of which this is the program of one rank */
     bool fast_sums;   /* the network sums in any order */
+    bool has_server;  /* rank 0 sums for all */
     char target_name[48];
 };
 

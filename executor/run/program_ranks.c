@@ -124,7 +124,7 @@ static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *er
         for (size_t k = 0; k < n_wholes; k++) {
             const int64_t n = elements_of(p, wholes[k]);
             bytes += mp_leg_workspace(MP_REDUCE_SCATTER, mp_program_sums_fast(p, dims[d]), p->mesh.size[dims[d]],
-                                      d ? mp_rank_part(n, shards) : n, element);
+                                      (d ? mp_rank_part(n, shards) : n) * (p->has_server ? p->mesh.size[dims[d]] : 1), element);
         }
         if (bytes > most) most = bytes;
     }
@@ -139,6 +139,7 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
     MP_OWNED int *number = mp_alloc(p->n_nodes, sizeof *number);
     MP_ENSURE(number, err, MP_NOMEM, "out of memory");
     p->fast_sums = fast;
+    p->has_server = ranks->algorithm == MP_ALGORITHM_SERVER;
     MP_CHECK(mp_graph_exchange_numbered(p->graph, ranks, number, traffic, err));
     if (p->graph->n_nodes == p->n_nodes) return MP_OK;
     MP_CHECK(relist(p, number, err));
@@ -180,9 +181,9 @@ static int64_t gathered(int64_t n, int64_t ranks)
     return (ranks - 1) * mp_rank_part(n, ranks);
 }
 
-static int64_t summed(int64_t n, int64_t ranks)
+static int64_t summed(const mp_program *p, int64_t n, int64_t ranks)
 {
-    return scattered(n, ranks) + gathered(n, ranks);
+    return p->has_server ? (ranks - 1) * n : scattered(n, ranks) + gathered(n, ranks);
 }
 
 /* Returns the bytes that rank 0 sends for a collective. */
@@ -195,8 +196,8 @@ static int64_t sent_for(const mp_program *p, const mp_node *node)
     int64_t elements = 0;
     for (size_t k = 0; k < n_wholes; k++) {
         const int64_t n = elements_of(p, wholes[k]), part = mp_rank_part(n, shards);
-        elements += gathers ? gathered(n, shards) : scattered(n, shards) + summed(part, size[MP_DIM_DP]);
-        if (is_of_parts) elements += summed(part, size[MP_DIM_TP]);
+        elements += gathers ? gathered(n, shards) : scattered(n, shards) + summed(p, part, size[MP_DIM_DP]);
+        if (is_of_parts) elements += summed(p, part, size[MP_DIM_TP]);
     }
     return elements * (mp_dtype_bits(p->options.dtype) / 8);
 }
@@ -212,7 +213,7 @@ static int64_t sent_by_operator(const mp_program *p, const mp_binding *b)
     const int64_t element = mp_dtype_bits(p->bindings->dtype[op->out[0]]) / 8;
     switch (op->op->crosses[is_backward]) {
     case MP_CROSSES_ALL_REDUCE:
-        return element * summed(whole, ranks);
+        return element * summed(p, whole, ranks);
     case MP_CROSSES_ALL_GATHER:
         return element * gathered(whole, ranks);
     case MP_CROSSES_REDUCE_SCATTER:

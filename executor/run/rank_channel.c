@@ -21,6 +21,7 @@ static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp
                  .team = world == &alone ? (mp_team){.n = 1, .stride = 1} : mp_team_of(&p->mesh, dim, world->rank),
                  .dtype = p->options.dtype,
                  .n_pieces = r->n_moved,
+                 .has_server = p->has_server,
                  .pieces = *pieces,
                  .workspace = r->workspace};
     return MP_OK;
@@ -38,11 +39,11 @@ static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world,
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
     mp_piece *pieces;
     MP_CHECK(add_leg(a, world, kind, dim, r, pool, w, &pieces, err));
-    const mp_team *team = &w->legs[w->n_legs - 1].team;
+    const mp_leg *leg = &w->legs[w->n_legs - 1];
     for (size_t k = 0; k < r->n_moved; k++) {
         const int64_t n = p->graph->storages[wholes[k]].payload_bytes / element;
         pieces[k] = (mp_piece){.whole = r->wholes[k], .n = n};
-        pieces[k].part = r->parts ? r->parts[k] : r->wholes[k] + mp_rank_part(n, team->n) * team->index * element;
+        pieces[k].part = r->parts ? r->parts[k] : r->wholes[k] + mp_leg_part(leg, n, leg->team.index).from * element;
     }
     return MP_OK;
 }
@@ -55,11 +56,11 @@ static mp_status add_parts(const mp_addresses *a, const mp_communicator *world, 
     const int64_t element = mp_dtype_bits(a->program->options.dtype) / 8;
     mp_piece *pieces;
     MP_CHECK(add_leg(a, world, kind, dim, &a->steps[step], pool, w, &pieces, err));
-    const mp_team *team = &w->legs[w->n_legs - 1].team;
+    const mp_leg *leg = &w->legs[w->n_legs - 1];
     for (size_t k = 0; k < before->n_pieces; k++) {
-        const mp_range own = mp_range_of(before->pieces[k].n, before->team.n, before->team.index);
+        const mp_range own = mp_leg_part(before, before->pieces[k].n, before->team.index);
         pieces[k] = (mp_piece){.whole = before->pieces[k].part, .n = own.n};
-        pieces[k].part = pieces[k].whole + mp_rank_part(own.n, team->n) * team->index * element;
+        pieces[k].part = pieces[k].whole + mp_leg_part(leg, own.n, leg->team.index).from * element;
     }
     return MP_OK;
 }

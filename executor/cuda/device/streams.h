@@ -2,8 +2,8 @@
  * of mp_backend; and a stream for the upload of inputs.
  *
  * Only what the plan puts on another channel runs beside the first stream: updates and the norm of gradients, own kernels
- * whose workspace is in the arena, and copies to and from pinned memory. The libraries and their workspaces stay on the
- * first. */
+ * whose workspace is in the arena, copies to and from pinned memory, and what NCCL exchanges with other ranks. All other
+ * libraries and their workspaces stay on the first. */
 #pragma once
 
 #include <cuda_runtime.h>

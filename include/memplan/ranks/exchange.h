@@ -40,7 +40,7 @@ typedef struct mp_ranks {
     mp_rules rules;
 } mp_ranks;
 
-/* What a rank sends in keep-all, as rings send it. */
+/* What a rank sends in keep-all, as rings send it, or the server. */
 typedef struct mp_rank_traffic {
     size_t n_collectives;
     int64_t sent_bytes;
