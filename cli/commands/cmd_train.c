@@ -147,11 +147,14 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     MP_ENSURE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
     MP_ENSURE(strcmp(o->model.rules, "pytorch") != 0, err, MP_INVALID,
               "train keeps what its own kernels read, so --rules pytorch is not for train");
+    MP_ENSURE(t->subject.not_run.code == MP_OK, err, MP_UNSUPPORTED, "%s", t->subject.not_run.message);
     MP_ENSURE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
               o->model.device);
     MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
               "training needs a loss, so --loss none is not for train");
     MP_CHECK(mp_program_check_ranks(t->subject.program, err));
+    MP_ENSURE(!o->training.test.n || t->subject.ranks.mesh.size[MP_DIM_TP] == 1, err, MP_UNSUPPORTED,
+              "--test is not there yet where operators are split over ranks (tp)");
     if (r->world) MP_CHECK(mp_communicator_join_devices(r->world, t->subject.program->backend, err));
     MP_ENSURE(!t->subject.ranks.mesh.zero || !o->training.save || mp_is_folder(o->training.save) ||
                   access(o->training.save, F_OK),

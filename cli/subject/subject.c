@@ -12,7 +12,7 @@
 #include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
-#include "executor/run/program.h"
+#include "executor/run/program_split.h"
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
 #include "formats/onnx/onnx.h"
@@ -102,6 +102,22 @@ static mp_status settle(const options *o, const mp_backend *backend, mp_error *e
     return MP_OK;
 }
 
+/* True if a backend can run what the model has become; if not, plans are made for a profile, and the reason is kept. */
+static bool runs_parts(subject *s, const mp_backend *backend, int loss)
+{
+    if (s->ranks.mesh.size[MP_DIM_TP] == 1) return true;
+    if (!backend->is_host)
+        (void)MP_FAIL(&s->not_run, MP_UNSUPPORTED, "tp on GPUs is planned for, and not run yet, on the ranks of %s",
+                      mp_mesh_write(&s->ranks.mesh).text);
+    else if (s->split.misdealt_for)
+        (void)MP_FAIL(&s->not_run, MP_UNSUPPORTED,
+                      "'%s' takes pieces of what is dealt otherwise: that is planned for, and not run yet, on the ranks of %s",
+                      s->split.misdealt_for, mp_mesh_write(&s->ranks.mesh).text);
+    else
+        (void)mp_split_check(s->model, &s->ranks.mesh, loss, &s->not_run);
+    return s->not_run.code == MP_OK;
+}
+
 static mp_status build_graph(subject *s, const options *o, const mp_pipeline_shape *pipeline, mp_error *err)
 {
     MP_OWNED_BY(json_decref) json_t *json = options_to_json(o);
@@ -153,13 +169,13 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
     MP_CHECK(subject_mesh(o, &device, s, err));
     MP_CHECK(mp_model_spread_experts(s->model, &s->ranks.mesh, err));
     MP_CHECK(mp_model_split(s->model, &s->ranks, &s->split, err));
-    if (backend && wanted.rules == MP_RULES_EXECUTOR && s->ranks.mesh.size[MP_DIM_TP] == 1 && !pipeline->n_ranks) {
+    if (backend && wanted.rules == MP_RULES_EXECUTOR && !pipeline->n_ranks && runs_parts(s, backend, loss)) {
         MP_CHECK(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {
         const mp_device rounding = mp_device_at_tf32(&device.profile);
         const mp_target own = mp_roofline(o->model.tf32 ? &rounding : &device.profile);
-        mp_split_target split = {.own = &own, .split = &s->split, .ranks = &s->ranks};
+        mp_split_target split = {.own = &own, .ranks = &s->ranks};
         const mp_target target = mp_target_of_split(&split);
         MP_CHECK(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
         s->traffic = split.traffic;

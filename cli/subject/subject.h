@@ -43,6 +43,7 @@ typedef struct subject {
     mp_ranks ranks;                           /* as --mesh says; of one device without it */
     mp_rank_traffic traffic;                  /* of keep-all */
     mp_split split;                           /* of the model over mesh.tp */
+    mp_error not_run;                         /* why no program runs the split model; no failure: one does, or is not needed */
     mp_rank rank;                             /* of a pipeline: `graph` is its; n_ranks of its shape is 0 without one */
     int n_blocks, *begins;                    /* of a pipeline: blocks of the network, and where its stages begin */
     double bytes_per_second[MP_MAX_CHANNELS]; /* of copies, where --link states a rate; else 0, as in mp_execution_options */

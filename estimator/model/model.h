@@ -149,6 +149,16 @@ typedef struct mp_tensor {
     int replaced_by;            /* the tensor that took its place when simplification removed it, or -1 */
 } mp_tensor;
 
+/* Return the dimensions and the value of the whole tensor, where each rank has a part of it. */
+static inline const int64_t *mp_tensor_whole_dims(const mp_tensor *t)
+{
+    return t->part ? t->part->dims : t->dims;
+}
+static inline mp_value *mp_tensor_whole_value(const mp_tensor *t)
+{
+    return t->part ? t->part->value : t->value;
+}
+
 /* Which operator with subgraphs it is. */
 typedef enum mp_control { MP_CONTROL_NONE, MP_CONTROL_IF, MP_CONTROL_LOOP, MP_CONTROL_SCAN } mp_control;
 
@@ -171,6 +181,7 @@ typedef struct mp_operator {
     int *in, *out; /* tensor indices; -1: left out */
     size_t n_attributes;
     mp_attribute *attributes;
+    int number;         /* 1 + its index before the model was split or adapted to a backend; 0: not noted */
     const char *call;   /* the call in the program, as the exporter noted it; NULL: not noted */
     bool removed;       /* by folding or simplification */
     mp_guess guess;     /* why the program may have run it otherwise than it stands here */

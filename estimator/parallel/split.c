@@ -28,6 +28,7 @@ typedef struct splitter {
     const mp_ranks *ranks;
     int64_t n, batch;
     bool sequence, data;
+    mp_consumers readers; /* of the model before it was split */
     size_t n_lies, capacity;
     lie *lies;
     mp_split *out;
@@ -151,12 +152,21 @@ static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
     return cut(x, tensor, at);
 }
 
+/* Notes an operator for which elements should have been dealt otherwise: bytes are right, and values would not be. */
+static void note_misdealt(splitter *x, const mp_operator *op)
+{
+    if (!x->out->misdealt_for) x->out->misdealt_for = op->name;
+}
+
 /* Gives *tensor in parts. */
 static mp_status take_part(splitter *x, const mp_operator *op, mp_shard at, int *tensor)
 {
     bool is_made = false;
     int made;
-    if (x->lies[*tensor].at.dim == at.dim) return MP_OK;
+    if (x->lies[*tensor].at.dim == at.dim) {
+        if (x->lies[*tensor].at.outer != at.outer) note_misdealt(x, op);
+        return MP_OK;
+    }
     if (!is_whole(x, *tensor)) MP_CHECK(gather(x, op, false, tensor));
     MP_CHECK(make_part(x, *tensor, at, &is_made));
     if (is_made) return MP_OK;
@@ -304,6 +314,11 @@ static mp_shard sequence_of(const splitter *x, const mp_tensor *y)
 static mp_status settle_results(splitter *x, int index, const mp_operand_factors *f, int factor, mp_shard of)
 {
     bool trains = false;
+    const int64_t pieces = factor ? mp_split_pieces(x->model, &x->model->operators[index], f, factor) : 1;
+    int64_t outer =
+        f->joins && pieces ? of.outer * pieces : of.outer; /* runs that the ranks' elements of a result are dealt in */
+    if (!f->joins && pieces && of.outer % pieces == 0) outer = of.outer / pieces;
+    if (!pieces || (!f->joins && of.outer % pieces)) note_misdealt(x, &x->model->operators[index]);
     for (int k = 0; k < x->model->operators[index].n_in; k++)
         trains |= x->model->operators[index].in[k] >= 0 && x->lies[x->model->operators[index].in[k]].trains;
     for (int o = 0; o < x->model->operators[index].n_out; o++) {
@@ -313,7 +328,7 @@ static mp_status settle_results(splitter *x, int index, const mp_operand_factors
         x->lies[y].trains = trains && op->op->gradient != MP_GRADIENT_NONE && mp_dtype_is_float(x->model->tensors[y].dtype);
         const int dim = factor ? mp_factor_of_output(x->model, op, f, o, factor) : -1;
         if (dim >= 0) {
-            MP_CHECK(cut(x, y, (mp_shard){dim, of.outer}));
+            MP_CHECK(cut(x, y, (mp_shard){dim, outer}));
         } else if (factor && !f->is_of_batch && !(op->op->traits & MP_TRAIT_LOSS)) { /* but the sum of a loss, one number */
             const mp_shard at = sequence_of(x, &x->model->tensors[y]);
             int sum;
@@ -405,6 +420,8 @@ static mp_status visit(splitter *x, int index)
         const int t = op->in[k], d = mp_factor_of_input(x->model, op, &f, k, factor);
         if (d >= 0 && x->lies[t].at.dim == d) of = x->lies[t].at;
     }
+    if (factor && factor == f.columns && of.dim < 0)
+        of.outer = mp_split_pieces_of_columns(x->model, &x->readers, x->n, op->out[0]);
     bool is_partial = factor && op->n_out > 0;
     for (int o = 0; factor && o < op->n_out; o++) is_partial &= mp_factor_of_output(x->model, op, &f, o, factor) < 0;
     const bool is_linear = is_partial && op->op->gradient == MP_GRADIENT_SPLIT; /* a bias is added once, after the sum */
@@ -437,6 +454,7 @@ static mp_status split_all(splitter *x)
     MP_OWNED bool *trained = mp_alloc(x->model->n_tensors + 1, sizeof *trained);
     MP_CHECK(follow(x));
     MP_ENSURE(trained, x->err, MP_NOMEM, "no memory to split %zu tensors", x->model->n_tensors);
+    MP_CHECK(mp_model_consumers(x->model, &x->readers, x->err));
     mp_model_mark_trained(x->model, trained);
     for (size_t t = 0; t < x->model->n_tensors; t++) {
         const mp_tensor *tensor = &x->model->tensors[t];
@@ -471,6 +489,7 @@ mp_status mp_model_split(mp_model *model, const mp_ranks *ranks, mp_split *out, 
     for (size_t t = 0; st == MP_OK && t < x.n_lies; t++) out->placements[t] = x.lies[t].at;
     out->n_tensors = x.n_lies;
     mp_free(x.lies);
+    mp_consumers_free(&x.readers);
     return st;
 }
 

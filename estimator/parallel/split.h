@@ -29,7 +29,8 @@
  */
 #pragma once
 
-#include "estimator/model/model.h"
+#include "estimator/model/order.h"
+#include "estimator/rules/factors/factors.h"
 #include "memplan/ranks/exchange.h"
 #include "memplan/target.h"
 
@@ -47,6 +48,7 @@ typedef struct mp_split {
     int64_t whole_bytes, part_bytes; /* of parameters: before, and of this rank */
     size_t n_gathered;               /* tensors that had to be put together for an operator that is not split */
     const char *gathered_for;        /* the first such operator; NULL: none */
+    const char *misdealt_for;        /* the first operator whose elements ranks would need in another order; NULL: none */
 } mp_split;
 void mp_split_free(mp_split *split); /* of the placements */
 
@@ -54,14 +56,23 @@ void mp_split_free(mp_split *split); /* of the placements */
  * of a backend yet. Release *out with mp_split_free. MP_NOMEM. O(operands). */
 mp_status mp_model_split(mp_model *model, const mp_ranks *ranks, mp_split *out, mp_error *err);
 
+/* Returns how many pieces of one size an operator cuts a tensor into, or joins, along the dimension that carries a factor; 1:
+ * it does neither there; 0: they are of several sizes. O(operands). */
+int64_t mp_split_pieces(const mp_model *model, const mp_operator *op, const mp_operand_factors *f, int factor);
+/* Returns into how many pieces the last dimension of a product is cut by what reads it; each can be shared out. */
+int64_t mp_split_pieces_of_columns(const mp_model *model, const mp_consumers *readers, int64_t ranks, int tensor);
+
 /* Marks parameters of whose gradient each rank has a part, and takes out the Replicate of each. Called by mp_model_split.
  * MP_NOMEM. O(operands). */
 mp_status mp_split_mark_sums(mp_model *model, mp_error *err);
 
+/* Prices what a node of a split model sends: the seconds of an exchange instead of *cost, which a loss adds to; *traffic counts
+ * it. O(rank). */
+void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost, mp_rank_traffic *traffic);
+
 /* Returns the target `own` with exchanges between ranks at the network's rate; `space` keeps what it needs. */
 typedef struct mp_split_target {
     const mp_target *own;
-    const mp_split *split;
     const mp_ranks *ranks;
     mp_rank_traffic traffic; /* of all nodes so far */
 } mp_split_target;

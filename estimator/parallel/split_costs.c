@@ -10,32 +10,39 @@ static int64_t whole_bytes(const mp_work *work)
     return (n > of_y ? n : of_y) * mp_dtype_bits(work->bindings->dtype[work->op->out[0]]) / 8;
 }
 
-static mp_status cost_of_split(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
+void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost, mp_rank_traffic *traffic)
 {
-    mp_split_target *x = target->details;
     const mp_crossing crossing = work->op ? work->op->op->crosses[work->phase == MP_PHASE_BACKWARD] : MP_CROSSES_NOTHING;
-    MP_CHECK(x->own->cost(x->own, work, cost, err));
+    const mp_rank_group of_tp = mp_mesh_group(&ranks->mesh, MP_DIM_TP);
     if (crossing != MP_CROSSES_NOTHING) {
         static const mp_collective collectives[] = {[MP_CROSSES_ALL_REDUCE] = MP_ALL_REDUCE,
                                                     [MP_CROSSES_ALL_GATHER] = MP_ALL_GATHER,
                                                     [MP_CROSSES_REDUCE_SCATTER] = MP_REDUCE_SCATTER,
                                                     [MP_CROSSES_ALL_TO_ALL] = MP_ALL_TO_ALL};
         const bool is_of_experts = crossing == MP_CROSSES_ALL_TO_ALL;
-        const mp_rank_group group = is_of_experts ? mp_mesh_group(&x->ranks->mesh, MP_DIM_EP) : x->split->group;
+        const mp_rank_group group = is_of_experts ? mp_mesh_group(&ranks->mesh, MP_DIM_EP) : of_tp;
         const int64_t bytes = whole_bytes(work);
-        cost->seconds = mp_collective_seconds(&x->ranks->network, collectives[crossing], x->ranks->algorithm, group, bytes);
-        x->traffic.n_collectives++;
-        x->traffic.seconds += cost->seconds;
-        x->traffic.sent_bytes += mp_collective_sent_bytes(collectives[crossing], group.n, bytes);
-        return MP_OK;
+        cost->seconds = mp_collective_seconds(&ranks->network, collectives[crossing], ranks->algorithm, group, bytes);
+        traffic->n_collectives++;
+        traffic->seconds += cost->seconds;
+        traffic->sent_bytes += mp_collective_sent_bytes(collectives[crossing], group.n, bytes);
+        return;
     }
-    const int scores = work->op && work->op->op->traits & MP_TRAIT_CLASSES ? work->op->in[0] : -1;
-    if (scores >= 0 && x->split->placements && x->split->placements[scores].dim == 1 && work->phase == MP_PHASE_LOSS) {
-        const mp_tensor *t = &work->model->tensors[scores]; /* the largest score, the sum and the target's score of each line */
-        const int64_t lines = mp_tensor_elements(t) / (t->dims[1] ? t->dims[1] : 1);
-        cost->seconds += 3 * mp_collective_seconds(&x->ranks->network, MP_ALL_REDUCE, x->ranks->algorithm, x->split->group,
-                                                   lines * (int64_t)sizeof(float));
+    const mp_tensor *scores =
+        work->op && work->op->op->traits & MP_TRAIT_CLASSES ? mp_operator_in(work->model, work->op, 0) : NULL;
+    if (scores && scores->part && scores->part->dim == 1 && work->phase == MP_PHASE_LOSS) {
+        /* the largest score, the sum and the target's score of each line */
+        const int64_t lines = mp_tensor_elements(scores) / (scores->dims[1] ? scores->dims[1] : 1);
+        cost->seconds +=
+            3 * mp_collective_seconds(&ranks->network, MP_ALL_REDUCE, ranks->algorithm, of_tp, lines * (int64_t)sizeof(float));
     }
+}
+
+static mp_status cost_of_split(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err)
+{
+    mp_split_target *x = target->details;
+    MP_CHECK(x->own->cost(x->own, work, cost, err));
+    mp_split_cost(x->ranks, work, cost, &x->traffic);
     return MP_OK;
 }
 

@@ -50,7 +50,7 @@ static bool names_positions(const char *name)
 /* True if all elements of a tensor are one number, then in *number. */
 static bool same_everywhere(const mp_tensor *t, double *number)
 {
-    const mp_value *v = t->value;
+    const mp_value *v = mp_tensor_whole_value(t);
     bool same = v && v->n > 0;
     for (int64_t k = 0; same && k < v->n; k++) {
         const double each = v->is_real ? v->f[k] : (double)v->i[k];
@@ -70,7 +70,7 @@ static double greatest(const mp_value *v)
 /* True if the tensor does not depend on what is fed: a constant, a parameter or a buffer. */
 static bool is_fixed(const mp_tensor *t)
 {
-    return t->value || t->role == MP_ROLE_CONSTANT || t->role == MP_ROLE_BUFFER;
+    return mp_tensor_whole_value(t) || t->role == MP_ROLE_CONSTANT || t->role == MP_ROLE_BUFFER;
 }
 
 static void go_on(walk *w, int tensor, carried what)
@@ -97,7 +97,7 @@ static void note_index(walk *w, int op, const carried *c, int64_t size)
 static int64_t axis_size(const mp_tensor *table, int64_t axis)
 {
     const int64_t d = axis < 0 ? axis + table->rank : axis;
-    return d >= 0 && d < table->rank ? table->dims[d] : 1;
+    return d >= 0 && d < table->rank ? mp_tensor_whole_dims(table)[d] : 1;
 }
 
 /* Returns the smallest dimension that the index tuples address. A finer bound per element is not modelled. */
@@ -106,7 +106,7 @@ static int64_t tuple_size(const mp_operator *op, const mp_tensor *table, const m
     const int64_t first = mp_operator_int(op, "batch_dims", 0), n = indices->rank ? indices->dims[indices->rank - 1] : 1;
     int64_t least = 0;
     for (int64_t d = first; d < first + n && d < table->rank; d++)
-        if (!least || table->dims[d] < least) least = table->dims[d];
+        if (!least || mp_tensor_whole_dims(table)[d] < least) least = mp_tensor_whole_dims(table)[d];
     return least ? least : 1;
 }
 
@@ -144,7 +144,7 @@ static void see_hiding(walk *w, int op, const carried *c)
 /* Returns n if the tensor is 0, 1 ... n - 1, with which x is then compared as a count. */
 static int64_t counted(const mp_tensor *t)
 {
-    const mp_value *v = t->value;
+    const mp_value *v = mp_tensor_whole_value(t);
     bool counts = v && v->n > 1;
     for (int64_t k = 0; counts && k < v->n; k++) counts = (v->is_real ? v->f[k] : (double)v->i[k]) == (double)k;
     return counts ? v->n : 0;
@@ -165,8 +165,8 @@ static mp_status compute(walk *w, const mp_operator *x, int operand, const carri
             if (i == operand || (x->in[i] >= 0 && x->in[i] == x->in[operand]))
                 in[i] = c->of[k];
             else if (x->in[i] >= 0 && !same_everywhere(&w->model->tensors[x->in[i]], &in[i]) && whole &&
-                     w->model->tensors[x->in[i]].value)
-                in[i] = greatest(w->model->tensors[x->in[i]].value);
+                     mp_tensor_whole_value(&w->model->tensors[x->in[i]]))
+                in[i] = greatest(mp_tensor_whole_value(&w->model->tensors[x->in[i]]));
         }
         MP_CHECK(mp_operator_on_numbers(w->model, x, in, known, &out->of[k], w->err));
     }
@@ -186,7 +186,7 @@ static mp_status see_number(walk *w, int op, int operand, const carried *c)
         const mp_tensor *t = x->in[i] < 0 || x->in[i] == x->in[operand] ? NULL : &w->model->tensors[x->in[i]];
         double number;
         if (!t || same_everywhere(t, &number)) continue;
-        all &= mp_dtype_is_integer(y->dtype) && t->value && t->value->n;
+        all &= mp_dtype_is_integer(y->dtype) && mp_tensor_whole_value(t) && mp_tensor_whole_value(t)->n;
         joined |= !is_fixed(t);
         computed |= !is_fixed(t) && mp_dtype_is_float(y->dtype);
         if (y->dtype == MP_DTYPE_BOOL && counted(t)) {
@@ -230,7 +230,7 @@ static mp_status see_operand(walk *w, int op, int operand, const carried *c)
     if ((x->op->traits & MP_TRAIT_LOSS) && operand == 1) {
         const mp_tensor *scores = table;
         w->target = op;
-        w->n_classes = (x->op->traits & MP_TRAIT_CLASSES) && scores->rank > 1 ? scores->dims[1] : 0;
+        w->n_classes = (x->op->traits & MP_TRAIT_CLASSES) && scores->rank > 1 ? mp_tensor_whole_dims(scores)[1] : 0;
         return MP_OK;
     }
     switch (meaning) {

@@ -3,6 +3,7 @@
 
 #include "estimator/model/order.h"
 #include "executor/data/input_roles.h"
+#include "executor/run/parts.h"
 
 static bool is_fed(const mp_program *p, int tensor)
 {
@@ -23,7 +24,7 @@ static mp_feed_slot slot_of(const mp_model *model, const mp_tensor *t, const mp_
     return (mp_feed_slot){.name = t->name,
                           .dtype = t->dtype,
                           .rank = t->rank,
-                          .dims = t->dims,
+                          .dims = mp_tensor_whole_dims(t),
                           .n_values = t->dtype == MP_DTYPE_BOOL ? 2 : role->n_values,
                           .is_target = is_target,
                           .ignores = loss && mp_operator_attribute(loss, "ignore_index"),
@@ -69,7 +70,8 @@ static mp_status list_inputs(mp_input_filler *f, mp_array *plain, mp_error *err)
     const mp_model *m = f->program->model;
     for (size_t t = 0; t < m->n_tensors; t++) {
         if (!is_fed(f->program, (int)t)) continue;
-        plain[f->n] = mp_array_plain(m->tensors[t].dtype, m->tensors[t].rank, m->tensors[t].dims);
+        plain[f->n] = mp_whole_array(&m->tensors[t]);
+        f->any_in_parts |= m->tensors[t].part != NULL;
         MP_CHECK(mp_program_array(f->program, (int)t, &f->there[f->n], err));
         f->tensors[f->n++] = (int)t;
     }
@@ -84,15 +86,18 @@ mp_status mp_input_filler_new(const mp_program *program, mp_feed *feed, mp_input
     *out = (mp_input_filler){0};
     MP_ENSURE(f.pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     f.rows = mp_pool_alloc(f.pool, n, sizeof *f.rows);
+    f.parts = mp_pool_alloc(f.pool, n, sizeof *f.parts);
     f.tensors = mp_pool_alloc(f.pool, n, sizeof *f.tensors);
     f.there = mp_pool_alloc(f.pool, n, sizeof *f.there);
     plain = mp_pool_alloc(f.pool, n, sizeof *plain);
-    MP_ENSURE(f.rows && f.tensors && f.there && plain, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(f.rows && f.parts && f.tensors && f.there && plain, err, MP_NOMEM, "out of memory");
     MP_CHECK(list_inputs(&f, plain, err));
-    MP_CHECK(mp_prefetch_new(program->backend, feed, plain, f.there, f.n, &f.prefetch, err));
+    if (!f.any_in_parts) MP_CHECK(mp_prefetch_new(program->backend, feed, plain, f.there, f.n, &f.prefetch, err));
     for (size_t k = 0; !f.prefetch && k < f.n; k++) {
+        const mp_tensor *t = &program->model->tensors[f.tensors[k]];
         f.rows[k] = mp_pool_alloc(f.pool, (size_t)mp_array_bytes(&plain[k]) + 1, 1);
-        MP_ENSURE(f.rows[k], err, MP_NOMEM, "there is no memory for a batch of '%s'",
+        f.parts[k] = mp_pool_alloc(f.pool, t->part ? (size_t)mp_tensor_bytes(t) + 1 : 1, 1);
+        MP_ENSURE(f.rows[k] && f.parts[k], err, MP_NOMEM, "there is no memory for a batch of '%s'",
                   program->model->tensors[f.tensors[k]].name);
     }
     *out = f;
@@ -117,7 +122,9 @@ mp_status mp_inputs_fill(void *data, int64_t micro_batch, mp_execution *executio
     for (size_t k = 0; k < f->n; k++) {
         const mp_tensor *t = &f->program->model->tensors[f->tensors[k]];
         mp_array host = mp_array_plain(t->dtype, t->rank, t->dims);
-        host.data = f->rows[k];
+        host.data = t->part ? f->parts[k] : f->rows[k];
+        if (t->part)
+            mp_part_take(t, mp_execution_place(execution)->part_index, mp_dtype_bits(t->dtype) / 8, f->rows[k], host.data);
         MP_CHECK(b->upload(b, &host, &f->there[k], err));
     }
     return MP_OK;

@@ -14,7 +14,8 @@ typedef struct mp_input_filler {
     size_t n;
     mp_array *there;       /* per data input: its array in the execution */
     mp_prefetch *prefetch; /* prepares batches ahead; NULL: they are made on demand in `rows` */
-    void **rows;           /* per data input: a row-major batch */
+    void **rows, **parts;  /* per data input: a row-major batch, and what this rank has of it */
+    bool any_in_parts;
     mp_pool *pool;
 } mp_input_filler;
 

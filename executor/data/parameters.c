@@ -12,6 +12,7 @@
 #include "executor/data/input_roles.h"
 #include "executor/kernel/philox.h"
 #include "executor/run/held.h"
+#include "executor/run/parts.h"
 #include "formats/onnx/onnx_weights.h"
 
 static bool transposes(const mp_operator *op, int operand)
@@ -41,11 +42,12 @@ static mp_initial initial_of(const mp_model *model, const mp_consumers *consumer
 
 static double fan_in(const mp_tensor *t, mp_initial initial, const mp_operator *reader)
 {
-    if (initial == MP_INITIAL_FILTER) return (double)mp_product(t->dims, 1, t->rank);
-    if (t->rank < 2) return t->rank ? (double)t->dims[0] : 1;
+    const int64_t *dims = mp_tensor_whole_dims(t);
+    if (initial == MP_INITIAL_FILTER) return (double)mp_product(dims, 1, t->rank);
+    if (t->rank < 2) return t->rank ? (double)dims[0] : 1;
     bool right = initial == MP_INITIAL_RIGHT_MATRIX, transposed = transposes(reader, right);
     int rows = t->rank - 2, columns = t->rank - 1;
-    return (double)t->dims[right != transposed ? rows : columns];
+    return (double)dims[right != transposed ? rows : columns];
 }
 
 /* Returns a normally distributed number (Box and Muller 1958) from two words of the generator. */
@@ -56,20 +58,20 @@ static double normal(uint64_t seed, uint32_t key, uint64_t element)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* Fills to[0 .. elements of t) in the order of its dimensions. The use of a parameter decides its distribution: weights of
- * products and convolutions are uniform within 1 / sqrt(fan-in) (He et al. 2015 with the default gain of PyTorch's layers),
- * biases and shifts 0, scales and running variances 1, running means 0, tables and all others 0.02 N(0, 1). Drawn with
+/* Fills to[0 .. elements of the whole t) in the order of its dimensions. The use of a parameter decides its distribution:
+ * weights of products and convolutions are uniform within 1 / sqrt(fan-in) (He et al. 2015 with the default gain of PyTorch's
+ * layers), biases and shifts 0, scales and running variances 1, running means 0, tables and all others 0.02 N(0, 1). Drawn with
  * Philox keyed by the seed and the parameter's name, so the values do not depend on the order of the file. */
 static void initialise(const mp_model *model, const mp_consumers *consumers, int tensor, uint64_t seed, float *to)
 {
     const mp_tensor *t = &model->tensors[tensor];
     const mp_operator *reader = NULL;
     int seen;
-    int64_t n = mp_tensor_elements(t);
+    const int64_t *dims = mp_tensor_whole_dims(t), n = mp_product(dims, 0, t->rank);
     mp_initial initial = initial_of(model, consumers, tensor, &reader, &seen);
     uint32_t key = (uint32_t)XXH64(t->name, strlen(t->name), 0);
     if (t->starts_at_zero) initial = MP_INITIAL_ZERO;
-    if (initial == MP_INITIAL_TERM) initial = t->rank && t->dims[t->rank - 1] == n ? MP_INITIAL_ZERO : MP_INITIAL_SMALL;
+    if (initial == MP_INITIAL_TERM) initial = t->rank && dims[t->rank - 1] == n ? MP_INITIAL_ZERO : MP_INITIAL_SMALL;
     bool is_factor = initial == MP_INITIAL_LEFT_MATRIX || initial == MP_INITIAL_RIGHT_MATRIX || initial == MP_INITIAL_FILTER;
     double bound = is_factor ? 1 / sqrt(fan_in(&model->tensors[seen], initial, reader)) : 0;
     for (int64_t k = 0; k < n; k++) {
@@ -98,7 +100,7 @@ static bool is_in_file(const mp_parameter_source *s, const mp_tensor *t)
 static bool is_read(const mp_program *p, size_t tensor)
 {
     const mp_tensor *t = &p->model->tensors[tensor];
-    return t->producer < 0 && t->role != MP_ROLE_DATA && p->bindings->storage[tensor] >= 0 && !t->value;
+    return t->producer < 0 && t->role != MP_ROLE_DATA && p->bindings->storage[tensor] >= 0 && !mp_tensor_whole_value(t);
 }
 
 /* Fails if the file's trained values are missing: random values would not be what the user meant. */
@@ -148,13 +150,13 @@ void mp_parameter_source_free(mp_parameter_source *s)
 static mp_status check_positions(const mp_parameter_source *s, int tensor, mp_error *err)
 {
     const mp_tensor *t = &s->program->model->tensors[tensor];
-    const int64_t last = t->rank ? t->dims[t->rank - 1] : 1;
+    const int64_t *dims = mp_tensor_whole_dims(t), n = mp_product(dims, 0, t->rank), last = t->rank ? dims[t->rank - 1] : 1;
     mp_input_role role = {0};
     if (mp_dtype_is_integer(t->dtype)) MP_CHECK(mp_input_role_of(s->program->model, &s->consumers, tensor, &role, err));
-    MP_ENSURE(!role.n_values || (last <= role.n_values && mp_tensor_elements(t) == last), err, MP_INVALID,
+    MP_ENSURE(!role.n_values || (last <= role.n_values && n == last), err, MP_INVALID,
               "the file has no values for '%s', %" PRId64 " whole numbers that pick from %" PRId64
               " rows: export it with its weights",
-              t->name, mp_tensor_elements(t), role.n_values);
+              t->name, n, role.n_values);
     return MP_OK;
 }
 
@@ -163,8 +165,8 @@ static mp_status check_positions(const mp_parameter_source *s, int tensor, mp_er
  * all true. */
 static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err)
 {
-    int64_t n = mp_tensor_elements(t), last = t->rank ? t->dims[t->rank - 1] : 1;
-    bool causal = t->rank > 1 && t->dims[t->rank - 2] == last;
+    const int64_t *dims = mp_tensor_whole_dims(t), n = mp_product(dims, 0, t->rank), last = t->rank ? dims[t->rank - 1] : 1;
+    bool causal = t->rank > 1 && dims[t->rank - 2] == last;
     for (int64_t k = 0; k < n; k++) {
         if (to->dtype == MP_DTYPE_INT64)
             ((int64_t *)to->data)[k] = k % last;
@@ -179,14 +181,16 @@ static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err
     return MP_OK;
 }
 
+/* Fills the whole of a tensor. */
 static mp_status first_values(const mp_parameter_source *s, int tensor, const mp_array *to, mp_error *err)
 {
     const mp_tensor *t = &s->program->model->tensors[tensor];
-    if (t->value)
-        MP_ENSURE(mp_array_write(to, t->value), err, MP_UNSUPPORTED, "'%s' is of type %s, which is not supported here", t->name,
+    const mp_value *value = mp_tensor_whole_value(t);
+    if (value)
+        MP_ENSURE(mp_array_write(to, value), err, MP_UNSUPPORTED, "'%s' is of type %s, which is not supported here", t->name,
                   mp_dtype_name(to->dtype));
     else if (is_in_file(s, t))
-        MP_CHECK(mp_onnx_weights_read(s->weights, t->name, to->dtype, mp_tensor_elements(t), to->data, err));
+        MP_CHECK(mp_onnx_weights_read(s->weights, t->name, to->dtype, mp_array_elements(to), to->data, err));
     else if (t->role == MP_ROLE_CONSTANT)
         return MP_FAIL(err, MP_INVALID, "the file has no values for the constant '%s'", t->name);
     else if (to->dtype == MP_DTYPE_FLOAT)
@@ -202,11 +206,14 @@ static mp_status load_one(const mp_parameter_source *s, mp_execution *e, int ten
 {
     const mp_program *p = s->program;
     const mp_tensor *t = &p->model->tensors[tensor];
-    mp_array there, host = mp_array_plain(t->dtype, t->rank, t->dims);
-    MP_OWNED void *values = host.data = mp_alloc((size_t)mp_tensor_elements(t), (size_t)mp_dtype_bits(t->dtype) / 8 + 1);
-    MP_ENSURE(values, err, MP_NOMEM, "there is no memory for the values of '%s'", t->name);
-    MP_CHECK(first_values(s, tensor, &host, err));
-    if (mp_is_held(p, e, tensor)) return mp_held_write(p, e, tensor, MP_HELD_VALUES, &host, err);
+    mp_array there, host = mp_array_plain(t->dtype, t->rank, t->dims), whole = mp_whole_array(t);
+    MP_OWNED void *values = whole.data = mp_alloc((size_t)mp_array_bytes(&whole) + 1, 1);
+    MP_OWNED void *part = t->part ? mp_alloc((size_t)mp_array_bytes(&host) + 1, 1) : NULL;
+    MP_ENSURE(values && (part || !t->part), err, MP_NOMEM, "there is no memory for the values of '%s'", t->name);
+    MP_CHECK(first_values(s, tensor, &whole, err));
+    if (mp_is_held(p, e, tensor)) return mp_held_write(p, e, tensor, MP_HELD_VALUES, &whole, err);
+    host.data = part ? part : values;
+    if (part) mp_part_take(t, mp_execution_place(e)->part_index, mp_dtype_bits(t->dtype) / 8, values, part);
     MP_CHECK(mp_execution_tensor(e, tensor, &there, err));
     return p->backend->upload(p->backend, &host, &there, err);
 }

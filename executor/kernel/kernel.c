@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "executor/kernel/backend.h"
+#include "executor/kernel/philox.h"
 
 enum { CALL_ALIGNMENT = 64 };
 
@@ -27,6 +28,17 @@ int mp_operands_axis(const mp_operands *x, int64_t otherwise, int rank)
 {
     int64_t axis = mp_operator_int(x->op, "axis", otherwise);
     return (int)(axis < 0 ? axis + rank : axis);
+}
+
+void mp_dealt_uniforms(const mp_operands *x, const mp_dealt *dealt, int64_t from, int64_t n, float *out)
+{
+    const int index = dealt->run ? x->run.team->index : 0;
+    for (int64_t done = 0, some; done < n; done += some) {
+        const int64_t at = from + done, left = dealt->run ? dealt->run - at % dealt->run : n;
+        some = left < n - done ? left : n - done;
+        mp_random_uniforms(x->run.seed, x->run.step, (uint32_t)x->op_index, (uint64_t)mp_dealt_place(dealt, index, at), some,
+                           out + done);
+    }
 }
 
 mp_infer mp_operands_reader(const mp_operands *x, mp_error *err)

@@ -73,6 +73,10 @@ int mp_operands_axis(const mp_operands *x, int64_t otherwise, int rank);
  * constant and is not; -1: none is missing. */
 mp_infer mp_operands_reader(const mp_operands *x, mp_error *err);
 
+/* Writes uniform random numbers for n elements of the operator, from element `from` of this rank's part on: those that the
+ * elements have in the whole tensor. */
+void mp_dealt_uniforms(const mp_operands *x, const mp_dealt *dealt, int64_t from, int64_t n, float *out);
+
 /* The algorithms that a backend has for a node. A name means the same algorithm in every process. */
 enum { MP_ALGORITHMS = 8, MP_ALGORITHM_NAME = 96 };
 typedef struct mp_algorithms {

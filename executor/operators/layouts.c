@@ -43,6 +43,7 @@ static mp_status want_layout(chooser *c, int k, int i, mp_layout layout)
         MP_CHECK(mp_model_operator(m, &draft, &index, c->err));
         MP_CHECK(mp_operator_infer(m, index, c->err));
         m->tensors[copy].stored.layout = layout;
+        m->tensors[copy].part = m->tensors[t].part;
         c->reordered[t] = copy;
     }
     m->operators[k].in[i] = c->reordered[t];

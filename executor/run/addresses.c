@@ -331,7 +331,10 @@ static mp_status ready_operands(const walker *w, const mp_step *step, int worksp
     r->n_slots = node->n_slots;
     if (workspace >= 0) r->workspace = a->arena + a->place_at[workspace];
     MP_ENSURE(r->slots = mp_pool_alloc(w->pool, node->n_slots + 1, sizeof *r->slots), err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < node->n_slots; k++) r->slots[k] = address_of(w, node->slots[k].storage);
+    for (size_t k = 0; k < node->n_slots; k++) {
+        const mp_slot *slot = &node->slots[k];
+        r->slots[k] = address_of(w, slot->zeros && a->place.part_index ? MP_SLOT_CONSTANT(slot->zeros) : slot->storage);
+    }
     r->source = address_of(w, b->source);
     r->target = address_of(w, b->target);
     r->state = address_of(w, b->state);
@@ -457,8 +460,9 @@ mp_status mp_addresses_of(mp_program *program, const mp_plan *plan, const mp_exe
     *out = (mp_addresses){.program = program, .plan = plan};
     MP_ENSURE(plan->n_places || !plan->n_steps || plan->arena_bytes == 0, err, MP_INVALID, "the plan has no offsets");
     MP_CHECK(mp_rank_place_of(program, options->world, &out->place, err));
-    program->one_value =
-        1.0f / (float)((program->options.accumulate > 1 ? program->options.accumulate : 1) * out->place.n_data);
+    const int passes = program->options.accumulate > 1 ? program->options.accumulate : 1,
+              parts = program->adds_losses ? 1 : program->loss_parts;
+    program->one_value = 1.0f / (float)(passes * out->place.n_data * parts);
     MP_CHECK(take_blocks(out, options, pool, err));
     return ready_steps(out, pool, err);
 }

@@ -180,7 +180,9 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
     uint64_t all = x->adds;
     for (size_t k = 0; k < r->n_slots; k++) node->slots[k].array->data = r->slots[k];
     x->workspace = r->workspace;
-    x->run = (mp_run){.seed = e->options.seed, .step = (uint32_t)pass, .first_run = r->first_run};
+    const mp_kernel_team *team = &e->channels.ranks.team;
+    x->run =
+        (mp_run){.seed = e->options.seed, .step = (uint32_t)pass, .first_run = r->first_run, .team = team->n ? team : NULL};
     x->alternative = r->alternative;
     if (!added) x->adds = b->adds;
     x->algorithm = e->program->graph->nodes[r->node].alternatives[r->alternative].algorithm;
@@ -367,7 +369,10 @@ static mp_status read_loss(mp_execution *e, double *sum, mp_error *err)
     MP_CHECK(p->backend->download(p->backend, &there, &host, err));
     MP_CHECK(
         mp_communicator_exchange(company.world, &loss, sizeof loss, e->losses, company.timeout, "the loss of a step", err));
-    for (int k = 0; k < place->n_data; k++) *sum += (double)e->losses[k * place->data_stride];
+    double all = 0;
+    for (int k = 0; k < place->n_data; k++)
+        for (int part = 0; part < p->loss_parts; part++) all += (double)e->losses[k * place->data_stride + part];
+    *sum += p->adds_losses ? all : all / p->loss_parts;
     return MP_OK;
 }
 
@@ -453,7 +458,7 @@ mp_copied mp_execution_copied(const mp_execution *e)
 
 double mp_execution_wait_seconds(const mp_execution *e)
 {
-    return e->channels.wait_seconds;
+    return e->channels.wait_seconds + e->channels.ranks.wait_seconds;
 }
 
 int64_t mp_execution_touched_bytes(const mp_execution *e)
@@ -480,12 +485,8 @@ void mp_execution_hash(const mp_execution *e, char hash[33])
 
 mp_status mp_execution_compare_ranks(const mp_execution *e, mp_error *err)
 {
-    char hash[33];
     mp_communicator *world = e->options.world;
-    if (!world || e->program->mesh.zero == 3) return MP_OK;
-    mp_addresses_hash(&e->at, 1u << MP_KIND_PARAMETER, hash);
-    const mp_fact fact = {"set of parameters", hash, sizeof hash};
-    return mp_communicator_agree(world, &fact, 1, e->channels.ranks.collectives.timeout, err);
+    return world ? mp_addresses_compare(&e->at, world, e->channels.ranks.collectives.timeout, err) : MP_OK;
 }
 
 const mp_rank_channel *mp_execution_ranks(const mp_execution *e)

@@ -72,7 +72,8 @@ const double *mp_execution_seconds(const mp_execution *execution);
 void mp_execution_forget_seconds(mp_execution *execution); /* sets them to zero */
 /* Writes a hash over the bytes of all parameters and buffers, in their order in memory. */
 void mp_execution_hash(const mp_execution *execution, char hash[33]);
-/* Compares the parameters of all ranks, which are to be the same, bit for bit. MP_INVALID: they are not. */
+/* Compares the parameters of all ranks, which are to be the same, bit for bit; parts with those of ranks that have the same
+ * ones. MP_INVALID: they are not. */
 mp_status mp_execution_compare_ranks(const mp_execution *execution, mp_error *err);
 const mp_rank_channel *mp_execution_ranks(const mp_execution *execution); /* what has been sent to other ranks */
 const mp_rank_place *mp_execution_place(const mp_execution *execution);

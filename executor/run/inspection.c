@@ -2,7 +2,10 @@
 #include "executor/run/inspection.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <xxhash.h>
+
+#include "executor/ranks/collectives.h"
 
 enum { DEAD = 0xff };
 
@@ -67,15 +70,58 @@ static XXH128_hash_t hash_of(const mp_backend *b, const char *there, int64_t n)
     return hash;
 }
 
-void mp_addresses_hash(const mp_addresses *a, unsigned kinds, char hash[33])
+/* True if other ranks have other parts of the tensor in a storage. */
+static bool is_in_parts(const mp_program *p, int storage)
+{
+    for (size_t t = 0; p->mesh.size[MP_DIM_TP] > 1 && t < p->model->n_tensors; t++)
+        if (p->bindings->storage[t] == storage && p->model->tensors[t].part) return true;
+    return false;
+}
+
+/* What is hashed: all storages, or those that are the same on the ranks of tp, or those that are parts. */
+typedef enum hashed { ALL, WHOLES, PARTS } hashed;
+
+static void hash_storages(const mp_addresses *a, unsigned kinds, hashed which, char hash[33])
 {
     const mp_graph *g = a->program->graph;
     XXH128_hash_t h = {0, 0};
     for (size_t s = 0; s < g->n_storages; s++) {
         if (!(kinds >> g->storages[s].kind & 1)) continue;
+        if (which != ALL && is_in_parts(a->program, (int)s) != (which == PARTS)) continue;
         XXH128_hash_t one = hash_of(a->program->backend, a->fixed + a->fixed_at[s], g->storages[s].payload_bytes);
         uint64_t words[4] = {h.low64, h.high64, one.low64, one.high64};
         h = XXH3_128bits(words, sizeof words);
     }
     snprintf(hash, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
+}
+
+void mp_addresses_hash(const mp_addresses *a, unsigned kinds, char hash[33])
+{
+    hash_storages(a, kinds, ALL, hash);
+}
+
+/* Compares parts with those of the ranks that have the same ones. */
+static mp_status compare_parts(const mp_addresses *a, mp_communicator *world, double timeout, mp_error *err)
+{
+    char hash[33];
+    MP_OWNED char *all = mp_alloc((size_t)world->n, sizeof hash);
+    MP_ENSURE(all, err, MP_NOMEM, "out of memory");
+    hash_storages(a, 1u << MP_KIND_PARAMETER, PARTS, hash);
+    MP_CHECK(mp_communicator_exchange(world, hash, sizeof hash, all, timeout, "comparing parameters", err));
+    for (int r = 0; r < world->n; r++) {
+        const int first = r % a->place.n_parts;
+        MP_ENSURE(!memcmp(all + (size_t)r * sizeof hash, all + (size_t)first * sizeof hash, sizeof hash), err, MP_INVALID,
+                  "rank %d of %d has another part of the parameters than rank %d", r, world->n, first);
+    }
+    return MP_OK;
+}
+
+mp_status mp_addresses_compare(const mp_addresses *a, mp_communicator *world, double timeout, mp_error *err)
+{
+    char hash[33];
+    if (a->program->mesh.zero == 3) return MP_OK; /* no rank has a whole one, and each a part of its own */
+    hash_storages(a, 1u << MP_KIND_PARAMETER, WHOLES, hash);
+    const mp_fact fact = {"set of parameters", hash, sizeof hash};
+    MP_CHECK(mp_communicator_agree(world, &fact, 1, timeout, err));
+    return a->place.n_parts > 1 ? compare_parts(a, world, timeout, err) : MP_OK;
 }

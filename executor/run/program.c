@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "estimator/model/refused_kinds.h"
+#include "executor/run/program_split.h"
 
 /* Collects the operators that the backend cannot run until the graph is complete, so that one message can list them. */
 typedef struct builder {
@@ -91,7 +92,7 @@ static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *
     mp_extra extras[MP_EXTRAS_MAX];
     *x = (mp_operands){.model = p->model,
                        .op = op,
-                       .op_index = b->op,
+                       .op_index = op->number ? op->number - 1 : b->op,
                        .mode = MP_MODE_TRAIN,
                        .is_backward = b->task == MP_TASK_BACKWARD,
                        .from = b->from,
@@ -195,12 +196,12 @@ static bool touches(const mp_node *node, int storage)
 static void put_slot(mp_program_node *node, const mp_node *of, mp_array *array, int storage)
 {
     if (array->dtype != MP_DTYPE_UNDEFINED && storage >= 0 && touches(of, storage))
-        node->slots[node->n_slots++] = (mp_slot){array, storage};
+        node->slots[node->n_slots++] = (mp_slot){array, storage, 0};
 }
 
 static mp_slot constant_slot(mp_array *array, int k)
 {
-    return (mp_slot){array, MP_SLOT_CONSTANT(k)};
+    return (mp_slot){array, MP_SLOT_CONSTANT(k), 0};
 }
 
 /* Finds the storages in which the operands of a node lie. */
@@ -262,7 +263,7 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
     MP_ENSURE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     MP_CHECK(backend->adapt(backend, model, options->dtype, err));
     p->constant_of = mp_pool_alloc(p->pool, model->n_tensors, sizeof *p->constant_of);
-    p->constants = mp_pool_alloc(p->pool, model->n_tensors + 1, sizeof *p->constants);
+    p->constants = mp_pool_alloc(p->pool, model->n_tensors + 2, sizeof *p->constants);
     b.is_missing = mp_pool_alloc(p->pool, model->n_operators + 1, sizeof *b.is_missing);
     MP_ENSURE(p->constant_of && p->constants && b.is_missing, err, MP_NOMEM, "out of memory");
     p->one_value = options->accumulate > 1 ? 1.0f / (float)options->accumulate : 1.0f;
@@ -283,6 +284,7 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
     MP_CHECK(st);
     MP_CHECK(judge(&b, err));
     for (size_t k = 0; k < p->n_nodes; k++) MP_CHECK(find_slots(p, (int)k, err));
+    MP_CHECK(mp_program_split(p, err));
     *out = p;
     p = NULL;
     return MP_OK;

@@ -13,6 +13,7 @@
 typedef struct mp_slot {
     mp_array *array;
     int storage;
+    int zeros; /* the constant that ranks of tp but the first read instead; 0: none, they read the same */
 } mp_slot;
 #define MP_SLOT_CONSTANT(k) (-2 - (k)) /* -1 means no storage. Applied twice, it gives k again */
 
@@ -48,6 +49,8 @@ struct mp_program {
     mp_constant *constants; /* the gradient of the loss first, then constant operands of kernels */
     size_t n_constants;
     int *constant_of; /* per tensor: index in `constants`, 0: none */
+    int loss_parts;   /* ranks of tp that have some of the loss's positions each; 1: all have the whole loss */
+    bool adds_losses; /* each has what its positions add to the loss, and not a mean of its own */
     float one_value;  /* value of the loss's gradient: 1 over the passes of a step, on all ranks; an execution sets it */
     mp_mesh mesh;     /* of which this is the program of one rank */
     bool fast_sums;   /* the network sums in any order */

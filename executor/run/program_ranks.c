@@ -4,7 +4,7 @@
 #include "estimator/parallel/exchange.h"
 #include "executor/operators/losses/losses.h"
 #include "executor/ranks/collectives.h"
-#include "executor/run/program.h"
+#include "executor/run/program_split.h"
 
 /* Moves a node. Some of its slots are arrays in the node itself. */
 static void move(const mp_program_node *from, mp_program_node *to)
@@ -141,8 +141,10 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
     p->fast_sums = fast;
     p->has_server = ranks->algorithm == MP_ALGORITHM_SERVER;
     MP_CHECK(mp_graph_exchange_numbered(p->graph, ranks, number, traffic, err));
-    if (p->graph->n_nodes == p->n_nodes) return MP_OK;
-    MP_CHECK(relist(p, number, err));
+    const bool exchanges = p->graph->n_nodes != p->n_nodes, is_split = p->mesh.size[MP_DIM_TP] > 1;
+    if (exchanges) MP_CHECK(relist(p, number, err));
+    mp_program_price_split(p, ranks, traffic);
+    if (!exchanges) return is_split ? mp_graph_hash(p->graph, p->graph->hash, err) : MP_OK;
     if (p->mesh.zero) MP_CHECK(share_updates(p, err));
     for (size_t k = 0; k < p->n_nodes; k++)
         if (p->bindings->nodes[k].task == MP_TASK_COLLECTIVE) MP_CHECK(take_workspace(p, &p->graph->nodes[k], err));
@@ -219,7 +221,7 @@ static int64_t sent_by_operator(const mp_program *p, const mp_binding *b)
     case MP_CROSSES_REDUCE_SCATTER:
         return element * scattered(whole, ranks);
     default:
-        return is_backward ? 0 : mp_class_loss_sent_bytes(p->model, op);
+        return op->op->traits & MP_TRAIT_CLASSES ? mp_class_loss_sent_bytes(p->model, op, is_backward) : 0;
     }
 }
 
@@ -245,8 +247,8 @@ mp_status mp_program_check_ranks(const mp_program *p, mp_error *err)
 {
     const mp_mesh *m = &p->mesh;
     if (mp_mesh_devices(m) == 1) return MP_OK;
-    if (m->size[MP_DIM_TP] > 1) return refuse(p, "tp", err);
     if (!p->backend->is_host && m->size[MP_DIM_TP] > 1) return refuse(p, "tp on GPUs", err);
+    if (m->size[MP_DIM_TP] > 1 && p->options.clip_norm > 0) return refuse(p, "--clip-norm with tp", err);
     if (m->size[MP_DIM_PP] > 1) return refuse(p, "pp", err);
     if (m->size[MP_DIM_EP] > 1) return refuse(p, "ep", err);
     if (p->options.fuse == MP_FUSE_FORWARD) return refuse(p, "--fuse forward", err);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/base/clock.h"
 #include "executor/ranks/peers.h"
 
 enum { SILENT_SECONDS = 60 }; /* after which a rank is given up, unless the options say otherwise */
@@ -124,7 +125,10 @@ static mp_status cross(const mp_kernel_team *self, mp_dtype dtype, const mp_coll
                               .pieces = piece,
                               .is_ordered = true,
                               .workspace = workspace};
-    return mp_collectives_run(&c->collectives, w, err);
+    const double from = mp_clock_now();
+    const mp_status st = mp_collectives_run(&c->collectives, w, err);
+    c->wait_seconds += mp_clock_now() - from;
+    return st;
 }
 
 static mp_status sum(const mp_kernel_team *self, mp_dtype dtype, void *values, int64_t n, void *workspace, mp_error *err)

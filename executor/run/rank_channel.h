@@ -12,6 +12,7 @@ typedef struct mp_rank_channel {
     int64_t *tickets;                 /* per step: of its last collective */
     mp_team split;                    /* the ranks of tp, and what one of their operators exchanges with the others */
     mp_collective_work crossing;
+    double wait_seconds; /* spent in such exchanges */
     mp_kernel_team team; /* as kernels see them, who keep its address: the channel may not move. n 0: operators are whole */
 } mp_rank_channel;
 

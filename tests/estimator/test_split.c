@@ -24,7 +24,7 @@ static rank_case rank_of_model(mp_model *model, const char *mesh, mp_rules rules
     const mp_training_options options = {
         .loss = MP_LOSS_AUTO, .optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_BFLOAT16, .rules = rules};
     const mp_target own = mp_roofline(mp_device_find("h100"));
-    mp_split_target space = {.own = &own, .split = &r.split, .ranks = &ranks};
+    mp_split_target space = {.own = &own, .ranks = &ranks};
     mp_summary summary;
     int loss;
     assert_int_equal(mp_mesh_read(mesh ? mesh : "dp=1", &ranks.mesh, NULL), MP_OK);

@@ -20,7 +20,7 @@ static rank_case rank_of(mp_model *model, const char *mesh)
     mp_ranks ranks = {.rules = MP_RULES_EXECUTOR};
     const mp_training_options options = {.loss = MP_LOSS_CROSS_ENTROPY, .optimizer = MP_OPTIMIZER_ADAMW};
     const mp_target own = mp_roofline(mp_device_find("a100"));
-    mp_split_target space = {.own = &own, .split = &r.split, .ranks = &ranks};
+    mp_split_target space = {.own = &own, .ranks = &ranks};
     const mp_target target = mp_target_of_split(&space);
     int loss;
     assert_int_equal(mp_mesh_read(mesh, &ranks.mesh, NULL), MP_OK);

@@ -191,7 +191,8 @@ bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_f
 {
     *f = (mp_operand_factors){0};
     if (op->n_in > MP_OP_INPUTS || op->n_out > MP_FACTOR_OUTPUTS) return false;
-    const bool joins = !strcmp(op->kind, "Concat");
+    const bool joins = f->joins = !strcmp(op->kind, "Concat");
+    f->cuts = !joins;
     for (int k = 0; k < (joins ? op->n_in : 1); k++) { /* a piece of one element carries the factor too, and cannot be split */
         const mp_tensor *x = mp_operator_in(model, op, k);
         for (int d = 0; d < x->rank; d++) f->in[k][d] = d + 1;

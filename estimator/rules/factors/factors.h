@@ -19,6 +19,7 @@ struct mp_operand_factors {
     int out[MP_FACTOR_OUTPUTS][MP_RANK_MAX]; /* likewise */
     int columns, contracted; /* of a product with a weight: what splits the weight by its outputs, by its inputs; else 0 */
     int rows;                /* of a look-up: what splits the table by its rows; else 0 */
+    bool cuts, joins;        /* gives pieces of its operand, or joins operands, along any dimension */
     bool is_of_batch;        /* a normalization whose statistics are over all samples */
     int exchanged; /* the operator itself exchanges a few numbers per line when it is split by this one: the classes of a loss
                     */

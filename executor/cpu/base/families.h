@@ -26,6 +26,7 @@
     X(tops)                 /* TopK */                                                            \
     X(resizes)              /* Resize, Upsample */                                                \
     X(samplers)             /* GridSample, RoiAlign */                                            \
+    X(exchanges)            /* AllReduce, AllGather ..., between ranks */                         \
     X(bodies)               /* the operators of executor/operators/bodies.h */
 #define MP_CPU_FAMILY(name) extern const mp_kernel mp_cpu_##name[];
 MP_CPU_FAMILIES(MP_CPU_FAMILY)

@@ -6,7 +6,6 @@
 
 #include "executor/cpu/base/dnnl.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/kernel/philox.h"
 
 static int64_t start_of(const mp_matrices *m, const mp_tile_part *p)
 {
@@ -160,14 +159,30 @@ void mp_attention_draw(const mp_attention_job *j, const mp_tile_part *part, int6
 {
     const mp_attention *size = &j->s->spec.size;
     int64_t element = (part->matrix * size->rows + part->row + i) * size->columns + part->column;
-    mp_random_uniforms(j->x->run.seed, j->x->run.step, (uint32_t)j->x->op_index, (uint64_t)element, part->columns, u);
+    mp_dealt_uniforms(j->x, &j->s->dealt, element, part->columns, u);
+}
+
+/* Returns how scores are dealt to the ranks that have some of the heads, or samples. */
+static mp_dealt dealt_of(const mp_operands *x, const mp_attention_spec *spec)
+{
+    const mp_tensor_part *part = x->model->tensors[x->op->in[0]].part;
+    const int64_t *perm = mp_attention_perm(x->op, 0);
+    mp_dealt dealt = {.ranks = part ? (int)part->ranks : 1};
+    int64_t scores = spec->size.rows * spec->size.columns;
+    for (int d = spec->q.n_batch - 1; part && d >= 0; d--) {
+        if ((perm ? perm[d] : d) == part->dim) dealt.run = scores * spec->q.batch[d] / part->outer;
+        scores *= spec->q.batch[d];
+    }
+    return dealt;
 }
 
 mp_status mp_attention_prepare(const mp_operands *x, mp_call *call, mp_attention_state **out, mp_error *err)
 {
     MP_STATE(mp_attention_state, s, call, err);
     *out = s;
-    return mp_attention_spec_read(x, &s->spec, err);
+    MP_CHECK(mp_attention_spec_read(x, &s->spec, err));
+    s->dealt = dealt_of(x, &s->spec);
+    return MP_OK;
 }
 
 mp_status mp_attention_rooms(mp_attention_state *s, int64_t n_jobs, int64_t room_floats, const mp_operands *x, mp_call *call,

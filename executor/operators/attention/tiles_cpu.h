@@ -38,6 +38,7 @@ int mp_tile_product(int64_t m, int64_t n, int64_t k, float alpha, mp_tile a, mp_
 
 typedef struct mp_attention_state {
     mp_attention_spec spec;
+    mp_dealt dealt;                 /* how its scores are dealt to the ranks of which each has some */
     int64_t n_workers, room_floats; /* each worker has a room in the workspace */
 } mp_attention_state;
 

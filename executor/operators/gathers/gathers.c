@@ -8,7 +8,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
     const mp_index_plan *p = call->state;
     const mp_array *in = x->is_backward ? &x->d_in[0] : &x->in[0], *out = x->is_backward ? &x->d_out[0] : &x->out[0];
     const mp_array *table = p->puts_back ? out : in, *other = p->puts_back ? in : out;
-    mp_indexing r = {p, x, x->in[1], x->workspace, NULL};
+    mp_indexing r = {.plan = p, .x = x, .indices = x->in[1], .room = x->workspace};
     MP_CHECK(p->by->read(&r, err));
     if (p->uses & MP_INDEX_PICKS) {
         p->by->pick(&r, table, other);
@@ -38,8 +38,11 @@ static mp_status prepare(const mp_operands *x, mp_call *call, const mp_indexer *
 mp_status mp_gather_prepare(const mp_operands *x, mp_call *call, const mp_indexer *by, mp_error *err)
 {
     const mp_array *table = mp_operands_in(x, 0);
+    const int axis = mp_operands_axis(x, 0, table->rank);
+    const mp_tensor_part *part = x->model->tensors[x->op->in[0]].part;
     mp_index_plan p = {.by_rows = true};
-    MP_CHECK(mp_rows_along(x, table, mp_operands_out(x, 0), mp_operands_axis(x, 0, table->rank), x->in[1].rank, &p.rows, err));
+    MP_CHECK(mp_rows_along(x, table, mp_operands_out(x, 0), axis, x->in[1].rank, &p.rows, err));
+    if (part && part->dim == axis) p.rows.ranks = (int)part->ranks;
     return prepare(x, call, by, &p, err);
 }
 

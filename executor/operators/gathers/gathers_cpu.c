@@ -134,7 +134,7 @@ static int64_t room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype 
 /* Returns the list of entries sorted by row. If the plan also picks, which uses the unsorted list, a copy is sorted. */
 static const uint64_t *sorted(mp_indexing *r)
 {
-    const mp_row_entries *rows = &r->plan->rows;
+    const mp_row_entries *rows = &r->read;
     uint64_t *list = r->room;
     if (r->sorted) return r->sorted;
     if (r->plan->uses == (MP_INDEX_PICKS | MP_INDEX_REDUCES)) {
@@ -164,8 +164,9 @@ static mp_status read_condition(const mp_operands *x, const mp_row_entries *rows
 static mp_status read_indices(mp_indexing *r, mp_error *err)
 {
     const mp_index_plan *p = r->plan;
+    r->read = p->rows;
     if (p->by_condition) return read_condition(r->x, &p->rows, r->room, err);
-    if (p->by_rows) return mp_cpu_rows_read(&p->rows, r->x, &r->indices, r->room, err);
+    if (p->by_rows) return mp_cpu_rows_read(&p->rows, r->x, &r->indices, r->room, &r->read.n_entries, err);
     int64_t size = r->x->in[0].dims[p->axis], n = mp_array_elements(&r->indices);
     for (int64_t k = 0; k < n; k++) {
         int64_t index = mp_index_at(&r->indices, k);
@@ -179,8 +180,9 @@ static mp_status read_indices(mp_indexing *r, mp_error *err)
 static void pick(const mp_indexing *r, const mp_array *table, const mp_array *other)
 {
     lines x = {.table = table, .other = other, .indices = &r->indices, .axis = r->plan->axis, .task = PICK};
+    if (r->read.ranks > 1) mp_cpu_array_zero(other);
     if (r->plan->by_rows)
-        mp_cpu_rows_pick(&r->plan->rows, r->room, mp_dtype_bits(table->dtype) / 8, table->data, other->data);
+        mp_cpu_rows_pick(&r->read, r->room, mp_dtype_bits(table->dtype) / 8, table->data, other->data);
     else
         run_lines(&x);
 }
@@ -189,7 +191,7 @@ static void reduce(mp_indexing *r, mp_index_reduction how, const mp_array *table
 {
     lines x = {table, other, &r->indices, r->plan->axis, how, .task = REDUCE};
     if (r->plan->by_rows)
-        mp_cpu_rows_reduce(&r->plan->rows, sorted(r), how, table->dtype, table->data, other->data);
+        mp_cpu_rows_reduce(&r->read, sorted(r), how, table->dtype, table->data, other->data);
     else
         run_lines(&x);
 }
@@ -198,7 +200,7 @@ static void clear(mp_indexing *r, const mp_array *table)
 {
     lines x = {.table = table, .other = &r->indices, .indices = &r->indices, .axis = r->plan->axis, .task = CLEAR};
     if (r->plan->by_rows)
-        mp_cpu_rows_reduce(&r->plan->rows, sorted(r), MP_INDEX_SET, table->dtype, table->data, NULL);
+        mp_cpu_rows_reduce(&r->read, sorted(r), MP_INDEX_SET, table->dtype, table->data, NULL);
     else
         run_lines(&x);
 }

@@ -55,6 +55,7 @@ typedef struct mp_row_entries {
     mp_grid entries; /* dimensions of the other array that count entries */
     int first;       /* number of leading coordinates of a row that are those of the entry's batch; the others are read */
     int64_t n_rows, n_entries;
+    int ranks; /* > 1: that have as many rows of the table each; what names another's row picks zeros, and adds nothing */
     int64_t per_batch; /* entries of a batch */
     int read_rank;     /* number of coordinates that are read per entry */
     int64_t read_dims[MP_ARRAY_RANK];
@@ -84,6 +85,7 @@ typedef struct mp_indexing {
     mp_array indices;
     void *room;             /* workspace of as many bytes as mp_indexer.room returns */
     const uint64_t *sorted; /* the CPU's list of entries sorted by row; NULL: not sorted yet */
+    mp_row_entries read;    /* the plan's, with as many entries as the CPU's list has */
 } mp_indexing;
 
 /* A backend's functions that run a plan. A table must have the layout that the plan was made for; its type may differ. */

@@ -10,18 +10,21 @@
 enum { DIGIT = 11, ITEM = 1 << 14 };
 
 mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, const mp_array *indices, uint64_t *list,
-                           mp_error *err)
+                           int64_t *n_read, mp_error *err)
 {
+    const int64_t ranks = rows->ranks > 1 ? rows->ranks : 1;
+    *n_read = 0;
     for (int64_t k = 0; k < rows->n_entries; k++) {
         int64_t row = rows->first ? k / rows->per_batch : 0;
         for (int d = 0; d < rows->read_rank; d++) {
-            int64_t index = mp_index_at(indices, k * rows->read_rank + d), n = rows->read_dims[d];
+            int64_t index = mp_index_at(indices, k * rows->read_rank + d), n = rows->read_dims[d] * ranks;
             if (index < -n || index >= n)
                 return MP_FAIL(err, MP_INVALID, "%s ('%s'): index %" PRId64 " is outside an axis of %" PRId64 " elements",
                                x->op->kind, x->op->name, index, n);
             row = row * n + (index < 0 ? index + n : index);
         }
-        list[k] = (uint64_t)row << 32 | (uint64_t)k;
+        if (ranks > 1) row -= x->run.team->index * rows->n_rows;
+        if (row >= 0 && row < rows->n_rows) list[(*n_read)++] = (uint64_t)row << 32 | (uint64_t)k;
     }
     return MP_OK;
 }
@@ -62,9 +65,9 @@ static const char *row_of(const copying *x, uint64_t packed)
 {
     return x->table + mp_grid_place(&x->rows->named, (int64_t)(packed >> 32)) * x->size;
 }
-static char *entry_of(const copying *x, int64_t k)
+static char *entry_of(const copying *x, uint64_t packed)
 {
-    return x->other + mp_grid_place(&x->rows->entries, k) * x->size;
+    return x->other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)packed) * x->size;
 }
 
 /* Copies entries one after the other, each a whole row. */
@@ -73,9 +76,9 @@ static void copy_entries(void *data, int64_t item)
     const copying *x = data;
     for (int64_t k = item * x->per_item; k < (item + 1) * x->per_item && k < x->rows->n_entries; k++) {
         if (x->run)
-            memcpy(entry_of(x, k), row_of(x, x->list[k]), (size_t)x->run);
+            memcpy(entry_of(x, x->list[k]), row_of(x, x->list[k]), (size_t)x->run);
         else
-            mp_box_copy_settled(&x->rows->frame, x->size, row_of(x, x->list[k]), entry_of(x, k));
+            mp_box_copy_settled(&x->rows->frame, x->size, row_of(x, x->list[k]), entry_of(x, x->list[k]));
     }
 }
 
@@ -83,7 +86,8 @@ static void copy_entries(void *data, int64_t item)
     static void copy_picked_##T(const mp_row_entries *r, const uint64_t *list, const T *from, T *to)                \
     {                                                                                                               \
         int64_t row = r->named.rank ? r->named.strides[0] : 0, entry = r->entries.rank ? r->entries.strides[0] : 0; \
-        for (int64_t k = 0; k < r->n_entries; k++) to[k * entry] = from[(int64_t)(list[k] >> 32) * row];            \
+        for (int64_t k = 0; k < r->n_entries; k++)                                                                  \
+            to[(int64_t)(uint32_t)list[k] * entry] = from[(int64_t)(list[k] >> 32) * row];                          \
     }
 COPY_PICKED(uint8_t)
 COPY_PICKED(uint16_t)
@@ -125,7 +129,7 @@ void mp_cpu_rows_pick(const mp_row_entries *rows, const uint64_t *list, int size
     bool contiguous = n == 1 || (frame->from[last] == 1 && frame->to[last] == 1);
     if (contiguous && n == frame->dims[last]) x.run = n * size;
     if (n >= ITEM && rows->n_entries < 16) {
-        for (int64_t k = 0; k < rows->n_entries; k++) mp_box_copy(frame, size, row_of(&x, list[k]), entry_of(&x, k));
+        for (int64_t k = 0; k < rows->n_entries; k++) mp_box_copy(frame, size, row_of(&x, list[k]), entry_of(&x, list[k]));
     } else if (contiguous || rows->named.rank > 1 || rows->entries.rank > 1) {
         x.per_item = n < ITEM ? ITEM / n : 1;
         mp_parallel((rows->n_entries + x.per_item - 1) / x.per_item, x.per_item * n, copy_entries, &x);

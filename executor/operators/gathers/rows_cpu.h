@@ -6,10 +6,10 @@
 
 #include "executor/operators/gathers/index_plan.h"
 
-/* Reads the indices (INT64 or INT32, dense) into a list of mp_rows_list_bytes, in the order of entries. MP_INVALID: an index is
- * outside of its axis; the message names it. */
+/* Reads the indices (INT64 or INT32, dense) into a list of mp_rows_list_bytes, in the order of entries: *n_read of them, all
+ * but those whose rows another rank has. MP_INVALID: an index is outside of its axis; the message names it. */
 mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, const mp_array *indices, uint64_t *list,
-                           mp_error *err);
+                           int64_t *n_read, mp_error *err);
 /* Sorts a list by row; the memory behind it must hold a second list. Returns the sorted list, which is one of the two. Entries
  * of one row keep their order. O(entries) for each 11 bits of the number of rows. */
 const uint64_t *mp_cpu_rows_sort(const mp_row_entries *rows, uint64_t *list);

@@ -13,7 +13,7 @@ typedef struct scatter {
 
 static mp_indexing indexing_of(const scatter *s, const mp_operands *x)
 {
-    return (mp_indexing){&s->plan, x, x->in[1], (char *)x->workspace + s->room_at, NULL};
+    return (mp_indexing){.plan = &s->plan, .x = x, .indices = x->in[1], .room = (char *)x->workspace + s->room_at};
 }
 
 /* Returns input i; if the output has its address, copies it to the workspace first and returns the copy. */

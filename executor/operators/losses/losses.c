@@ -51,11 +51,24 @@ mp_status mp_element_loss_backward(const mp_call *call, const mp_operands *x, mp
     return MP_OK;
 }
 
-/* Returns the ranks over which the classes are split. */
-static int64_t ranks_of(const mp_model *model, const mp_operator *op)
+int64_t mp_class_loss_ranks(const mp_model *model, const mp_operator *op)
 {
     const mp_tensor_part *part = op->op->traits & MP_TRAIT_CLASSES ? model->tensors[op->in[0]].part : NULL;
     return part && part->dim == 1 ? part->ranks : 1;
+}
+
+/* Returns the ranks that share the positions of a loss that is one number. */
+static int64_t sharers_of(const mp_model *model, const mp_operator *op)
+{
+    const mp_tensor_part *part = op->op->traits & MP_TRAIT_CLASSES ? model->tensors[op->in[0]].part : NULL;
+    return part && part->dim != 1 && !model->tensors[op->out[0]].rank ? part->ranks : 1;
+}
+
+/* True if positions count by weights that are known only when a step runs. */
+static bool is_counted(const mp_operator *op)
+{
+    const bool is_mean = !strcmp(mp_operator_text(op, "reduction", "mean"), "mean");
+    return is_mean && (mp_operator_attribute(op, "ignore_index") || (op->n_in > 2 && op->in[2] >= 0));
 }
 
 mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err)
@@ -72,14 +85,17 @@ mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error 
     out->ignored = mp_operator_int(x->op, "ignore_index", 0);
     out->smoothing = out->softmax ? mp_operator_float(x->op, "label_smoothing", 0) : 0;
     out->lines = mp_lines_of(a, 2);
-    out->ranks = ranks_of(x->model, x->op);
+    out->ranks = mp_class_loss_ranks(x->model, x->op);
+    out->sharers = sharers_of(x->model, x->op);
+    out->is_counted = is_counted(x->op);
     return MP_OK;
 }
 
-int64_t mp_class_loss_sent_bytes(const mp_model *model, const mp_operator *op)
+int64_t mp_class_loss_sent_bytes(const mp_model *model, const mp_operator *op, bool is_backward)
 {
-    const int64_t ranks = ranks_of(model, op);
-    if (ranks == 1) return 0;
+    const int64_t ranks = mp_class_loss_ranks(model, op), sharers = sharers_of(model, op);
     const mp_tensor *scores = &model->tensors[op->in[0]];
+    if (sharers > 1) return is_counted(op) ? (sharers - 1) * (int64_t)sizeof(double) : 0;
+    if (ranks == 1 || is_backward) return 0;
     return (ranks - 1) * (mp_tensor_elements(scores) / scores->dims[1]) * (int64_t)sizeof(mp_class_part);
 }

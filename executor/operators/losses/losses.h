@@ -108,6 +108,8 @@ typedef struct mp_class_loss {
     int64_t ignored;
     double smoothing; /* of labels: the part of a position's loss that is the mean over all classes; 0 without softmax */
     int64_t ranks;    /* that have a part of the classes each; 1: every rank has all */
+    int64_t sharers;  /* ranks that have some of the positions each; 1: every rank has all */
+    bool is_counted;  /* the weights of positions are known only when a step runs: sharers tell each other their sums */
 } mp_class_loss;
 
 /* What a rank that has a part of the classes tells the others of a position. */
@@ -117,8 +119,11 @@ typedef struct mp_class_part {
     float score;   /* of the target, if it has that class */
 } mp_class_part;
 
-/* Returns the bytes that a rank sends in forward if the classes of a loss are split over ranks. */
-int64_t mp_class_loss_sent_bytes(const mp_model *model, const mp_operator *op);
+/* Returns how many ranks have a part of the classes each; 1: all have all. */
+int64_t mp_class_loss_ranks(const mp_model *model, const mp_operator *op);
+/* Returns the bytes that a rank sends for a loss that is split over ranks, forward or backward. Of a mean over positions that
+ * ranks share, each has what its positions add. */
+int64_t mp_class_loss_sent_bytes(const mp_model *model, const mp_operator *op, bool is_backward);
 
 /* Reads the parameters. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, or a loss that is not row-major. */
 mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err);

@@ -196,6 +196,23 @@ static mp_status check_targets(const job *j, mp_error *err)
     return MP_OK;
 }
 
+/* Turns the weight of this rank's positions into that of all; room: a double for each sharer. */
+static mp_status add_weights(const job *j, double *room, double *weight, mp_error *err)
+{
+    const mp_kernel_team *team = j->x->run.team;
+    const int64_t sharers = j->loss->sharers;
+    if (sharers == 1) return MP_OK;
+    if (!j->loss->is_counted) {
+        *weight *= (double)sharers;
+        return MP_OK;
+    }
+    room[team->index] = *weight;
+    MP_CHECK(team->gather(team, &room[team->index], sizeof *room, room, err));
+    *weight = 0;
+    for (int64_t r = 0; r < sharers; r++) *weight += room[r];
+    return MP_OK;
+}
+
 static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_class_loss *s = call->state;
@@ -209,6 +226,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
         loss += losses[k];
         weight += weights[k];
     }
+    if (s->reduction == MP_CLASS_LOSS_MEAN) MP_CHECK(add_weights(&j, weights + s->lines.n, &weight, err));
     if (s->reduction != MP_CLASS_LOSS_NONE)
         mp_store_float(to->data, to->dtype, 0, (float)(s->reduction == MP_CLASS_LOSS_MEAN ? loss / weight : loss));
     return MP_OK;
@@ -286,7 +304,10 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     for (int64_t k = 0; s->reduction == MP_CLASS_LOSS_MEAN && k < s->lines.n; k++)
         weight += weight_of(&j, target_at(&x->in[1], k));
     if (s->reduction != MP_CLASS_LOSS_NONE && dy->dtype) j.factor = (double)mp_load_float(dy->data, dy->dtype, 0);
-    if (s->reduction == MP_CLASS_LOSS_MEAN) j.factor /= weight;
+    if (s->reduction == MP_CLASS_LOSS_MEAN) {
+        MP_CHECK(add_weights(&j, x->workspace, &weight, err));
+        j.factor /= weight;
+    }
     mp_parallel(s->lines.n, s->lines.length, backward_line, &j);
     return MP_OK;
 }
@@ -301,6 +322,7 @@ static mp_status prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_e
         return MP_NO_KERNEL(x, err,
                             "a split of its classes over ranks, with weights, smoothed labels or a use of its probabilities,");
     if (!x->is_backward) call->workspace_bytes = 2 * s->lines.n * (int64_t)sizeof(double);
+    if (s->sharers > 1) call->workspace_bytes += s->sharers * (int64_t)sizeof(double);
     if (!x->is_backward && s->ranks > 1) call->workspace_bytes += s->ranks * s->lines.n * (int64_t)sizeof(mp_class_part);
     return MP_OK;
 }

@@ -24,6 +24,7 @@ mp_status mp_dropout_prepare(const mp_operands *x, mp_call *call, mp_error *err)
         if (given && !x->in[1].data) return MP_NO_KERNEL(x, err, "a ratio that is computed");
         out->ratio = given ? mp_load_float(x->in[1].data, x->in[1].dtype, 0) : 0.5f;
     }
+    out->dealt = mp_dealt_of(&x->model->tensors[x->op->in[0]], a);
     out->drops = x->mode == MP_MODE_TRAIN || (x->mode == MP_MODE_AS_WRITTEN && drops_as_written(x));
     if (out->ratio <= 0) out->drops = false;
     return MP_OK;

@@ -14,6 +14,7 @@ typedef struct mp_dropout {
     float ratio;
     bool drops; /* false: all elements are copied */
     int64_t n;  /* elements */
+    mp_dealt dealt;
 } mp_dropout;
 
 /* Makes an mp_dropout the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, operands of two layouts,

@@ -38,7 +38,7 @@ static void drop_block(void *data, int64_t k)
     if (j->mask) {
         drop_masked(x, j->mask + at, n, factor, y);
     } else {
-        mp_random_uniforms(j->x->run.seed, j->x->run.step, (uint32_t)j->x->op_index, (uint64_t)at, n, u);
+        mp_dealt_uniforms(j->x, &j->s->dealt, at, n, u);
         drop(x, u, n, j->s->ratio, factor, y);
         for (int64_t e = 0; j->keeps && e < n; e++) j->keeps[at + e] = u[e] >= j->s->ratio;
         for (int64_t e = 0; j->given && e < n; e++) j->given[at + e] = u[e] >= j->s->ratio;

@@ -1,0 +1,131 @@
+/* program_split.c - the program of a rank that has parts of a network's operators (estimator/parallel/split.h): which of them
+ * kernels can run, what is added once for all ranks, and what of the loss a rank has. */
+#include "executor/run/program_split.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "estimator/parallel/split.h"
+#include "executor/operators/losses/losses.h"
+
+static bool is_any_of(const mp_operator *op, const char *const *kinds)
+{
+    while (*kinds && strcmp(op->kind, *kinds)) kinds++;
+    return *kinds;
+}
+
+/* Returns the operator whose results this one adds up over the ranks; NULL: it adds none up. */
+static const mp_operator *summed_by(const mp_model *model, const mp_operator *op)
+{
+    const bool sums = !strcmp(op->domain, "memplan") && op->op->crosses[0] != MP_CROSSES_NOTHING &&
+                      op->op->crosses[0] != MP_CROSSES_ALL_GATHER && op->op->crosses[0] != MP_CROSSES_ALL_TO_ALL;
+    const int maker = sums ? model->tensors[op->in[0]].producer : -1;
+    return maker < 0 ? NULL : &model->operators[maker];
+}
+
+static mp_status refuse(const mp_operator *op, const mp_mesh *mesh, const char *what, mp_error *err)
+{
+    return MP_FAIL(err, MP_UNSUPPORTED, "%s ('%s') %s: that is planned for, and not run yet, on the ranks of %s", op->kind,
+                   op->name, what, mp_mesh_write(mesh).text);
+}
+
+/* True if a loss is computed for the positions that this rank has. */
+static bool has_own_positions(const mp_model *model, const mp_operator *op)
+{
+    const mp_tensor_part *part = op->op->traits & MP_TRAIT_LOSS ? model->tensors[op->in[0]].part : NULL;
+    return part && mp_class_loss_ranks(model, op) == 1;
+}
+
+static mp_status check_loss(const mp_model *model, const mp_operator *op, const mp_mesh *mesh, int loss, mp_error *err)
+{
+    if (!has_own_positions(model, op) || model->tensors[op->out[0]].rank) return MP_OK;
+    return op->out[0] == loss ? MP_OK : refuse(op, mesh, "has some positions on each rank, and is not the loss itself", err);
+}
+
+static mp_status check_operator(const mp_model *model, const mp_operator *op, const mp_mesh *mesh, int loss, mp_error *err)
+{
+    static const char *const drawn[] = {
+        "RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "Bernoulli", "Multinomial", NULL};
+    static const char *const sums[] = {"MatMul",        "FusedMatMul", "Gemm",      "Conv", "Gather",
+                                       "ConvTranspose", "Einsum",      "ReduceSum", NULL};
+    const mp_operator *maker = summed_by(model, op);
+    bool any = false;
+    for (int k = 0; k < op->n_in + op->n_out; k++) {
+        const int t = k < op->n_in ? op->in[k] : op->out[k - op->n_in];
+        const mp_tensor_part *part = t < 0 ? NULL : model->tensors[t].part;
+        if (part && part->dims[part->dim] % (part->outer * part->ranks))
+            return refuse(op, mesh, "has parts of different sizes", err);
+        any |= part != NULL;
+    }
+    if (any && is_any_of(op, drawn)) return refuse(op, mesh, "draws numbers for a part", err);
+    if (maker && !is_any_of(maker, sums)) return refuse(maker, mesh, "is summed over ranks", err);
+    return check_loss(model, op, mesh, loss, err);
+}
+
+mp_status mp_split_check(const mp_model *model, const mp_mesh *mesh, int loss, mp_error *err)
+{
+    for (size_t k = 0; k < model->n_operators && mesh->size[MP_DIM_TP] > 1; k++)
+        if (!model->operators[k].removed) MP_CHECK(check_operator(model, &model->operators[k], mesh, loss, err));
+    return MP_OK;
+}
+
+/* Lets ranks but the first add zeros where a bias is added to what is summed over ranks. */
+static void add_once(mp_program *p, int op, int zeros, int64_t *bytes)
+{
+    enum { BIAS = 2 };
+    for (size_t k = 0; k < p->n_nodes; k++) {
+        mp_program_node *node = &p->nodes[k];
+        const bool is_forward = p->bindings->nodes[k].op == op && !node->operands.is_backward;
+        for (size_t s = 0; is_forward && s < node->n_slots; s++) {
+            if (node->operands.n_in <= BIAS || node->slots[s].array != &node->operands.in[BIAS]) continue;
+            node->slots[s].zeros = zeros;
+            const int64_t n = mp_stored_elements(&p->model->tensors[node->operands.op->in[BIAS]]) *
+                              (mp_dtype_bits(node->slots[s].array->dtype) / 8);
+            if (n > *bytes) *bytes = n;
+        }
+    }
+}
+
+mp_status mp_program_split(mp_program *p, mp_error *err)
+{
+    const mp_model *model = p->model;
+    const int loss = p->bindings->loss, maker = loss < 0 ? -1 : model->tensors[loss].producer, zeros = (int)p->n_constants;
+    int64_t bytes = 0;
+    p->loss_parts = 1;
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *of = model->operators[k].removed ? NULL : summed_by(model, &model->operators[k]);
+        if (of) add_once(p, (int)(of - model->operators), zeros, &bytes);
+    }
+    if (maker >= 0 && has_own_positions(model, &model->operators[maker])) {
+        const mp_operator *op = &model->operators[maker];
+        p->loss_parts = (int)model->tensors[op->in[0]].part->ranks;
+        p->adds_losses = op->op->traits & MP_TRAIT_CLASSES;
+    }
+    if (!bytes) return MP_OK;
+    p->constants[p->n_constants] = (mp_constant){mp_pool_alloc(p->pool, (size_t)bytes, 1), bytes};
+    MP_ENSURE(p->constants[p->n_constants++].bytes, err, MP_NOMEM, "out of memory");
+    return MP_OK;
+}
+
+void mp_program_price_split(mp_program *p, const mp_ranks *ranks, mp_rank_traffic *traffic)
+{
+    mp_graph *g = p->graph;
+    mp_rank_traffic sent = {0};
+    for (size_t k = 0; k < p->n_nodes && ranks->mesh.size[MP_DIM_TP] > 1; k++) {
+        const mp_binding *b = &p->bindings->nodes[k];
+        mp_alternative *a = &g->nodes[k].alternatives[0];
+        const mp_work work = {.model = p->model,
+                              .op = b->op < 0 ? NULL : &p->model->operators[b->op],
+                              .phase = g->nodes[k].phase,
+                              .binding = b,
+                              .bindings = p->bindings};
+        const mp_cost before = {.seconds = (double)a->ticks * g->tick_seconds};
+        mp_cost cost = before;
+        mp_split_cost(ranks, &work, &cost, &sent);
+        if (cost.seconds != before.seconds) a->ticks = llround(cost.seconds / g->tick_seconds);
+    }
+    if (!traffic) return;
+    traffic->n_collectives += sent.n_collectives;
+    traffic->sent_bytes += sent.sent_bytes;
+    traffic->seconds += sent.seconds;
+}

@@ -1,0 +1,14 @@
+/* program_split.h - programs of models that are split over ranks (tp). */
+#pragma once
+
+#include "executor/run/program.h"
+#include "memplan/ranks/exchange.h"
+
+/* Fails with MP_UNSUPPORTED where an operator of a split model can be planned, but not run; the sentence names it. `loss`: the
+ * tensor, -1: none. O(operands). */
+mp_status mp_split_check(const mp_model *model, const mp_mesh *mesh, int loss, mp_error *err);
+/* Completes a program that has just been built: what is added once for all ranks, and which part of the loss a rank has; of a
+ * model that is not split nothing changes. MP_NOMEM. O(operators x nodes). */
+mp_status mp_program_split(mp_program *program, mp_error *err);
+/* Gives what operators exchange the seconds of the network, and adds them to *traffic, which may be NULL. O(nodes). */
+void mp_program_price_split(mp_program *program, const mp_ranks *ranks, mp_rank_traffic *traffic);
