@@ -15,12 +15,11 @@ static const mp_shard whole = {.dim = -1, .outer = 1};
  * copies of a tensor come after it. */
 typedef struct lie {
     mp_shard at;
-    const int64_t *dims; /* of the whole tensor; NULL: it was never cut */
-    bool is_read;        /* an operator has been split, or not, by how it lies */
-    bool trains;         /* it may have a gradient */
-    int sum;             /* the tensor in which its partial sums are added up */
-    int replica;         /* its Replicate */
-    int gathered[2];     /* it put together, for operators that work on whole tensors, and for those that are split */
+    bool is_read;    /* an operator has been split, or not, by how it lies */
+    bool trains;     /* it may have a gradient */
+    int sum;         /* the tensor in which its partial sums are added up */
+    int replica;     /* its Replicate */
+    int gathered[2]; /* it put together, for operators that work on whole tensors, and for those that are split */
 } lie;
 
 typedef struct splitter {
@@ -68,14 +67,13 @@ static mp_status cut(splitter *x, int tensor, mp_shard at)
     t->value = NULL;
     t->part = part;
     x->lies[tensor].at = at;
-    x->lies[tensor].dims = dims;
     return MP_OK;
 }
 
 /* Returns the dimensions of the whole tensor. */
 static const int64_t *dims_of(const splitter *x, int tensor)
 {
-    return x->lies[tensor].dims ? x->lies[tensor].dims : x->model->tensors[tensor].dims;
+    return mp_tensor_whole_dims(&x->model->tensors[tensor]);
 }
 
 /* Appends an exchange of a tensor, whose result is whole or in parts. */
@@ -224,7 +222,7 @@ static bool is_worth_columns(const splitter *x, const mp_operator *op)
  * rank then has fewer. */
 static bool divides(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int factor)
 {
-    const bool may_differ = factor == f->rows || factor == f->columns || factor == f->exchanged;
+    const bool may_differ = !x->ranks->runs && (factor == f->rows || factor == f->columns || factor == f->exchanged);
     bool fits = true, any = false;
     int64_t cut_size = -1; /* of a dimension that is split already, evenly or not */
     for (int k = 0; k < op->n_in; k++) {
@@ -310,15 +308,23 @@ static mp_shard sequence_of(const splitter *x, const mp_tensor *y)
     return y->dims[0] % x->n == 0 ? samples : whole;
 }
 
+/* Returns in how many runs the ranks' elements of the results are dealt; *is_dealt: each rank then has what it needs of them.
+ */
+static int64_t outer_of_results(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int factor, mp_shard of,
+                                bool *is_dealt)
+{
+    const int64_t pieces = factor ? mp_split_pieces(x->model, op, f, factor) : 1;
+    *is_dealt = pieces && (f->joins || of.outer % pieces == 0);
+    return !*is_dealt ? of.outer : f->joins ? of.outer * pieces : of.outer / pieces;
+}
+
 /* Places the results of an operator that is split by a factor. */
 static mp_status settle_results(splitter *x, int index, const mp_operand_factors *f, int factor, mp_shard of)
 {
     bool trains = false;
-    const int64_t pieces = factor ? mp_split_pieces(x->model, &x->model->operators[index], f, factor) : 1;
-    int64_t outer =
-        f->joins && pieces ? of.outer * pieces : of.outer; /* runs that the ranks' elements of a result are dealt in */
-    if (!f->joins && pieces && of.outer % pieces == 0) outer = of.outer / pieces;
-    if (!pieces || (!f->joins && of.outer % pieces)) note_misdealt(x, &x->model->operators[index]);
+    bool is_dealt;
+    const int64_t outer = outer_of_results(x, &x->model->operators[index], f, factor, of, &is_dealt);
+    if (!is_dealt) note_misdealt(x, &x->model->operators[index]);
     for (int k = 0; k < x->model->operators[index].n_in; k++)
         trains |= x->model->operators[index].in[k] >= 0 && x->lies[x->model->operators[index].in[k]].trains;
     for (int o = 0; o < x->model->operators[index].n_out; o++) {
@@ -341,32 +347,14 @@ static mp_status settle_results(splitter *x, int index, const mp_operand_factors
 
 /* ---- what only gives elements another shape ---- */
 
-/* Finds how the result lies: `before` elements of the dimensions before the split, and runs within it, are the same. */
-static mp_shard reshaped(const splitter *x, int from, int to)
-{
-    const mp_tensor *b = &x->model->tensors[to];
-    const mp_shard at = x->lies[from].at;
-    const int64_t *dims = dims_of(x, from);
-    int64_t before = at.outer, passed = 1;
-    for (int d = 0; d < at.dim; d++) before *= dims[d];
-    for (int d = 0; d < b->rank; d++) {
-        if (before < passed * b->dims[d] && before % passed == 0) {
-            const int64_t outer = before / passed;
-            const bool is_same = b->dims[d] == dims[at.dim] && outer == at.outer; /* evenly or not */
-            return is_same || b->dims[d] % (outer * x->n) == 0 ? (mp_shard){d, outer} : whole;
-        }
-        passed *= b->dims[d];
-    }
-    return whole;
-}
-
 static mp_status visit_reshape(splitter *x, int index)
 {
     const mp_operator *op = &x->model->operators[index];
     int from = op->in[0];
     const int to = op->out[0];
     if (x->lies[from].sum) from = x->lies[from].sum;
-    mp_shard at = is_whole(x, from) ? whole : reshaped(x, from, to);
+    mp_shard at =
+        is_whole(x, from) ? whole : mp_split_reshaped(&x->model->tensors[from], x->lies[from].at, &x->model->tensors[to]);
     if (!is_whole(x, from) && at.dim < 0) MP_CHECK(gather(x, op, false, &from));
     x->lies[from].is_read = true;
     x->lies[to].trains = x->lies[from].trains;
@@ -415,11 +403,14 @@ static mp_status visit(splitter *x, int index)
         x->lies[op->out[0]].trains = x->lies[op->in[0]].trains;
         return MP_OK;
     }
-    const int factor = is_known ? choose(x, op, &f) : 0;
+    int factor = is_known ? choose(x, op, &f) : 0;
     for (int k = 0; factor && k < op->n_in && k < MP_OP_INPUTS; k++) {
         const int t = op->in[k], d = mp_factor_of_input(x->model, op, &f, k, factor);
         if (d >= 0 && x->lies[t].at.dim == d) of = x->lies[t].at;
     }
+    bool is_dealt;
+    (void)outer_of_results(x, op, &f, factor, of, &is_dealt);
+    if (x->ranks->runs && !is_dealt) factor = 0;
     if (factor && factor == f.columns && of.dim < 0)
         of.outer = mp_split_pieces_of_columns(x->model, &x->readers, x->n, op->out[0]);
     bool is_partial = factor && op->n_out > 0;

@@ -62,6 +62,9 @@ int64_t mp_split_pieces(const mp_model *model, const mp_operator *op, const mp_o
 /* Returns into how many pieces the last dimension of a product is cut by what reads it; each can be shared out. */
 int64_t mp_split_pieces_of_columns(const mp_model *model, const mp_consumers *readers, int64_t ranks, int tensor);
 
+/* Returns how a tensor lies that has the elements of one in parts in another shape; whole where that has no such parts. */
+mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *to);
+
 /* Marks parameters of whose gradient each rank has a part, and takes out the Replicate of each. Called by mp_model_split.
  * MP_NOMEM. O(operands). */
 mp_status mp_split_mark_sums(mp_model *model, mp_error *err);

@@ -47,7 +47,7 @@ static mp_status check_operator(const mp_model *model, const mp_operator *op, co
     static const char *const drawn[] = {
         "RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "Bernoulli", "Multinomial", NULL};
     static const char *const sums[] = {"MatMul",        "FusedMatMul", "Gemm",      "Conv", "Gather",
-                                       "ConvTranspose", "Einsum",      "ReduceSum", NULL};
+                                       "ConvTranspose", "ReduceMean",  "ReduceSum", NULL};
     const mp_operator *maker = summed_by(model, op);
     bool any = false;
     for (int k = 0; k < op->n_in + op->n_out; k++) {

@@ -23,6 +23,7 @@ typedef struct reduction {
         shift_stride[MP_ARRAY_RANK + 1];
     int64_t reduced[MP_ARRAY_RANK + 1], reduced_stride[MP_ARRAY_RANK + 1];
     int64_t n_out, n_terms;
+    int64_t n_counted;   /* by which a mean divides: the terms that other ranks add to the sum, too */
     bool by_columns;     /* the innermost dimension is kept */
     int64_t lanes;       /* most outputs of a group: neighbours along the innermost kept dimension, computed together */
     int64_t n_groups;    /* number of groups of outputs */
@@ -112,7 +113,7 @@ static void put_reduced(reduction *r, int64_t dim, int64_t stride)
 static void describe(reduction *r, const mp_array *from, const mp_array *to, const mp_array *shift)
 {
     int order[MP_ARRAY_RANK], n = mp_array_by_stride(from, order);
-    *r = (reduction){.n_out = mp_array_elements(to), .n_terms = 1};
+    *r = (reduction){.n_out = mp_array_elements(to), .n_terms = 1, .n_counted = 1};
     for (int i = 0; i < n; i++) {
         int d = order[i];
         if (to->dims[d] == 1) {
@@ -218,7 +219,7 @@ static void finish(const task *t, const group *at, const double *acc, const doub
     int64_t stride = t->r->to_stride[t->r->n_kept - 1];
     for (int64_t l = 0; l < at->n; l++)
         mp_store_float(t->to->data, t->to->dtype, at->to + l * stride,
-                       (float)mp_reduction_finish(t->end, acc[l], shifts[l], t->r->n_terms));
+                       (float)mp_reduction_finish(t->end, acc[l], shifts[l], t->r->n_counted));
 }
 
 static void run_part(void *data, int64_t k)
@@ -408,8 +409,10 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
         call->workspace_bytes = 2 * mp_array_bytes(&to);
     }
     describe(&s->reduction, &x->in[0], &to, x->is_backward && !shares ? NULL : &y);
+    const mp_tensor_part *part = x->model->tensors[x->op->in[0]].part;
+    s->reduction.n_counted = s->reduction.n_terms * (part && s->reduced[part->dim] ? part->ranks : 1);
     if (!x->is_backward || shares) call->workspace_bytes += s->reduction.workspace_bytes;
-    s->parameters[0] = (double)s->reduction.n_terms;
+    s->parameters[0] = (double)s->reduction.n_counted;
     s->parameters[1] = s->row->reads == MP_READS_ZEROS ? 4 : 3;
     return MP_OK;
 }

@@ -1,5 +1,6 @@
-/* split_pieces.c - pieces that operators cut a tensor into, or join: queries, keys and values out of one product. Where a
- * dimension of them is split over ranks, each rank needs its part of every piece, so its elements are dealt in a run per piece.
+/* split_deals.c - how the elements of a result are dealt to the ranks of which each has a part: of pieces that are cut out of a
+ * tensor or joined, and of a tensor in another shape. Queries, keys and values that are cut out of one product need a part of
+ * each on every rank, so the product's columns are dealt in a run per piece.
  */
 #include "estimator/model/ops_rules.h"
 #include "estimator/parallel/split.h"
@@ -47,4 +48,22 @@ int64_t mp_split_pieces_of_columns(const mp_model *model, const mp_consumers *re
 {
     enum { HOPS = 4 };
     return model->tensors[tensor].rank ? pieces_behind(model, readers, ranks, tensor, HOPS) : 1;
+}
+
+/* `before` elements of the dimensions before the split, and runs within it, are the same in both shapes. */
+mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *to)
+{
+    const mp_shard whole = {.dim = -1, .outer = 1};
+    const int64_t *dims = mp_tensor_whole_dims(from), ranks = from->part->ranks;
+    int64_t before = at.outer, passed = 1;
+    for (int d = 0; d < at.dim; d++) before *= dims[d];
+    for (int d = 0; d < to->rank; d++) {
+        if (before < passed * to->dims[d] && before % passed == 0) {
+            const int64_t outer = before / passed;
+            const bool is_same = to->dims[d] == dims[at.dim] && outer == at.outer; /* evenly or not */
+            return is_same || to->dims[d] % (outer * ranks) == 0 ? (mp_shard){d, outer} : whole;
+        }
+        passed *= to->dims[d];
+    }
+    return whole;
 }
