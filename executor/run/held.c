@@ -1,6 +1,8 @@
 /* held.c - finds where arrays are, brings parts together, and takes parts of wholes. */
 #include "executor/run/held.h"
 
+#include "executor/run/parts.h"
+
 /* An array: data are all its elements, or those of this rank's part. */
 typedef struct place {
     mp_array array;
@@ -116,7 +118,8 @@ static mp_status read_parts(const mp_program *p, mp_execution *e, int tensor, co
     return wants ? unpack(p, tensor, from, bytes, host, err) : MP_OK;
 }
 
-mp_status mp_held_read(const mp_program *p, mp_execution *e, int tensor, int array, int root, mp_array *host, mp_error *err)
+/* Reads what this rank has of a tensor that operators split, or the whole. */
+static mp_status read_own(const mp_program *p, mp_execution *e, int tensor, int array, int root, mp_array *host, mp_error *err)
 {
     const int master = mp_optimizer_moments(p->options.optimizer);
     place from;
@@ -127,6 +130,34 @@ mp_status mp_held_read(const mp_program *p, mp_execution *e, int tensor, int arr
     if (from.is_part) return read_parts(p, e, tensor, &from, root, host, err);
     return root < 0 || root == mp_execution_company(e).world->rank ? p->backend->download(p->backend, &from.array, host, err)
                                                                    : MP_OK;
+}
+
+/* Brings together what the ranks of tp have of a tensor, each as a whole of its own. */
+static mp_status read_split(const mp_program *p, mp_execution *e, int tensor, int array, int root, const mp_array *host,
+                            mp_error *err)
+{
+    const mp_tensor *t = &p->model->tensors[tensor];
+    mp_communicator *world = mp_execution_company(e).world;
+    const mp_team team = mp_team_of(&p->mesh, MP_DIM_TP, world->rank), there = mp_team_of(&p->mesh, MP_DIM_TP, root);
+    const int64_t n = mp_tensor_elements(t);
+    MP_OWNED float *parts = mp_alloc((size_t)(team.n * n) + 1, sizeof *parts);
+    MP_ENSURE(parts, err, MP_NOMEM, "there is no memory for the whole of '%s'", t->name);
+    mp_array own = mp_array_plain(MP_DTYPE_FLOAT, t->rank, t->dims);
+    own.data = parts + team.index * n;
+    const mp_piece piece = {.whole = (char *)parts, .part = own.data, .n = team.n * n};
+    MP_CHECK(read_own(p, e, tensor, array, -1, &own, err));
+    if (root >= 0 && there.first != team.first) return MP_OK;
+    MP_CHECK(mp_communicator_gather(world, &team, root, &piece, sizeof *parts, mp_execution_company(e).timeout,
+                                    "bringing parameters together", err));
+    for (int r = 0; r < team.n && (root < 0 || root == world->rank); r++)
+        mp_part_put(t, r, sizeof *parts, parts + r * n, host->data);
+    return MP_OK;
+}
+
+mp_status mp_held_read(const mp_program *p, mp_execution *e, int tensor, int array, int root, mp_array *host, mp_error *err)
+{
+    if (p->model->tensors[tensor].part) return read_split(p, e, tensor, array, root, host, err);
+    return read_own(p, e, tensor, array, root, host, err);
 }
 
 static mp_status write_to(const mp_program *p, int tensor, const place *to, const mp_array *host, mp_error *err)
@@ -142,7 +173,7 @@ static mp_status write_to(const mp_program *p, int tensor, const place *to, cons
     return MP_OK;
 }
 
-mp_status mp_held_write(const mp_program *p, mp_execution *e, int tensor, int array, const mp_array *host, mp_error *err)
+static mp_status write_own(const mp_program *p, mp_execution *e, int tensor, int array, const mp_array *host, mp_error *err)
 {
     const int master = mp_optimizer_moments(p->options.optimizer);
     place to;
@@ -154,4 +185,15 @@ mp_status mp_held_write(const mp_program *p, mp_execution *e, int tensor, int ar
     if (array) return MP_OK;
     MP_CHECK(find_values(p, e, tensor, &to, err));
     return write_to(p, tensor, &to, host, err);
+}
+
+mp_status mp_held_write(const mp_program *p, mp_execution *e, int tensor, int array, const mp_array *host, mp_error *err)
+{
+    const mp_tensor *t = &p->model->tensors[tensor];
+    mp_array own = mp_array_plain(host->dtype, t->rank, t->dims);
+    if (!t->part) return write_own(p, e, tensor, array, host, err);
+    MP_OWNED void *part = own.data = mp_alloc((size_t)mp_array_bytes(&own) + 1, 1);
+    MP_ENSURE(part, err, MP_NOMEM, "there is no memory for the part of '%s'", t->name);
+    mp_part_take(t, mp_execution_place(e)->part_index, mp_dtype_bits(host->dtype) / 8, host->data, part);
+    return write_own(p, e, tensor, array, &own, err);
 }

@@ -30,7 +30,8 @@ typedef struct items {
 
 static int64_t bytes_of(const mp_program *p, int tensor)
 {
-    return mp_tensor_elements(&p->model->tensors[tensor]) * (int64_t)sizeof(float);
+    const mp_tensor *t = &p->model->tensors[tensor];
+    return mp_product(mp_tensor_whole_dims(t), 0, t->rank) * (int64_t)sizeof(float);
 }
 
 /* Lists what is saved, and deals it to writers. */
@@ -76,11 +77,12 @@ static mp_status collect(saving *s, mp_error *err)
     for (size_t k = 0; k < s->all.n; k++) {
         const item *i = &s->all.list[k];
         const mp_tensor *x = &s->program->model->tensors[i->tensor];
-        mp_array host = mp_array_plain(MP_DTYPE_FLOAT, x->rank, x->dims);
+        mp_array host = mp_array_plain(MP_DTYPE_FLOAT, x->rank, mp_tensor_whole_dims(x));
         if (i->writer == s->world->rank) {
             host.data = mp_pool_alloc(s->pool, (size_t)mp_array_elements(&host) + 1, sizeof(float));
             MP_ENSURE(host.data, err, MP_NOMEM, "there is no memory for saving '%s'", x->name);
-            s->tensors[s->n_tensors++] = (mp_named_tensor){i->name, MP_DTYPE_FLOAT, x->rank, x->dims, host.data};
+            s->tensors[s->n_tensors++] =
+                (mp_named_tensor){i->name, MP_DTYPE_FLOAT, x->rank, mp_tensor_whole_dims(x), host.data};
         }
         MP_CHECK(mp_held_read(s->program, s->execution, i->tensor, i->array, i->writer, &host, err));
     }
@@ -166,11 +168,11 @@ static mp_status match(const mp_checkpoint *file, const char *key, const char *w
 static mp_status restore(const mp_checkpoint *file, const mp_program *p, mp_execution *e, const item *i, mp_error *err)
 {
     const mp_tensor *x = &p->model->tensors[i->tensor];
-    mp_array host = mp_array_plain(MP_DTYPE_FLOAT, x->rank, x->dims);
+    mp_array host = mp_array_plain(MP_DTYPE_FLOAT, x->rank, mp_tensor_whole_dims(x));
     const mp_named_tensor *saved = mp_checkpoint_find(file, i->name);
     MP_ENSURE(saved, err, MP_PARSE, "the file lacks '%s'", i->name);
     bool same = saved->dtype == MP_DTYPE_FLOAT && saved->rank == x->rank;
-    for (int d = 0; same && d < x->rank; d++) same = saved->dims[d] == x->dims[d];
+    for (int d = 0; same && d < x->rank; d++) same = saved->dims[d] == mp_tensor_whole_dims(x)[d];
     MP_ENSURE(same, err, MP_PARSE, "'%s' has another type or shape in the file", i->name);
     MP_OWNED float *values = host.data = mp_alloc((size_t)mp_array_elements(&host), sizeof *values);
     MP_ENSURE(values, err, MP_NOMEM, "there is no memory for '%s'", i->name);
