@@ -136,6 +136,10 @@ bench-all: needs-data $B/memplan $B/tests/bench_updates ## compare with publishe
 	@tests/bench/bench_pack.sh $B/memplan $(DATA)/bench/minimalloc
 	@tests/bench/bench_training.sh $B $(DATA)/models
 
+bench-ranks: needs-data all ## as root: two ranks on a slow network, sums beside backward and after it; and beside PyTorch's DDP over gloo (DATA=FOLDER)
+	@tests/bench/bench_overlap.py $B/memplan $(DATA)/models
+	@$B/venv/bin/python3 -B tests/bench/bench_ranks.py $B/memplan $(DATA)/models
+
 needs-data:
 	@[ -n "$(DATA)" ] || { echo "Give DATA=FOLDER: bench/graphs there is converted from github.com/pfnet-research/recompute and \
 	github.com/haoming-codes/moccasin by tests/bench/convert_graphs.py, bench/minimalloc copied from github.com/google/minimalloc, models \
@@ -403,5 +407,5 @@ $B/analyse-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: analyse check-all thread-tests threads tidy valgrind coverage fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal needs-data verify check format docs install clean help
+.PHONY: analyse check-all thread-tests threads tidy valgrind coverage fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-ranks bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal needs-data verify check format docs install clean help
 -include $(shell find $B -type f -name '*.d' 2>/dev/null)
