@@ -16,7 +16,7 @@ else
             holds "nccl_$what" python3 -B "$root/tests/nccl/twins.py" "$memplan" $what
         done
     fi
-    holds mpi_reports python3 -B "$root/tests/executor/rank_reports.py" "$memplan"
+    holds mpi_reports python3 -B "$root/tests/cli/ranks/rank_reports.py" "$memplan"
 fi
 
 # Columnar files, which pyarrow writes: build/venv/bin/pip install pyarrow.
@@ -28,7 +28,7 @@ if [ -z "$writer" ] || [ ! -e "$build/memplan_parquet.so" ]; then
     echo "SKIPPED: trainings on Parquet files: there is no Parquet module, or no pyarrow to write such files"
 else
     for what in as_arrays misfits; do
-        holds "columnar_$what" "$writer" -B "$root/tests/executor/columnar.py" "$memplan" $what
+        holds "columnar_$what" "$writer" -B "$root/tests/cli/ranks/columnar.py" "$memplan" $what
     done
-    [ ! -e "$build/memplan_mpi.so" ] || holds columnar_dealt "$writer" -B "$root/tests/executor/columnar.py" "$memplan" dealt
+    [ ! -e "$build/memplan_mpi.so" ] || holds columnar_dealt "$writer" -B "$root/tests/cli/ranks/columnar.py" "$memplan" dealt
 fi

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 MEMPLAN, WHAT = sys.argv[1:3]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
-NETWORKS = os.path.join(os.path.dirname(__file__), "..", "gradients")
+NETWORKS = os.path.join(os.path.dirname(__file__), "..", "..", "gradients")
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 PLAN = ["--budget", "100%", "--no-before", "--json"]
 BATCH, WIDTH, CLASSES = 6, 12, 5  # of the test network mlp

@@ -16,7 +16,7 @@ from typing import Any
 
 MEMPLAN = sys.argv[1]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
-NETWORKS = os.path.join(os.path.dirname(__file__), "..", "gradients")
+NETWORKS = os.path.join(os.path.dirname(__file__), "..", "..", "gradients")
 STEPS = 3
 PARAMETERS = [(24, 12), (24,), (16, 24), (16,), (8, 16), (8,), (5, 8), (5,)]  # of the test network mlp
 
