@@ -207,7 +207,7 @@ static mp_status choose_by_saving(rule *x, mp_error *err)
 
 /* ---- searchers ---- */
 
-mp_status mp_run_greedy_offload(mp_search *search, mp_error *err)
+mp_status mp_run_cheapest_first(mp_search *search, mp_error *err)
 {
     return mp_trials_run(search, choose_greedily, err);
 }

@@ -59,7 +59,7 @@ mp_status mp_run_copies(mp_search *search, mp_error *err);
  *
  * torchtitan's auto_perf_maxing, greedily (pytorch/torchtitan#4636): what takes the most time per byte to compute is copied, as
  * much as the link carries unnoticed; then what takes the least is computed again. */
-mp_status mp_run_greedy_offload(mp_search *search, mp_error *err);
+mp_status mp_run_cheapest_first(mp_search *search, mp_error *err);
 /* DeepCompile's pass offload_activation (Tanaka et al. 2025): everything is copied, then stays if it fits, the largest first.
  * Nothing is computed again. */
 mp_status mp_run_largest_first(mp_search *search, mp_error *err);

@@ -53,8 +53,9 @@ static const mp_solver rows[] = {
      "Everett 1963, Picard 1976", mp_run_lagrange, false, false, true, false},
     {"anneal", "simulated annealing over whole schedules, from the best of the others", "", mp_run_anneal, false, true, false,
      false},
-    {"greedy-offload", "copies what takes the most time per byte to compute, then recomputes what takes the least",
-     "torchtitan's auto_perf_maxing", mp_run_greedy_offload, false, false, false, true},
+    {"cheapest-first",
+     "copies what takes the most time per byte to compute, if there are copies, then recomputes what takes the least",
+     "torchtitan's auto_perf_maxing", mp_run_cheapest_first, false, false, false, true},
     {"largest-first", "copies everything, then keeps the largest tensors that fit", "DeepCompile, Tanaka et al. 2025",
      mp_run_largest_first, false, false, false, true},
     {"saved-per-second", "copies what is idle the longest, then recomputes what saves the most bytes per second",
@@ -207,7 +208,7 @@ mp_status mp_run_auto_or_none(mp_search *search, mp_error *err)
 
 mp_status mp_run_offload_rules(mp_search *search, mp_error *err)
 {
-    static mp_status (*const rules[])(mp_search * search, mp_error * err) = {mp_run_greedy_offload, mp_run_largest_first,
+    static mp_status (*const rules[])(mp_search * search, mp_error * err) = {mp_run_cheapest_first, mp_run_largest_first,
                                                                              mp_run_saved_per_second};
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) MP_CHECK(mp_search_delegate(search, row_of(rules[k]), 1, err));
     return MP_OK;
