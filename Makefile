@@ -294,7 +294,7 @@ $B/tests/nccl/libnccl.so.2: tests/nccl/libnccl.c
 $B/tests/nccl/mpi_calls.so: tests/nccl/mpi_calls.c
 $B/tests/nccl/libnccl.so.2 $B/tests/nccl/mpi_calls.so: tests/nccl/calls_log.h executor/nccl/nccl_calls.h tests/cases/deferring_backend.h Makefile | $B/test-packages
 	@mkdir -p $(@D)
-	$(call say,LD) $(CC) $(MP_CFLAGS) -fPIC $$(mpicc --showme:compile | sed 's/-I/-isystem /g') -shared -o $@ $(filter %.c,$^) $$(mpicc --showme:link)
+	$(call say,LD) $(CC) $(filter-out $(SAN_FLAGS),$(MP_CFLAGS)) -fPIC $$(mpicc --showme:compile | sed 's/-I/-isystem /g') -shared -o $@ $(filter %.c,$^) $$(mpicc --showme:link)
 $B/tests/nccl/memplan_nccl.so $B/tests/nccl/memplan_mpi.so: $B/tests/nccl/%: $B/%
 	@mkdir -p $(@D) && cp $< $@
 # It is linked with the command line, and has a module that stands in for the GPU's.

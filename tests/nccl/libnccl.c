@@ -30,6 +30,7 @@ struct ncclComm {
 };
 
 typedef struct group {
+    struct group *before; /* all that were enqueued are kept */
     struct ncclComm *comm;
     size_t n;
     call calls[];
@@ -37,6 +38,7 @@ typedef struct group {
 
 static int depth;
 static struct ncclComm *group_comm;
+static group *last_group;
 static host_stream *group_stream;
 static call pending[GROUP];
 static size_t n_pending, n_calls;
@@ -135,9 +137,11 @@ static void enqueue(void)
 {
     group *g = malloc(sizeof *g + n_pending * sizeof *g->calls);
     if (!g) abort();
+    g->before = last_group;
     g->comm = group_comm;
     g->n = n_pending;
     memcpy(g->calls, pending, n_pending * sizeof *pending);
+    last_group = g;
     group_stream->enqueue(group_stream, run_group, g);
     n_pending = 0;
 }

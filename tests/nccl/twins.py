@@ -30,7 +30,8 @@ def path(network: str) -> str:
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "MEMPLAN_MODULES": TWIN, "LD_LIBRARY_PATH": TWIN, **more}
+    loaded_before = {"ASAN_OPTIONS": "verify_asan_link_order=0"}  # what notes MPI's calls comes before a sanitizer's library
+    return {**os.environ, **loaded_before, "OMP_NUM_THREADS": "1", "MEMPLAN_MODULES": TWIN, "LD_LIBRARY_PATH": TWIN, **more}
 
 
 def words(n: int, network: str, mesh: str, *more: str, device: str = "cuda") -> list[str]:
