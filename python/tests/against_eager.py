@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -77,12 +77,32 @@ def peak_of_step(model: Any, inputs: tuple[Any, ...]) -> int:
 def peak_of_call(call: Callable[[], Any]) -> int:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as tracked:
         call()
-    changes = [e for e in tracked.profiler.kineto_results.events() if e.name() == "[memory]"]
+    return peak_of_events(tracked)
+
+
+def peak_of_events(tracked: profile) -> int:
+    """Of what was given out in it. What was there before is in the events where it goes and an earlier profile knew its
+    address, be it of something else: it counts neither when it comes nor when it goes."""
+    sizes: dict[int, int] = {}  # by address
     now = top = 0
-    for change in sorted(changes, key=lambda e: e.start_ns()):
-        now += change.nbytes()
-        top = max(top, now)
+    for event in sorted(
+        memory_events(tracked.profiler.kineto_results.experimental_event_tree()), key=lambda e: e.start_time_ns
+    ):
+        change = event.extra_fields
+        if change.alloc_size > 0:
+            sizes[change.ptr] = change.alloc_size
+            now += change.alloc_size
+            top = max(top, now)
+        else:
+            now -= sizes.pop(change.ptr, 0)
     return top
+
+
+def memory_events(tree: Iterable[Any]) -> Iterator[Any]:
+    for event in tree:
+        if event.name == "[memory]":
+            yield event
+        yield from memory_events(event.children)
 
 
 def step_seconds(model: Any, inputs: tuple[Any, ...]) -> float:

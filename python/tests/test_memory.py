@@ -35,6 +35,16 @@ def test_the_planned_peak_is_the_measured_one(name: str, budget: str) -> None:
     assert planned <= compiled.memplan.budget_bytes or planned == smallest_of(name)
 
 
+def test_what_an_earlier_step_has_left_is_not_in_the_tracked_peak_when_it_goes() -> None:
+    kept: list[torch.Tensor] = []
+
+    def step() -> None:
+        kept.clear()
+        kept.extend(torch.empty(KIB, dtype=torch.uint8) for _ in range(3))
+
+    assert peak_of_call(step) == peak_of_call(step) == 3 * KIB
+
+
 @pytest.mark.parametrize("name", ["transformer", "recurrent", "unet"])
 def test_the_graphs_that_run_need_what_their_plan_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A view of what is recomputed is made anew, so that nothing holds the first instance. Copies of small inputs, for which

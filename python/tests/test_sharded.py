@@ -13,7 +13,7 @@ import pytest
 import torch
 from against_eager import peak_of_call
 from networks import Transformer
-from torch import nn
+from torch import fx, nn
 
 import memplan
 from memplan.graph import shards
@@ -182,6 +182,23 @@ def other_budgets(rank: int) -> None:
     assert len(captures) == 1
 
 
+def other_budgets_beside_other_bytes(rank: int) -> None:
+    """All ranks have the plans of the one that has most beside the graph."""
+    model = sharded(Perceptron)
+    model.register_buffer("unread", torch.zeros(1000 * (1 + rank)))
+    for budget in ("100%", "min+60%", "min+20%"):
+        memplan.compile(model, budget)
+        measured = peak(model, numbers(0, rank))
+        here, report = model.unread.nbytes, model.memplan
+        told: list[Any] = [None, None]
+        torch.distributed.all_gather_object(told, (report.planned_bytes, report.budget_bytes))
+        assert told[0] == told[1] and report.planned_bytes <= report.budget_bytes, told
+        assert abs(measured + here - report.planned_bytes) <= 0.01 * measured, (measured, report.planned_bytes)
+    memplan.compile(model, "min+50%" if rank == 0 else "min+40%")
+    with pytest.raises(memplan.errors.RankError, match=r"budget there: min\+40%, and on rank 0: min\+50%"):
+        model(*numbers(0, rank))
+
+
 def with_copies(rank: int) -> None:
     """Activations, and parameters that are whole, may be copied to the host's memory."""
     with pytest.MonkeyPatch.context() as patch:
@@ -239,6 +256,23 @@ def replicated(rank: int) -> None:
     check(lambda: sharded(Perceptron, mesh=mesh), numbers, "min+50%", rank)
 
 
+def a_sum_on_its_way(rank: int) -> None:
+    """What gloo's thread takes of PyTorch's memory, while others compute."""
+    number = shards.groups_of(sharded(Perceptron))[0]
+    for kind in (torch.float32, torch.bfloat16):
+        rows, graph = torch.ones(2, 64, dtype=kind), fx.Graph()
+        given = graph.placeholder("rows")
+        given.meta["val"] = rows
+        two = shards.apart(graph.call_function(shards.REDUCE, (given, number)))
+        assert two is not None
+
+        def begun(rows: torch.Tensor = rows) -> None:
+            shards.arrived(shards.begin_sum(rows, number), "a sum")
+
+        measured = peak_of_call(begun)
+        assert measured <= two.going.nbytes + two.beside_bytes <= measured + 4, (kind, measured, two)
+
+
 def process(rank: int, folder: str, n_ranks: int, what: Callable[[int], None]) -> None:
     torch.set_num_threads(1)
     os.environ["MEMPLAN_CACHE"] = f"{folder}/cache{rank}"
@@ -253,7 +287,19 @@ def process(rank: int, folder: str, n_ranks: int, what: Callable[[int], None]) -
 
 
 @pytest.mark.parametrize(
-    "what", [plain, of_several_types, habits, other_budgets, with_copies, refused, beside_compute], ids=lambda f: f.__name__
+    "what",
+    [
+        plain,
+        of_several_types,
+        habits,
+        other_budgets,
+        with_copies,
+        refused,
+        beside_compute,
+        a_sum_on_its_way,
+        other_budgets_beside_other_bytes,
+    ],
+    ids=lambda f: f.__name__,
 )
 def test_two_ranks(what: Callable[[int], None], tmp_path: Path) -> None:
     torch.multiprocessing.spawn(process, (str(tmp_path), 2, what), 2)

@@ -33,6 +33,7 @@ from memplan.torch_internals.sharding import ParameterGroup
 
 GROUPS: list[ParameterGroup] = []  # by the number that operators name
 GOING: dict[int, Any] = {}  # collectives that are on their way, by the address that they write to
+NUMBER_BYTES = 12  # a number by which a sum is divided on a CPU lies in memory for a moment, and once more in the sum's type
 
 
 def groups_of(module: nn.Module) -> list[int]:
@@ -330,7 +331,7 @@ class Apart(NamedTuple):
     end: Callable[..., Any]
     going: torch.Tensor
     holds_given: bool  # what it was given has to stay until its end
-    beside_bytes: int  # taken meanwhile beside what is held
+    beside_bytes: int  # taken meanwhile beside what is held, and maybe gone before its end
     workspace_bytes: int  # of its end
 
 
@@ -349,7 +350,7 @@ def apart(node: fx.Node) -> Apart | None:
         return None
     going = torch.empty_like(rows) if is_in_copy(rows) else rows.new_empty(rows.shape[1])
     of_cast = rows.shape[1] * rows.element_size() if rows.dtype != g.given_type else 0
-    return Apart(begin_sum, end_sum, going, not is_in_copy(rows), 0, of_cast)
+    return Apart(begin_sum, end_sum, going, not is_in_copy(rows), is_in_copy(rows) * NUMBER_BYTES, of_cast)
 
 
 def workspace_bytes(node: fx.Node) -> int:
@@ -366,7 +367,7 @@ def workspace_bytes(node: fx.Node) -> int:
     made: torch.Tensor = node.meta["val"]
     copies = is_in_copy(rows) or divisors(rows.dtype, g)[0] != 1
     is_cast = rows.dtype != made.dtype
-    return int((copies * g.n_ranks + is_cast) * made.numel() * rows.element_size())
+    return int((copies * g.n_ranks + is_cast) * made.numel() * rows.element_size()) + is_in_copy(rows) * NUMBER_BYTES
 
 
 def sent_bytes(node: fx.Node) -> int:

@@ -56,13 +56,13 @@ def run_as_its_hooks_do(graph: fx.Graph) -> None:
                 graph.call_function(held, tuple(gather.users))
     for before, node in zip(calls, calls[1:]):
         if (two := apart(node)) is not None:
-            rewrite(graph, node, two, 0, before.next, node)
+            rewrite(graph, node, two, (before.next, 0), (node, 0))
     packs, sums = ([n for n in nodes if n.target is target] for target in (PACK, REDUCE))
     for node, behind in zip(sums, packs[1:]):
         at = {n: i for i, n in enumerate(graph.nodes)}
         two = apart(node)
         if two is not None and all(at[u] > at[behind] for u in node.users):
-            rewrite(graph, node, two, 0, node, behind)
+            rewrite(graph, node, two, (node, 0), (behind, 0))
 
 
 def by_itself(planner: GraphPlanner) -> Emitted:

@@ -48,12 +48,12 @@ class Beside:
         self.free = [0.0 if is_collective(n) else float(n.meta.get(SECONDS, 0.0)) for n in self.nodes]
         self.first = next((i for i, n in enumerate(self.nodes) if n.op != "placeholder"), len(self.nodes))
 
-    def take(self, places: range, n_bytes: int, taken: int, seconds: float) -> tuple[list[int], float]:
+    def take(self, places: range, n_bytes: int, taken: int, copies: bool, seconds: float) -> tuple[list[int], float]:
         """Of these nodes, one after the other, those that hide so much and have so many bytes, some of which may be gone before
-        (`taken`): where there are such, no more is live than at the step's peak. And what they hide."""
+        (`taken`): where these are `copies`, no more is live than at the step's peak. And what they hide."""
         found, left = [], seconds
         for i in places:
-            if left <= 0 or self.room[i] < n_bytes + (self.spare if taken or self.taken[i] else 0):
+            if left <= 0 or self.room[i] < n_bytes + (self.spare if copies else 0):
                 break
             found.append(i)
             left -= self.free[i]
@@ -79,11 +79,11 @@ def bytes_of(value: Any) -> int:
 
 def spread(graph: fx.Graph, room: list[int], spare: int, time: Time) -> None:
     """Rewrites the collectives of a graph that compute can hide, and adds up their time. `room`: bytes that are left within
-    the budget while each node runs; `spare`: at the step's peak. What is taken beside a collective may be gone before it ends,
-    and never makes the peak, which would be another one in each step."""
+    the budget while each node runs; `spare`: at the step's peak. Copies that are taken beside a collective may be gone before
+    it ends, and never make the peak, which would be another one in each step."""
     beside = Beside(graph, room, spare)
     earliest = beside.first
-    split: list[tuple[fx.Node, Apart, fx.Node]] = []  # each with the node before which it begins or ends
+    split: list[tuple[int, Apart, int]] = []  # where it stands, and the farthest node that hides some of it
     for i, node in enumerate(beside.nodes):
         if not is_collective(node):
             continue
@@ -103,29 +103,33 @@ def spread(graph: fx.Graph, room: list[int], spare: int, time: Time) -> None:
             + bytes_of(two.going)
             + two.holds_given * sum(bytes_of(a.meta["val"]) for a in node.all_input_nodes)
         )
-        found, hidden = beside.take(places, held, two.beside_bytes, seconds)
+        found, hidden = beside.take(places, held, two.beside_bytes, is_gather and two.beside_bytes > 0, seconds)
         time.hidden += hidden
         if found:
-            split.append((node, two, beside.nodes[found[-1] + (not is_gather)]))
+            split.append((i, two, found[-1]))
         if is_gather:
             earliest = found[-1] if found else i
     for node, n_bytes in zip(beside.nodes, beside.taken):
         if n_bytes:
             node.meta[WORKSPACE] = node.meta.get(WORKSPACE, 0) + n_bytes
-    for node, two, place in split:
-        rewrite(graph, node, two, beside.taken[beside.at[node]], *((place, node) if node.target is GATHER else (node, place)))
+    for i, two, far in split:
+        own, here, there = two.beside_bytes, beside.taken[i], beside.taken[far]
+        if beside.nodes[i].target is GATHER:
+            rewrite(graph, beside.nodes[i], two, (beside.nodes[far], there), (beside.nodes[i], here))
+        else:
+            rewrite(graph, beside.nodes[i], two, (beside.nodes[i], here + own), (beside.nodes[far + 1], there - own))
     graph.lint()
 
 
-def rewrite(graph: fx.Graph, node: fx.Node, two: Apart, taken: int, begins: fx.Node, ends: fx.Node) -> None:
-    """Two operators in the place of one, each before one of these nodes. `taken`: by others, where it ends."""
+def rewrite(graph: fx.Graph, node: fx.Node, two: Apart, begins: tuple[fx.Node, int], ends: tuple[fx.Node, int]) -> None:
+    """Two operators in the place of one, each before a node, with what is beside collectives that are on their way there."""
     given, group = node.args
-    with graph.inserting_before(begins):
+    with graph.inserting_before(begins[0]):
         going = graph.call_function(two.begin, (given, group))
-        going.meta = {"val": two.going}
-    with graph.inserting_before(ends):
+        going.meta = {"val": two.going, WORKSPACE: begins[1]}
+    with graph.inserting_before(ends[0]):
         done = graph.call_function(two.end, (going, group, given) if two.holds_given else (going, group))
-        done.meta = {**node.meta, WORKSPACE: two.workspace_bytes + taken}
+        done.meta = {**node.meta, WORKSPACE: two.workspace_bytes + ends[1]}
     node.replace_all_uses_with(done)
     graph.erase_node(node)
 

@@ -38,7 +38,7 @@ from memplan.run.ledger import Booked
 from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.returned import Returned
 from memplan.run.second_order import Differentiable
-from memplan.run.together import ALONE, Together, agreed
+from memplan.run.together import ALONE, Together, agreed, agreed_again
 from memplan.run.verify import Verified
 from memplan.torch_internals.capture import boxed, default_partition, metadata_now, need_to_cut, with_backward
 from memplan.torch_internals.modules import active_replica
@@ -187,7 +187,7 @@ class Backend:
             hold_earlier(capture)
             outside = self.outside_bytes(capture, captured.frame)
             self.learned.leave_room(capture, captured.frame, self.options.budget, outside)
-            self.planners[captured] = captured.planner.again(outside)
+            self.planners[captured] = captured.planner.again(agreed_again(self.together, capture, self.options, outside))
             forward, backward = self.graphs_of_plan(captured, start)
             captured.between = Between(forward.graph, backward.graph, captured.n_forward_outputs, captured.not_saved())
             captured.tell_saved(forward.graph)

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import fx
@@ -31,6 +31,9 @@ from memplan.graph.distributed import plainly
 from memplan.graph.shards import is_ours
 from memplan.torch_internals.collectives import outwards
 from memplan.torch_internals.sharding import is_real
+
+if TYPE_CHECKING:
+    from memplan.plan.options import Options
 
 T = TypeVar("T")
 TAG = 20451  # of our messages, which no other message of the group has
@@ -314,3 +317,15 @@ def agreed(
     for storage, n_bytes in zip(capture.storages, most[len(capture.operations) :]):
         storage.n_bytes = n_bytes
     return costs, max(0, outside_bytes - sum(s.n_bytes for s in parameters))
+
+
+def agreed_again(together: Together, capture: Capture, options: Options, outside_bytes: int) -> int:
+    """The bytes beside a graph that all ranks have, and that is planned once more: the most. So is the room that its calls
+    leave to others. RankError where a rank is told something else."""
+    if not together:
+        return outside_bytes
+    together.same({name: [text] for name, text in options.same_everywhere().items()})
+    boundary = capture.operations[capture.boundary]
+    known = together.of_all((outside_bytes, boundary.workspace_bytes), "bytes")
+    outside_bytes, boundary.workspace_bytes = map(max, zip(*known))
+    return outside_bytes
