@@ -277,7 +277,10 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
                                      &test, err));
     tell_drawn(o, t);
     tell_without_gradient(o, t, &request.execution.hyper);
-    MP_CHECK(train_agree(o, t, r, &request.execution.hyper, err));
+    uint64_t seen[2] = {0};
+    if (r->world) MP_CHECK(mp_feed_digest(feed, &seen[0], err));
+    if (r->world && test) MP_CHECK(mp_feed_digest(test, &seen[1], err));
+    MP_CHECK(train_agree(o, t, r, &request.execution.hyper, seen, err));
     *reads = false;
     request.feed = feed;
     request.parameters = source;
@@ -386,5 +389,5 @@ int cmd_train(options *o)
 {
     ranks r = {0};
     const int rc = train(o, &r);
-    return train_leave(&r, rc);
+    return train_leave(o, &r, rc);
 }

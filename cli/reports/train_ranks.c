@@ -1,22 +1,54 @@
 /* train_ranks.c - joins the ranks of a training, compares them, and lets them leave. */
 #include "cli/reports/train_ranks.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cli/messages/messages.h"
 #include "executor/ranks/communicator.h"
+#include "executor/ranks/peers.h"
 
+enum { JOIN_SECONDS = 60 };
 enum { PLANNING_SECONDS = 600 }; /* by which one rank may take longer than another until it has its plan */
+
+static const char *last_words;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    if (last_words && write(STDERR_FILENO, last_words, strlen(last_words)) < 0) _exit(EXIT_NO);
+    _exit(EXIT_NO);
+}
+
+/* From here on the process ends with a sentence if a call of the launcher's library does not return; NULL: it has. */
+static void limit(const options *o, const char *sentence)
+{
+    const double seconds = o->training.timeout > 0 ? o->training.timeout : JOIN_SECONDS;
+    last_words = sentence;
+    if (sentence) signal(SIGALRM, on_alarm);
+    alarm(sentence ? (unsigned)ceil(seconds) : 0);
+}
+
+static void on_term(int signal)
+{
+    (void)signal;
+    mp_peers_call_off();
+}
 
 mp_status train_join(options *o, ranks *r, mp_error *err)
 {
     mp_mesh mesh;
     if (r->world || !o->model.mesh || mp_mesh_read(o->model.mesh, &mesh, NULL) != MP_OK || mp_mesh_devices(&mesh) == 1)
         return MP_OK;
+    limit(o, "memplan: this process has not been joined with the other ranks in time: they are not all there, or cannot be "
+             "reached\n");
     MP_CHECK(mp_communicator_open("mpi", &r->world, err));
+    limit(o, NULL);
     messages_as_rank(mp_communicator_rank(r->world));
-    signal(SIGTERM, SIG_IGN); /* a launcher sends it to all when one has ended: first they say which */
+    signal(SIGTERM, on_term); /* a launcher sends it to all when one has ended: first they say which */
     const long long n = mp_communicator_size(r->world), wanted = mp_mesh_devices(&mesh);
     r->compares = true;
     MP_ENSURE(n == wanted, err, MP_INVALID,
@@ -27,7 +59,8 @@ mp_status train_join(options *o, ranks *r, mp_error *err)
     return MP_OK;
 }
 
-mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *h, mp_error *err)
+mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *h, const uint64_t data[2],
+                      mp_error *err)
 {
     const mp_plan *plan = t->subject.plan;
     const double run[] = {h->learning_rate,
@@ -46,7 +79,9 @@ mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const 
                              {"training graph", t->subject.graph->hash, sizeof t->subject.graph->hash},
                              {"order of sums (--reduce)", &t->subject.program->fast_sums, sizeof(bool)},
                              {"plan", plan->steps, plan->n_steps * sizeof *plan->steps},
-                             {"set of training options", run, sizeof run}};
+                             {"set of training options", run, sizeof run},
+                             {"set of data (--data)", &data[0], sizeof data[0]},
+                             {"set of data to test on (--test)", &data[1], sizeof data[1]}};
     if (!r->world) return MP_OK;
     r->compares = true;
     MP_CHECK(mp_communicator_agree(r->world, facts, sizeof facts / sizeof *facts,
@@ -61,13 +96,16 @@ bool train_is_known(ranks *r, const mp_error *err)
     return r->all_failed && train_is_silent(r);
 }
 
-int train_leave(ranks *r, int status)
+int train_leave(const options *o, ranks *r, int status)
 {
     if (r->world && status != EXIT_DONE && !r->all_failed) {
         fflush(NULL);
+        limit(o, ""); /* why it ends is said already */
         r->world->end(r->world, status);
     }
+    if (r->world) limit(o, "memplan: the other ranks have not ended in time, though all work was done\n");
     mp_communicator_close(r->world);
+    limit(o, NULL);
     return status;
 }
 

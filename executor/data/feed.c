@@ -2,6 +2,7 @@
 #include "executor/data/feed.h"
 
 #include <string.h>
+#include <xxhash.h>
 
 #include "executor/data/columnar.h"
 #include "executor/data/samples.h"
@@ -284,9 +285,9 @@ void mp_feed_share(mp_feed *f, int index, int n)
     f->deal.sharers = n;
 }
 
-void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
+/* Fills a batch by its number among those of all that share the data. */
+static void fill(const mp_feed *f, int64_t batch, void *const *rows)
 {
-    batch = batch * f->deal.sharers + f->deal.index;
     for (size_t slot = 0; slot < f->n; slot++) {
         if (!f->deal.n_samples) {
             generate(f, slot, batch, rows[slot]);
@@ -303,6 +304,11 @@ void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
     }
 }
 
+void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
+{
+    fill(f, batch * f->deal.sharers + f->deal.index, rows);
+}
+
 int64_t mp_feed_samples(const mp_feed *f)
 {
     return f->deal.n_samples;
@@ -317,4 +323,30 @@ int64_t mp_feed_batches(const mp_feed *f)
 {
     int64_t samples = f->is_text ? f->text.dims[0] / f->window : f->deal.n_samples;
     return samples > f->batch && f->batch ? samples / f->batch : 1;
+}
+
+/* Returns the bytes of a slot's batch. */
+static size_t slot_bytes(const mp_feed_slot *s)
+{
+    size_t n = (size_t)mp_dtype_bits(s->dtype) / 8;
+    for (int d = 0; d < s->rank; d++) n *= (size_t)s->dims[d];
+    return n;
+}
+
+mp_status mp_feed_digest(const mp_feed *f, uint64_t *digest, mp_error *err)
+{
+    const int64_t last = mp_feed_batches(f) - 1, batches[] = {0, last / 2, last};
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    void **rows = mp_pool_alloc(pool, f->n, sizeof *rows);
+    uint64_t hash = XXH64(&f->deal.n_samples, sizeof f->deal.n_samples, (uint64_t)f->batch);
+    MP_ENSURE(rows, err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < f->n; k++)
+        MP_ENSURE(rows[k] = mp_pool_alloc(pool, slot_bytes(&f->slots[k]) + 1, 1), err, MP_NOMEM, "no memory for a batch");
+    for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
+        fill(f, batches[b], rows);
+        for (size_t k = 0; k < f->n; k++)
+            if (!f->files[k].is_dealt) hash = XXH64(rows[k], slot_bytes(&f->slots[k]), hash);
+    }
+    *digest = hash;
+    return MP_OK;
 }

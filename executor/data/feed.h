@@ -59,6 +59,10 @@ mp_status mp_feed_open_part(const mp_feed_slot *slots, size_t n_slots, const cha
 void mp_feed_share(mp_feed *feed, int index, int n);
 /* Fills rows[slot] of every slot with batch k, row-major. Allocates nothing. */
 void mp_feed_batch(const mp_feed *feed, int64_t k, void *const *rows);
+/* Computes a number that differs where other data are seen: of how many samples there are, and of what is in the first, the
+ * middle and the last batch of an epoch. Of columns, of which ranks read different rows, only how many there are. MP_NOMEM.
+ * O(three batches). */
+mp_status mp_feed_digest(const mp_feed *feed, uint64_t *digest, mp_error *err);
 /* Returns the samples of an epoch; 0: synthetic data, which does not end. */
 int64_t mp_feed_samples(const mp_feed *feed);
 int64_t mp_feed_batch_size(const mp_feed *feed);

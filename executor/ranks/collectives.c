@@ -75,11 +75,12 @@ static mp_status send(mp_collectives *c, mp_collective_work *w, const mp_leg *s,
                       mp_error *err)
 {
     const int64_t bytes = n * element_bytes(s);
+    const int to = world_rank(&s->team, member);
     if (!n) return MP_OK;
     c->sent_bytes += bytes;
     w->sent_bytes += bytes;
-    w->peers[w->n_requests] = -1;
-    return c->world->send(c->world, from, bytes, world_rank(&s->team, member), w->tag, &w->requests[w->n_requests++], err);
+    w->peers[w->n_requests] = to;
+    return c->world->send(c->world, from, bytes, to, w->tag, &w->requests[w->n_requests++], err);
 }
 
 static mp_status receive(mp_collectives *c, mp_collective_work *w, const mp_leg *s, int member, char *to, int64_t n,
@@ -319,7 +320,7 @@ static mp_status wait_for_open(mp_communicator *world, double timeout, const cha
             if (is_open) MP_CHECK(world->test(world, &world->open[k], &done, err));
             moved |= is_open && done;
             is_over &= done;
-            if (!done && k < n && missing < 0) missing = (int)k;
+            if (!done && missing < 0) missing = (int)(k % n);
         }
         if (is_over) return MP_OK;
         MP_CHECK(mp_patience_go_on(&patience, moved, missing, what, err));

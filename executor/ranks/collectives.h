@@ -56,7 +56,7 @@ struct mp_collective_work {
     /* of one that is under way: */
     size_t leg, n_requests;
     mp_message *requests; /* room for mp_work_requests of them */
-    int *peers;           /* per request: the rank from which it receives; -1: it sends, or the library does both */
+    int *peers;           /* per request: the rank at its other end; -1: the library knows */
     int tag;
     int64_t ticket;
     mp_collective_work *next;

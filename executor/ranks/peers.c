@@ -2,6 +2,7 @@
 #include "executor/ranks/peers.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@ typedef enum state { STATE_RUNS, STATE_STOPPED, STATE_GONE } state;
 mp_peer mp_peer_self(void)
 {
     mp_peer self = {.process = getpid()};
+    if (gethostname(self.host, sizeof self.host)) self.host[0] = 0;
+    self.host[sizeof self.host - 1] = 0;
     const ssize_t space =
         readlink("/proc/self/ns/pid", self.machine, 60); /* where it is equal, process numbers mean the same */
     const size_t at = space > 0 ? (size_t)space : 0;
@@ -54,6 +57,18 @@ static int first_in(const mp_peers *peers, state wanted)
     return -1;
 }
 
+static volatile sig_atomic_t called_off;
+
+void mp_peers_call_off(void)
+{
+    called_off = true;
+}
+
+static const char *host_of(const mp_peers *peers, int rank)
+{
+    return peers && rank < peers->n && peers->list[rank].host[0] ? peers->list[rank].host : "an unknown machine";
+}
+
 mp_patience mp_patience_begin(const mp_communicator *world, double timeout)
 {
     const double now = mp_clock_now();
@@ -70,15 +85,21 @@ mp_status mp_patience_go_on(mp_patience *p, bool moved, int missing, const char 
     }
     p->looked_at = now;
     const mp_peers *peers = p->world->who;
-    const int gone = first_in(peers, STATE_GONE);
-    MP_ENSURE(gone < 0, err, MP_IO, "rank %d of %d has ended, process %lld: it was waited for in %s", gone, p->world->n,
-              (long long)peers->list[gone].process, what);
+    const int gone = first_in(peers, STATE_GONE), n = p->world->n;
+    if (gone >= 0)
+        return MP_FAIL(err, MP_IO, "rank %d of %d has ended, process %lld on %s: it was waited for in %s", gone, n,
+                       (long long)peers->list[gone].process, peers->list[gone].host, what);
+    if (called_off && missing >= 0)
+        return MP_FAIL(err, MP_IO, "rank %d of %d, on %s, was waited for in %s when the launcher ended all ranks", missing, n,
+                       host_of(peers, missing), what);
+    MP_ENSURE(!called_off, err, MP_IO, "other ranks were waited for in %s when the launcher ended all of them", what);
     if (now < p->moved_at + p->timeout) return MP_OK;
     const int stopped = first_in(peers, STATE_STOPPED);
     if (stopped >= 0)
-        return MP_FAIL(err, MP_IO, "rank %d of %d has been stopped, process %lld: it was waited for in %s for %g s", stopped,
-                       p->world->n, (long long)peers->list[stopped].process, what, p->timeout);
+        return MP_FAIL(err, MP_IO, "rank %d of %d has been stopped, process %lld on %s: it was waited for in %s for %g s",
+                       stopped, n, (long long)peers->list[stopped].process, peers->list[stopped].host, what, p->timeout);
     if (missing >= 0)
-        return MP_FAIL(err, MP_IO, "rank %d of %d gave no answer in %s for %g s", missing, p->world->n, what, p->timeout);
+        return MP_FAIL(err, MP_IO, "rank %d of %d, on %s, gave no answer in %s for %g s", missing, n, host_of(peers, missing),
+                       what, p->timeout);
     return MP_FAIL(err, MP_IO, "a rank gave no answer in %s for %g s", what, p->timeout);
 }

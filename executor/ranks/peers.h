@@ -7,6 +7,7 @@
 typedef struct mp_peer {
     int64_t process;
     char machine[184]; /* what tells machines, and the containers on them, apart */
+    char host[64];     /* its name, for messages */
 } mp_peer;
 
 typedef struct mp_peers {
@@ -15,6 +16,9 @@ typedef struct mp_peers {
 } mp_peers;
 
 mp_peer mp_peer_self(void);
+
+/* May be called by a signal's handler, of a launcher that ends all: who waits for other ranks fails and says for whom. */
+void mp_peers_call_off(void);
 
 /* Waiting for other ranks, as long as something moves or `timeout` seconds have not passed since. */
 typedef struct mp_patience {

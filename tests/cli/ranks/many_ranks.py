@@ -212,7 +212,7 @@ def a_rank_dies() -> None:
     pids = processes(job, 4)
     os.kill(pids[1], signal.SIGKILL)
     said = end_of(job, 10)
-    assert re.search(rf"memplan: rank \d: .*rank \d of 4 has ended, process {pids[1]}: it was waited for in ", said), said
+    assert re.search(rf"memplan: rank \d: .*rank \d of 4 has ended, process {pids[1]} on .*: it was waited for in ", said), said
     gone(pids)
 
 
@@ -221,7 +221,7 @@ def a_rank_is_stopped() -> None:
     pids = processes(job, 2)
     os.kill(pids[1], signal.SIGSTOP)
     said = end_of(job, 13)
-    assert re.search(rf"memplan: rank \d: .*rank \d of 2 has been stopped, process {pids[1]}: it was waited for in .* for 3 s", said), said
+    assert re.search(rf"memplan: rank \d: .*rank \d of 2 has been stopped, process {pids[1]} on .*: it was waited for in .* for 3 s", said), said
     gone(pids)
 
 
