@@ -109,6 +109,8 @@ struct mp_backend {
     int64_t (*norm_workspace_bytes)(const mp_backend *self, int64_t n_elements);
     void (*clip)(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace,
                  float *factor);
+    /* Returns the sum of the squares of all gradients, whose root is that norm. NULL: it is not known on the host in time. */
+    double (*squares)(const mp_backend *self, const mp_update *gradients, size_t n, void *workspace);
 
     /* Allocates memory that the calls can use. NULL: there is none left. */
     void *(*allocate)(const mp_backend *self, int64_t bytes);

@@ -6,6 +6,7 @@
 #include "estimator/base/clock.h"
 #include "executor/run/calls.h"
 #include "executor/run/channels.h"
+#include "executor/run/clipping.h"
 #include "executor/run/inspection.h"
 #include "executor/run/states.h"
 
@@ -24,9 +25,7 @@ struct mp_execution {
     mp_execution_options options;
     mp_addresses at;
     mp_update *updates; /* array with an element per trained parameter */
-    mp_update *clipped; /* per trained parameter its gradient, for the norm */
-    int *clipped_of;    /* per node of the program: that of the parameter which it updates */
-    size_t n_clipped;
+    mp_clipping clipping;
     int64_t pending;           /* forward-fused updates: the step whose gradients wait for their update, -1: none */
     mp_update_factors factors; /* factors of the updates that run now */
     bool records;
@@ -39,24 +38,6 @@ struct mp_execution {
     mp_states states;
     mp_pool *pool;
 };
-
-/* Lists the gradients whose norm is taken, in the order of the parameters; their addresses are set when the node runs. */
-static mp_status list_gradients(mp_execution *e, mp_error *err)
-{
-    const mp_program *p = e->program;
-    e->clipped = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->clipped);
-    e->updates = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->updates);
-    e->clipped_of = mp_pool_alloc(e->pool, p->n_nodes, sizeof *e->clipped_of);
-    MP_ENSURE(e->clipped && e->updates && e->clipped_of, err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < p->n_nodes; k++) {
-        const mp_binding *b = &p->bindings->nodes[k];
-        if (b->task != MP_TASK_UPDATE) continue;
-        e->clipped_of[k] = (int)e->n_clipped;
-        e->clipped[e->n_clipped++] =
-            (mp_update){.dtype = p->bindings->dtype[b->parameter], .n = mp_stored_elements(&p->model->tensors[b->parameter])};
-    }
-    return MP_OK;
-}
 
 static int n_passes(const mp_program *p)
 {
@@ -72,12 +53,13 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     mp_states_init(&e->states, options->plain_files);
     MP_ENSURE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     MP_CHECK(program->backend->open(program->backend, err));
+    e->updates = mp_pool_alloc(e->pool, program->model->n_tensors, sizeof *e->updates);
     e->seconds = mp_pool_alloc(e->pool, program->graph->n_nodes, sizeof *e->seconds);
-    MP_ENSURE(e->seconds, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(e->seconds && e->updates, err, MP_NOMEM, "out of memory");
     e->losses = mp_pool_alloc(e->pool, (size_t)(options->world ? options->world->n : 1), sizeof *e->losses);
     MP_ENSURE(e->losses, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_addresses_of(program, plan, &e->options, e->pool, &e->at, err));
-    MP_CHECK(list_gradients(e, err));
+    MP_CHECK(mp_clipping_open(program, options->world ? options->world->n : 1, e->pool, &e->clipping, err));
     MP_CHECK(mp_calls_of(&e->at, options->one_by_one, program->backend->side_begin && !options->profile, options->profile,
                          e->pool, &e->calls, err));
     MP_CHECK(mp_channels_open(&e->at, options, e->pool, &e->channels, err));
@@ -161,14 +143,10 @@ static void run_updates(mp_execution *e, const mp_pass_call *call)
     p->backend->update(p->backend, e->updates, call->n_steps, &e->factors);
 }
 
-static void run_clip(mp_execution *e, const mp_ready_step *r)
+static mp_status run_clip(mp_execution *e, const mp_ready_step *r, mp_error *err)
 {
-    const mp_program *p = e->program;
-    for (size_t t = 0; t < e->plan->n_steps; t++) {
-        const mp_ready_step *u = &e->at.steps[t];
-        if (mp_ready_step_does(u, p, MP_TASK_UPDATE)) e->clipped[e->clipped_of[u->node]].gradient = u->source;
-    }
-    p->backend->clip(p->backend, e->clipped, e->n_clipped, p->options.clip_norm, r->workspace, (float *)r->state);
+    const mp_company company = mp_execution_company(e);
+    return mp_clipping_run(&e->clipping, &e->at, r, company.world, company.timeout, err);
 }
 
 static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t pass, bool added, mp_error *err)
@@ -257,7 +235,7 @@ static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pas
     case MP_TASK_COLLECTIVE: /* the channel has it */
         break;
     case MP_TASK_CLIP:
-        if (kind & PASS_UPDATES) run_clip(e, r);
+        if (kind & PASS_UPDATES) MP_CHECK(run_clip(e, r, err));
         break;
     case MP_TASK_UPDATE:
         if (kind & PASS_UPDATES) run_updates(e, call);
@@ -417,7 +395,7 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
     for (size_t k = 0; e->pending >= 0 && k < e->calls.n; k++) {
         const mp_pass_call *call = &e->calls.list[k];
         const mp_ready_step *r = &e->at.steps[call->step];
-        if (mp_ready_step_does(r, e->program, MP_TASK_CLIP)) run_clip(e, r);
+        if (mp_ready_step_does(r, e->program, MP_TASK_CLIP)) MP_CHECK(run_clip(e, r, err));
         if (call->is_update) run_updates(e, call);
         if (!r->is_of_state) continue;
         MP_CHECK(mp_channels_issue(&e->channels, call, err));

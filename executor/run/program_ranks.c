@@ -59,13 +59,13 @@ static mp_status set_bytes(const mp_program *p, int storage, int64_t bytes, mp_e
 static mp_status share_update(const mp_program *p, mp_binding *b, const int *to, mp_error *err)
 {
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8, n = mp_stored_elements(&p->model->tensors[b->parameter]);
-    const int64_t part = mp_rank_part(n, p->mesh.size[MP_DIM_SHARD]);
+    const int64_t part = mp_rank_part(n, p->mesh.size[MP_DIM_SHARD]),
+                  arrays = mp_optimizer_moments(p->options.optimizer) + (element < (int64_t)sizeof(float)); /* a master copy */
     if (to[b->source] >= 0) b->source = to[b->source];
     if (to[b->target] >= 0) b->target = to[b->target];
     MP_CHECK(set_bytes(p, b->target, part * element, err));
     if (p->mesh.zero >= 2) MP_CHECK(set_bytes(p, b->source, part * element, err));
-    if (b->state >= 0)
-        MP_CHECK(set_bytes(p, b->state, part * mp_optimizer_moments(p->options.optimizer) * (int64_t)sizeof(float), err));
+    if (b->state >= 0) MP_CHECK(set_bytes(p, b->state, part * arrays * (int64_t)sizeof(float), err));
     return MP_OK;
 }
 
@@ -252,8 +252,7 @@ mp_status mp_program_check_ranks(const mp_program *p, mp_error *err)
     if (m->size[MP_DIM_PP] > 1) return refuse(p, "pp", err);
     if (m->size[MP_DIM_EP] > 1) return refuse(p, "ep", err);
     if (p->options.fuse == MP_FUSE_FORWARD) return refuse(p, "--fuse forward", err);
-    if (m->zero && p->options.dtype != MP_DTYPE_FLOAT) return refuse(p, "--dtype bf16 with shard", err);
-    if (m->zero && p->options.clip_norm > 0) return refuse(p, "--clip-norm with shard", err);
+    if (m->zero && p->options.clip_norm > 0 && !p->backend->squares) return refuse(p, "--clip-norm with shard on GPUs", err);
     if (m->zero >= 2 && p->options.accumulate > 1) return refuse(p, "--accumulate with zero=2 and 3", err);
     return MP_OK;
 }

@@ -46,6 +46,7 @@ FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
             "estimator/graph/graph_hash.c",
             "planner/math/bits.c",
             "planner/pack/pack_search.c",
+            "executor/data/feed.c",
             "executor/data/parameters.c",
             "executor/run/inspection.c",
             "executor/communicator.c",

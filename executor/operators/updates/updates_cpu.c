@@ -109,7 +109,7 @@ int64_t mp_cpu_norm_workspace_bytes(const mp_backend *self, int64_t n_elements)
     return mp_block_count(n_elements) * (int64_t)sizeof(double);
 }
 
-void mp_cpu_clip(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor)
+double mp_cpu_squares(const mp_backend *self, const mp_update *gradients, size_t n, void *workspace)
 {
     double total = 0;
     (void)self;
@@ -118,7 +118,12 @@ void mp_cpu_clip(const mp_backend *self, const mp_update *gradients, size_t n, d
         mp_parallel(mp_block_count(gradients[p].n), MP_BLOCK, norm_block, &job);
         for (int64_t k = 0; k < mp_block_count(gradients[p].n); k++) total += job.sums[k];
     }
-    *factor = mp_clip_factor(sqrt(total), clip_norm);
+    return total;
+}
+
+void mp_cpu_clip(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace, float *factor)
+{
+    *factor = mp_clip_factor(sqrt(mp_cpu_squares(self, gradients, n, workspace)), clip_norm);
 }
 
 typedef struct addition {

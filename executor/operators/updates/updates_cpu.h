@@ -11,5 +11,6 @@
 void mp_cpu_add(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to);
 void mp_cpu_update(const mp_backend *self, mp_update *updates, size_t n, const mp_update_factors *factors);
 int64_t mp_cpu_norm_workspace_bytes(const mp_backend *self, int64_t n_elements);
+double mp_cpu_squares(const mp_backend *self, const mp_update *gradients, size_t n, void *workspace);
 void mp_cpu_clip(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace,
                  float *factor);

@@ -135,10 +135,28 @@ def shared_out() -> None:
         is_as_planned(answer)
         same = [a == b for a, b in zip(answer["after"]["losses"], whole["losses"])]
         assert all(same) if "dp" not in mesh else same[0], mesh
-    for more in (["--clip-norm", "1"], ["--dtype", "bf16"]):
-        words = [MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "shard=2", *more]
-        done = subprocess.run([*MPIRUN, "-n", "2", *words], env=ENVIRONMENT, capture_output=True, text=True)
-        assert done.returncode == 2 and re.search("memplan: rank 0: .* not run yet", done.stderr), done
+    words = [MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "shard=2", "--accumulate", "2"]
+    done = subprocess.run([*MPIRUN, "-n", "2", *words], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 2 and re.search("memplan: rank 0: .* not run yet", done.stderr), done
+
+
+def shared_out_with_options() -> None:
+    """With parts: clipping by the norm of all of them, master copies of 16-bit parameters, micro-batches. As with all of it on every rank."""
+    for n, network, more, zeros in (
+        (3, "mlp", ["--clip-norm", "0.1"], (1, 2, 3)),
+        (2, "cnn", ["--clip-norm", "0.5", "--optimizer", "momentum"], (2,)),
+        (3, "mlp", ["--dtype", "bf16"], (1, 2, 3)),
+        (2, "mlp", ["--dtype", "bf16", "--optimizer", "sgd"], (3,)),
+        (2, "gpt", ["--dtype", "bf16", "--clip-norm", "0.1"], (3,)),
+    ):
+        whole = ranks(n, network, "--budget", "100%", "--no-before", *more)["after"]
+        for zero in zeros:
+            answer = ranks(n, network, "--budget", "floor+30%", *more, mesh=f"shard={n},zero={zero}")
+            is_as_planned(answer)
+            assert answer["after"]["losses"] == whole["losses"], (network, more, n, zero, answer["after"]["losses"], whole["losses"])
+            assert zero == 3 or answer["after"]["weights_hash"] == whole["weights_hash"], (network, more, n, zero)
+    whole = ranks(2, "mlp", "--budget", "100%", "--no-before", "--accumulate", "3")["after"]
+    assert ranks(2, "mlp", "--budget", "100%", "--accumulate", "3", mesh="shard=2,zero=1")["after"]["losses"] == whole["losses"]
 
 
 def served() -> None:

@@ -1,0 +1,56 @@
+/* clipping.c - finds the gradients of a plan's updates, and the norm of all of them. */
+#include "executor/run/clipping.h"
+
+#include <math.h>
+
+#include "executor/kernel/optimizer.h"
+#include "executor/ranks/collectives.h"
+
+mp_status mp_clipping_open(const mp_program *p, int n_ranks, mp_pool *pool, mp_clipping *out, mp_error *err)
+{
+    *out = (mp_clipping){.gradients = mp_pool_alloc(pool, p->model->n_tensors, sizeof *out->gradients),
+                         .of = mp_pool_alloc(pool, p->n_nodes, sizeof *out->of),
+                         .sums = mp_pool_alloc(pool, (size_t)n_ranks, sizeof *out->sums)};
+    MP_ENSURE(out->gradients && out->of && out->sums, err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < p->n_nodes; k++) {
+        const mp_binding *b = &p->bindings->nodes[k];
+        if (b->task != MP_TASK_UPDATE) continue;
+        out->of[k] = (int)out->n;
+        out->gradients[out->n++] = (mp_update){.dtype = p->bindings->dtype[b->parameter]};
+    }
+    return MP_OK;
+}
+
+/* Adds up what the ranks have that share the state out, in their order. */
+static mp_status sum_over_ranks(mp_clipping *c, const mp_mesh *mesh, mp_communicator *world, double timeout, double *sum,
+                                mp_error *err)
+{
+    const mp_team team = mp_team_of(mesh, MP_DIM_SHARD, world->rank);
+    const double own = *sum;
+    MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, c->sums, timeout, "the norm of all gradients", err));
+    *sum = 0;
+    for (int k = 0; k < team.n; k++) *sum += c->sums[team.first + k * team.stride];
+    return MP_OK;
+}
+
+mp_status mp_clipping_run(mp_clipping *c, const mp_addresses *a, const mp_ready_step *r, mp_communicator *world, double timeout,
+                          mp_error *err)
+{
+    const mp_program *p = a->program;
+    const mp_backend *b = p->backend;
+    const double limit = p->options.clip_norm;
+    for (size_t t = 0; t < a->plan->n_steps; t++) {
+        const mp_ready_step *u = &a->steps[t];
+        if (!mp_ready_step_does(u, p, MP_TASK_UPDATE)) continue;
+        c->gradients[c->of[u->node]].gradient = u->source;
+        c->gradients[c->of[u->node]].n = u->n_updated;
+    }
+    if (a->place.n_shards == 1) {
+        b->clip(b, c->gradients, c->n, limit, r->workspace, (float *)r->state);
+        return MP_OK;
+    }
+    double sum = b->squares(b, c->gradients, c->n, r->workspace);
+    MP_CHECK(sum_over_ranks(c, &p->mesh, world, timeout, &sum, err));
+    *(float *)r->state = mp_clip_factor(sqrt(sum), limit);
+    return MP_OK;
+}
