@@ -2,12 +2,12 @@
 #include "executor/ranks/communicator.h"
 
 #include <string.h>
-#include <xxhash.h>
 
 #include "executor/kernel/backend.h"
 #include "executor/modules/modules.h"
 #include "executor/ranks/collectives.h"
 #include "executor/ranks/peers.h"
+#include "executor/run/rank_results.h"
 
 enum { JOIN_SECONDS = 60 };
 
@@ -84,13 +84,5 @@ const char *mp_communicator_name(const mp_communicator *world)
 
 mp_status mp_communicator_agree(mp_communicator *world, const mp_fact *facts, size_t n, double timeout, mp_error *err)
 {
-    MP_OWNED uint64_t *own = mp_alloc(n, sizeof *own), *all = mp_alloc(n * (size_t)world->n, sizeof *all);
-    MP_ENSURE(own && all, err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < n; k++) own[k] = XXH64(facts[k].bytes, facts[k].n_bytes, 0);
-    MP_CHECK(mp_communicator_exchange(world, own, (int64_t)(n * sizeof *own), all, timeout, "the first comparison", err));
-    for (size_t r = 1; r < (size_t)world->n; r++)
-        for (size_t k = 0; k < n; k++)
-            MP_ENSURE(all[r * n + k] == all[k], err, MP_INVALID, "rank %zu of %d has another %s than rank 0", r, world->n,
-                      facts[k].name);
-    return MP_OK;
+    return mp_ranks_agree(world, world->n, facts, n, timeout, err);
 }

@@ -9,7 +9,9 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
+#include "cli/options/outputs.h"
 #include "cli/options/picture_file.h"
+#include "cli/reports/pipeline.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/rank_rows.h"
@@ -117,6 +119,26 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     return st;
 }
 
+/* Looks for the plan of this process's stage of a pipeline. */
+static mp_status search_stage(const options *o, const budget *b, train_outcome *t, mp_error *err)
+{
+    rank_plan_request request = {.asked = o, .budget = b};
+    MP_CHECK(pipeline_plan_rank(&request, &t->subject, &t->subject.plan, err));
+    if (!t->subject.plan) t->no_plan = no_plan_status(false);
+    MP_ENSURE(t->subject.plan, err, MP_INFEASIBLE, "no plan was found for stage %d within %s", t->subject.rank.rank,
+              mp_bytes_text(request.budget_bytes));
+    return MP_OK;
+}
+
+/* Lets be held on a stage what this plan keeps for other micro-batches. */
+static mp_status hold_for(train_outcome *t, const mp_plan *plan, mp_error *err)
+{
+    int64_t bytes;
+    if (!t->subject.rank.shape.n_ranks) return MP_OK;
+    MP_CHECK(mp_rank_held_bytes(&t->subject.rank, plan->steps, plan->n_steps, &bytes, err));
+    return subject_hold(&t->subject, bytes, err);
+}
+
 /* Makes keep-all with the algorithms of the plan: two algorithms round differently, and both runs should give the same. */
 static mp_status keep_all_like(train_outcome *t, mp_error *err)
 {
@@ -138,8 +160,11 @@ static mp_status keep_all_like(train_outcome *t, mp_error *err)
 
 static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r, mp_error *err)
 {
+    const char *plan = o->output.plan;
     MP_CHECK(train_join(o, r, err));
-    MP_CHECK(subject_load_with_plan(o->operands[0], o->output.plan, o, &t->subject, err));
+    MP_CHECK(train_take_stage(o, r, err));
+    const char *own_plan = plan && *r->stage ? output_part(plan, "rank", r->stage_number) : plan;
+    MP_CHECK(subject_load_with_plan(o->operands[0], own_plan, o, &t->subject, err));
     const bool had_joined = r->world;
     MP_CHECK(train_join(o, r, err)); /* the mesh may be the plan's */
     MP_ENSURE(had_joined || !o->model.own_device || strcmp(o->model.device, "cuda") != 0, err, MP_UNSUPPORTED,
@@ -147,6 +172,8 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     MP_ENSURE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
     MP_ENSURE(strcmp(o->model.rules, "pytorch") != 0, err, MP_INVALID,
               "train keeps what its own kernels read, so --rules pytorch is not for train");
+    MP_ENSURE(t->subject.program || !*r->stage || strcmp(o->model.device, "cpu"), err, MP_UNSUPPORTED,
+              "the schedule %s is planned for, and not run yet", mp_schedule_name(t->subject.rank.shape.schedule));
     MP_ENSURE(t->subject.not_run.code == MP_OK, err, MP_UNSUPPORTED, "%s", t->subject.not_run.message);
     MP_ENSURE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
               o->model.device);
@@ -160,8 +187,11 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
                   access(o->training.save, F_OK),
               err, MP_INVALID, "--save %s: ranks that share state out (shard) save into a folder, and this is a file",
               o->training.save);
+    MP_ENSURE(!*r->stage || !(o->training.save || o->training.test.n), err, MP_UNSUPPORTED,
+              "--%s is not there yet where ranks have stages of a pipeline (pp)", o->training.save ? "save" : "test");
+    MP_CHECK(subject_hold(&t->subject, 0, err));
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
-    if (!o->output.plan) MP_CHECK(search(o, b, t, err));
+    if (!plan) MP_CHECK((*r->stage ? search_stage : search)(o, b, t, err));
     if (o->training.before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));
     if (t->subject.plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->subject.graph, t->subject.plan, err));
     return mp_makespan_copying(t->subject.graph, t->subject.plan->steps, t->subject.plan->n_steps, &t->copying, err);
@@ -286,6 +316,7 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
     request.parameters = source;
     MP_CHECK(try_tiers(t, &request.execution, err));
     if (o->training.before) {
+        MP_CHECK(hold_for(t, t->keep_all, err));
         MP_CHECK(mp_train(&request, &t->before, err));
         t->has_before = true;
         if (t->before.stopped) return MP_OK; /* the runs have different steps and cannot be compared */
@@ -299,6 +330,7 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
         MP_ENSURE(times, err, MP_NOMEM, "out of memory");
     }
     request.execution.times = times;
+    MP_CHECK(hold_for(t, t->subject.plan, err));
     request.plan = t->subject.plan;
     request.save = o->training.save;
     shown.saves = o->training.save;

@@ -50,6 +50,16 @@ mp_status pipeline_take(pipeline *p, int rank, const subject *s, const mp_step *
 /* Plays a step of all ranks: p->played and p->keep_all_played. */
 mp_status pipeline_play(pipeline *p, mp_error *err);
 
+/* How a plan for one rank is looked for. */
+typedef struct rank_plan_request {
+    const options *asked;
+    const budget *budget;
+    unsigned stages_off, solvers_off; /* as in mp_request */
+    int64_t budget_bytes;             /* found: what the budget comes to */
+} rank_plan_request;
+/* Looks for a plan of the subject, which is one rank, and lets exactly what that keeps be held. *out is NULL if none was found;
+ * else it is released with mp_plan_free. As mp_solve. */
+mp_status pipeline_plan_rank(rank_plan_request *request, subject *s, mp_plan **out, mp_error *err);
 /* Returns the largest peak. */
 int64_t pipeline_peak(const pipeline *p);
 /* Prints how long a step is and what of it is bubble. */

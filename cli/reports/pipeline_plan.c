@@ -84,7 +84,8 @@ static int64_t first_guess(const rank_search *x, int64_t keep_all_held, int64_t 
 }
 
 /* Searches with guesses of what is held, between `low`, which is too little, and `high`, which is too much or enough: where a
- * plan keeps less than was guessed, with what it keeps; else half-way between the two. */
+ * plan keeps less than was guessed, with what it keeps; else half-way between the two. If none of that brings a plan, with as
+ * much as keep-all holds, which is enough for every plan. */
 static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err)
 {
     int64_t low = 0, high = rank->held_bytes, needed;
@@ -101,7 +102,7 @@ static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err
         if (high - low <= x->budget_bytes / FINENESS) break;
         guess = needed > low && needed < high ? needed : low + (high - low) / 2;
     }
-    return MP_OK;
+    return x->steps || interrupt_asked() ? MP_OK : search_with(x, rank->held_bytes, &needed, err);
 }
 
 /* Makes the plan of the best steps, with exactly what they need held. */
@@ -121,26 +122,39 @@ static mp_status settle(rank_search *x, mp_plan **out, mp_error *err)
     return MP_OK;
 }
 
-static mp_status plan_rank(pipeline *p, int rank, const budget *b, rank_search *x, mp_error *err)
+mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp_error *err)
+{
+    MP_CLEARED_BY(rank_search_clear)
+    rank_search x = {.asked = r->asked, .subject = s, .stages_off = r->stages_off, .solvers_off = r->solvers_off};
+    MP_CLEARED_BY(outcome_free) outcome all = {.subject = s, .asked = r->asked};
+    const mp_step *steps;
+    const mp_timeline *keep_all;
+    *out = NULL;
+    MP_CHECK(mp_problem_keep_all(s->problem, &steps, &keep_all, err));
+    const pipeline_rank rank = {.held_bytes = s->rank.held < 0 ? 0 : s->graph->storages[s->rank.held].bytes,
+                                .in_flight = mp_schedule_in_flight(&s->rank.shape, s->rank.rank),
+                                .keep_all_peak_bytes = keep_all->peak_bytes};
+    MP_CHECK(outcome_start(&all, err));
+    const mp_request request = outcome_request(&all);
+    MP_CHECK(outcome_find_budget(&all, r->budget, &request, err));
+    r->budget_bytes = x.budget_bytes = all.budget_bytes;
+    MP_CHECK(search(&x, &rank, err));
+    return x.steps ? settle(&x, out, err) : MP_OK;
+}
+
+static mp_status plan_rank(pipeline *p, int rank, rank_plan_request *r, mp_error *err)
 {
     MP_CLEARED_BY(subject_free) subject s = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     rank_options space;
     options one = pipeline_rank_options(p, rank, &space);
     pipeline_rank *row = &p->ranks[rank];
-    if (b->kind == BUDGET_BYTES) one.model.rank_bytes = b->bytes;
+    if (r->budget->kind == BUDGET_BYTES) one.model.rank_bytes = r->budget->bytes;
     MP_CHECK(subject_load(one.operands[0], &one, &s, err));
     MP_CHECK(pipeline_take(p, rank, &s, NULL, 0, err));
-    MP_CLEARED_BY(outcome_free) outcome out = {.subject = &s, .asked = &one};
-    MP_CHECK(outcome_start(&out, err));
-    const mp_request request = outcome_request(&out);
-    MP_CHECK(outcome_find_budget(&out, b, &request, err));
-    x->asked = &one;
-    x->subject = &s;
-    x->budget_bytes = out.budget_bytes;
-    MP_CHECK(search(x, row, err));
-    if (!x->steps) return MP_OK;
-    MP_CHECK(settle(x, &plan, err));
+    r->asked = &one;
+    MP_CHECK(pipeline_plan_rank(r, &s, &plan, err));
+    if (!plan) return MP_OK;
     row->has_plan = true;
     row->ticks = plan->ticks;
     row->peak_bytes = mp_plan_need(plan);
@@ -202,8 +216,8 @@ int pipeline_plan(const options *o, const budget *b, unsigned stages_off, unsign
     if (rc) return rc;
     if (pipeline_start(o, &p, &err) != MP_OK) return input_failed(&err);
     for (int r = 0; r < p.shape.n_ranks; r++) {
-        MP_CLEARED_BY(rank_search_clear) rank_search x = {.stages_off = stages_off, .solvers_off = solvers_off};
-        if (plan_rank(&p, r, b, &x, &err) != MP_OK) return input_failed(&err);
+        rank_plan_request one = {.budget = b, .stages_off = stages_off, .solvers_off = solvers_off};
+        if (plan_rank(&p, r, &one, &err) != MP_OK) return input_failed(&err);
         if (!p.ranks[r].has_plan && without < 0) without = r;
     }
     if (pipeline_play(&p, &err) != MP_OK) return output_failed(&err);

@@ -12,11 +12,6 @@
 
 enum { SILENT_SECONDS = 600 }; /* as an execution has it */
 
-static int64_t planned_bytes(const train_outcome *t)
-{
-    return (int64_t)t->after.n_losses * mp_program_sent_bytes(t->subject.program, t->subject.plan);
-}
-
 /* Returns what share of the time in which something was under way the rank spent computing; -1: nothing was. */
 static double hidden(const mp_rank_report *of)
 {
@@ -33,6 +28,7 @@ static mp_rank_report sum_of(const mp_report *r)
         sum.measured_peak_bytes += of->measured_peak_bytes;
         sum.process_bytes = sum.process_bytes < 0 || of->process_bytes < 0 ? -1 : sum.process_bytes + of->process_bytes;
         sum.sent_bytes += of->sent_bytes;
+        sum.planned_sent_bytes += of->planned_sent_bytes;
         sum.network_seconds += of->network_seconds / r->n_ranks;
         sum.wait_seconds += of->wait_seconds / r->n_ranks;
     }
@@ -70,19 +66,34 @@ static void print_rows(const train_outcome *t)
              "computed in");
 }
 
+/* Prints how a step of a pipeline runs. */
+static void print_stages(const train_outcome *t)
+{
+    const mp_report *r = &t->after;
+    const mp_pipeline_shape *shape = &t->subject.rank.shape;
+    int64_t most = 0;
+    for (int k = 0; r->ranks && k < r->n_ranks; k++)
+        if (r->ranks[k].set_aside_bytes > most) most = r->ranks[k].set_aside_bytes;
+    screen_text(2, "%s micro-batch%s, %s; a rank copied up to %s in a step for those that waited.",
+                count_text(shape->n_micro_batches), shape->n_micro_batches == 1 ? "" : "es", mp_schedule_name(shape->schedule),
+                mp_bytes_text(r->n_losses ? most / (int64_t)r->n_losses : 0));
+}
+
 void print_ranks(const train_outcome *t)
 {
     const mp_report *r = &t->after;
     if (r->n_ranks < 2) return;
     screen_text(2,
                 "%d ranks, %s, joined by %s; sums are %s. This rank sent %s in %zu steps, planned %s, and waited %s a step for "
-                "others. Parameters are the same on all ranks.",
+                "others. Parameters are the same on all ranks%s.",
                 r->n_ranks, mp_mesh_write(&t->subject.ranks.mesh).text, r->network,
                 t->subject.program->fast_sums    ? "as fast as it makes them"
                 : t->subject.program->has_server ? "made by rank 0, in the order of the ranks"
                                                  : "in the order of the ranks",
-                mp_bytes_text(r->sent_bytes), r->n_losses, mp_bytes_text(planned_bytes(t)), seconds_text(r->wait_seconds));
+                mp_bytes_text(r->sent_bytes), r->n_losses, mp_bytes_text(r->planned_sent_bytes), seconds_text(r->wait_seconds),
+                t->subject.rank.shape.n_ranks ? " of a stage" : "");
     print_rows(t);
+    if (t->subject.rank.shape.n_ranks) print_stages(t);
 }
 
 static json_t *sent_json(const mp_rank_report *of)
@@ -110,9 +121,10 @@ static json_t *peaks_json(const mp_rank_report *of)
 /* Returns what one rank, or all together, have measured. */
 static json_t *measured_json(const mp_rank_report *before, const mp_rank_report *of)
 {
-    return json_pack("{s:o, s:o, s:I, s:f, s:f, s:o}", "before", peaks_json(before), "after", peaks_json(of), "sent_bytes",
-                     (json_int_t)of->sent_bytes, "network_seconds", of->network_seconds, "wait_seconds", of->wait_seconds,
-                     "hidden", hidden(of) < 0 ? json_null() : json_real(hidden(of)));
+    return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:o}", "before", peaks_json(before), "after", peaks_json(of),
+                     "planned_sent_bytes", (json_int_t)of->planned_sent_bytes, "sent_bytes", (json_int_t)of->sent_bytes,
+                     "network_seconds", of->network_seconds, "wait_seconds", of->wait_seconds, "hidden",
+                     hidden(of) < 0 ? json_null() : json_real(hidden(of)));
 }
 
 static void add_rows(const train_outcome *t, json_t **to)
@@ -125,6 +137,8 @@ static void add_rows(const train_outcome *t, json_t **to)
         mp_json_set(&row, "rank", json_integer(k));
         mp_json_set(&row, "machine", mp_json_text(r->ranks[k].machine));
         mp_json_set(&row, "process", json_integer(r->ranks[k].process));
+        mp_json_set(&row, "weights_hash", mp_json_text(r->ranks[k].weights_hash));
+        if (t->subject.rank.shape.n_ranks) mp_json_set(&row, "set_aside_bytes", json_integer(r->ranks[k].set_aside_bytes));
         mp_json_set(&row, "step_seconds", json_real(r->ranks[k].step_seconds));
         mp_json_set(&row, "collectives", sent_json(&r->ranks[k]));
         mp_json_append(&rows, row);
@@ -139,7 +153,7 @@ json_t *train_ranks_json(const train_outcome *t)
     json_t *object =
         json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:f}", "mesh", mp_mesh_write(&t->subject.ranks.mesh).text, "ranks",
                   r->n_ranks, "network", r->network, "reduce", t->subject.program->fast_sums ? "fast" : "ordered", "exchange",
-                  t->subject.program->has_server ? "server" : "ring", "planned_sent_bytes", (json_int_t)planned_bytes(t),
+                  t->subject.program->has_server ? "server" : "ring", "planned_sent_bytes", (json_int_t)r->planned_sent_bytes,
                   "sent_bytes", (json_int_t)r->sent_bytes, "wait_seconds", r->wait_seconds);
     if (r->ranks) add_rows(t, &object);
     return object;

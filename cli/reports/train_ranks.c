@@ -10,6 +10,8 @@
 #include "cli/messages/messages.h"
 #include "executor/ranks/communicator.h"
 #include "executor/ranks/peers.h"
+#include "executor/run/rank_results.h"
+#include "executor/run/stage.h"
 
 enum { JOIN_SECONDS = 60 };
 enum { PLANNING_SECONDS = 600 }; /* by which one rank may take longer than another until it has its plan */
@@ -59,10 +61,39 @@ mp_status train_join(options *o, ranks *r, mp_error *err)
     return MP_OK;
 }
 
+mp_status train_take_stage(options *o, ranks *r, mp_error *err)
+{
+    mp_mesh mesh;
+    if (!r->world || *r->stage || mp_mesh_read(o->model.mesh, &mesh, NULL) != MP_OK || mesh.size[MP_DIM_PP] == 1) return MP_OK;
+    r->compares = true;
+    MP_ENSURE(o->model.accumulate <= 1, err, MP_INVALID, "--accumulate is what --micro-batches is in a pipeline");
+    r->compares = false;
+    r->stage_number = mp_communicator_rank(r->world) / (int)mp_mesh_group(&mesh, MP_DIM_PP).stride;
+    snprintf(r->stage, sizeof r->stage, "%d", r->stage_number);
+    o->model.rank = r->stage;
+    o->given[OPT_RANK] = true;
+    if (option_given(o, OPT_TRAIN_PIPELINE)) o->given[OPT_PIPELINE] = true; /* both are one for a plan */
+    return MP_OK;
+}
+
+/* Compares plans and data, of a pipeline those of the ranks of each stage. */
+static mp_status agree_on_stage(const train_outcome *t, const ranks *r, const uint64_t data[2], double timeout, mp_error *err)
+{
+    const mp_plan *plan = t->subject.plan;
+    const int n = mp_communicator_size(r->world), n_stages = (int)t->subject.ranks.mesh.size[MP_DIM_PP];
+    const mp_fact facts[] = {{"plan", plan->steps, plan->n_steps * sizeof *plan->steps},
+                             {"set of data (--data)", &data[0], sizeof data[0]},
+                             {"set of data to test on (--test)", &data[1], sizeof data[1]}};
+    return mp_ranks_agree(r->world, n / n_stages, facts, sizeof facts / sizeof *facts, timeout, err);
+}
+
 mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *h, const uint64_t data[2],
                       mp_error *err)
 {
-    const mp_plan *plan = t->subject.plan;
+    const mp_program *program = t->subject.program;
+    const double timeout = o->training.timeout > 0 ? o->training.timeout : PLANNING_SECONDS;
+    const char *graph = program->stage ? program->stage->whole_hash : t->subject.graph->hash;
+    const mp_pipeline_shape *shape = &t->subject.rank.shape;
     const double run[] = {h->learning_rate,
                           h->momentum,
                           h->weight_decay,
@@ -76,16 +107,17 @@ mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const 
                           o->training.resume != NULL};
     const mp_fact facts[] = {{"version of memplan", MEMPLAN_VERSION, sizeof MEMPLAN_VERSION},
                              {"seed", &o->search.seed, sizeof o->search.seed},
-                             {"training graph", t->subject.graph->hash, sizeof t->subject.graph->hash},
-                             {"order of sums (--reduce)", &t->subject.program->fast_sums, sizeof(bool)},
-                             {"plan", plan->steps, plan->n_steps * sizeof *plan->steps},
-                             {"set of training options", run, sizeof run},
-                             {"set of data (--data)", &data[0], sizeof data[0]},
-                             {"set of data to test on (--test)", &data[1], sizeof data[1]}};
+                             {"training graph", graph, sizeof t->subject.graph->hash},
+                             {"order of sums (--reduce)", &program->fast_sums, sizeof(bool)},
+                             {"schedule", &shape->schedule, sizeof shape->schedule},
+                             {"number of micro-batches", &shape->n_micro_batches, sizeof shape->n_micro_batches},
+                             {"cut of the network into stages", t->subject.begins,
+                              (size_t)(shape->n_ranks * shape->n_chunks) * sizeof *t->subject.begins},
+                             {"set of training options", run, sizeof run}};
     if (!r->world) return MP_OK;
     r->compares = true;
-    MP_CHECK(mp_communicator_agree(r->world, facts, sizeof facts / sizeof *facts,
-                                   o->training.timeout > 0 ? o->training.timeout : PLANNING_SECONDS, err));
+    MP_CHECK(mp_communicator_agree(r->world, facts, sizeof facts / sizeof *facts, timeout, err));
+    MP_CHECK(agree_on_stage(t, r, data, timeout, err));
     r->compares = false;
     return MP_OK;
 }

@@ -26,10 +26,19 @@ bool train_compares(const train_outcome *t)
     return t->has_before && !t->before.stopped && !t->after.stopped;
 }
 
+/* True if each rank has the same weights after both runs: what is compared beside is rank 0's. */
+static bool same_ranks(const mp_report *a, const mp_report *b)
+{
+    bool same = true;
+    for (int k = 0; a->ranks && b->ranks && k < a->n_ranks; k++)
+        same &= !strcmp(a->ranks[k].weights_hash, b->ranks[k].weights_hash);
+    return same;
+}
+
 bool train_identical(const train_outcome *t)
 {
     const mp_report *a = &t->before, *b = &t->after;
-    return t->has_before && a->n_losses == b->n_losses && !strcmp(a->weights_hash, b->weights_hash) &&
+    return t->has_before && same_ranks(a, b) && a->n_losses == b->n_losses && !strcmp(a->weights_hash, b->weights_hash) &&
            !memcmp(a->losses, b->losses, a->n_losses * sizeof *a->losses);
 }
 

@@ -118,6 +118,14 @@ static bool runs_parts(subject *s, const mp_backend *backend, int loss)
     return s->not_run.code == MP_OK;
 }
 
+/* True if a program can be made of the graph: of a pipeline, whose stages run neither alone nor in any order. */
+static bool is_run(const options *o, const mp_pipeline_shape *pipeline, const mp_ranks *ranks)
+{
+    const bool is_known = pipeline->schedule == MP_SCHEDULE_GPIPE || pipeline->schedule == MP_SCHEDULE_1F1B;
+    return !pipeline->n_ranks ||
+           (is_known && ranks->mesh.size[MP_DIM_TP] == 1 && o->command != CMD_PROFILE && o->command != CMD_SHARE);
+}
+
 static mp_status build_graph(subject *s, const options *o, const mp_pipeline_shape *pipeline, mp_error *err)
 {
     MP_OWNED_BY(json_decref) json_t *json = options_to_json(o);
@@ -139,7 +147,7 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
                                   .accumulate = (int)o->model.accumulate};
     MP_CLEARED_BY(loss_options_free) loss_options details = {0};
     int loss;
-    if (pipeline->n_micro_batches > 1) wanted.accumulate = 2; /* gradients stay from one micro-batch to the next */
+    if (pipeline->n_micro_batches > 1) wanted.accumulate = (int)pipeline->n_micro_batches; /* gradients stay for the next one */
     MP_ENSURE(!wanted.amp || wanted.dtype == MP_DTYPE_FLOAT, err, MP_INVALID,
               "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", o->model.amp, o->model.dtype);
     MP_CHECK(loss_options_read(&o->model, &details, err));
@@ -170,7 +178,7 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
     s->ranks.runs = backend && backend->is_host && wanted.rules == MP_RULES_EXECUTOR && !pipeline->n_ranks;
     MP_CHECK(mp_model_spread_experts(s->model, &s->ranks.mesh, err));
     MP_CHECK(mp_model_split(s->model, &s->ranks, &s->split, err));
-    if (backend && wanted.rules == MP_RULES_EXECUTOR && !pipeline->n_ranks && runs_parts(s, backend, loss)) {
+    if (backend && wanted.rules == MP_RULES_EXECUTOR && is_run(o, pipeline, &s->ranks) && runs_parts(s, backend, loss)) {
         MP_CHECK(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {

@@ -4,6 +4,7 @@
 
 #include "cli/messages/quantities.h"
 #include "cli/subject/subject.h"
+#include "executor/run/stage.h"
 #include "formats/json/json.h"
 
 enum { USUAL_CHUNKS = 2 };
@@ -122,13 +123,18 @@ mp_status subject_cut(const options *o, const mp_pipeline_shape *shape, const mp
                                          .ranks = &s->ranks,
                                          .shape = *shape,
                                          .memory_bytes = memory_of(o, device),
-                                         .begins = o->model.stages ? s->begins : NULL};
+                                         .begins = o->model.stages ? s->begins : NULL,
+                                         .is_run = s->program};
     MP_CHECK(mp_pipeline_new(&request, &pipeline, err));
-    MP_CHECK(mp_pipeline_rank_graph(pipeline, rank, &s->rank, err));
     memcpy(s->begins, pipeline->begins, (size_t)n * sizeof *s->begins);
     s->n_blocks = pipeline->n_blocks;
     const int64_t whole_ticks = exchange_ticks(s->graph);
-    mp_graph_free(s->graph);
+    if (s->program) {
+        MP_CHECK(mp_program_cut(s->program, pipeline, rank, &s->rank, err));
+    } else {
+        MP_CHECK(mp_pipeline_rank_graph(pipeline, rank, &s->rank, err));
+        mp_graph_free(s->graph);
+    }
     s->graph = s->rank.graph;
     share_traffic(s, whole_ticks);
     return MP_OK;

@@ -16,7 +16,7 @@ typedef enum mp_task {
     MP_TASK_ACCUMULATE, /* copies or adds one gradient to another */
     MP_TASK_CLIP,       /* computes the factor that scales the norm of all gradients down to the limit */
     MP_TASK_UPDATE,     /* a step of the optimizer on one parameter */
-    MP_TASK_COLLECTIVE  /* sums over ranks, or gathers from them */
+    MP_TASK_COLLECTIVE  /* sums over ranks, gathers from them, or hands over from one to the next */
 } mp_task;
 
 typedef struct mp_binding {
@@ -28,6 +28,7 @@ typedef struct mp_binding {
     int source, target; /* ACCUMULATE, UPDATE: the storage read (a gradient); the one changed (a gradient, a parameter) */
     int state;          /* UPDATE: the optimizer state; CLIP: the factor. A storage, -1: none */
     int parameter;      /* UPDATE: the tensor, else -1 */
+    int message; /* COLLECTIVE: its number among those between the stages of a pipeline, from 1; 0: it is none of these */
 } mp_binding;
 
 /* The bindings of a graph; released with mp_bindings_free. */

@@ -75,6 +75,7 @@ static mp_status settle_files(mp_feed *f, mp_error *err)
         const mp_dataset *d = &f->files[k].set;
         int64_t n = 1;
         for (int e = 0; e < d->rank; e++) n *= d->dims[e];
+        if (f->slots[k].is_elsewhere) continue;
         if (f->files[k].is_dealt)
             MP_CHECK(mp_columnar_check(&f->slots[k], &f->files[k], &f->deal, err));
         else if (!mp_dtype_is_float(f->slots[k].dtype))
@@ -288,18 +289,21 @@ void mp_feed_share(mp_feed *f, int index, int n)
 /* Fills a batch by its number among those of all that share the data. */
 static void fill(const mp_feed *f, int64_t batch, void *const *rows)
 {
+    size_t n_filled = 0;
     for (size_t slot = 0; slot < f->n; slot++) {
+        if (f->slots[slot].is_elsewhere) continue;
+        void *to = rows[n_filled++];
         if (!f->deal.n_samples) {
-            generate(f, slot, batch, rows[slot]);
+            generate(f, slot, batch, to);
             continue;
         }
         int64_t n = f->is_text || f->files[slot].form == MP_SAMPLE_ROWS ? f->batch : 1;
         for (int64_t row = 0; row < n; row++) {
             int64_t sample = mp_deal_sample(&f->deal, f->seed, batch, f->batch, row);
             if (f->is_text)
-                copy_window(f, slot, sample, row, rows[slot]);
+                copy_window(f, slot, sample, row, to);
             else
-                copy_sample(f, slot, sample, row, rows[slot]);
+                copy_sample(f, slot, sample, row, to);
         }
     }
 }

@@ -25,7 +25,8 @@ typedef struct mp_feed_slot {
     bool ignores;     /* true: values may be `ignored`, which the loss leaves out */
     int64_t ignored;
     mp_feed_fill fill;
-    double fixed; /* the value of MP_FEED_FIXED */
+    double fixed;      /* the value of MP_FEED_FIXED */
+    bool is_elsewhere; /* true: another process reads it, and it is not filled */
 } mp_feed_slot;
 
 /* Opens the sources for n_slots slots, which are copied. No source, or "synthetic": random numbers. "NAME=FILE": an .npy or IDX
@@ -57,7 +58,7 @@ mp_status mp_feed_open_part(const mp_feed_slot *slots, size_t n_slots, const cha
 
 /* Makes batch k number k * n + index of all: of n that share the data, each gets every n-th. */
 void mp_feed_share(mp_feed *feed, int index, int n);
-/* Fills rows[slot] of every slot with batch k, row-major. Allocates nothing. */
+/* Fills rows[] of every slot that is not elsewhere with batch k, row-major, in the order of these slots. Allocates nothing. */
 void mp_feed_batch(const mp_feed *feed, int64_t k, void *const *rows);
 /* Computes a number that differs where other data are seen: of how many samples there are, and of what is in the first, the
  * middle and the last batch of an epoch. Of columns, of which ranks read different rows, only how many there are. MP_NOMEM.

@@ -5,10 +5,11 @@
 #include "executor/data/input_roles.h"
 #include "executor/run/parts.h"
 
+/* True for an input of the network, which another stage of a pipeline may read. */
 static bool is_fed(const mp_program *p, int tensor)
 {
     const mp_tensor *t = &p->model->tensors[tensor];
-    return t->role == MP_ROLE_DATA && t->producer < 0 && p->bindings->storage[tensor] >= 0;
+    return t->role == MP_ROLE_DATA && t->producer < 0 && (mp_program_has(p, tensor) || mp_program_lacks(p, tensor));
 }
 
 static mp_feed_fill fill_of(const mp_input_role *role)
@@ -17,8 +18,10 @@ static mp_feed_fill fill_of(const mp_input_role *role)
     return role->kind == MP_INPUT_MASK || role->kind == MP_INPUT_LENGTHS ? MP_FEED_FIXED : MP_FEED_RANDOM;
 }
 
-static mp_feed_slot slot_of(const mp_model *model, const mp_tensor *t, const mp_input_role *role)
+static mp_feed_slot slot_of(const mp_program *program, int tensor, const mp_input_role *role)
 {
+    const mp_model *model = program->model;
+    const mp_tensor *t = &model->tensors[tensor];
     const bool is_target = role->kind == MP_INPUT_TARGET;
     const mp_operator *loss = is_target && role->op >= 0 ? &model->operators[role->op] : NULL;
     return (mp_feed_slot){.name = t->name,
@@ -26,6 +29,7 @@ static mp_feed_slot slot_of(const mp_model *model, const mp_tensor *t, const mp_
                           .rank = t->rank,
                           .dims = mp_tensor_whole_dims(t),
                           .n_values = t->dtype == MP_DTYPE_BOOL ? 2 : role->n_values,
+                          .is_elsewhere = mp_program_lacks(program, tensor),
                           .is_target = is_target,
                           .ignores = loss && mp_operator_attribute(loss, "ignore_index"),
                           .ignored = loss ? mp_operator_int(loss, "ignore_index", 0) : 0,
@@ -55,21 +59,20 @@ mp_status mp_inputs_open_part(const mp_program *program, const char *const *sour
     MP_ENSURE(slots, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_model_consumers(m, &consumers, err));
     for (size_t t = 0; t < m->n_tensors; t++) {
-        const mp_tensor *x = &m->tensors[t];
         if (!is_fed(program, (int)t)) continue;
         mp_input_role role;
         MP_CHECK(mp_input_role_of(m, &consumers, (int)t, &role, err));
-        slots[n++] = slot_of(m, x, &role);
+        slots[n++] = slot_of(program, (int)t, &role);
     }
     return mp_feed_open_part(slots, n, sources, n_sources, seed, part, out, err);
 }
 
-/* Lists the inputs: as the feed makes them (`plain`), and as they lie in the backend's memory (`stored`). */
+/* Lists the inputs that are here: as the feed makes them (`plain`), and as they lie in the backend's memory (`stored`). */
 static mp_status list_inputs(mp_input_filler *f, mp_array *plain, mp_error *err)
 {
     const mp_model *m = f->program->model;
     for (size_t t = 0; t < m->n_tensors; t++) {
-        if (!is_fed(f->program, (int)t)) continue;
+        if (!is_fed(f->program, (int)t) || mp_program_lacks(f->program, (int)t)) continue;
         plain[f->n] = mp_whole_array(&m->tensors[t]);
         f->any_in_parts |= m->tensors[t].part != NULL;
         MP_CHECK(mp_program_array(f->program, (int)t, &f->there[f->n], err));

@@ -236,7 +236,8 @@ void mp_parameter_source_count(const mp_parameter_source *s, size_t *n_parameter
     *n_parameters = *n_drawn = 0;
     for (size_t k = 0; k < m->n_tensors; k++) {
         const mp_tensor *t = &m->tensors[k];
-        if (t->role != MP_ROLE_PARAMETER || t->producer >= 0 || s->program->bindings->storage[k] < 0) continue;
+        if (t->role != MP_ROLE_PARAMETER || t->producer >= 0) continue;
+        if (!mp_program_has(s->program, (int)k) && !mp_program_lacks(s->program, (int)k)) continue;
         (*n_parameters)++;
         *n_drawn += !t->value && !is_in_file(s, t);
     }

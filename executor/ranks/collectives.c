@@ -120,6 +120,11 @@ static mp_status gather_piece(mp_collectives *c, mp_collective_work *w, const mp
     return MP_OK;
 }
 
+static mp_status hand_over(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, mp_error *err)
+{
+    return s->team.index ? receive(c, w, s, 0, p->whole, p->n, err) : send(c, w, s, 1, p->whole, p->n, err);
+}
+
 /* Lets the library do a piece. What it sends is counted as a ring sends it. */
 static mp_status begin_fast(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
                             mp_error *err)
@@ -140,7 +145,9 @@ static mp_status begin_pieces(mp_collectives *c, mp_collective_work *w, const mp
     char *room = s->workspace;
     for (size_t k = 0; k < s->n_pieces; k++) {
         const mp_piece *p = &s->pieces[k];
-        if (is_fast(c, s) && s->team.n > 1)
+        if (s->kind == MP_SEND)
+            MP_CHECK(hand_over(c, w, s, p, err));
+        else if (is_fast(c, s) && s->team.n > 1)
             MP_CHECK(begin_fast(c, w, s, p, room, err));
         else if (s->kind == MP_ALL_GATHER)
             MP_CHECK(gather_piece(c, w, s, p, err));
@@ -246,7 +253,7 @@ mp_status mp_collectives_issue(mp_collectives *c, mp_collective_work *w, int64_t
 {
     w->leg = 0;
     w->ticket = *ticket = ++c->issued;
-    w->tag = (int)(w->ticket % TAG_OF_EXCHANGES);
+    w->tag = w->own_tag ? w->own_tag : (int)(w->ticket % TAG_OF_EXCHANGES);
     w->next = NULL;
     w->began_at = mp_clock_now();
     if (!c->first) c->busy_since = w->began_at;

@@ -35,7 +35,8 @@ typedef struct mp_piece {
 } mp_piece;
 
 typedef struct mp_leg {
-    mp_collective kind; /* MP_ALL_REDUCE (fast only), MP_REDUCE_SCATTER, MP_ALL_GATHER */
+    mp_collective
+        kind; /* MP_ALL_REDUCE (fast only), MP_REDUCE_SCATTER, MP_ALL_GATHER; MP_SEND: wholes, of a team's rank 0 to 1 */
     mp_team team;
     mp_dtype dtype;
     size_t n_pieces;
@@ -57,7 +58,7 @@ struct mp_collective_work {
     size_t leg, n_requests;
     mp_message *requests; /* room for mp_work_requests of them */
     int *peers;           /* per request: the rank at its other end; -1: the library knows */
-    int tag;
+    int tag, own_tag;     /* own_tag: where ranks issue not all the same; 0: none */
     int64_t ticket;
     mp_collective_work *next;
     /* of all its runs: how many, what they sent, and how long they were under way, if not on a stream; and of the last one when

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "estimator/graph/liveness.h"
+#include "executor/run/stage.h"
 #include "memplan/arena.h"
 
 enum { GUARD = 256 };
@@ -351,15 +352,17 @@ static mp_status list_addresses(const walker *w, const int *storages, size_t n, 
     return MP_OK;
 }
 
-/* Sets the addresses of what a collective sums or gathers, and of its workspace. */
+/* Sets the addresses of what a collective sums, gathers or hands over, and of its workspace. */
 static mp_status ready_collective(const walker *w, int workspace, mp_ready_step *r, mp_error *err)
 {
     const mp_addresses *a = w->a;
     const mp_node *node = &a->program->graph->nodes[r->node];
     const mp_alternative *f = node->alternatives;
     const bool gathers = node->phase != MP_PHASE_BACKWARD;
-    r->n_moved = f->n_adds ? f->n_adds : f->n_reads;
+    const mp_stage_message *m = mp_program_message(a->program, r->node);
+    r->n_moved = m ? m->n_storages : f->n_adds ? f->n_adds : f->n_reads;
     if (workspace >= 0) r->workspace = a->arena + a->place_at[workspace];
+    if (m) return list_addresses(w, m->storages, r->n_moved, &r->wholes, err);
     if (f->n_adds) return list_addresses(w, f->adds, r->n_moved, &r->wholes, err);
     MP_CHECK(list_addresses(w, gathers ? f->writes : f->reads, r->n_moved, &r->wholes, err));
     return list_addresses(w, gathers ? f->reads : f->writes, r->n_moved, &r->parts, err);

@@ -2,6 +2,7 @@
 #include "executor/run/calls.h"
 
 #include "estimator/graph/liveness.h"
+#include "executor/run/stage.h"
 
 /* Gives every issued call to the one after which it is waited for, but for those that a later call of their channel stands for,
  * which is in the same passes. start[t] is how many are waited for before step t, of n + 2. */
@@ -30,7 +31,9 @@ static mp_status list_awaited(size_t n_steps, int *start, mp_pool *pool, mp_call
 /* True for a collective of a step, not of each of its passes. */
 static bool sums(const mp_addresses *a, size_t t)
 {
-    return a->steps[t].is_collective && a->program->graph->nodes[a->steps[t].node].phase != MP_PHASE_FORWARD;
+    const mp_stage_message *m = mp_program_message(a->program, a->steps[t].node);
+    const bool is_of_step = m ? m->is_sum : a->program->graph->nodes[a->steps[t].node].phase != MP_PHASE_FORWARD;
+    return a->steps[t].is_collective && is_of_step;
 }
 
 mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, bool in_order, mp_pool *pool, mp_calls *out,

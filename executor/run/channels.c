@@ -102,7 +102,7 @@ void mp_channels_note(mp_channels *c, const mp_pass_call *call, bool ends)
 
 mp_status mp_channels_advance(mp_channels *c, mp_error *err)
 {
-    return mp_collectives_advance(&c->ranks.collectives, err);
+    return mp_rank_channel_advance(&c->ranks, err);
 }
 
 mp_copied mp_channels_copied(const mp_channels *c)

@@ -4,40 +4,9 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
-#include "executor/run/calls.h"
-#include "executor/run/channels.h"
-#include "executor/run/clipping.h"
+#include "executor/run/execution_state.h"
 #include "executor/run/inspection.h"
-#include "executor/run/states.h"
-
-/* Passes of one kind run the same calls on the same addresses, so they share a recording. Two bits say whether a pass adds
- * to gradients, and whether it updates. */
-enum { PASS_ADDS = 1, PASS_UPDATES = 2, PASS_KINDS = 4 };
-
-typedef struct pass_kind {
-    bool has_run;
-    void *recording; /* made by the backend; NULL: none yet */
-} pass_kind;
-
-struct mp_execution {
-    mp_program *program;
-    const mp_plan *plan;
-    mp_execution_options options;
-    mp_addresses at;
-    mp_update *updates; /* array with an element per trained parameter */
-    mp_clipping clipping;
-    int64_t pending;           /* forward-fused updates: the step whose gradients wait for their update, -1: none */
-    mp_update_factors factors; /* factors of the updates that run now */
-    bool records;
-    pass_kind kinds[PASS_KINDS];
-    mp_calls calls;
-    mp_channels channels;
-    double *seconds, input_seconds;
-    float *losses;   /* of all ranks, of a pass */
-    mp_watch *watch; /* NULL: operands are not watched */
-    mp_states states;
-    mp_pool *pool;
-};
+#include "executor/run/rank_results.h"
 
 static int n_passes(const mp_program *p)
 {
@@ -56,13 +25,16 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     e->updates = mp_pool_alloc(e->pool, program->model->n_tensors, sizeof *e->updates);
     e->seconds = mp_pool_alloc(e->pool, program->graph->n_nodes, sizeof *e->seconds);
     MP_ENSURE(e->seconds && e->updates, err, MP_NOMEM, "out of memory");
-    e->losses = mp_pool_alloc(e->pool, (size_t)(options->world ? options->world->n : 1), sizeof *e->losses);
-    MP_ENSURE(e->losses, err, MP_NOMEM, "out of memory");
+    const size_t n = (size_t)n_passes(program);
+    e->losses = mp_pool_alloc(e->pool, n, sizeof *e->losses);
+    e->all_losses = mp_pool_alloc(e->pool, n * (size_t)(options->world ? options->world->n : 1), sizeof *e->all_losses);
+    MP_ENSURE(e->losses && e->all_losses, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_addresses_of(program, plan, &e->options, e->pool, &e->at, err));
     MP_CHECK(mp_clipping_open(program, options->world ? options->world->n : 1, e->pool, &e->clipping, err));
     MP_CHECK(mp_calls_of(&e->at, options->one_by_one, program->backend->side_begin && !options->profile, options->profile,
                          e->pool, &e->calls, err));
     MP_CHECK(mp_channels_open(&e->at, options, e->pool, &e->channels, err));
+    if (program->stage) MP_CHECK(mp_stage_turns_of(&e->at, &e->calls, e->pool, &e->turns, err));
     e->records =
         program->backend->record_begin && !options->by_call && !options->profile && !options->poison && !options->guards;
     *out = e;
@@ -74,53 +46,13 @@ void mp_execution_free(mp_execution *e)
 {
     if (!e) return;
     const mp_backend *b = e->program->backend;
-    for (int k = 0; k < PASS_KINDS; k++)
+    for (int k = 0; k < MP_RUN_KINDS; k++)
         if (e->kinds[k].recording) b->discard(b, e->kinds[k].recording);
     mp_channels_close(&e->channels);
     mp_states_clear(&e->states);
     mp_addresses_free(&e->at);
     mp_pool_free(e->pool);
     mp_free(e);
-}
-
-mp_status mp_execution_tensor(mp_execution *e, int tensor, mp_array *out, mp_error *err)
-{
-    int storage = e->program->bindings->storage[tensor];
-    MP_ENSURE(storage >= 0 && e->at.fixed_at[storage] >= 0, err, MP_INVALID, "'%s' is not always in memory",
-              e->program->model->tensors[tensor].name);
-    MP_CHECK(mp_program_array(e->program, tensor, out, err));
-    out->data = e->at.fixed + e->at.fixed_at[storage];
-    return MP_OK;
-}
-
-mp_status mp_execution_gradient(mp_execution *e, int tensor, mp_array *out, mp_error *err)
-{
-    int storage = e->program->bindings->gradient[tensor];
-    MP_ENSURE(storage >= 0 && e->at.fixed_at[storage] >= 0, err, MP_INVALID, "the gradient of '%s' is not always in memory",
-              e->program->model->tensors[tensor].name);
-    MP_CHECK(mp_program_array(e->program, tensor, out, err));
-    out->data = e->at.fixed + e->at.fixed_at[storage];
-    return MP_OK;
-}
-
-char *mp_execution_part(const mp_execution *e, int tensor, mp_range *own)
-{
-    return mp_addresses_part(&e->at, tensor, own);
-}
-
-bool mp_execution_has_state(const mp_execution *e, int tensor)
-{
-    return mp_states_storage(e->program, tensor) >= 0;
-}
-
-mp_status mp_execution_state(mp_execution *e, int tensor, float **state, mp_error *err)
-{
-    return mp_states_get(&e->states, &e->at, tensor, state, err);
-}
-
-mp_status mp_execution_keep_state(mp_execution *e, int tensor, mp_error *err)
-{
-    return mp_states_keep(&e->states, &e->at, tensor, err);
 }
 
 static void run_updates(mp_execution *e, const mp_pass_call *call)
@@ -227,7 +159,7 @@ static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pas
     switch (e->program->bindings->nodes[r->node].task) {
     case MP_TASK_FORWARD:
     case MP_TASK_BACKWARD:
-        MP_CHECK(run_operator(e, r, pass, kind & PASS_ADDS, err));
+        MP_CHECK(run_operator(e, r, pass, kind & MP_RUN_ADDS, err));
         break;
     case MP_TASK_ACCUMULATE:
         run_accumulate(e, r);
@@ -235,10 +167,10 @@ static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pas
     case MP_TASK_COLLECTIVE: /* the channel has it */
         break;
     case MP_TASK_CLIP:
-        if (kind & PASS_UPDATES) MP_CHECK(run_clip(e, r, err));
+        if (kind & MP_RUN_UPDATES) MP_CHECK(run_clip(e, r, err));
         break;
     case MP_TASK_UPDATE:
-        if (kind & PASS_UPDATES) run_updates(e, call);
+        if (kind & MP_RUN_UPDATES) run_updates(e, call);
         break;
     }
     return MP_OK;
@@ -249,7 +181,7 @@ static mp_status run_watched(mp_execution *e, const mp_pass_call *call, int64_t 
     e->watch->pass = pass;
     MP_CHECK(mp_watch_before(e->watch, &e->at.steps[call->step], err));
     MP_CHECK(run_call(e, call, pass, kind, err));
-    if (call->is_update && !(kind & PASS_UPDATES)) return MP_OK;
+    if (call->is_update && !(kind & MP_RUN_UPDATES)) return MP_OK;
     for (size_t k = 0; k < call->n_steps; k++) MP_CHECK(mp_watch_after(e->watch, &e->at.steps[call->step + k], err));
     return MP_OK;
 }
@@ -258,8 +190,8 @@ static mp_status run_watched(mp_execution *e, const mp_pass_call *call, int64_t 
 static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
-    if (call->is_transfer) return call->is_of_update && !(kind & PASS_UPDATES) ? MP_OK : run_call(e, call, pass, kind, err);
-    const bool issued = call->channel != MP_CHANNEL_COMPUTE && (kind & PASS_UPDATES);
+    if (call->is_transfer) return call->is_of_update && !(kind & MP_RUN_UPDATES) ? MP_OK : run_call(e, call, pass, kind, err);
+    const bool issued = call->channel != MP_CHANNEL_COMPUTE && (kind & MP_RUN_UPDATES);
     if (issued) MP_CHECK(b->side_begin(b, call->channel, err));
     const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
     if (issued) MP_CHECK(b->side_end(b, call->channel, call->mark, ran == MP_OK ? err : NULL)); /* also after a failure */
@@ -270,16 +202,16 @@ static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t
 static mp_status wait_for(mp_execution *e, const mp_pass_call *call, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
-    if (call->is_of_update && !(kind & PASS_UPDATES)) return MP_OK;
+    if (call->is_of_update && !(kind & MP_RUN_UPDATES)) return MP_OK;
     return call->is_transfer ? mp_channels_wait(&e->channels, call, err) : b->side_wait(b, call->channel, call->mark, err);
 }
 
-/* Runs the calls of the plan. Instances that an issued step uses are poisoned only after the wait for it. */
-static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *err)
+/* Runs calls [from, to) of the plan. Instances that an issued step uses are poisoned only after the wait for it. */
+static mp_status run_calls(mp_execution *e, int64_t pass, int kind, size_t from_call, size_t to_call, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
     const bool noted = e->options.profile && b->note_time, clocked = e->options.profile && !noted;
-    for (size_t k = 0; k < e->calls.n; k++) {
+    for (size_t k = from_call; k < to_call; k++) {
         const mp_pass_call *call = &e->calls.list[k];
         const double from = clocked ? mp_clock_now() : 0;
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k, err));
@@ -295,7 +227,7 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
         MP_CHECK(mp_channels_advance(&e->channels, err));
         MP_CHECK(end_call(e, call, err));
     }
-    return mp_channels_end_pass(&e->channels, true, kind & PASS_UPDATES, err);
+    return to_call < e->calls.n ? MP_OK : mp_channels_end_pass(&e->channels, true, kind & MP_RUN_UPDATES, err);
 }
 
 static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
@@ -303,25 +235,32 @@ static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
     const mp_backend *b = e->program->backend;
     mp_status st = b->record_begin(b, err), ended;
     if (st != MP_OK) return st;
-    st = run_calls(e, pass, kind, err);
+    st = run_calls(e, pass, kind, 0, e->calls.n, err);
     ended = b->record_end(b, &e->kinds[kind].recording, st == MP_OK ? err : NULL);
     return st == MP_OK ? ended : st;
 }
 
-/* Runs one pass through the network. `update` is the step of its updates; < 0: no updates. */
+/* Begins a pass or a part of one, and returns its kind. `update` is the step of its updates; < 0: no updates. */
+static int begin(mp_execution *e, int64_t pass, bool added, int64_t update)
+{
+    const mp_backend *b = e->program->backend;
+    if (update >= 0) e->factors = mp_update_factors_at(&e->options.hyper, update);
+    b->begin(b, e->options.seed, (uint32_t)pass, update >= 0 ? &e->factors : NULL);
+    return (added ? MP_RUN_ADDS : 0) | (update >= 0 ? MP_RUN_UPDATES : 0);
+}
+
+/* Runs one pass through the network. */
 static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t update, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
-    int kind = (added ? PASS_ADDS : 0) | (update >= 0 ? PASS_UPDATES : 0);
-    pass_kind *k = &e->kinds[kind];
-    if (update >= 0) e->factors = mp_update_factors_at(&e->options.hyper, update);
-    b->begin(b, e->options.seed, (uint32_t)pass, update >= 0 ? &e->factors : NULL);
+    const int kind = begin(e, pass, added, update);
+    mp_run_kind *k = &e->kinds[kind];
     if (!e->records || !k->has_run) {
         k->has_run = true;
-        return run_calls(e, pass, kind, err);
+        return run_calls(e, pass, kind, 0, e->calls.n, err);
     }
     if (k->recording)
-        mp_channels_replay(&e->channels, kind & PASS_UPDATES);
+        mp_channels_replay(&e->channels, kind & MP_RUN_UPDATES);
     else
         MP_CHECK(record(e, pass, kind, err));
     return b->replay(b, k->recording, err);
@@ -333,24 +272,50 @@ mp_company mp_execution_company(const mp_execution *e)
     return (mp_company){e->options.world ? e->options.world : c->world, c->timeout};
 }
 
-/* Waits until the pass has run, so that its failures are seen, and adds up its losses, those of other ranks' data too. */
-static mp_status read_loss(mp_execution *e, double *sum, mp_error *err)
+/* Waits until the pass has run, so that its failures are seen, and reads its loss, if it is made here. */
+static mp_status read_loss(mp_execution *e, int64_t pass, mp_error *err)
 {
     const mp_program *p = e->program;
-    const mp_rank_place *place = &e->at.place;
-    const mp_company company = mp_execution_company(e);
-    float loss = 0;
+    const int storage = p->bindings->storage[p->bindings->loss];
     mp_array there = mp_array_plain(MP_DTYPE_FLOAT, 0, NULL), host = there;
-    there.data = e->at.fixed + e->at.fixed_at[p->bindings->storage[p->bindings->loss]];
-    host.data = &loss;
+    if (storage < 0) return MP_OK;
+    there.data = e->at.fixed + e->at.fixed_at[storage];
+    host.data = &e->losses[pass];
     MP_CHECK(mp_rank_channel_settle(&e->channels.ranks, err));
-    MP_CHECK(p->backend->download(p->backend, &there, &host, err));
-    MP_CHECK(
-        mp_communicator_exchange(company.world, &loss, sizeof loss, e->losses, company.timeout, "the loss of a step", err));
-    double all = 0;
-    for (int k = 0; k < place->n_data; k++)
-        for (int part = 0; part < p->loss_parts; part++) all += (double)e->losses[k * place->data_stride + part];
-    *sum += p->adds_losses ? all : all / p->loss_parts;
+    MP_CHECK(mp_rank_channel_settle(&e->channels.ranks, err));
+    return p->backend->download(p->backend, &there, &host, err);
+}
+
+static mp_status fill_inputs(mp_execution *e, int64_t pass, mp_fill_inputs fill, void *data, mp_error *err)
+{
+    const double from = mp_clock_now();
+    MP_CHECK(fill(data, pass, e, err));
+    e->input_seconds += mp_clock_now() - from;
+    return MP_OK;
+}
+
+static int64_t pass_of_all(const mp_execution *e, int64_t pass)
+{
+    return pass * e->at.place.n_data + e->at.place.data_index;
+}
+
+/* Runs the turns of a stage: of each micro-batch a forward, and later a backward. */
+static mp_status run_turns(mp_execution *e, int64_t step, mp_fill_inputs fill, void *data, mp_error *err)
+{
+    mp_stage_turns *turns = &e->turns;
+    int64_t n_back = 0;
+    for (size_t k = 0; k < turns->n; k++) {
+        const mp_turn *turn = &turns->list[k];
+        const bool is_back = turn->pass != MP_PASS_FORWARD, is_last = k + 1 == turns->n;
+        const int64_t pass = step * n_passes(e->program) + turn->micro_batch;
+        mp_stage_turns_enter(turns, turn);
+        if (!is_back) MP_CHECK(fill_inputs(e, pass, fill, data, err));
+        const int kind = begin(e, pass_of_all(e, pass), is_back && n_back++ > 0, is_last ? step : -1);
+        MP_CHECK(run_calls(e, pass_of_all(e, pass), kind, is_back ? turns->first_back : 0,
+                           is_back ? e->calls.n : turns->first_back, err));
+        MP_CHECK(mp_rank_channel_end_turn(&e->channels.ranks, is_last, err));
+        if (is_back != turns->loss_is_ahead) MP_CHECK(read_loss(e, turn->micro_batch, err));
+    }
     return MP_OK;
 }
 
@@ -364,20 +329,20 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
     const int n = n_passes(e->program);
     bool forward = e->program->options.fuse == MP_FUSE_FORWARD;
     MP_CLEARED_BY(leave) const mp_backend *b = e->program->backend;
-    double sum = 0;
+    double sum;
     e->input_seconds = 0;
     b->enter(b);
-    for (int k = 0; k < n; k++) {
+    if (e->program->stage) MP_CHECK(run_turns(e, step, fill, data, err));
+    for (int k = 0; !e->program->stage && k < n; k++) {
         int64_t pass = step * n + k, update = k == n - 1 ? step : -1;
         if (forward) update = k == 0 ? e->pending : -1;
-        double from = mp_clock_now();
-        MP_CHECK(fill(data, pass, e, err));
-        e->input_seconds += mp_clock_now() - from;
-        MP_CHECK(run_pass(e, pass * e->at.place.n_data + e->at.place.data_index, k > 0, update, err));
+        MP_CHECK(fill_inputs(e, pass, fill, data, err));
+        MP_CHECK(run_pass(e, pass_of_all(e, pass), k > 0, update, err));
         if (forward) e->pending = k == n - 1 ? step : update >= 0 ? -1 : e->pending;
-        MP_CHECK(read_loss(e, &sum, err));
+        MP_CHECK(read_loss(e, k, err));
         MP_CHECK(read_times(e, err));
     }
+    MP_CHECK(mp_rank_losses(&e->at, e->options.world, mp_execution_timeout(e), e->losses, (size_t)n, e->all_losses, &sum, err));
     *loss = sum / (n * e->at.place.n_data);
     return MP_OK;
 }
@@ -405,74 +370,4 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
     MP_CHECK(b->wait(b, err)); /* the next pass changes the factors */
     e->pending = -1;
     return MP_OK;
-}
-
-double mp_execution_input_seconds(const mp_execution *e)
-{
-    return e->input_seconds;
-}
-
-int mp_execution_recordings(const mp_execution *e)
-{
-    int n = 0;
-    for (int k = 0; k < PASS_KINDS; k++) n += e->kinds[k].recording != NULL;
-    return n;
-}
-
-int64_t mp_execution_arena_bytes(const mp_execution *e)
-{
-    return e->at.arena_bytes;
-}
-
-int64_t mp_execution_tier_bytes(const mp_execution *e, int tier)
-{
-    return e->at.tiers[tier].bytes;
-}
-
-mp_copied mp_execution_copied(const mp_execution *e)
-{
-    return mp_channels_copied(&e->channels);
-}
-
-double mp_execution_wait_seconds(const mp_execution *e)
-{
-    return e->channels.wait_seconds + e->channels.ranks.wait_seconds;
-}
-
-int64_t mp_execution_touched_bytes(const mp_execution *e)
-{
-    const mp_backend *b = e->program->backend;
-    int64_t bytes = b->touched(b, e->at.arena, MP_UNUSED_BYTE, e->at.arena_bytes);
-    return mp_round_up(bytes, b->alignment, &bytes) ? bytes : e->at.arena_bytes;
-}
-
-const double *mp_execution_seconds(const mp_execution *e)
-{
-    return e->options.profile ? e->seconds : NULL;
-}
-
-void mp_execution_forget_seconds(mp_execution *e)
-{
-    memset(e->seconds, 0, e->program->graph->n_nodes * sizeof *e->seconds);
-}
-
-void mp_execution_hash(const mp_execution *e, char hash[33])
-{
-    mp_addresses_hash(&e->at, 1u << MP_KIND_PARAMETER | 1u << MP_KIND_BUFFER, hash);
-}
-
-mp_status mp_execution_compare_ranks(const mp_execution *e, mp_error *err)
-{
-    mp_communicator *world = e->options.world;
-    return world ? mp_addresses_compare(&e->at, world, e->channels.ranks.collectives.timeout, err) : MP_OK;
-}
-
-const mp_rank_channel *mp_execution_ranks(const mp_execution *e)
-{
-    return &e->channels.ranks;
-}
-
-const mp_rank_place *mp_execution_place(const mp_execution *e)
-{
-    return &e->at.place;
 }

@@ -76,6 +76,8 @@ void mp_execution_hash(const mp_execution *execution, char hash[33]);
  * ones. MP_INVALID: they are not. */
 mp_status mp_execution_compare_ranks(const mp_execution *execution, mp_error *err);
 const mp_rank_channel *mp_execution_ranks(const mp_execution *execution); /* what has been sent to other ranks */
+/* Returns the bytes that what waiting micro-batches of a pipeline keep has been copied out of its place, and back. */
+int64_t mp_execution_set_aside_bytes(const mp_execution *execution);
 const mp_rank_place *mp_execution_place(const mp_execution *execution);
 /* The processes of all ranks, or of one that is alone, and how long they are waited for. */
 typedef struct mp_company {

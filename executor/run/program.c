@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "estimator/model/refused_kinds.h"
+#include "executor/run/node_list.h"
 #include "executor/run/program_split.h"
+#include "executor/run/stage.h"
 
 /* Collects the operators that the backend cannot run until the graph is complete, so that one message can list them. */
 typedef struct builder {
@@ -290,6 +292,16 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
     return MP_OK;
 }
 
+bool mp_program_has(const mp_program *p, int tensor)
+{
+    return p->bindings->storage[tensor] >= 0;
+}
+
+bool mp_program_lacks(const mp_program *p, int tensor)
+{
+    return p->stage && p->stage->is_elsewhere[tensor];
+}
+
 const mp_graph *mp_program_graph(const mp_program *program)
 {
     return program->graph;
@@ -298,11 +310,7 @@ const mp_graph *mp_program_graph(const mp_program *program)
 void mp_program_free(mp_program *p)
 {
     if (!p) return;
-    for (size_t k = 0; k < p->n_nodes; k++) {
-        mp_program_node *node = &p->nodes[k];
-        mp_call_release(&node->call);
-        for (size_t a = 0; a < node->n_algorithms; a++) mp_call_release(&node->algorithms[a].call);
-    }
+    for (size_t k = 0; k < p->n_nodes; k++) mp_node_list_release(&p->nodes[k]);
     mp_free(p->nodes);
     mp_graph_free(p->graph);
     mp_bindings_free(p->bindings);

@@ -55,11 +55,16 @@ struct mp_program {
     mp_mesh mesh;     /* of which this is the program of one rank */
     bool fast_sums;   /* the network sums in any order */
     bool has_server;  /* rank 0 sums for all */
+    struct mp_program_stage *stage; /* of a pipeline, of which this is the program; NULL: it is that of a whole network */
     char target_name[48];
 };
 
 /* Describes how tensor t lies in its storage. */
 mp_status mp_program_array(const mp_program *program, int tensor, mp_array *out, mp_error *err);
+
+/* True if a tensor is in memory; and if another stage of the pipeline has it, and this one does not. */
+bool mp_program_has(const mp_program *program, int tensor);
+bool mp_program_lacks(const mp_program *program, int tensor);
 
 /* Puts the collectives of dp and shard into the graph (mp_graph_exchange) and among the calls, with the workspace that they
  * take; `fast`: sums are in the order of the network's library. Before anything else is added to the graph. Fails as
@@ -70,7 +75,8 @@ typedef struct mp_rank_place {
     int n_data, data_index; /* of the ranks that have data of their own, which of them this is */
     int data_stride;        /* in the world, from one of them to the next */
     int n_shards, shard_index;
-    int n_parts, part_index; /* of the ranks that split operators */
+    int n_parts, part_index;    /* of the ranks that split operators */
+    int n_stages, stage_stride; /* of a pipeline, and in the world from one of its stages to the next */
 } mp_rank_place;
 /* MP_INVALID: the mesh has another number of ranks than there are processes. */
 mp_status mp_rank_place_of(const mp_program *program, const mp_communicator *world, mp_rank_place *out, mp_error *err);
@@ -78,8 +84,8 @@ mp_status mp_rank_place_of(const mp_program *program, const mp_communicator *wor
 bool mp_program_sums_fast(const mp_program *program, mp_dim dim);
 /* True if a collective sums gradients of which each rank of tp has a part. O(tensors). */
 bool mp_program_sums_parts(const mp_program *program, const mp_node *node);
-/* Returns the bytes that rank 0, which has the largest parts, sends to others in a step of a plan. O(steps). */
-int64_t mp_program_sent_bytes(const mp_program *program, const mp_plan *plan);
+/* Returns the bytes that a rank sends to others in a step of a plan. O(steps). */
+int64_t mp_program_sent_bytes(const mp_program *program, const mp_plan *plan, const mp_rank_place *place);
 /* Fails with MP_UNSUPPORTED where a program of this mesh can be planned, but not run. */
 mp_status mp_program_check_ranks(const mp_program *program, mp_error *err);
 

@@ -4,42 +4,10 @@
 #include "estimator/parallel/exchange.h"
 #include "executor/operators/losses/losses.h"
 #include "executor/ranks/collectives.h"
+#include "executor/run/node_list.h"
+#include "executor/run/program.h"
 #include "executor/run/program_split.h"
-
-/* Moves a node. Some of its slots are arrays in the node itself. */
-static void move(const mp_program_node *from, mp_program_node *to)
-{
-    *to = *from;
-    for (size_t k = 0; k < to->n_slots; k++) {
-        const ptrdiff_t at = (const char *)to->slots[k].array - (const char *)from;
-        if (at >= 0 && at < (ptrdiff_t)sizeof *from) to->slots[k].array = (mp_array *)((char *)to + at);
-    }
-}
-
-/* Lists calls and bindings as the graph lists its nodes: number[k] is that of the old node k, all others are collectives. */
-static mp_status relist(mp_program *p, const int *number, mp_error *err)
-{
-    const mp_graph *g = p->graph;
-    mp_bindings *bound = p->bindings;
-    MP_OWNED mp_program_node *nodes = mp_alloc(g->n_nodes, sizeof *nodes);
-    MP_OWNED mp_binding *bindings = mp_alloc(g->n_nodes, sizeof *bindings);
-    MP_ENSURE(nodes && bindings, err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < g->n_nodes; k++)
-        bindings[k] =
-            (mp_binding){.task = MP_TASK_COLLECTIVE, .op = -1, .source = -1, .target = -1, .state = -1, .parameter = -1};
-    for (size_t k = 0; k < p->n_nodes; k++) {
-        move(&p->nodes[k], &nodes[number[k]]);
-        bindings[number[k]] = bound->nodes[k];
-    }
-    mp_free(p->nodes);
-    mp_free(bound->nodes);
-    p->nodes = nodes;
-    bound->nodes = bindings;
-    p->n_nodes = p->capacity = bound->n_nodes = bound->capacity = g->n_nodes;
-    nodes = NULL;
-    bindings = NULL;
-    return MP_OK;
-}
+#include "executor/run/stage.h"
 
 /* Returns the elements of a storage of parameters or gradients. */
 static int64_t elements_of(const mp_program *p, int storage)
@@ -117,7 +85,8 @@ static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *er
     size_t n_wholes;
     const int *wholes = wholes_of(node, &n_wholes);
     int64_t most = 0;
-    if (node->phase != MP_PHASE_BACKWARD) return MP_OK; /* a gather, in their place */
+    if (mp_program_message(p, (int)(node - p->graph->nodes))) return MP_OK; /* has its own */
+    if (node->phase != MP_PHASE_BACKWARD) return MP_OK;                     /* a gather, in their place */
     for (int d = 0; d < (mp_program_sums_parts(p, node) ? 3 : 2); d++) {
         int64_t bytes = 0;
         if (!p->mesh.zero && mp_program_sums_fast(p, dims[d])) continue;
@@ -142,7 +111,7 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
     p->has_server = ranks->algorithm == MP_ALGORITHM_SERVER;
     MP_CHECK(mp_graph_exchange_numbered(p->graph, ranks, number, traffic, err));
     const bool exchanges = p->graph->n_nodes != p->n_nodes, is_split = p->mesh.size[MP_DIM_TP] > 1;
-    if (exchanges) MP_CHECK(relist(p, number, err));
+    if (exchanges) MP_CHECK(mp_node_list_renumber(p, number, p->graph->n_nodes, err));
     mp_program_price_split(p, ranks, traffic);
     if (!exchanges) return is_split ? mp_graph_hash(p->graph, p->graph->hash, err) : MP_OK;
     if (p->mesh.zero) MP_CHECK(share_updates(p, err));
@@ -154,7 +123,8 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
 mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp_rank_place *out, mp_error *err)
 {
     const mp_mesh *m = &p->mesh;
-    *out = (mp_rank_place){.n_data = 1, .data_stride = 1, .n_shards = 1, .n_parts = (int)m->size[MP_DIM_TP]};
+    *out = (mp_rank_place){
+        .n_data = 1, .data_stride = 1, .n_shards = 1, .n_parts = (int)m->size[MP_DIM_TP], .n_stages = 1, .stage_stride = 1};
     MP_ENSURE(world || out->n_parts == 1, err, MP_INVALID, "one process by itself cannot run operators that %s splits",
               mp_mesh_write(m).text);
     if (!world) return MP_OK;
@@ -166,46 +136,53 @@ mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp
                            .data_stride = inner,
                            .n_shards = (int)m->size[MP_DIM_SHARD],
                            .n_parts = inner,
-                           .part_index = world->rank % inner};
+                           .part_index = world->rank % inner,
+                           .n_stages = (int)m->size[MP_DIM_PP]};
+    out->stage_stride = inner * out->n_data;
     out->data_index = world->rank / inner % out->n_data;
     out->shard_index = out->data_index % out->n_shards;
     return MP_OK;
 }
 
-/* Returns what rank 0 sends of n elements in a scatter, or a gather, over so many ranks; no rank sends more in both. */
-static int64_t scattered(int64_t n, int64_t ranks)
+/* Returns what one of some ranks sends of n elements in a scatter, or a gather. */
+static int64_t scattered(int64_t n, int64_t ranks, int64_t rank)
 {
-    return n - mp_rank_part(n, ranks);
+    return n - mp_range_of(n, ranks, rank).n;
 }
 
-static int64_t gathered(int64_t n, int64_t ranks)
+static int64_t gathered(int64_t n, int64_t ranks, int64_t rank)
 {
-    return (ranks - 1) * mp_rank_part(n, ranks);
+    return (ranks - 1) * mp_range_of(n, ranks, rank).n;
 }
 
-static int64_t summed(const mp_program *p, int64_t n, int64_t ranks)
+/* A server, rank 0, takes all and sends all. */
+static int64_t summed(const mp_program *p, int64_t n, int64_t ranks, int64_t rank)
 {
-    return p->has_server ? (ranks - 1) * n : scattered(n, ranks) + gathered(n, ranks);
+    if (p->has_server) return ranks == 1 ? 0 : rank ? n : (ranks - 1) * n;
+    return scattered(n, ranks, rank) + gathered(n, ranks, rank);
 }
 
-/* Returns the bytes that rank 0 sends for a collective. */
-static int64_t sent_for(const mp_program *p, const mp_node *node)
+/* Returns the bytes that a rank sends for a collective. */
+static int64_t sent_for(const mp_program *p, const mp_node *node, const mp_rank_place *place)
 {
     const int64_t *size = p->mesh.size, shards = size[MP_DIM_SHARD];
+    const bool is_fast = p->fast_sums; /* counted as a ring sends it, on all ranks alike */
+    const int64_t shard = is_fast ? 0 : place->shard_index, replica = is_fast ? 0 : place->data_index / place->n_shards;
     const bool gathers = node->phase != MP_PHASE_BACKWARD, is_of_parts = mp_program_sums_parts(p, node);
     size_t n_wholes;
     const int *wholes = wholes_of(node, &n_wholes);
     int64_t elements = 0;
     for (size_t k = 0; k < n_wholes; k++) {
-        const int64_t n = elements_of(p, wholes[k]), part = mp_rank_part(n, shards);
-        elements += gathers ? gathered(n, shards) : scattered(n, shards) + summed(p, part, size[MP_DIM_DP]);
-        if (is_of_parts) elements += summed(p, part, size[MP_DIM_TP]);
+        const int64_t n = elements_of(p, wholes[k]), part = mp_range_of(n, shards, shard).n;
+        elements +=
+            gathers ? gathered(n, shards, shard) : scattered(n, shards, shard) + summed(p, part, size[MP_DIM_DP], replica);
+        if (is_of_parts) elements += summed(p, part, size[MP_DIM_TP], place->part_index);
     }
     return elements * (mp_dtype_bits(p->options.dtype) / 8);
 }
 
-/* Returns the bytes that rank 0 sends for an operator which is split, or of its gradient. */
-static int64_t sent_by_operator(const mp_program *p, const mp_binding *b)
+/* Returns the bytes that a rank sends for an operator which is split, or of its gradient. */
+static int64_t sent_by_operator(const mp_program *p, const mp_binding *b, int rank)
 {
     const mp_operator *op = &p->model->operators[b->op];
     const bool is_backward = b->task == MP_TASK_BACKWARD;
@@ -215,24 +192,25 @@ static int64_t sent_by_operator(const mp_program *p, const mp_binding *b)
     const int64_t element = mp_dtype_bits(p->bindings->dtype[op->out[0]]) / 8;
     switch (op->op->crosses[is_backward]) {
     case MP_CROSSES_ALL_REDUCE:
-        return element * summed(p, whole, ranks);
+        return element * summed(p, whole, ranks, rank);
     case MP_CROSSES_ALL_GATHER:
-        return element * gathered(whole, ranks);
+        return element * gathered(whole, ranks, rank);
     case MP_CROSSES_REDUCE_SCATTER:
-        return element * scattered(whole, ranks);
+        return element * scattered(whole, ranks, rank);
     default:
         return op->op->traits & MP_TRAIT_CLASSES ? mp_class_loss_sent_bytes(p->model, op, is_backward) : 0;
     }
 }
 
-int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan)
+int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp_rank_place *place)
 {
-    int64_t once = 0, each = 0;
+    int64_t once = mp_stage_sent_bytes(p), each = 0;
     for (size_t t = 0; t < plan->n_steps; t++) {
         const mp_node *node = &p->graph->nodes[plan->steps[t].node];
         const mp_binding *b = &p->bindings->nodes[plan->steps[t].node];
-        if (b->task == MP_TASK_COLLECTIVE) *(node->phase == MP_PHASE_FORWARD ? &each : &once) += sent_for(p, node);
-        if (b->op >= 0 && p->mesh.size[MP_DIM_TP] > 1) each += sent_by_operator(p, b);
+        if (b->task == MP_TASK_COLLECTIVE && !b->message)
+            *(node->phase == MP_PHASE_FORWARD ? &each : &once) += sent_for(p, node, place);
+        if (b->op >= 0 && p->mesh.size[MP_DIM_TP] > 1) each += sent_by_operator(p, b, place->part_index);
     }
     return once + each * (p->options.accumulate > 1 ? p->options.accumulate : 1);
 }
@@ -243,13 +221,23 @@ static mp_status refuse(const mp_program *p, const char *what, mp_error *err)
                    mp_mesh_write(&p->mesh).text);
 }
 
+static mp_status check_pipeline(const mp_program *p, mp_error *err)
+{
+    if (!p->stage) return refuse(p, "a network that is not cut", err);
+    if (!p->backend->is_host) return refuse(p, "pp on GPUs", err);
+    if (p->mesh.zero) return refuse(p, "shard with pp", err);
+    if (p->options.clip_norm > 0) return refuse(p, "--clip-norm with pp", err);
+    if (p->fast_sums) return refuse(p, "--reduce fast with pp", err);
+    return p->graph->n_tiers > 1 ? refuse(p, "--offload with pp", err) : MP_OK;
+}
+
 mp_status mp_program_check_ranks(const mp_program *p, mp_error *err)
 {
     const mp_mesh *m = &p->mesh;
     if (mp_mesh_devices(m) == 1) return MP_OK;
     if (!p->backend->is_host && m->size[MP_DIM_TP] > 1) return refuse(p, "tp on GPUs", err);
     if (m->size[MP_DIM_TP] > 1 && p->options.clip_norm > 0) return refuse(p, "--clip-norm with tp", err);
-    if (m->size[MP_DIM_PP] > 1) return refuse(p, "pp", err);
+    if (m->size[MP_DIM_PP] > 1) MP_CHECK(check_pipeline(p, err));
     if (m->size[MP_DIM_EP] > 1) return refuse(p, "ep", err);
     if (p->options.fuse == MP_FUSE_FORWARD) return refuse(p, "--fuse forward", err);
     if (m->zero && p->options.clip_norm > 0 && !p->backend->squares) return refuse(p, "--clip-norm with shard on GPUs", err);

@@ -5,6 +5,7 @@
 
 #include "estimator/base/clock.h"
 #include "executor/ranks/peers.h"
+#include "executor/run/stage.h"
 
 enum { SILENT_SECONDS = 60 }; /* after which a rank is given up, unless the options say otherwise */
 
@@ -88,15 +89,50 @@ static mp_status take_requests(mp_collective_work *w, mp_pool *pool, mp_error *e
     return MP_OK;
 }
 
+/* Lists what goes between stages of a pipeline: bytes, or a gradient that is summed. */
+static mp_status list_message(const mp_addresses *a, const mp_communicator *world, const mp_stage_message *m, size_t step,
+                              mp_pool *pool, mp_collective_work *w, mp_error *err)
+{
+    const mp_program *p = a->program;
+    const int stride = a->place.stage_stride, index = (p->stage->index - m->first) / m->stride;
+    const mp_team team = {m->n, index, world->rank + (m->first - p->stage->index) * stride, m->stride * stride};
+    const int64_t element = m->is_sum ? mp_dtype_bits(p->options.dtype) / 8 : 1;
+    char *room = m->is_ahead ? a->fixed + a->fixed_at[p->stage->outbox] : NULL;
+    mp_piece *pieces;
+    MP_ENSURE(world->n > 1, err, MP_INVALID, "a stage of a pipeline does not run alone");
+    w->own_tag = m->tag;
+    MP_CHECK(add_leg(a, world, m->is_sum ? MP_REDUCE_SCATTER : MP_SEND, MP_DIM_PP, &a->steps[step], pool, w, &pieces, err));
+    w->legs[0].team = team;
+    w->legs[0].is_ordered = true;
+    w->legs[0].dtype = m->is_sum ? p->options.dtype : MP_DTYPE_UINT8;
+    for (size_t k = 0; k < m->n_storages; k++) {
+        const mp_storage *s = &p->graph->storages[m->storages[k]];
+        const int64_t n = s->payload_bytes / element;
+        pieces[k] = (mp_piece){.whole = room ? room : a->steps[step].wholes[k], .n = n};
+        pieces[k].part = pieces[k].whole + mp_rank_part(n, team.n) * team.index * element;
+        if (room) room += s->bytes;
+    }
+    if (!m->is_sum) return MP_OK;
+    w->legs[w->n_legs] = w->legs[0];
+    w->legs[w->n_legs++].kind = MP_ALL_GATHER;
+    return MP_OK;
+}
+
 static mp_status list(const mp_addresses *a, const mp_rank_channel *c, size_t step, mp_pool *pool, mp_error *err)
 {
     mp_collective_work *w = &c->works[step];
     const mp_communicator *world = c->collectives.world;
     const mp_node *node = &a->program->graph->nodes[a->steps[step].node];
+    const mp_stage_message *message = mp_program_message(a->program, a->steps[step].node);
     *w = (mp_collective_work){.name = node->name,
-                              .kind = node->phase != MP_PHASE_BACKWARD ? MP_ALL_GATHER
-                                      : a->program->mesh.zero          ? MP_REDUCE_SCATTER
-                                                                       : MP_ALL_REDUCE};
+                              .kind = message                            ? message->is_sum ? MP_ALL_REDUCE : MP_SEND
+                                      : node->phase != MP_PHASE_BACKWARD ? MP_ALL_GATHER
+                                      : a->program->mesh.zero            ? MP_REDUCE_SCATTER
+                                                                         : MP_ALL_REDUCE};
+    if (message) {
+        MP_CHECK(list_message(a, world, message, step, pool, w, err));
+        return take_requests(w, pool, err);
+    }
     if (node->phase != MP_PHASE_BACKWARD) {
         MP_CHECK(add_wholes(a, world, MP_ALL_GATHER, MP_DIM_SHARD, step, pool, w, err));
         return take_requests(w, pool, err);
@@ -172,7 +208,8 @@ mp_status mp_rank_channel_open(const mp_addresses *a, const mp_execution_options
     const size_t n = a->plan->n_steps;
     const mp_backend *b = a->program->backend;
     mp_communicator *processes = options->world ? options->world : &alone;
-    *out = (mp_rank_channel){.collectives = {.world = b->is_host || !options->world ? processes : processes->devices,
+    *out = (mp_rank_channel){.at = a,
+                             .collectives = {.world = b->is_host || !options->world ? processes : processes->devices,
                                              .backend = b,
                                              .fast = a->program->fast_sums,
                                              .timeout = options->timeout > 0 ? options->timeout : SILENT_SECONDS},
@@ -181,14 +218,35 @@ mp_status mp_rank_channel_open(const mp_addresses *a, const mp_execution_options
                              .tickets = mp_pool_alloc(pool, n, sizeof *out->tickets)};
     MP_ENSURE(out->works && out->tickets, err, MP_NOMEM, "out of memory");
     MP_ENSURE(out->collectives.world, err, MP_INVALID, "the devices of the ranks are not joined");
+    out->ahead = out->collectives;
     for (size_t t = 0; t < n; t++)
         if (a->steps[t].is_collective) MP_CHECK(list(a, out, t, pool, err));
     return a->program->mesh.size[MP_DIM_TP] > 1 ? open_team(a, out, pool, err) : MP_OK;
 }
 
+/* Puts what is sent ahead into the outbox, once the next stage has taken what was there. */
+static mp_status send_ahead(mp_rank_channel *c, size_t step, const mp_stage_message *m, mp_error *err)
+{
+    const mp_ready_step *r = &c->at->steps[step];
+    const mp_backend *b = c->collectives.backend;
+    int64_t ticket;
+    MP_CHECK(mp_collectives_wait(&c->ahead, c->ahead.issued, err));
+    for (size_t k = 0; k < r->n_moved; k++)
+        b->copy(b, c->works[step].legs[0].pieces[k].whole, r->wholes[k],
+                c->at->program->graph->storages[m->storages[k]].payload_bytes);
+    c->tickets[step] = c->collectives.issued; /* waiting for this step stands for what was issued before it */
+    return mp_collectives_issue(&c->ahead, &c->works[step], &ticket, err);
+}
+
 mp_status mp_rank_channel_issue(mp_rank_channel *c, size_t step, mp_error *err)
 {
-    return mp_collectives_issue(&c->collectives, &c->works[step], &c->tickets[step], err);
+    const mp_stage_message *m = mp_program_message(c->at->program, c->at->steps[step].node);
+    if (m && m->is_ahead) return send_ahead(c, step, m, err);
+    if (!m && c->summed)
+        MP_CHECK(mp_collectives_wait(&c->collectives, c->summed, err)); /* what stages sum, the ranks of one sum further */
+    MP_CHECK(mp_collectives_issue(&c->collectives, &c->works[step], &c->tickets[step], err));
+    if (m && m->is_sum) c->summed = c->tickets[step];
+    return MP_OK;
 }
 
 mp_status mp_rank_channel_wait(mp_rank_channel *c, size_t step, mp_error *err)
@@ -211,4 +269,27 @@ mp_status mp_rank_channel_settle(const mp_rank_channel *c, mp_error *err)
     }
     if (st != MP_OK) devices->end(devices, 1);
     return st;
+}
+
+mp_status mp_rank_channel_advance(mp_rank_channel *c, mp_error *err)
+{
+    MP_CHECK(mp_collectives_advance(&c->ahead, err));
+    return mp_collectives_advance(&c->collectives, err);
+}
+
+mp_status mp_rank_channel_end_turn(mp_rank_channel *c, bool all, mp_error *err)
+{
+    MP_CHECK(mp_collectives_wait(&c->collectives, c->collectives.issued, err));
+    if (all) MP_CHECK(mp_collectives_wait(&c->ahead, c->ahead.issued, err));
+    return MP_OK;
+}
+
+int64_t mp_rank_channel_sent_bytes(const mp_rank_channel *c)
+{
+    return c->collectives.sent_bytes + c->ahead.sent_bytes;
+}
+
+double mp_rank_channel_wait_seconds(const mp_rank_channel *c)
+{
+    return c->collectives.wait_seconds + c->ahead.wait_seconds;
 }

@@ -6,14 +6,17 @@
 #include "executor/run/addresses.h"
 
 typedef struct mp_rank_channel {
+    const mp_addresses *at;
     mp_collectives collectives;
     const mp_communicator *processes; /* of the ranks: collectives may be between their devices */
+    mp_collectives ahead;             /* of a pipeline: what the next stage has yet to take, for which no step waits */
     mp_collective_work *works;        /* per step of the plan; NULL: it has no collectives */
     int64_t *tickets;                 /* per step: of its last collective */
     mp_team split;                    /* the ranks of tp, and what one of their operators exchanges with the others */
     mp_collective_work crossing;
     double wait_seconds; /* spent in such exchanges */
     mp_kernel_team team; /* as kernels see them, who keep its address: the channel may not move. n 0: operators are whole */
+    int64_t summed;      /* the ticket of the last sum over stages; 0: none yet */
 } mp_rank_channel;
 
 /* Lists the collectives of all steps. The lists lie in the pool. MP_INVALID: the ranks' devices are not joined; MP_NOMEM.
@@ -25,3 +28,10 @@ mp_status mp_rank_channel_wait(mp_rank_channel *channel, size_t step, mp_error *
 /* Where collectives are on a stream: waits until all that was enqueued has run, or a rank is gone or silent for too long, after
  * which the device can be left. MP_IO: that, or the device or one of its messages failed. */
 mp_status mp_rank_channel_settle(const mp_rank_channel *channel, mp_error *err);
+/* Moves on what has been issued, as far as it goes without waiting. */
+mp_status mp_rank_channel_advance(mp_rank_channel *channel, mp_error *err);
+/* Waits for all that has been issued, with `all` for what is sent ahead too. */
+mp_status mp_rank_channel_end_turn(mp_rank_channel *channel, bool all, mp_error *err);
+/* Return what has been sent so far, and the seconds in which nothing else was done. */
+int64_t mp_rank_channel_sent_bytes(const mp_rank_channel *channel);
+double mp_rank_channel_wait_seconds(const mp_rank_channel *channel);

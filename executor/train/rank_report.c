@@ -22,10 +22,13 @@ static mp_rank_report own_report(const mp_train_request *r, const mp_execution *
     own.planned_peak_bytes = report->planned_peak_bytes;
     own.measured_peak_bytes = report->static_bytes + report->measured_arena_bytes;
     own.process_bytes = report->process_bytes;
-    own.sent_bytes = channel->collectives.sent_bytes;
+    own.sent_bytes = report->sent_bytes;
+    own.planned_sent_bytes = report->planned_sent_bytes;
+    own.set_aside_bytes = mp_execution_set_aside_bytes(e);
+    mp_execution_hash(e, own.weights_hash);
     own.step_seconds = report->step_seconds;
-    own.network_seconds = channel->collectives.busy_seconds / steps;
-    own.wait_seconds = channel->collectives.wait_seconds / steps;
+    own.network_seconds = (channel->collectives.busy_seconds + channel->ahead.busy_seconds) / steps;
+    own.wait_seconds = mp_rank_channel_wait_seconds(channel) / steps;
     for (size_t t = 0; t < r->plan->n_steps; t++)
         if (channel->works[t].n_legs) add(&own.sent[channel->works[t].kind], &channel->works[t]);
     add(&own.sent_by_operators, &channel->crossing);

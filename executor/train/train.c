@@ -173,7 +173,9 @@ static mp_status finish(training *t, mp_status st, mp_error *err)
     if (r->execution.world) {
         snprintf(report->network, sizeof report->network, "%s", mp_communicator_name(r->execution.world));
         report->n_ranks = mp_communicator_size(r->execution.world);
-        report->sent_bytes = mp_execution_ranks(e)->collectives.sent_bytes;
+        report->sent_bytes = mp_rank_channel_sent_bytes(mp_execution_ranks(e));
+        report->planned_sent_bytes =
+            (int64_t)report->n_losses * mp_program_sent_bytes(r->program, r->plan, mp_execution_place(e));
     }
     if (look_at_device(r->program->backend, &report->device_bytes, &report->device_is_shared, err) != MP_OK) st = MP_IO;
     report->next_batch_bytes = t->filler.prefetch ? mp_prefetch_device_bytes(t->filler.prefetch) : 0;

@@ -68,11 +68,11 @@ typedef struct mp_report {
     /* Of a plan that copies: bytes taken of each tier but the device, bytes copied in all steps, and seconds per step during
      * which nothing but copies was waited for (a mean over all steps). */
     int64_t tier_bytes[MP_MAX_TIERS], out_bytes, in_bytes;
-    double wait_seconds;   /* for other ranks, too */
-    int n_ranks;           /* that trained together */
-    char network[64];      /* what joined them; "": there is one */
-    int64_t sent_bytes;    /* to other ranks, in all steps */
-    mp_rank_report *ranks; /* per rank; released with mp_report_free */
+    double wait_seconds;                    /* for other ranks, too */
+    int n_ranks;                            /* that trained together */
+    char network[64];                       /* what joined them; "": there is one */
+    int64_t sent_bytes, planned_sent_bytes; /* to other ranks, in all steps */
+    mp_rank_report *ranks;                  /* per rank; released with mp_report_free */
 } mp_report;
 
 /* Trains. On MP_OK and MP_REFUTED *report is filled and released with mp_report_free. MP_REFUTED: a loss, or a

@@ -27,7 +27,10 @@ typedef struct builder {
     int *number;           /* per chunk and node: its number in this rank; -1 */
     int *sent;             /* per chunk: the storage that says that its activations have been sent, and its gradients; -1 */
     int *list, *more;      /* of storages, of the node that is being made */
+    int summed;            /* what a sum over ranks waits for: the last transfer, or the sum before; -1: nothing */
     size_t chunk_capacity; /* of out->chunk */
+    size_t whole_capacity; /* of out->whole_storage */
+    size_t nodes_capacity; /* of out->whole_node */
     mp_error *err;
 } builder;
 
@@ -43,13 +46,16 @@ static mp_status add_storage(builder *b, const mp_storage *like, int chunk, int 
     s->id = id;
     s->name = mp_pool_text(b->graph->pool, like->name, strlen(like->name));
     s->tensors = mp_pool_alloc(b->graph->pool, like->n_tensors, sizeof *s->tensors);
-    const bool is_full = !mp_grow(&b->out->chunk, &b->chunk_capacity, b->graph->n_storages, sizeof *b->out->chunk);
+    const size_t n = b->graph->n_storages;
+    const bool is_full = !mp_grow(&b->out->chunk, &b->chunk_capacity, n, sizeof *b->out->chunk) ||
+                         !mp_grow(&b->out->whole_storage, &b->whole_capacity, n, sizeof *b->out->whole_storage);
     if (is_full || !s->name || (like->n_tensors && !s->tensors)) return MP_NO_MEMORY(b->err);
     for (size_t k = 0; k < like->n_tensors; k++) {
         s->tensors[k] = mp_pool_text(b->graph->pool, like->tensors[k], strlen(like->tensors[k]));
         if (!s->tensors[k]) return MP_NO_MEMORY(b->err);
     }
     b->out->chunk[*index] = chunk;
+    b->out->whole_storage[*index] = -1;
     b->out->n_storages = b->graph->n_storages;
     return MP_OK;
 }
@@ -61,8 +67,9 @@ static mp_status storage_of(builder *b, int chunk, int s, int *index)
     int *here = &b->of_chunk[(size_t)chunk * g->n_storages + (size_t)s], *at = b->flow->is_of_rank[s] ? &b->of_rank[s] : here;
     if (*at < 0) {
         const int p = g->producer[s];
-        const bool is_of_batch = !b->flow->is_of_rank[s] && (p < 0 || b->x->stage[p] >= 0);
+        const bool is_of_batch = !b->flow->is_of_rank[s] && (p < 0 || b->x->stage[p] >= 0 || b->x->is_run);
         MP_CHECK(add_storage(b, &g->storages[s], is_of_batch ? chunk : -1, at));
+        b->out->whole_storage[*at] = s;
         if (b->flow->summed[s] >= 0) b->graph->storages[*at].any_sum_order = false; /* the sum over ranks comes last */
         if (g->storages[s].kind == MP_KIND_INPUT) b->out->batch_bytes[chunk] += g->storages[s].bytes;
     }
@@ -115,13 +122,23 @@ static mp_status copy_alternative(builder *b, int chunk, const mp_node *node, co
     return is_update ? MP_OK : write_as_sum(b, from, a);
 }
 
+/* Appends a node, which is number `whole` of the whole graph, or of the pipeline. */
+static mp_status append_node(builder *b, int whole, mp_node **node)
+{
+    MP_CHECK(mp_graph_node(b->graph, node, b->err));
+    const size_t n = b->out->n_nodes = b->graph->n_nodes;
+    if (!mp_grow(&b->out->whole_node, &b->nodes_capacity, n, sizeof *b->out->whole_node)) return MP_NO_MEMORY(b->err);
+    b->out->whole_node[n - 1] = whole;
+    return MP_OK;
+}
+
 static mp_status copy_node(builder *b, int chunk, int v)
 {
     const mp_node *from = &b->whole->nodes[v];
     int *number = &b->number[(size_t)chunk * b->whole->n_nodes];
     mp_node *node;
     mp_pool *pool = b->graph->pool;
-    MP_CHECK(mp_graph_node(b->graph, &node, b->err));
+    MP_CHECK(append_node(b, v, &node));
     const int64_t id = node->id;
     number[v] = (int)b->graph->n_nodes - 1;
     *node = *from;
@@ -145,7 +162,7 @@ static mp_status add_network_node(builder *b, const char *op, const char *name, 
                                   size_t n_writes, bool adds)
 {
     mp_node *node;
-    MP_CHECK(mp_graph_node(b->graph, &node, b->err));
+    MP_CHECK(append_node(b, -1, &node));
     node->name = mp_pool_text(b->graph->pool, name, strlen(name));
     node->op = op;
     node->phase = phase;
@@ -166,6 +183,17 @@ static mp_status add_token(builder *b, const char *name, int *index)
 {
     const mp_storage token = {.name = name, .kind = MP_KIND_SAVED};
     return add_storage(b, &token, -1, index);
+}
+
+/* Adds the room from which so many bytes of activations are sent to the next rank while this one goes on. Without it two ranks
+ * of which one has to send an activation, and the other a gradient, would wait for each other. */
+static mp_status add_outbox(builder *b, int q, int64_t bytes)
+{
+    char name[64];
+    snprintf(name, sizeof name, "on its way to stage %d", q + 1);
+    const mp_storage room = {
+        .name = name, .kind = MP_KIND_ACTIVATION, .persistent = true, .payload_bytes = bytes, .bytes = bytes};
+    return add_storage(b, &room, -1, &b->out->outbox);
 }
 
 /* Returns the ranks between which a stage hands over to the next one: from the last rank back to the first one for chunks. */
@@ -192,7 +220,7 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
 {
     const mp_graph *g = b->whole;
     const mp_phase phase = is_backward ? MP_PHASE_BACKWARD : MP_PHASE_FORWARD;
-    int64_t bytes = 0;
+    int64_t bytes = 0, room = 0;
     size_t n = 0, n_sums = 0;
     char name[64];
     for (int s = 0; s < (int)g->n_storages; s++) {
@@ -205,6 +233,7 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
         b->more[is_sum ? n_sums++ : n] = here;
         n++;
         bytes += g->storages[s].payload_bytes;
+        room += g->storages[s].bytes;
     }
     if (!n) return MP_OK;
     const double seconds =
@@ -215,6 +244,8 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
         memcpy(b->list, b->more, n * sizeof *b->list);
         MP_CHECK(add_token(b, name, &b->sent[2 * chunk + is_backward]));
         b->more[0] = b->sent[2 * chunk + is_backward];
+        if (b->x->is_run && is_backward) b->summed = b->more[0];
+        if (b->x->is_run && !is_backward) MP_CHECK(add_outbox(b, q, room));
         const int64_t times = b->x->shape.n_micro_batches;
         b->out->traffic.n_collectives += (size_t)times;
         b->out->traffic.sent_bytes += times * bytes;
@@ -226,6 +257,10 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
                           is_backward && chunk + 1 < b->x->shape.n_chunks ? b->sent[2 * chunk + 3] : -1};
     for (int k = 0; k < 2; k++)
         if (before[k] >= 0) b->list[n_reads++] = before[k];
+    if (b->x->is_run && is_backward && !q) { /* the last that the first rank does before sums: else others would wait for it */
+        MP_CHECK(add_token(b, name, &b->summed));
+        b->more[n++] = b->summed;
+    }
     MP_CHECK(add_network_node(b, "Receive", name, phase, seconds, n_reads, n, n_sums == n));
     if (!n_sums || n_sums == n) return MP_OK;
     mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives; /* some are sums and some are not */
@@ -254,15 +289,20 @@ static mp_status add_sums(builder *b)
         char name[192];
         snprintf(name, sizeof name, "sum over stages of %s", mp_storage_title(g, s, &label));
         MP_CHECK(storage_of(b, 0, s, &b->more[0]));
-        MP_CHECK(add_network_node(b, "AllReduce", name, MP_PHASE_BACKWARD, seconds, 0, 1, true));
+        b->list[0] = b->summed;
+        MP_CHECK(add_network_node(b, "AllReduce", name, MP_PHASE_BACKWARD, seconds, b->summed >= 0, 1, true));
         b->out->traffic.n_collectives++;
         b->out->traffic.sent_bytes += mp_collective_sent_bytes(MP_ALL_REDUCE, n, bytes);
         b->out->traffic.seconds += seconds;
-        if (!g->storages[s].persistent || !mp_update_order_of(g).after_readers) continue;
-        MP_CHECK(add_token(b, name, &b->token[s])); /* an update may read at any time what always lives */
+        const bool is_awaited = g->storages[s].persistent && mp_update_order_of(g).after_readers;
+        if (!is_awaited && !b->x->is_run) continue;
+        int token;
+        MP_CHECK(add_token(b, name, &token));
+        if (is_awaited) b->token[s] = token; /* an update may read at any time what always lives */
+        if (b->x->is_run) b->summed = token;
         mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives;
         a->n_writes = 1;
-        a->writes = mp_graph_list(b->graph, &b->token[s], 1);
+        a->writes = mp_graph_list(b->graph, &token, 1);
         if (!a->writes) return MP_NO_MEMORY(b->err);
     }
     return MP_OK;
@@ -342,11 +382,15 @@ static mp_status list_all(builder *b)
     mp_node *nodes = b->graph->nodes; /* put them in front, as the whole graph has them */
     const size_t n_updates = b->graph->n_nodes - n_listed;
     mp_node *moved = mp_pool_alloc(b->pool, b->graph->n_nodes, sizeof *moved);
-    if (!moved) return MP_NO_MEMORY(b->err);
+    int *moved_whole = mp_pool_alloc(b->pool, b->graph->n_nodes, sizeof *moved_whole), *whole = b->out->whole_node;
+    if (!moved || !moved_whole) return MP_NO_MEMORY(b->err);
     memcpy(moved, &nodes[n_listed], n_updates * sizeof *moved);
     memcpy(&moved[n_updates], nodes, n_listed * sizeof *moved);
+    memcpy(moved_whole, &whole[n_listed], n_updates * sizeof *moved_whole);
+    memcpy(&moved_whole[n_updates], whole, n_listed * sizeof *moved_whole);
     for (size_t v = 0; v < b->graph->n_nodes; v++) {
         nodes[v] = moved[v];
+        whole[v] = moved_whole[v];
         nodes[v].id = (int64_t)v;
         if (nodes[v].forward_of >= 0) nodes[v].forward_of += (int)n_updates;
     }
@@ -375,10 +419,16 @@ static mp_status prepare(builder *b)
 
 mp_status mp_pipeline_rank_graph(const mp_pipeline *pipeline, int rank, mp_rank *out, mp_error *err)
 {
-    MP_CLEARED_BY(mp_rank_free) mp_rank made = {.shape = pipeline->shape, .rank = rank, .held = -1};
+    MP_CLEARED_BY(mp_rank_free) mp_rank made = {.shape = pipeline->shape, .rank = rank, .held = -1, .outbox = -1};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    builder b = {
-        .x = pipeline, .flow = pipeline->flow, .whole = pipeline->graph, .out = &made, .pool = pool, .rank = rank, .err = err};
+    builder b = {.x = pipeline,
+                 .flow = pipeline->flow,
+                 .whole = pipeline->graph,
+                 .out = &made,
+                 .pool = pool,
+                 .rank = rank,
+                 .summed = -1,
+                 .err = err};
     MP_CHECK(mp_graph_like(pipeline->graph, &made.graph, err));
     b.graph = made.graph;
     MP_CHECK(mp_graph_channel(made.graph, "network", &b.channel, err));

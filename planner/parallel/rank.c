@@ -12,24 +12,26 @@ void mp_rank_free(mp_rank *rank)
     mp_graph_free(rank->graph);
     mp_free(rank->chunk);
     mp_free(rank->batch_bytes);
+    mp_free(rank->whole_node);
+    mp_free(rank->whole_storage);
     *rank = (mp_rank){0};
 }
 
 /* ---- what is held ---- */
 
-/* Returns the step before which a micro-batch can wait for its backward: behind all forward nodes that have run by the first
- * step of loss or backward. */
-static size_t turn_around(const mp_graph *graph, const mp_step *steps, size_t n, bool *has_run)
+mp_status mp_rank_turn_around(const mp_graph *graph, const mp_step *steps, size_t n, size_t *at, mp_error *err)
 {
-    size_t at = 0;
+    MP_OWNED bool *has_run = mp_alloc(graph->n_nodes, sizeof *has_run);
+    if (!has_run) return MP_NO_MEMORY(err);
+    *at = 0;
     for (size_t t = 0; t < n; t++) {
         const int v = steps[t].node;
         if (graph->nodes[v].phase == MP_PHASE_UPDATE) continue;
         if (graph->nodes[v].phase != MP_PHASE_FORWARD) break;
-        if (!has_run[v]) at = t + 1;
+        if (!has_run[v]) *at = t + 1;
         has_run[v] = true;
     }
-    return at;
+    return MP_OK;
 }
 
 /* Marks a list of storages, once each, and adds up those of a micro-batch by chunk. */
@@ -84,10 +86,12 @@ static void add_waiting(const mp_rank *rank, bool *seen, mp_kept *kept)
 mp_status mp_rank_held_bytes(const mp_rank *rank, const mp_step *steps, size_t n, int64_t *bytes, mp_error *err)
 {
     const mp_graph *g = rank->graph;
-    MP_OWNED bool *has_run = mp_alloc(g->n_nodes, sizeof *has_run), *seen = mp_alloc(g->n_storages, sizeof *seen);
+    MP_OWNED bool *seen = mp_alloc(g->n_storages, sizeof *seen);
     MP_OWNED mp_kept *kept = mp_alloc((size_t)rank->shape.n_chunks, sizeof *kept);
-    if (!has_run || !seen || !kept) return MP_NO_MEMORY(err);
-    add_kept(rank, steps, n, turn_around(g, steps, n, has_run), seen, kept);
+    size_t at;
+    if (!seen || !kept) return MP_NO_MEMORY(err);
+    MP_CHECK(mp_rank_turn_around(g, steps, n, &at, err));
+    add_kept(rank, steps, n, at, seen, kept);
     memset(seen, 0, g->n_storages * sizeof *seen);
     add_waiting(rank, seen, kept);
     for (int c = 0; c < rank->shape.n_chunks; c++) kept[c].forward_bytes += rank->batch_bytes[c];

@@ -51,8 +51,8 @@ static const char *label_file(int n, int last)
 }
 
 static const int64_t image_dims[] = {B, 1, 2}, label_dims[] = {B};
-static const mp_feed_slot slots[] = {{"image", MP_DTYPE_FLOAT, 3, image_dims, 0, false, false, 0, MP_FEED_RANDOM, 0},
-                                     {"label", MP_DTYPE_INT64, 1, label_dims, 10, true, false, 0, MP_FEED_RANDOM, 0}};
+static const mp_feed_slot slots[] = {{"image", MP_DTYPE_FLOAT, 3, image_dims, 0, false, false, 0, MP_FEED_RANDOM, 0, false},
+                                     {"label", MP_DTYPE_INT64, 1, label_dims, 10, true, false, 0, MP_FEED_RANDOM, 0, false}};
 
 TEST(an_epoch_has_every_sample_once)
 {
@@ -126,8 +126,8 @@ TEST(a_target_has_several_numbers_for_a_sample)
     static const char *const files[] = {"5, 3", "15,", "15, 1", "5, 3, 1"};
     for (int form = 0; form < 2; form++) {
         const mp_feed_slot text[] = {
-            {"tokens", MP_DTYPE_INT64, 2, tokens, 15, false, false, 0, MP_FEED_RANDOM, 0},
-            {"target", MP_DTYPE_INT64, form ? 1 : 2, form ? flat : tokens, 15, true, false, 0, MP_FEED_RANDOM, 0}};
+            {"tokens", MP_DTYPE_INT64, 2, tokens, 15, false, false, 0, MP_FEED_RANDOM, 0, false},
+            {"target", MP_DTYPE_INT64, form ? 1 : 2, form ? flat : tokens, 15, true, false, 0, MP_FEED_RANDOM, 0, false}};
         for (int f = 0; f < 4; f++) {
             const char *sources[] = {numbers("tokens", "5, 3", 15, 15), numbers("target", files[f], 15, 15)};
             int64_t a[2 * T], b[2 * T];
@@ -187,8 +187,8 @@ TEST(shapes_are_compared_and_not_only_sizes)
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const mp_feed_slot some[] = {
-            {"image", MP_DTYPE_FLOAT, cases[k].rank, cases[k].dims, 0, cases[k].is_target, false, 0, MP_FEED_RANDOM, 0},
-            {"label", MP_DTYPE_INT64, 1, one, 200, !cases[k].is_target, false, 0, MP_FEED_RANDOM, 0}};
+            {"image", MP_DTYPE_FLOAT, cases[k].rank, cases[k].dims, 0, cases[k].is_target, false, 0, MP_FEED_RANDOM, 0, false},
+            {"label", MP_DTYPE_INT64, 1, one, 200, !cases[k].is_target, false, 0, MP_FEED_RANDOM, 0, false}};
         int n = 1;
         for (const char *at = cases[k].file; *at; at += *at ? strspn(at, ", ") : 0) n *= (int)strtol(at, (char **)&at, 10);
         const char *sources[] = {numbers("image", cases[k].file, n, 200), numbers("label", "5,", 5, 9)};
@@ -227,10 +227,10 @@ TEST(the_ignored_label_is_legal)
 
 /* A graph of four nodes and three edges; its edges come first, and their first dimension is no batch. */
 static const int64_t edges_dims[] = {2, 3}, nodes_dims[] = {4, 2}, classes_dims[] = {4}, scale_dims[] = {1, 2};
-static const mp_feed_slot graph[] = {{"edges", MP_DTYPE_INT64, 2, edges_dims, 0, false, false, 0, MP_FEED_RANDOM, 0},
-                                     {"nodes", MP_DTYPE_INT64, 2, nodes_dims, 0, false, false, 0, MP_FEED_RANDOM, 0},
-                                     {"scale", MP_DTYPE_INT64, 2, scale_dims, 0, false, false, 0, MP_FEED_RANDOM, 0},
-                                     {"classes", MP_DTYPE_INT64, 1, classes_dims, 0, true, false, 0, MP_FEED_RANDOM, 0}};
+static const mp_feed_slot graph[] = {{"edges", MP_DTYPE_INT64, 2, edges_dims, 0, false, false, 0, MP_FEED_RANDOM, 0, false},
+                                     {"nodes", MP_DTYPE_INT64, 2, nodes_dims, 0, false, false, 0, MP_FEED_RANDOM, 0, false},
+                                     {"scale", MP_DTYPE_INT64, 2, scale_dims, 0, false, false, 0, MP_FEED_RANDOM, 0, false},
+                                     {"classes", MP_DTYPE_INT64, 1, classes_dims, 0, true, false, 0, MP_FEED_RANDOM, 0, false}};
 
 static mp_status open_graph(const char *edges, const char *nodes, const char *scale, const char *classes, mp_feed **feed,
                             mp_error *err)
@@ -327,8 +327,8 @@ TEST(a_text_gives_windows_and_what_follows)
 {
     enum { T = 4 };
     const int64_t tokens_dims[] = {2, T}, target_dims[] = {2 * T};
-    const mp_feed_slot text[] = {{"tokens", MP_DTYPE_INT64, 2, tokens_dims, 256, false, false, 0, MP_FEED_RANDOM, 0},
-                                 {"target", MP_DTYPE_INT32, 1, target_dims, 256, true, false, 0, MP_FEED_RANDOM, 0}};
+    const mp_feed_slot text[] = {{"tokens", MP_DTYPE_INT64, 2, tokens_dims, 256, false, false, 0, MP_FEED_RANDOM, 0, false},
+                                 {"target", MP_DTYPE_INT32, 1, target_dims, 256, true, false, 0, MP_FEED_RANDOM, 0, false}};
     const char *corpus = "abcdefghijklmnopqrstuvwxyz";
     const char *sources[] = {put("text", corpus, 26)};
     int64_t tokens[2 * T];
@@ -348,7 +348,8 @@ TEST(a_text_gives_windows_and_what_follows)
     for (int k = 0; k < 22; k++) assert_true(seen[k]);
     mp_feed_free(feed);
     const int64_t turned_dims[] = {T, 2};
-    const mp_feed_slot turned[] = {text[0], {"target", MP_DTYPE_INT32, 2, turned_dims, 256, true, false, 0, MP_FEED_RANDOM, 0}};
+    const mp_feed_slot turned[] = {text[0],
+                                   {"target", MP_DTYPE_INT32, 2, turned_dims, 256, true, false, 0, MP_FEED_RANDOM, 0, false}};
     assert_int_equal(mp_feed_open(turned, 2, sources, 1, 0, &feed, &err), MP_INVALID);
     assert_non_null(strstr(err.message, "'target' has other dimensions than 'tokens'"));
 }

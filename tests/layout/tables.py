@@ -49,7 +49,7 @@ FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
             "executor/data/feed.c",
             "executor/data/parameters.c",
             "executor/run/inspection.c",
-            "executor/communicator.c",
+            "executor/run/rank_results.c",
         ),
     ),
     ("cmocka.h", ("tests",)),

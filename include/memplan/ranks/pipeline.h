@@ -23,6 +23,9 @@ typedef struct mp_pipeline_request {
     mp_pipeline_shape shape;
     int64_t memory_bytes; /* of a rank: a stage that is over it hands blocks to its neighbours; 0: no matter */
     const int *begins;    /* the first block of each stage, ascending from 0; NULL: the slowest stage as fast as can be */
+    bool is_run;          /* by processes of which each has its rank's memory alone (docs/ranks.md): activations that are sent
+                             have room until the next rank takes them, a micro-batch has for itself all that is computed
+                             while it runs, and sums over ranks come in one order */
 } mp_pipeline_request;
 
 /* Where a network is cut, and what flows between its stages. */
@@ -35,6 +38,7 @@ typedef struct mp_pipeline {
     int *begins; /* per stage, and n_blocks at the end */
     int *stage;  /* per node: its stage; -1: an update, or it runs wherever it is read */
     struct mp_flow *flow;
+    bool is_run; /* as requested */
 } mp_pipeline;
 
 /* Cuts a network. *out is released with mp_pipeline_free (NULL is fine) before graph and ranks. MP_INVALID: as

@@ -24,10 +24,17 @@ typedef struct mp_rank {
     size_t n_storages;       /* of `chunk`; later ones are not of a micro-batch */
     int64_t *batch_bytes;    /* per chunk: what each micro-batch has for itself from its forward on: its inputs */
     int held;                /* the storage of what waits; -1: nothing does */
+    int outbox;              /* the storage of activations that the next rank has yet to take; -1: there is none */
+    size_t n_nodes;          /* before exchanges of dp and shard */
+    int *whole_node;         /* per node: its number in the whole graph; -1: it is of the pipeline */
+    int *whole_storage;      /* per storage: likewise */
     mp_rank_traffic traffic; /* in a step: of sends, and of sums over the pipeline */
 } mp_rank;
 void mp_rank_free(mp_rank *rank);
 
+/* Finds the step before which a micro-batch can wait for its backward: behind all forward nodes that have run by the first step
+ * of loss or backward. MP_NOMEM. O(nodes + n). */
+mp_status mp_rank_turn_around(const mp_graph *graph, const mp_step *steps, size_t n, size_t *at, mp_error *err);
 /* Finds how many bytes wait while these steps run for one micro-batch. MP_NOMEM; as mp_timeline_build. */
 mp_status mp_rank_held_bytes(const mp_rank *rank, const mp_step *steps, size_t n, int64_t *bytes, mp_error *err);
 /* Sets what waits, and finishes the graph again. MP_INVALID: more bytes than can be counted. MP_NOMEM. */

@@ -14,7 +14,9 @@ typedef struct mp_rank_report {
     int64_t process;
     int64_t planned_peak_bytes, measured_peak_bytes; /* the latter with the highest byte of the arena that was written */
     int64_t process_bytes;                           /* -1: not known */
-    int64_t sent_bytes;                              /* in all steps */
+    int64_t sent_bytes, planned_sent_bytes;          /* in all steps */
+    int64_t set_aside_bytes; /* of a pipeline: copied out of the arena for other micro-batches and back, in all steps */
+    char weights_hash[40];   /* of what this rank has, at the end */
     mp_sent sent[MP_N_COLLECTIVES];
     mp_sent sent_by_operators; /* that are split over ranks, while they run */
     double step_seconds;       /* as mp_report has it */

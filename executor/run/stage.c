@@ -1,0 +1,243 @@
+/* stage.c - cuts a program: of a whole network's nodes and bindings those of one stage remain, under the numbers of its graph.
+ */
+#include "executor/run/stage.h"
+
+#include <string.h>
+
+#include "executor/run/node_list.h"
+#include "planner/parallel/pipeline_flow.h"
+
+enum { TAG_FORWARD = 1, TAG_BACKWARD, FIRST_TAG_OF_SUMS };
+
+typedef struct cutter {
+    mp_program *program;
+    const mp_pipeline *pipeline;
+    const mp_rank *rank;
+    mp_program_stage *stage;
+    mp_error *err;
+} cutter;
+
+/* ---- what goes between stages ---- */
+
+/* Finds the stages that hold a parameter, which have to be evenly apart. */
+static mp_status find_holders(const cutter *c, int parameter, mp_stage_message *m)
+{
+    const mp_graph *g = c->pipeline->graph;
+    int last = -1;
+    m->n = 0;
+    for (int q = 0; q < c->pipeline->n_stages; q++) {
+        bool reads = false;
+        for (int r = g->readers_start[parameter]; r < g->readers_start[parameter + 1]; r++)
+            reads |= mp_flow_needs(c->pipeline->flow, q, g->readers[r]);
+        if (!reads) continue;
+        if (m->n == 0) m->first = q;
+        if (m->n == 1) m->stride = q - last;
+        MP_ENSURE(m->n < 2 || q - last == m->stride, c->err, MP_UNSUPPORTED,
+                  "%s is held by stages that are not evenly apart, which is not run yet", mp_storage_label(g, parameter).text);
+        m->n++;
+        last = q;
+    }
+    return MP_OK;
+}
+
+/* Puts storages into the order of the whole graph, which is the same on all stages. */
+static void sort(const cutter *c, int *storages, size_t n)
+{
+    const int *whole = c->rank->whole_storage;
+    for (size_t k = 1; k < n; k++)
+        for (size_t i = k; i && whole[storages[i - 1]] > whole[storages[i]]; i--) {
+            const int other = storages[i];
+            storages[i] = storages[i - 1];
+            storages[i - 1] = other;
+        }
+}
+
+/* Appends those of a list that the whole graph has, and not what nodes write so that others wait. */
+static void append(const cutter *c, const int *list, size_t n, int *storages, size_t *n_out)
+{
+    for (size_t k = 0; k < n; k++)
+        if (c->rank->whole_storage[list[k]] >= 0) storages[(*n_out)++] = list[k];
+}
+
+static mp_status describe_sum(const cutter *c, mp_node *node, mp_stage_message *m)
+{
+    const int gradient = c->rank->whole_storage[m->storages[0]];
+    const int64_t element = mp_dtype_bits(c->program->options.dtype) / 8;
+    const int64_t bytes = c->pipeline->graph->storages[gradient].payload_bytes;
+    m->is_sum = true;
+    m->tag = FIRST_TAG_OF_SUMS;
+    for (int s = 0; s < gradient; s++) m->tag += c->pipeline->flow->summed[s] >= 0;
+    MP_ENSURE(m->tag < MP_COMMUNICATOR_TAGS / 2, c->err, MP_UNSUPPORTED,
+              "more parameters of several stages than messages have tags");
+    MP_CHECK(find_holders(c, c->pipeline->flow->summed[gradient], m));
+    const int64_t room = mp_leg_workspace(MP_REDUCE_SCATTER, false, m->n, bytes / element, element);
+    MP_ENSURE(mp_round_up(room, c->program->backend->alignment, &node->alternatives->workspace_bytes), c->err, MP_INVALID,
+              "%s needs too much workspace", node->name);
+    return MP_OK;
+}
+
+static mp_status describe(const cutter *c, int v, mp_stage_message *m)
+{
+    mp_node *node = &c->rank->graph->nodes[v];
+    const mp_alternative *a = node->alternatives;
+    const int own = c->stage->index;
+    const bool is_backward = node->phase != MP_PHASE_FORWARD;
+    int *storages = mp_pool_alloc(c->program->pool, a->n_reads + a->n_writes + a->n_adds, sizeof *storages);
+    if (!storages) return MP_NO_MEMORY(c->err);
+    *m = (mp_stage_message){.storages = storages, .n = 2, .stride = is_backward ? -1 : 1};
+    append(c, a->reads, a->n_reads, storages, &m->n_storages);
+    const bool sends = m->n_storages;
+    append(c, a->writes, a->n_writes, storages, &m->n_storages);
+    append(c, a->adds, a->n_adds, storages, &m->n_storages);
+    if (c->rank->graph->storages[storages[0]].kind == MP_KIND_GRADIENT) return describe_sum(c, node, m);
+    sort(c, storages, m->n_storages);
+    m->is_ahead = sends && !is_backward;
+    m->first = sends ? own : own - m->stride;
+    m->tag = is_backward ? TAG_BACKWARD : TAG_FORWARD;
+    return MP_OK;
+}
+
+/* Describes what the nodes do that are of the pipeline, and says in their bindings which of it is theirs. */
+static mp_status describe_messages(const cutter *c)
+{
+    mp_program_stage *stage = c->stage;
+    for (size_t v = 0; v < c->rank->n_nodes; v++) {
+        if (c->rank->whole_node[v] >= 0) continue;
+        MP_CHECK(describe(c, (int)v, &stage->messages[stage->n_messages++]));
+        c->program->bindings->nodes[v].message = (int)stage->n_messages;
+    }
+    return MP_OK;
+}
+
+const mp_stage_message *mp_program_message(const mp_program *p, int node)
+{
+    const int k = p->bindings->nodes[node].message;
+    return k ? &p->stage->messages[k - 1] : NULL;
+}
+
+int64_t mp_stage_sent_bytes(const mp_program *p)
+{
+    const mp_program_stage *s = p->stage;
+    const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
+    int64_t sent = 0;
+    for (size_t k = 0; s && k < s->n_messages; k++) {
+        const mp_stage_message *m = &s->messages[k];
+        for (size_t i = 0; i < m->n_storages; i++) {
+            const int64_t bytes = p->graph->storages[m->storages[i]].payload_bytes, n = bytes / element;
+            const int64_t own = mp_range_of(n, m->n, (s->index - m->first) / m->stride).n;
+            if (m->is_sum)
+                sent += (n - own + (m->n - 1) * own) * element;
+            else if (m->first == s->index)
+                sent += bytes * s->shape.n_micro_batches;
+        }
+    }
+    return sent;
+}
+
+/* ---- the stage's numbers ---- */
+
+/* Lets a number of a storage be that of the stage; -1: it is not there. Constants keep theirs. */
+static void renumber(const int *to, int *storage)
+{
+    if (*storage >= 0) *storage = to[*storage];
+}
+
+/* Gives all that names storages the stage's numbers. */
+static mp_status renumber_all(const cutter *c, bool *is_elsewhere)
+{
+    const mp_program *p = c->program;
+    const mp_model *model = p->model;
+    mp_bindings *bound = p->bindings;
+    MP_OWNED int *to = mp_alloc(c->pipeline->graph->n_storages, sizeof *to);
+    if (!to) return MP_NO_MEMORY(c->err);
+    memset(to, -1, c->pipeline->graph->n_storages * sizeof *to);
+    for (size_t s = 0; s < c->rank->n_storages; s++)
+        if (c->rank->whole_storage[s] >= 0) to[c->rank->whole_storage[s]] = (int)s;
+    for (size_t t = 0; t < model->n_tensors; t++) {
+        const bool was_there = bound->storage[t] >= 0;
+        renumber(to, &bound->storage[t]);
+        renumber(to, &bound->gradient[t]);
+        is_elsewhere[t] = was_there && bound->storage[t] < 0;
+    }
+    for (size_t k = 0; k < model->n_operators; k++)
+        for (int e = 0; e < MP_EXTRAS_MAX; e++) renumber(to, &bound->extras[k][e]);
+    renumber(to, &bound->clip);
+    for (size_t v = 0; v < p->n_nodes; v++) {
+        mp_binding *b = &bound->nodes[v];
+        renumber(to, &b->source);
+        renumber(to, &b->target);
+        renumber(to, &b->state);
+        for (size_t k = 0; k < p->nodes[v].n_slots; k++) renumber(to, &p->nodes[v].slots[k].storage);
+    }
+    return MP_OK;
+}
+
+/* Lets the first node of the stage that contributes to a parameter's gradient write it: in the whole network another stage's
+ * may come before. */
+static void begin_gradient(const mp_graph *g, int storage, bool *has_begun, uint64_t *adds, uint64_t bit)
+{
+    if (storage < 0 || g->storages[storage].kind != MP_KIND_GRADIENT) return;
+    if (!has_begun[storage]) *adds &= ~bit;
+    has_begun[storage] = true;
+}
+
+static mp_status begin_gradients(const cutter *c)
+{
+    mp_program *p = c->program;
+    const mp_graph *g = c->rank->graph;
+    MP_OWNED bool *has_begun = mp_alloc(g->n_storages, sizeof *has_begun);
+    if (!has_begun) return MP_NO_MEMORY(c->err);
+    for (size_t v = 0; v < p->n_nodes; v++) {
+        mp_binding *b = &p->bindings->nodes[v];
+        if (b->task == MP_TASK_ACCUMULATE) begin_gradient(g, b->target, has_begun, &b->adds, 1);
+        for (int i = b->from; b->task == MP_TASK_BACKWARD && i < b->to && i < 64; i++) {
+            const int input = p->model->operators[b->op].in[i];
+            const uint64_t bit = UINT64_C(1) << i;
+            if (b->targets & bit) begin_gradient(g, p->bindings->gradient[input], has_begun, &b->adds, bit);
+        }
+    }
+    return MP_OK;
+}
+
+/* Lists for each node of the whole graph its number in the stage; -1: it is not there. */
+static mp_status list_numbers(const cutter *c, int **out)
+{
+    int *number = *out = mp_alloc(c->program->n_nodes, sizeof *number);
+    if (!number) return MP_NO_MEMORY(c->err);
+    memset(number, -1, c->program->n_nodes * sizeof *number);
+    for (size_t v = 0; v < c->rank->n_nodes; v++)
+        if (c->rank->whole_node[v] >= 0) number[c->rank->whole_node[v]] = (int)v;
+    return MP_OK;
+}
+
+mp_status mp_program_cut(mp_program *p, const mp_pipeline *pipeline, int index, mp_rank *out, mp_error *err)
+{
+    MP_CLEARED_BY(mp_rank_free) mp_rank rank = {0};
+    MP_OWNED int *number = NULL;
+    MP_CHECK(mp_pipeline_rank_graph(pipeline, index, &rank, err));
+    mp_program_stage *stage = mp_pool_alloc(p->pool, 1, sizeof *stage);
+    bool *is_elsewhere = mp_pool_alloc(p->pool, p->model->n_tensors, sizeof *is_elsewhere);
+    mp_stage_message *messages = mp_pool_alloc(p->pool, rank.n_nodes, sizeof *messages);
+    const cutter c = {.program = p, .pipeline = pipeline, .rank = &rank, .stage = stage, .err = err};
+    if (!stage || !is_elsewhere || !messages) return MP_NO_MEMORY(err);
+    *stage = (mp_program_stage){.shape = pipeline->shape,
+                                .index = index,
+                                .held = rank.held,
+                                .outbox = rank.outbox,
+                                .is_elsewhere = is_elsewhere,
+                                .messages = messages};
+    memcpy(stage->whole_hash, p->graph->hash, sizeof stage->whole_hash);
+    MP_CHECK(list_numbers(&c, &number));
+    MP_CHECK(mp_node_list_renumber(p, number, rank.n_nodes, err));
+    MP_CHECK(renumber_all(&c, is_elsewhere));
+    MP_CHECK(begin_gradients(&c));
+    MP_CHECK(describe_messages(&c));
+    p->stage = stage;
+    p->mesh = pipeline->ranks->mesh;
+    MP_CHECK(mp_graph_hash(rank.graph, rank.graph->hash, err));
+    mp_graph_free(p->graph);
+    p->graph = rank.graph;
+    *out = rank;
+    rank = (mp_rank){0};
+    return MP_OK;
+}

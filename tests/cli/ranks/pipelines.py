@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""pipelines.py MEMPLAN WHAT - trainings of pipelines under mpirun, judged by those of one process.
+
+What they have to be: the losses and parameters of one process that accumulates as many micro-batches, bit for bit where no parameter is on two stages, and where one
+is, to 1e-6: its gradient is summed over micro-batches first, and then over stages. The same from run to run, and with a plan that recomputes; memory and bytes sent
+as planned on every rank. Runs in the folder of the command line's tests.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+MEMPLAN, WHAT = sys.argv[1:3]
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+NETWORKS = os.path.join(os.path.dirname(__file__), "..", "..", "gradients")
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+BATCH = {"mlp": 6, "cnn": 4, "gpt": 3, "bert": 3}  # of the files, which is that of a micro-batch
+TIED = {"gpt", "bert"}  # their first and last stage have one table of words
+MICRO_BATCHES = 4
+
+
+def path(network: str) -> str:
+    return os.path.join(NETWORKS, f"{network}.onnx")
+
+
+def run(words: list[str]) -> dict:
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, (words, done.returncode, done.stderr)
+    return json.loads(done.stdout)
+
+
+def words(n: int, network: str, *more: str, mesh: str = "", micro_batches: int = MICRO_BATCHES) -> list[str]:
+    batch = str(BATCH[network] * micro_batches)
+    return [*MPIRUN, "-n", str(n), MEMPLAN, "train", path(network), "--mesh", mesh or f"pp={n}", "--batch", batch, "--micro-batches", str(micro_batches), *more]
+
+
+def stages(n: int, network: str, *more: str, mesh: str = "", micro_batches: int = MICRO_BATCHES, steps: int = 5) -> dict:
+    return run([*words(n, network, *more, mesh=mesh, micro_batches=micro_batches), "--steps", str(steps), "--json"])
+
+
+def one(network: str, *more: str, passes: int = MICRO_BATCHES, steps: int = 5) -> dict:
+    return run([MEMPLAN, "train", path(network), "--budget", "100%", "--no-before", "--accumulate", str(passes), "--steps", str(steps), "--json", *more])["after"]
+
+
+def is_as_planned(answer: dict) -> None:
+    """On every rank: bytes sent are those of the plan, and the arena is no larger; what no step uses at its top is alignment."""
+    for rank in answer["ranks"]["each"]:
+        assert rank["sent_bytes"] == rank["planned_sent_bytes"] > 0, rank
+        assert 0 < rank["after"]["measured_peak_bytes"] <= rank["after"]["planned_peak_bytes"], rank
+    assert answer["after"]["allocations"] == 0, answer["after"]
+
+
+def hashes(answer: dict) -> list[str]:
+    return [rank["weights_hash"] for rank in answer["ranks"]["each"]]
+
+
+def near(mine: list[float], others: list[float], within: float) -> bool:
+    return len(mine) == len(others) and all(abs(a - b) <= within * abs(b) for a, b in zip(mine, others))
+
+
+def as_one_process() -> None:
+    """Of all networks the losses, and of those without a table on two stages all parameters too."""
+    for network, n in itertools.product(BATCH, (2, 4)):
+        single = one(network)
+        schedule = "gpipe" if n == 2 else "1f1b"
+        many = stages(n, network, "--pipeline", schedule, "--budget", "100%", "--no-before")
+        is_as_planned(many)
+        assert many["after"]["losses"] == single["losses"], (network, n, many["after"]["losses"], single["losses"])
+
+
+def same_bits() -> None:
+    """From run to run, under both schedules, and within a budget for which each stage computes something again."""
+    for network in ("cnn", "gpt"):
+        seen = []
+        for schedule, budget in (("gpipe", "100%"), ("1f1b", "100%"), ("1f1b", "floor+50%"), ("gpipe", "floor+50%"), ("1f1b", "100%")):
+            many = stages(2, network, "--pipeline", schedule, "--budget", budget, "--solver", "chen", steps=3)
+            is_as_planned(many)
+            assert many["identical"] is True, (network, schedule, budget)
+            if budget != "100%":
+                assert many["after"]["planned_peak_bytes"] < many["before"]["planned_peak_bytes"], (network, schedule, budget)
+            seen.append((many["after"]["losses"], hashes(many)))
+        assert all(s == seen[0] for s in seen), (network, seen)
+
+
+def more_options() -> None:
+    """Optimizers, fused updates, mixed precision, and one micro-batch alone."""
+    for more in (["--optimizer", "momentum", "--fuse", "backward"], ["--dtype", "bf16"], ["--optimizer", "sgd", "--weight-decay", "0.1"]):
+        for network in ("mlp", "bert"):
+            many = stages(2, network, "--budget", "100%", "--no-before", *more, steps=3)
+            is_as_planned(many)
+            assert many["after"]["losses"] == one(network, *more, steps=3)["losses"], (network, more)
+    many = stages(2, "cnn", "--budget", "100%", micro_batches=1)
+    assert many["after"]["losses"] == one("cnn", passes=1)["losses"]
+
+
+def beside_data() -> None:
+    """With dp each stage sums over its own ranks; one micro-batch each is what one process accumulates, of more only the first loss."""
+    many = stages(4, "mlp", "--budget", "100%", mesh="dp=2,pp=2", micro_batches=1)
+    is_as_planned(many)
+    single = one("mlp", passes=2)
+    assert many["after"]["losses"] == single["losses"]
+    for network in ("cnn", "gpt"):
+        many = stages(4, network, "--budget", "floor+50%", "--solver", "chen", mesh="dp=2,pp=2")
+        is_as_planned(many)
+        assert many["identical"] is True
+        single = one(network, "--optimizer", "sgd", passes=8)
+        other = stages(4, network, "--budget", "100%", "--no-before", "--optimizer", "sgd", mesh="dp=2,pp=2")
+        assert many["after"]["losses"][0] == single["losses"][0], network
+        assert near(other["after"]["losses"], single["losses"], 1e-6), (network, other["after"]["losses"], single["losses"])
+
+
+def by_plan() -> None:
+    """A plan for each stage, made before, and read by its rank."""
+    usual = [path("cnn"), "--device", "cpu", "--mesh", "pp=2", "--batch", "16", "--micro-batches", "4", "--effort", "quick"]
+    run([MEMPLAN, "plan", *usual, "--budget", "98%", "-o", "stages.json", "--json"])
+    many = run([*MPIRUN, "-n", "2", MEMPLAN, "train", path("cnn"), "--mesh", "pp=2", "--plan", "stages.json", "--steps", "3", "--json"])
+    is_as_planned(many)
+    assert many["identical"] is True and many["after"]["losses"] == one("cnn", steps=3)["losses"]
+
+
+def refused(said: str, *more: str, network: str = "cnn") -> None:
+    done = subprocess.run(words(2, network, "--budget", "100%", *more), env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and said in done.stderr, (more, done.returncode, done.stderr)
+
+
+def refusals() -> None:
+    refused("the schedule zb-h1 is planned for, and not run yet", "--pipeline", "zb-h1")
+    refused("--clip-norm with pp is planned for, and not run yet", "--clip-norm", "1")
+    refused("--reduce fast with pp is planned for, and not run yet", "--reduce", "fast")
+    refused("--accumulate is what --micro-batches is in a pipeline", "--accumulate", "2")
+    usual = words(2, "cnn", "--budget", "100%", "--no-before")
+    own = usual[: len(MPIRUN)] + ["-n", "1"] + usual[len(MPIRUN) + 2 :]
+    for more, what in ((["--pipeline", "gpipe"], "schedule"), (["--stages", "0,3"], "cut of the network into stages"), (["--seed", "1"], "seed")):
+        done = subprocess.run([*own, ":", "-n", "1", *usual[len(MPIRUN) + 2 :], *more], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0 and f"rank 1 of 2 has another {what} than rank 0" in done.stderr, (more, done.stderr)
+
+
+def a_stage_dies() -> None:
+    job = subprocess.Popen(
+        words(2, "cnn", "--budget", "100%", "--no-before", "--steps", "1000000000"), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    killed = last_child(job, 2)
+    os.kill(killed, signal.SIGKILL)
+    begin = time.monotonic()
+    _, said = job.communicate(timeout=60)
+    assert time.monotonic() - begin < 10 and job.returncode != 0, said
+    assert re.search(rf"memplan: rank \d: .*rank \d of 2 has ended, process {killed} on .*: it was waited for in ", said), said
+
+
+def last_child(job: subprocess.Popen, n: int) -> int:
+    """The process of the last rank, once all n of them train."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = []
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{entry}/stat") as file:
+                    if int(file.read().rsplit(")", 1)[1].split()[1]) == job.pid:
+                        found.append(int(entry))
+            except (OSError, IndexError):
+                continue
+        if len(found) == n:
+            time.sleep(1.5)
+            return max(found)
+        time.sleep(0.02)
+    raise AssertionError("the ranks did not start")
+
+
+if __name__ == "__main__":
+    globals()[WHAT]()
