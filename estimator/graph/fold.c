@@ -51,11 +51,24 @@ static bool copies_more(const mp_graph *graph)
     return false;
 }
 
+/* Returns how many channels there have to be for the first n nodes. */
+static size_t channels_of(const mp_graph *graph, size_t n)
+{
+    size_t channels = 0;
+    for (size_t v = 0; v < n; v++)
+        for (size_t k = 0; k < graph->nodes[v].n_alternatives; k++) {
+            const size_t channel = (size_t)graph->nodes[v].alternatives[k].channel;
+            if (channel >= channels) channels = channel + 1;
+        }
+    return channels;
+}
+
 mp_status mp_state_fold(const mp_graph *graph, mp_graph **out, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
     const bool has_tiers = copies_more(graph);
     const size_t n = graph->n_nodes - mp_graph_n_state_copies(graph);
+    const size_t n_channels = has_tiers ? graph->n_channels : channels_of(graph, n); /* collectives keep theirs */
     int number;
     MP_CHECK(mp_graph_new(graph->name, &folded, err));
     folded->options = graph->options;
@@ -63,7 +76,7 @@ mp_status mp_state_fold(const mp_graph *graph, mp_graph **out, mp_error *err)
     folded->alignment = graph->alignment;
     folded->tick_seconds = graph->tick_seconds;
     folded->fuse = graph->fuse;
-    for (size_t k = folded->n_channels; has_tiers && k < graph->n_channels; k++)
+    for (size_t k = folded->n_channels; k < n_channels; k++)
         MP_CHECK(mp_graph_channel(folded, graph->channels[k], &number, err));
     for (size_t k = folded->n_tiers; has_tiers && k < graph->n_tiers; k++)
         MP_CHECK(mp_graph_tier(folded, graph->tiers[k], &number, err));

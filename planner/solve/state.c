@@ -234,8 +234,28 @@ int64_t mp_ticks_of_all(const mp_graph *graph)
 {
     int64_t ticks = 0;
     for (size_t i = 0; i < graph->n_nodes; i++)
-        if (mp_copy_way_of(graph, (int)i, 0) == MP_COPY_NONE) ticks += graph->nodes[i].alternatives[0].ticks;
+        if (graph->nodes[i].alternatives[0].channel <= MP_CHANNEL_SECOND_STREAM) ticks += graph->nodes[i].alternatives[0].ticks;
     return ticks;
+}
+
+/* Returns the ticks that certainly precede updates that run behind backward, of `ticks` that all takes; a bound that counts
+ * collectives beside compute does not say when: they may be on their way while the first updates run. */
+static int64_t ticks_before_updates(const mp_graph *graph, int64_t ticks, int64_t updates)
+{
+    int64_t compute = 0;
+    bool sends = false;
+    for (size_t v = 0; v < graph->n_nodes; v++) {
+        const mp_node *node = &graph->nodes[v];
+        const bool is_compute = node->alternatives->channel <= MP_CHANNEL_SECOND_STREAM;
+        int64_t least = INT64_MAX;
+        sends |= !is_compute && mp_copy_way_of(graph, (int)v, 0) == MP_COPY_NONE;
+        if (!is_compute || node->phase == MP_PHASE_UPDATE || (node->flags & MP_NODE_OPTIONAL)) continue;
+        for (size_t k = 0; k < node->n_alternatives; k++)
+            if (node->alternatives[k].channel <= MP_CHANNEL_SECOND_STREAM && node->alternatives[k].ticks < least)
+                least = node->alternatives[k].ticks;
+        compute += least;
+    }
+    return sends ? compute : ticks - updates;
 }
 
 int64_t mp_state_bound(const mp_graph *graph, int64_t ticks)
@@ -255,7 +275,7 @@ int64_t mp_state_bound(const mp_graph *graph, int64_t ticks)
         of_channel[base->channel][out] += base->ticks;
         if (base->ticks < least[out]) least[out] = base->ticks;
     }
-    const int64_t before = mp_update_order_of(graph).after_backward ? ticks - updates : 0;
+    const int64_t before = mp_update_order_of(graph).after_backward ? ticks_before_updates(graph, ticks, updates) : 0;
     for (int c = 0; c < MP_MAX_CHANNELS; c++) {
         const int64_t in = of_channel[c][0], out = of_channel[c][1];
         ticks = later(ticks, in && out ? in + out : in ? in + least[1] : out ? out + least[0] : 0);

@@ -5,6 +5,7 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/makespan.h"
+#include "memplan/ranks/exchange.h"
 #include "memplan/solver.h"
 #include "memplan/training.h"
 #include "planner/order/updates.h"
@@ -280,6 +281,44 @@ TEST(plans_with_state_in_another_tier_are_right_and_fit_where_any_does)
     }
     if (n_found < 300 || n_moved < 150 || n_more < 30) fail_msg("%d plans, %d states, %d", n_found, (int)n_moved, n_more);
     assert_int_equal(mp_alloc_live, 0);
+}
+
+/* Buckets of gradients may be on their way while the first states are copied: what is claimed is not over what keep-all or the
+ * plan itself takes. */
+TEST(with_collectives_beside_compute_no_claim_is_over_what_a_plan_takes)
+{
+    const mp_link link = {.out_bytes_per_second = 64, .in_bytes_per_second = 64};
+    int n_claims = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        for (int zero = 0; zero <= 3; zero++) {
+            mp_graph *g = random_graph(seed, 2 + (int)(seed % 5), (mp_fuse)(seed % 2), false);
+            mp_ranks ranks = {.bucket_bytes = 1 + (int64_t)(seed % 5) * 64};
+            char mesh[32];
+            size_t n;
+            snprintf(mesh, sizeof mesh, zero ? "shard=4,zero=%d" : "dp=4", zero);
+            assert_int_equal(mp_mesh_read(mesh, &ranks.mesh, NULL), MP_OK);
+            assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
+            ranks.network.inside.latency_seconds = g->tick_seconds * (double)(seed % 4) / 8;
+            ranks.network.inside.bytes_per_second = 16 / g->tick_seconds;
+            assert_int_equal(mp_graph_exchange(g, &ranks, NULL, NULL), MP_OK);
+            move_states(g, &link, seed % 3 == 0, &n);
+            mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);
+            simulation all = simulate(g, steps, mp_keep_all(g, steps));
+            const mp_request request = {
+                .graph = g, .budget_bytes = INT64_MAX / 4, .effort = MP_EFFORT_QUICK, .wants_bound = true};
+            mp_answer answer = {0};
+            mp_error err = {0};
+            if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("seed %d, %s: %s", (int)seed, mesh, err.message);
+            assert_non_null(answer.plan);
+            if (answer.bound.ticks > all.ticks || answer.bound.ticks > answer.plan->ticks)
+                fail_msg("seed %d, %s: a bound above a plan", (int)seed, mesh);
+            n_claims += answer.bound.ticks > 0;
+            mp_answer_free(&answer);
+            simulation_free(&all);
+            mp_free(steps);
+            mp_graph_free(g);
+        }
+    assert_int_equal(n_claims, 240);
 }
 
 /* ---- graphs that are refused ---- */
