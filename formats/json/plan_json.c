@@ -123,6 +123,7 @@ static mp_status read_header(struct reader *r, const mp_json_record *top)
     MP_CHECK(read_text(r, top, "solver", &plan->solver));
     MP_CHECK(mp_json_get_int(top, "seed", false, &seed));
     plan->seed = (uint64_t)seed;
+    MP_CHECK(mp_json_get_flag(top, "cut_short", &plan->cut_short));
     MP_CHECK(read_bytes(top, "budget_bytes", &plan->budget_bytes));
     if (plan->budget_bytes < 0) plan->budget_bytes = MP_NO_LIMIT;
     MP_CHECK(read_bytes(top, "static_bytes", &plan->static_bytes));
@@ -422,6 +423,7 @@ json_t *mp_plan_header_json(const mp_plan *plan, const mp_graph *graph)
         mp_json_set(&header, bytes[k].key, mp_json_integer_if(bytes[k].bytes >= 0, bytes[k].bytes));
     for (size_t k = 0; k < sizeof times / sizeof *times; k++)
         mp_json_set(&header, times[k].key, mp_json_real_if(times[k].seconds >= 0, times[k].seconds));
+    if (plan->cut_short) mp_json_set(&header, "cut_short", json_true());
     if (graph->n_tiers > 1) mp_json_set(&header, "tiers", tiers_json(plan, graph));
     mp_json_set(&header, "bound_covers", name_json(plan->bound_covers));
     mp_json_set(&header, "checkpoints", checkpoints_json(plan, graph));

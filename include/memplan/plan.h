@@ -29,6 +29,7 @@ typedef struct mp_plan {
     char *graph_name, *options; /* options: JSON text, the graph's mp_graph.options */
     char *solver;               /* name of the searcher; "" if unknown */
     uint64_t seed;
+    bool cut_short;                           /* its search was stopped, or its time was over: another run may find another */
     int64_t budget_bytes;                     /* limits static + arena, or without offsets the peak; MP_NO_LIMIT: none */
     int64_t static_bytes, peak_bytes;         /* -1: not stated */
     int64_t arena_bytes;                      /* -1: no offsets yet; see memplan/arena.h */

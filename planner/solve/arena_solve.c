@@ -201,6 +201,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     if (!found.plan && mp_request_fits_plan(request, found.smallest))
         MP_CHECK(mp_answer_take_smallest(request, &found, err)); /* after a search that was stopped */
     if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
+    if (found.plan) found.plan->cut_short = found.stopped;
     *answer = found;
     found = (mp_answer){0};
     return MP_OK;

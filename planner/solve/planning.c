@@ -418,6 +418,7 @@ mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp
         mp_plan_free(own);
         return st;
     }
+    answer.stopped = own->cut_short = plan->cut_short;
     own->floor_bytes = plan->floor_bytes;
     own->lower_bound_seconds = plan->lower_bound_seconds;
     if (plan->lower_bound_seconds >= 0) answer.bound.ticks = llround(plan->lower_bound_seconds / graph->tick_seconds);

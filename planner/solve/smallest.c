@@ -181,6 +181,7 @@ mp_status mp_solve_or_smallest(const mp_request *request, mp_answer *answer, mp_
     MP_CHECK(mp_solve(&first, &found, err));
     MP_CHECK(mp_answer_fall_back(&asked, false, start, &found, err));
     if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
+    if (found.plan) found.plan->cut_short = found.stopped;
     *answer = found;
     found = (mp_answer){0};
     return MP_OK;

@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import networks
 import pytest
@@ -17,7 +18,7 @@ import torch
 from torch import nn
 
 import memplan
-from memplan.library.planning import Progress
+from memplan.library.planning import Planning, Progress
 from memplan.progress import Line
 
 SCRIPT = """
@@ -131,7 +132,22 @@ def test_without_standard_error_nothing_fails(monkeypatch: pytest.MonkeyPatch) -
         assert not line.is_shown
 
 
-def test_a_search_that_was_cut_short_says_so() -> None:
+def test_a_search_that_was_cut_short_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So does its plan when it is found again on disk."""
     model, inputs = networks.make("transformer")
-    notes = [memplan.estimate(model, inputs, budget="min+30%", cache="off", time_limit=t).graph.notes for t in (0.2, 0)]
-    assert ["cut short" in " ".join(n) for n in notes] == [True, False]
+    solve, searches = Planning.solve, []
+
+    def counted(planning: Planning, *arguments: Any) -> bool:
+        searches.append(planning)
+        return solve(planning, *arguments)
+
+    def notes(seconds: float) -> str:
+        kept = str(tmp_path)
+        return " ".join(memplan.estimate(model, inputs, budget="min+30%", cache=kept, time_limit=seconds).graph.notes)
+
+    monkeypatch.setattr(Planning, "solve", counted)
+    assert "cut short" in notes(0.2)
+    n_searches = len(searches)
+    assert "cut short" in notes(0.2)
+    assert len(searches) == n_searches
+    assert "cut short" not in notes(0)

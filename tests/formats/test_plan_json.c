@@ -52,6 +52,7 @@ TEST(random_plans_come_back_the_same)
         mp_step *steps = random_schedule(graph, seed, (int)(seed % 4) * 5, &n);
         assert_int_equal(mp_plan_new(graph, "test", steps, n, &a, &err), MP_OK);
         a->seed = seed % 2 ? seed : UINT64_MAX - seed;
+        a->cut_short = seed % 5 == 0;
         if (seed % 3) place_first_fit(graph, a);
         if (seed % 4 == 0) {
             a->budget_bytes = INT64_MAX;
@@ -65,7 +66,8 @@ TEST(random_plans_come_back_the_same)
         assert_string_equal(a->graph_hash, b->graph_hash);
         assert_string_equal(a->solver, b->solver);
         assert_string_equal(a->bound_covers, b->bound_covers);
-        assert_true(a->seed == b->seed && a->budget_bytes == b->budget_bytes && a->floor_bytes == b->floor_bytes);
+        assert_true(a->seed == b->seed && a->cut_short == b->cut_short && a->budget_bytes == b->budget_bytes &&
+                    a->floor_bytes == b->floor_bytes);
         assert_true(a->static_bytes == b->static_bytes && a->peak_bytes == b->peak_bytes && a->arena_bytes == b->arena_bytes);
         assert_true(a->ticks == b->ticks && a->baseline_ticks == b->baseline_ticks && a->seconds == b->seconds);
         assert_true(a->baseline_peak_bytes == b->baseline_peak_bytes && a->baseline_seconds == b->baseline_seconds);
