@@ -29,6 +29,7 @@ from torch import fx, nn
 from memplan.errors import MemplanError
 from memplan.graph.distributed import waiting_for_ranks
 from memplan.torch_internals import sharding
+from memplan.torch_internals.collectives import gloo_has_means
 from memplan.torch_internals.sharding import ParameterGroup
 
 GROUPS: list[ParameterGroup] = []  # by the number that operators name
@@ -205,15 +206,11 @@ def begin_sum(rows: torch.Tensor, group: int) -> torch.Tensor:
     g = GROUPS[group]
     before, _, operation = divisors(rows.dtype, g)
     sent = rows if before == 1 else rows / before
-    if is_in_copy(rows):
+    if is_in_copy(rows) and (operation == torch.distributed.ReduceOp.SUM or gloo_has_means()):
         going = rows.clone() if before == 1 else sent
-        try:
+        with waiting_for_ranks(g.summing()):
             GOING[going.data_ptr()] = torch.distributed.all_reduce(going, op=operation, group=g.among, async_op=True)
-            return going
-        except RuntimeError as error:
-            if "Cannot use ReduceOp" not in str(error):  # which older versions say; else a rank that is gone, say
-                with waiting_for_ranks(g.summing()):
-                    raise
+        return going
     going = rows.new_empty(rows.shape[1])
     with waiting_for_ranks(g.summing()):
         work: Any = torch.distributed.reduce_scatter_tensor(going, sent.view(-1), op=operation, group=g.among, async_op=True)

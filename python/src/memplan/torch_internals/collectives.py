@@ -3,6 +3,7 @@ is among."""
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -44,6 +45,20 @@ def need_to_wait() -> None:
     for row in (WAIT, GROUP):
         if not row:
             raise NotPlannable(f"PyTorch {torch.__version__} has no {row}")
+
+
+@functools.cache
+def gloo_has_means() -> bool:
+    """Whether gloo's all-reduce makes mean values, as that of PyTorch 2.7 does not; asked of a group that is this process."""
+    distributed: Any = torch.distributed
+    options = distributed.AllreduceOptions()
+    options.reduceOp = distributed.ReduceOp.AVG
+    group = distributed.ProcessGroupGloo(distributed.HashStore(), 0, 1)
+    try:
+        group.allreduce([torch.zeros(1)], options).wait()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Patience:
