@@ -52,7 +52,7 @@ def saved_step(state: str) -> int:
                 return int(json.load(file)["metadata"]["step"])
         with open(state, "rb") as file:
             return int(json.loads(file.read(int.from_bytes(file.read(8), "little")))["__metadata__"]["step"])
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):  # a folder that is made just now
         return 0
 
 
