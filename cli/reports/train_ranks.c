@@ -72,7 +72,6 @@ mp_status train_take_stage(options *o, ranks *r, mp_error *err)
     snprintf(r->stage, sizeof r->stage, "%d", r->stage_number);
     o->model.rank = r->stage;
     o->given[OPT_RANK] = true;
-    if (option_given(o, OPT_TRAIN_PIPELINE)) o->given[OPT_PIPELINE] = true; /* both are one for a plan */
     return MP_OK;
 }
 

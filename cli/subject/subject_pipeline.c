@@ -13,7 +13,7 @@ enum { USUAL_CHUNKS = 2 };
 static const char *given_option(const model_options *m)
 {
     return m->micro_batches ? "micro-batches"
-           : m->pipeline    ? "schedule"
+           : m->pipeline    ? "pipeline"
            : m->chunks      ? "chunks"
            : m->stages      ? "stages"
            : m->rank        ? "rank"

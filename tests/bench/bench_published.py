@@ -154,7 +154,7 @@ def last_rank(memplan: str, row: dict[str, str], shape: list[str]) -> dict[str, 
         *(first + 2 * per_stage * k for k in range(1, pp * chunks)),
     ]  # a layer is two blocks
     mesh = f"tp={tp},pp={pp}" + (f",shard={dp},zero=1" if row["zero"][0] == "1" else f",dp={dp}")
-    schedule = ["--schedule", "interleaved", "--chunks", str(chunks)] if chunks > 1 else []
+    schedule = ["--pipeline", "interleaved", "--chunks", str(chunks)] if chunks > 1 else []
     shape = [
         *shape,
         "--batch",

@@ -66,7 +66,7 @@ def read(path: Path) -> list[Row]:
 @cache
 def ask(memplan: str, row: Row, rate: float) -> dict[str, Any]:
     """The step under 1F1B, or with the chunks that were measured, with nothing recomputed."""
-    order = ["--schedule", "interleaved", "--chunks", str(row.chunks)] if row.chunks > 1 else ["--schedule", "1f1b"]
+    order = ["--pipeline", "interleaved", "--chunks", str(row.chunks)] if row.chunks > 1 else ["--pipeline", "1f1b"]
     found = subprocess.run(
         [memplan, "parallel", *row.shape, "--no-fused-attention", "--device", f"a100,fp16={rate:.3f}", "--dtype", "fp16", "--network", row.network,
          "--devices", str(row.devices), "--mesh", row.mesh, "--global-batch", str(row.batch), "--micro-batch",

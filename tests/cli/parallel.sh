@@ -7,7 +7,7 @@ try parallel_explain parallel gpt2-small --devices 8 --global-batch 64 --explain
 try parallel_explain_no_mesh parallel gpt2-small --devices 8 --global-batch 64 --explain dp=3
 try parallel_batch_that_does_not_divide parallel gpt2-small --devices 7 --mesh dp=7 --global-batch 8
 try parallel_micro_batch parallel gpt2-small --devices 4 --mesh pp=4 --global-batch 12 --micro-batch 3
-try parallel_chunks parallel gpt2-small --devices 4 --mesh pp=4 --global-batch 16 --schedule interleaved --chunks 3
+try parallel_chunks parallel gpt2-small --devices 4 --mesh pp=4 --global-batch 16 --pipeline interleaved --chunks 3
 try parallel_without_devices parallel gpt2-small
 try parallel_share parallel gpt2-small --devices 8 --memory 50%
 try parallel_graph parallel chain.json --devices 8

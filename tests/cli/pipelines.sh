@@ -1,9 +1,9 @@
 # pipelines.sh - all ranks of a pipeline, and one of them.
 small='--dim layers=4 --dim width=64 --dim heads=4 --dim feed-forward=256 --dim vocabulary=512 --dim sequence=128 --batch 8 --device h100'
 try pipelines_estimate estimate gpt2 $small --mesh pp=2
-try pipelines_gpipe estimate gpt2 $small --mesh pp=4 --micro-batches 4 --schedule gpipe -q
-try pipelines_interleaved estimate gpt2 $small --mesh pp=2,dp=2 --schedule interleaved --chunks 3
-try pipelines_json estimate gpt2 $small --mesh pp=2 --schedule zb-h1 --json
+try pipelines_gpipe estimate gpt2 $small --mesh pp=4 --micro-batches 4 --pipeline gpipe -q
+try pipelines_interleaved estimate gpt2 $small --mesh pp=2,dp=2 --pipeline interleaved --chunks 3
+try pipelines_json estimate gpt2 $small --mesh pp=2 --pipeline zb-h1 --json
 FILTER='sed -n -e /^..peak/p -e /^..param/p -e /^..gradients/p -e /^..optim/p -e /^..saved/p -e /^One/,/[.]$/p' try pipelines_rank \
     estimate gpt2 $small --mesh pp=2,tp=2 --rank 1
 try pipelines_stages estimate gpt2 $small --mesh pp=2 --stages 0,3
@@ -16,18 +16,18 @@ holds pipelines_plan_is_of_its_graph sh -c "'$memplan' graph gpt2 $small --mesh 
     ! '$memplan' check gpt2 few_plan.json > few.txt 2>&1 && grep 'other micro-batches keep .* bytes while one runs' few.txt"
 try pipelines_plan_json plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 85% --solver chen --json
 try pipelines_no_plan plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 2MiB --solver chen
-try pipelines_picture timeline gpt2 $small --mesh pp=2 --schedule zb-h1 -o pipeline.svg
+try pipelines_picture timeline gpt2 $small --mesh pp=2 --pipeline zb-h1 -o pipeline.svg
 holds pipelines_picture_has_ranks sh -c "grep -q 'rank 1' pipeline.svg && grep -q 'gradients of parameters' pipeline.svg"
-try pipelines_parallel parallel gpt2 ${small% --batch*} --device h100 --devices 2 --mesh pp=2 --global-batch 8 --schedule zb-h1 --micro-batch 1
+try pipelines_parallel parallel gpt2 ${small% --batch*} --device h100 --devices 2 --mesh pp=2 --global-batch 8 --pipeline zb-h1 --micro-batch 1
 # What does not go together.
-try pipelines_alone estimate gpt2 $small --schedule gpipe
+try pipelines_alone estimate gpt2 $small --pipeline gpipe
 try pipelines_no_pp estimate gpt2 $small --mesh dp=2 --micro-batches 2
 try pipelines_do_not_divide estimate gpt2 $small --mesh pp=2 --micro-batches 3
 try pipelines_no_batch estimate gpt2 --mesh pp=2 --micro-batches 3
 try pipelines_many_stages estimate gpt2 $small --mesh pp=20
-try pipelines_no_such_schedule estimate gpt2 $small --mesh pp=2 --schedule dualpipe
+try pipelines_no_such_schedule estimate gpt2 $small --mesh pp=2 --pipeline dualpipe
 try pipelines_chunks_of_1f1b estimate gpt2 $small --mesh pp=2 --chunks 2
-try pipelines_groups estimate gpt2 $small --mesh pp=4 --micro-batches 2 --schedule interleaved
+try pipelines_groups estimate gpt2 $small --mesh pp=4 --micro-batches 2 --pipeline interleaved
 try pipelines_no_such_rank estimate gpt2 $small --mesh pp=2 --rank 2
 try pipelines_which_rank graph gpt2 $small --mesh pp=2 -o no.json
 try pipelines_few_stages estimate gpt2 $small --mesh pp=2 --stages 0
