@@ -20,6 +20,7 @@ enum { SAMPLES_PER_DEVICE = 4, /* of a step, where no --global-batch is given */
 typedef struct question {
     const options *asked;
     mp_meshes_request request;
+    mp_link link; /* to the host's memory */
     char name[128], within[MP_TEXT_MAX];
 } question;
 
@@ -37,6 +38,8 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     o.model.batch = micro_batch;
     o.model.accumulate = 2;
     o.model.leaves_sums = true;
+    o.model.offload = o.model.link = (text_list){0};
+    o.model.offload_state = false;
     o.model.pipeline = NULL;
     o.model.chunks = 0;
     MP_CHECK(subject_load(o.operands[0], &o, &s, err));
@@ -44,6 +47,17 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     MP_ENSURE(!mesh->data || s.split.part_bytes < s.split.whole_bytes, err, MP_UNSUPPORTED,
               "no weight of this network is worth to be split while the batch is");
     *out = subject_take_graph(&s);
+    return MP_OK;
+}
+
+/* Reads what may be copied to the host. */
+static mp_status read_host(question *q, const own_device *device, mp_error *err)
+{
+    mp_host *host = &q->request.host;
+    bool has_host;
+    MP_CHECK(subject_host(q->asked, device, &has_host, &q->link, &host->bytes, err));
+    host->link = has_host ? &q->link : NULL;
+    host->takes_state = q->asked->model.offload_state;
     return MP_OK;
 }
 
@@ -74,6 +88,7 @@ static int settle(question *q)
     snprintf(q->within, sizeof q->within, "%s", mp_bytes_text(r->memory_bytes));
     mp_status st = subject_device(&o->model, &backend, &device, &err);
     const char *network = o->model.network ? o->model.network : st == MP_OK ? mp_network_of_device(device.profile.name) : "";
+    if (st == MP_OK) st = read_host(q, &device, &err);
     if (st == MP_OK) st = subject_network(network, &r->ranks.network, &err);
     r->ranks.mesh.sequence = true;
     if (st == MP_OK) st = read_fixed(o, r, &err);
@@ -102,18 +117,24 @@ static json_t *mesh_json(const mp_mesh *m)
     return json;
 }
 
-static json_t *stage_json(const mp_stage *s)
+static json_t *stage_json(const mp_stage *s, bool has_host)
 {
-    return json_pack("{s:i, s:i, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:f, s:f, s:f}", "first_block", s->begin,
-                     "blocks", s->end - s->begin, "in_flight", (json_int_t)s->in_flight, "memory", "weights",
-                     (json_int_t)s->parameter_bytes, "gradients", (json_int_t)s->gradient_bytes, "optimizer",
-                     (json_int_t)s->state_bytes, "activations", (json_int_t)s->activation_bytes, "buffers",
-                     (json_int_t)s->buffer_bytes, "peak_bytes", (json_int_t)s->peak_bytes, "recomputed_bytes",
-                     (json_int_t)s->recomputed_bytes, "sent_bytes", (json_int_t)s->sent_bytes, "forward_seconds",
-                     s->forward_seconds, "backward_seconds", s->backward_seconds, "extra_seconds", s->extra_seconds);
+    json_t *json = json_pack("{s:i, s:i, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:I, s:I, s:I, s:f, s:f, s:f}", "first_block",
+                             s->begin, "blocks", s->end - s->begin, "in_flight", (json_int_t)s->in_flight, "memory", "weights",
+                             (json_int_t)s->parameter_bytes, "gradients", (json_int_t)s->gradient_bytes, "optimizer",
+                             (json_int_t)s->state_bytes, "activations", (json_int_t)s->activation_bytes, "buffers",
+                             (json_int_t)s->buffer_bytes, "peak_bytes", (json_int_t)s->peak_bytes, "recomputed_bytes",
+                             (json_int_t)s->recomputed_bytes, "sent_bytes", (json_int_t)s->sent_bytes, "forward_seconds",
+                             s->forward_seconds, "backward_seconds", s->backward_seconds, "extra_seconds", s->extra_seconds);
+    if (!has_host) return json;
+    mp_json_set(&json, "moved_bytes", json_integer((json_int_t)s->moved_bytes));
+    mp_json_set(&json, "moved_state_bytes", json_integer((json_int_t)s->moved_state_bytes));
+    mp_json_set(&json, "host_bytes", json_integer((json_int_t)s->host_bytes));
+    mp_json_set(&json, "copy_seconds", json_real(s->copy_seconds));
+    return json;
 }
 
-static json_t *choice_json(const mp_mesh_choice *c)
+static json_t *choice_json(const mp_mesh_choice *c, bool has_host)
 {
     json_t *json =
         json_pack("{s:o, s:I, s:I, s:s, s:I, s:s, s:I, s:f}", "mesh", mesh_json(&c->mesh), "micro_batch",
@@ -127,7 +148,7 @@ static json_t *choice_json(const mp_mesh_choice *c)
     json_t *stages = json_array();
     mp_json_set(&json, "bubble_seconds", json_real(c->bubble_seconds));
     mp_json_set(&json, "exposed_seconds", json_real(c->exposed_seconds));
-    for (size_t k = 0; k < c->n_stages; k++) mp_json_append(&stages, stage_json(&c->stages[k]));
+    for (size_t k = 0; k < c->n_stages; k++) mp_json_append(&stages, stage_json(&c->stages[k], has_host));
     mp_json_set(&json, "stages", stages);
     return json;
 }
@@ -135,7 +156,8 @@ static json_t *choice_json(const mp_mesh_choice *c)
 static json_t *parallel_json(const question *q, const mp_meshes *found)
 {
     json_t *best = json_array(), *others = json_array();
-    for (size_t k = 0; k < found->n; k++) mp_json_append(k < found->n_best ? &best : &others, choice_json(&found->choices[k]));
+    for (size_t k = 0; k < found->n; k++)
+        mp_json_append(k < found->n_best ? &best : &others, choice_json(&found->choices[k], q->request.host.link));
     return json_pack("{s:o, s:I, s:I, s:I, s:s, s:o, s:o}", "model", mp_json_text(q->name), "devices",
                      (json_int_t)q->request.devices, "memory_bytes", (json_int_t)q->request.memory_bytes, "global_batch",
                      (json_int_t)q->request.global_batch, "network",
@@ -164,7 +186,19 @@ static void print_choice(const mp_mesh_choice *c)
                seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds));
 }
 
-static void print_stages(const mp_mesh_choice *c)
+/* Prints what each stage has on the host. */
+static void print_host(const mp_mesh_choice *c)
+{
+    screen_row("  %-5s %10s %10s %21s %10s", "stage", "on host", "state", "of a micro-batch", "copies");
+    for (size_t k = 0; k < c->n_stages; k++) {
+        const mp_stage *s = &c->stages[k];
+        screen_row("  %-5zu %10s %10s %21s %10s", k, mp_bytes_text(s->host_bytes), mp_bytes_text(s->moved_state_bytes),
+                   mp_bytes_text(s->moved_bytes), seconds_text(s->copy_seconds));
+    }
+    screen_text(2, "copies: what a step takes longer for them; the rest of them is hidden behind compute.");
+}
+
+static void print_stages(const mp_mesh_choice *c, bool has_host)
 {
     double extra = 0;
     screen_row("  %-5s %6s %6s %10s %10s %10s %11s %10s", "stage", "blocks", "flight", "weights", "gradients", "optimizer",
@@ -178,6 +212,7 @@ static void print_stages(const mp_mesh_choice *c)
     }
     screen_text(2, "flight: micro-batches that a stage holds at once. Recomputation takes %s of a step where it takes most.",
                 seconds_text(extra * (double)c->n_micro_batches));
+    if (has_host) print_host(c);
 }
 
 /* Says in one sentence why a mesh is where it is. */
@@ -251,7 +286,7 @@ static int explain(const question *q, const mp_meshes *found)
                            count_text(q->request.devices));
     screen_text(2, "%s with %lld x %lld: %s.", mp_mesh_write(&mesh).text, (long long)shown->micro_batch,
                 (long long)shown->n_micro_batches, reason_text(shown, found->choices, q->within));
-    if (shown->stages) print_stages(shown);
+    if (shown->stages) print_stages(shown, q->request.host.link);
     return EXIT_DONE;
 }
 
@@ -265,7 +300,7 @@ static int print_meshes(const question *q, const mp_meshes *found)
         screen_row("  %-*s %-10s %8s %10s %8s %8s", MESH_COLUMNS, "mesh", "micro-b.", "time", "peak", "bubble", "network");
         for (size_t k = 0; k < found->n_best; k++) print_choice(&found->choices[k]);
         puts("\nStages of the first:");
-        print_stages(found->choices);
+        print_stages(found->choices, q->request.host.link);
     }
     screen_text(0, "\nOf %zu meshes, micro-batches and schedules:", found->n);
     print_set_aside(found, q->within);

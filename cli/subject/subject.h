@@ -80,6 +80,10 @@ mp_status subject_device(const model_options *o, const mp_backend **backend, own
  * them does nothing. Called by subject_load. MP_INVALID: no such folder or link, or nothing that could be copied; as
  * mp_graph_offload. MP_UNSUPPORTED: the command cannot copy. */
 mp_status subject_offload(const options *o, const own_device *device, subject *s, mp_error *err);
+/* Reads --offload and --link where only the host's memory will do; without them *has_host is false. *bytes: 0: no limit.
+ * MP_INVALID: as subject_offload, or another place. */
+mp_status subject_host(const options *o, const own_device *device, bool *has_host, mp_link *link, int64_t *bytes,
+                       mp_error *err);
 
 /* Reads a network: a name, or a .json file. As mp_network_read and mp_network_json_read. */
 mp_status subject_network(const char *name, mp_interconnect *out, mp_error *err);

@@ -103,6 +103,30 @@ static void limit_rate(subject *s, int tier, double bytes_per_second)
     }
 }
 
+/* Says what is wrong with --link and --offload-state beside no --offload. */
+static mp_status check_places(const model_options *o, mp_error *err)
+{
+    MP_ENSURE(o->link.n <= o->offload.n, err, MP_INVALID, "--link is about copies: there is one for each --offload");
+    MP_ENSURE(o->offload.n || !o->offload_state, err, MP_INVALID,
+              "--offload-state moves the optimizer's state to where --offload says, and that is not given");
+    return MP_OK;
+}
+
+mp_status subject_host(const options *o, const own_device *device, bool *has_host, mp_link *link, int64_t *bytes, mp_error *err)
+{
+    MP_CLEARED_BY(subject_free) subject none = {0}; /* gets the folder, which is refused */
+    destination read;
+    MP_CHECK(check_places(&o->model, err));
+    *has_host = o->model.offload.n > 0;
+    if (!*has_host) return MP_OK;
+    MP_CHECK(read_destination(o, 0, device, &none, &read, err));
+    MP_ENSURE(read.is_host && o->model.offload.n == 1, err, MP_UNSUPPORTED,
+              "--offload: '%s': parallel copies to the host's memory alone", o->model.offload.items[read.is_host ? 1 : 0]);
+    *link = read.link;
+    *bytes = read.bytes;
+    return MP_OK;
+}
+
 mp_status subject_offload(const options *o, const own_device *device, subject *s, mp_error *err)
 {
     const text_list *wanted = &o->model.offload;
@@ -110,9 +134,7 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     bool has_host = false, has_disk = false;
     size_t n_copied;
     mp_link way;
-    MP_ENSURE(o->model.link.n <= wanted->n, err, MP_INVALID, "--link is about copies: there is one for each --offload");
-    MP_ENSURE(wanted->n || !o->model.offload_state, err, MP_INVALID,
-              "--offload-state moves the optimizer's state to where --offload says, and that is not given");
+    MP_CHECK(check_places(&o->model, err));
     if (!wanted->n) return MP_OK;
     MP_ENSURE(o->command != CMD_APPLY, err, MP_UNSUPPORTED,
               "the plan was made with --offload, and 'memplan %s' does not copy to other memories", commands[o->command].name);

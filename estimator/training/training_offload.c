@@ -58,6 +58,16 @@ static bool is_read_later(const mp_graph *graph, int s)
     return n > 1 || (n == 1 && graph->nodes[readers[0]].phase != MP_PHASE_FORWARD);
 }
 
+bool mp_may_be_copied(const mp_graph *graph, int s, int64_t least_bytes)
+{
+    const mp_storage *storage = &graph->storages[s];
+    const mp_node *maker = graph->producer[s] < 0 ? NULL : &graph->nodes[graph->producer[s]];
+    return (storage->kind == MP_KIND_ACTIVATION || storage->kind == MP_KIND_SAVED) && !mp_storage_is_static(storage) &&
+           storage->tier == MP_TIER_DEVICE && storage->bytes >= least_bytes && maker && maker->phase == MP_PHASE_FORWARD &&
+           !(maker->flags & MP_NODE_OPTIONAL) && holds(maker->alternatives->writes, maker->alternatives->n_writes, s) &&
+           is_read_later(graph, s);
+}
+
 static bool is_meant(const extension *x, int s)
 {
     return !x->offload->storages || holds(x->offload->storages, x->offload->n_storages, s);
@@ -65,13 +75,7 @@ static bool is_meant(const extension *x, int s)
 
 static bool may_be_copied(const extension *x, int s)
 {
-    const mp_graph *graph = x->graph;
-    const mp_storage *storage = &graph->storages[s];
-    const mp_node *maker = graph->producer[s] < 0 ? NULL : &graph->nodes[graph->producer[s]];
-    return (storage->kind == MP_KIND_ACTIVATION || storage->kind == MP_KIND_SAVED) && !mp_storage_is_static(storage) &&
-           storage->tier == MP_TIER_DEVICE && storage->bytes >= x->least_bytes && maker && maker->phase == MP_PHASE_FORWARD &&
-           !(maker->flags & MP_NODE_OPTIONAL) && holds(maker->alternatives->writes, maker->alternatives->n_writes, s) &&
-           is_read_later(graph, s) && is_meant(x, s);
+    return mp_may_be_copied(x->graph, s, x->least_bytes) && is_meant(x, s);
 }
 
 /* Appends the storage of a copy. */

@@ -127,3 +127,5 @@ typedef struct mp_offload {
  * Finishes the graph, which has to be a finished one without these tiers. MP_INVALID: neither tier, or a copy takes more ticks
  * than can be counted; MP_PARSE: the tiers are there; MP_NOMEM. After an error the graph can only be released. O(graph). */
 mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n_copied, mp_error *err);
+/* True if mp_graph_offload may copy the storage, where such of least_bytes and more are wanted. O(its readers). */
+bool mp_may_be_copied(const mp_graph *graph, int storage, int64_t least_bytes);

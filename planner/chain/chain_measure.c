@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "estimator/graph/liveness.h"
+#include "memplan/training.h"
 
 /* Work space of the peak computation, kept from run to run. */
 typedef struct mp_chain_peaks {
@@ -290,6 +291,7 @@ static mp_status add_option(measure *x, mp_error *err)
     mp_chain_option *option = &block->options[block->n_options];
     const mp_storage *storages = x->chain->graph->storages;
     int64_t bytes = block->gradient_bytes;
+    option->movable_bytes = option->n_movable = 0;
     begin_run(x);
     demand_outputs(x);
     for (size_t i = 0; i < x->n_needed; i++) {
@@ -297,6 +299,9 @@ static mp_status add_option(measure *x, mp_error *err)
         if (!x->kept[s]) continue;
         demand(x, s);
         bytes += storages[s].bytes;
+        if (!mp_may_be_copied(x->chain->graph, s, MP_OFFLOAD_LEAST_BYTES)) continue;
+        option->movable_bytes += storages[s].bytes;
+        option->n_movable++;
     }
     run_demanded(x);
     MP_CHECK(end_run(x, &option->rerun, err));

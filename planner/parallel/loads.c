@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "memplan/training.h"
 #include "planner/chain/chain.h"
 
 static int64_t larger(int64_t a, int64_t b)
@@ -43,16 +44,32 @@ static void add_node(mp_load *load, const mp_chain *chain, int node)
     block->weights_bytes += bytes_of_node(chain->graph, n) - n->alternatives[0].workspace_bytes;
 }
 
-/* Turns the options of a block of the chain into what a rank holds and recomputes. What the block hands on is held as well. */
-static void add_options(mp_block_load *block, const mp_chain_block *of, int64_t pinned_before)
+/* Adds up, for every block, what it hands on that may be copied. */
+static void add_outputs(mp_load *load, const mp_chain *chain)
 {
-    const int64_t pinned = larger(of->first_pinned_bytes - pinned_before, 0);
-    for (size_t k = 0; k < of->n_options; k++) {
-        const mp_chain_option *o = &of->options[k];
+    for (int s = 0; s < (int)chain->graph->n_storages; s++) {
+        if (chain->producer_block[s] < 0 || !chain->crosses[s] || chain->pinned[s]) continue;
+        if (!mp_may_be_copied(chain->graph, s, MP_OFFLOAD_LEAST_BYTES)) continue;
+        mp_block_load *block = &load->blocks[chain->producer_block[s]];
+        block->movable_output_bytes += chain->graph->storages[s].bytes;
+        block->n_movable_outputs++;
+    }
+}
+
+/* Turns the options of a block of the chain into what a rank holds and recomputes. What the block hands on is held as well. */
+static void add_options(const mp_chain *chain, int k, mp_block_load *block)
+{
+    const mp_chain_block *of = &chain->blocks[k];
+    const int64_t pinned = larger(of->first_pinned_bytes - (k ? of[-1].first_pinned_bytes : 0), 0);
+    for (size_t i = 0; i < of->n_options; i++) {
+        const mp_chain_option *o = &of->options[i];
         const int64_t held = o->kept_bytes + (o->keeps_output ? 0 : of->output_bytes);
         const int64_t peak = larger(o->backward_bytes - of->pinned_bytes, o->first_need.bytes[0] - of->first_pinned_bytes);
-        const mp_load_option found = {
-            .kept_bytes = held + pinned, .extra_ticks = o->backward.ticks, .transient_bytes = larger(peak - o->kept_bytes, 0)};
+        const mp_load_option found = {.kept_bytes = held + pinned,
+                                      .extra_ticks = o->backward.ticks,
+                                      .transient_bytes = larger(peak - o->kept_bytes, 0),
+                                      .movable_bytes = o->movable_bytes + (o->keeps_output ? 0 : block->movable_output_bytes),
+                                      .n_movable = o->n_movable + (o->keeps_output ? 0 : block->n_movable_outputs)};
         const mp_load_option *last = block->n_options ? &block->options[block->n_options - 1] : NULL;
         if (!last || found.kept_bytes < last->kept_bytes) block->options[block->n_options++] = found;
     }
@@ -102,9 +119,10 @@ static mp_status fill(mp_load *load, const mp_chain *chain)
         add_node(load, chain, v);
         if (graph->nodes[v].phase == MP_PHASE_UPDATE) add_update(load, chain, &graph->nodes[v]);
     }
+    add_outputs(load, chain);
     for (int k = 0; k < chain->n; k++) {
         load->blocks[k].output_bytes = chain->blocks[k].output_bytes;
-        add_options(&load->blocks[k], &chain->blocks[k], k ? chain->blocks[k - 1].first_pinned_bytes : 0);
+        add_options(chain, k, &load->blocks[k]);
     }
     for (size_t k = 0; k < load->n_parameters; k++)
         trained += load->parameters[k].value_bytes + load->parameters[k].state_bytes;

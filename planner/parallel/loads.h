@@ -16,6 +16,8 @@ typedef struct mp_load_option {
     int64_t kept_bytes;      /* from the block's forward to its backward, for one micro-batch */
     int64_t extra_ticks;     /* of recomputation */
     int64_t transient_bytes; /* beyond what is kept, while its forward or backward runs */
+    int64_t movable_bytes;   /* of what is kept: it may be copied to the host and back instead */
+    int n_movable;           /* in so many copies */
 } mp_load_option;
 
 typedef struct mp_block_load {
@@ -23,7 +25,9 @@ typedef struct mp_block_load {
     int64_t weights_ticks;                 /* of backward: of what makes gradients of parameters alone, which may wait */
     int64_t weights_bytes;                 /* that this reads of a micro-batch */
     int64_t output_bytes;                  /* what the next block reads */
-    int64_t largest_bytes;                 /* the most that one of its nodes reads and works with */
+    int64_t movable_output_bytes;          /* of these: what may be copied to the host, in n_movable_outputs copies */
+    int n_movable_outputs;
+    int64_t largest_bytes; /* the most that one of its nodes reads and works with */
     int n_options;
     mp_load_option options[MP_LOAD_OPTIONS]; /* ascending in ticks, descending in bytes */
 } mp_block_load;

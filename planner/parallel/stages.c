@@ -1,9 +1,11 @@
-/* stages.c - cuts a network into stages, chooses what each keeps, and plays a step through. */
+/* stages.c - cuts a network into stages, and plays a step through. */
 #include "planner/parallel/stages.h"
 
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "planner/parallel/copies.h"
+#include "planner/parallel/holding.h"
 
 static int64_t larger(int64_t a, int64_t b)
 {
@@ -13,32 +15,6 @@ static int64_t larger(int64_t a, int64_t b)
 static double later(double a, double b)
 {
     return a > b ? a : b;
-}
-
-/* Parameters that all ranks of dp and shard have, and those of experts, which lie on ranks of ep. */
-enum { COMMON, SPREAD, N_SHARES };
-
-/* Returns the ranks over which such parameters are shared out, or copied. */
-static mp_rank_group group_of(const mp_step_request *r, mp_dim dim, int share)
-{
-    return share == SPREAD ? mp_mesh_expert_group(&r->ranks->mesh, dim) : mp_mesh_group(&r->ranks->mesh, dim);
-}
-
-static int64_t part(const mp_step_request *r, int64_t bytes, bool is_shared, int share)
-{
-    const int64_t n = is_shared ? group_of(r, MP_DIM_SHARD, share).n : 1;
-    return bytes / n + (bytes % n != 0);
-}
-
-static int64_t n_ranks(const mp_step_request *r)
-{
-    return r->ranks->mesh.size[MP_DIM_PP];
-}
-
-/* Returns the number of stages: each rank has as many as it has chunks. */
-static int64_t n_stages(const mp_step_request *r)
-{
-    return n_ranks(r) * r->n_chunks;
 }
 
 /* Returns the seconds of a collective that is cut into pieces: each has its latency. */
@@ -78,7 +54,8 @@ static int64_t ticks_of(const mp_load *load, int begin, int end)
 double mp_step_bound(const mp_step_request *r)
 {
     const mp_load *load = r->load;
-    return (double)r->n_micro_batches * (double)ticks_of(load, 0, load->n_blocks) / (double)n_ranks(r) * load->tick_seconds;
+    return (double)r->n_micro_batches * (double)ticks_of(load, 0, load->n_blocks) / (double)mp_player_ranks(r) *
+           load->tick_seconds;
 }
 
 int64_t mp_step_floor(const mp_step_request *r)
@@ -87,11 +64,12 @@ int64_t mp_step_floor(const mp_step_request *r)
     int64_t always = 0, gradients = 0, largest = 0;
     for (size_t k = 0; k < r->load->n_parameters; k++) {
         const mp_parameter_load *p = &r->load->parameters[k];
-        always += part(r, p->value_bytes, zero == 3, p->is_spread) + part(r, p->state_bytes, zero >= 1, p->is_spread);
-        gradients += part(r, p->gradient_bytes, zero >= 2, p->is_spread);
+        always += mp_player_part(r, p->value_bytes, zero == 3, p->is_spread) +
+                  mp_player_part(r, p->state_bytes, zero >= 1, p->is_spread) - mp_player_movable_state(r, p);
+        gradients += mp_player_part(r, p->gradient_bytes, zero >= 2, p->is_spread);
     }
     for (int k = 0; k < r->load->n_blocks; k++) largest = larger(largest, r->load->blocks[k].largest_bytes);
-    if (n_ranks(r) > 1) return larger((always + gradients) / n_ranks(r), largest);
+    if (mp_player_ranks(r) > 1) return larger((always + gradients) / mp_player_ranks(r), largest);
     /* with one micro-batch, gradients may be there only when the largest node has run */
     return r->n_micro_batches > 1 ? always + gradients + largest : always + larger(gradients, largest);
 }
@@ -127,179 +105,16 @@ static void cut(const mp_load *load, int n, mp_stage *stages)
     cut_within(load, high, n, stages);
 }
 
-/* ---- what a stage holds ---- */
-
-/* The parameters that a block is the first to read. */
-typedef struct block_sums {
-    int64_t values[N_SHARES], gradients[N_SHARES], parts[N_SHARES]; /* before sharing out; of gradients summed over tp */
-    int64_t value_bytes, gradient_bytes, state_bytes;               /* that a rank holds */
-    int64_t update_ticks;
-} block_sums;
-
-/* A step that is being played. */
-typedef struct player {
-    const mp_step_request *request;
-    block_sums *sums; /* per block */
-    int *tied;        /* parameters that blocks further on read too */
-    size_t n_tied;
-    int *options; /* per block: the option that it runs by */
-} player;
-
-static block_sums sums_of(const mp_step_request *r, const mp_parameter_load *p)
-{
-    const int zero = r->ranks->mesh.zero, share = p->is_spread ? SPREAD : COMMON;
-    block_sums sum = {.value_bytes = part(r, p->value_bytes, zero == 3, share),
-                      .gradient_bytes = part(r, p->gradient_bytes, zero >= 2, share),
-                      .state_bytes = part(r, p->state_bytes, zero >= 1, share),
-                      .update_ticks = part(r, p->update_ticks, zero >= 1, share)};
-    sum.values[share] = p->value_bytes;
-    sum.gradients[share] = p->gradient_bytes;
-    sum.parts[share] = p->is_part ? p->gradient_bytes : 0;
-    return sum;
-}
-
-static void add(block_sums *to, block_sums more)
-{
-    for (int k = 0; k < N_SHARES; k++) {
-        to->values[k] += more.values[k];
-        to->gradients[k] += more.gradients[k];
-        to->parts[k] += more.parts[k];
-    }
-    to->value_bytes += more.value_bytes;
-    to->gradient_bytes += more.gradient_bytes;
-    to->state_bytes += more.state_bytes;
-    to->update_ticks += more.update_ticks;
-}
-
-static mp_status sum_parameters(player *x, mp_pool *pool, mp_error *err)
-{
-    const mp_load *load = x->request->load;
-    x->sums = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->sums);
-    x->options = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->options);
-    x->tied = mp_pool_alloc(pool, load->n_parameters + 1, sizeof *x->tied);
-    if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
-    for (size_t k = 0; k < load->n_parameters; k++) {
-        const mp_parameter_load *p = &load->parameters[k];
-        add(&x->sums[p->first], sums_of(x->request, p));
-        if (p->last > p->first) x->tied[x->n_tied++] = (int)k;
-    }
-    return MP_OK;
-}
-
-/* Returns the sums of the parameters that a stage is the first to read. */
-static block_sums own_sums(const player *x, const mp_stage *stage)
-{
-    block_sums sum = {0};
-    for (int b = stage->begin; b < stage->end; b++) add(&sum, x->sums[b]);
-    return sum;
-}
-
-/* Returns the bytes of a block's parameters that are there in part, and gathered for it. */
-static int64_t gathered_bytes(const player *x, int block)
-{
-    int64_t bytes = 0;
-    for (int k = 0; k < N_SHARES; k++)
-        if (group_of(x->request, MP_DIM_SHARD, k).n > 1) bytes += x->sums[block].values[k];
-    return bytes;
-}
-
-/* Adds up what is always there, and what the exchange of parameters and gradients takes beside it. */
-static void hold_parameters(const player *x, mp_stage *stage)
-{
-    const mp_step_request *r = x->request;
-    const int zero = r->ranks->mesh.zero;
-    int64_t gathered = 0;
-    block_sums sum = own_sums(x, stage);
-    for (size_t k = 0; k < x->n_tied; k++) {
-        const mp_parameter_load *p = &r->load->parameters[x->tied[k]];
-        const bool is_counted = p->first >= stage->begin && p->first < stage->end;
-        if (!is_counted && p->last >= stage->begin && p->last < stage->end) add(&sum, sums_of(r, p));
-    }
-    stage->parameter_bytes = sum.value_bytes;
-    stage->gradient_bytes = sum.gradient_bytes;
-    stage->state_bytes = sum.state_bytes;
-    for (int b = stage->begin; b < stage->end && zero == 3; b++) /* a block's, and the next one's, which are on their way */
-        gathered = larger(gathered, 2 * gathered_bytes(x, b));
-    const int64_t bucket = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
-    stage->buffer_bytes = r->load->other_bytes + (zero == 3 ? gathered : zero == 2 ? 2 * bucket : 0);
-}
-
-/* A rank's stages, and what it holds. */
-typedef struct holder {
-    mp_stage *stages;
-    int first, n, step; /* stages first, first + step, ... */
-    int64_t always;     /* parameters, gradients, state and buffers of all of them */
-} holder;
-
-/* Adds up what the rank keeps as its options are now, and finds the block whose next option frees the most bytes per tick; -1:
- * none has a next one. */
-static int look_over(const player *x, const holder *rank)
-{
-    const mp_load *load = x->request->load;
-    int64_t transient = 0, held = rank->always;
-    double best = -1;
-    int chosen = -1;
-    for (int i = rank->first; i < rank->n; i += rank->step) {
-        mp_stage *stage = &rank->stages[i];
-        int64_t kept = 0, most = 0, waiting = 0;
-        for (int b = stage->begin; b < stage->end; b++) {
-            const mp_block_load *block = &load->blocks[b];
-            const mp_load_option *o = &block->options[x->options[b]], *next = o + 1;
-            most += block->options[0].kept_bytes;
-            kept += o->kept_bytes;
-            waiting += block->weights_bytes;
-            transient = larger(transient, o->transient_bytes);
-            if (x->options[b] + 1 >= block->n_options) continue;
-            const double freed = (double)stage->in_flight * (double)(o->kept_bytes - next->kept_bytes),
-                         ticks = (double)(next->extra_ticks - o->extra_ticks);
-            const double worth = ticks > 0 ? freed / ticks : 1e300;
-            if (worth <= best) continue;
-            best = worth;
-            chosen = b;
-        }
-        stage->activation_bytes = stage->in_flight * kept + stage->waiting * waiting;
-        stage->recomputed_bytes = most - kept;
-        held += stage->activation_bytes;
-    }
-    for (int i = rank->first; i < rank->n; i += rank->step) {
-        rank->stages[i].activation_bytes += transient;
-        rank->stages[i].peak_bytes = held + transient;
-    }
-    return chosen;
-}
-
-/* Chooses an option for each block of a rank: the first of all, then, while that is too much, the next one of the block where
- * it frees the most bytes per tick. Returns false if all that can be recomputed is not enough. */
-static bool keep_within(const player *x, const holder *rank)
-{
-    const mp_load *load = x->request->load;
-    const int64_t memory_bytes = x->request->memory_bytes;
-    for (int i = rank->first; i < rank->n; i += rank->step)
-        for (int b = rank->stages[i].begin; b < rank->stages[i].end; b++) x->options[b] = 0;
-    int chosen = look_over(x, rank);
-    while (rank->stages[rank->first].peak_bytes > memory_bytes && chosen >= 0) {
-        x->options[chosen]++;
-        chosen = look_over(x, rank);
-    }
-    for (int i = rank->first; i < rank->n; i += rank->step) {
-        mp_stage *stage = &rank->stages[i];
-        int64_t extra = 0;
-        for (int b = stage->begin; b < stage->end; b++) extra += load->blocks[b].options[x->options[b]].extra_ticks;
-        stage->extra_seconds = (double)extra * load->tick_seconds;
-    }
-    return rank->stages[rank->first].peak_bytes <= memory_bytes;
-}
-
 /* ---- how long it takes ---- */
 
 /* Sets the seconds of a micro-batch, with what gathering parameters adds to them, and returns those of the update. */
-static double time_stage(const player *x, mp_stage *stage)
+static double time_stage(const mp_player *x, mp_stage *stage)
 {
     const mp_step_request *r = x->request;
     const mp_load *load = r->load;
     int64_t forward = 0, backward = 0;
     const bool shares_all = r->ranks->mesh.zero == 3, spreads = r->ranks->mesh.size[MP_DIM_EP] > 1;
-    const block_sums sum = own_sums(x, stage);
+    const mp_block_sums sum = mp_player_sums(x, stage);
     double gather = 0, scatter = 0, first = 0, last = 0; /* of all, of the first gather and the last scatter */
     for (int b = stage->begin; b < stage->end; b++) {
         forward += load->blocks[b].forward_ticks;
@@ -307,8 +122,14 @@ static double time_stage(const player *x, mp_stage *stage)
     }
     stage->forward_seconds = (double)forward * load->tick_seconds;
     stage->backward_seconds = (double)backward * load->tick_seconds + stage->extra_seconds;
-    for (int k = 0; k < (spreads ? N_SHARES : SPREAD) && shares_all; k++) {
-        const mp_rank_group shards = group_of(r, MP_DIM_SHARD, k);
+    if (stage->moved_bytes) {
+        const double alone = stage->forward_seconds + stage->backward_seconds;
+        stage->forward_seconds = mp_player_pass(x, stage, false);
+        stage->backward_seconds = mp_player_pass(x, stage, true);
+        stage->copy_seconds = (double)r->n_micro_batches * (stage->forward_seconds + stage->backward_seconds - alone);
+    }
+    for (int k = 0; k < (spreads ? MP_N_SHARES : MP_SPREAD) && shares_all; k++) {
+        const mp_rank_group shards = mp_player_group(r, MP_DIM_SHARD, k);
         const int64_t values = sum.values[k], gradients = sum.gradients[k];
         const int64_t n_gathers = gathers(r, stage, values), n_scatters = gathers(r, stage, gradients);
         const double in = seconds_of(r, MP_ALL_GATHER, shards, values, n_gathers),
@@ -326,20 +147,24 @@ static double time_stage(const player *x, mp_stage *stage)
         stage->forward_seconds = later(slower_forward, gather) + first;
         stage->backward_seconds = later(slower_backward, gather + scatter) + last;
     }
-    return (double)sum.update_ticks * load->tick_seconds;
+    const double update = (double)sum.update_ticks * load->tick_seconds;
+    if (!stage->moved_state_bytes) return update;
+    stage->copy_seconds += stage->update_seconds - update;
+    return stage->update_seconds;
 }
 
 /* Adds the seconds in which a stage's gradients are summed, and updated parameters gathered, of one share of them; *last: of
  * the bucket that the last node completes. */
-static void add_exchange(const player *x, mp_stage *stage, int share, double *sums, double *last, double *gather)
+static void add_exchange(const mp_player *x, mp_stage *stage, int share, double *sums, double *last, double *gather)
 {
     const mp_step_request *r = x->request;
     const mp_mesh *mesh = &r->ranks->mesh;
-    const mp_rank_group shards = group_of(r, MP_DIM_SHARD, share), copies = group_of(r, MP_DIM_DP, share),
+    const mp_rank_group shards = mp_player_group(r, MP_DIM_SHARD, share), copies = mp_player_group(r, MP_DIM_DP, share),
                         split = mp_mesh_group(mesh, MP_DIM_TP);
-    const block_sums sum = own_sums(x, stage);
+    const mp_block_sums sum = mp_player_sums(x, stage);
     const int64_t values = sum.values[share], gradients = sum.gradients[share];
-    const int64_t left = part(r, gradients, mesh->zero > 0, share), parts = part(r, sum.parts[share], mesh->zero > 0, share);
+    const int64_t left = mp_player_part(r, gradients, mesh->zero > 0, share),
+                  parts = mp_player_part(r, sum.parts[share], mesh->zero > 0, share);
     const int64_t n = buckets(r, gradients);
     double seconds = seconds_of(r, MP_ALL_REDUCE, copies, left, n);
     if (parts) seconds += seconds_of(r, MP_ALL_REDUCE, split, parts, buckets(r, parts));
@@ -356,35 +181,18 @@ static void add_exchange(const player *x, mp_stage *stage, int share, double *su
 }
 
 /* Returns the seconds behind a stage's last backward in which gradients are summed, and updated parameters gathered. */
-static double exchange_of(const player *x, mp_stage *stage)
+static double exchange_of(const mp_player *x, mp_stage *stage)
 {
     double sums = 0, last = 0, gather = 0;
-    for (int k = 0; k < N_SHARES; k++)
-        if (k == COMMON || x->request->ranks->mesh.size[MP_DIM_EP] > 1) add_exchange(x, stage, k, &sums, &last, &gather);
+    for (int k = 0; k < MP_N_SHARES; k++)
+        if (k == MP_COMMON || x->request->ranks->mesh.size[MP_DIM_EP] > 1) add_exchange(x, stage, k, &sums, &last, &gather);
     const double longer = slower(x->request, stage->backward_seconds, sums) - stage->backward_seconds;
     return later(last, sums - stage->backward_seconds) + longer + gather;
 }
 
-/* Fills in what a rank holds, and whether that fits. */
-static bool hold(const player *x, mp_stage *stages, int rank)
-{
-    const int step = (int)n_ranks(x->request);
-    holder h = {.stages = stages, .first = rank, .n = (int)n_stages(x->request), .step = step};
-    int64_t buffers = 0;
-    for (int i = rank; i < h.n; i += step) {
-        mp_stage *stage = &stages[i];
-        *stage = (mp_stage){.begin = stage->begin, .end = stage->end, .in_flight = stage->in_flight, .waiting = stage->waiting};
-        hold_parameters(x, stage);
-        h.always += stage->parameter_bytes + stage->gradient_bytes + stage->state_bytes;
-        buffers = larger(buffers, stage->buffer_bytes);
-    }
-    h.always += buffers;
-    return keep_within(x, &h);
-}
-
 /* Where a stage is over the memory, hands a block of it to the neighbour that holds less, again and again; each stage that
  * cannot take part any more ends it. Returns whether all fit. */
-static bool relieve(const player *x, mp_stage *stages, int n)
+static bool relieve(const mp_player *x, mp_stage *stages, int n)
 {
     const int64_t memory_bytes = x->request->memory_bytes;
     for (int round = 0; round < 2 * n; round++) {
@@ -399,15 +207,15 @@ static bool relieve(const player *x, mp_stage *stages, int n)
             stages[full - 1].end = ++stages[full].begin;
         else
             stages[full + 1].begin = --stages[full].end;
-        const int ranks = (int)n_ranks(x->request);
-        hold(x, stages, full % ranks);
-        hold(x, stages, (goes_left ? full - 1 : full + 1) % ranks);
+        const int ranks = (int)mp_player_ranks(x->request);
+        mp_player_hold(x, stages, full % ranks);
+        mp_player_hold(x, stages, (goes_left ? full - 1 : full + 1) % ranks);
     }
     return false;
 }
 
 /* Returns the seconds of a micro-batch's backward that make gradients of parameters, which may wait. */
-static double weights_of(const player *x, const mp_stage *stage)
+static double weights_of(const mp_player *x, const mp_stage *stage)
 {
     int64_t ticks = 0;
     for (int b = stage->begin; b < stage->end; b++) ticks += x->request->load->blocks[b].weights_ticks;
@@ -441,7 +249,7 @@ static mp_status count_flight(const mp_pipeline_shape *shape, int rank, mp_stage
 mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits, mp_error *err)
 {
     const mp_load *load = r->load;
-    const int n = (int)n_stages(r), ranks = (int)n_ranks(r);
+    const int n = (int)mp_player_stages(r), ranks = (int)mp_player_ranks(r);
     const int64_t m = r->n_micro_batches;
     const mp_pipeline_shape shape = {
         .schedule = r->schedule, .n_ranks = ranks, .n_chunks = (int)r->n_chunks, .n_micro_batches = m};
@@ -449,9 +257,9 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
     MP_OWNED mp_stage_seconds *seconds = mp_alloc((size_t)n, sizeof *seconds);
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     MP_OWNED_BY(mp_schedule_free) mp_played *played = NULL;
-    player x = {.request = r};
+    mp_player x;
     if (!seconds) return MP_NO_MEMORY(err);
-    MP_CHECK(sum_parameters(&x, pool, err));
+    MP_CHECK(mp_player_new(r, pool, &x, err));
     memset(stages, 0, (size_t)n * sizeof *stages);
     out->n_stages = (size_t)n;
     out->peak_bytes = 0;
@@ -460,7 +268,7 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
     cut(load, n, stages);
     for (int i = 0; i < ranks; i++) {
         MP_CHECK(count_flight(&shape, i, stages, err));
-        *fits &= hold(&x, stages, i);
+        *fits &= mp_player_hold(&x, stages, i);
     }
     if (!*fits) *fits = relieve(&x, stages, n);
     for (int i = 0; i < n; i++) {

@@ -24,12 +24,13 @@ typedef struct mp_step_request {
     mp_schedule schedule;
     int64_t n_chunks; /* of each rank: 1 unless they interleave */
     int64_t n_micro_batches, memory_bytes;
+    mp_host host;
 } mp_step_request;
 
 /* Returns a lower bound on the seconds of a step, without recomputation, bubbles or anything that the network adds. O(blocks).
  */
 double mp_step_bound(const mp_step_request *request);
-/* Returns a lower bound on the bytes of the fullest stage, however it recomputes. O(parameters + blocks). */
+/* Returns a lower bound on the bytes of the fullest stage, however it recomputes and copies. O(parameters + blocks). */
 int64_t mp_step_floor(const mp_step_request *request);
 /* Cuts the stages, chooses what they keep, and plays the step through; stages[0..pp * n_chunks) and the rest of *out but its
  * list of stages are filled. *fits: false: what is held is over the memory, with the least of it kept. MP_NOMEM. O(blocks *

@@ -100,6 +100,7 @@
     X(mp_storage_label(w->graph, 0))                                                                     \
     X(mp_storage_title(w->graph, 0, &label))                                                             \
     X(mp_node_has_algorithms(w->graph->nodes))                                                           \
+    X(mp_may_be_copied(w->graph, 0, 1))                                                                  \
     X(mp_storage_is_static(w->graph->storages))                                                          \
     X(mp_node_may_rerun(w->graph->nodes))                                                                \
     X(mp_storage_is_sum(w->graph, 0))                                                                    \

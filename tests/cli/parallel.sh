@@ -7,6 +7,14 @@ try parallel_explain parallel gpt2-small --devices 8 --global-batch 64 --explain
 try parallel_explain_no_mesh parallel gpt2-small --devices 8 --global-batch 64 --explain dp=3
 try parallel_batch_that_does_not_divide parallel gpt2-small --devices 7 --mesh dp=7 --global-batch 8
 try parallel_micro_batch parallel gpt2-small --devices 4 --mesh pp=4 --global-batch 12 --micro-batch 3
+small_bert='bert-large --dim layers=4 --device a100 --memory 2500MiB --global-batch 64'
+try parallel_offload parallel $small_bert --devices 2 --offload host --offload-state
+try parallel_offload_json parallel $small_bert --devices 2 --mesh pp=2 --micro-batch 4 --pipeline 1f1b --offload host:4GiB --link pcie5 --json
+try parallel_offload_explain parallel $small_bert --devices 2 --offload host --offload-state --explain dp=2
+try parallel_offload_folder parallel $small_bert --devices 2 --offload .
+try parallel_offload_twice parallel $small_bert --devices 2 --offload host --offload host
+try parallel_offload_state_alone parallel $small_bert --devices 2 --offload-state
+try parallel_offload_no_link parallel $small_bert --devices 2 --offload host --link mpi
 try parallel_chunks parallel gpt2-small --devices 4 --mesh pp=4 --global-batch 16 --pipeline interleaved --chunks 3
 try parallel_without_devices parallel gpt2-small
 try parallel_share parallel gpt2-small --devices 8 --memory 50%

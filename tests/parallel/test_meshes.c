@@ -57,7 +57,8 @@ static double seconds_in(const mp_meshes_request *request, const mp_mesh_choice 
                                       .schedule = c->schedule,
                                       .n_chunks = c->n_chunks,
                                       .n_micro_batches = c->n_micro_batches,
-                                      .memory_bytes = memory_bytes};
+                                      .memory_bytes = memory_bytes,
+                                      .host = request->host};
         if (c->mesh.size[MP_DIM_PP] * c->n_chunks > load->n_blocks) break;
         assert_int_equal(mp_step_play(&step, &again, &fits, NULL), MP_OK);
         n_merged += fits && merged > 1;
@@ -68,15 +69,16 @@ static double seconds_in(const mp_meshes_request *request, const mp_mesh_choice 
 TEST(nothing_that_is_set_aside_is_better)
 {
     static const int64_t devices[] = {1, 2, 4, 6, 12};
-    int verdicts[MP_N_VERDICTS] = {0}, n_spread = 0;
-    for (size_t d = 0; d < 2 * (sizeof devices / sizeof *devices); d++)
+    int verdicts[MP_N_VERDICTS] = {0}, n_spread = 0, n_moved = 0;
+    for (size_t d = 0; d < 4 * (sizeof devices / sizeof *devices); d++)
         for (int64_t memory = 3; memory <= 48; memory *= 2) {
             int n_built = 0;
             MP_OWNED_BY(mp_meshes_free) mp_meshes *found = NULL;
-            const int64_t n = devices[d / 2];
+            const int64_t n = devices[d / 4];
             mp_meshes_request request = request_of(n, memory * BYTES, &n_built);
             request.n_best = 1;
             if (d % 2) request.graph = build_experts;
+            if (d % 4 > 1) request.host = (mp_host){.link = mp_link_find("pcie4"), .takes_state = true};
             assert_int_equal(mp_meshes_search(&request, &found, NULL), MP_OK);
             const double best = found->n_best ? found->choices[0].seconds : INFINITY;
             for (size_t k = 0; k < found->n; k++) {
@@ -84,6 +86,7 @@ TEST(nothing_that_is_set_aside_is_better)
                 verdicts[c->verdict]++;
                 assert_int_equal(mp_mesh_devices(&c->mesh), n);
                 assert_true(c->mesh.size[MP_DIM_EP] <= (d % 2 ? 4 : 1));
+                n_moved += c->verdict == MP_VERDICT_BEST && c->stages[0].host_bytes > 0;
                 n_spread += c->mesh.size[MP_DIM_EP] > 1 && c->verdict == MP_VERDICT_BEST;
                 assert_int_equal(c->mesh.size[MP_DIM_DP] * c->mesh.size[MP_DIM_SHARD] * c->micro_batch * c->n_micro_batches,
                                  24);
@@ -95,7 +98,7 @@ TEST(nothing_that_is_set_aside_is_better)
             }
         }
     for (int v = 0; v < MP_N_VERDICTS; v++) assert_true(verdicts[v] > 0);
-    assert_true(n_spread > 0);
+    assert_true(n_spread > 0 && n_moved > 0);
     assert_true(n_merged > 0);
 }
 

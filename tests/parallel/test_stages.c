@@ -13,6 +13,7 @@ typedef struct world {
     mp_block_load blocks[BLOCKS];
     mp_parameter_load parameters[PARAMETERS];
     mp_ranks ranks;
+    mp_link link;
     mp_step_request request;
 } world;
 
@@ -64,11 +65,128 @@ static void random_world(world *w, uint64_t seed)
                                    .memory_bytes = 60 + below(w, 400)};
 }
 
+/* Draws a link to the host's memory, and which part of what is kept may be moved there. */
+static void add_host(world *w)
+{
+    const int64_t eighths = below(w, 9), times = 1 + below(w, 5);
+    for (int k = 0; k < PARAMETERS; k++) w->parameters[k].state_bytes *= times;
+    w->link = (mp_link){.out_bytes_per_second = (double)(1 + below(w, 9)),
+                        .in_bytes_per_second = (double)(1 + below(w, 9)),
+                        .latency_seconds = (double)below(w, 3) / 4,
+                        .is_shared = below(w, 3) == 0};
+    for (int b = 0; b < w->load.n_blocks; b++)
+        for (int k = 0; k < w->blocks[b].n_options; k++) {
+            mp_load_option *o = &w->blocks[b].options[k];
+            o->movable_bytes = o->kept_bytes * eighths / 8;
+            o->n_movable = 1 + (int)below(w, 2);
+        }
+    w->request.host = (mp_host){
+        .link = &w->link, .bytes = below(w, 2) ? 0 : 40 + below(w, 200), .takes_state = below(w, 2), .least_state_bytes = 4};
+}
+
 /* ---- the oracle ---- */
 
 typedef struct tried {
     int begin[STAGES + 1], option[BLOCKS];
+    bool is_away[BLOCKS], state_is_away[STAGES];
 } tried;
+
+static bool reads(const world *w, const tried *t, int stage, int parameter)
+{
+    const mp_parameter_load *p = &w->parameters[parameter];
+    return (p->first >= t->begin[stage] && p->first < t->begin[stage + 1]) ||
+           (p->last >= t->begin[stage] && p->last < t->begin[stage + 1]);
+}
+
+static bool is_moved(const world *w, const tried *t, int stage, int parameter)
+{
+    return t->state_is_away[stage] && w->parameters[parameter].state_bytes >= w->request.host.least_state_bytes;
+}
+
+static double copy_seconds(const world *w, bool is_in, int64_t n, int64_t bytes)
+{
+    const double rate = is_in ? w->link.in_bytes_per_second : w->link.out_bytes_per_second;
+    return (double)n * w->link.latency_seconds + (double)bytes / rate;
+}
+
+/* In the order of time: forward copies out behind a block, backward copies in before it. Of two that are away at most, one
+ * runs. */
+static double pass_of(const world *w, const tried *t, int stage, bool is_backward)
+{
+    double end[BLOCKS] = {0}, copied[BLOCKS] = {0}, clock = 0, link = 0;
+    int away[BLOCKS], n = 0;
+    for (int i = 0; i < t->begin[stage + 1] - t->begin[stage]; i++) {
+        const int b = is_backward ? t->begin[stage + 1] - 1 - i : t->begin[stage] + i;
+        const mp_load_option *o = &w->blocks[b].options[t->option[b]];
+        const double ticks = (double)(is_backward ? w->blocks[b].backward_ticks + o->extra_ticks : w->blocks[b].forward_ticks);
+        if (!t->is_away[b] || !o->movable_bytes) {
+            clock += ticks;
+            continue;
+        }
+        const double copy = copy_seconds(w, is_backward, o->n_movable, o->movable_bytes);
+        const int before = n >= 2 ? away[n - 2] : -1;
+        if (is_backward) { /* room for it is there when the last but one has run */
+            link = copied[b] = fmax(link, before >= 0 ? end[before] : 0) + copy;
+            clock = end[b] = fmax(clock, copied[b]) + ticks;
+        } else {
+            clock = end[b] = fmax(clock, before >= 0 ? copied[before] : 0) + ticks;
+            link = copied[b] = fmax(link, end[b]) + copy;
+        }
+        away[n++] = b;
+    }
+    return is_backward ? clock : fmax(clock, link);
+}
+
+/* What is always there, without what is on the host. */
+static int64_t always_of(const world *w, const tried *t, int stage)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < PARAMETERS; k++) {
+        const mp_parameter_load *p = &w->parameters[k];
+        if (reads(w, t, stage, k))
+            bytes += p->value_bytes + p->gradient_bytes + (is_moved(w, t, stage, k) ? 0 : p->state_bytes);
+    }
+    return bytes;
+}
+
+/* Each state comes at the first moment when what is there then leaves room for it; *most: of it on the device. */
+static double updates_of(const world *w, const tried *t, int stage, int64_t *most)
+{
+    double gone[PARAMETERS] = {0}, came = 0, clock = 0, sent = 0;
+    int64_t window = 0;
+    *most = 0;
+    for (int k = 0; k < PARAMETERS; k++)
+        if (reads(w, t, stage, k) && is_moved(w, t, stage, k) && 3 * w->parameters[k].state_bytes > window)
+            window = 3 * w->parameters[k].state_bytes;
+    const int64_t room = w->request.memory_bytes - always_of(w, t, stage);
+    if (room < window) window = room;
+    for (int k = 0; k < PARAMETERS; k++) {
+        const mp_parameter_load *p = &w->parameters[k];
+        const bool is_first = p->first >= t->begin[stage] && p->first < t->begin[stage + 1];
+        if (!reads(w, t, stage, k)) continue;
+        if (!is_moved(w, t, stage, k)) {
+            clock += is_first ? (double)p->update_ticks : 0;
+            continue;
+        }
+        double at = w->link.is_shared ? fmax(came, sent) : came;
+        int64_t there = 0;
+        for (int j = -1; j < k; j++) { /* at, or when an earlier one has gone */
+            const double moment = j < 0 ? at : gone[j];
+            if (moment < at) continue;
+            there = 0;
+            for (int i = 0; i < k; i++)
+                if (gone[i] > moment) there += w->parameters[i].state_bytes;
+            if (there + p->state_bytes > window && j + 1 < k) continue;
+            at = moment;
+            break;
+        }
+        came = at + copy_seconds(w, true, 1, p->state_bytes);
+        clock = fmax(clock, came) + (double)p->update_ticks;
+        sent = gone[k] = fmax(clock, sent) + copy_seconds(w, false, 1, p->state_bytes);
+        if (there + p->state_bytes > *most) *most = there + p->state_bytes;
+    }
+    return fmax(clock, sent);
+}
 
 static int64_t in_flight(const world *w, int stage, int n)
 {
@@ -78,19 +196,26 @@ static int64_t in_flight(const world *w, int stage, int n)
 
 static int64_t bytes_of(const world *w, const tried *t, int stage, int n)
 {
-    int64_t bytes = 0, kept = 0, transient = 0;
+    int64_t kept = 0, transient = 0, moving = 0, updates;
     for (int b = t->begin[stage]; b < t->begin[stage + 1]; b++) {
         const mp_load_option *o = &w->blocks[b].options[t->option[b]];
-        kept += o->kept_bytes;
+        kept += o->kept_bytes - (t->is_away[b] ? o->movable_bytes : 0);
         if (o->transient_bytes > transient) transient = o->transient_bytes;
+        if (t->is_away[b] && 2 * o->movable_bytes > moving) moving = 2 * o->movable_bytes;
     }
-    for (int k = 0; k < PARAMETERS; k++) {
-        const mp_parameter_load *p = &w->parameters[k];
-        bool reads = false;
-        for (int b = t->begin[stage]; b < t->begin[stage + 1]; b++) reads |= b == p->first || b == p->last;
-        if (reads) bytes += p->value_bytes + p->gradient_bytes + p->state_bytes;
-    }
-    return bytes + in_flight(w, stage, n) * kept + transient;
+    updates_of(w, t, stage, &updates);
+    const int64_t held = in_flight(w, stage, n) * kept + transient + moving;
+    return always_of(w, t, stage) + (held > updates ? held : updates);
+}
+
+static int64_t host_bytes_of(const world *w, const tried *t, int stage, int n)
+{
+    int64_t bytes = 0;
+    for (int b = t->begin[stage]; b < t->begin[stage + 1]; b++)
+        if (t->is_away[b]) bytes += in_flight(w, stage, n) * w->blocks[b].options[t->option[b]].movable_bytes;
+    for (int k = 0; k < PARAMETERS; k++)
+        if (reads(w, t, stage, k) && is_moved(w, t, stage, k)) bytes += w->parameters[k].state_bytes;
+    return bytes;
 }
 
 /* Plays all stages in the order of their schedule until no time changes any more. */
@@ -100,12 +225,9 @@ static double seconds_of(const world *w, const tried *t, int n)
     double end[STAGES][2][MICRO_BATCHES] = {{{0}}}, last = 0;
     for (int round = 0; round < 2 * n * m + 2; round++)
         for (int i = 0; i < n; i++) {
-            double clock = 0, ticks[2] = {0, 0};
+            double clock = 0;
+            const double ticks[2] = {pass_of(w, t, i, false), pass_of(w, t, i, true)};
             const int flight = (int)in_flight(w, i, n);
-            for (int b = t->begin[i]; b < t->begin[i + 1]; b++) {
-                ticks[0] += (double)w->blocks[b].forward_ticks;
-                ticks[1] += (double)(w->blocks[b].backward_ticks + w->blocks[b].options[t->option[b]].extra_ticks);
-            }
             for (int done = 0, f = 0, b = 0; done < 2 * m; done++) {
                 const int is_backward = f == m || f - b == flight, k = is_backward ? b++ : f++;
                 const int other = is_backward ? i + 1 : i - 1, giver = is_backward ? i : i - 1;
@@ -118,10 +240,8 @@ static double seconds_of(const world *w, const tried *t, int n)
             }
         }
     for (int i = 0; i < n; i++) {
-        double update = 0;
-        for (int k = 0; k < PARAMETERS; k++)
-            if (w->parameters[k].first >= t->begin[i] && w->parameters[k].first < t->begin[i + 1])
-                update += (double)w->parameters[k].update_ticks;
+        int64_t most;
+        const double update = updates_of(w, t, i, &most);
         last = fmax(last, end[i][1][m - 1] + update);
     }
     return last;
@@ -136,10 +256,15 @@ static void try_options(const world *w, tried *t, int block, int n, best *out)
 {
     if (block < w->load.n_blocks) {
         for (t->option[block] = 0; t->option[block] < w->blocks[block].n_options; t->option[block]++)
-            try_options(w, t, block + 1, n, out);
+            for (int away = 0; away <= (w->request.host.link != NULL); away++) {
+                t->is_away[block] = away;
+                try_options(w, t, block + 1, n, out);
+            }
         return;
     }
     int64_t most = 0;
+    for (int i = 0; i < n; i++)
+        if (w->request.host.bytes && host_bytes_of(w, t, i, n) > w->request.host.bytes) return;
     for (int i = 0; i < n; i++) {
         const int64_t bytes = bytes_of(w, t, i, n);
         if (bytes > most) most = bytes;
@@ -151,7 +276,10 @@ static void try_options(const world *w, tried *t, int block, int n, best *out)
 static void try_cuts(const world *w, tried *t, int stage, int n, best *out)
 {
     if (stage == n) {
-        try_options(w, t, 0, n, out);
+        for (int away = 0; away < (w->request.host.takes_state ? 1 << n : 1); away++) {
+            for (int i = 0; i < n; i++) t->state_is_away[i] = away >> i & 1;
+            try_options(w, t, 0, n, out);
+        }
         return;
     }
     for (int b = t->begin[stage - 1] + 1; b <= w->load.n_blocks - (n - stage); b++) {
@@ -172,32 +300,69 @@ static best oracle(const world *w)
 
 /* ---- the tests ---- */
 
+typedef struct counts {
+    int n_fit, n_best, n_missed, n_moved, n_state;
+} counts;
+
+static void compare(const world *w, counts *c)
+{
+    bool fits;
+    mp_stage stages[STAGES];
+    mp_mesh_choice choice = {.stages = stages};
+    const best truth = oracle(w);
+    assert_int_equal(mp_step_play(&w->request, &choice, &fits, NULL), MP_OK);
+    assert_true(mp_step_floor(&w->request) <= truth.bytes);
+    assert_true(mp_step_bound(&w->request) <= truth.seconds + 1e-9);
+    if (isinf(truth.seconds)) assert_false(fits);
+    c->n_missed += !fits && !isinf(truth.seconds);
+    if (!fits) return;
+    c->n_fit++;
+    assert_true(choice.peak_bytes <= w->request.memory_bytes);
+    assert_true(choice.seconds >= truth.seconds - 1e-9);
+    c->n_best += choice.seconds <= truth.seconds + 1e-9;
+    for (size_t k = 0; k < choice.n_stages; k++) {
+        c->n_moved += stages[k].moved_bytes > 0;
+        c->n_state += stages[k].moved_state_bytes > 0;
+        assert_true(!w->request.host.bytes || stages[k].host_bytes <= w->request.host.bytes);
+    }
+}
+
 TEST(nothing_beats_every_cut_and_bounds_are_below)
 {
     enum { WORLDS = 400 };
-    int n_fit = 0, n_best = 0, n_missed = 0;
+    counts c = {0};
     for (uint64_t seed = 1; seed <= WORLDS; seed++) {
         world w;
-        bool fits;
-        mp_stage stages[STAGES];
-        mp_mesh_choice choice = {.stages = stages};
         random_world(&w, seed);
-        const best truth = oracle(&w);
-        assert_int_equal(mp_step_play(&w.request, &choice, &fits, NULL), MP_OK);
-        assert_true(mp_step_floor(&w.request) <= truth.bytes);
-        assert_true(mp_step_bound(&w.request) <= truth.seconds + 1e-9);
-        if (isinf(truth.seconds)) assert_false(fits);
-        n_missed += !fits && !isinf(truth.seconds);
-        if (!fits) continue;
-        n_fit++;
-        assert_true(choice.peak_bytes <= w.request.memory_bytes);
-        assert_true(choice.seconds >= truth.seconds - 1e-9);
-        n_best += choice.seconds <= truth.seconds + 1e-9;
+        compare(&w, &c);
     }
-    print_message("%d fit, %d of them as fast as can be; %d that fit with another cut were missed\n", n_fit, n_best, n_missed);
-    assert_true(n_fit > WORLDS / 4);
-    assert_true(n_best > n_fit / 2);
-    assert_true(n_missed < WORLDS / 20);
+    print_message("%d fit, %d of them as fast as can be; %d that fit with another cut were missed\n", c.n_fit, c.n_best,
+                  c.n_missed);
+    assert_true(c.n_fit > WORLDS / 4);
+    assert_true(c.n_best > c.n_fit / 2);
+    assert_true(c.n_missed < WORLDS / 20);
+    assert_int_equal(c.n_moved + c.n_state, 0);
+}
+
+TEST(with_the_hosts_memory_nothing_beats_every_choice_of_what_is_there)
+{
+    enum { WORLDS = 1000 };
+    counts c = {0};
+    for (uint64_t seed = 1; seed <= WORLDS; seed++) {
+        world w;
+        random_world(&w, seed);
+        if (w.load.n_blocks > STAGES + 1) continue; /* there are too many */
+        add_host(&w);
+        w.request.memory_bytes = 60 + below(&w, 240);
+        compare(&w, &c);
+    }
+    print_message("%d fit, %d of them as fast as can be, %d that fit were missed; %d stages with activations on the host, %d "
+                  "with state\n",
+                  c.n_fit, c.n_best, c.n_missed, c.n_moved, c.n_state);
+    assert_true(c.n_fit > WORLDS / 10);
+    assert_true(c.n_best > c.n_fit / 2);
+    assert_true(c.n_missed < c.n_fit / 20);
+    assert_true(c.n_moved > 10 && c.n_state > 10);
 }
 
 /* 2 stages of one block, 3 micro-batches, forward 1 and backward 2 each: 1F1B takes 3 * 3 + the 1 and 2 of the other stage. */

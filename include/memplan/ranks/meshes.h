@@ -16,6 +16,7 @@
 
 #include "memplan/ranks/exchange.h"
 #include "memplan/ranks/schedule.h"
+#include "memplan/target.h"
 
 /* What one stage holds and does; bytes are those of its fullest moment. */
 typedef struct mp_stage {
@@ -27,7 +28,11 @@ typedef struct mp_stage {
     int64_t recomputed_bytes;                 /* of a micro-batch: what is not kept for its backward */
     double forward_seconds, backward_seconds; /* of a micro-batch, recomputation included */
     double extra_seconds;                     /* of recomputation, of a micro-batch */
-    int64_t sent_bytes; /* in a step, to the next stage and for gradients and parameters; not those of tp */
+    int64_t sent_bytes;                     /* in a step, to the next stage and for gradients and parameters; not those of tp */
+    int64_t moved_bytes, moved_state_bytes; /* activations of a micro-batch, and optimizer state, that lie on the host */
+    int64_t host_bytes;                     /* there, of all micro-batches in flight and state */
+    double update_seconds;                  /* of updates whose state is there */
+    double copy_seconds;                    /* of a step: for copies, with no compute beside */
 } mp_stage;
 
 /* Why a mesh is not among the best. */
@@ -57,6 +62,14 @@ typedef struct mp_mesh_choice {
     mp_stage *stages; /* NULL: it was not played through */
 } mp_mesh_choice;
 
+/* The host's memory beside each device, for activations, and for optimizer state. */
+typedef struct mp_host {
+    const mp_link *link; /* NULL: nothing is copied there */
+    int64_t bytes;       /* of each device; 0: no limit */
+    bool takes_state;
+    int64_t least_state_bytes; /* of a parameter; less stays on the device. 0: MP_OFFLOAD_LEAST_BYTES */
+} mp_host;
+
 typedef struct mp_meshes_request {
     int64_t devices, memory_bytes;
     int64_t global_batch; /* samples of a step over all ranks */
@@ -68,6 +81,7 @@ typedef struct mp_meshes_request {
     mp_mesh fixed;   /* dimensions that are given; 0: free. zero 0: free. data: only meshes with it */
     int64_t most_tp; /* 0: the devices of a node */
     size_t n_best;   /* how many to rank; 0: 5 */
+    mp_host host;    /* what may lie there */
     /* Builds the training graph of one rank, split over tp, of a micro-batch. MP_UNSUPPORTED, MP_INVALID: this split is left
      * out. */
     mp_status (*graph)(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err);

@@ -1,0 +1,268 @@
+/* holding.c - adds up what stages hold, and chooses what their blocks keep, and what lies on the host instead. */
+#include "planner/parallel/holding.h"
+
+#include "planner/parallel/copies.h"
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static mp_block_sums sums_of(const mp_step_request *r, const mp_parameter_load *p)
+{
+    const int zero = r->ranks->mesh.zero, share = p->is_spread ? MP_SPREAD : MP_COMMON;
+    mp_block_sums sum = {.value_bytes = mp_player_part(r, p->value_bytes, zero == 3, share),
+                         .gradient_bytes = mp_player_part(r, p->gradient_bytes, zero >= 2, share),
+                         .state_bytes = mp_player_part(r, p->state_bytes, zero >= 1, share),
+                         .update_ticks = mp_player_part(r, p->update_ticks, zero >= 1, share)};
+    sum.values[share] = p->value_bytes;
+    sum.gradients[share] = p->gradient_bytes;
+    sum.parts[share] = p->is_part ? p->gradient_bytes : 0;
+    return sum;
+}
+
+static void add(mp_block_sums *to, mp_block_sums more)
+{
+    for (int k = 0; k < MP_N_SHARES; k++) {
+        to->values[k] += more.values[k];
+        to->gradients[k] += more.gradients[k];
+        to->parts[k] += more.parts[k];
+    }
+    to->value_bytes += more.value_bytes;
+    to->gradient_bytes += more.gradient_bytes;
+    to->state_bytes += more.state_bytes;
+    to->update_ticks += more.update_ticks;
+}
+
+mp_status mp_player_new(const mp_step_request *request, mp_pool *pool, mp_player *x, mp_error *err)
+{
+    const mp_load *load = request->load;
+    *x = (mp_player){.request = request};
+    x->sums = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->sums);
+    x->options = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->options);
+    x->tied = mp_pool_alloc(pool, load->n_parameters + 1, sizeof *x->tied);
+    x->is_away = mp_pool_alloc(pool, (size_t)load->n_blocks, sizeof *x->is_away);
+    x->gone = mp_pool_alloc(pool, load->n_parameters + 1, sizeof *x->gone);
+    x->brought = mp_pool_alloc(pool, load->n_parameters + 1, sizeof *x->brought);
+    if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
+    for (size_t k = 0; k < load->n_parameters; k++) {
+        const mp_parameter_load *p = &load->parameters[k];
+        add(&x->sums[p->first], sums_of(x->request, p));
+        if (p->last > p->first) x->tied[x->n_tied++] = (int)k;
+    }
+    return MP_OK;
+}
+
+mp_block_sums mp_player_sums(const mp_player *x, const mp_stage *stage)
+{
+    mp_block_sums sum = {0};
+    for (int b = stage->begin; b < stage->end; b++) add(&sum, x->sums[b]);
+    return sum;
+}
+
+/* Returns the bytes of a block's parameters that are there in part, and gathered for it. */
+static int64_t gathered_bytes(const mp_player *x, int block)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < MP_N_SHARES; k++)
+        if (mp_player_group(x->request, MP_DIM_SHARD, k).n > 1) bytes += x->sums[block].values[k];
+    return bytes;
+}
+
+/* Adds up what is always there, and what the exchange of parameters and gradients takes beside it. */
+static void hold_parameters(const mp_player *x, mp_stage *stage)
+{
+    const mp_step_request *r = x->request;
+    const int zero = r->ranks->mesh.zero;
+    int64_t gathered = 0;
+    mp_block_sums sum = mp_player_sums(x, stage);
+    for (size_t k = 0; k < x->n_tied; k++) {
+        const mp_parameter_load *p = &r->load->parameters[x->tied[k]];
+        const bool is_counted = p->first >= stage->begin && p->first < stage->end;
+        if (!is_counted && p->last >= stage->begin && p->last < stage->end) add(&sum, sums_of(r, p));
+    }
+    stage->parameter_bytes = sum.value_bytes;
+    stage->gradient_bytes = sum.gradient_bytes;
+    stage->state_bytes = sum.state_bytes;
+    for (int b = stage->begin; b < stage->end && zero == 3; b++) /* a block's, and the next one's, which are on their way */
+        gathered = larger(gathered, 2 * gathered_bytes(x, b));
+    const int64_t bucket = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
+    stage->buffer_bytes = r->load->other_bytes + (zero == 3 ? gathered : zero == 2 ? 2 * bucket : 0);
+}
+
+/* A rank's stages, and what it holds. */
+typedef struct holder {
+    mp_stage *stages;
+    int first, n, step; /* stages first, first + step, ... */
+    int64_t always;     /* parameters, gradients, state and buffers of all of them */
+    int64_t updates;    /* state that is away otherwise, on the device at once while updates run */
+} holder;
+
+/* Adds up what the rank keeps as its options are now, and finds the block whose next option frees the most bytes per tick; -1:
+ * none has a next one. */
+static int look_over(const mp_player *x, const holder *rank)
+{
+    const mp_load *load = x->request->load;
+    int64_t transient = 0, moving = 0, held = 0;
+    double best = -1;
+    int chosen = -1;
+    for (int i = rank->first; i < rank->n; i += rank->step) {
+        mp_stage *stage = &rank->stages[i];
+        int64_t kept = 0, moved = 0, most = 0, waiting = 0;
+        for (int b = stage->begin; b < stage->end; b++) {
+            const mp_block_load *block = &load->blocks[b];
+            const mp_load_option *o = &block->options[x->options[b]], *next = o + 1;
+            most += block->options[0].kept_bytes;
+            kept += o->kept_bytes;
+            if (x->is_away[b]) {
+                moved += o->movable_bytes;
+                moving = larger(moving, 2 * o->movable_bytes); /* one block's that runs, one's on its way */
+            }
+            waiting += block->weights_bytes;
+            transient = larger(transient, o->transient_bytes);
+            if (x->options[b] + 1 >= block->n_options) continue;
+            const int64_t fewer_moved = x->is_away[b] ? o->movable_bytes - next->movable_bytes : 0;
+            const double freed = (double)stage->in_flight * (double)(o->kept_bytes - next->kept_bytes - fewer_moved),
+                         ticks = (double)(next->extra_ticks - o->extra_ticks);
+            const double worth = ticks > 0 ? freed / ticks : 1e300;
+            if (worth <= best) continue;
+            best = worth;
+            chosen = b;
+        }
+        stage->activation_bytes = stage->in_flight * (kept - moved) + stage->waiting * waiting;
+        stage->moved_bytes = moved;
+        stage->host_bytes = stage->moved_state_bytes + stage->in_flight * moved;
+        stage->recomputed_bytes = most - kept;
+        held += stage->activation_bytes;
+    }
+    for (int i = rank->first; i < rank->n; i += rank->step) {
+        rank->stages[i].activation_bytes += transient + moving;
+        rank->stages[i].peak_bytes = rank->always + larger(held + transient + moving, rank->updates);
+    }
+    return chosen;
+}
+
+/* Chooses an option for each block of a rank: the first of all, then, while that is too much, the next one of the block where
+ * it frees the most bytes per tick. Returns false if all that can be recomputed is not enough. */
+static bool keep_within(const mp_player *x, const holder *rank)
+{
+    const mp_load *load = x->request->load;
+    const int64_t memory_bytes = x->request->memory_bytes;
+    for (int i = rank->first; i < rank->n; i += rank->step)
+        for (int b = rank->stages[i].begin; b < rank->stages[i].end; b++) x->options[b] = 0;
+    int chosen = look_over(x, rank);
+    while (rank->stages[rank->first].peak_bytes > memory_bytes && chosen >= 0) {
+        x->options[chosen]++;
+        chosen = look_over(x, rank);
+    }
+    for (int i = rank->first; i < rank->n; i += rank->step) {
+        mp_stage *stage = &rank->stages[i];
+        int64_t extra = 0;
+        for (int b = stage->begin; b < stage->end; b++) extra += load->blocks[b].options[x->options[b]].extra_ticks;
+        stage->extra_seconds = (double)extra * load->tick_seconds;
+    }
+    return rank->stages[rank->first].peak_bytes <= memory_bytes;
+}
+
+/* ---- what is on the host instead ---- */
+
+/* What a rank has on the host: state, and what so many of its blocks keep. */
+typedef struct choice {
+    bool moves_state, fits;
+    int n_away;
+    double seconds; /* that the rank is busy in a step */
+    int64_t peak_bytes;
+} choice;
+
+/* Moves the state of a rank to the host, or back from there. */
+static void move_state(const mp_player *x, holder *rank, bool moves)
+{
+    rank->updates = 0;
+    for (int i = rank->first; i < rank->n; i += rank->step) {
+        mp_stage *stage = &rank->stages[i];
+        const int64_t moved = moves ? mp_player_update_away(x, stage, INT64_MAX).moved_bytes : 0;
+        rank->always += stage->moved_state_bytes - moved;
+        stage->state_bytes += stage->moved_state_bytes - moved;
+        stage->moved_state_bytes = moved;
+    }
+    for (int i = rank->first; i < rank->n && moves; i += rank->step) {
+        mp_stage *stage = &rank->stages[i];
+        const mp_away_updates away = mp_player_update_away(x, stage, x->request->memory_bytes - rank->always);
+        rank->updates = larger(rank->updates, away.largest_bytes);
+        stage->update_seconds = away.seconds;
+    }
+}
+
+/* Has the rank's blocks away that c says, evenly spread, so that the others hide their copies, and fills in the rest of c. */
+static void try_away(const mp_player *x, holder *rank, int n_blocks, choice *c)
+{
+    int64_t on_host = 0, ticks = 0;
+    int n = 0;
+    move_state(x, rank, c->moves_state);
+    for (int i = rank->first; i < rank->n; i += rank->step)
+        for (int b = rank->stages[i].begin; b < rank->stages[i].end; b++, n++)
+            x->is_away[b] = (n + 1) * c->n_away / n_blocks > n * c->n_away / n_blocks;
+    c->fits = keep_within(x, rank);
+    c->seconds = 0;
+    c->peak_bytes = rank->stages[rank->first].peak_bytes;
+    for (int i = rank->first; i < rank->n; i += rank->step) {
+        const mp_stage *stage = &rank->stages[i];
+        c->seconds += (double)x->request->n_micro_batches * (mp_player_pass(x, stage, false) + mp_player_pass(x, stage, true));
+        if (c->moves_state)
+            c->seconds += stage->update_seconds;
+        else
+            ticks += mp_player_sums(x, stage).update_ticks;
+        on_host += stage->host_bytes;
+    }
+    c->seconds += (double)ticks * x->request->load->tick_seconds;
+    if (!x->request->host.bytes || on_host <= x->request->host.bytes) return;
+    c->fits = false;
+    c->peak_bytes = INT64_MAX; /* never better than nothing on the host */
+}
+
+static bool is_better(const choice *a, const choice *b)
+{
+    if (a->fits != b->fits) return a->fits;
+    return a->fits ? a->seconds < b->seconds : a->peak_bytes < b->peak_bytes;
+}
+
+/* Chooses what a rank has on the host: its state or not, and the number of blocks with which it is the fastest. Returns whether
+ * it fits. */
+static bool move_away(const mp_player *x, holder *rank)
+{
+    enum { STEPS = 16 };
+    choice best = {0};
+    int n_blocks = 0;
+    for (int i = rank->first; i < rank->n; i += rank->step) n_blocks += rank->stages[i].end - rank->stages[i].begin;
+    try_away(x, rank, n_blocks, &best);
+    for (int k = 1; k < 2 * (STEPS + 1); k++) {
+        choice c = {.moves_state = k > STEPS, .n_away = k % (STEPS + 1) * n_blocks / STEPS};
+        const bool is_new = k % (STEPS + 1) == 0 || c.n_away > (k % (STEPS + 1) - 1) * n_blocks / STEPS;
+        if (!is_new || (c.moves_state && !x->request->host.takes_state)) continue;
+        try_away(x, rank, n_blocks, &c);
+        if (is_better(&c, &best)) best = c;
+    }
+    try_away(x, rank, n_blocks, &best);
+    return best.fits;
+}
+
+bool mp_player_hold(const mp_player *x, mp_stage *stages, int rank)
+{
+    const int step = (int)mp_player_ranks(x->request);
+    holder h = {.stages = stages, .first = rank, .n = (int)mp_player_stages(x->request), .step = step};
+    int64_t buffers = 0;
+    for (int i = rank; i < h.n; i += step) {
+        mp_stage *stage = &stages[i];
+        *stage = (mp_stage){.begin = stage->begin, .end = stage->end, .in_flight = stage->in_flight, .waiting = stage->waiting};
+        hold_parameters(x, stage);
+        h.always += stage->parameter_bytes + stage->gradient_bytes + stage->state_bytes;
+        buffers = larger(buffers, stage->buffer_bytes);
+    }
+    h.always += buffers;
+    for (int i = rank; i < h.n; i += step)
+        for (int b = stages[i].begin; b < stages[i].end; b++) x->is_away[b] = false;
+    const bool fits = keep_within(x, &h);
+    double extra = 0;
+    for (int i = rank; i < h.n; i += step) extra += stages[i].extra_seconds;
+    return x->request->host.link && !(fits && extra == 0) ? move_away(x, &h) : fits;
+}
