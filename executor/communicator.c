@@ -22,6 +22,7 @@ static mp_status introduce(mp_communicator *world, mp_error *err)
     world->open = mp_alloc(2 * (size_t)world->n, sizeof *world->open);
     MP_ENSURE(peers->list && world->open, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_communicator_exchange(world, &self, sizeof self, peers->list, JOIN_SECONDS, "joining", err));
+    MP_CHECK(mp_peers_check(peers, world->n, err));
     peers->n = world->n;
     return MP_OK;
 }
@@ -34,10 +35,11 @@ mp_status mp_communicator_open(const char *module, mp_communicator **out, mp_err
     MP_CHECK(mp_module_symbol(module, "mp_module_communicator", "many ranks", "MPI module", "make MPI=1", &symbol, err));
     memcpy(&join, &symbol, sizeof join); /* ISO C has no conversion from an object pointer to a function pointer */
     MP_CHECK(join(&world, err));
-    MP_CHECK(introduce(world, err));
-    *out = world;
+    const mp_status st = introduce(world, err);
+    if (st == MP_NOMEM) return st;
+    *out = world; /* also if others are not what they should be: leaving would wait for them, but the caller can end them */
     world = NULL;
-    return MP_OK;
+    return st;
 }
 
 mp_status mp_communicator_join_devices(mp_communicator *world, const mp_backend *backend, mp_error *err)

@@ -163,26 +163,15 @@ json_t *train_ranks_json(const train_outcome *t)
 mp_status train_write_trace(const train_outcome *t, const ranks *r, const mp_step_time *times, const options *o, mp_error *err)
 {
     MP_OWNED char *own = NULL;
-    MP_OWNED int64_t *sizes = NULL;
-    MP_OWNED char *others = NULL;
     MP_OWNED const char **texts = NULL;
+    MP_OWNED_BY(mp_pool_free) mp_pool *others = mp_pool_new();
     const int n = r->world ? mp_communicator_size(r->world) : 1, rank = r->world ? mp_communicator_rank(r->world) : 0;
     const double timeout = o->training.timeout > 0 ? o->training.timeout : SILENT_SECONDS;
-    int64_t all = 1;
     MP_CHECK(mp_run_trace_events(t->subject.graph, t->subject.plan, times, rank,
                                  n > 1 ? mp_text("rank %d of %s", rank, t->subject.title) : t->subject.title, &own, err));
     texts = mp_alloc((size_t)n, sizeof *texts);
-    sizes = mp_alloc((size_t)n, sizeof *sizes);
-    MP_ENSURE(texts && sizes, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(texts && others, err, MP_NOMEM, "out of memory");
     texts[0] = own;
-    if (r->world) {
-        const int64_t bytes = (int64_t)strlen(own) + 1;
-        MP_CHECK(mp_communicator_exchange(r->world, &bytes, sizeof bytes, sizes, timeout, "the trace", err));
-        for (int k = 1; k < n && !rank; k++) all += sizes[k];
-        MP_ENSURE(others = mp_alloc((size_t)all, 1), err, MP_NOMEM, "no memory for a trace of %lld bytes", (long long)all);
-        int64_t at = 0;
-        for (int k = 1; k < n && !rank; at += sizes[k++]) texts[k] = others + at;
-        MP_CHECK(mp_communicator_collect(r->world, own, bytes, (void *const *)texts, sizes, timeout, "the trace", err));
-    }
+    if (r->world) MP_CHECK(mp_communicator_collect(r->world, own, texts, others, timeout, "the trace", err));
     return rank ? MP_OK : mp_run_trace_write(o->training.trace, texts, (size_t)n, err);
 }

@@ -47,9 +47,10 @@ mp_status train_join(options *o, ranks *r, mp_error *err)
         return MP_OK;
     limit(o, "memplan: this process has not been joined with the other ranks in time: they are not all there, or cannot be "
              "reached\n");
-    MP_CHECK(mp_communicator_open("mpi", &r->world, err));
+    const mp_status st = mp_communicator_open("mpi", &r->world, err);
     limit(o, NULL);
-    messages_as_rank(mp_communicator_rank(r->world));
+    if (r->world) messages_as_rank(mp_communicator_rank(r->world));
+    MP_CHECK(st);
     signal(SIGTERM, on_term); /* a launcher sends it to all when one has ended: first they say which */
     const long long n = mp_communicator_size(r->world), wanted = mp_mesh_devices(&mesh);
     r->compares = true;

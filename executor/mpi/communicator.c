@@ -67,6 +67,20 @@ static mp_status receive(mp_communicator *self, void *to, int64_t bytes, int fro
     return MP_OK;
 }
 
+static mp_status probe(mp_communicator *self, int from, int tag, int64_t *bytes, mp_error *err)
+{
+    (void)self;
+    MPI_Status status;
+    MPI_Count n = 0;
+    int has_come = 0;
+    *bytes = -1;
+    MP_CHECK(failed(MPI_Iprobe(from, tag, MPI_COMM_WORLD, &has_come, &status), "MPI_Iprobe", err));
+    if (!has_come) return MP_OK;
+    MP_CHECK(failed(MPI_Get_elements_x(&status, MPI_BYTE, &n), "MPI_Get_elements_x", err));
+    *bytes = n;
+    return MP_OK;
+}
+
 static mp_status broadcast(mp_communicator *self, void *values, int64_t bytes, int root, mp_message *out, mp_error *err)
 {
     (void)self;
@@ -139,17 +153,26 @@ static mp_status all_gather(mp_communicator *self, mp_dtype dtype, const void *f
     return MP_OK;
 }
 
-static mp_status test(mp_communicator *self, mp_message *number, bool *done, mp_error *err)
+static mp_status test(mp_communicator *self, mp_message *number, bool *done, int64_t *arrived, mp_error *err)
 {
     (void)self;
     MPI_Request request;
-    int has_ended = 1;
+    MPI_Status status;
+    MPI_Count bytes = 0;
+    int has_ended = 1, class = MPI_SUCCESS;
     *done = true;
     if (!*number) return MP_OK;
     memcpy(&request, number, sizeof request);
-    MP_CHECK(failed(MPI_Test(&request, &has_ended, MPI_STATUS_IGNORE), "MPI_Test", err));
-    *done = has_ended;
-    *number = has_ended ? 0 : number_of(request);
+    const int code = MPI_Test(&request, &has_ended, &status);
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
+    if (class == MPI_ERR_TRUNCATE)
+        *arrived = MP_MESSAGE_TOO_LONG;
+    else
+        MP_CHECK(failed(code, "MPI_Test", err));
+    *done = has_ended || class == MPI_ERR_TRUNCATE;
+    *number = *done ? 0 : number_of(request);
+    if (has_ended && code == MPI_SUCCESS && MPI_Get_elements_x(&status, MPI_BYTE, &bytes) == MPI_SUCCESS && bytes >= 0)
+        *arrived = bytes;
     return MP_OK;
 }
 
@@ -182,6 +205,7 @@ mp_status mp_module_communicator(mp_communicator **out, mp_error *err)
     m->base = (mp_communicator){.context = m,
                                 .send = send,
                                 .receive = receive,
+                                .probe = probe,
                                 .broadcast = broadcast,
                                 .all_reduce = all_reduce,
                                 .reduce_scatter = reduce_scatter,

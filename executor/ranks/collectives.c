@@ -71,6 +71,14 @@ static char *slot_of(const mp_collectives *c, const mp_leg *s, const mp_piece *p
     return others ? room + room_bytes(c, s, p) / others * (member - (member > s->team.index)) : room;
 }
 
+/* Returns where the message goes that a call begins, one more of those under way. */
+static mp_message *pend(mp_collective_work *w, int peer, int64_t bytes)
+{
+    mp_awaited *p = &w->requests[w->n_requests++];
+    *p = (mp_awaited){.peer = peer, .bytes = bytes};
+    return &p->message;
+}
+
 static mp_status send(mp_collectives *c, mp_collective_work *w, const mp_leg *s, int member, const char *from, int64_t n,
                       mp_error *err)
 {
@@ -79,8 +87,7 @@ static mp_status send(mp_collectives *c, mp_collective_work *w, const mp_leg *s,
     if (!n) return MP_OK;
     c->sent_bytes += bytes;
     w->sent_bytes += bytes;
-    w->peers[w->n_requests] = to;
-    return c->world->send(c->world, from, bytes, to, w->tag, &w->requests[w->n_requests++], err);
+    return c->world->send(c->world, from, bytes, to, w->tag, pend(w, to, -1), err);
 }
 
 static mp_status receive(mp_collectives *c, mp_collective_work *w, const mp_leg *s, int member, char *to, int64_t n,
@@ -88,8 +95,7 @@ static mp_status receive(mp_collectives *c, mp_collective_work *w, const mp_leg 
 {
     const int from = world_rank(&s->team, member);
     if (!n) return MP_OK;
-    w->peers[w->n_requests] = from;
-    return c->world->receive(c->world, to, n * element_bytes(s), from, w->tag, &w->requests[w->n_requests++], err);
+    return c->world->receive(c->world, to, n * element_bytes(s), from, w->tag, pend(w, from, n * element_bytes(s)), err);
 }
 
 /* Begins the messages of one piece of a reduce-scatter; room: its part of the workspace. */
@@ -130,8 +136,7 @@ static mp_status begin_fast(mp_collectives *c, mp_collective_work *w, const mp_l
                             mp_error *err)
 {
     mp_communicator *world = c->world;
-    mp_message *request = &w->requests[w->n_requests];
-    w->peers[w->n_requests++] = -1;
+    mp_message *request = pend(w, -1, -1);
     const int64_t bytes = mp_collective_sent_bytes(s->kind, world->n, p->n * element_bytes(s));
     c->sent_bytes += bytes;
     w->sent_bytes += bytes;
@@ -197,19 +202,49 @@ static void end_leg(const mp_collectives *c, const mp_leg *s)
 
 /* ---- what is under way ---- */
 
+/* Compares what has come with what was to come. */
+static mp_status check_arrival(const mp_communicator *world, const mp_awaited *p, int64_t arrived, const char *what,
+                               mp_error *err)
+{
+    static const char *const why = "it runs another version of this program, or another one";
+    if (arrived != MP_MESSAGE_TOO_LONG)
+        MP_ENSURE(p->bytes < 0 || arrived == p->bytes, err, MP_IO,
+                  "rank %d of %d has sent %lld bytes in %s, where there should be %lld: %s", p->peer, world->n,
+                  (long long)arrived, what, (long long)p->bytes, why);
+    else if (p->peer >= 0)
+        return MP_FAIL(err, MP_IO, "rank %d of %d has sent more than the %lld bytes of %s: %s", p->peer, world->n,
+                       (long long)p->bytes, what, why);
+    else
+        return MP_FAIL(err, MP_IO, "a rank has sent more bytes than others in %s: %s", what, why);
+    return MP_OK;
+}
+
+mp_status mp_awaited_test(mp_communicator *world, mp_awaited *p, bool *done, const char *what, mp_error *err)
+{
+    int64_t arrived = p->bytes; /* if the library does not say */
+    *done = false;
+    if (p->to) {
+        MP_CHECK(world->probe(world, p->peer, TAG_OF_EXCHANGES, &arrived, err));
+        if (arrived < 0) return MP_OK;
+        MP_CHECK(check_arrival(world, p, arrived, what, err));
+        MP_CHECK(world->receive(world, p->to, p->bytes, p->peer, TAG_OF_EXCHANGES, &p->message, err));
+        p->to = NULL;
+    }
+    MP_CHECK(world->test(world, &p->message, done, &arrived, err));
+    return *done ? check_arrival(world, p, arrived, what, err) : MP_OK;
+}
+
 /* Tests the requests of a leg. Sets *moved if one has ended, and *missing to the rank of one that has not. */
 static mp_status test_requests(mp_collectives *c, mp_collective_work *w, bool *moved, int *missing, mp_error *err)
 {
     size_t n = 0;
     for (size_t k = 0; k < w->n_requests; k++) {
         bool done;
-        MP_CHECK(c->world->test(c->world, &w->requests[k], &done, err));
+        MP_CHECK(mp_awaited_test(c->world, &w->requests[k], &done, w->name, err));
         *moved |= done;
         if (done) continue;
-        w->requests[n] = w->requests[k];
-        w->peers[n] = w->peers[k];
-        if (*missing < 0) *missing = w->peers[k];
-        n++;
+        if (*missing < 0) *missing = w->requests[k].peer;
+        w->requests[n++] = w->requests[k];
     }
     w->n_requests = n;
     return MP_OK;
@@ -323,8 +358,8 @@ static mp_status wait_for_open(mp_communicator *world, double timeout, const cha
         bool moved = false, is_over = true;
         for (size_t k = 0; k < 2 * n; k++) {
             bool done = true;
-            const bool is_open = world->open[k];
-            if (is_open) MP_CHECK(world->test(world, &world->open[k], &done, err));
+            const bool is_open = world->open[k].message || world->open[k].to;
+            if (is_open) MP_CHECK(mp_awaited_test(world, &world->open[k], &done, what, err));
             moved |= is_open && done;
             is_over &= done;
             if (!done && missing < 0) missing = (int)(k % n);
@@ -336,12 +371,23 @@ static mp_status wait_for_open(mp_communicator *world, double timeout, const cha
 
 static mp_status open_send(mp_communicator *world, const void *from, int64_t bytes, int to, mp_error *err)
 {
-    return bytes ? world->send(world, from, bytes, to, TAG_OF_EXCHANGES, &world->open[world->n + to], err) : MP_OK;
+    mp_awaited *p = &world->open[world->n + to];
+    *p = (mp_awaited){.peer = to, .bytes = -1};
+    return bytes ? world->send(world, from, bytes, to, TAG_OF_EXCHANGES, &p->message, err) : MP_OK;
+}
+
+/* Of what other programs may send, the length is seen before there is room for it, where the library can look. */
+static mp_status begin_receive(mp_communicator *world, void *to, int64_t bytes, mp_awaited *p, mp_error *err)
+{
+    p->bytes = bytes;
+    if (world->probe) p->to = to;
+    return world->probe ? MP_OK : world->receive(world, to, bytes, p->peer, TAG_OF_EXCHANGES, &p->message, err);
 }
 
 static mp_status open_receive(mp_communicator *world, void *to, int64_t bytes, int from, mp_error *err)
 {
-    return bytes ? world->receive(world, to, bytes, from, TAG_OF_EXCHANGES, &world->open[from], err) : MP_OK;
+    world->open[from] = (mp_awaited){.peer = from};
+    return bytes ? begin_receive(world, to, bytes, &world->open[from], err) : MP_OK;
 }
 
 mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,
@@ -395,27 +441,41 @@ mp_status mp_communicator_meet(mp_communicator *world, mp_status own, void *word
 }
 
 /* Waits until one message has arrived. */
-static mp_status await(mp_communicator *world, mp_message message, int from, double timeout, const char *what, mp_error *err)
+static mp_status await(mp_communicator *world, mp_awaited message, double timeout, const char *what, mp_error *err)
 {
     mp_patience patience = mp_patience_begin(world, timeout);
-    for (bool done = !message; !done;) {
-        MP_CHECK(world->test(world, &message, &done, err));
-        if (!done) MP_CHECK(mp_patience_go_on(&patience, false, from, what, err));
+    for (bool done = false; !done;) {
+        MP_CHECK(mp_awaited_test(world, &message, &done, what, err));
+        if (!done) MP_CHECK(mp_patience_go_on(&patience, false, message.peer, what, err));
     }
     return MP_OK;
 }
 
-mp_status mp_communicator_collect(mp_communicator *world, const void *own, int64_t bytes, void *const *rooms,
-                                  const int64_t *room_bytes, double timeout, const char *what, mp_error *err)
+mp_status mp_communicator_collect(mp_communicator *world, const char *own, const char **texts, mp_pool *pool, double timeout,
+                                  const char *what, mp_error *err)
 {
-    mp_message message = 0;
+    const int64_t bytes = (int64_t)__builtin_strlen(own) + 1;
+    MP_OWNED int64_t *sizes = mp_alloc((size_t)world->n, sizeof *sizes);
+    MP_ENSURE(sizes, err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_communicator_exchange(world, &bytes, sizeof bytes, sizes, timeout, what, err));
+    for (int r = 0; r < world->n; r++)
+        MP_ENSURE(sizes[r] > 0 && sizes[r] <= MP_TEXT_BYTES, err, MP_IO,
+                  "rank %d of %d says that it sends %lld bytes in %s: from 1 to %d are allowed", r, world->n,
+                  (long long)sizes[r], what, MP_TEXT_BYTES);
+    mp_awaited message = {.bytes = -1};
     if (world->rank) {
-        MP_CHECK(world->send(world, own, bytes, 0, TAG_OF_EXCHANGES, &message, err));
-        return await(world, message, 0, timeout, what, err);
+        MP_CHECK(world->send(world, own, bytes, 0, TAG_OF_EXCHANGES, &message.message, err));
+        return await(world, message, timeout, what, err);
     }
+    texts[0] = own;
     for (int r = 1; r < world->n; r++) {
-        MP_CHECK(world->receive(world, rooms[r], room_bytes[r], r, TAG_OF_EXCHANGES, &message, err));
-        MP_CHECK(await(world, message, r, timeout, what, err));
+        char *text = mp_pool_alloc(pool, (size_t)sizes[r], 1);
+        MP_ENSURE(text, err, MP_NOMEM, "there is no memory for %lld bytes of rank %d in %s", (long long)sizes[r], r, what);
+        message = (mp_awaited){.peer = r};
+        MP_CHECK(begin_receive(world, text, sizes[r], &message, err));
+        MP_CHECK(await(world, message, timeout, what, err));
+        MP_ENSURE(!text[sizes[r] - 1], err, MP_IO, "rank %d of %d has sent no text in %s", r, world->n, what);
+        texts[r] = text;
     }
     return MP_OK;
 }

@@ -56,8 +56,7 @@ struct mp_collective_work {
     mp_leg legs[MP_LEGS];
     /* of one that is under way: */
     size_t leg, n_requests;
-    mp_message *requests; /* room for mp_work_requests of them */
-    int *peers;           /* per request: the rank at its other end; -1: the library knows */
+    mp_awaited *requests; /* room for mp_work_requests of them */
     int tag, own_tag;     /* own_tag: where ranks issue not all the same; 0: none */
     int64_t ticket;
     mp_collective_work *next;
@@ -95,12 +94,18 @@ mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_err
 /* Counts a run that a recording makes: it sends what those before it have sent. */
 void mp_collectives_repeat(mp_collectives *c, mp_collective_work *work);
 
+/* Tests one message of what `what` names. MP_IO: it has another length than was to come, so its sender does not do what this
+ * rank does; the sentence names it. */
+mp_status mp_awaited_test(mp_communicator *world, mp_awaited *pending, bool *done, const char *what, mp_error *err);
+
 /* Gives every rank what each of them has: `bytes` from `own` to all[rank * bytes]. Waits for it. MP_IO. */
 mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,
                                    const char *what, mp_error *err);
-/* Gives rank 0 what each of the others has, of its own size: that of rank r in rooms[r], which are not looked at elsewhere. */
-mp_status mp_communicator_collect(mp_communicator *world, const void *own, int64_t bytes, void *const *rooms,
-                                  const int64_t *room_bytes, double timeout, const char *what, mp_error *err);
+enum { MP_TEXT_BYTES = 1 << 28 };
+/* Gives rank 0 the text that each of the others has: texts[r], in memory of `pool`; its own is `own`. Elsewhere texts are not
+ * looked at. MP_IO, also where a rank says that its text has more than MP_TEXT_BYTES, or sends what is none. MP_NOMEM. */
+mp_status mp_communicator_collect(mp_communicator *world, const char *own, const char **texts, mp_pool *pool, double timeout,
+                                  const char *what, mp_error *err);
 /* Brings the parts that the ranks of this one's team have of a tensor to one of them, by its number in the world, or with -1 to
  * each: to their places in `whole`, which others need not have; the own part is not moved. Waits for it. MP_IO. */
 mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_piece *piece,

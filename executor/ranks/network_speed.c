@@ -32,7 +32,6 @@ static mp_status prepare(probe *p, mp_error *err)
     p->other = mp_pool_alloc(p->pool, (size_t)most, 1);
     p->workspace = mp_pool_alloc(p->pool, (size_t)mp_leg_workspace(MP_REDUCE_SCATTER, false, world->n, most / 4, 4), 1);
     p->work.requests = mp_pool_alloc(p->pool, 2 * (size_t)world->n, sizeof *p->work.requests);
-    p->work.peers = mp_pool_alloc(p->pool, 2 * (size_t)world->n, sizeof *p->work.peers);
     MP_ENSURE(!mp_pool_failed(p->pool), err, MP_NOMEM, "out of memory");
     return MP_OK;
 }
@@ -48,7 +47,7 @@ static void add_leg(probe *p, mp_collective kind)
                                               .workspace = p->workspace};
 }
 
-static mp_status wait(probe *p, mp_message *messages, int n, mp_error *err)
+static mp_status wait(probe *p, mp_awaited *messages, int n, mp_error *err)
 {
     mp_communicator *world = p->collectives.world;
     mp_patience patience = mp_patience_begin(world, p->collectives.timeout);
@@ -57,8 +56,8 @@ static mp_status wait(probe *p, mp_message *messages, int n, mp_error *err)
         is_over = true;
         for (int k = 0; k < n; k++) {
             bool done = true;
-            const bool is_open = messages[k];
-            if (is_open) MP_CHECK(world->test(world, &messages[k], &done, err));
+            const bool is_open = messages[k].message;
+            if (is_open) MP_CHECK(mp_awaited_test(world, &messages[k], &done, p->work.name, err));
             moved |= is_open && done;
             is_over &= done;
         }
@@ -70,16 +69,18 @@ static mp_status wait(probe *p, mp_message *messages, int n, mp_error *err)
 static mp_status run(probe *p, mp_collective kind, int64_t bytes, mp_error *err)
 {
     mp_communicator *world = p->collectives.world;
-    mp_message messages[2] = {0};
+    mp_awaited messages[2] = {{.peer = -1, .bytes = -1}, {.peer = -1, .bytes = -1}};
     int64_t ticket;
     p->work.name = mp_collective_name(kind);
     if (kind == MP_BROADCAST) {
-        MP_CHECK(world->broadcast(world, p->values, bytes, 0, messages, err));
+        MP_CHECK(world->broadcast(world, p->values, bytes, 0, &messages[0].message, err));
         return wait(p, messages, 1, err);
     }
     if (kind == MP_SEND) {
-        MP_CHECK(world->receive(world, p->other, bytes, (world->rank + world->n - 1) % world->n, 0, &messages[0], err));
-        MP_CHECK(world->send(world, p->values, bytes, (world->rank + 1) % world->n, 0, &messages[1], err));
+        const int before = (world->rank + world->n - 1) % world->n;
+        messages[0] = (mp_awaited){.peer = before, .bytes = bytes};
+        MP_CHECK(world->receive(world, p->other, bytes, before, 0, &messages[0].message, err));
+        MP_CHECK(world->send(world, p->values, bytes, (world->rank + 1) % world->n, 0, &messages[1].message, err));
         return wait(p, messages, 2, err);
     }
     const int64_t n = bytes / (int64_t)sizeof(float);

@@ -16,7 +16,7 @@ typedef enum state { STATE_RUNS, STATE_STOPPED, STATE_GONE } state;
 
 mp_peer mp_peer_self(void)
 {
-    mp_peer self = {.process = getpid()};
+    mp_peer self = {.program = "memplan " MEMPLAN_VERSION, .process = getpid()};
     if (gethostname(self.host, sizeof self.host)) self.host[0] = 0;
     self.host[sizeof self.host - 1] = 0;
     const ssize_t space =
@@ -31,6 +31,30 @@ mp_peer mp_peer_self(void)
         fclose(boot);
     }
     return self;
+}
+
+/* Returns whether a text of so many bytes ends, and nothing stands in it that a terminal would not show. */
+static bool is_name(const char *text, size_t size)
+{
+    const char *end = memchr(text, 0, size);
+    for (const char *c = text; end && c < end; c++)
+        if (*c < ' ' || *c > '~') return false;
+    return end;
+}
+
+mp_status mp_peers_check(const mp_peers *peers, int n, mp_error *err)
+{
+    const char *own = peers->list[peers->rank].program;
+    for (int r = 0; r < n; r++) {
+        const mp_peer *p = &peers->list[r];
+        const bool is_known = is_name(p->program, sizeof p->program) && !strncmp(p->program, "memplan ", 8);
+        MP_ENSURE(is_known, err, MP_INVALID, "rank %d of %d is no %s: it says nothing that could be understood", r, n, own);
+        MP_ENSURE(!strcmp(p->program, own), err, MP_INVALID, "rank %d of %d runs %s, and rank %d %s", r, n, p->program,
+                  peers->rank, own);
+        MP_ENSURE(p->process > 0 && memchr(p->machine, 0, sizeof p->machine) && is_name(p->host, sizeof p->host), err,
+                  MP_INVALID, "rank %d of %d does not say which process on which machine it is", r, n);
+    }
+    return MP_OK;
 }
 
 static state state_of(int64_t process)

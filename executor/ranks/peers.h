@@ -5,6 +5,7 @@
 
 /* What a rank tells the others of itself. */
 typedef struct mp_peer {
+    char program[24]; /* "memplan 0.1.0", the first that is compared */
     int64_t process;
     char machine[184]; /* what tells machines, and the containers on them, apart */
     char host[64];     /* its name, for messages */
@@ -16,6 +17,9 @@ typedef struct mp_peers {
 } mp_peers;
 
 mp_peer mp_peer_self(void);
+/* Checks what n ranks have said of themselves, as another program may have sent as many bytes. MP_INVALID: one runs another
+ * version of memplan than this rank, or says nothing that can be understood. */
+mp_status mp_peers_check(const mp_peers *peers, int n, mp_error *err);
 
 /* May be called by a signal's handler, of a launcher that ends all: who waits for other ranks fails and says for whom. */
 void mp_peers_call_off(void);

@@ -84,8 +84,7 @@ static mp_status add_sum(const mp_addresses *a, const mp_rank_channel *c, mp_dim
 static mp_status take_requests(mp_collective_work *w, mp_pool *pool, mp_error *err)
 {
     w->requests = mp_pool_alloc(pool, mp_work_requests(w), sizeof *w->requests);
-    w->peers = mp_pool_alloc(pool, mp_work_requests(w), sizeof *w->peers);
-    MP_ENSURE(w->requests && w->peers, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(w->requests, err, MP_NOMEM, "out of memory");
     return MP_OK;
 }
 
@@ -259,12 +258,12 @@ mp_status mp_rank_channel_settle(const mp_rank_channel *c, mp_error *err)
     const mp_backend *b = c->collectives.backend;
     mp_communicator *devices = c->collectives.world;
     mp_patience patience = mp_patience_begin(c->processes, c->collectives.timeout);
-    mp_message none = 0;
+    mp_awaited none = {.peer = -1, .bytes = -1};
     mp_status st = MP_OK;
     for (bool all = !devices->is_on_stream || !b->has_run; st == MP_OK && !all;) {
         bool is_sound;
         st = b->has_run(b, &all, err);
-        if (st == MP_OK && !all) st = devices->test(devices, &none, &is_sound, err);
+        if (st == MP_OK && !all) st = mp_awaited_test(devices, &none, &is_sound, "a step", err);
         if (st == MP_OK && !all) st = mp_patience_go_on(&patience, false, -1, "the collectives of a step", err);
     }
     if (st != MP_OK) devices->end(devices, 1);

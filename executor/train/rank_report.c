@@ -1,6 +1,7 @@
 /* rank_report.c - adds up a rank's collectives by kind, and exchanges what the ranks have measured. */
 #include "executor/train/rank_report.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,11 +36,35 @@ static mp_rank_report own_report(const mp_train_request *r, const mp_execution *
     return own;
 }
 
+/* What the sums of all ranks have to hold. */
+static bool can_be(int64_t bytes)
+{
+    return bytes >= -1 && bytes < INT64_C(1) << 48;
+}
+
+mp_status mp_rank_reports_check(const mp_rank_report *reports, int n, mp_error *err)
+{
+    for (int k = 0; k < n; k++) {
+        const mp_rank_report *r = &reports[k];
+        bool is_sound = memchr(r->machine, 0, sizeof r->machine) && memchr(r->weights_hash, 0, sizeof r->weights_hash) &&
+                        can_be(r->planned_peak_bytes) && can_be(r->measured_peak_bytes) && can_be(r->process_bytes) &&
+                        can_be(r->sent_bytes) && can_be(r->planned_sent_bytes) && can_be(r->set_aside_bytes) &&
+                        isfinite(r->step_seconds) && isfinite(r->network_seconds) && isfinite(r->wait_seconds);
+        for (int kind = 0; kind <= MP_N_COLLECTIVES; kind++) {
+            const mp_sent *sent = kind < MP_N_COLLECTIVES ? &r->sent[kind] : &r->sent_by_operators;
+            is_sound = is_sound && can_be(sent->n) && can_be(sent->bytes) && isfinite(sent->seconds);
+        }
+        MP_ENSURE(is_sound, err, MP_IO, "rank %d of %d has sent something else than what it has measured", k, n);
+    }
+    return MP_OK;
+}
+
 mp_status mp_rank_reports_exchange(const mp_train_request *r, const mp_execution *e, mp_report *report, mp_error *err)
 {
     const mp_rank_report own = own_report(r, e, report);
     mp_communicator *world = r->execution.world;
     MP_ENSURE(report->ranks = mp_alloc((size_t)world->n, sizeof own), err, MP_NOMEM, "out of memory");
-    return mp_communicator_exchange(world, &own, sizeof own, report->ranks, mp_execution_ranks(e)->collectives.timeout,
-                                    "what the ranks have measured", err);
+    MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, report->ranks, mp_execution_ranks(e)->collectives.timeout,
+                                      "what the ranks have measured", err));
+    return mp_rank_reports_check(report->ranks, world->n, err);
 }

@@ -123,6 +123,8 @@ static mp_status save_folder(const saving *s, const char *folder, int64_t step, 
     mp_status st = is_first ? mp_checkpoint_begin(folder, step, s->all.n_writers, &save, err) : MP_OK;
     memcpy(name, save.name, sizeof name);
     MP_CHECK(meet(s, st, name, sizeof name, err));
+    MP_ENSURE(*name && memchr(name, 0, sizeof name) && !strchr(name, '/'), err, MP_IO,
+              "rank 0 has sent something else than the name of the save");
     MP_CHECK(meet(s, write_part(s, folder, name, err), NULL, 0, err));
     st = is_first ? commit(s, &save, err) : MP_OK;
     return meet(s, st, NULL, 0, err);

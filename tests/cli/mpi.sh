@@ -11,6 +11,7 @@ else
     for what in other_data out_of_memory on_another_machine never_joined; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/failed_ranks.py" "$memplan" $what
     done
+    holds mpi_strange python3 -B "$root/tests/cli/ranks/strange_ranks.py" "$memplan" refused
     holds mpi_killed python3 -B "$root/tests/cli/ranks/killed_ranks.py" "$memplan" 5
     for what in saved_in_parts resharded part_is_amiss tested_in_parts uneven_data; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/saved_ranks.py" "$memplan" $what

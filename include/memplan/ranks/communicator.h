@@ -23,7 +23,8 @@ typedef struct mp_communicator mp_communicator;
 
 /* Joins the processes that the launcher has started; alone, without a launcher, there is one. The caller releases *out with
  * mp_communicator_close. Once in the life of a process. MP_UNSUPPORTED: this build has no such module, or the machine lacks
- * what it needs. MP_NOMEM. */
+ * what it needs. MP_INVALID, MP_IO: a process is another program, or of another version, or has ended; *out may then be set all
+ * the same, so that the caller can end the others. MP_NOMEM. */
 mp_status mp_communicator_open(const char *module, mp_communicator **out, mp_error *err);
 /* Leaves the others, after all that was sent has arrived. NULL is fine. */
 void mp_communicator_close(mp_communicator *world);

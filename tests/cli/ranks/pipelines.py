@@ -20,7 +20,7 @@ import time
 MEMPLAN, WHAT = sys.argv[1:3]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 NETWORKS = os.path.join(os.path.dirname(__file__), "..", "..", "gradients")
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "ASAN_OPTIONS": "detect_leaks=0"}
 BATCH = {"mlp": 6, "cnn": 4, "gpt": 3, "bert": 3}  # of the files, which is that of a micro-batch
 TIED = {"gpt", "bert"}  # their first and last stage have one table of words
 MICRO_BATCHES = 4
