@@ -339,6 +339,14 @@ static mp_status rank_held_bytes(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, held, mp_rank_held_bytes(&c.rank, c.steps, c.n, &held, err), PUBLIC_NOTHING);
 }
 
+static mp_status rank_turn_around(public_world *w, mp_error *err)
+{
+    MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
+    size_t at;
+    cut_whole(&c);
+    PUBLIC_OUTPUT(w, at, mp_rank_turn_around(c.rank.graph, c.steps, c.n, &at, err), PUBLIC_NOTHING);
+}
+
 static mp_status rank_hold(public_world *w, mp_error *err)
 {
     MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
@@ -388,6 +396,7 @@ const public_call public_ranks[] = {{"mp_graph_exchange", graph_exchange},
                                     {"mp_schedule_held_bytes", schedule_held_bytes},
                                     {"mp_pipeline_new", pipeline_new},
                                     {"mp_pipeline_rank_graph", pipeline_rank_graph},
+                                    {"mp_rank_turn_around", rank_turn_around},
                                     {"mp_rank_held_bytes", rank_held_bytes},
                                     {"mp_rank_hold", rank_hold},
                                     {"mp_rank_check", rank_check},
