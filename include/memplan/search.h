@@ -122,7 +122,7 @@ mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int
  * anything was offered; *steps is valid until the next offer. O(1). */
 void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n);
 int64_t mp_search_best_ticks(const mp_search *search);     /* INT64_MAX: none is within the budget yet */
-int64_t mp_search_baseline_ticks(const mp_search *search); /* ticks of keep-all */
+int64_t mp_search_baseline_ticks(const mp_search *search); /* of all that is computed in keep-all, without waits */
 
 /* True if the search must end: the time limit is over, the caller stopped it, or the offers that `moves` allows are used up. */
 bool mp_search_stopped(mp_search *search);

@@ -165,7 +165,7 @@ void mp_search_check_limits(mp_search *search)
     const mp_progress progress = {.solver = search->solver,
                                   .elapsed_seconds = t - search->start,
                                   .best_ticks = search->best.solver ? search->best.ticks : -1,
-                                  .baseline_ticks = search->baseline_ticks,
+                                  .baseline_ticks = search->keep_all_ticks,
                                   .smallest_peak_bytes = search->smallest.solver ? search->smallest.peak_bytes : -1,
                                   .bound_ticks = search->proved.ticks,
                                   .n_offers = search->n_offers,

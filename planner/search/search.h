@@ -28,8 +28,10 @@ struct mp_search {
     bool has_algorithms;
     const char *solver; /* name of the running searcher */
     mp_candidate best, smallest;
-    mp_plan *least; /* the plan of mp_smallest_plan; NULL: not asked for */
-    int64_t baseline_ticks, n_offers, n_offers_of_solver, n_moves, moves;
+    mp_plan *least;         /* the plan of mp_smallest_plan; NULL: not asked for */
+    int64_t baseline_ticks; /* of what has to be computed, once: no plan takes less */
+    int64_t keep_all_ticks; /* the same with its waits for channels that keep-all does not hide */
+    int64_t n_offers, n_offers_of_solver, n_moves, moves;
     double start, last_progress, moves_start;
     double share;           /* the fraction of the time limit at which the running searcher must end */
     mp_proof *proof;        /* the proof beside the search; NULL: none, or it has ended */

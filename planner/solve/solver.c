@@ -214,6 +214,8 @@ mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_erro
     const char *name = request->solver ? request->solver : "auto";
     const mp_solver *solver = request->own ? request->own : mp_solver_find(name);
     mp_floor_reason reason;
+    const mp_step *steps;
+    const mp_timeline *keep_all;
     MP_CLEARED_BY(mp_answer_free) mp_answer found = {.floor_node = -1, .bound = {.ticks = -1}};
     MP_CLEARED_BY(end_search)
     mp_search search = {.request = request,
@@ -237,8 +239,9 @@ mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_erro
     search.solver = solver->name;
     MP_CHECK(mp_problem_floor(request->problem, &found.floor_bytes, &reason, err));
     found.floor_node = reason.node;
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (!(graph->nodes[i].flags & MP_NODE_OPTIONAL)) search.baseline_ticks += graph->nodes[i].alternatives[0].ticks;
+    MP_CHECK(mp_problem_keep_all(request->problem, &steps, &keep_all, err));
+    search.keep_all_ticks = keep_all->ticks;
+    search.baseline_ticks = mp_ticks_of_all(graph);
     if (search.has_algorithms) MP_CHECK(mp_relaxed_graph_of(graph, &search.relaxed, err));
     MP_CHECK(mp_marked_graph_of(search.has_algorithms ? &search.relaxed.graph : graph, &search.marked, err));
     MP_CHECK(begin(&search, solver, err));
@@ -312,7 +315,7 @@ static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const m
     if (folded) MP_CHECK(mp_problem_new(folded, &of_folded, err));
     const mp_graph *g = folded ? folded : graph;
     const size_t n = g->has_copies ? 0 : sizeof efforts / sizeof *efforts;
-    int64_t ticks = folded ? mp_ticks_of_all(g) : plan->baseline_ticks;
+    int64_t ticks = mp_ticks_of_all(g);
     if (g->has_copies) MP_CHECK(prove_copies(g, plan, &ticks, err));
     double proved = seconds_of(graph, ticks);
     for (size_t i = 0; i < n && plan->lower_bound_seconds > proved * (1 + 1e-9); i++) {

@@ -233,8 +233,11 @@ mp_status mp_state_check_room(const mp_request *request, mp_error *err)
 int64_t mp_ticks_of_all(const mp_graph *graph)
 {
     int64_t ticks = 0;
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i].alternatives[0].channel <= MP_CHANNEL_SECOND_STREAM) ticks += graph->nodes[i].alternatives[0].ticks;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_node *node = &graph->nodes[i];
+        if (node->alternatives->channel <= MP_CHANNEL_SECOND_STREAM && !(node->flags & MP_NODE_OPTIONAL))
+            ticks += node->alternatives->ticks;
+    }
     return ticks;
 }
 

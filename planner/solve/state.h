@@ -26,7 +26,8 @@ mp_status mp_state_hear(const mp_step *steps, size_t n, int64_t peak_bytes, int6
 
 /* MP_INVALID: what is always live in a tier is more than the request's budget there. O(storages). */
 mp_status mp_state_check_room(const mp_request *request, mp_error *err);
-/* Returns the ticks of every node on compute once, in its base alternative: neither copies nor collectives. O(nodes). */
+/* Returns the ticks of every node on compute once, in its base alternative: neither copies nor collectives, nor what need not
+ * run. No plan takes less. O(nodes). */
 int64_t mp_ticks_of_all(const mp_graph *graph);
 /* Returns what a plan of the graph takes at least, if one of the folded graph takes `ticks`: each channel carries all of its
  * state, and the first or last copy of the other way runs before or after that; with MP_FUSE_NONE copies out come after all but
