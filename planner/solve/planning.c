@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/base/clock.h"
 #include "estimator/graph/liveness.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
@@ -389,8 +390,10 @@ mp_status mp_planning_solve_smallest(mp_planning *planning)
     planning->request.budget_bytes = MP_NO_LIMIT;
     planning->request.progress = planning->progress ? pass_on : NULL;
     planning->request.progress_data = planning;
+    const double limit = planning->request.time_limit, start = mp_clock_now();
     MP_CHECK(mp_smallest_plan(&planning->request, false, &answer.plan, &planning->err));
     answer.floor_bytes = answer.plan->floor_bytes;
+    answer.stopped = answer.plan->cut_short = limit > 0 && mp_clock_now() - start >= limit;
     return take_answer(planning, &answer, MP_NO_LIMIT);
 }
 

@@ -150,4 +150,5 @@ def test_a_search_that_was_cut_short_says_so(tmp_path: Path, monkeypatch: pytest
     n_searches = len(searches)
     assert "cut short" in notes(0.2)
     assert len(searches) == n_searches
+    assert "cut short" in notes(0.001)  # that for the smallest plan, too
     assert "cut short" not in notes(0)

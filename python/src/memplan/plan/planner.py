@@ -93,6 +93,7 @@ class GraphPlanner:
         self.smallest_bytes: dict[tuple[Any, ...], int] = {}  # of the smallest plan, beside `outside_bytes`, per options
         self.host: Host | None = None  # where copies are, if plans may have some
         self.host_bytes = self.room_on_host = 0  # at most there; for which is searched
+        self.was_cut_short = False  # a search for the plan, also one that found none
 
     def again(self, outside_bytes: int) -> GraphPlanner:
         """For another budget, with this beside the graph. What was reported stays."""
@@ -199,6 +200,7 @@ class GraphPlanner:
         """Graphs whose peak is within the budget, and the budget. BudgetError. A step that is planned again for what was beside
         it takes the smallest plan without a word: it is measured."""
         self.ready(options)
+        self.was_cut_short = False
         keep_all = self.planning.number("keep_all_bytes")
         budget = resolve(options.budget, keep_all, lambda: self._least_bytes(options), lambda: self.auto_bytes(options.device))
         found = self.within(budget, options) or self._smallest(budget, options, is_first)
@@ -276,7 +278,9 @@ class GraphPlanner:
         def take(path: str) -> bool:
             return self.planning.take(budget, path)
 
-        return self.together.searched(known, lambda: self._searched(target, options), self.planning.save_plan, take)
+        found = self.together.searched(known, lambda: self._searched(target, options), self.planning.save_plan, take)
+        self.was_cut_short |= bool(self.planning.number("stopped"))
+        return found
 
     def _searched(self, target: int | None, options: Options) -> bool:
         planning = self.planning
@@ -352,7 +356,7 @@ class GraphPlanner:
             pool=self.host.pool if self.host is not None else None,
             device_type=self.device().type,
             context_bytes=context_bytes(self.device()),
-            notes=[*notes_of(self.capture, bool(p.number("stopped"))), *([options.device.note()] if options.device else [])],
+            notes=[*notes_of(self.capture, self.was_cut_short), *([options.device.note()] if options.device else [])],
             peak_at=peak_at,
             holders=holders,
             planning=p,
