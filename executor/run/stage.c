@@ -111,7 +111,7 @@ static mp_status describe_messages(const cutter *c)
 
 const mp_stage_message *mp_program_message(const mp_program *p, int node)
 {
-    const int k = p->bindings->nodes[node].message;
+    const int k = p->stage ? p->bindings->nodes[node].message : 0; /* copies have no bindings, nor stages copies */
     return k ? &p->stage->messages[k - 1] : NULL;
 }
 
