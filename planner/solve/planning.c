@@ -407,17 +407,16 @@ mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp
 {
     mp_plan *own;
     mp_answer answer = {.floor_node = -1, .bound = {.ticks = -1}};
-    mp_status st = begin_search(planning);
-    if (st != MP_OK) return st;
+    MP_CHECK(begin_search(planning));
     mp_error *err = &planning->err;
     const mp_graph *graph = planning->graph;
     if (!plan) return MP_FAIL(err, MP_INVALID, "there is no plan");
     answer.floor_bytes = plan->floor_bytes;
-    st = mp_plan_check(graph, plan, err);
-    if (st == MP_OK) st = mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &own, err);
-    if (st != MP_OK) return st;
+    MP_CHECK(mp_plan_check(graph, plan, err));
+    MP_CHECK(mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &own, err));
     if (!fits_host(planning, own)) {
-        st = MP_FAIL(err, MP_INVALID, "the plan has %lld bytes on the host", (long long)own->tiers[HOST].peak_bytes);
+        const mp_status st =
+            MP_FAIL(err, MP_INVALID, "the plan has %lld bytes on the host", (long long)own->tiers[HOST].peak_bytes);
         mp_plan_free(own);
         return st;
     }
