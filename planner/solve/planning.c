@@ -405,7 +405,7 @@ static bool fits_host(const mp_planning *planning, const mp_plan *plan)
 
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan)
 {
-    mp_plan *own;
+    MP_OWNED_BY(mp_plan_free) mp_plan *own = NULL;
     mp_answer answer = {.floor_node = -1, .bound = {.ticks = -1}};
     MP_CHECK(begin_search(planning));
     mp_error *err = &planning->err;
@@ -414,17 +414,14 @@ mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp
     answer.floor_bytes = plan->floor_bytes;
     MP_CHECK(mp_plan_check(graph, plan, err));
     MP_CHECK(mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &own, err));
-    if (!fits_host(planning, own)) {
-        const mp_status st =
-            MP_FAIL(err, MP_INVALID, "the plan has %lld bytes on the host", (long long)own->tiers[HOST].peak_bytes);
-        mp_plan_free(own);
-        return st;
-    }
+    MP_ENSURE(fits_host(planning, own), err, MP_INVALID, "the plan has %lld bytes on the host",
+              (long long)own->tiers[HOST].peak_bytes);
     answer.stopped = own->cut_short = plan->cut_short;
     own->floor_bytes = plan->floor_bytes;
     own->lower_bound_seconds = plan->lower_bound_seconds;
     if (plan->lower_bound_seconds >= 0) answer.bound.ticks = llround(plan->lower_bound_seconds / graph->tick_seconds);
     *(own->peak_bytes <= budget_bytes ? &answer.plan : &answer.smallest) = own;
+    own = NULL;
     return take_answer(planning, &answer, budget_bytes);
 }
 
