@@ -72,7 +72,8 @@ static mp_status search_with(rank_search *x, int64_t held, int64_t *needed, mp_e
     const mp_plan *plan = out.answer.plan;
     if (!plan) return MP_OK;
     MP_CHECK(mp_rank_held_bytes(&x->subject->rank, plan->steps, plan->n_steps, needed, err));
-    return *needed <= held ? remember(x, plan, *needed, err) : MP_OK;
+    const bool fits = *needed <= held || mp_plan_need(plan) + *needed - held <= x->budget_bytes;
+    return fits ? remember(x, plan, *needed, err) : MP_OK;
 }
 
 /* Returns what would be held if a plan kept as much as fits, and took as much as keep-all beside that. */
@@ -138,6 +139,12 @@ mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp
     const mp_request request = outcome_request(&all);
     MP_CHECK(outcome_find_budget(&all, r->budget, &request, err));
     r->budget_bytes = x.budget_bytes = all.budget_bytes;
+    if (rank.keep_all_peak_bytes <= x.budget_bytes) { /* a faster plan may keep more than this one */
+        MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+        MP_CHECK(mp_plan_new(s->graph, "none", steps, keep_all->n_steps, &plan, err));
+        if (r->asked->search.offsets) MP_CHECK(mp_arena_layout(s->graph, plan, err));
+        if (mp_plan_need(plan) <= x.budget_bytes) MP_CHECK(remember(&x, plan, rank.held_bytes, err));
+    }
     MP_CHECK(search(&x, &rank, err));
     return x.steps ? settle(&x, out, err) : MP_OK;
 }
