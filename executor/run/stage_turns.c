@@ -1,7 +1,113 @@
-/* stage_turns.c - lists the turns of a stage, and where in a plan's calls its backward begins. */
+/* stage_turns.c - the turns of a stage, where in a plan's calls its backward begins, and copies of what micro-batches keep. */
 #include "executor/run/stage_turns.h"
 
+#include <string.h>
+
 #include "executor/run/stage.h"
+
+enum { BLOCK = 4096 }; /* exchanged at once */
+
+/* Lists what lives from before the turn-around to behind it, and inputs. `list` NULL: only counts. */
+static size_t list_kept(const mp_addresses *a, size_t turn_around, mp_kept_place *list)
+{
+    const mp_graph *g = a->program->graph;
+    size_t n = 0;
+    for (size_t k = 0; k < a->plan->n_places; k++) {
+        const mp_place *p = &a->plan->places[k];
+        if (p->storage < 0 || (size_t)p->begin >= turn_around || (size_t)p->end <= turn_around) continue;
+        if (list) list[n] = (mp_kept_place){a->arena + a->place_at[k], p->bytes};
+        n++;
+    }
+    for (size_t s = 0; s < g->n_storages; s++) {
+        if (g->storages[s].kind != MP_KIND_INPUT || a->fixed_at[s] < 0) continue;
+        if (list) list[n] = (mp_kept_place){a->fixed + a->fixed_at[s], g->storages[s].bytes};
+        n++;
+    }
+    return n;
+}
+
+/* Finds what steps before the turn-around leave for the others. */
+static mp_status slots_of(const mp_addresses *a, size_t turn_around, mp_pool *pool, mp_stage_slots *out, mp_error *err)
+{
+    const mp_program_stage *stage = a->program->stage;
+    const size_t n = list_kept(a, turn_around, NULL);
+    *out = (mp_stage_slots){.n_kept = n,
+                            .kept = mp_pool_alloc(pool, n, sizeof *out->kept),
+                            .n_slots = (int)mp_schedule_in_flight(&stage->shape, stage->index) - 1,
+                            .micro_batch = -1};
+    out->holds = mp_pool_alloc(pool, (size_t)out->n_slots, sizeof *out->holds);
+    MP_ENSURE(out->kept && out->holds, err, MP_NOMEM, "out of memory");
+    for (int k = 0; k < out->n_slots; k++) out->holds[k] = -1;
+    list_kept(a, turn_around, out->kept);
+    for (size_t k = 0; k < n; k++) out->slot_bytes += out->kept[k].bytes;
+    if (!out->n_slots) return MP_OK;
+    const int64_t room = stage->held < 0 ? 0 : a->program->graph->storages[stage->held].bytes;
+    MP_ENSURE(out->n_slots * out->slot_bytes <= room, err, MP_INVALID,
+              "%d micro-batches wait, each keeps %lld bytes, and there is room for %lld in all", out->n_slots,
+              (long long)out->slot_bytes, (long long)room);
+    out->slots = a->fixed + a->fixed_at[stage->held];
+    return MP_OK;
+}
+
+/* Returns the slot of a micro-batch; -1: a free one. There is one. */
+static int slot_of(const mp_stage_slots *s, int64_t micro_batch)
+{
+    int k = 0;
+    while (k + 1 < s->n_slots && s->holds[k] != micro_batch) k++;
+    return k;
+}
+
+static void exchange(char *a, char *b, int64_t bytes)
+{
+    char block[BLOCK];
+    for (int64_t at = 0; at < bytes; at += BLOCK) {
+        const size_t n = (size_t)(bytes - at < BLOCK ? bytes - at : BLOCK);
+        memcpy(block, a + at, n);
+        memcpy(a + at, b + at, n);
+        memcpy(b + at, block, n);
+    }
+}
+
+typedef enum way { OUT = 1, IN = 2 } way;
+
+/* Copies what is kept into a slot, out of it, or both at once. */
+static void move(mp_stage_slots *s, int slot, way way)
+{
+    char *there = s->slots + slot * s->slot_bytes;
+    for (size_t k = 0; k < s->n_kept; k++) {
+        const mp_kept_place *here = &s->kept[k];
+        if (way == (OUT | IN))
+            exchange(here->at, there, here->bytes);
+        else
+            memcpy(way == OUT ? there : here->at, way == OUT ? here->at : there, (size_t)here->bytes);
+        there += here->bytes;
+    }
+    s->copied_bytes += s->slot_bytes * (way == (OUT | IN) ? 2 : 1);
+}
+
+/* Before a forward: what another micro-batch keeps goes into a slot. */
+static void begin(mp_stage_slots *s, int64_t micro_batch)
+{
+    if (s->micro_batch >= 0) {
+        const int slot = slot_of(s, -1);
+        move(s, slot, OUT);
+        s->holds[slot] = s->micro_batch;
+    }
+    s->micro_batch = micro_batch;
+}
+
+/* Before a backward: what its micro-batch keeps is in its place, and what was there is in a slot. */
+static void turn_back(mp_stage_slots *s, int64_t micro_batch)
+{
+    if (s->micro_batch != micro_batch) {
+        const int slot = slot_of(s, micro_batch);
+        move(s, slot, s->micro_batch >= 0 ? OUT | IN : IN);
+        s->holds[slot] = s->micro_batch;
+    }
+    s->micro_batch = -1;
+}
+
+/* ---- turns ---- */
 
 /* Returns the step that makes the loss; the number of steps if none does, as on all stages but the last. */
 static size_t loss_step(const mp_addresses *a)
@@ -32,13 +138,13 @@ mp_status mp_stage_turns_of(const mp_addresses *a, const mp_calls *calls, mp_poo
     }
     while (out->first_back < calls->n && calls->list[out->first_back].step < at) out->first_back++;
     out->loss_is_ahead = loss_step(a) < at;
-    return mp_stage_slots_of(a, at, pool, &out->slots, err);
+    return slots_of(a, at, pool, &out->slots, err);
 }
 
 void mp_stage_turns_enter(mp_stage_turns *turns, const mp_turn *turn)
 {
     if (turn->pass == MP_PASS_FORWARD)
-        mp_stage_slots_begin(&turns->slots, turn->micro_batch);
+        begin(&turns->slots, turn->micro_batch);
     else
-        mp_stage_slots_turn(&turns->slots, turn->micro_batch);
+        turn_back(&turns->slots, turn->micro_batch);
 }

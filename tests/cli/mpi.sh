@@ -24,7 +24,9 @@ else
             holds "nccl_$what" python3 -B "$root/tests/nccl/twins.py" "$memplan" $what
         done
     fi
-    holds mpi_reports python3 -B "$root/tests/cli/ranks/rank_reports.py" "$memplan"
+    for what in reports traces; do
+        holds "mpi_$what" python3 -B "$root/tests/cli/ranks/rank_reports.py" "$memplan" $what
+    done
 fi
 
 # Columnar files, which pyarrow writes: build/venv/bin/pip install pyarrow.

@@ -9,31 +9,17 @@ as planned on every rank. Runs in the folder of the command line's tests.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 import signal
 import subprocess
-import sys
 import time
 
-MEMPLAN, WHAT = sys.argv[1:3]
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
-NETWORKS = os.path.join(os.path.dirname(__file__), "..", "..", "gradients")
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "ASAN_OPTIONS": "detect_leaks=0"}
+from many_ranks import ENVIRONMENT, MEMPLAN, MPIRUN, WHAT, path, run
+
 BATCH = {"mlp": 6, "cnn": 4, "gpt": 3, "bert": 3}  # of the files, which is that of a micro-batch
 TIED = {"gpt", "bert"}  # their first and last stage have one table of words
 MICRO_BATCHES = 4
-
-
-def path(network: str) -> str:
-    return os.path.join(NETWORKS, f"{network}.onnx")
-
-
-def run(words: list[str]) -> dict:
-    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, (words, done.returncode, done.stderr)
-    return json.loads(done.stdout)
 
 
 def words(n: int, network: str, *more: str, mesh: str = "", micro_batches: int = MICRO_BATCHES) -> list[str]:

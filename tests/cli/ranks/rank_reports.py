@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""rank_reports.py MEMPLAN - what the ranks of a training report, by formulas: bytes of every collective, sums over ranks, a trace with their lanes.
+"""rank_reports.py MEMPLAN WHAT - what the ranks of a training report, by formulas: bytes of every collective, sums over ranks, a trace with their lanes.
 
 Of n elements a rank of two sends half in a reduce-scatter, and half in an all-gather. Steps of compute follow each other; what is on its way does not end before
 it began, and is waited for until it has ended.
@@ -8,22 +8,20 @@ it began, and is waited for until it has ended.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import tempfile
 from typing import Any
 
-MEMPLAN = sys.argv[1]
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]
-NETWORKS = os.path.join(os.path.dirname(__file__), "..", "..", "gradients")
+from many_ranks import ENVIRONMENT, MEMPLAN, MPIRUN, WHAT, path
+
+TWO_RANKS = [*MPIRUN, "-n", "2"]
 STEPS = 3
 PARAMETERS = [(24, 12), (24,), (16, 24), (16,), (8, 16), (8,), (5, 8), (5,)]  # of the test network mlp
 
 
-def train(*more: str, start: list[str] = MPIRUN) -> str:
-    words = [*start, MEMPLAN, "train", os.path.join(NETWORKS, "mlp.onnx"), "--budget", "100%", "--steps", str(STEPS), *more]
-    done = subprocess.run(words, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=200)
+def train(*more: str, start: list[str] = TWO_RANKS) -> str:
+    words = [*start, MEMPLAN, "train", path("mlp"), "--budget", "100%", "--steps", str(STEPS), *more]
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -74,7 +72,7 @@ def traced(start: list[str], *more: str) -> list[list[dict[str, Any]]]:
 
 
 def traces() -> None:
-    for start, more, lanes in ((MPIRUN, ("--mesh", "dp=2", "--bucket", "512"), ["compute", "network", "waiting"]), ([], (), ["compute"])):
+    for start, more, lanes in ((TWO_RANKS, ("--mesh", "dp=2", "--bucket", "512"), ["compute", "network", "waiting"]), ([], (), ["compute"])):
         processes = traced(start, *more, "--no-before")
         assert len(processes) == (2 if start else 1)
         for rank, events in enumerate(processes):
@@ -91,5 +89,5 @@ def traces() -> None:
             assert all(b[0] >= a[1] or b[0] >= a[0] for a, b in zip(ran["network"], ran["network"][1:]))
 
 
-reports()
-traces()
+if __name__ == "__main__":
+    globals()[WHAT]()
