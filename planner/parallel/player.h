@@ -1,4 +1,5 @@
-/* player.h - a step that is being played: its parameters block by block, and what each block keeps and copies. */
+/* player.h - a step that is being played: its parameters block by block, what each block keeps, and what it copies to the
+ * host's memory and back (docs/parallel.md, "With the host's memory"). */
 #pragma once
 
 #include "planner/parallel/stages.h"
@@ -46,3 +47,26 @@ static inline int64_t mp_player_stages(const mp_step_request *r)
 {
     return mp_player_ranks(r) * r->n_chunks;
 }
+
+/* Adds up parameters block by block. The pool owns the arrays. MP_NOMEM. O(blocks + parameters). */
+mp_status mp_player_new(const mp_step_request *request, mp_pool *pool, mp_player *x, mp_error *err);
+/* Returns the sums of the parameters that a stage is the first to read. */
+mp_block_sums mp_player_sums(const mp_player *x, const mp_stage *stage);
+/* Fills in what the stages of a rank hold, and returns whether that fits. */
+bool mp_player_hold(const mp_player *x, mp_stage *stages, int rank);
+
+/* The updates of a stage whose state lies on the host. */
+typedef struct mp_away_updates {
+    double seconds;
+    int64_t moved_bytes;   /* state that is there */
+    int64_t largest_bytes; /* of it, on the device at once */
+} mp_away_updates;
+
+/* Returns the bytes of a parameter's state that a rank may have on the host. */
+int64_t mp_player_movable_state(const mp_step_request *r, const mp_parameter_load *p);
+/* Plays the updates of the parameters that a stage reads: state comes and goes while others are updated, with no more of it on
+ * the device at once than the room, and three times the largest. O(parameters). */
+mp_away_updates mp_player_update_away(const mp_player *x, const mp_stage *stage, int64_t room_bytes);
+/* Returns the seconds of a micro-batch's forward, or backward, in a stage: each block that is away is copied while others run;
+ * it begins when all copies but the last have ended, and the pass ends with them. O(blocks). */
+double mp_player_pass(const mp_player *x, const mp_stage *stage, bool is_backward);

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/parallel/copies.h"
-#include "planner/parallel/holding.h"
+#include "planner/parallel/player.h"
 
 static int64_t larger(int64_t a, int64_t b)
 {
