@@ -72,6 +72,14 @@ def test_the_graph_trainers_step_takes_what_was_planned() -> None:
     assert abs(planned - found["memplan"]["peak_bytes"]) <= 0.001 * planned
 
 
+def test_the_smallest_step_is_no_larger_than_theirs() -> None:
+    asked = [{"trainer": "graph", "memory": memory} for memory in ("none", "full")]
+    asked.append({"trainer": "graph", "memory": "memplan", "budget": "min"})
+    (kept, full, smallest), _ = ran(*asked)
+    assert smallest["peak_bytes"] <= full["peak_bytes"] < 0.9 * kept["peak_bytes"]
+    assert smallest["losses"] == full["losses"] == kept["losses"]
+
+
 def test_a_budget_that_no_marks_fit_is_told_of() -> None:
     answers, printed = ran({"trainer": "graph", "memory": "memplan", "budget": "60MiB"}, {"trainer": "graph", "memory": "none"})
     assert "no marks were found with which the step fits 60.00 MiB" in printed

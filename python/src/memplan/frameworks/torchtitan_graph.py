@@ -19,7 +19,7 @@ from typing import Any, Literal
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 from torchtitan.experiments.graph_trainer.configs import GraphTrainerCompileConfig
-from torchtitan.experiments.graph_trainer.registry import register_memory_policy
+from torchtitan.experiments.graph_trainer.registry import MEMORY_POLICY_REGISTRY, register_memory_policy
 from torchtitan.experiments.graph_trainer.selective_activation_remat import selective_activation_remat_pass
 
 from memplan.budget import Budget, in_units, only_bytes, resolve
@@ -135,11 +135,26 @@ class AsWritten(Liveness):
 Marks = Mapping[fx.Node, CheckpointPolicy]
 
 
-class Policy:
-    """One traced step, and marks for it. `outside_bytes`: what is in memory beside it all the time."""
+def copy_of(module: fx.GraphModule) -> tuple[fx.GraphModule, dict[fx.Node, Any]]:
+    graph = fx.Graph()
+    copies: dict[fx.Node, Any] = {}
+    graph.output(graph.graph_copy(module.graph, copies))
+    return fx.GraphModule(module, graph), copies
 
-    def __init__(self, module: fx.GraphModule, outside_bytes: int, options: Options) -> None:
-        self.module, self.options = module, options
+
+def marks_of_full(module: fx.GraphModule, config: Any) -> Marks:
+    """Those of torchtitan's own policy `full`."""
+    copy, copies = copy_of(module)
+    MEMORY_POLICY_REGISTRY["full"](copy, config=config)
+    return {n: copies[n].meta["recompute"] for n in module.graph.nodes if n in copies and "recompute" in copies[n].meta}
+
+
+class Policy:
+    """One traced step, and marks for it. `full`: those of torchtitan's policy that recomputes most. `outside_bytes`: what is in
+    memory beside it all the time."""
+
+    def __init__(self, module: fx.GraphModule, full: Marks, outside_bytes: int, options: Options) -> None:
+        self.module, self.full, self.options = module, full, options
         self.capture = TitanCapture(module)
         nodes = [o.source for o in self.capture.operations if o.source is not None]
         self.costs: dict[fx.Node, Cost] = COSTS.measure(nodes, options.kept)
@@ -162,14 +177,12 @@ class Policy:
 
     def made_of(self, marks: Marks) -> fx.Graph:
         """What torchtitan makes of these, on a copy."""
-        graph = fx.Graph()
-        copies: dict[fx.Node, Any] = {}
-        graph.output(graph.graph_copy(self.module.graph, copies))
+        copy, copies = copy_of(self.module)
         for node, cost in self.costs.items():
             copies[node].meta[WORKSPACE] = cost.workspace_bytes
         for node, mark in marks.items():
             copies[node].meta["recompute"] = mark
-        made: fx.Graph = selective_activation_remat_pass(fx.GraphModule(self.module, graph)).graph
+        made: fx.Graph = selective_activation_remat_pass(copy).graph
         return made
 
     def peak_bytes(self, marks: Marks) -> int:
@@ -185,10 +198,10 @@ class Policy:
         return self.marks(saved_by(self.capture, self.planner.planning.steps()))
 
     def smallest(self) -> Marks:
-        """What the smallest plan saves, or nothing but what goes from block to block."""
+        """What the smallest plan saves, or nothing but what goes from block to block, ours or torchtitan's."""
         found = self.of_plan(None)
         assert found is not None
-        return min(found, self.marks(frozenset()), key=self.peak_bytes)
+        return min(found, self.marks(frozenset()), self.full, key=self.peak_bytes)
 
     def choose(self, wanted: Budget) -> tuple[Marks, int, int]:
         """Marks, the peak of their step, and the budget. If no step fits, the smallest, with a warning."""
@@ -225,7 +238,7 @@ def state_bytes(module: fx.GraphModule, per_parameter: int) -> int:
 def mark(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
     given = config.compile
     outside = only_bytes(given.memplan_reserve) + state_bytes(module, given.memplan_state_per_parameter)
-    policy = Policy(module, outside, Options())
+    policy = Policy(module, marks_of_full(module, config), outside, Options())
     marks, n_bytes, budget = policy.choose(given.memplan_budget)
     for node, found in marks.items():
         node.meta["recompute"] = found
