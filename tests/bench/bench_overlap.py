@@ -25,7 +25,7 @@ WAYS = (("beside backward", "2MiB"), ("after backward", "1GiB"))
 ROUNDS, STEPS = 3, 4
 # Open MPI's TCP sends one way at a time over a single connection.
 MPIRUN = "mpirun --allow-run-as-root --bind-to none --mca btl tcp,self --mca btl_tcp_links 2 --mca btl_tcp_if_include veth0 --mca oob_tcp_if_include veth0"
-# Before other sessions on the machine, if there are any.
+# Before other programs on the machine, if that is allowed.
 FIRST = ["sh", "-c", 'echo -20 > /proc/self/autogroup 2> /dev/null; exec nice -n -20 "$@"', "sh"]
 AGENT = """#!/bin/sh
 # what mpirun takes for ssh: HOST COMMAND, in the other namespace and under another name

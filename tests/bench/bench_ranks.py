@@ -20,7 +20,7 @@ from typing import Any
 
 MODELS = (("resnet18", 4), ("mobilenet_v2", 4), ("efficientnet_b0", 4))
 ROUNDS, STEPS = 3, 6
-# Before other sessions on the machine, if that is allowed.
+# Before other programs on the machine, if that is allowed.
 FIRST = ["sh", "-c", 'echo -20 > /proc/self/autogroup; exec nice -n -20 "$@"', "sh"] if os.geteuid() == 0 else []
 
 
