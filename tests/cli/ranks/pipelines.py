@@ -121,6 +121,8 @@ def refusals() -> None:
     refused("--clip-norm with pp is planned for, and not run yet", "--clip-norm", "1")
     refused("--reduce fast with pp is planned for, and not run yet", "--reduce", "fast")
     refused("--accumulate is what --micro-batches is in a pipeline", "--accumulate", "2")
+    done = subprocess.run(words(4, "mlp", "--budget", "100%", mesh="pp=2,tp=2"), env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "tp beside pp is planned for, and not run yet" in done.stderr, done.stderr
     usual = words(2, "cnn", "--budget", "100%", "--no-before")
     own = usual[: len(MPIRUN)] + ["-n", "1"] + usual[len(MPIRUN) + 2 :]
     for more, what in ((["--pipeline", "gpipe"], "schedule"), (["--stages", "0,3"], "cut of the network into stages"), (["--seed", "1"], "seed")):
