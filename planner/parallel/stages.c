@@ -194,11 +194,11 @@ static double exchange_of(const mp_player *x, mp_stage *stage)
 static bool relieve(const mp_player *x, mp_stage *stages, int n)
 {
     const int64_t memory_bytes = x->request->memory_bytes;
-    for (int round = 0; round < 2 * n; round++) {
+    for (int round = 0;; round++) {
         int full = -1;
         for (int i = 0; i < n; i++)
             if (stages[i].peak_bytes > memory_bytes && (full < 0 || stages[i].peak_bytes > stages[full].peak_bytes)) full = i;
-        if (full < 0) return true;
+        if (full < 0 || round == 2 * n) return full < 0;
         const bool has_left = full > 0, has_right = full + 1 < n;
         const bool goes_left = has_left && (!has_right || stages[full - 1].peak_bytes < stages[full + 1].peak_bytes);
         if (stages[full].end - stages[full].begin < 2 || !(has_left || has_right)) return false;
@@ -210,7 +210,6 @@ static bool relieve(const mp_player *x, mp_stage *stages, int n)
         mp_player_hold(x, stages, full % ranks);
         mp_player_hold(x, stages, (goes_left ? full - 1 : full + 1) % ranks);
     }
-    return false;
 }
 
 /* Returns the seconds of a micro-batch's backward that make gradients of parameters, which may wait. */
