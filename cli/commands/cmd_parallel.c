@@ -25,7 +25,8 @@ typedef struct question {
 } question;
 
 /* Builds one rank of a split, before gradients are summed: they stay from one micro-batch to the next. */
-static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err)
+static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
+                          mp_error *err)
 {
     question *q = data;
     options o = *q->asked;
@@ -46,6 +47,7 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     snprintf(q->name, sizeof q->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
     MP_ENSURE(!mesh->data || s.split.part_bytes < s.split.whole_bytes, err, MP_UNSUPPORTED,
               "no weight of this network is worth to be split while the batch is");
+    *sent_bytes = s.traffic.sent_bytes;
     *out = subject_take_graph(&s);
     return MP_OK;
 }
@@ -186,6 +188,36 @@ static void print_choice(const mp_mesh_choice *c)
                seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds));
 }
 
+/* Returns the seconds in which a step recomputes, in the stage where that takes most. */
+static double recomputing(const mp_mesh_choice *c)
+{
+    double most = 0;
+    for (size_t k = 0; k < c->n_stages; k++)
+        if (c->stages[k].extra_seconds > most) most = c->stages[k].extra_seconds;
+    return most * (double)c->n_micro_batches;
+}
+
+/* Says what takes the second longer than the first. */
+static void print_runner_up(const mp_mesh_choice *first, const mp_mesh_choice *second)
+{
+    enum { KINDS = 4 };
+    static const char *const what[KINDS] = {"recomputes", "waits for other stages", "waits for the network", "computes"};
+    const double of_first[] = {recomputing(first), first->bubble_seconds, first->exposed_seconds},
+                 of_second[] = {recomputing(second), second->bubble_seconds, second->exposed_seconds};
+    const double longer = second->seconds - first->seconds;
+    double a = first->seconds, b = second->seconds;
+    char reasons[256] = "";
+    for (int k = 0; k < KINDS; k++) {
+        const double x = k < KINDS - 1 ? of_first[k] : a, y = k < KINDS - 1 ? of_second[k] : b;
+        a -= x;
+        b -= y;
+        const size_t used = strlen(reasons);
+        if (y - x > longer / 10)
+            snprintf(reasons + used, sizeof reasons - used, "%s %s %s more", used ? "," : ":", what[k], seconds_text(y - x));
+    }
+    if (*reasons) screen_text(2, "\nThe second takes %s longer%s.", seconds_text(longer), reasons);
+}
+
 /* Prints what each stage has on the host. */
 static void print_host(const mp_mesh_choice *c)
 {
@@ -200,7 +232,7 @@ static void print_host(const mp_mesh_choice *c)
 
 static void print_stages(const mp_mesh_choice *c, bool has_host)
 {
-    double extra = 0;
+    const mp_stage *full = c->stages;
     screen_row("  %-5s %6s %6s %10s %10s %10s %11s %10s", "stage", "blocks", "flight", "weights", "gradients", "optimizer",
                "activations", "peak");
     for (size_t k = 0; k < c->n_stages; k++) {
@@ -208,10 +240,12 @@ static void print_stages(const mp_mesh_choice *c, bool has_host)
         screen_row("  %-5zu %6d %6lld %10s %10s %10s %11s %10s", k, s->end - s->begin, (long long)s->in_flight,
                    mp_bytes_text(s->parameter_bytes), mp_bytes_text(s->gradient_bytes), mp_bytes_text(s->state_bytes),
                    mp_bytes_text(s->activation_bytes), mp_bytes_text(s->peak_bytes));
-        if (s->extra_seconds > extra) extra = s->extra_seconds;
+        if (s->peak_bytes > full->peak_bytes) full = s;
     }
     screen_text(2, "flight: micro-batches that a stage holds at once. Recomputation takes %s of a step where it takes most.",
-                seconds_text(extra * (double)c->n_micro_batches));
+                seconds_text(recomputing(c)));
+    screen_text(2, "%s of the largest peak are activations, %s buffers; that stage sends %s in a step.",
+                mp_bytes_text(full->activation_bytes), mp_bytes_text(full->buffer_bytes), mp_bytes_text(full->sent_bytes));
     if (has_host) print_host(c);
 }
 
@@ -227,8 +261,7 @@ static const char *reason_text(const mp_mesh_choice *c, const mp_mesh_choice *be
         return mp_text("takes at least %s, and the best takes %s", seconds_text(c->bound_seconds), seconds_text(best->seconds));
     default:
         return mp_text("takes %s: waits %s for other stages, %s for the network, recomputes %s", seconds_text(c->seconds),
-                       seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds),
-                       seconds_text(c->n_stages ? c->stages[0].extra_seconds * (double)c->n_micro_batches : 0));
+                       seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds), seconds_text(recomputing(c)));
     }
 }
 
@@ -299,6 +332,7 @@ static int print_meshes(const question *q, const mp_meshes *found)
     if (found->n_best) {
         screen_row("  %-*s %-10s %8s %10s %8s %8s", MESH_COLUMNS, "mesh", "micro-b.", "time", "peak", "bubble", "network");
         for (size_t k = 0; k < found->n_best; k++) print_choice(&found->choices[k]);
+        if (found->n_best > 1) print_runner_up(&found->choices[0], &found->choices[1]);
         puts("\nStages of the first:");
         print_stages(found->choices, q->request.host.link);
     }

@@ -42,6 +42,7 @@ typedef struct mp_parameter_load {
 typedef struct mp_load {
     mp_pool *pool; /* owns the arrays */
     double tick_seconds;
+    int64_t sent_bytes;  /* of a micro-batch: by operators to other ranks. Its owner sets it */
     int64_t other_bytes; /* always live besides parameters, gradients and state: the batch, buffers, constants */
     int n_blocks;
     mp_block_load *blocks;

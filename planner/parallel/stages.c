@@ -152,6 +152,14 @@ static double time_stage(const mp_player *x, mp_stage *stage)
     return stage->update_seconds;
 }
 
+/* Returns what the operators of a stage send in a micro-batch: its share of what all do, by their ticks. */
+static int64_t sent_by_operators(const mp_load *load, const mp_stage *stage)
+{
+    const int64_t all = ticks_of(load, 0, load->n_blocks);
+    if (!all) return 0;
+    return (int64_t)((double)load->sent_bytes * (double)ticks_of(load, stage->begin, stage->end) / (double)all + 0.5);
+}
+
 /* Adds the seconds in which a stage's gradients are summed, and updated parameters gathered, of one share of them; *last: of
  * the bucket that the last node completes. */
 static void add_exchange(const mp_player *x, mp_stage *stage, int share, double *sums, double *last, double *gather)
@@ -274,7 +282,7 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
         out->peak_bytes = larger(out->peak_bytes, stage->peak_bytes);
         const double update = time_stage(&x, stage);
         const int64_t handed = i + 1 < n ? load->blocks[stage->end - 1].output_bytes : 0;
-        stage->sent_bytes += m * handed;
+        stage->sent_bytes += m * (handed + sent_by_operators(load, stage));
         const double exchange = exchange_of(&x, stage), waits = weights_of(&x, stage);
         out->exposed_seconds = later(out->exposed_seconds, exchange);
         seconds[i] = (mp_stage_seconds){

@@ -420,7 +420,8 @@ TEST(experts_are_shared_out_among_ranks_that_have_the_same)
         for (int j = 0; j < 2; j++)
             parameters[j] =
                 (mp_parameter_load){.value_bytes = 640, .gradient_bytes = 640, .state_bytes = 3840, .is_spread = j == 1};
-        const mp_load load = {.tick_seconds = 1, .n_blocks = 1, .blocks = &block, .n_parameters = 2, .parameters = parameters};
+        const mp_load load = {
+            .tick_seconds = 1, .sent_bytes = 48, .n_blocks = 1, .blocks = &block, .n_parameters = 2, .parameters = parameters};
         mp_ranks ranks = {.bucket_bytes = 1 << 20};
         mp_stage stage;
         mp_mesh_choice played = {.stages = &stage};
@@ -432,7 +433,7 @@ TEST(experts_are_shared_out_among_ranks_that_have_the_same)
         const mp_step_request step = {
             .load = &load, .ranks = &ranks, .n_chunks = 1, .n_micro_batches = 1, .memory_bytes = INT64_C(1) << 40};
         assert_int_equal(mp_step_play(&step, &played, &fits, NULL), MP_OK);
-        int64_t values = 0, gradients = 0, state = 0, sent = 0;
+        int64_t values = 0, gradients = 0, state = 0, sent = load.sent_bytes;
         for (int j = 0; j < 2; j++) {
             const int64_t n = cases[k].shards[j], pieces = zero == 3 ? 3 : 2; /* rings: gathered once more for backward */
             values += 640 / (zero == 3 ? n : 1);

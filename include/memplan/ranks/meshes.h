@@ -28,11 +28,11 @@ typedef struct mp_stage {
     int64_t recomputed_bytes;                 /* of a micro-batch: what is not kept for its backward */
     double forward_seconds, backward_seconds; /* of a micro-batch, recomputation included */
     double extra_seconds;                     /* of recomputation, of a micro-batch */
-    int64_t sent_bytes;                     /* in a step, to the next stage and for gradients and parameters; not those of tp */
-    int64_t moved_bytes, moved_state_bytes; /* activations of a micro-batch, and optimizer state, that lie on the host */
-    int64_t host_bytes;                     /* there, of all micro-batches in flight and state */
-    double update_seconds;                  /* of updates whose state is there */
-    double copy_seconds;                    /* of a step: for copies, with no compute beside */
+    int64_t sent_bytes;                       /* in a step: to the next stage, for gradients and parameters, and by operators */
+    int64_t moved_bytes, moved_state_bytes;   /* activations of a micro-batch, and optimizer state, that lie on the host */
+    int64_t host_bytes;                       /* there, of all micro-batches in flight and state */
+    double update_seconds;                    /* of updates whose state is there */
+    double copy_seconds;                      /* of a step: for copies, with no compute beside */
 } mp_stage;
 
 /* Why a mesh is not among the best. */
@@ -82,9 +82,10 @@ typedef struct mp_meshes_request {
     int64_t most_tp; /* 0: the devices of a node */
     size_t n_best;   /* how many to rank; 0: 5 */
     mp_host host;    /* what may lie there */
-    /* Builds the training graph of one rank, split over tp, of a micro-batch. MP_UNSUPPORTED, MP_INVALID: this split is left
-     * out. */
-    mp_status (*graph)(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, mp_error *err);
+    /* Builds the training graph of one rank, split over tp, of a micro-batch, and says what its operators send to other ranks
+     * in it. MP_UNSUPPORTED, MP_INVALID: this split is left out. */
+    mp_status (*graph)(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
+                       mp_error *err);
     void *data;
 } mp_meshes_request;
 
