@@ -10,7 +10,7 @@
 #include "planner/order/updates.h"
 #include "planner/solve/solver.h"
 
-enum { ROUNDS = 4 };
+enum { ROUNDS = 8 };
 
 typedef struct search {
     const mp_graph *graph;
@@ -147,7 +147,8 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
         after = NULL;
         MP_CHECK(mp_plan_with_steps(graph, before, x.steps, &after, err));
         if (mp_plan_need(after) <= limit) break;
-        x.limit_bytes -= mp_plan_need(after) - limit; /* what the arena exceeds the live bytes by */
+        /* what the arena exceeds the live bytes by, and twice that each time that leaving this free has not helped */
+        x.limit_bytes -= (mp_plan_need(after) - limit) << round;
     }
     if (!after || mp_plan_need(after) > limit || !x.effect.n_beside) {
         *effect = (mp_second_stream){.n_updates = x.effect.n_updates, .update_ticks = x.effect.update_ticks};
