@@ -5,7 +5,7 @@
 
 #include "executor/kernel/backend.h"
 #include "executor/modules/modules.h"
-#include "executor/ranks/collectives.h"
+#include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
 #include "executor/run/rank_results.h"
 

@@ -7,7 +7,7 @@
 
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
-#include "executor/ranks/collectives.h"
+#include "executor/ranks/exchanges.h"
 #include "formats/json/json.h"
 
 enum { SILENT_SECONDS = 600 }; /* as an execution has it */

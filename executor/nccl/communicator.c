@@ -9,7 +9,7 @@
 
 #include "executor/kernel/backend.h"
 #include "executor/nccl/nccl_calls.h"
-#include "executor/ranks/collectives.h"
+#include "executor/ranks/exchanges.h"
 
 enum { JOIN_SECONDS = 60 };
 

@@ -2,9 +2,8 @@
 #include "executor/ranks/collectives.h"
 
 #include "estimator/base/clock.h"
+#include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
-
-enum { TAG_OF_EXCHANGES = MP_COMMUNICATOR_TAGS - 1 };
 
 mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank)
 {
@@ -202,38 +201,6 @@ static void end_leg(const mp_collectives *c, const mp_leg *s)
 
 /* ---- what is under way ---- */
 
-/* Compares what has come with what was to come. */
-static mp_status check_arrival(const mp_communicator *world, const mp_awaited *p, int64_t arrived, const char *what,
-                               mp_error *err)
-{
-    static const char *const why = "it runs another version of this program, or another one";
-    if (arrived != MP_MESSAGE_TOO_LONG)
-        MP_ENSURE(p->bytes < 0 || arrived == p->bytes, err, MP_IO,
-                  "rank %d of %d has sent %lld bytes in %s, where there should be %lld: %s", p->peer, world->n,
-                  (long long)arrived, what, (long long)p->bytes, why);
-    else if (p->peer >= 0)
-        return MP_FAIL(err, MP_IO, "rank %d of %d has sent more than the %lld bytes of %s: %s", p->peer, world->n,
-                       (long long)p->bytes, what, why);
-    else
-        return MP_FAIL(err, MP_IO, "a rank has sent more bytes than others in %s: %s", what, why);
-    return MP_OK;
-}
-
-mp_status mp_awaited_test(mp_communicator *world, mp_awaited *p, bool *done, const char *what, mp_error *err)
-{
-    int64_t arrived = p->bytes; /* if the library does not say */
-    *done = false;
-    if (p->to) {
-        MP_CHECK(world->probe(world, p->peer, TAG_OF_EXCHANGES, &arrived, err));
-        if (arrived < 0) return MP_OK;
-        MP_CHECK(check_arrival(world, p, arrived, what, err));
-        MP_CHECK(world->receive(world, p->to, p->bytes, p->peer, TAG_OF_EXCHANGES, &p->message, err));
-        p->to = NULL;
-    }
-    MP_CHECK(world->test(world, &p->message, done, &arrived, err));
-    return *done ? check_arrival(world, p, arrived, what, err) : MP_OK;
-}
-
 /* Tests the requests of a leg. Sets *moved if one has ended, and *missing to the rank of one that has not. */
 static mp_status test_requests(mp_collectives *c, mp_collective_work *w, bool *moved, int *missing, mp_error *err)
 {
@@ -288,7 +255,7 @@ mp_status mp_collectives_issue(mp_collectives *c, mp_collective_work *w, int64_t
 {
     w->leg = 0;
     w->ticket = *ticket = ++c->issued;
-    w->tag = w->own_tag ? w->own_tag : (int)(w->ticket % TAG_OF_EXCHANGES);
+    w->tag = w->own_tag ? w->own_tag : (int)(w->ticket % MP_TAG_OF_EXCHANGES);
     w->next = NULL;
     w->began_at = mp_clock_now();
     if (!c->first) c->busy_since = w->began_at;
@@ -346,136 +313,4 @@ void mp_collectives_repeat(mp_collectives *c, mp_collective_work *w)
     w->n_runs++;
     w->sent_bytes += bytes;
     c->sent_bytes += bytes;
-}
-
-/* Waits for what is open: of each rank a message from it, and one to it. */
-static mp_status wait_for_open(mp_communicator *world, double timeout, const char *what, mp_error *err)
-{
-    const size_t n = (size_t)world->n;
-    mp_patience patience = mp_patience_begin(world, timeout);
-    for (;;) {
-        int missing = -1;
-        bool moved = false, is_over = true;
-        for (size_t k = 0; k < 2 * n; k++) {
-            bool done = true;
-            const bool is_open = world->open[k].message || world->open[k].to;
-            if (is_open) MP_CHECK(mp_awaited_test(world, &world->open[k], &done, what, err));
-            moved |= is_open && done;
-            is_over &= done;
-            if (!done && missing < 0) missing = (int)(k % n);
-        }
-        if (is_over) return MP_OK;
-        MP_CHECK(mp_patience_go_on(&patience, moved, missing, what, err));
-    }
-}
-
-static mp_status open_send(mp_communicator *world, const void *from, int64_t bytes, int to, mp_error *err)
-{
-    mp_awaited *p = &world->open[world->n + to];
-    *p = (mp_awaited){.peer = to, .bytes = -1};
-    return bytes ? world->send(world, from, bytes, to, TAG_OF_EXCHANGES, &p->message, err) : MP_OK;
-}
-
-/* Of what other programs may send, the length is seen before there is room for it, where the library can look. */
-static mp_status begin_receive(mp_communicator *world, void *to, int64_t bytes, mp_awaited *p, mp_error *err)
-{
-    p->bytes = bytes;
-    if (world->probe) p->to = to;
-    return world->probe ? MP_OK : world->receive(world, to, bytes, p->peer, TAG_OF_EXCHANGES, &p->message, err);
-}
-
-static mp_status open_receive(mp_communicator *world, void *to, int64_t bytes, int from, mp_error *err)
-{
-    world->open[from] = (mp_awaited){.peer = from};
-    return bytes ? begin_receive(world, to, bytes, &world->open[from], err) : MP_OK;
-}
-
-mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,
-                                   const char *what, mp_error *err)
-{
-    __builtin_memcpy((char *)all + world->rank * bytes, own, (size_t)bytes);
-    if (world->n == 1) return MP_OK;
-    for (int r = 0; r < world->n; r++) {
-        if (r == world->rank) continue;
-        MP_CHECK(open_receive(world, (char *)all + r * bytes, bytes, r, err));
-        MP_CHECK(open_send(world, own, bytes, r, err));
-    }
-    return wait_for_open(world, timeout, what, err);
-}
-
-mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_piece *piece,
-                                 int64_t of_element, double timeout, const char *what, mp_error *err)
-{
-    const mp_range own = mp_range_of(piece->n, team->n, team->index);
-    for (int k = 0; k < team->n; k++) {
-        const int rank = world_rank(team, k);
-        const mp_range theirs = mp_range_of(piece->n, team->n, k);
-        if (rank == world->rank) continue;
-        if (root < 0 || root == world->rank)
-            MP_CHECK(open_receive(world, piece->whole + theirs.from * of_element, theirs.n * of_element, rank, err));
-        if (root < 0 || root == rank) MP_CHECK(open_send(world, piece->part, own.n * of_element, rank, err));
-    }
-    return wait_for_open(world, timeout, what, err);
-}
-
-/* What a rank says where all meet. */
-typedef struct meeting {
-    int64_t status;
-    char word[MP_MEETING_BYTES];
-} meeting;
-
-mp_status mp_communicator_meet(mp_communicator *world, mp_status own, void *word, int64_t bytes, double timeout,
-                               const char *what, mp_error *err)
-{
-    meeting said = {.status = own};
-    if (world->n == 1) return own;
-    MP_OWNED meeting *all = mp_alloc((size_t)world->n, sizeof *all);
-    MP_ENSURE(all, err, MP_NOMEM, "out of memory");
-    if (bytes) __builtin_memcpy(said.word, word, (size_t)bytes);
-    MP_CHECK(mp_communicator_exchange(world, &said, sizeof said, all, timeout, what, err));
-    if (own != MP_OK) return own;
-    for (int r = 0; r < world->n; r++)
-        MP_ENSURE(all[r].status == MP_OK, err, MP_IO, "rank %d of %d has failed in %s, and says why", r, world->n, what);
-    if (bytes) __builtin_memcpy(word, all[0].word, (size_t)bytes);
-    return MP_OK;
-}
-
-/* Waits until one message has arrived. */
-static mp_status await(mp_communicator *world, mp_awaited message, double timeout, const char *what, mp_error *err)
-{
-    mp_patience patience = mp_patience_begin(world, timeout);
-    for (bool done = false; !done;) {
-        MP_CHECK(mp_awaited_test(world, &message, &done, what, err));
-        if (!done) MP_CHECK(mp_patience_go_on(&patience, false, message.peer, what, err));
-    }
-    return MP_OK;
-}
-
-mp_status mp_communicator_collect(mp_communicator *world, const char *own, const char **texts, mp_pool *pool, double timeout,
-                                  const char *what, mp_error *err)
-{
-    const int64_t bytes = (int64_t)__builtin_strlen(own) + 1;
-    MP_OWNED int64_t *sizes = mp_alloc((size_t)world->n, sizeof *sizes);
-    MP_ENSURE(sizes, err, MP_NOMEM, "out of memory");
-    MP_CHECK(mp_communicator_exchange(world, &bytes, sizeof bytes, sizes, timeout, what, err));
-    for (int r = 0; r < world->n; r++)
-        MP_ENSURE(sizes[r] > 0 && sizes[r] <= MP_TEXT_BYTES, err, MP_IO,
-                  "rank %d of %d says that it sends %lld bytes in %s: from 1 to %d are allowed", r, world->n,
-                  (long long)sizes[r], what, MP_TEXT_BYTES);
-    mp_awaited message = {.bytes = -1};
-    if (world->rank) {
-        MP_CHECK(world->send(world, own, bytes, 0, TAG_OF_EXCHANGES, &message.message, err));
-        return await(world, message, timeout, what, err);
-    }
-    texts[0] = own;
-    for (int r = 1; r < world->n; r++) {
-        char *text = mp_pool_alloc(pool, (size_t)sizes[r], 1);
-        MP_ENSURE(text, err, MP_NOMEM, "there is no memory for %lld bytes of rank %d in %s", (long long)sizes[r], r, what);
-        message = (mp_awaited){.peer = r};
-        MP_CHECK(begin_receive(world, text, sizes[r], &message, err));
-        MP_CHECK(await(world, message, timeout, what, err));
-        MP_ENSURE(!text[sizes[r] - 1], err, MP_IO, "rank %d of %d has sent no text in %s", r, world->n, what);
-        texts[r] = text;
-    }
-    return MP_OK;
 }

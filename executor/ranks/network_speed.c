@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
+#include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
 
 typedef struct probe {

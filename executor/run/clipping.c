@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "executor/kernel/optimizer.h"
-#include "executor/ranks/collectives.h"
+#include "executor/ranks/exchanges.h"
 
 mp_status mp_clipping_open(const mp_program *p, int n_ranks, mp_pool *pool, mp_clipping *out, mp_error *err)
 {

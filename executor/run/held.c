@@ -1,6 +1,7 @@
 /* held.c - finds where arrays are, brings parts together, and takes parts of wholes. */
 #include "executor/run/held.h"
 
+#include "executor/ranks/exchanges.h"
 #include "executor/run/parts.h"
 
 /* An array: data are all its elements, or those of this rank's part. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "executor/ranks/collectives.h"
+#include "executor/ranks/exchanges.h"
 #include "executor/run/rank_results.h"
 
 enum { DEAD = 0xff };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
+#include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
 #include "executor/run/stage.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "executor/ranks/collectives.h"
+#include "executor/ranks/exchanges.h"
 
 mp_status mp_ranks_agree(mp_communicator *world, int block, const mp_fact *facts, size_t n, double timeout, mp_error *err)
 {

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "executor/ranks/exchanges.h"
+
 static void add(mp_sent *sum, const mp_collective_work *w)
 {
     sum->n += w->n_runs;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "executor/ranks/exchanges.h"
 #include "executor/run/held.h"
 #include "formats/data/checkpoint.h"
 

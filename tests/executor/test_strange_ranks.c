@@ -1,7 +1,7 @@
 /* test_strange_ranks.c - what a rank makes of others that send too little, too much or something else: a sentence that names
  * the rank, before anything is read that was not sent and before memory is taken for what is only claimed. In the place of MPI
  * is a communicator of the test: each of the others sends what a case has for it, message by message. */
-#include "executor/ranks/collectives.h"
+#include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
 #include "executor/train/rank_report.h"
 #include "tests/cases/backend_case.h"
