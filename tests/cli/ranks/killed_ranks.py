@@ -64,8 +64,8 @@ def is_saving(state: str) -> bool:
     return len(parts(state)) > RANKS or any(n.endswith(".tmp") for n in os.listdir(state))
 
 
-def strike(mesh: str, state: str, rooms: str, draw: random.Random, stops: bool, while_saving: bool) -> tuple[bool, float]:
-    """Starts a training and kills or stops a rank; whether it was in time, and the seconds until all had ended."""
+def strike(mesh: str, state: str, rooms: str, draw: random.Random, stops: bool, while_saving: bool) -> tuple[bool, bool, float]:
+    """Starts a training and kills or stops a rank; whether it was in time, whether a save was under way, and the seconds until all had ended."""
     launcher = [*MPIRUN, "--mca", "btl_vader_backing_directory", rooms, "-n", str(RANKS)]
     job = subprocess.Popen(
         [*launcher, *words(mesh, STEPS, "--save", state, "--save-every", "1", "--timeout", str(TIMEOUT))],
@@ -80,24 +80,25 @@ def strike(mesh: str, state: str, rooms: str, draw: random.Random, stops: bool, 
     victim = draw.choice(pids) if len(pids) == RANKS else 0
     if job.poll() is not None or not victim:
         job.wait()
-        return False, 0
+        return False, False, 0
+    during = is_saving(state)
     os.kill(victim, signal.SIGSTOP if stops else signal.SIGKILL)
     begin = time.monotonic()
     _, said = job.communicate(timeout=60)
     took = time.monotonic() - begin
     if job.returncode == 0:
-        return False, 0
+        return False, False, 0
     assert took < (TIMEOUT if stops else 0) + 10, (mesh, took, said)
     while any(state_of(pid) not in ("", "Z", "X") for pid in pids):  # the launcher does not wait for those that it kills
         assert time.monotonic() - begin < (TIMEOUT if stops else 0) + 10, (mesh, pids, said)
         time.sleep(0.01)
     assert f"process {victim}" in said or not stops, (mesh, victim, said)
-    return True, took
+    return True, during, took
 
 
 def main() -> int:
     kills, draw, begin = int(sys.argv[2]), random.Random(1), time.monotonic()
-    n_kills = n_stops = n_saving = n_unnamed = 0
+    n_kills = n_stops = n_saving = n_unmade = n_unnamed = 0
     slowest = {False: 0.0, True: 0.0}
     with tempfile.TemporaryDirectory(dir=".") as here:
         folder = os.path.abspath(here)
@@ -107,11 +108,12 @@ def main() -> int:
             state, rooms = f"{folder}/state{turn}", f"{folder}/rooms{turn}"
             os.makedirs(rooms, exist_ok=True)
             stops, while_saving = turn % 10 == 9, turn % 5 in (1, 3)
-            struck, took = strike(mesh, state, rooms, draw, stops, while_saving)
+            struck, during, took = strike(mesh, state, rooms, draw, stops, while_saving)
             if not struck:
                 subprocess.run(["rm", "-rf", state], check=True)
                 continue
-            n_kills, n_stops, n_saving = n_kills + (not stops), n_stops + stops, n_saving + is_saving(state)
+            n_kills, n_stops = n_kills + (not stops), n_stops + stops
+            n_saving, n_unmade = n_saving + during, n_unmade + is_saving(state)
             slowest[stops] = max(slowest[stops], took)
             n_unnamed += bool(os.listdir(rooms))
             step = saved_step(state)
@@ -124,7 +126,7 @@ def main() -> int:
             left = [name for name in os.listdir(folder) if name.endswith(".tmp")]
             assert not left, left
     print(
-        f"{n_kills} kills and {n_stops} stops, {n_saving} of them with a save that was not made: all states loaded, and the next step was the same. "
+        f"{n_kills} kills and {n_stops} stops, {n_saving} of them during a save, which {n_unmade} times was not made: all states loaded, and the next step was the same. "
         f"All ranks had ended {slowest[False]:.1f} s after a kill and {slowest[True]:.1f} s after a stop (timeout {TIMEOUT} s) at the latest; "
         f"the launcher left files of its own {n_unnamed} times. {time.monotonic() - begin:.0f} s"
     )
