@@ -64,6 +64,7 @@ typedef struct model_options {
     text_list offload, link;
     bool offload_state;
     const char *mesh, *network, *reduce, *exchange;
+    bool sync_batchnorm;
     int64_t bucket;   /* bytes */
     bool leaves_sums; /* set by commands: gradients are not summed over ranks yet */
     /* of pipelines: micro-batches of --batch, the schedule, stages per rank, where stages begin, which rank, what waits there

@@ -79,19 +79,33 @@ static void print_stages(const train_outcome *t)
                 mp_bytes_text(r->n_losses ? most / (int64_t)r->n_losses : 0));
 }
 
+/* True if an operator of the network normalizes by a batch. */
+static bool has_statistics(const train_outcome *t)
+{
+    const mp_model *model = t->subject.model;
+    bool any = false;
+    for (size_t k = 0; model && k < model->n_operators && !any; k++)
+        any = !model->operators[k].removed && model->operators[k].op && model->operators[k].op->traits & MP_TRAIT_STATISTICS;
+    return any;
+}
+
 void print_ranks(const train_outcome *t)
 {
     const mp_report *r = &t->after;
     if (r->n_ranks < 2) return;
     screen_text(2,
                 "%d ranks, %s, joined by %s; sums are %s. This rank sent %s in %zu steps, planned %s, and waited %s a step for "
-                "others. Parameters are the same on all ranks%s.",
+                "others. Parameters are the same on all ranks%s.%s",
                 r->n_ranks, mp_mesh_write(&t->subject.ranks.mesh).text, r->network,
                 t->subject.program->fast_sums    ? "as fast as it makes them"
                 : t->subject.program->has_server ? "made by rank 0, in the order of the ranks"
                                                  : "in the order of the ranks",
                 mp_bytes_text(r->sent_bytes), r->n_losses, mp_bytes_text(r->planned_sent_bytes), seconds_text(r->wait_seconds),
-                t->subject.rank.shape.n_ranks ? " of a stage" : "");
+                t->subject.rank.shape.n_ranks ? " of a stage" : "",
+                !has_statistics(t) ? ""
+                : t->subject.program->shares_statistics
+                    ? " Batch normalization is by the samples that all ranks have at once."
+                    : " Batch normalization is by the samples of each rank (--sync-batchnorm: by those of all).");
     print_rows(t);
     if (t->subject.rank.shape.n_ranks) print_stages(t);
 }
@@ -150,11 +164,12 @@ static void add_rows(const train_outcome *t, json_t **to)
 json_t *train_ranks_json(const train_outcome *t)
 {
     const mp_report *r = &t->after;
+    const char *statistics = !has_statistics(t) ? "none" : t->subject.program->shares_statistics ? "all ranks" : "each rank";
     json_t *object =
-        json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:f}", "mesh", mp_mesh_write(&t->subject.ranks.mesh).text, "ranks",
+        json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:f}", "mesh", mp_mesh_write(&t->subject.ranks.mesh).text, "ranks",
                   r->n_ranks, "network", r->network, "reduce", t->subject.program->fast_sums ? "fast" : "ordered", "exchange",
-                  t->subject.program->has_server ? "server" : "ring", "planned_sent_bytes", (json_int_t)r->planned_sent_bytes,
-                  "sent_bytes", (json_int_t)r->sent_bytes, "wait_seconds", r->wait_seconds);
+                  t->subject.program->has_server ? "server" : "ring", "batch_statistics", statistics, "planned_sent_bytes",
+                  (json_int_t)r->planned_sent_bytes, "sent_bytes", (json_int_t)r->sent_bytes, "wait_seconds", r->wait_seconds);
     if (r->ranks) add_rows(t, &object);
     return object;
 }

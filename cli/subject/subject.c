@@ -9,6 +9,7 @@
 #include "cli/messages/nearest.h"
 #include "cli/options/options.h"
 #include "estimator/parallel/experts.h"
+#include "estimator/parallel/statistics.h"
 #include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
@@ -178,6 +179,7 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
     s->ranks.runs = backend && backend->is_host && wanted.rules == MP_RULES_EXECUTOR && !pipeline->n_ranks;
     MP_CHECK(mp_model_spread_experts(s->model, &s->ranks.mesh, err));
     MP_CHECK(mp_model_split(s->model, &s->ranks, &s->split, err));
+    MP_CHECK(mp_model_share_statistics(s->model, &s->ranks, err));
     if (backend && wanted.rules == MP_RULES_EXECUTOR && is_run(o, pipeline, &s->ranks) && runs_parts(s, backend, loss)) {
         MP_CHECK(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;

@@ -14,13 +14,15 @@ mp_status subject_network(const char *name, mp_interconnect *out, mp_error *err)
 mp_status subject_mesh(const options *o, const own_device *device, subject *s, mp_error *err)
 {
     const model_options *m = &o->model;
-    MP_ENSURE(m->mesh || (!m->network && !m->bucket && !m->reduce && !m->exchange), err, MP_INVALID,
+    MP_ENSURE(m->mesh || (!m->network && !m->bucket && !m->reduce && !m->exchange && !m->sync_batchnorm), err, MP_INVALID,
               "--%s is about the ranks of a mesh, and there is no --mesh",
-              m->network  ? "network"
-              : m->bucket ? "bucket"
-              : m->reduce ? "reduce"
-                          : "exchange");
-    s->ranks = (mp_ranks){.bucket_bytes = m->bucket, .rules = (mp_rules)mp_rules_find(m->rules)};
+              m->network    ? "network"
+              : m->bucket   ? "bucket"
+              : m->reduce   ? "reduce"
+              : m->exchange ? "exchange"
+                            : "sync-batchnorm");
+    s->ranks = (mp_ranks){
+        .bucket_bytes = m->bucket, .rules = (mp_rules)mp_rules_find(m->rules), .shares_statistics = m->sync_batchnorm};
     MP_CHECK(mp_mesh_read(m->mesh ? m->mesh : "dp=1", &s->ranks.mesh, err));
     if (m->exchange && !strcmp(m->exchange, "server")) {
         MP_ENSURE(mp_mesh_devices(&s->ranks.mesh) == s->ranks.mesh.size[MP_DIM_DP], err, MP_INVALID,

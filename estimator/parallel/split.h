@@ -69,8 +69,8 @@ mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *
  * MP_NOMEM. O(operands). */
 mp_status mp_split_mark_sums(mp_model *model, mp_error *err);
 
-/* Prices what a node of a split model sends: the seconds of an exchange instead of *cost, which a loss adds to; *traffic counts
- * it. O(rank). */
+/* Prices what a node sends while it runs: the seconds of an exchange of a split model instead of *cost, to which a loss and
+ * shared statistics add; *traffic counts it. O(rank). */
 void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost, mp_rank_traffic *traffic);
 
 /* Returns the target `own` with exchanges between ranks at the network's rate; `space` keeps what it needs. */

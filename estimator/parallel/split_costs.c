@@ -1,5 +1,6 @@
 /* split_costs.c - what exchanges between the ranks of a split model cost. */
 #include "estimator/parallel/split.h"
+#include "estimator/parallel/statistics.h"
 #include "estimator/training/target.h"
 
 /* Returns the bytes of an exchange's whole tensor: of its operand, or of its result. */
@@ -27,6 +28,15 @@ void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost, mp
         traffic->seconds += cost->seconds;
         traffic->sent_bytes += mp_collective_sent_bytes(collectives[crossing], group.n, bytes);
         return;
+    }
+    const int64_t statistics = work->op ? mp_statistics_bytes(work->model, work->op) : 0;
+    if (statistics) {
+        const mp_rank_group sharers = mp_statistics_group(&ranks->mesh);
+        const double seconds = mp_collective_seconds(&ranks->network, MP_ALL_GATHER, ranks->algorithm, sharers, statistics);
+        cost->seconds += seconds;
+        traffic->n_collectives++;
+        traffic->seconds += seconds;
+        traffic->sent_bytes += mp_collective_sent_bytes(MP_ALL_GATHER, sharers.n, statistics);
     }
     const mp_tensor *scores =
         work->op && work->op->op->traits & MP_TRAIT_CLASSES ? mp_operator_in(work->model, work->op, 0) : NULL;

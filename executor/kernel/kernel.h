@@ -23,7 +23,8 @@ typedef struct mp_run {
     uint32_t step;  /* counts every pass through the network, micro-batches included */
     bool first_run; /* true: the first run of this node in this step. Only then are running statistics updated, not in a
                        recomputation */
-    const mp_kernel_team *team; /* the ranks that split the network's operators; NULL: there is one */
+    const mp_kernel_team *team;    /* the ranks that split the network's operators; NULL: there is one */
+    const mp_kernel_team *samples; /* the ranks that share a batch's statistics; NULL: there is one */
 } mp_run;
 
 /* The operands of one node. The arrays are described in full (type, sizes, strides) when the call is prepared, and are the same

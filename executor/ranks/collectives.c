@@ -5,11 +5,15 @@
 #include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
 
-mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank)
+mp_team mp_team_among(mp_rank_group group, int rank)
 {
-    const mp_rank_group group = mp_mesh_group(mesh, dim);
     const int index = (int)(rank / group.stride % group.n);
     return (mp_team){(int)group.n, index, rank - index * (int)group.stride, (int)group.stride};
+}
+
+mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank)
+{
+    return mp_team_among(mp_mesh_group(mesh, dim), rank);
 }
 
 static int world_rank(const mp_team *t, int member)

@@ -25,7 +25,8 @@
 typedef struct mp_team {
     int n, index, first, stride;
 } mp_team;
-/* Returns the ranks that differ from this one in one dimension of the mesh alone. */
+/* Return the ranks of one's group, and those that differ from this one in one dimension of the mesh alone. */
+mp_team mp_team_among(mp_rank_group group, int rank);
 mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank);
 
 /* A tensor: the whole, and this rank's part of it, which may lie in its place in the whole. */

@@ -90,9 +90,11 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
     uint64_t all = x->adds;
     for (size_t k = 0; k < r->n_slots; k++) node->slots[k].array->data = r->slots[k];
     x->workspace = r->workspace;
-    const mp_kernel_team *team = &e->channels.ranks.team;
-    x->run =
-        (mp_run){.seed = e->options.seed, .step = (uint32_t)pass, .first_run = r->first_run, .team = team->n ? team : NULL};
+    x->run = (mp_run){.seed = e->options.seed,
+                      .step = (uint32_t)pass,
+                      .first_run = r->first_run,
+                      .team = mp_crossing_team(&e->channels.ranks.of_parts),
+                      .samples = mp_crossing_team(&e->channels.ranks.of_samples)};
     x->alternative = r->alternative;
     if (!added) x->adds = b->adds;
     x->algorithm = e->program->graph->nodes[r->node].alternatives[r->alternative].algorithm;

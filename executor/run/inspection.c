@@ -121,7 +121,7 @@ mp_status mp_addresses_compare(const mp_addresses *a, mp_communicator *world, do
 {
     char hash[33];
     if (a->program->mesh.zero == 3) return MP_OK; /* no rank has a whole one, and each a part of its own */
-    hash_storages(a, 1u << MP_KIND_PARAMETER, WHOLES, hash);
+    hash_storages(a, 1u << MP_KIND_PARAMETER | (a->program->shares_statistics ? 1u << MP_KIND_BUFFER : 0), WHOLES, hash);
     const mp_fact fact = {"set of parameters", hash, sizeof hash};
     MP_CHECK(mp_ranks_agree(world, world->n / a->place.n_stages, &fact, 1, timeout, err));
     return a->place.n_parts > 1 ? compare_parts(a, world, timeout, err) : MP_OK;

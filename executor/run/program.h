@@ -48,13 +48,14 @@ struct mp_program {
     mp_pool *pool;          /* holds all arrays */
     mp_constant *constants; /* the gradient of the loss first, then constant operands of kernels */
     size_t n_constants;
-    int *constant_of; /* per tensor: index in `constants`, 0: none */
-    int loss_parts;   /* ranks of tp that have some of the loss's positions each; 1: all have the whole loss */
-    bool adds_losses; /* each has what its positions add to the loss, and not a mean of its own */
-    float one_value;  /* value of the loss's gradient: 1 over the passes of a step, on all ranks; an execution sets it */
-    mp_mesh mesh;     /* of which this is the program of one rank */
-    bool fast_sums;   /* the network sums in any order */
-    bool has_server;  /* rank 0 sums for all */
+    int *constant_of;       /* per tensor: index in `constants`, 0: none */
+    int loss_parts;         /* ranks of tp that have some of the loss's positions each; 1: all have the whole loss */
+    bool adds_losses;       /* each has what its positions add to the loss, and not a mean of its own */
+    float one_value;        /* value of the loss's gradient: 1 over the passes of a step, on all ranks; an execution sets it */
+    mp_mesh mesh;           /* of which this is the program of one rank */
+    bool fast_sums;         /* the network sums in any order */
+    bool has_server;        /* rank 0 sums for all */
+    bool shares_statistics; /* of batches, which are the samples of all ranks then */
     struct mp_program_stage *stage; /* of a pipeline, of which this is the program; NULL: it is that of a whole network */
     char target_name[48];
 };

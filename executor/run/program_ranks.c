@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "estimator/parallel/exchange.h"
+#include "estimator/parallel/statistics.h"
 #include "executor/operators/losses/losses.h"
 #include "executor/ranks/collectives.h"
 #include "executor/run/node_list.h"
@@ -109,11 +110,12 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
     MP_ENSURE(number, err, MP_NOMEM, "out of memory");
     p->fast_sums = fast;
     p->has_server = ranks->algorithm == MP_ALGORITHM_SERVER;
+    p->shares_statistics = ranks->shares_statistics;
     MP_CHECK(mp_graph_exchange_numbered(p->graph, ranks, number, traffic, err));
-    const bool exchanges = p->graph->n_nodes != p->n_nodes, is_split = p->mesh.size[MP_DIM_TP] > 1;
+    const bool exchanges = p->graph->n_nodes != p->n_nodes, is_priced = p->mesh.size[MP_DIM_TP] > 1 || ranks->shares_statistics;
     if (exchanges) MP_CHECK(mp_node_list_renumber(p, number, p->graph->n_nodes, err));
     mp_program_price_split(p, ranks, traffic);
-    if (!exchanges) return is_split ? mp_graph_hash(p->graph, p->graph->hash, err) : MP_OK;
+    if (!exchanges) return is_priced ? mp_graph_hash(p->graph, p->graph->hash, err) : MP_OK;
     if (p->mesh.zero) MP_CHECK(share_updates(p, err));
     for (size_t k = 0; k < p->n_nodes; k++)
         if (p->bindings->nodes[k].task == MP_TASK_COLLECTIVE) MP_CHECK(take_workspace(p, &p->graph->nodes[k], err));
@@ -181,10 +183,12 @@ static int64_t sent_for(const mp_program *p, const mp_node *node, const mp_rank_
     return elements * (mp_dtype_bits(p->options.dtype) / 8);
 }
 
-/* Returns the bytes that a rank sends for an operator which is split, or of its gradient. */
+/* Returns the bytes that a rank sends while an operator runs, or its gradient. */
 static int64_t sent_by_operator(const mp_program *p, const mp_binding *b, int rank)
 {
     const mp_operator *op = &p->model->operators[b->op];
+    const int64_t sharers = mp_statistics_group(&p->mesh).n, statistics = mp_statistics_bytes(p->model, op);
+    if (statistics) return (sharers - 1) * (statistics / sharers);
     const bool is_backward = b->task == MP_TASK_BACKWARD;
     const int64_t ranks = p->mesh.size[MP_DIM_TP];
     const mp_tensor *x = &p->model->tensors[op->in[0]], *y = &p->model->tensors[op->out[0]];
@@ -210,7 +214,7 @@ int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp
         const mp_binding *b = &p->bindings->nodes[plan->steps[t].node];
         if (b->task == MP_TASK_COLLECTIVE && !b->message)
             *(node->phase == MP_PHASE_FORWARD ? &each : &once) += sent_for(p, node, place);
-        if (b->op >= 0 && p->mesh.size[MP_DIM_TP] > 1) each += sent_by_operator(p, b, place->part_index);
+        if (b->op >= 0 && mp_mesh_devices(&p->mesh) > 1) each += sent_by_operator(p, b, place->part_index);
     }
     return once + each * (p->options.accumulate > 1 ? p->options.accumulate : 1);
 }
@@ -238,6 +242,7 @@ mp_status mp_program_check_ranks(const mp_program *p, mp_error *err)
     if (!p->backend->is_host && m->size[MP_DIM_TP] > 1) return refuse(p, "tp on GPUs", err);
     if (m->size[MP_DIM_TP] > 1 && p->options.clip_norm > 0) return refuse(p, "--clip-norm with tp", err);
     if (m->size[MP_DIM_PP] > 1) MP_CHECK(check_pipeline(p, err));
+    if (!p->backend->is_host && p->shares_statistics) return refuse(p, "--sync-batchnorm on GPUs", err);
     if (m->size[MP_DIM_EP] > 1) return refuse(p, "ep", err);
     if (p->options.fuse == MP_FUSE_FORWARD) return refuse(p, "--fuse forward", err);
     if (m->zero && p->options.clip_norm > 0 && !p->backend->squares) return refuse(p, "--clip-norm with shard on GPUs", err);

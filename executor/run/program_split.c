@@ -111,18 +111,19 @@ void mp_program_price_split(mp_program *p, const mp_ranks *ranks, mp_rank_traffi
 {
     mp_graph *g = p->graph;
     mp_rank_traffic sent = {0};
-    for (size_t k = 0; k < p->n_nodes && ranks->mesh.size[MP_DIM_TP] > 1; k++) {
+    for (size_t k = 0; k < p->n_nodes; k++) {
         const mp_binding *b = &p->bindings->nodes[k];
-        mp_alternative *a = &g->nodes[k].alternatives[0];
+        mp_alternative *a = g->nodes[k].alternatives;
         const mp_work work = {.model = p->model,
                               .op = b->op < 0 ? NULL : &p->model->operators[b->op],
                               .phase = g->nodes[k].phase,
                               .binding = b,
                               .bindings = p->bindings};
-        const mp_cost before = {.seconds = (double)a->ticks * g->tick_seconds};
-        mp_cost cost = before;
+        const int64_t before = a->ticks;
+        mp_cost cost = {.seconds = (double)before * g->tick_seconds};
         mp_split_cost(ranks, &work, &cost, &sent);
-        if (cost.seconds != before.seconds) a->ticks = llround(cost.seconds / g->tick_seconds);
+        const int64_t more = llround(cost.seconds / g->tick_seconds) - before;
+        for (size_t f = 0; f < g->nodes[k].n_alternatives; f++) a[f].ticks += more;
     }
     if (!traffic) return;
     traffic->n_collectives += sent.n_collectives;

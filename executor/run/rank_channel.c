@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
+#include "estimator/parallel/statistics.h"
 #include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
 #include "executor/run/stage.h"
@@ -146,16 +147,17 @@ static mp_status list(const mp_addresses *a, const mp_rank_channel *c, size_t st
 
 /* ---- what operators exchange while they run ---- */
 
-/* Runs a collective of the ranks that split operators, over one tensor. */
+/* Runs a collective of an operator's ranks, over one tensor. */
 static mp_status cross(const mp_kernel_team *self, mp_dtype dtype, const mp_collective *kinds, size_t n_kinds,
                        const mp_piece *piece, void *workspace, mp_error *err)
 {
-    mp_rank_channel *c = self->context;
+    const mp_crossing_ranks *of = self->context;
+    mp_rank_channel *c = of->channel;
     mp_collective_work *w = &c->crossing;
     w->n_legs = n_kinds;
     for (size_t k = 0; k < n_kinds; k++)
         w->legs[k] = (mp_leg){.kind = kinds[k],
-                              .team = c->split,
+                              .team = of->ranks,
                               .dtype = dtype,
                               .n_pieces = 1,
                               .pieces = piece,
@@ -190,15 +192,23 @@ static mp_status gather(const mp_kernel_team *self, const void *own, int64_t byt
     return cross(self, MP_DTYPE_UINT8, &kind, 1, &piece, NULL, err);
 }
 
-/* Makes the ranks of tp known to kernels. */
-static mp_status open_team(const mp_addresses *a, mp_rank_channel *out, mp_pool *pool, mp_error *err)
+/* Makes some ranks known to kernels. */
+static void open_team(mp_rank_channel *c, mp_team ranks, mp_crossing_ranks *out)
+{
+    if (ranks.n == 1) return;
+    *out = (mp_crossing_ranks){.ranks = ranks, .channel = c};
+    out->team =
+        (mp_kernel_team){.n = ranks.n, .index = ranks.index, .context = out, .sum = sum, .scatter = scatter, .gather = gather};
+}
+
+static mp_status open_teams(const mp_program *p, mp_rank_channel *out, mp_pool *pool, mp_error *err)
 {
     const mp_communicator *world = out->collectives.world;
-    out->split = mp_team_of(&a->program->mesh, MP_DIM_TP, world->rank);
-    out->crossing = (mp_collective_work){.name = "an exchange of tp", .n_legs = 1};
-    out->crossing.legs[0] = (mp_leg){.team = out->split, .n_pieces = 1};
-    out->team = (mp_kernel_team){
-        .n = out->split.n, .index = out->split.index, .context = out, .sum = sum, .scatter = scatter, .gather = gather};
+    const int rank = world->rank;
+    out->crossing = (mp_collective_work){.name = "an exchange of operators", .n_legs = 1};
+    out->crossing.legs[0] = (mp_leg){.team = {.n = world->n}, .n_pieces = 1}; /* the most that there can be */
+    open_team(out, mp_team_of(&p->mesh, MP_DIM_TP, rank), &out->of_parts);
+    if (p->shares_statistics) open_team(out, mp_team_among(mp_statistics_group(&p->mesh), rank), &out->of_samples);
     return take_requests(&out->crossing, pool, err);
 }
 
@@ -221,7 +231,7 @@ mp_status mp_rank_channel_open(const mp_addresses *a, const mp_execution_options
     out->ahead = out->collectives;
     for (size_t t = 0; t < n; t++)
         if (a->steps[t].is_collective) MP_CHECK(list(a, out, t, pool, err));
-    return a->program->mesh.size[MP_DIM_TP] > 1 ? open_team(a, out, pool, err) : MP_OK;
+    return options->world ? open_teams(a->program, out, pool, err) : MP_OK;
 }
 
 /* Puts what is sent ahead into the outbox, once the next stage has taken what was there. */

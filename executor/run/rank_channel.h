@@ -1,23 +1,35 @@
 /* rank_channel.h - the channel on which a plan's collectives run: what each of them sends from where, and how far they are. And
- * what operators exchange that are split over ranks (tp). */
+ * what operators exchange with other ranks while they run. */
 #pragma once
 
 #include "executor/ranks/collectives.h"
 #include "executor/run/addresses.h"
 
-typedef struct mp_rank_channel {
+typedef struct mp_rank_channel mp_rank_channel;
+
+/* The ranks with which operators exchange something while they run. */
+typedef struct mp_crossing_ranks {
+    mp_team ranks;
+    mp_kernel_team team; /* as kernels see them, who keep its address: the channel may not move. n 0: there are none */
+    mp_rank_channel *channel;
+} mp_crossing_ranks;
+static inline const mp_kernel_team *mp_crossing_team(const mp_crossing_ranks *of)
+{
+    return of->team.n ? &of->team : NULL;
+}
+
+struct mp_rank_channel {
     const mp_addresses *at;
     mp_collectives collectives;
-    const mp_communicator *processes; /* of the ranks: collectives may be between their devices */
-    mp_collectives ahead;             /* of a pipeline: what the next stage has yet to take, for which no step waits */
-    mp_collective_work *works;        /* per step of the plan; NULL: it has no collectives */
-    int64_t *tickets;                 /* per step: of its last collective */
-    mp_team split;                    /* the ranks of tp, and what one of their operators exchanges with the others */
-    mp_collective_work crossing;
-    double wait_seconds; /* spent in such exchanges */
-    mp_kernel_team team; /* as kernels see them, who keep its address: the channel may not move. n 0: operators are whole */
-    int64_t summed;      /* the ticket of the last sum over stages; 0: none yet */
-} mp_rank_channel;
+    const mp_communicator *processes;       /* of the ranks: collectives may be between their devices */
+    mp_collectives ahead;                   /* of a pipeline: what the next stage has yet to take, for which no step waits */
+    mp_collective_work *works;              /* per step of the plan; NULL: it has no collectives */
+    int64_t *tickets;                       /* per step: of its last collective */
+    mp_crossing_ranks of_parts, of_samples; /* those of tp; those that share a batch's statistics */
+    mp_collective_work crossing;            /* what one operator exchanges with them */
+    double wait_seconds;                    /* spent in such exchanges */
+    int64_t summed;                         /* the ticket of the last sum over stages; 0: none yet */
+};
 
 /* Lists the collectives of all steps. The lists lie in the pool. MP_INVALID: the ranks' devices are not joined; MP_NOMEM.
  * O(steps). */

@@ -8,6 +8,9 @@ else
     for what in as_one with_data goes_on refused; do
         holds "mpi_split_$what" python3 -B "$root/tests/cli/ranks/split_ranks.py" "$memplan" $what
     done
+    for what in as_one_batch beside_stages residual sentences; do
+        holds "mpi_statistics_$what" python3 -B "$root/tests/cli/ranks/shared_statistics.py" "$memplan" $what
+    done
     for what in other_data out_of_memory on_another_machine never_joined; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/failed_ranks.py" "$memplan" $what
     done

@@ -57,6 +57,7 @@ static const struct {
     [OPT_NETWORK] = {CNN, "--batch 3 --mesh dp=2", "--network pcie"},
     [OPT_REDUCE] = {CNN, "--batch 3 --mesh dp=2 --device cpu", "--reduce fast"},
     [OPT_EXCHANGE] = {CNN, "--batch 3 --mesh dp=4", "--exchange server"},
+    [OPT_SYNC_BATCHNORM] = {CNN, "--batch 3 --mesh dp=2 --device cpu", "--sync-batchnorm"},
     [OPT_BUCKET] = {CNN, "--batch 3 --mesh dp=2", "--bucket 1MiB"},
     [OPT_MICRO_BATCHES] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --held 100MiB", "--micro-batches 2"},
     [OPT_PIPELINE] = {CNN, "--batch 4 --mesh pp=2 --rank 0 --held 100MiB", "--pipeline gpipe"},

@@ -1,6 +1,9 @@
 /* batch_normalization_cpu.c - batch normalization on the CPU, by the batch's statistics in training, by the running ones in
  * evaluation.
  *
+ * With the attribute "ranks" statistics are of the samples of that many ranks (estimator/parallel/statistics.h): each sums its
+ * own, and what they give each other is joined in their order.
+ *
  * Running statistics are updated once per pass, at the node's first run: running = momentum running + (1 - momentum) batch,
  * with the population variance, as ONNX defines it (PyTorch takes the unbiased one). */
 #include <math.h>
@@ -130,19 +133,72 @@ static float parameter(const mp_array *p, int64_t k, float otherwise)
     return p && p->data ? mp_load_float(p->data, p->dtype, k) : otherwise;
 }
 
-/* Computes mean and 1 / sqrt(variance + epsilon) of every channel. */
-static void measure_columns(const batch_columns *c, const mp_array *x, double epsilon, float *mean, float *rstd,
-                            void *workspace)
+/* The ranks that share statistics, and where their sums lie: of each two rows of doubles. */
+typedef struct sharing {
+    const mp_kernel_team *team; /* NULL: this rank alone */
+    double *all;
+} sharing;
+
+static int sharers(const sharing *s)
 {
+    return s->team ? s->team->n : 1;
+}
+
+/* Gives every rank the two rows that each of them has. */
+static mp_status give(const batch_columns *c, const sharing *s, const double *own, mp_error *err)
+{
+    const int64_t n = 2 * c->channels, bytes = n * (int64_t)sizeof *own;
+    double *place = s->all + s->team->index * n;
+    memcpy(place, own, (size_t)bytes);
+    return s->team->gather(s->team, place, bytes, s->all, err);
+}
+
+/* Lets means and variances be those of all ranks, which have as many rows each. */
+static mp_status join_moments(const batch_columns *c, const sharing *s, double *moments, mp_error *err)
+{
+    const int64_t n = c->channels;
+    MP_CHECK(give(c, s, moments, err));
+    memset(moments, 0, 2 * (size_t)n * sizeof *moments);
+    for (int r = 0; r < s->team->n; r++)
+        for (int64_t k = 0; k < n; k++) moments[k] += s->all[2 * r * n + k] / s->team->n;
+    for (int r = 0; r < s->team->n; r++)
+        for (int64_t k = 0; k < n; k++) {
+            const double off = s->all[2 * r * n + k] - moments[k];
+            moments[n + k] += (s->all[(2 * r + 1) * n + k] + off * off) / s->team->n;
+        }
+    return MP_OK;
+}
+
+/* Lets sums be those of all ranks. */
+static mp_status join_sums(const batch_columns *c, const sharing *s, double *sums, mp_error *err)
+{
+    MP_CHECK(give(c, s, sums, err));
+    memset(sums, 0, 2 * (size_t)c->channels * sizeof *sums);
+    for (int r = 0; r < s->team->n; r++)
+        for (int64_t k = 0; k < 2 * c->channels; k++) sums[k] += s->all[2 * r * c->channels + k];
+    return MP_OK;
+}
+
+/* Computes mean and 1 / sqrt(variance + epsilon) of every channel. */
+static mp_status measure_columns(const batch_columns *c, const sharing *s, const mp_array *x, double epsilon, float *mean,
+                                 float *rstd, void *workspace, mp_error *err)
+{
+    const int64_t n = c->channels;
     float *shift = factors(c, workspace);
     /* subtract the first row, which is near enough to the mean for sums of squares to keep their digits */
-    for (int64_t k = 0; k < c->channels; k++) shift[k] = *mp_floats(x->data, x->dtype, k, 1, &shift[k]);
-    const double *sums = pair_sums(c, NULL, x->data, x->dtype, shift, workspace);
-    for (int64_t k = 0; k < c->channels; k++) {
-        double d = sums[k] / (double)c->rows, variance = sums[c->channels + k] / (double)c->rows - d * d;
-        mean[k] = (float)((double)shift[k] + d);
-        rstd[k] = (float)(1 / sqrt((variance > 0 ? variance : 0) + epsilon));
+    for (int64_t k = 0; k < n; k++) shift[k] = *mp_floats(x->data, x->dtype, k, 1, &shift[k]);
+    double *sums = pair_sums(c, NULL, x->data, x->dtype, shift, workspace);
+    for (int64_t k = 0; k < n; k++) {
+        const double d = sums[k] / (double)c->rows, variance = sums[n + k] / (double)c->rows - d * d;
+        sums[k] = (double)shift[k] + d;
+        sums[n + k] = variance > 0 ? variance : 0;
     }
+    if (s->team) MP_CHECK(join_moments(c, s, sums, err));
+    for (int64_t k = 0; k < n; k++) {
+        mean[k] = (float)sums[k];
+        rstd[k] = (float)(1 / sqrt(sums[n + k] + epsilon));
+    }
+    return MP_OK;
 }
 
 /* Describes a row of channel factors as an operand that broadcasts along all other dimensions. */
@@ -185,29 +241,40 @@ static void apply_columns(const batch_columns *c, const mp_array *x, const mp_ar
     mp_elementwise(affine, NULL, in, 3, y);
 }
 
-/* Computes dx, d_scale and d_shift (`channels` floats each); NULL: not wanted. `v` is x, or y with from_output. */
-static void backward_columns(const batch_columns *c, const mp_array *v, bool from_output, const mp_array *dy,
-                             const mp_array *scale, const mp_array *shift, const float *mean, const float *rstd,
-                             const mp_array *dx, float *d_scale, float *d_shift, void *workspace)
+/* Returns the factor that makes v - center the normalized input. */
+static double unit_of(bool from_output, const mp_array *scale, const float *rstd, int64_t k)
+{
+    return from_output ? 1 / (double)parameter(scale, k, 1) : (double)rstd[k];
+}
+
+/* Computes dx, d_scale and d_shift (`channels` floats each); NULL: not wanted. `v` is x, or y with from_output. The gradients
+ * of scale and shift are those of this rank's samples. */
+static mp_status backward_columns(const batch_columns *c, const sharing *s, const mp_array *v, bool from_output,
+                                  const mp_array *dy, const mp_array *scale, const mp_array *shift, const float *mean,
+                                  const float *rstd, const mp_array *dx, float *d_scale, float *d_shift, void *workspace,
+                                  mp_error *err)
 {
     int64_t n = c->channels;
     float *a = factors(c, workspace), *b = a + n, *d = b + n, *center = d + n;
     for (int64_t k = 0; k < n; k++) center[k] = from_output ? parameter(shift, k, 0) : mean[k];
-    const double *sums = pair_sums(c, dy->data, v->data, v->dtype, center, workspace);
+    double *sums = pair_sums(c, dy->data, v->data, v->dtype, center, workspace);
+    const double m = (double)c->rows * sharers(s);
     for (int64_t k = 0; k < n; k++) {
-        float gamma = parameter(scale, k, 1);
-        /* since v - center is xhat / unit */
-        double unit = from_output ? 1 / (double)gamma : (double)rstd[k], products = sums[n + k] * unit, m = (double)c->rows;
-        a[k] = gamma * rstd[k];
+        d_scale[k] = (float)(sums[n + k] * unit_of(from_output, scale, rstd, k));
+        d_shift[k] = (float)sums[k];
+    }
+    if (!dx) return MP_OK;
+    if (s->team) MP_CHECK(join_sums(c, s, sums, err));
+    for (int64_t k = 0; k < n; k++) {
+        const double unit = unit_of(from_output, scale, rstd, k), products = sums[n + k] * unit;
+        a[k] = parameter(scale, k, 1) * rstd[k];
         b[k] = (float)(-(double)a[k] * products / m * unit);
         d[k] = (float)(-(double)a[k] * sums[k] / m - (double)b[k] * (double)center[k]);
-        if (d_scale) d_scale[k] = (float)products;
-        if (d_shift) d_shift[k] = (float)sums[k];
     }
-    if (!dx) return;
     mp_array a_row = row_of(v, a), b_row = row_of(v, b), d_row = row_of(v, d);
     const mp_array *in[] = {dy, v, &a_row, &b_row, &d_row};
     mp_elementwise(affine_of_two, NULL, in, 5, dx);
+    return MP_OK;
 }
 
 /* ---- any layout. */
@@ -218,7 +285,14 @@ typedef struct state {
     mp_normalization rows;
     double epsilon, momentum;
     int64_t channels, statistics_at; /* statistics_at: offset in the workspace of mean and rstd, if no extra saves them */
+    int64_t ranks, shared_at;        /* of how many ranks the samples are, and where in the workspace their sums lie */
 } state;
+
+static sharing sharing_of(const state *s, const mp_operands *x)
+{
+    const mp_kernel_team *team = s->ranks > 1 ? x->run.samples : NULL;
+    return (sharing){team, (double *)((char *)x->workspace + s->shared_at)};
+}
 
 static bool learns(const mp_operands *x)
 {
@@ -253,15 +327,16 @@ static void move_statistics(const state *s, const mp_operands *x, const float *m
 static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
+    const sharing shared = sharing_of(s, x);
     float *mean = statistic(call, x, 0), *rstd = statistic(call, x, 1);
-    (void)err;
     if (!s->from_batch)
         for (int64_t k = 0; k < s->channels; k++) {
             mean[k] = mp_load_float(x->in[3].data, x->in[3].dtype, k);
             rstd[k] = (float)(1 / sqrt((double)mp_load_float(x->in[4].data, x->in[4].dtype, k) + s->epsilon));
         }
     if (s->by_columns) {
-        if (s->from_batch) measure_columns(&s->columns, &x->in[0], s->epsilon, mean, rstd, x->workspace);
+        if (s->from_batch)
+            MP_CHECK(measure_columns(&s->columns, &shared, &x->in[0], s->epsilon, mean, rstd, x->workspace, err));
         apply_columns(&s->columns, &x->in[0], &x->in[1], &x->in[2], mean, rstd, &x->out[0], x->workspace);
     } else {
         mp_normalize_data d = {.dtype = x->in[0].dtype,
@@ -295,12 +370,12 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     const state *s = call->state;
     bool from_output = x->alternative == 1;
     const mp_array *v = from_output ? &x->out[0] : &x->in[0], *dx = x->d_in[0].dtype ? &x->d_in[0] : NULL;
+    const sharing shared = sharing_of(s, x);
     float *mean = x->extra[0].data, *rstd = x->extra[1].data;
-    (void)err;
     if (s->by_columns) {
         float *d_scale = (float *)((char *)x->workspace + s->statistics_at), *d_shift = d_scale + s->channels;
-        backward_columns(&s->columns, v, from_output, &x->d_out[0], &x->in[1], &x->in[2], mean, rstd, dx, d_scale, d_shift,
-                         x->workspace);
+        MP_CHECK(backward_columns(&s->columns, &shared, v, from_output, &x->d_out[0], &x->in[1], &x->in[2], mean, rstd, dx,
+                                  d_scale, d_shift, x->workspace, err));
         put_gradient(x, call, 1, d_scale, s->channels);
         put_gradient(x, call, 2, d_shift, s->channels);
         return MP_OK;
@@ -342,6 +417,12 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     call->workspace_bytes = s->by_columns ? columns_workspace_bytes(&s->columns) : mp_normalize_workspace_bytes(&s->rows);
     s->statistics_at = (call->workspace_bytes + 63) / 64 * 64;
     call->workspace_bytes = s->statistics_at + 2 * s->channels * (int64_t)sizeof(float);
+    s->ranks = s->from_batch ? mp_operator_int(x->op, "ranks", 1) : 1;
+    if (s->ranks > 1) {
+        if (!s->by_columns) return MP_NO_KERNEL(x, err, "statistics over ranks in this layout");
+        s->shared_at = (call->workspace_bytes + 63) / 64 * 64;
+        call->workspace_bytes = s->shared_at + 2 * s->ranks * s->channels * (int64_t)sizeof(double);
+    }
     if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2));
     return MP_OK;
 }

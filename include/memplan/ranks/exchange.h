@@ -38,7 +38,8 @@ typedef struct mp_ranks {
     mp_algorithm algorithm;
     int64_t bucket_bytes; /* of gradients that are sent together, and of parameters; 0: MP_BUCKET_BYTES */
     mp_rules rules;
-    bool runs; /* a program is to run it: tp makes parts of one size, and none that kernels would need otherwise */
+    bool shares_statistics; /* batch normalization is by the samples of all ranks; else by those of each */
+    bool runs;              /* a program is to run it: tp makes parts of one size, and none that kernels would need otherwise */
 } mp_ranks;
 
 /* What a rank sends in keep-all, as rings send it, or the server. */
