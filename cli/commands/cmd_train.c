@@ -133,10 +133,10 @@ static mp_status search_stage(const options *o, const budget *b, train_outcome *
 /* Lets be held on a stage what this plan keeps for other micro-batches. */
 static mp_status hold_for(train_outcome *t, const mp_plan *plan, mp_error *err)
 {
-    int64_t bytes;
+    int64_t bytes; /* train runs stages of one chunk */
     if (!t->subject.rank.shape.n_ranks) return MP_OK;
     MP_CHECK(mp_rank_held_bytes(&t->subject.rank, plan->steps, plan->n_steps, &bytes, err));
-    return subject_hold(&t->subject, bytes, err);
+    return subject_hold(&t->subject, &bytes, err);
 }
 
 /* Makes keep-all with the algorithms of the plan: two algorithms round differently, and both runs should give the same. */
@@ -190,7 +190,7 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
               o->training.save);
     MP_ENSURE(!*r->stage || !(o->training.save || o->training.test.n), err, MP_UNSUPPORTED,
               "--%s is not there yet where ranks have stages of a pipeline (pp)", o->training.save ? "save" : "test");
-    MP_CHECK(subject_hold(&t->subject, 0, err));
+    MP_CHECK(subject_hold(&t->subject, NULL, err));
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
     if (!plan) MP_CHECK((*r->stage ? search_stage : search)(o, b, t, err));
     if (o->training.before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));

@@ -69,8 +69,8 @@ typedef struct model_options {
     bool leaves_sums; /* set by commands: gradients are not summed over ranks yet */
     /* of pipelines: micro-batches of --batch, the schedule, stages per rank, where stages begin, which rank, what waits there
      */
-    int64_t micro_batches, chunks, held;
-    const char *pipeline, *stages, *rank;
+    int64_t micro_batches, chunks;
+    const char *pipeline, *stages, *rank, *held;
     int own_device;     /* no option: the number of the GPU that --device cuda is in this process */
     int64_t rank_bytes; /* no option: the memory for which stages are balanced; 0: that of --device */
 } model_options;

@@ -72,7 +72,7 @@ mp_status pipeline_take(pipeline *p, int rank, const subject *s, const mp_step *
         if (g->storages[k].kind == MP_KIND_GRADIENT) r->gradient_bytes += g->storages[k].bytes;
         if (g->storages[k].kind == MP_KIND_OPTIMIZER_STATE) r->state_bytes += g->storages[k].bytes;
     }
-    r->held_bytes = s->rank.held < 0 ? 0 : g->storages[s->rank.held].bytes;
+    r->held_bytes = mp_rank_most_held(&s->rank);
     r->in_flight = mp_schedule_in_flight(&p->shape, rank);
     r->tick_seconds = g->tick_seconds;
     if (!steps) {

@@ -2,8 +2,10 @@
  *
  * What other micro-batches hold on a rank is as many times what its plan keeps, and takes its place in the budget. So the plan
  * is searched for with a guess of it: a plan that keeps more needs a larger one, a plan that keeps less permits a smaller one,
- * and the least with which a plan was found is the answer. Then exactly what the plan keeps is held.
+ * and the least with which a plan was found is the answer. Then exactly what the plan keeps is held. Of several chunks each has
+ * its own amount; they are guessed in the proportions of keep-all, so that a guess is one number, that of the largest.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,39 +27,77 @@ typedef struct rank_search {
     subject *subject;
     int64_t budget_bytes;
     unsigned stages_off, solvers_off;
-    mp_step *steps; /* of the best plan so far; NULL: none */
+    int n_chunks;
+    int64_t *keep_all; /* per chunk: what is held in keep-all */
+    int64_t *guessed;  /* per chunk: what is held now */
+    int64_t *found;    /* per chunk: what the plan that was just found keeps */
+    int64_t *held;     /* per chunk: what the best plan so far keeps */
+    mp_step *steps;    /* of it; NULL: none */
     size_t n_steps;
-    int64_t ticks, held_bytes; /* of it */
-    char *solver;              /* which found it */
+    int64_t ticks, most_held; /* of it */
+    char *solver;             /* which found it */
     uint64_t seed;
+    mp_pool *pool; /* owns the amounts */
 } rank_search;
 
 static void rank_search_clear(rank_search *x)
 {
     mp_free(x->steps);
     mp_free(x->solver);
+    mp_pool_free(x->pool);
+}
+
+static int64_t most_of(const rank_search *x, const int64_t *bytes)
+{
+    int64_t most = 0;
+    for (int c = 0; c < x->n_chunks; c++)
+        if (bytes[c] > most) most = bytes[c];
+    return most;
+}
+
+/* Returns a number times a fraction of at most 1, rounded up. */
+static int64_t share_of(int64_t number, int64_t part, int64_t whole)
+{
+    return part >= whole ? number : (int64_t)ceil((double)number * ((double)part / (double)whole));
+}
+
+/* Returns the least guess that is enough for what was found, or as much as keep-all holds and a byte where none is. */
+static int64_t guess_for(const rank_search *x)
+{
+    const int64_t most = most_of(x, x->keep_all);
+    int64_t guess = 0;
+    for (int c = 0; c < x->n_chunks; c++) {
+        const int64_t enough = x->found[c] > x->keep_all[c] ? most + 1 : share_of(most, x->found[c], x->keep_all[c]);
+        if (x->found[c] && enough > guess) guess = enough;
+    }
+    return guess;
 }
 
 /* Remembers a plan, if it is faster than the best so far, or as fast and holds less. */
-static mp_status remember(rank_search *x, const mp_plan *plan, int64_t held, mp_error *err)
+static mp_status remember(rank_search *x, const mp_plan *plan, const int64_t *held, mp_error *err)
 {
-    if (x->steps && (plan->ticks > x->ticks || (plan->ticks == x->ticks && held >= x->held_bytes))) return MP_OK;
-    rank_search_clear(x);
+    const int64_t most = most_of(x, held);
+    if (x->steps && (plan->ticks > x->ticks || (plan->ticks == x->ticks && most >= x->most_held))) return MP_OK;
+    mp_free(x->steps);
+    mp_free(x->solver);
     x->steps = mp_alloc(plan->n_steps, sizeof *x->steps);
     x->solver = mp_plan_text(plan->solver);
     if (!x->steps || !x->solver) return MP_NO_MEMORY(err);
     memcpy(x->steps, plan->steps, plan->n_steps * sizeof *x->steps);
     x->n_steps = plan->n_steps;
     x->ticks = plan->ticks;
-    x->held_bytes = held;
+    x->most_held = most;
+    memcpy(x->held, held, (size_t)x->n_chunks * sizeof *held);
     x->seed = plan->seed;
     return MP_OK;
 }
 
-/* Searches for a plan while so much is held. *needed is what the plan that was found needs held; -1: none was found. */
-static mp_status search_with(rank_search *x, int64_t held, int64_t *needed, mp_error *err)
+/* Searches for a plan while so much is held. *needed is the guess that is enough for the plan that was found; -1: none was. */
+static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_error *err)
 {
-    MP_CHECK(subject_hold(x->subject, held, err));
+    const int64_t most = most_of(x, x->keep_all);
+    for (int c = 0; c < x->n_chunks; c++) x->guessed[c] = share_of(x->keep_all[c], guess, most);
+    MP_CHECK(subject_hold(x->subject, x->guessed, err));
     MP_CLEARED_BY(outcome_free) outcome out = {.subject = x->subject, .asked = x->asked};
     MP_CHECK(outcome_start(&out, err));
     *needed = -1;
@@ -71,9 +111,12 @@ static mp_status search_with(rank_search *x, int64_t held, int64_t *needed, mp_e
     MP_CHECK(st);
     const mp_plan *plan = out.answer.plan;
     if (!plan) return MP_OK;
-    MP_CHECK(mp_rank_held_bytes(&x->subject->rank, plan->steps, plan->n_steps, needed, err));
-    const bool fits = *needed <= held || mp_plan_need(plan) + *needed - held <= x->budget_bytes;
-    return fits ? remember(x, plan, *needed, err) : MP_OK;
+    MP_CHECK(mp_rank_held_bytes(&x->subject->rank, plan->steps, plan->n_steps, x->found, err));
+    int64_t lacks = 0;
+    for (int c = 0; c < x->n_chunks; c++)
+        if (x->found[c] - x->guessed[c] > lacks) lacks = x->found[c] - x->guessed[c];
+    *needed = guess_for(x);
+    return !lacks || mp_plan_need(plan) + lacks <= x->budget_bytes ? remember(x, plan, x->found, err) : MP_OK;
 }
 
 /* Returns what would be held if a plan kept as much as fits, and took as much as keep-all beside that. */
@@ -110,7 +153,7 @@ static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err
 static mp_status settle(rank_search *x, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
-    MP_CHECK(subject_hold(x->subject, x->held_bytes, err));
+    MP_CHECK(subject_hold(x->subject, x->held, err));
     MP_CHECK(mp_plan_new(x->subject->graph, x->solver, x->steps, x->n_steps, &plan, err));
     plan->seed = x->seed;
     plan->budget_bytes = x->budget_bytes;
@@ -132,7 +175,14 @@ mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp
     const mp_timeline *keep_all;
     *out = NULL;
     MP_CHECK(mp_problem_keep_all(s->problem, &steps, &keep_all, err));
-    const pipeline_rank rank = {.held_bytes = s->rank.held < 0 ? 0 : s->graph->storages[s->rank.held].bytes,
+    x.n_chunks = s->rank.shape.n_chunks;
+    x.pool = mp_pool_new();
+    int64_t **const amounts[] = {&x.keep_all, &x.guessed, &x.found, &x.held};
+    for (size_t k = 0; k < sizeof amounts / sizeof *amounts; k++)
+        *amounts[k] = mp_pool_alloc(x.pool, (size_t)x.n_chunks, sizeof **amounts[k]);
+    if (mp_pool_failed(x.pool)) return MP_NO_MEMORY(err);
+    memcpy(x.keep_all, s->rank.held_bytes, (size_t)x.n_chunks * sizeof *x.keep_all);
+    const pipeline_rank rank = {.held_bytes = mp_rank_most_held(&s->rank),
                                 .in_flight = mp_schedule_in_flight(&s->rank.shape, s->rank.rank),
                                 .keep_all_peak_bytes = keep_all->peak_bytes};
     MP_CHECK(outcome_start(&all, err));
@@ -143,7 +193,7 @@ mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp
         MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
         MP_CHECK(mp_plan_new(s->graph, "none", steps, keep_all->n_steps, &plan, err));
         if (r->asked->search.offsets) MP_CHECK(mp_arena_layout(s->graph, plan, err));
-        if (mp_plan_need(plan) <= x.budget_bytes) MP_CHECK(remember(&x, plan, rank.held_bytes, err));
+        if (mp_plan_need(plan) <= x.budget_bytes) MP_CHECK(remember(&x, plan, x.keep_all, err));
     }
     MP_CHECK(search(&x, &rank, err));
     return x.steps ? settle(&x, out, err) : MP_OK;

@@ -202,7 +202,7 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
         MP_CHECK(mp_program_exchange(s->program, &s->ranks, o->model.reduce && !strcmp(o->model.reduce, "fast"), &shared, err));
     else
         MP_CHECK(mp_graph_exchange(s->graph, &s->ranks, &shared, err));
-    MP_CHECK(subject_hold(s, o->model.held, err));
+    MP_CHECK(subject_hold_asked(o, s, err));
     s->traffic.n_collectives += shared.n_collectives;
     s->traffic.sent_bytes += shared.sent_bytes;
     s->traffic.seconds += shared.seconds;

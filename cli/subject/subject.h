@@ -98,9 +98,11 @@ mp_status subject_mesh(const options *o, const own_device *device, subject *s, m
 mp_status subject_pipeline(const options *o, mp_pipeline_shape *out, mp_error *err);
 /* Cuts the subject's whole graph, and leaves that of the rank that --rank names. As mp_pipeline_new; MP_INVALID: no --rank. */
 mp_status subject_cut(const options *o, const mp_pipeline_shape *shape, const mp_device *device, subject *s, mp_error *err);
-/* Sets what other micro-batches keep on the subject's rank; 0: as much as in keep-all. Graph, problem and options then say so.
- * For a subject without a pipeline it does nothing. */
-mp_status subject_hold(subject *s, int64_t bytes, mp_error *err);
+/* Sets what other micro-batches keep on the subject's rank while each of its chunks runs; NULL: as much as in keep-all. Graph,
+ * problem and options then say so. For a subject without a pipeline it does nothing. */
+mp_status subject_hold(subject *s, const int64_t *bytes, mp_error *err);
+/* Sets what --held says; without it as in keep-all. MP_INVALID: that is no list of bytes, one for each chunk. */
+mp_status subject_hold_asked(const options *o, subject *s, mp_error *err);
 /* Checks that what is held is enough for these steps; nothing without a pipeline. As mp_rank_check. */
 mp_status subject_check_held(const subject *s, const mp_step *steps, size_t n, mp_error *err);
 

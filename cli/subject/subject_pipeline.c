@@ -140,23 +140,24 @@ mp_status subject_cut(const options *o, const mp_pipeline_shape *shape, const mp
     return MP_OK;
 }
 
-/* Says in the graph's options where it is cut, and what is held. */
-static mp_status say(subject *s, int64_t held, mp_error *err)
+/* Says in the graph's options where it is cut, and what is held; NULL: nothing. */
+static mp_status say(subject *s, const char *held, mp_error *err)
 {
+    enum { BLOCK_DIGITS = 12 };
     MP_OWNED_BY(json_decref) json_t *options = mp_json_parse(s->graph->options);
     MP_OWNED char *text = NULL;
     const int n = s->rank.shape.n_ranks * s->rank.shape.n_chunks;
-    MP_OWNED char *begins = mp_alloc((size_t)n * 12, 1);
+    MP_OWNED char *begins = mp_alloc((size_t)n * BLOCK_DIGITS, 1);
     if (!options || !begins) return MP_NO_MEMORY(err);
     for (int q = 0, used = 0; q < n; q++)
-        used += snprintf(begins + used, (size_t)(n * 12 - used), "%s%d", q ? "," : "", s->begins[q]);
+        used += snprintf(begins + used, (size_t)(n * BLOCK_DIGITS - used), "%s%d", q ? "," : "", s->begins[q]);
     json_object_del(options, "stages"); /* as options are listed: stages, rank, held */
     json_object_del(options, "held");
     json_t *rank = json_incref(json_object_get(options, "rank"));
     json_object_del(options, "rank");
     mp_json_set(&options, "stages", json_string(begins));
     mp_json_set(&options, "rank", rank);
-    if (held) mp_json_set(&options, "held", json_integer(held));
+    if (held) mp_json_set(&options, "held", json_string(held));
     text = options ? mp_json_print(options, 0) : NULL;
     if (!text) return MP_NO_MEMORY(err);
     s->graph->options = mp_pool_text(s->graph->pool, text, strlen(text));
@@ -170,12 +171,11 @@ static mp_status held_in_keep_all(const subject *s, int64_t *bytes, mp_error *er
     return mp_rank_held_bytes(&s->rank, steps, mp_keep_all(s->graph, steps), bytes, err);
 }
 
-mp_status subject_hold(subject *s, int64_t bytes, mp_error *err)
+/* Sets what is held, as the text says it, too. */
+static mp_status hold(subject *s, const int64_t *bytes, const char *text, mp_error *err)
 {
-    if (!s->rank.shape.n_ranks) return MP_OK;
-    if (!bytes) MP_CHECK(held_in_keep_all(s, &bytes, err));
     MP_CHECK(mp_rank_hold(&s->rank, bytes, err));
-    MP_CHECK(say(s, s->rank.held < 0 ? 0 : bytes, err));
+    MP_CHECK(say(s, s->rank.held < 0 ? NULL : text, err));
     if (!s->problem) return MP_OK;
     mp_problem_free(s->problem);
     json_decref(s->options);
@@ -183,6 +183,52 @@ mp_status subject_hold(subject *s, int64_t bytes, mp_error *err)
     s->options = mp_json_parse(s->graph->options);
     MP_ENSURE(s->options, err, MP_NOMEM, "the options");
     return mp_problem_new(s->graph, &s->problem, err);
+}
+
+mp_status subject_hold(subject *s, const int64_t *bytes, mp_error *err)
+{
+    enum { DIGITS = 21 };
+    if (!s->rank.shape.n_ranks) return MP_OK;
+    const size_t n = (size_t)s->rank.shape.n_chunks;
+    MP_OWNED int64_t *kept = mp_alloc(n, sizeof *kept);
+    MP_OWNED char *text = mp_alloc(n * DIGITS, 1);
+    if (!kept || !text) return MP_NO_MEMORY(err);
+    if (bytes)
+        memcpy(kept, bytes, n * sizeof *kept);
+    else
+        MP_CHECK(held_in_keep_all(s, kept, err));
+    for (size_t c = 0, used = 0; c < n; c++)
+        used += (size_t)snprintf(text + used, n * DIGITS - used, "%s%lld", c ? "," : "", (long long)kept[c]);
+    return hold(s, kept, text, err);
+}
+
+/* Reads "3GiB,2GiB": an amount for each chunk, or one for all. */
+static mp_status read_held(const char *text, int n, int64_t *held, mp_error *err)
+{
+    int k = 0;
+    for (const char *at = text, *end; at; at = *end ? end + 1 : NULL, k++) {
+        char amount[32];
+        const char *why;
+        budget b;
+        end = at + strcspn(at, ",");
+        snprintf(amount, sizeof amount, "%.*s", (int)(end - at), at);
+        MP_ENSURE(budget_parse(amount, &b, &why) && b.kind == BUDGET_BYTES, err, MP_INVALID,
+                  "--held: '%s' is no amount of bytes", amount);
+        if (k < n) held[k] = b.bytes;
+    }
+    MP_ENSURE(k == 1 || k == n, err, MP_INVALID, "--held names %d amounts, and the rank has %d chunk%s", k, n,
+              n == 1 ? "" : "s");
+    for (; k < n; k++) held[k] = held[0];
+    return MP_OK;
+}
+
+mp_status subject_hold_asked(const options *o, subject *s, mp_error *err)
+{
+    if (!s->rank.shape.n_ranks || !o->model.held) return subject_hold(s, NULL, err);
+    MP_OWNED int64_t *held = mp_alloc((size_t)s->rank.shape.n_chunks, sizeof *held);
+    if (!held) return MP_NO_MEMORY(err);
+    MP_CHECK(read_held(o->model.held, s->rank.shape.n_chunks, held, err));
+    return hold(s, held, o->model.held, err);
 }
 
 mp_status subject_check_held(const subject *s, const mp_step *steps, size_t n, mp_error *err)

@@ -21,8 +21,7 @@ static int64_t bytes_of_node(const mp_graph *graph, const mp_node *node)
     return bytes;
 }
 
-/* True if a backward node makes gradients of parameters alone, so that no other stage waits for it. */
-static bool makes_parameter_gradients(const mp_graph *graph, const mp_node *node)
+bool mp_makes_weights_alone(const mp_graph *graph, const mp_node *node)
 {
     const mp_alternative *a = node->alternatives;
     for (size_t k = 0; k < a->n_writes; k++)
@@ -39,7 +38,7 @@ static void add_node(mp_load *load, const mp_chain *chain, int node)
     if (!block || n->phase == MP_PHASE_UPDATE) return;
     *(n->phase == MP_PHASE_FORWARD ? &block->forward_ticks : &block->backward_ticks) += n->alternatives[0].ticks;
     block->largest_bytes = larger(block->largest_bytes, bytes_of_node(chain->graph, n));
-    if (!makes_parameter_gradients(chain->graph, n)) return;
+    if (!mp_makes_weights_alone(chain->graph, n)) return;
     block->weights_ticks += n->alternatives[0].ticks;
     block->weights_bytes += bytes_of_node(chain->graph, n) - n->alternatives[0].workspace_bytes;
 }

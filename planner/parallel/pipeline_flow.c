@@ -2,6 +2,7 @@
 #include "planner/parallel/pipeline_flow.h"
 
 #include "estimator/base/memory.h"
+#include "planner/parallel/loads.h"
 
 /* Finds which nodes run in which stages: each in its own one, and those that run everywhere where they are read. */
 static void find_needed(mp_flow *flow, const mp_pipeline *x)
@@ -17,6 +18,22 @@ static void find_needed(mp_flow *flow, const mp_pipeline *x)
                     is_needed |= mp_flow_needs(flow, q, g->readers[r]);
             flow->needed[(size_t)q * g->n_nodes + (size_t)v] = is_needed;
         }
+}
+
+/* Finds the nodes of backward for which no other stage waits. */
+static void find_those_for_weights(mp_flow *flow)
+{
+    const mp_graph *g = flow->graph;
+    for (int v = 0; v < (int)g->n_nodes; v++) {
+        const mp_alternative *a = g->nodes[v].alternatives;
+        flow->for_weights[v] = mp_makes_weights_alone(g, &g->nodes[v]);
+        for (size_t k = 0; k < a->n_reads && g->nodes[v].phase == MP_PHASE_BACKWARD; k++) {
+            const int s = a->reads[k], p = g->producer[s];
+            flow->for_weights[v] |= p >= 0 && flow->for_weights[p];
+            for (int i = g->adders_start[s]; i < g->adders_start[s + 1]; i++)
+                flow->for_weights[v] |= flow->for_weights[g->adders[i]];
+        }
+    }
 }
 
 static void see(mp_stage_crossing *c, int stage)
@@ -69,6 +86,7 @@ mp_status mp_flow_new(mp_pipeline *x, mp_pool *pool, mp_error *err)
     if (!flow) return MP_NO_MEMORY(err);
     flow->graph = g;
     flow->needed = mp_pool_alloc(pool, (size_t)x->n_stages * g->n_nodes, sizeof *flow->needed);
+    flow->for_weights = mp_pool_alloc(pool, g->n_nodes, sizeof *flow->for_weights);
     flow->is_of_rank = mp_pool_alloc(pool, n, sizeof *flow->is_of_rank);
     flow->crossings = mp_pool_alloc(pool, n, sizeof *flow->crossings);
     flow->holders = mp_pool_alloc(pool, n, sizeof *flow->holders);
@@ -77,6 +95,7 @@ mp_status mp_flow_new(mp_pipeline *x, mp_pool *pool, mp_error *err)
     flow->summed = mp_pool_alloc(pool, n, sizeof *flow->summed);
     if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
     find_needed(flow, x);
+    find_those_for_weights(flow);
     for (int s = 0; s < (int)n; s++) {
         const int p = g->producer[s];
         flow->summed[s] = -1;

@@ -12,6 +12,7 @@ typedef struct mp_stage_crossing {
 typedef struct mp_flow {
     const mp_graph *graph;
     bool *needed;                 /* per stage and node */
+    bool *for_weights;            /* per node: it makes gradients of parameters alone, or reads what such a node makes */
     bool *is_of_rank;             /* per storage: it is there once per rank, not once per chunk */
     mp_stage_crossing *crossings; /* per storage */
     int *holders;                 /* per parameter: ranks that read it; 0: none */

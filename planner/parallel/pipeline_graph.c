@@ -253,7 +253,9 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
         return add_network_node(b, "Send", name, phase, seconds, n, 1, false);
     }
     size_t n_reads = 0;
-    const int before[] = {is_backward ? b->sent[2 * chunk] : -1,
+    const int before[] = {is_backward ? b->sent[2 * chunk]
+                          : chunk     ? b->sent[2 * (chunk - 1)]
+                                      : -1,
                           is_backward && chunk + 1 < b->x->shape.n_chunks ? b->sent[2 * chunk + 3] : -1};
     for (int k = 0; k < 2; k++)
         if (before[k] >= 0) b->list[n_reads++] = before[k];
@@ -268,6 +270,39 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
     a->n_adds = n_sums;
     a->writes += n_sums;
     a->n_writes = n - n_sums;
+    return MP_OK;
+}
+
+/* ---- what waits until others have gone backward ---- */
+
+/* Marks the end of what the rank before waits for: what comes later reads what the mark writes. Nothing is to be sent: no mark.
+ */
+static mp_status add_turn(builder *b, int chunk, int q)
+{
+    size_t n = 0;
+    for (int s = 0; s < (int)b->whole->n_storages; s++) {
+        const mp_stage_crossing *c = &b->flow->crossings[s];
+        if (q >= c->first && q < c->last && c->is_backward) MP_CHECK(storage_of(b, chunk, s, &b->list[n++]));
+    }
+    if (!n) return MP_OK;
+    MP_CHECK(add_token(b, "backward", &b->out->turn));
+    b->more[0] = b->out->turn;
+    MP_CHECK(add_network_node(b, "Turn", "end of backward", MP_PHASE_BACKWARD, 0, n, 1, false));
+    b->graph->nodes[b->graph->n_nodes - 1].alternatives->channel = MP_CHANNEL_COMPUTE;
+    return MP_OK;
+}
+
+/* Lets the node that was listed last wait for the mark. */
+static mp_status let_wait(builder *b)
+{
+    mp_node *node = &b->graph->nodes[b->graph->n_nodes - 1];
+    for (size_t f = 0; f < node->n_alternatives && b->out->turn >= 0; f++) {
+        mp_alternative *a = &node->alternatives[f];
+        memcpy(b->list, a->reads, a->n_reads * sizeof *b->list);
+        b->list[a->n_reads++] = b->out->turn;
+        a->reads = mp_graph_list(b->graph, b->list, a->n_reads);
+        if (!a->reads) return MP_NO_MEMORY(b->err);
+    }
     return MP_OK;
 }
 
@@ -310,16 +345,28 @@ static mp_status add_sums(builder *b)
 
 /* ---- the rank's list ---- */
 
+/* True if a node runs in a stage's forward, or in its backward. */
+static bool runs_in(const builder *b, int q, int v, bool is_backward)
+{
+    return (b->whole->nodes[v].phase != MP_PHASE_FORWARD) == is_backward && mp_flow_needs(b->flow, q, v);
+}
+
 static mp_status add_stage(builder *b, int chunk, bool is_backward)
 {
     const int q = chunk * b->x->shape.n_ranks + b->rank;
     if (is_backward ? q + 1 < b->x->n_stages : q > 0)
         MP_CHECK(add_transfer(b, chunk, is_backward ? q : q - 1, is_backward, false));
+    const bool postpones = is_backward && mp_schedule_postpones(&b->x->shape, b->rank);
     for (int v = 0; v < (int)b->whole->n_nodes; v++)
-        if ((b->whole->nodes[v].phase != MP_PHASE_FORWARD) == is_backward && mp_flow_needs(b->flow, q, v))
-            MP_CHECK(copy_node(b, chunk, v));
+        if (runs_in(b, q, v, is_backward) && !(postpones && b->flow->for_weights[v])) MP_CHECK(copy_node(b, chunk, v));
+    if (postpones) MP_CHECK(add_turn(b, chunk, q - 1));
     if (is_backward ? q > 0 : q + 1 < b->x->n_stages)
         MP_CHECK(add_transfer(b, chunk, is_backward ? q - 1 : q, is_backward, true));
+    for (int v = 0; v < (int)b->whole->n_nodes && postpones; v++) {
+        if (!runs_in(b, q, v, is_backward) || !b->flow->for_weights[v]) continue;
+        MP_CHECK(copy_node(b, chunk, v));
+        MP_CHECK(let_wait(b));
+    }
     return MP_OK;
 }
 
@@ -362,8 +409,9 @@ static mp_status add_held(builder *b)
     MP_OWNED mp_kept *one = mp_alloc((size_t)b->x->shape.n_chunks, sizeof *one);
     if (!one) return MP_NO_MEMORY(b->err);
     for (int c = 0; c < b->x->shape.n_chunks; c++) one[c] = (mp_kept){1, 1};
-    int64_t waiting;
-    MP_CHECK(mp_schedule_held_bytes(&b->x->shape, b->rank, one, &waiting, b->err));
+    MP_CHECK(mp_schedule_held_bytes(&b->x->shape, b->rank, one, b->out->held_bytes, b->err));
+    const int64_t waiting = mp_rank_most_held(b->out);
+    for (int c = 0; c < b->x->shape.n_chunks; c++) b->out->held_bytes[c] = 0; /* of no bytes until it is said how many */
     const mp_storage held = {.name = "kept for other micro-batches", .kind = MP_KIND_ACTIVATION, .persistent = true};
     return waiting ? add_storage(b, &held, -1, &b->out->held) : MP_OK;
 }
@@ -409,7 +457,8 @@ static mp_status prepare(builder *b)
     b->list = mp_pool_alloc(b->pool, 2 * n + 2, sizeof *b->list);
     b->more = mp_pool_alloc(b->pool, 2 * n + 2, sizeof *b->more);
     b->out->batch_bytes = mp_alloc(n_chunks, sizeof *b->out->batch_bytes);
-    if (mp_pool_failed(b->pool) || !b->out->batch_bytes) return MP_NO_MEMORY(b->err);
+    b->out->held_bytes = mp_alloc(n_chunks, sizeof *b->out->held_bytes);
+    if (mp_pool_failed(b->pool) || !b->out->batch_bytes || !b->out->held_bytes) return MP_NO_MEMORY(b->err);
     for (size_t s = 0; s < n; s++) b->of_rank[s] = b->token[s] = -1;
     for (size_t k = 0; k < n_chunks * n; k++) b->of_chunk[k] = -1;
     for (size_t k = 0; k < n_chunks * g->n_nodes; k++) b->number[k] = -1;
@@ -419,7 +468,7 @@ static mp_status prepare(builder *b)
 
 mp_status mp_pipeline_rank_graph(const mp_pipeline *pipeline, int rank, mp_rank *out, mp_error *err)
 {
-    MP_CLEARED_BY(mp_rank_free) mp_rank made = {.shape = pipeline->shape, .rank = rank, .held = -1, .outbox = -1};
+    MP_CLEARED_BY(mp_rank_free) mp_rank made = {.shape = pipeline->shape, .rank = rank, .held = -1, .outbox = -1, .turn = -1};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     builder b = {.x = pipeline,
                  .flow = pipeline->flow,

@@ -6,12 +6,14 @@
 #include "estimator/graph/liveness.h"
 #include "memplan/makespan.h"
 #include "memplan/ranks/rank.h"
+#include "planner/parallel/loads.h"
 
 void mp_rank_free(mp_rank *rank)
 {
     mp_graph_free(rank->graph);
     mp_free(rank->chunk);
     mp_free(rank->batch_bytes);
+    mp_free(rank->held_bytes);
     mp_free(rank->whole_node);
     mp_free(rank->whole_storage);
     *rank = (mp_rank){0};
@@ -34,90 +36,96 @@ mp_status mp_rank_turn_around(const mp_graph *graph, const mp_step *steps, size_
     return MP_OK;
 }
 
+/* Returns the storage's chunk; -1: it is not of a micro-batch. */
+static int chunk_of_storage(const mp_rank *rank, int s)
+{
+    return (size_t)s < rank->n_storages ? rank->chunk[s] : -1;
+}
+
 /* Marks a list of storages, once each, and adds up those of a micro-batch by chunk. */
-static void keep(const mp_rank *rank, const int *list, size_t n, bool *seen, mp_kept *kept)
+static void keep(const mp_rank *rank, const int *list, size_t n, bool *seen, int64_t *bytes)
 {
     for (size_t k = 0; k < n; k++) {
-        const int s = list[k], chunk = (size_t)s < rank->n_storages ? rank->chunk[s] : -1;
-        if (!seen[s] && chunk >= 0) kept[chunk].forward_bytes += rank->graph->storages[s].bytes;
+        const int s = list[k], chunk = chunk_of_storage(rank, s);
+        if (!seen[s] && chunk >= 0) bytes[chunk] += rank->graph->storages[s].bytes;
         seen[s] = true;
     }
 }
 
-/* Adds up what is live between a micro-batch's forward and its backward: what is read there before it is made again, and what
- * issued steps hold. */
-static void add_kept(const mp_rank *rank, const mp_step *steps, size_t n, size_t at, bool *seen, mp_kept *kept)
+/* Adds up, by chunk, what is live in front of a step: what is read from there on before it is made again, and what issued steps
+ * hold. */
+static void add_live(const mp_rank *rank, const mp_step *steps, size_t n, size_t at, bool *seen, int64_t *bytes)
 {
+    memset(seen, 0, rank->graph->n_storages * sizeof *seen);
     for (size_t t = 0; t < n; t++) {
         const mp_alternative *a = &rank->graph->nodes[steps[t].node].alternatives[steps[t].alternative];
         if (t < at && (size_t)mp_step_end(steps, (int)t) <= at) continue;
-        keep(rank, a->reads, a->n_reads, seen, kept);
-        if (t < at) keep(rank, a->writes, a->n_writes, seen, kept);
+        keep(rank, a->reads, a->n_reads, seen, bytes);
+        if (t < at) keep(rank, a->writes, a->n_writes, seen, bytes);
         for (size_t k = 0; k < a->n_writes; k++) seen[a->writes[k]] = true;
         for (size_t k = 0; k < a->n_adds; k++) seen[a->adds[k]] = true;
     }
 }
 
-/* True if a node makes gradients of parameters alone, so that no other stage waits for it. */
-static bool makes_weights_only(const mp_graph *g, const mp_node *node)
+/* Returns behind which step what is left of a micro-batch's backward waits; n: nothing does. */
+static size_t turn_of(const mp_rank *rank, const mp_step *steps, size_t n)
 {
-    const mp_alternative *a = node->alternatives;
-    bool is_alone = node->phase == MP_PHASE_BACKWARD && a->n_writes + a->n_adds > 0;
-    for (size_t k = 0; k < a->n_writes; k++) is_alone &= g->storages[a->writes[k]].kind == MP_KIND_GRADIENT;
-    for (size_t k = 0; k < a->n_adds; k++) is_alone &= g->storages[a->adds[k]].kind == MP_KIND_GRADIENT;
-    return is_alone;
+    for (size_t t = 0; t < n && rank->turn >= 0; t++) {
+        const mp_alternative *a = &rank->graph->nodes[steps[t].node].alternatives[steps[t].alternative];
+        for (size_t k = 0; k < a->n_writes; k++)
+            if (a->writes[k] == rank->turn) return t + 1;
+    }
+    return n;
 }
 
-/* Adds up what these nodes read. */
-static void add_waiting(const mp_rank *rank, bool *seen, mp_kept *kept)
+/* True if one of these steps reads the batch. */
+static bool reads_batch(const mp_graph *g, const mp_step *steps, size_t n)
 {
-    const mp_graph *g = rank->graph;
-    for (size_t v = 0; v < g->n_nodes; v++) {
-        const mp_alternative *a = g->nodes[v].alternatives;
-        const bool is_alone = makes_weights_only(g, &g->nodes[v]);
-        for (size_t k = 0; k < a->n_reads && is_alone; k++) {
-            const int s = a->reads[k], chunk = (size_t)s < rank->n_storages ? rank->chunk[s] : -1;
-            if (!seen[s] && chunk >= 0) kept[chunk].weights_bytes += g->storages[s].bytes;
-            seen[s] = true;
-        }
+    for (size_t t = 0; t < n; t++) {
+        const mp_alternative *a = &g->nodes[steps[t].node].alternatives[steps[t].alternative];
+        for (size_t k = 0; k < a->n_reads; k++)
+            if (g->storages[a->reads[k]].kind == MP_KIND_INPUT) return true;
     }
+    return false;
 }
 
 mp_status mp_rank_held_bytes(const mp_rank *rank, const mp_step *steps, size_t n, int64_t *bytes, mp_error *err)
 {
-    const mp_graph *g = rank->graph;
-    MP_OWNED bool *seen = mp_alloc(g->n_storages, sizeof *seen);
-    MP_OWNED mp_kept *kept = mp_alloc((size_t)rank->shape.n_chunks, sizeof *kept);
+    const size_t n_chunks = (size_t)rank->shape.n_chunks, turn = turn_of(rank, steps, n);
+    MP_OWNED bool *seen = mp_alloc(rank->graph->n_storages, sizeof *seen);
+    MP_OWNED int64_t *live = mp_alloc(2 * n_chunks, sizeof *live);
+    MP_OWNED mp_kept *kept = mp_alloc(n_chunks, sizeof *kept);
     size_t at;
-    if (!seen || !kept) return MP_NO_MEMORY(err);
-    MP_CHECK(mp_rank_turn_around(g, steps, n, &at, err));
-    add_kept(rank, steps, n, at, seen, kept);
-    memset(seen, 0, g->n_storages * sizeof *seen);
-    add_waiting(rank, seen, kept);
-    for (int c = 0; c < rank->shape.n_chunks; c++) kept[c].forward_bytes += rank->batch_bytes[c];
+    if (!seen || !live || !kept) return MP_NO_MEMORY(err);
+    MP_CHECK(mp_rank_turn_around(rank->graph, steps, n, &at, err));
+    add_live(rank, steps, n, at, seen, live);
+    if (turn < n) add_live(rank, steps, n, turn, seen, &live[n_chunks]);
+    const bool waits_with_batch = reads_batch(rank->graph, &steps[turn], n - turn);
+    for (size_t c = 0; c < n_chunks; c++)
+        kept[c] = (mp_kept){.forward_bytes = live[c] + rank->batch_bytes[c],
+                            .weights_bytes = live[n_chunks + c] + (waits_with_batch ? rank->batch_bytes[c] : 0)};
     return mp_schedule_held_bytes(&rank->shape, rank->rank, kept, bytes, err);
 }
 
-mp_status mp_rank_hold(mp_rank *rank, int64_t bytes, mp_error *err)
+int64_t mp_rank_most_held(const mp_rank *rank)
 {
-    if (rank->held < 0) return MP_OK;
-    mp_storage *held = &rank->graph->storages[rank->held];
-    held->payload_bytes = bytes;
-    MP_ENSURE(mp_round_up(bytes, rank->graph->alignment, &held->bytes), err, MP_INVALID, "what waits is too large");
-    return mp_graph_finish(rank->graph, err);
+    int64_t most = 0;
+    for (int c = 0; c < rank->shape.n_chunks; c++)
+        if (rank->held_bytes[c] > most) most = rank->held_bytes[c];
+    return most;
 }
 
 mp_status mp_rank_check(const mp_rank *rank, const mp_step *steps, size_t n, mp_error *err)
 {
-    int64_t bytes = 0;
-    const int64_t room = rank->held < 0 ? 0 : rank->graph->storages[rank->held].bytes;
-    MP_CHECK(mp_rank_held_bytes(rank, steps, n, &bytes, err));
-    MP_ENSURE(bytes <= room, err, MP_REFUTED, "other micro-batches keep %lld bytes while one runs, and %lld are held for them",
-              (long long)bytes, (long long)room);
+    MP_OWNED int64_t *bytes = mp_alloc((size_t)rank->shape.n_chunks, sizeof *bytes);
+    if (!bytes) return MP_NO_MEMORY(err);
+    MP_CHECK(mp_rank_held_bytes(rank, steps, n, bytes, err));
+    for (int c = 0; c < rank->shape.n_chunks; c++)
+        MP_ENSURE(bytes[c] <= rank->held_bytes[c], err, MP_REFUTED,
+                  "other micro-batches keep %lld bytes while one runs, and %lld are held for them", (long long)bytes[c],
+                  (long long)rank->held_bytes[c]);
     return MP_OK;
 }
-
-/* ---- how long ---- */
 
 /* Returns the chunk whose storages a node touches; -1: it touches none of a micro-batch. */
 static int chunk_of(const mp_rank *rank, const mp_alternative *a)
@@ -125,15 +133,63 @@ static int chunk_of(const mp_rank *rank, const mp_alternative *a)
     const int *const lists[] = {a->writes, a->adds, a->reads};
     const size_t n[] = {a->n_writes, a->n_adds, a->n_reads};
     for (int l = 0; l < 3; l++)
-        for (size_t k = 0; k < n[l]; k++)
-            if ((size_t)lists[l][k] < rank->n_storages && rank->chunk[lists[l][k]] >= 0) return rank->chunk[lists[l][k]];
+        for (size_t k = 0; k < n[l]; k++) {
+            const int chunk = chunk_of_storage(rank, lists[l][k]);
+            if (chunk >= 0) return chunk;
+        }
     return -1;
 }
+
+/* Gives the nodes that compute in a chunk so many bytes more of a workspace. */
+static void widen(mp_rank *rank, const int64_t *more)
+{
+    for (size_t v = 0; v < rank->graph->n_nodes; v++) {
+        const mp_node *node = &rank->graph->nodes[v];
+        const int chunk = chunk_of(rank, node->alternatives);
+        if (chunk < 0 || node->alternatives->channel > MP_CHANNEL_SECOND_STREAM) continue;
+        for (size_t f = 0; f < node->n_alternatives; f++) node->alternatives[f].workspace_bytes += more[chunk];
+    }
+}
+
+mp_status mp_rank_hold(mp_rank *rank, const int64_t *bytes, mp_error *err)
+{
+    const size_t n = (size_t)rank->shape.n_chunks;
+    MP_OWNED int64_t *more = mp_alloc(n, sizeof *more);
+    int64_t least = INT64_MAX;
+    if (!more) return MP_NO_MEMORY(err);
+    if (rank->held < 0) return MP_OK;
+    mp_storage *held = &rank->graph->storages[rank->held];
+    for (size_t c = 0; c < n; c++) {
+        int64_t room;
+        MP_ENSURE(mp_round_up(bytes[c], rank->graph->alignment, &room) && room < INT64_MAX / 4, err, MP_INVALID,
+                  "what waits is too large");
+        more[c] = room - (rank->held_bytes[c] - held->bytes);
+        rank->held_bytes[c] = room;
+        if (bytes[c] < least) least = bytes[c];
+    }
+    held->payload_bytes = least;
+    MP_ENSURE(mp_round_up(least, rank->graph->alignment, &held->bytes), err, MP_INVALID, "what waits is too large");
+    for (size_t c = 0; c < n; c++) more[c] -= held->bytes;
+    if (n > 1) widen(rank, more);
+    return mp_graph_finish(rank->graph, err);
+}
+
+/* ---- how long ---- */
 
 /* True if a node sends or receives what is of a micro-batch. */
 static bool is_transfer(const mp_rank *rank, const mp_node *node)
 {
     return node->alternatives->channel > MP_CHANNEL_SECOND_STREAM && chunk_of(rank, node->alternatives) >= 0;
+}
+
+/* True if a node makes gradients of parameters alone: where these wait, if it does. */
+static bool is_of_weights(const mp_rank *rank, const mp_node *node)
+{
+    const mp_alternative *a = node->alternatives;
+    if (rank->turn < 0) return mp_makes_weights_alone(rank->graph, node);
+    for (size_t k = 0; k < a->n_reads; k++)
+        if (a->reads[k] == rank->turn) return true;
+    return false;
 }
 
 /* Copies the graph's nodes for a clock on which sends and receives take no time: what they take is between the stages. */
@@ -191,7 +247,7 @@ mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, m
             s->tail += took;
         else if (node->phase == MP_PHASE_FORWARD && !has_run[steps[t].node])
             s->forward += took;
-        else if (makes_weights_only(&g, node))
+        else if (is_of_weights(rank, node))
             s->weights += took;
         else
             s->backward += took;

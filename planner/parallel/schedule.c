@@ -63,10 +63,15 @@ size_t mp_schedule_turns(const mp_pipeline_shape *s)
     return (size_t)s->n_micro_batches * (size_t)s->n_chunks * (s->schedule == MP_SCHEDULE_ZB_H1 ? 3 : 2);
 }
 
+int mp_schedule_postpones(const mp_pipeline_shape *s, int rank)
+{
+    return s->schedule == MP_SCHEDULE_ZB_H1 ? rank : 0;
+}
+
 void mp_schedule_order(const mp_pipeline_shape *s, int rank, mp_turn *turns)
 {
     const int64_t all = s->n_micro_batches * s->n_chunks, ahead = warm_up(s, rank);
-    const int64_t waiting = s->schedule == MP_SCHEDULE_ZB_H1 ? rank : -1; /* backwards before a micro-batch's gradients */
+    const int64_t waiting = s->schedule == MP_SCHEDULE_ZB_H1 ? mp_schedule_postpones(s, rank) : -1;
     size_t n = 0;
     for (int64_t f = 0, b = 0, w = 0; b < all;) {
         while (f < all && f < b + ahead) turns[n++] = turn_at(s, MP_PASS_FORWARD, f++);
@@ -81,20 +86,22 @@ mp_status mp_schedule_held_bytes(const mp_pipeline_shape *s, int rank, const mp_
 {
     const size_t n = mp_schedule_turns(s);
     MP_OWNED mp_turn *turns = mp_alloc(n, sizeof *turns);
-    int64_t held = 0, most = 0;
+    const bool waits = mp_schedule_postpones(s, rank) > 0;
+    int64_t held = 0;
     if (!turns) return MP_NO_MEMORY(err);
     mp_schedule_order(s, rank, turns);
+    for (int c = 0; c < s->n_chunks; c++) bytes[c] = 0;
     for (size_t t = 0; t < n; t++) {
-        const mp_kept *of = &kept[turns[t].chunk];
+        const int chunk = turns[t].chunk;
         int64_t own = 0;
-        for (int c = 0; c < turns[t].chunk; c++) own += kept[c].forward_bytes;
-        if (turns[t].pass == MP_PASS_BACKWARD) held -= of->forward_bytes;
-        if (turns[t].pass == MP_PASS_WEIGHTS) held -= of->weights_bytes;
-        if (turns[t].pass != MP_PASS_WEIGHTS && held - own > most) most = held - own;
-        if (turns[t].pass == MP_PASS_FORWARD) held += of->forward_bytes;
-        if (turns[t].pass == MP_PASS_BACKWARD && s->schedule == MP_SCHEDULE_ZB_H1) held += of->weights_bytes;
+        if (turns[t].pass == MP_PASS_WEIGHTS && !waits) continue;
+        for (int c = 0; c < chunk; c++) own += kept[c].forward_bytes;
+        if (turns[t].pass == MP_PASS_BACKWARD) held -= kept[chunk].forward_bytes;
+        if (turns[t].pass == MP_PASS_WEIGHTS) held -= kept[chunk].weights_bytes;
+        if (held - own > bytes[chunk]) bytes[chunk] = held - own;
+        if (turns[t].pass == MP_PASS_FORWARD) held += kept[chunk].forward_bytes;
+        if (turns[t].pass == MP_PASS_BACKWARD && waits) held += kept[chunk].weights_bytes;
     }
-    *bytes = most;
     return MP_OK;
 }
 

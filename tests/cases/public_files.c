@@ -352,7 +352,7 @@ static mp_status rank_hold(public_world *w, mp_error *err)
     MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
     mp_status st;
     cut_whole(&c);
-    PUBLIC_LIMITED(w, st, mp_rank_hold(&c.rank, 64, err));
+    PUBLIC_LIMITED(w, st, mp_rank_hold(&c.rank, &(int64_t){64}, err));
     return st;
 }
 
@@ -361,7 +361,7 @@ static mp_status rank_check(public_world *w, mp_error *err)
     MP_CLEARED_BY(cut_chain_free) cut_chain c = {0};
     mp_status st;
     cut_whole(&c);
-    assert_int_equal(mp_rank_hold(&c.rank, 4096, NULL), MP_OK);
+    assert_int_equal(mp_rank_hold(&c.rank, &(int64_t){4096}, NULL), MP_OK);
     PUBLIC_LIMITED(w, st, mp_rank_check(&c.rank, c.steps, c.n, err));
     return st;
 }

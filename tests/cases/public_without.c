@@ -59,9 +59,11 @@
     X(mp_schedule_turns(&shape))                                                                         \
     X(mp_schedule_order(&shape, 0, of_rank))                                                             \
     X(mp_schedule_in_flight(&shape, 0))                                                                  \
+    X(mp_schedule_postpones(&shape, 0))                                                                  \
     X(mp_schedule_free(NULL))                                                                            \
     X(mp_pipeline_free(NULL))                                                                            \
     X(mp_rank_free(&rank))                                                                               \
+    X(mp_rank_most_held(&rank))                                                                          \
     X(mp_verdict_name(MP_VERDICT_FLOOR))                                                                 \
     X(mp_meshes_free(NULL))                                                                              \
     X(mp_architecture_count())                                                                           \

@@ -14,6 +14,11 @@ try pipelines_check_last check gpt2 stage.rank1.json
 holds pipelines_plan_is_of_its_graph sh -c "'$memplan' graph gpt2 $small --mesh pp=2 --micro-batches 4 --rank 0 --held 1KiB -o few.json &&
     '$memplan' plan gpt2 $small --mesh pp=2 --micro-batches 4 --rank 0 --held 1KiB --budget 100% --solver none -o few_plan.json > /dev/null &&
     ! '$memplan' check gpt2 few_plan.json > few.txt 2>&1 && grep 'other micro-batches keep .* bytes while one runs' few.txt"
+# Chunks of a rank have what they keep each for itself.
+try pipelines_plan_chunks plan gpt2 $small --mesh pp=2 --micro-batches 4 --pipeline interleaved --budget 85% --solver chen -o chunk.json
+try pipelines_check_chunks check gpt2 chunk.rank0.json
+try pipelines_held_by_none estimate gpt2 $small --mesh pp=2 --rank 0 --held 1MiB,2MiB
+try pipelines_held_of_nothing estimate gpt2 $small --mesh pp=2 --rank 0 --held much
 try pipelines_plan_json plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 85% --solver chen --json
 try pipelines_no_plan plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 2MiB --solver chen
 try pipelines_picture timeline gpt2 $small --mesh pp=2 --pipeline zb-h1 -o pipeline.svg

@@ -134,15 +134,17 @@ TEST(what_is_held_is_what_has_gone_forward_and_not_back)
         for (int r = 0; r < s->n_ranks; r++) {
             const mp_turn *turns = &played->turns[(size_t)r * played->n_turns];
             mp_kept kept[CHUNKS];
-            int64_t most = 0;
+            int64_t most[CHUNKS] = {0}, held[CHUNKS];
+            const bool waits = s->schedule == MP_SCHEDULE_ZB_H1 && r > 0;
             for (int c = 0; c < CHUNKS; c++) kept[c] = (mp_kept){1 + 10 * c, s->schedule == MP_SCHEDULE_ZB_H1 ? 100 : 0};
             for (size_t t = 0; t < played->n_turns; t++) {
                 int64_t others = 0;
-                if (turns[t].pass == MP_PASS_WEIGHTS) continue;
+                if (turns[t].pass == MP_PASS_WEIGHTS && !waits) continue;
                 for (size_t u = 0; u < played->n_turns; u++) { /* a turn that ended before, whose partner has not begun */
                     const mp_pass partner = turns[u].pass == MP_PASS_FORWARD ? MP_PASS_BACKWARD : MP_PASS_WEIGHTS;
                     bool is_open = turns[u].end <= turns[t].begin && turns[u].pass != MP_PASS_WEIGHTS;
-                    if (partner == MP_PASS_WEIGHTS && s->schedule != MP_SCHEDULE_ZB_H1) is_open = false;
+                    if (partner == MP_PASS_WEIGHTS && !waits) is_open = false;
+                    if (turns[u].micro_batch == turns[t].micro_batch && turns[t].pass == MP_PASS_WEIGHTS) is_open = false;
                     for (size_t v = 0; v < played->n_turns && is_open; v++)
                         if (turns[v].pass == partner && turns[v].chunk == turns[u].chunk &&
                             turns[v].micro_batch == turns[u].micro_batch)
@@ -152,13 +154,36 @@ TEST(what_is_held_is_what_has_gone_forward_and_not_back)
                         partner == MP_PASS_BACKWARD ? kept[turns[u].chunk].forward_bytes : kept[turns[u].chunk].weights_bytes;
                 }
                 for (int c = 0; c < turns[t].chunk; c++) others -= kept[c].forward_bytes;
-                if (others > most) most = others;
+                if (others > most[turns[t].chunk]) most[turns[t].chunk] = others;
             }
-            int64_t held;
-            assert_int_equal(mp_schedule_held_bytes(s, r, kept, &held, NULL), MP_OK);
-            assert_int_equal(held, most);
+            assert_int_equal(mp_schedule_held_bytes(s, r, kept, held, NULL), MP_OK);
+            for (int c = 0; c < s->n_chunks; c++) assert_int_equal(held[c], most[c]);
         }
         mp_schedule_free(played);
+    }
+}
+
+/* Korthikanti et al. 2022 (section 4.2.3): with v chunks the first of p ranks holds the activations of p (1 + (p - 1) / (p v))
+ * of its stages' forwards, that is of p v + p - 1 chunks. Qi et al. 2024 (section 2.3): under ZB-H1 the i-th of p ranks, from
+ * 1, holds p - i + 1 times what backward needs, and i - 1 times what the gradients of parameters need. */
+TEST(what_is_held_in_even_stages_is_what_the_papers_count)
+{
+    for (int p = 2; p <= 8; p++) {
+        for (int v = 2; v <= 4; v++) {
+            const mp_pipeline_shape s = {MP_SCHEDULE_INTERLEAVED, p, v, 3 * p};
+            const mp_kept kept[] = {{12, 0}, {12, 0}, {12, 0}, {12, 0}};
+            int64_t held[4];
+            assert_int_equal(mp_schedule_held_bytes(&s, 0, kept, held, NULL), MP_OK);
+            for (int c = 0; c < v; c++) /* with what the micro-batch that runs has: this chunk's, and those before */
+                assert_int_equal(held[c] + 12 * (c + 1), 12 * (p * v + p - 1));
+        }
+        for (int i = 1; i <= p; i++) {
+            const mp_pipeline_shape s = {MP_SCHEDULE_ZB_H1, p, 1, 3 * p};
+            const mp_kept kept = {.forward_bytes = 100, .weights_bytes = 40};
+            int64_t held;
+            assert_int_equal(mp_schedule_held_bytes(&s, i - 1, &kept, &held, NULL), MP_OK);
+            assert_int_equal(held + 100, (p - i + 1) * 100 + (i - 1) * 40);
+        }
     }
 }
 

@@ -67,9 +67,12 @@ typedef struct mp_kept {
     int64_t forward_bytes; /* from its forward to its backward */
     int64_t weights_bytes; /* from there until the gradients of its parameters are made, where these wait */
 } mp_kept;
-/* Finds the most bytes that micro-batches hold beside the one that runs. While a chunk runs, what the same micro-batch keeps in
- * the rank's earlier chunks does not count. `kept` is per chunk. MP_NOMEM. O(turns). */
+/* Finds for each chunk the most bytes that micro-batches hold beside the one that runs there, without what this one keeps in
+ * the rank's earlier chunks. `kept` and `bytes` are per chunk. MP_NOMEM. O(turns). */
 mp_status mp_schedule_held_bytes(const mp_pipeline_shape *shape, int rank, const mp_kept *kept, int64_t *bytes, mp_error *err);
+/* Returns how many further backwards of a rank come before what makes gradients of parameters of the same micro-batch; 0: none,
+ * it is part of its backward. O(1). */
+int mp_schedule_postpones(const mp_pipeline_shape *shape, int rank);
 /* Returns how many micro-batches a rank holds at once, each in each chunk counted apart, the one that runs included. */
 int64_t mp_schedule_in_flight(const mp_pipeline_shape *shape, int rank);
 
