@@ -102,7 +102,7 @@ demo-training: $B/memplan | $B/demo-packages ## whole trainings within a budget,
 deb: $B/memplan $B/libmemplan.so ## a Debian package in build/, for the system that it is built on
 	@packaging/deb.sh $B $(VERSION) "$(MAKE)"
 
-test: all $(TESTS) $(FUZZERS) $B/memplan_mpi.so $(NCCL_TWIN) $B/memplan_cuda_twin.so $B/package/libmemplan.so $B/tests/modules/faults.so | $B/test-packages ## build and pass all tests
+test: all $(TESTS) $(FUZZERS) $B/memplan_mpi.so $(NCCL_TWIN) $B/memplan_cuda_twin.so $B/package/libmemplan.so $(addprefix $B/tests/modules/,faults.so fast_clock.so) | $B/test-packages ## build and pass all tests
 	@tests/run.sh $B $(TESTS) $(FUZZERS)
 	@tests/python.sh python3 $B/package/libmemplan.so
 
@@ -203,7 +203,7 @@ check-all: $B/memplan $B/tests/modules/faults.so | $B/analyse-packages ## all th
 coverage: | $B/analyse-packages ## lines that the tests run, room by room (a build of its own); fails below 90 %
 	@$(MAKE) CUDA=0 CFLAGS="-O1 -g --coverage" B=build/coverage covered; passed=$$?; tests/analysis/coverage.sh build/coverage && exit $$passed
 COVERING := $(filter-out $B/tests/test_cuda_%,$(TESTS)) $(FUZZERS)
-covered: all $(COVERING) $B/tests/modules/faults.so | $B/test-packages
+covered: all $(COVERING) $(addprefix $B/tests/modules/,faults.so fast_clock.so) | $B/test-packages
 	@find $B -name '*.gcda' -delete
 	@OMP_NUM_THREADS=1 tests/run.sh $B $(COVERING) # threads would spoil each other's counters
 
@@ -303,10 +303,12 @@ $B/tests/test_public_memory: | $B/tests/modules/memplan_ranks.so
 $B/tests/modules/memplan_cuda.so $B/tests/modules/memplan_ranks.so: $B/tests/modules/memplan_%.so: tests/cli/%_standin.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -fPIC -shared -o $@ $<
-# They make memory, or calls of the system, fail in whatever program they are loaded into.
-$B/tests/modules/failing_malloc.so $B/tests/modules/faults.so: $B/tests/modules/%.so: tests/cli/%.c Makefile
+# They make memory, or calls of the system, fail in whatever program they are loaded into, or its clock go faster.
+$B/tests/modules/failing_malloc.so $B/tests/modules/faults.so: $B/tests/modules/%.so: tests/cli/%.c
+$B/tests/modules/fast_clock.so: tests/cli/ranks/fast_clock.c
+$(addprefix $B/tests/modules/,failing_malloc.so faults.so fast_clock.so): Makefile
 	@mkdir -p $(@D)
-	$(call say,LD) $(CC) -std=c11 -D_DEFAULT_SOURCE $(CFLAGS) $(WARN) -fPIC -shared -o $@ $< -ldl
+	$(call say,LD) $(CC) -std=c11 -D_DEFAULT_SOURCE $(CFLAGS) $(WARN) -fPIC -shared -o $@ $(filter %.c,$^) -ldl
 # A fuzzing target; its own main runs the corpus, libFuzzer's (FUZZ=1) makes new inputs.
 FUZZ_OBJ := $(patsubst %.c,$B/%.o,$(filter-out $(FUZZ_C) $(if $(FUZZ),tests/fuzz/replay.c),$(wildcard tests/fuzz/*.c)))
 $B/tests/fuzz_%: $B/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(filter $B/tests/oracles/%,$(TEST_LIB)) $B/libmemplan.a

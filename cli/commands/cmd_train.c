@@ -158,6 +158,29 @@ static mp_status keep_all_like(train_outcome *t, mp_error *err)
     return MP_OK;
 }
 
+static mp_hyper hyper_of(const options *o)
+{
+    mp_hyper h = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->model.optimizer));
+    if (option_given(o, OPT_LR)) h.learning_rate = o->training.lr;
+    if (option_given(o, OPT_MOMENTUM)) h.momentum = o->training.momentum;
+    if (option_given(o, OPT_WEIGHT_DECAY)) h.weight_decay = o->training.weight_decay;
+    h.nesterov = o->training.nesterov;
+    h.schedule = (mp_rate_schedule)mp_rate_schedule_find(o->training.schedule);
+    h.warmup_steps = o->training.warmup;
+    h.n_steps = o->training.steps ? o->training.steps : STEPS;
+    return h;
+}
+
+/* Searches on the first of the ranks that have this graph, and gives the plan to all of them. */
+static mp_status find_plan(const options *o, const budget *b, train_outcome *t, ranks *r, mp_error *err)
+{
+    mp_status st = MP_OK;
+    if (train_searches(t, r)) st = (*r->stage ? search_stage : search)(o, b, t, err);
+    if (st == MP_OK && t->subject.plan && t->subject.plan->arena_bytes < 0)
+        st = mp_arena_layout(t->subject.graph, t->subject.plan, err);
+    return train_share_plan(o, t, r, st, err);
+}
+
 static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r, mp_error *err)
 {
     const char *plan = o->output.plan;
@@ -192,23 +215,12 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
               "--%s is not there yet where ranks have stages of a pipeline (pp)", o->training.save ? "save" : "test");
     MP_CHECK(subject_hold(&t->subject, NULL, err));
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
-    if (!plan) MP_CHECK((*r->stage ? search_stage : search)(o, b, t, err));
+    const mp_hyper hyper = hyper_of(o);
+    MP_CHECK(train_agree(o, t, r, &hyper, err));
+    if (!plan) MP_CHECK(find_plan(o, b, t, r, err));
     if (o->training.before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));
     if (t->subject.plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->subject.graph, t->subject.plan, err));
     return mp_makespan_copying(t->subject.graph, t->subject.plan->steps, t->subject.plan->n_steps, &t->copying, err);
-}
-
-static mp_hyper hyper_of(const options *o)
-{
-    mp_hyper h = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->model.optimizer));
-    if (option_given(o, OPT_LR)) h.learning_rate = o->training.lr;
-    if (option_given(o, OPT_MOMENTUM)) h.momentum = o->training.momentum;
-    if (option_given(o, OPT_WEIGHT_DECAY)) h.weight_decay = o->training.weight_decay;
-    h.nesterov = o->training.nesterov;
-    h.schedule = (mp_rate_schedule)mp_rate_schedule_find(o->training.schedule);
-    h.warmup_steps = o->training.warmup;
-    h.n_steps = o->training.steps ? o->training.steps : STEPS;
-    return h;
 }
 
 /* Warns if only some weights are in the file: it may be another file than was meant. Adapters are in no file. */
@@ -311,7 +323,7 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
     uint64_t seen[2] = {0};
     if (r->world) MP_CHECK(mp_feed_digest(feed, &seen[0], err));
     if (r->world && test) MP_CHECK(mp_feed_digest(test, &seen[1], err));
-    MP_CHECK(train_agree(o, t, r, &request.execution.hyper, seen, err));
+    MP_CHECK(train_agree_on_data(o, t, r, seen, err));
     *reads = false;
     request.feed = feed;
     request.parameters = source;
@@ -404,7 +416,7 @@ static int train(options *o, ranks *r)
     int rc = settle(o, &b, &picture);
     if (rc) return rc;
     if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, r, &err) != MP_OK) {
-        if (train_is_known(r, &err)) return EXIT_USAGE;
+        if (train_is_known(r, &err)) return r->status;
         rc = err.code == MP_INFEASIBLE ? output_failed(&err) : input_failed(&err);
         return t.no_plan ? t.no_plan : rc;
     }
@@ -413,7 +425,7 @@ static int train(options *o, ranks *r)
     if (st == MP_OK && t.before.stopped) return interrupt_status();
     if (st == MP_OK && !train_is_silent(r)) st = tell(o, &t, &picture, &err);
     if (st == MP_OK) return train_compares(&t) && !train_identical(&t) ? EXIT_NO : EXIT_DONE;
-    if (train_is_known(r, &err)) return EXIT_USAGE;
+    if (train_is_known(r, &err)) return r->status;
     mp_error_locate(&err, o->operands[0], 0, 0);
     return reads || err.code == MP_PARSE || err.code == MP_INVALID ? input_failed(&err) : output_failed(&err);
 }

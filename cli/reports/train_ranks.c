@@ -1,4 +1,4 @@
-/* train_ranks.c - joins the ranks of a training, compares them, and lets them leave. */
+/* train_ranks.c - joins the ranks of a training, compares them, gives them one plan, and lets them leave. */
 #include "cli/reports/train_ranks.h"
 
 #include <math.h>
@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include "cli/messages/messages.h"
-#include "executor/ranks/communicator.h"
+#include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
 #include "executor/run/rank_results.h"
 #include "executor/run/stage.h"
+#include "formats/json/plan_json.h"
+#include "memplan/check.h"
 
 enum { JOIN_SECONDS = 60 };
 enum { PLANNING_SECONDS = 600 }; /* by which one rank may take longer than another until it has its plan */
@@ -76,19 +78,12 @@ mp_status train_take_stage(options *o, ranks *r, mp_error *err)
     return MP_OK;
 }
 
-/* Compares plans and data, of a pipeline those of the ranks of each stage. */
-static mp_status agree_on_stage(const train_outcome *t, const ranks *r, const uint64_t data[2], double timeout, mp_error *err)
+static const char *or_none(const char *text)
 {
-    const mp_plan *plan = t->subject.plan;
-    const int n = mp_communicator_size(r->world), n_stages = (int)t->subject.ranks.mesh.size[MP_DIM_PP];
-    const mp_fact facts[] = {{"plan", plan->steps, plan->n_steps * sizeof *plan->steps},
-                             {"set of data (--data)", &data[0], sizeof data[0]},
-                             {"set of data to test on (--test)", &data[1], sizeof data[1]}};
-    return mp_ranks_agree(r->world, n / n_stages, facts, sizeof facts / sizeof *facts, timeout, err);
+    return text ? text : "";
 }
 
-mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *h, const uint64_t data[2],
-                      mp_error *err)
+mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *h, mp_error *err)
 {
     const mp_program *program = t->subject.program;
     const double timeout = o->training.timeout > 0 ? o->training.timeout : PLANNING_SECONDS;
@@ -105,6 +100,11 @@ mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const 
                           (double)o->training.save_every,
                           o->training.save != NULL,
                           o->training.resume != NULL};
+    const search_options *s = &o->search;
+    const char *budget = or_none(s->budget),
+               *search = mp_text("%s %s %s %lld %lld %g %g %d %d %d %d", or_none(s->solver), or_none(s->effort),
+                                 or_none(s->granularity), (long long)s->moves, (long long)s->reserve, s->gap, s->time_limit,
+                                 s->keep_order, s->second_stream, s->offsets, o->output.plan != NULL);
     const mp_fact facts[] = {{"version of memplan", MEMPLAN_VERSION, sizeof MEMPLAN_VERSION},
                              {"seed", &o->search.seed, sizeof o->search.seed},
                              {"training graph", graph, sizeof t->subject.graph->hash},
@@ -113,19 +113,112 @@ mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const 
                              {"number of micro-batches", &shape->n_micro_batches, sizeof shape->n_micro_batches},
                              {"cut of the network into stages", t->subject.begins,
                               (size_t)(shape->n_ranks * shape->n_chunks) * sizeof *t->subject.begins},
-                             {"set of training options", run, sizeof run}};
+                             {"set of training options", run, sizeof run},
+                             {"budget", budget, strlen(budget)},
+                             {"set of options of the search for a plan", search, strlen(search)}};
     if (!r->world) return MP_OK;
     r->compares = true;
     MP_CHECK(mp_communicator_agree(r->world, facts, sizeof facts / sizeof *facts, timeout, err));
-    MP_CHECK(agree_on_stage(t, r, data, timeout, err));
     r->compares = false;
     return MP_OK;
 }
 
+/* ---- one plan for all ---- */
+
+/* Returns how many ranks have this one's graph: they follow each other. */
+static int of_one_graph(const train_outcome *t, const ranks *r)
+{
+    return mp_communicator_size(r->world) / (int)t->subject.ranks.mesh.size[MP_DIM_PP];
+}
+
+bool train_searches(const train_outcome *t, const ranks *r)
+{
+    return !r->world || mp_communicator_rank(r->world) % of_one_graph(t, r) == 0;
+}
+
+/* What a rank says when searches have ended: the exit status of one that has failed, and what its plan needs held. */
+typedef struct ended_search {
+    int64_t status, held_bytes;
+} ended_search;
+
+/* Reads and checks the plan that another rank has sent. */
+static mp_status take_plan(train_outcome *t, const char *text, int from, int64_t held_bytes, mp_error *err)
+{
+    subject *s = &t->subject;
+    MP_CHECK(subject_hold(s, held_bytes, err));
+    mp_status st = mp_plan_read_text(text, mp_text("the plan of rank %d", from), s->graph, &s->plan, err);
+    if (st == MP_OK) st = mp_plan_check(s->graph, s->plan, err);
+    return st == MP_OK ? subject_check_held(s, s->plan->steps, s->plan->n_steps, err) : st;
+}
+
+/* Looks at what all ranks say of their searches. */
+static mp_status hear(ranks *r, const ended_search *all, mp_error *err)
+{
+    const int n = mp_communicator_size(r->world), own = mp_communicator_rank(r->world);
+    for (int k = 0; k < n; k++) {
+        MP_ENSURE(all[k].status >= 0 && all[k].status < 128 && all[k].held_bytes >= 0 && all[k].held_bytes < MP_NO_LIMIT / 2,
+                  err, MP_IO, "rank %d of %d does not say how its search for a plan has ended", k, n);
+        if (!all[k].status || r->all_failed) continue;
+        r->all_failed = true;
+        r->status = (int)all[k].status;
+        r->is_told = !all[own].status;
+        MP_FAIL(err, MP_INFEASIBLE, "rank %d of %d has found no plan, and says why", k, n);
+    }
+    return r->all_failed ? MP_INFEASIBLE : MP_OK;
+}
+
+mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_status found, mp_error *err)
+{
+    static const char *const what = "the search for a plan";
+    const double timeout = fmax(o->training.timeout, PLANNING_SECONDS + o->search.time_limit);
+    const subject *s = &t->subject;
+    mp_error others = {0};
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_OWNED char *own = NULL;
+    ended_search ended = {.status = found == MP_OK                                                       ? 0
+                                    : t->no_plan                                                         ? t->no_plan
+                                    : found == MP_NOMEM || found == MP_INFEASIBLE || found == MP_REFUTED ? EXIT_NO
+                                                                                                         : EXIT_USAGE};
+    if (!r->world) return found;
+    MP_OWNED ended_search *all = mp_alloc((size_t)mp_communicator_size(r->world), sizeof *all);
+    MP_ENSURE(pool && all, err, MP_NOMEM, "out of memory");
+    if (s->plan && s->rank.held >= 0 && s->rank.shape.n_ranks) ended.held_bytes = s->graph->storages[s->rank.held].bytes;
+    mp_status heard = mp_communicator_exchange(r->world, &ended, sizeof ended, all, timeout, what, &others);
+    if (heard == MP_OK) heard = hear(r, all, &others);
+    if (found != MP_OK) return found;
+    if (heard != MP_OK) *err = others;
+    MP_CHECK(heard);
+    if (s->plan) MP_CHECK(mp_plan_write_text(s->plan, s->graph, &own, err));
+    const char *text = own;
+    const int first = mp_communicator_rank(r->world) / of_one_graph(t, r) * of_one_graph(t, r);
+    MP_CHECK(mp_communicator_hand_out(r->world, of_one_graph(t, r), &text, pool, timeout, what, err));
+    return s->plan ? MP_OK : take_plan(t, text, first, all[first].held_bytes, err);
+}
+
+mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r, const uint64_t data[2], mp_error *err)
+{
+    const mp_plan *plan = t->subject.plan;
+    const double timeout = o->training.timeout > 0 ? o->training.timeout : PLANNING_SECONDS;
+    const mp_fact facts[] = {{"plan", plan->steps, plan->n_steps * sizeof *plan->steps},
+                             {"set of data (--data)", &data[0], sizeof data[0]},
+                             {"set of data to test on (--test)", &data[1], sizeof data[1]}};
+    if (!r->world) return MP_OK;
+    r->compares = true;
+    MP_CHECK(mp_ranks_agree(r->world, of_one_graph(t, r), facts, sizeof facts / sizeof *facts, timeout, err));
+    r->compares = false;
+    return MP_OK;
+}
+
+/* ---- how it ends ---- */
+
 bool train_is_known(ranks *r, const mp_error *err)
 {
-    r->all_failed = r->compares && err->code == MP_INVALID;
-    return r->all_failed && train_is_silent(r);
+    if (r->compares && err->code == MP_INVALID) {
+        r->all_failed = true;
+        r->is_told = train_is_silent(r);
+        r->status = EXIT_USAGE;
+    }
+    return r->is_told;
 }
 
 int train_leave(const options *o, ranks *r, int status)

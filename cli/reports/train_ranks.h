@@ -6,10 +6,12 @@
 
 /* The processes, and what they know of each other. */
 typedef struct ranks {
-    mp_communicator *world;    /* NULL: there is one process */
-    bool compares, all_failed; /* a failure now is that of a comparison; and all ranks have found the same */
-    int stage_number;          /* of a pipeline, the stage that this process runs */
-    char stage[16];            /* its number as text; "": none */
+    mp_communicator *world;   /* NULL: there is one process */
+    bool compares;            /* a failure now is that of a comparison, which all ranks find */
+    bool all_failed, is_told; /* all ranks know of a failure; and another one says why */
+    int status;               /* with which all end then */
+    int stage_number;         /* of a pipeline, the stage that this process runs */
+    char stage[16];           /* its number as text; "": none */
 } ranks;
 
 /* Joins the processes that a launcher has started, if the options have a mesh of several ranks and that is not done yet; then
@@ -18,11 +20,19 @@ typedef struct ranks {
 mp_status train_join(options *o, ranks *r, mp_error *err);
 /* Lets the options name the stage of a pipeline that this process runs. MP_INVALID: they have --accumulate, too. */
 mp_status train_take_stage(options *o, ranks *r, mp_error *err);
-/* Compares what has to be the same on all ranks before the first step; data: digests of what is trained and tested on. Fails as
- * mp_communicator_agree. */
-mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *hyper, const uint64_t data[2],
-                      mp_error *err);
-/* True if all ranks have this failure, and another one says it. */
+/* Compares what has to be the same on all ranks before a plan is searched for. Fails as mp_communicator_agree. */
+mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *hyper, mp_error *err);
+/* True if this rank searches for a plan: it is the first of those with its graph, or alone. A search that the clock ends finds
+ * another plan each time, so the others take that of the first. */
+bool train_searches(const train_outcome *t, const ranks *r);
+/* Gives the plan of the first rank to the others with that graph, which check it. `found` is how this rank's search has ended,
+ * and is returned unless it is MP_OK. MP_INFEASIBLE: another rank has found none, and says why. MP_REFUTED, MP_PARSE: what was
+ * sent is no plan for this graph. MP_IO, MP_NOMEM. */
+mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_status found, mp_error *err);
+/* Compares plans and data, of a pipeline those of the ranks of each stage, before the first step; data: digests of what is
+ * trained and tested on. Fails as mp_communicator_agree. */
+mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r, const uint64_t data[2], mp_error *err);
+/* True if all ranks know of this failure, and another one says it; then all end with r->status. */
 bool train_is_known(ranks *r, const mp_error *err);
 /* Leaves the others with this exit status, which is returned. A rank that has failed alone ends all. */
 int train_leave(const options *o, ranks *r, int status);

@@ -138,31 +138,57 @@ static mp_status await(mp_communicator *world, mp_awaited message, double timeou
     return MP_OK;
 }
 
-mp_status mp_communicator_collect(mp_communicator *world, const char *own, const char **texts, mp_pool *pool, double timeout,
-                                  const char *what, mp_error *err)
+/* Tells all ranks how many bytes each of them has to send. */
+static mp_status exchange_sizes(mp_communicator *world, const char *own, int64_t *sizes, double timeout, const char *what,
+                                mp_error *err)
 {
     const int64_t bytes = (int64_t)__builtin_strlen(own) + 1;
-    MP_OWNED int64_t *sizes = mp_alloc((size_t)world->n, sizeof *sizes);
-    MP_ENSURE(sizes, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_communicator_exchange(world, &bytes, sizeof bytes, sizes, timeout, what, err));
     for (int r = 0; r < world->n; r++)
         MP_ENSURE(sizes[r] > 0 && sizes[r] <= MP_TEXT_BYTES, err, MP_IO,
                   "rank %d of %d says that it sends %lld bytes in %s: from 1 to %d are allowed", r, world->n,
                   (long long)sizes[r], what, MP_TEXT_BYTES);
-    mp_awaited message = {.bytes = -1};
+    return MP_OK;
+}
+
+/* Takes the text that another rank has sent. */
+static mp_status take_text(mp_communicator *world, int from, int64_t bytes, const char **out, mp_pool *pool, double timeout,
+                           const char *what, mp_error *err)
+{
+    char *text = mp_pool_alloc(pool, (size_t)bytes, 1);
+    mp_awaited message = {.peer = from};
+    MP_ENSURE(text, err, MP_NOMEM, "there is no memory for %lld bytes of rank %d in %s", (long long)bytes, from, what);
+    MP_CHECK(begin_receive(world, text, bytes, &message, err));
+    MP_CHECK(await(world, message, timeout, what, err));
+    MP_ENSURE(!text[bytes - 1], err, MP_IO, "rank %d of %d has sent no text in %s", from, world->n, what);
+    *out = text;
+    return MP_OK;
+}
+
+mp_status mp_communicator_collect(mp_communicator *world, const char *own, const char **texts, mp_pool *pool, double timeout,
+                                  const char *what, mp_error *err)
+{
+    MP_OWNED int64_t *sizes = mp_alloc((size_t)world->n, sizeof *sizes);
+    MP_ENSURE(sizes, err, MP_NOMEM, "out of memory");
+    MP_CHECK(exchange_sizes(world, own, sizes, timeout, what, err));
     if (world->rank) {
-        MP_CHECK(world->send(world, own, bytes, 0, MP_TAG_OF_EXCHANGES, &message.message, err));
+        mp_awaited message = {.bytes = -1};
+        MP_CHECK(world->send(world, own, sizes[world->rank], 0, MP_TAG_OF_EXCHANGES, &message.message, err));
         return await(world, message, timeout, what, err);
     }
     texts[0] = own;
-    for (int r = 1; r < world->n; r++) {
-        char *text = mp_pool_alloc(pool, (size_t)sizes[r], 1);
-        MP_ENSURE(text, err, MP_NOMEM, "there is no memory for %lld bytes of rank %d in %s", (long long)sizes[r], r, what);
-        message = (mp_awaited){.peer = r};
-        MP_CHECK(begin_receive(world, text, sizes[r], &message, err));
-        MP_CHECK(await(world, message, timeout, what, err));
-        MP_ENSURE(!text[sizes[r] - 1], err, MP_IO, "rank %d of %d has sent no text in %s", r, world->n, what);
-        texts[r] = text;
-    }
+    for (int r = 1; r < world->n; r++) MP_CHECK(take_text(world, r, sizes[r], &texts[r], pool, timeout, what, err));
     return MP_OK;
+}
+
+mp_status mp_communicator_hand_out(mp_communicator *world, int block, const char **text, mp_pool *pool, double timeout,
+                                   const char *what, mp_error *err)
+{
+    const int first = world->rank - world->rank % block;
+    MP_OWNED int64_t *sizes = mp_alloc((size_t)world->n, sizeof *sizes);
+    MP_ENSURE(sizes, err, MP_NOMEM, "out of memory");
+    MP_CHECK(exchange_sizes(world, world->rank == first ? *text : "", sizes, timeout, what, err));
+    if (world->rank != first) return take_text(world, first, sizes[first], text, pool, timeout, what, err);
+    for (int r = first + 1; r < first + block; r++) MP_CHECK(open_send(world, *text, sizes[first], r, err));
+    return wait_for_open(world, timeout, what, err);
 }

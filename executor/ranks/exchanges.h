@@ -21,6 +21,10 @@ enum { MP_TEXT_BYTES = 1 << 28 };
  * looked at. MP_IO, also where a rank says that its text has more than MP_TEXT_BYTES, or sends what is none. MP_NOMEM. */
 mp_status mp_communicator_collect(mp_communicator *world, const char *own, const char **texts, mp_pool *pool, double timeout,
                                   const char *what, mp_error *err);
+/* The other way round, within each block of so many ranks that follow each other: gives them the text of the first of them, as
+ * *text in memory of `pool`; that of the first stays its own. Errors as above. */
+mp_status mp_communicator_hand_out(mp_communicator *world, int block, const char **text, mp_pool *pool, double timeout,
+                                   const char *what, mp_error *err);
 /* Brings the parts that the ranks of this one's team have of a tensor to one of them, by its number in the world, or with -1 to
  * each: to their places in `whole`, which others need not have; the own part is not moved. Waits for it. MP_IO. */
 mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_piece *piece,

@@ -9,6 +9,10 @@
 #include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
 
+/* A collective's seconds: no clock shows less, and no timeout lets it take more. */
+#define LEAST_SECONDS 1e-9
+#define MOST_SECONDS 1e6
+
 typedef struct probe {
     mp_collectives collectives;
     mp_piece piece;
@@ -101,6 +105,17 @@ static int by_seconds(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+mp_status mp_network_slowest(const double *all, int n, double *slowest, mp_error *err)
+{
+    *slowest = LEAST_SECONDS;
+    for (int r = 0; r < n; r++) {
+        MP_ENSURE(all[r] >= 0 && all[r] < MOST_SECONDS, err, MP_IO,
+                  "rank %d of %d has sent something else than the seconds of a collective", r, n);
+        *slowest = fmax(*slowest, all[r]);
+    }
+    return MP_OK;
+}
+
 /* The median over several runs of what the slowest rank takes. */
 static mp_status time_runs(probe *p, mp_collective kind, int64_t bytes, double *all, double *median, mp_error *err)
 {
@@ -115,8 +130,7 @@ static mp_status time_runs(probe *p, mp_collective kind, int64_t bytes, double *
         MP_CHECK(run(p, kind, bytes, err));
         own = mp_clock_now() - from;
         MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, all, p->collectives.timeout, "measuring", err));
-        seconds[k] = 0;
-        for (int r = 0; r < world->n; r++) seconds[k] = fmax(seconds[k], all[r]);
+        MP_CHECK(mp_network_slowest(all, world->n, &seconds[k], err));
     }
     qsort(seconds, MP_NETWORK_REPEATS, sizeof *seconds, by_seconds);
     *median = seconds[MP_NETWORK_REPEATS / 2];

@@ -29,3 +29,5 @@ static inline int64_t mp_network_bytes(int size)
  * next rank. All ranks call it, and have the same answer. MP_INVALID: there is one rank. MP_NOMEM, MP_IO. */
 mp_status mp_network_measure(mp_communicator *world, const mp_backend *backend, bool fast, double timeout,
                              mp_network_speed *out, mp_error *err);
+/* Gives the most of the seconds that n ranks say a collective has taken them. MP_IO: what one has sent are no seconds. */
+mp_status mp_network_slowest(const double *all, int n, double *slowest, mp_error *err);

@@ -1,7 +1,6 @@
 /* rank_report.c - adds up a rank's collectives by kind, and exchanges what the ranks have measured. */
 #include "executor/train/rank_report.h"
 
-#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,6 +43,11 @@ static bool can_be(int64_t bytes)
     return bytes >= -1 && bytes < INT64_C(1) << 48;
 }
 
+static bool can_pass(double seconds)
+{
+    return seconds >= 0 && seconds < 1e12;
+}
+
 mp_status mp_rank_reports_check(const mp_rank_report *reports, int n, mp_error *err)
 {
     for (int k = 0; k < n; k++) {
@@ -51,10 +55,11 @@ mp_status mp_rank_reports_check(const mp_rank_report *reports, int n, mp_error *
         bool is_sound = memchr(r->machine, 0, sizeof r->machine) && memchr(r->weights_hash, 0, sizeof r->weights_hash) &&
                         can_be(r->planned_peak_bytes) && can_be(r->measured_peak_bytes) && can_be(r->process_bytes) &&
                         can_be(r->sent_bytes) && can_be(r->planned_sent_bytes) && can_be(r->set_aside_bytes) &&
-                        isfinite(r->step_seconds) && isfinite(r->network_seconds) && isfinite(r->wait_seconds);
+                        can_pass(r->step_seconds) && can_pass(r->network_seconds) && can_pass(r->wait_seconds);
         for (int kind = 0; kind <= MP_N_COLLECTIVES; kind++) {
             const mp_sent *sent = kind < MP_N_COLLECTIVES ? &r->sent[kind] : &r->sent_by_operators;
-            is_sound = is_sound && can_be(sent->n) && can_be(sent->bytes) && isfinite(sent->seconds);
+            is_sound = is_sound && sent->n >= 0 && can_be(sent->n) && sent->bytes >= 0 && can_be(sent->bytes) &&
+                       can_pass(sent->seconds);
         }
         MP_ENSURE(is_sound, err, MP_IO, "rank %d of %d has sent something else than what it has measured", k, n);
     }

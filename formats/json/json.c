@@ -21,15 +21,15 @@ static size_t larger(size_t a, size_t b)
 }
 
 /* Counts the values of a file before jansson unpacks it, because an object of 3 characters takes it up to 220 bytes. */
-static mp_status check_size(const mp_file *file, mp_error *err)
+static mp_status check_size(const uint8_t *bytes, size_t size, mp_error *err)
 {
     size_t containers = 0, elements = 0;
-    for (size_t i = 0; i < file->size; i++) {
-        containers += file->bytes[i] == '{' || file->bytes[i] == '[';
-        elements += file->bytes[i] == ',';
+    for (size_t i = 0; i < size; i++) {
+        containers += bytes[i] == '{' || bytes[i] == '[';
+        elements += bytes[i] == ',';
     }
-    MP_ENSURE(containers <= larger(mp_json_most.containers, file->size / CONTAINER_BYTES) &&
-                  elements <= larger(mp_json_most.elements, file->size / ELEMENT_BYTES),
+    MP_ENSURE(containers <= larger(mp_json_most.containers, size / CONTAINER_BYTES) &&
+                  elements <= larger(mp_json_most.elements, size / ELEMENT_BYTES),
               err, MP_PARSE, "the file holds too many values");
     return MP_OK;
 }
@@ -56,25 +56,30 @@ json_t *mp_json_load(const void *text, size_t size, json_error_t *fault, bool *i
     return json;
 }
 
-mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_error *err)
+mp_status mp_json_read_text(const void *text, size_t size, const char *name, const char *format, json_t **out, mp_error *err)
 {
-    MP_ABOUT(err, path);
-    MP_CLEARED_BY(mp_file_close) mp_file file = {0};
     MP_OWNED_BY(json_decref) json_t *json = NULL;
     json_error_t fault;
     bool is_nomem = false;
-    MP_CHECK(mp_file_open(path, mp_json_most.bytes, &file, err));
-    MP_CHECK(check_size(&file, err));
-    json = mp_json_load(file.bytes, file.size, &fault, &is_nomem);
+    MP_CHECK(check_size(text, size, err));
+    json = mp_json_load(text, size, &fault, &is_nomem);
     MP_ENSURE(!is_nomem, err, MP_NOMEM, "no memory to read JSON");
     if (!json) {
         const int line = fault.line > 0 ? fault.line : 0, column = line && fault.column > 0 ? fault.column : 0;
-        return MP_FAIL_AT(err, MP_PARSE, path, line, column, "JSON: %s", fault.text);
+        return MP_FAIL_AT(err, MP_PARSE, name, line, column, "JSON: %s", fault.text);
     }
     MP_CHECK(check_format(json, format, err));
     *out = json;
     json = NULL;
     return MP_OK;
+}
+
+mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_error *err)
+{
+    MP_ABOUT(err, path);
+    MP_CLEARED_BY(mp_file_close) mp_file file = {0};
+    MP_CHECK(mp_file_open(path, mp_json_most.bytes, &file, err));
+    return mp_json_read_text(file.bytes, file.size, path, format, out, err);
 }
 
 mp_status mp_json_record_fail(const mp_json_record *row, const char *format, ...)
@@ -285,7 +290,7 @@ void mp_json_end_array(mp_json_out *out)
     mp_text_put(&out->text, "]");
 }
 
-mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err)
+mp_status mp_json_finish_text(mp_json_out *out, char **text, mp_error *err)
 {
     MP_CLEARED_BY(mp_text_builder_free) mp_text_builder all = out->text;
     *out = (mp_json_out){0};
@@ -294,5 +299,14 @@ mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err)
     MP_ENSURE((int64_t)all.length <= mp_json_most.bytes, err, MP_LIMIT,
               "the file would have %zu bytes, and files of more than %lld are not read back", all.length,
               (long long)mp_json_most.bytes);
-    return mp_file_write(path, all.text, all.length, err);
+    *text = all.text;
+    all = (mp_text_builder){0};
+    return MP_OK;
+}
+
+mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err)
+{
+    MP_OWNED char *text = NULL;
+    MP_CHECK(mp_json_finish_text(out, &text, err));
+    return mp_file_write(path, text, strlen(text), err);
 }

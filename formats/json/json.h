@@ -30,6 +30,8 @@ extern _Thread_local mp_json_limits mp_json_most;
  * released with json_decref. MP_IO; MP_PARSE: syntax, a key that stands twice, another format, too large;
  * MP_UNSUPPORTED: a later version; MP_NOMEM. */
 mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_error *err);
+/* The same of `size` bytes in memory; a syntax fault stands in `name`. */
+mp_status mp_json_read_text(const void *text, size_t size, const char *name, const char *format, json_t **out, mp_error *err);
 
 /* An object and where it stands in its file. */
 typedef struct mp_json_record {
@@ -88,3 +90,5 @@ void mp_json_row(mp_json_out *out, json_t *row); /* takes ownership; written as 
 void mp_json_end_array(mp_json_out *out);
 /* Writes the document (formats/base/file.h) and releases what *out holds. MP_NOMEM, MP_IO. */
 mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err);
+/* Gives the document as a text instead, which is released with mp_free. MP_NOMEM. */
+mp_status mp_json_finish_text(mp_json_out *out, char **text, mp_error *err);

@@ -14,6 +14,9 @@ else
     for what in other_data out_of_memory on_another_machine never_joined; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/failed_ranks.py" "$memplan" $what
     done
+    for what in cut_short of_stages none_is_found; do
+        holds "mpi_one_plan_$what" python3 -B "$root/tests/cli/ranks/one_plan.py" "$memplan" $what
+    done
     holds mpi_strange python3 -B "$root/tests/cli/ranks/strange_ranks.py" "$memplan" refused
     holds mpi_killed python3 -B "$root/tests/cli/ranks/killed_ranks.py" "$memplan" 5
     for what in saved_in_parts resharded part_is_amiss tested_in_parts uneven_data; do

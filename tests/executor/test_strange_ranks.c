@@ -2,6 +2,7 @@
  * the rank, before anything is read that was not sent and before memory is taken for what is only claimed. In the place of MPI
  * is a communicator of the test: each of the others sends what a case has for it, message by message. */
 #include "executor/ranks/exchanges.h"
+#include "executor/ranks/network_speed.h"
 #include "executor/ranks/peers.h"
 #include "executor/train/rank_report.h"
 #include "tests/cases/backend_case.h"
@@ -15,7 +16,7 @@ typedef struct message {
     int64_t n;
 } message;
 
-/* Rank 0 of three, and what the others send it. */
+/* Rank 0 of three, or another one, and what the others send it. */
 typedef struct stage {
     mp_communicator world;
     message sent[RANKS][MESSAGES];
@@ -32,7 +33,7 @@ static mp_status send(mp_communicator *self, const void *from, int64_t bytes, in
 {
     stage *s = self->context;
     (void)from, (void)bytes, (void)tag, (void)err;
-    assert_true(to > 0 && to < RANKS && s->n < ROOMS);
+    assert_true(to >= 0 && to != self->rank && to < RANKS && s->n < ROOMS);
     s->rooms[s->n].to = NULL;
     *out = ++s->n;
     return MP_OK;
@@ -42,7 +43,7 @@ static mp_status receive(mp_communicator *self, void *to, int64_t bytes, int fro
 {
     stage *s = self->context;
     (void)tag, (void)err;
-    assert_true(from > 0 && from < RANKS && s->n < ROOMS);
+    assert_true(from >= 0 && from != self->rank && from < RANKS && s->n < ROOMS);
     s->rooms[s->n].to = to;
     s->rooms[s->n].room = bytes;
     s->rooms[s->n].from = from;
@@ -310,6 +311,39 @@ TEST(texts_are_as_long_as_is_said_and_allowed)
     }
 }
 
+/* Rank 2 takes the text of rank 0, the first of its block. */
+TEST(the_text_of_a_first_rank_is_as_long_as_is_said)
+{
+    static const int64_t right = 6, none = 1, huge = INT64_MAX, negative = INT64_MIN;
+    const struct {
+        int64_t claimed;
+        message text;
+        const char *sentence; /* NULL: it is right */
+    } cases[] = {
+        {right, {"plan!", 6}, NULL},
+        {right, {"plan", 5}, "rank 0 of 3 has sent 5 bytes in the plan, where there should be 6: " OTHER_VERSION},
+        {right, {"plan! and more", 15}, "rank 0 of 3 has sent 15 bytes in the plan, where there should be 6"},
+        {right, {"plan!!", 6}, "rank 0 of 3 has sent no text in the plan"},
+        {huge, {"plan!", 6}, "rank 0 of 3 says that it sends 9223372036854775807 bytes in the plan"},
+        {negative, {"plan!", 6}, "rank 0 of 3 says that it sends -9223372036854775808 bytes in the plan"},
+        {right, {NULL, 0}, "rank 0 of 3, on an unknown machine, gave no answer in the plan for 0.1 s"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+        const char *text = NULL;
+        stage s;
+        mp_error err = {0};
+        begin(&s);
+        s.world.rank = 2;
+        s.sent[0][0] = (message){&cases[k].claimed, sizeof cases[k].claimed};
+        s.sent[0][1] = cases[k].text;
+        s.sent[STRANGER][0] = (message){&none, sizeof none};
+        const mp_status st = mp_communicator_hand_out(&s.world, RANKS, &text, pool, 0.1, "the plan", &err);
+        fails(st, cases[k].sentence ? MP_IO : MP_OK, &err, cases[k].sentence ? cases[k].sentence : "");
+        if (!cases[k].sentence) assert_string_equal(text, "plan!");
+    }
+}
+
 TEST(a_status_that_is_none_is_a_failure)
 {
     static int64_t fine[33], strange[33] = {-77};
@@ -327,10 +361,10 @@ TEST(a_status_that_is_none_is_a_failure)
 TEST(reports_have_texts_that_end_and_figures_that_add_up)
 {
     const mp_rank_report good = {.machine = "node7", .process_bytes = -1, .sent_bytes = 12};
-    mp_rank_report all[7];
+    mp_rank_report all[10];
     mp_error err = {0};
-    for (int k = 0; k < 7; k++) all[k] = good;
-    assert_int_equal(mp_rank_reports_check(all, 7, &err), MP_OK);
+    for (int k = 0; k < 10; k++) all[k] = good;
+    assert_int_equal(mp_rank_reports_check(all, 10, &err), MP_OK);
     memset(all[0].machine, 'x', sizeof all[0].machine);
     memset(all[1].weights_hash, 'x', sizeof all[1].weights_hash);
     all[2].sent_bytes = INT64_MAX;
@@ -338,7 +372,27 @@ TEST(reports_have_texts_that_end_and_figures_that_add_up)
     all[4].wait_seconds = NAN;
     all[5].sent[MP_N_COLLECTIVES - 1].seconds = INFINITY;
     all[6].sent_by_operators.n = INT64_MAX;
-    for (int k = 0; k < 7; k++)
+    all[7].sent[0].bytes = -1;
+    all[8].step_seconds = 1e300; /* a sum of all ranks, and its text, have no room for it */
+    all[9].network_seconds = -1;
+    for (int k = 0; k < 10; k++)
         fails(mp_rank_reports_check(&all[k], 1, &err), MP_IO, &err,
               "rank 0 of 1 has sent something else than what it has measured");
+}
+
+TEST(a_network_is_measured_in_seconds)
+{
+    static const double wrong[] = {NAN, INFINITY, -INFINITY, -1e-9, 1e300};
+    double all[RANKS] = {1e-6, 3e-6, 2e-6}, slowest = 0;
+    mp_error err = {0};
+    assert_int_equal(mp_network_slowest(all, RANKS, &slowest, &err), MP_OK);
+    assert_true(slowest == 3e-6);
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        all[STRANGER] = wrong[k];
+        fails(mp_network_slowest(all, RANKS, &slowest, &err), MP_IO, &err,
+              "rank 1 of 3 has sent something else than the seconds of a collective");
+    }
+    memset(all, 0, sizeof all); /* a clock that stands: it is divided by */
+    assert_int_equal(mp_network_slowest(all, RANKS, &slowest, &err), MP_OK);
+    assert_true(slowest > 0);
 }

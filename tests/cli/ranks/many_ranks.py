@@ -252,7 +252,8 @@ def ranks_differ() -> None:
         (["--reduce", "fast"], "training graph"),
         (["--lr", "0.5"], "set of training options"),
         (["--steps", "3"], "set of training options"),
-        (["--budget", "floor+20%"], "plan"),
+        (["--budget", "floor+20%"], "budget"),
+        (["--effort", "thorough"], "set of options of the search for a plan"),
     ):
         other = [w for w in usual if not (more[0] == "--budget" and w in usual[:2])]
         words = [*MPIRUN, "-n", "1", MEMPLAN, "train", path("cnn"), *usual, ":", "-n", "1", MEMPLAN, "train", path("cnn"), *other, *more]
