@@ -145,7 +145,7 @@ typedef struct ended_search {
 static mp_status take_plan(train_outcome *t, const char *text, int from, int64_t held_bytes, mp_error *err)
 {
     subject *s = &t->subject;
-    MP_CHECK(subject_hold(s, held_bytes, err));
+    MP_CHECK(subject_hold(s, &held_bytes, err));
     mp_status st = mp_plan_read_text(text, mp_text("the plan of rank %d", from), s->graph, &s->plan, err);
     if (st == MP_OK) st = mp_plan_check(s->graph, s->plan, err);
     return st == MP_OK ? subject_check_held(s, s->plan->steps, s->plan->n_steps, err) : st;
@@ -182,7 +182,7 @@ mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_stat
     if (!r->world) return found;
     MP_OWNED ended_search *all = mp_alloc((size_t)mp_communicator_size(r->world), sizeof *all);
     MP_ENSURE(pool && all, err, MP_NOMEM, "out of memory");
-    if (s->plan && s->rank.held >= 0 && s->rank.shape.n_ranks) ended.held_bytes = s->graph->storages[s->rank.held].bytes;
+    if (s->plan && s->rank.held >= 0 && s->rank.shape.n_ranks) ended.held_bytes = s->graph->storages[s->rank.held].payload_bytes;
     mp_status heard = mp_communicator_exchange(r->world, &ended, sizeof ended, all, timeout, what, &others);
     if (heard == MP_OK) heard = hear(r, all, &others);
     if (found != MP_OK) return found;
