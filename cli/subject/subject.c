@@ -176,6 +176,7 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
     if (wanted.output) MP_CHECK(find_output(s->model, &wanted.output, err));
     MP_CHECK(mp_model_add_loss(s->model, &wanted, &loss, err));
     MP_CHECK(subject_mesh(o, &device, s, err));
+    wanted.sums_each_pass = s->ranks.mesh.zero >= 2;
     s->ranks.runs = backend && backend->is_host && wanted.rules == MP_RULES_EXECUTOR && !pipeline->n_ranks;
     MP_CHECK(mp_model_spread_experts(s->model, &s->ranks.mesh, err));
     MP_CHECK(mp_model_split(s->model, &s->ranks, &s->split, err));

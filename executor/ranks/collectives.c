@@ -179,7 +179,7 @@ static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *e
 
 /* Adds up this rank's part in the order of the ranks, and puts it where it belongs; apart from the whole, that stays as it is.
  */
-static void add_up(const mp_collectives *c, const mp_leg *s, const mp_piece *p, char *room)
+static void add_up(const mp_collectives *c, const mp_leg *s, const mp_piece *p, char *room, bool adds)
 {
     const mp_backend *b = c->backend;
     const mp_range own = part_of(s, p, s->team.index);
@@ -188,17 +188,20 @@ static void add_up(const mp_collectives *c, const mp_leg *s, const mp_piece *p, 
          *sum = p->part == mine ? first : p->part;
     if (!own.n) return;
     if (is_fast(c, s) && s->team.n > 1) first = sum = room;
-    if (sum != first) b->copy(b, sum, first, bytes);
+    if (adds) /* to the part, rank by rank, as one process adds up the gradients of its micro-batches */
+        b->add(b, s->dtype, own.n, first, sum = p->part);
+    else if (sum != first)
+        b->copy(b, sum, first, bytes);
     for (int r = 1; r < s->team.n && !is_fast(c, s); r++)
         b->add(b, s->dtype, own.n, r == s->team.index ? mine : slot_of(c, s, p, room, r), sum);
     if (sum != p->part) b->copy(b, p->part, sum, bytes);
 }
 
-static void end_leg(const mp_collectives *c, const mp_leg *s)
+static void end_leg(const mp_collectives *c, const mp_leg *s, bool adds)
 {
     char *room = s->workspace;
     for (size_t k = 0; s->kind == MP_REDUCE_SCATTER && k < s->n_pieces; k++) {
-        add_up(c, s, &s->pieces[k], room);
+        add_up(c, s, &s->pieces[k], room, adds && s->adds_up);
         room += room_bytes(c, s, &s->pieces[k]);
     }
 }
@@ -227,7 +230,7 @@ static mp_status move(mp_collectives *c, mp_collective_work *w, bool *moved, int
     while (w->leg < w->n_legs) {
         MP_CHECK(test_requests(c, w, moved, missing, err));
         if (w->n_requests) return MP_OK;
-        end_leg(c, &w->legs[w->leg++]);
+        end_leg(c, &w->legs[w->leg++], w->adds);
         *moved = true;
         if (w->leg < w->n_legs) MP_CHECK(begin_leg(c, w, err));
     }

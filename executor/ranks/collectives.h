@@ -42,19 +42,21 @@ typedef struct mp_leg {
     mp_dtype dtype;
     size_t n_pieces;
     const mp_piece *pieces;
+    bool adds_up;    /* where the collective adds, its sums are added to the parts */
     bool is_ordered; /* sums are in the order of the ranks, whatever the others do */
     bool has_server; /* the first of the ranks has the whole of each tensor as its part, and the others have nothing */
     char *workspace;
 } mp_leg;
 
 /* A collective, leg after leg, that can be issued again when it has ended. */
-enum { MP_LEGS = 5 };
+enum { MP_LEGS = 6 };
 typedef struct mp_collective_work mp_collective_work;
 struct mp_collective_work {
     const char *name;   /* in messages: "all-reduce 3" */
     mp_collective kind; /* as the plan has it, of whatever legs it is made */
     size_t n_legs;
     mp_leg legs[MP_LEGS];
+    bool adds; /* set before it is issued */
     /* of one that is under way: */
     size_t leg, n_requests;
     mp_awaited *requests; /* room for mp_work_requests of them */

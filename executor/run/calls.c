@@ -2,7 +2,6 @@
 #include "executor/run/calls.h"
 
 #include "estimator/graph/liveness.h"
-#include "executor/run/stage.h"
 
 /* Gives every issued call to the one after which it is waited for, but for those that a later call of their channel stands for,
  * which is in the same passes. start[t] is how many are waited for before step t, of n + 2. */
@@ -28,14 +27,6 @@ static mp_status list_awaited(size_t n_steps, int *start, mp_pool *pool, mp_call
     return MP_OK;
 }
 
-/* True for a collective of a step, not of each of its passes. */
-static bool sums(const mp_addresses *a, size_t t)
-{
-    const mp_stage_message *m = mp_program_message(a->program, a->steps[t].node);
-    const bool is_of_step = m ? m->is_sum : a->program->graph->nodes[a->steps[t].node].phase != MP_PHASE_FORWARD;
-    return a->steps[t].is_collective && is_of_step;
-}
-
 mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, bool in_order, mp_pool *pool, mp_calls *out,
                       mp_error *err)
 {
@@ -49,6 +40,7 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
     for (size_t t = 0; t < n; t++) {
         const bool update = mp_ready_step_does(&a->steps[t], a->program, MP_TASK_UPDATE),
                    transfer = a->steps[t].is_copy || a->steps[t].is_collective;
+        const bool is_sum = a->steps[t].is_collective && mp_program_runs_once(a->program, steps[t].node);
         const bool issued = transfer || (two_streams && mp_step_is_issued(steps[t]));
         const int channel = issued ? mp_addresses_alternative(a, (int)t)->channel : MP_CHANNEL_COMPUTE;
         const int end = transfer && in_order ? (int)t + 1 : mp_step_end(steps, (int)t);
@@ -63,7 +55,7 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
                                              .n_steps = 1,
                                              .is_update = update,
                                              .is_transfer = transfer,
-                                             .is_of_update = update || a->steps[t].is_of_state || sums(a, t),
+                                             .is_of_update = update || a->steps[t].is_of_state || is_sum,
                                              .channel = channel,
                                              .end = end,
                                              .mark = n_marks[channel]++};

@@ -144,7 +144,7 @@ void mp_channels_replay(mp_channels *c, bool updates)
     c->before = c->issued;
     for (size_t t = 0; t < c->at->plan->n_steps; t++) {
         const mp_ready_step *r = &c->at->steps[t];
-        const bool runs = updates || c->at->program->graph->nodes[r->node].phase == MP_PHASE_FORWARD;
-        if (r->is_collective && runs) mp_collectives_repeat(&c->ranks.collectives, &c->ranks.works[t]);
+        if (r->is_collective && (updates || !mp_program_runs_once(c->at->program, r->node)))
+            mp_collectives_repeat(&c->ranks.collectives, &c->ranks.works[t]);
     }
 }

@@ -96,7 +96,7 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
                       .team = mp_crossing_team(&e->channels.ranks.of_parts),
                       .samples = mp_crossing_team(&e->channels.ranks.of_samples)};
     x->alternative = r->alternative;
-    if (!added) x->adds = b->adds;
+    if (!added || !mp_program_keeps_gradients(e->program)) x->adds = b->adds;
     x->algorithm = e->program->graph->nodes[r->node].alternatives[r->alternative].algorithm;
     st = mp_call_run(e->program->backend, node->n_algorithms ? &node->algorithms[r->alternative].call : &node->call, x, err);
     x->adds = all;
@@ -212,6 +212,7 @@ static mp_status wait_for(mp_execution *e, const mp_pass_call *call, int kind, m
 static mp_status run_calls(mp_execution *e, int64_t pass, int kind, size_t from_call, size_t to_call, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
+    e->channels.ranks.adds = kind & MP_RUN_ADDS;
     const bool noted = e->options.profile && b->note_time, clocked = e->options.profile && !noted;
     for (size_t k = from_call; k < to_call; k++) {
         const mp_pass_call *call = &e->calls.list[k];

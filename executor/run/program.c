@@ -86,6 +86,11 @@ static mp_status describe(mp_program *p, int tensor, mp_array *out, mp_error *er
     return constant_of(p, tensor, out->dtype, &out->data, err);
 }
 
+bool mp_program_keeps_gradients(const mp_program *p)
+{
+    return p->options.accumulate > 1 && !p->options.sums_each_pass;
+}
+
 /* Fills the arrays of an operator's node. */
 static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *x, mp_error *err)
 {
@@ -120,8 +125,8 @@ static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *
         if (b->targets >> i & 1) MP_CHECK(mp_program_array(p, op->in[i], &x->d_in[i], err));
     for (int o = 0; o < op->n_out; o++)
         if (op->out[o] >= 0 && bound->has_gradient[op->out[o]]) MP_CHECK(mp_program_array(p, op->out[o], &x->d_out[o], err));
-    /* with several micro-batches, all but the first add to the parameter's gradient */
-    for (int i = b->from; p->options.accumulate > 1 && i < b->to && i < 64; i++)
+    /* with several micro-batches, all but the first add to the parameter's gradient, where that stays */
+    for (int i = b->from; mp_program_keeps_gradients(p) && i < b->to && i < 64; i++)
         if ((b->targets >> i & 1) && p->model->tensors[op->in[i]].role == MP_ROLE_PARAMETER) x->adds |= UINT64_C(1) << i;
     return MP_OK;
 }

@@ -63,6 +63,9 @@ struct mp_program {
 /* Describes how tensor t lies in its storage. */
 mp_status mp_program_array(const mp_program *program, int tensor, mp_array *out, mp_error *err);
 
+/* True if whole gradients stay from one micro-batch to the next. */
+bool mp_program_keeps_gradients(const mp_program *program);
+
 /* True if a tensor is in memory; and if another stage of the pipeline has it, and this one does not. */
 bool mp_program_has(const mp_program *program, int tensor);
 bool mp_program_lacks(const mp_program *program, int tensor);
@@ -85,6 +88,9 @@ mp_status mp_rank_place_of(const mp_program *program, const mp_communicator *wor
 bool mp_program_sums_fast(const mp_program *program, mp_dim dim);
 /* True if a collective sums gradients of which each rank of tp has a part. O(tensors). */
 bool mp_program_sums_parts(const mp_program *program, const mp_node *node);
+/* True for a collective of a step, not of each of its passes: a sum, unless ranks keep parts of sums, and what follows updates.
+ */
+bool mp_program_runs_once(const mp_program *program, int node);
 /* Returns the bytes that a rank sends to others in a step of a plan. O(steps). */
 int64_t mp_program_sent_bytes(const mp_program *program, const mp_plan *plan, const mp_rank_place *place);
 /* Fails with MP_UNSUPPORTED where a program of this mesh can be planned, but not run. */

@@ -206,6 +206,14 @@ static int64_t sent_by_operator(const mp_program *p, const mp_binding *b, int ra
     }
 }
 
+bool mp_program_runs_once(const mp_program *p, int node)
+{
+    const mp_stage_message *m = mp_program_message(p, node);
+    if (m) return m->is_sum;
+    const mp_phase phase = p->graph->nodes[node].phase;
+    return phase == MP_PHASE_BACKWARD ? p->mesh.zero < 2 : phase != MP_PHASE_FORWARD;
+}
+
 int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp_rank_place *place)
 {
     int64_t once = mp_stage_sent_bytes(p), each = 0;
@@ -213,7 +221,7 @@ int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp
         const mp_node *node = &p->graph->nodes[plan->steps[t].node];
         const mp_binding *b = &p->bindings->nodes[plan->steps[t].node];
         if (b->task == MP_TASK_COLLECTIVE && !b->message)
-            *(node->phase == MP_PHASE_FORWARD ? &each : &once) += sent_for(p, node, place);
+            *(mp_program_runs_once(p, plan->steps[t].node) ? &once : &each) += sent_for(p, node, place);
         if (b->op >= 0 && mp_mesh_devices(&p->mesh) > 1) each += sent_by_operator(p, b, place->part_index);
     }
     return once + each * (p->options.accumulate > 1 ? p->options.accumulate : 1);
@@ -246,6 +254,5 @@ mp_status mp_program_check_ranks(const mp_program *p, mp_error *err)
     if (m->size[MP_DIM_EP] > 1) return refuse(p, "ep", err);
     if (p->options.fuse == MP_FUSE_FORWARD) return refuse(p, "--fuse forward", err);
     if (m->zero && p->options.clip_norm > 0 && !p->backend->squares) return refuse(p, "--clip-norm with shard on GPUs", err);
-    if (m->zero >= 2 && p->options.accumulate > 1) return refuse(p, "--accumulate with zero=2 and 3", err);
     return MP_OK;
 }

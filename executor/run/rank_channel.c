@@ -31,9 +31,9 @@ static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp
     return MP_OK;
 }
 
-/* Lists whole tensors, with this rank's parts where they lie apart, or in their places. */
-static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, size_t step,
-                            mp_pool *pool, mp_collective_work *w, mp_error *err)
+/* Lists whole tensors, with this rank's parts where they lie apart, unless `in_place`, or in their places. */
+static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, bool in_place,
+                            size_t step, mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
     const mp_program *p = a->program;
     const mp_ready_step *r = &a->steps[step];
@@ -47,7 +47,8 @@ static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world,
     for (size_t k = 0; k < r->n_moved; k++) {
         const int64_t n = p->graph->storages[wholes[k]].payload_bytes / element;
         pieces[k] = (mp_piece){.whole = r->wholes[k], .n = n};
-        pieces[k].part = r->parts ? r->parts[k] : r->wholes[k] + mp_leg_part(leg, n, leg->team.index).from * element;
+        pieces[k].part =
+            r->parts && !in_place ? r->parts[k] : r->wholes[k] + mp_leg_part(leg, n, leg->team.index).from * element;
     }
     return MP_OK;
 }
@@ -75,12 +76,48 @@ static mp_status add_sum(const mp_addresses *a, const mp_rank_channel *c, mp_dim
 {
     const mp_program *p = a->program;
     mp_communicator *world = c->collectives.world;
-    mp_status (*const add)(const mp_addresses *, const mp_communicator *, mp_collective, mp_dim, size_t, mp_pool *,
-                           mp_collective_work *, mp_error *) = p->mesh.zero ? add_parts : add_wholes;
+    const bool fast = !p->mesh.zero && mp_program_sums_fast(p, dim);
     if (p->mesh.size[dim] == 1 && w->n_legs) return MP_OK;
-    if (!p->mesh.zero && mp_program_sums_fast(p, dim)) return add(a, world, MP_ALL_REDUCE, dim, step, pool, w, err);
-    MP_CHECK(add(a, world, MP_REDUCE_SCATTER, dim, step, pool, w, err));
-    return add(a, world, MP_ALL_GATHER, dim, step, pool, w, err);
+    for (int turn = fast; turn < 2; turn++) {
+        const mp_collective kind = fast ? MP_ALL_REDUCE : turn ? MP_ALL_GATHER : MP_REDUCE_SCATTER;
+        MP_CHECK(p->mesh.zero ? add_parts(a, world, kind, dim, step, pool, w, err)
+                              : add_wholes(a, world, kind, dim, false, step, pool, w, err));
+    }
+    return MP_OK;
+}
+
+/* Puts sums that were made in the place of gradients into this rank's parts, or adds them there. */
+static mp_status keep_sums(const mp_addresses *a, const mp_communicator *world, size_t step, mp_pool *pool,
+                           mp_collective_work *w, mp_error *err)
+{
+    const mp_ready_step *r = &a->steps[step];
+    const mp_leg *before = &w->legs[0];
+    mp_piece *pieces;
+    MP_CHECK(add_leg(a, world, MP_REDUCE_SCATTER, MP_DIM_SHARD, r, pool, w, &pieces, err));
+    w->legs[w->n_legs - 1].team = (mp_team){.n = 1, .stride = 1};
+    w->legs[w->n_legs - 1].adds_up = true;
+    for (size_t k = 0; k < r->n_moved; k++)
+        pieces[k] = (mp_piece){.whole = before->pieces[k].part,
+                               .part = r->parts[k],
+                               .n = mp_leg_part(before, before->pieces[k].n, before->team.index).n};
+    return MP_OK;
+}
+
+/* Lists the sum of a bucket of gradients. */
+static mp_status list_sum(const mp_addresses *a, const mp_rank_channel *c, size_t step, mp_pool *pool, mp_collective_work *w,
+                          mp_error *err)
+{
+    const mp_program *p = a->program;
+    const mp_communicator *world = c->collectives.world;
+    const bool is_of_parts = mp_program_sums_parts(p, &p->graph->nodes[a->steps[step].node]),
+               goes_on = p->mesh.size[MP_DIM_DP] > 1 || is_of_parts,
+               in_place =
+                   goes_on && p->options.accumulate > 1 && p->mesh.zero >= 2; /* of one micro-batch, beside the others' */
+    if (p->mesh.zero) MP_CHECK(add_wholes(a, world, MP_REDUCE_SCATTER, MP_DIM_SHARD, in_place, step, pool, w, err));
+    w->legs[0].adds_up = p->mesh.zero >= 2 && !in_place;
+    if (!is_of_parts || p->mesh.size[MP_DIM_DP] > 1) MP_CHECK(add_sum(a, c, MP_DIM_DP, step, pool, w, err));
+    if (is_of_parts) MP_CHECK(add_sum(a, c, MP_DIM_TP, step, pool, w, err));
+    return in_place ? keep_sums(a, world, step, pool, w, err) : MP_OK;
 }
 
 static mp_status take_requests(mp_collective_work *w, mp_pool *pool, mp_error *err)
@@ -135,13 +172,10 @@ static mp_status list(const mp_addresses *a, const mp_rank_channel *c, size_t st
         return take_requests(w, pool, err);
     }
     if (node->phase != MP_PHASE_BACKWARD) {
-        MP_CHECK(add_wholes(a, world, MP_ALL_GATHER, MP_DIM_SHARD, step, pool, w, err));
+        MP_CHECK(add_wholes(a, world, MP_ALL_GATHER, MP_DIM_SHARD, false, step, pool, w, err));
         return take_requests(w, pool, err);
     }
-    if (a->program->mesh.zero) MP_CHECK(add_wholes(a, world, MP_REDUCE_SCATTER, MP_DIM_SHARD, step, pool, w, err));
-    const bool is_of_parts = mp_program_sums_parts(a->program, node);
-    if (!is_of_parts || a->program->mesh.size[MP_DIM_DP] > 1) MP_CHECK(add_sum(a, c, MP_DIM_DP, step, pool, w, err));
-    if (is_of_parts) MP_CHECK(add_sum(a, c, MP_DIM_TP, step, pool, w, err));
+    MP_CHECK(list_sum(a, c, step, pool, w, err));
     return take_requests(w, pool, err);
 }
 
@@ -254,6 +288,7 @@ mp_status mp_rank_channel_issue(mp_rank_channel *c, size_t step, mp_error *err)
     if (m && m->is_ahead) return send_ahead(c, step, m, err);
     if (!m && c->summed)
         MP_CHECK(mp_collectives_wait(&c->collectives, c->summed, err)); /* what stages sum, the ranks of one sum further */
+    c->works[step].adds = c->adds;
     MP_CHECK(mp_collectives_issue(&c->collectives, &c->works[step], &c->tickets[step], err));
     if (m && m->is_sum) c->summed = c->tickets[step];
     return MP_OK;

@@ -28,6 +28,7 @@ struct mp_rank_channel {
     mp_crossing_ranks of_parts, of_samples; /* those of tp; those that share a batch's statistics */
     mp_collective_work crossing;            /* what one operator exchanges with them */
     double wait_seconds;                    /* spent in such exchanges */
+    bool adds;                              /* a later pass of a step: sums of which this rank keeps parts are added up */
     int64_t summed;                         /* the ticket of the last sum over stages; 0: none yet */
 };
 

@@ -71,6 +71,7 @@ typedef struct mp_training_options {
     bool inexact;             /* use alternatives that round differently, so that the result depends on the plan */
     double clip_norm;         /* the global norm that gradients are clipped to; 0: not clipped. Not with fuse backward */
     int accumulate;           /* micro-batches per update; 0 and 1: one. With more, gradients are persistent */
+    bool sums_each_pass;      /* ranks sum the gradients of each micro-batch, and keep parts of the sums (zero=2 and 3) */
     const char *options_json; /* stored in the graph as it is; NULL: "{}" */
 } mp_training_options;
 
