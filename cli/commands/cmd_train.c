@@ -207,12 +207,12 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     MP_ENSURE(!o->training.test.n || t->subject.ranks.mesh.size[MP_DIM_TP] == 1, err, MP_UNSUPPORTED,
               "--test is not there yet where operators are split over ranks (tp)");
     if (r->world) MP_CHECK(mp_communicator_join_devices(r->world, t->subject.program->backend, err));
-    MP_ENSURE(!t->subject.ranks.mesh.zero || !o->training.save || mp_is_folder(o->training.save) ||
+    MP_ENSURE(!(t->subject.ranks.mesh.zero || *r->stage) || !o->training.save || mp_is_folder(o->training.save) ||
                   access(o->training.save, F_OK),
-              err, MP_INVALID, "--save %s: ranks that share state out (shard) save into a folder, and this is a file",
-              o->training.save);
-    MP_ENSURE(!*r->stage || !(o->training.save || o->training.test.n), err, MP_UNSUPPORTED,
-              "--%s is not there yet where ranks have stages of a pipeline (pp)", o->training.save ? "save" : "test");
+              err, MP_INVALID, "--save %s: ranks that %s save into a folder, and this is a file", o->training.save,
+              *r->stage ? "have stages of a pipeline (pp)" : "share state out (shard)");
+    MP_ENSURE(!*r->stage || !o->training.test.n, err, MP_UNSUPPORTED,
+              "--test is not there yet where ranks have stages of a pipeline (pp)");
     MP_CHECK(subject_hold(&t->subject, NULL, err));
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
     const mp_hyper hyper = hyper_of(o);

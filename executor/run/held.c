@@ -28,6 +28,26 @@ int mp_held_arrays(const mp_program *p, const mp_execution *e, int tensor)
     return 1 + mp_optimizer_moments(p->options.optimizer);
 }
 
+int mp_holders_first(const mp_holders *h, int tensor)
+{
+    for (int r = 0; r < h->n_ranks; r++)
+        if (mp_holders_arrays(h, r, tensor)) return r;
+    return -1;
+}
+
+mp_status mp_holders_of(const mp_program *p, mp_execution *e, bool all, mp_pool *pool, mp_holders *out, mp_error *err)
+{
+    const mp_company company = mp_execution_company(e);
+    const size_t n = p->model->n_tensors, ranks = all ? (size_t)company.world->n : 1;
+    unsigned char *own = mp_pool_alloc(pool, n, 1), *lists = mp_pool_alloc(pool, n * ranks, 1);
+    MP_ENSURE(own && lists, err, MP_NOMEM, "out of memory");
+    for (size_t t = 0; t < n; t++)
+        if (mp_is_held(p, e, (int)t)) own[t] = (unsigned char)mp_held_arrays(p, e, (int)t);
+    *out = (mp_holders){(int)ranks, n, all ? lists : own};
+    return all ? mp_communicator_exchange(company.world, own, (int64_t)n, lists, company.timeout, "who holds what", err)
+               : MP_OK;
+}
+
 static mp_status find_values(const mp_program *p, mp_execution *e, int tensor, place *out, mp_error *err)
 {
     *out = (place){.n = mp_stored_elements(&p->model->tensors[tensor])};

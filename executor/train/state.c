@@ -35,18 +35,28 @@ static int64_t bytes_of(const mp_program *p, int tensor)
     return mp_product(mp_tensor_whole_dims(t), 0, t->rank) * (int64_t)sizeof(float);
 }
 
-/* Lists what is saved, and deals it to writers. */
-static mp_status list_items(const mp_program *p, const mp_execution *e, int n_writers, mp_pool *pool, items *out, mp_error *err)
+/* Returns the rank that writes a tensor: of those that hold it the one with the fewest bytes so far, or of what differs from
+ * rank to rank, as running statistics, the first. */
+static int writer_of(const mp_program *p, const mp_holders *holders, const int64_t *bytes, int n_writers, int tensor)
+{
+    int writer = mp_holders_first(holders, tensor);
+    for (int r = writer + 1; r < n_writers && p->model->tensors[tensor].role == MP_ROLE_PARAMETER; r++)
+        if (mp_holders_arrays(holders, r, tensor) && bytes[r] < bytes[writer]) writer = r;
+    return writer;
+}
+
+/* Lists what ranks hold, and deals it to writers. */
+static mp_status list_items(const mp_program *p, const mp_holders *holders, int n_writers, mp_pool *pool, items *out,
+                            mp_error *err)
 {
     *out = (items){.list = mp_pool_alloc(pool, ARRAYS * p->model->n_tensors, sizeof *out->list), .n_writers = n_writers};
     int64_t *bytes = mp_pool_alloc(pool, (size_t)n_writers, sizeof *bytes);
     MP_ENSURE(out->list && bytes, err, MP_NOMEM, "out of memory");
     for (int t = 0; t < (int)p->model->n_tensors; t++) {
         const mp_tensor *x = &p->model->tensors[t];
-        for (int array = 0; mp_is_held(p, e, t) && array < mp_held_arrays(p, e, t); array++) {
-            int writer = 0;
-            for (int r = 1; r < n_writers && x->role == MP_ROLE_PARAMETER; r++)
-                if (bytes[r] < bytes[writer]) writer = r;
+        const int first = mp_holders_first(holders, t);
+        for (int array = 0; first >= 0 && array < mp_holders_arrays(holders, first, t); array++) {
+            const int writer = writer_of(p, holders, bytes, n_writers, t);
             bytes[writer] += bytes_of(p, t);
             if (bytes[writer] > out->most_bytes) out->most_bytes = bytes[writer];
             const char *name = array ? mp_pool_format(pool, "optimizer.%d:%s", array, x->name) : x->name;
@@ -85,6 +95,7 @@ static mp_status collect(saving *s, mp_error *err)
             s->tensors[s->n_tensors++] =
                 (mp_named_tensor){i->name, MP_DTYPE_FLOAT, x->rank, mp_tensor_whole_dims(x), host.data};
         }
+        if (s->program->stage && i->writer != s->world->rank) continue; /* others have nothing of it, or the same */
         MP_CHECK(mp_held_read(s->program, s->execution, i->tensor, i->array, i->writer, &host, err));
     }
     return MP_OK;
@@ -143,7 +154,8 @@ mp_status mp_state_save(const char *path, const mp_program *p, mp_execution *e, 
 {
     char step_text[32], seed_text[32];
     mp_communicator *world = mp_execution_company(e).world;
-    const bool is_folder = p->mesh.zero || mp_is_folder(path);
+    const bool is_folder = p->mesh.zero || p->stage || mp_is_folder(path);
+    mp_holders holders;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     saving s = {.program = p, .execution = e, .world = world, .pool = pool};
     snprintf(step_text, sizeof step_text, "%lld", (long long)step);
@@ -153,7 +165,8 @@ mp_status mp_state_save(const char *path, const mp_program *p, mp_execution *e, 
     s.metadata[s.n_metadata++] = (mp_metadatum){"seed", seed_text};
     s.metadata[s.n_metadata++] = (mp_metadatum){"step", step_text};
     MP_ENSURE(pool, err, MP_NOMEM, "there is no memory for saving");
-    MP_CHECK(list_items(p, e, is_folder ? world->n : 1, pool, &s.all, err));
+    MP_CHECK(mp_holders_of(p, e, true, pool, &holders, err));
+    MP_CHECK(list_items(p, &holders, is_folder ? world->n : 1, pool, &s.all, err));
     MP_CHECK(collect(&s, err));
     return is_folder ? save_folder(&s, path, step, err) : save_file(&s, path, err);
 }
@@ -201,6 +214,7 @@ mp_status mp_state_resume(const char *path, const mp_program *p, mp_execution *e
     MP_OWNED_BY(mp_checkpoint_close) mp_checkpoint *file = NULL;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     char seed[32], *end;
+    mp_holders holders;
     items all;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_checkpoint_open(path, &file, err));
@@ -211,7 +225,8 @@ mp_status mp_state_resume(const char *path, const mp_program *p, mp_execution *e
     const char *text = mp_checkpoint_metadatum(file, "step");
     const int64_t at = text ? strtoll(text, &end, 10) : -1;
     MP_ENSURE(at >= 0 && !*end, err, MP_PARSE, "the file does not say at which step it was saved");
-    MP_CHECK(list_items(p, e, 1, pool, &all, err));
+    MP_CHECK(mp_holders_of(p, e, false, pool, &holders, err));
+    MP_CHECK(list_items(p, &holders, 1, pool, &all, err));
     for (size_t k = 0; k < all.n; k++) MP_CHECK(restore(file, p, e, &all.list[k], err));
     MP_CHECK(compare(file, e, at, err));
     *step = at;

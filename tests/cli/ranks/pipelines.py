@@ -13,9 +13,11 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 
-from many_ranks import ENVIRONMENT, MEMPLAN, MPIRUN, WHAT, path, run
+from many_ranks import ENVIRONMENT, MEMPLAN, MPIRUN, WHAT, path, run, tensors
+from saved_ranks import all_tensors, parts
 
 BATCH = {"mlp": 6, "cnn": 4, "gpt": 3, "bert": 3}  # of the files, which is that of a micro-batch
 TIED = {"gpt", "bert"}  # their first and last stage have one table of words
@@ -109,6 +111,31 @@ def by_plan() -> None:
     many = run([*MPIRUN, "-n", "2", MEMPLAN, "train", path("cnn"), "--mesh", "pp=2", "--plan", "stages.json", "--steps", "3", "--json"])
     is_as_planned(many)
     assert many["identical"] is True and many["after"]["losses"] == one("cnn", steps=3)["losses"]
+
+
+def saved() -> None:
+    """All ranks write what their stages have, and nothing twice: the tensors of one process, but for a table on two stages. Other stages, one process and other
+    meshes go on with it, with the losses of a training that was never stopped."""
+    usual = ("--budget", "100%", "--no-before")
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        for network in ("cnn", "gpt"):
+            state, never, single = f"{folder}/{network}", one(network, steps=4)["losses"], f"{folder}/{network}.safetensors"
+            stages(2, network, *usual, "--save", state, steps=2)
+            one(network, "--save", single, steps=2)
+            mine, others = all_tensors(state), tensors(single)
+            assert mine.keys() == others.keys() and len(parts(state)) == 2
+            assert all(mine[name] == others[name] or (network == "gpt" and name.endswith("tokens.weight")) for name in mine), network
+            assert stages(4, network, *usual, "--resume", state, "--save", state, steps=1)["after"]["losses"] == never[2:3], network
+            assert len(parts(state)) == 4
+            assert one(network, "--resume", state, steps=1)["losses"] == never[3:], network
+        state, sgd = f"{folder}/both", ("--optimizer", "momentum")
+        never = one("cnn", *sgd, steps=4)["losses"]
+        many = stages(4, "cnn", *usual, *sgd, "--save", state, mesh="dp=2,pp=2", micro_batches=2, steps=2)
+        rest = stages(2, "cnn", *usual, *sgd, "--resume", state, steps=2)
+        assert len(parts(state)) == 4 and near(many["after"]["losses"] + rest["after"]["losses"], never, 1e-6)
+        with open(f"{folder}/file", "w") as file:
+            file.write("old")
+        refused("ranks that have stages of a pipeline (pp) save into a folder, and this is a file", "--save", f"{folder}/file")
 
 
 def refused(said: str, *more: str, network: str = "cnn") -> None:
