@@ -12,24 +12,30 @@ mp_status mp_clipping_open(const mp_program *p, int n_ranks, mp_pool *pool, mp_c
                          .of = mp_pool_alloc(pool, p->n_nodes, sizeof *out->of),
                          .sums = mp_pool_alloc(pool, (size_t)n_ranks, sizeof *out->sums)};
     MP_ENSURE(out->gradients && out->of && out->sums, err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < p->n_nodes; k++) {
-        const mp_binding *b = &p->bindings->nodes[k];
-        if (b->task != MP_TASK_UPDATE) continue;
-        out->of[k] = (int)out->n;
-        out->gradients[out->n++] = (mp_update){.dtype = p->bindings->dtype[b->parameter]};
+    for (int is_whole = 0; is_whole < 2; is_whole++) {
+        for (size_t k = 0; k < p->n_nodes; k++) {
+            const mp_binding *b = &p->bindings->nodes[k];
+            if (b->task != MP_TASK_UPDATE || (!p->model->tensors[b->parameter].part) != is_whole) continue;
+            out->of[k] = (int)out->n;
+            out->gradients[out->n++] = (mp_update){.dtype = p->bindings->dtype[b->parameter]};
+        }
+        if (!is_whole) out->n_split = out->n;
     }
     return MP_OK;
 }
 
-/* Adds up what the ranks have that share the state out, in their order. */
-static mp_status sum_over_ranks(mp_clipping *c, const mp_mesh *mesh, mp_communicator *world, double timeout, double *sum,
-                                mp_error *err)
+/* Adds up what the ranks have that share the state out, in their order, and of each of them those that split operators. */
+static mp_status sum_over_ranks(mp_clipping *c, const mp_mesh *mesh, const mp_clipping_sums *own, mp_communicator *world,
+                                double timeout, double *sum, mp_error *err)
 {
-    const mp_team team = mp_team_of(mesh, MP_DIM_SHARD, world->rank);
-    const double own = *sum;
-    MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, c->sums, timeout, "the norm of all gradients", err));
+    const mp_team shards = mp_team_of(mesh, MP_DIM_SHARD, world->rank), parts = mp_team_of(mesh, MP_DIM_TP, world->rank);
+    MP_CHECK(mp_communicator_exchange(world, own, sizeof *own, c->sums, timeout, "the norm of all gradients", err));
     *sum = 0;
-    for (int k = 0; k < team.n; k++) *sum += c->sums[team.first + k * team.stride];
+    for (int s = 0; s < shards.n; s++) {
+        const mp_clipping_sums *first = &c->sums[shards.first - parts.index * parts.stride + s * shards.stride];
+        for (int k = 0; k < parts.n; k++) *sum += first[k * parts.stride].split;
+        *sum += first->alike;
+    }
     return MP_OK;
 }
 
@@ -45,12 +51,14 @@ mp_status mp_clipping_run(mp_clipping *c, const mp_addresses *a, const mp_ready_
         c->gradients[c->of[u->node]].gradient = u->source;
         c->gradients[c->of[u->node]].n = u->n_updated;
     }
-    if (a->place.n_shards == 1) {
+    if (a->place.n_shards * a->place.n_parts == 1) {
         b->clip(b, c->gradients, c->n, limit, r->workspace, (float *)r->state);
         return MP_OK;
     }
-    double sum = b->squares(b, c->gradients, c->n, r->workspace);
-    MP_CHECK(sum_over_ranks(c, &p->mesh, world, timeout, &sum, err));
+    const mp_clipping_sums own = {b->squares(b, c->gradients, c->n_split, r->workspace),
+                                  b->squares(b, c->gradients + c->n_split, c->n - c->n_split, r->workspace)};
+    double sum;
+    MP_CHECK(sum_over_ranks(c, &p->mesh, &own, world, timeout, &sum, err));
     *(float *)r->state = mp_clip_factor(sqrt(sum), limit);
     return MP_OK;
 }

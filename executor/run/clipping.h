@@ -3,16 +3,24 @@
  * Squares are summed in double: of each gradient in its blocks, gradient after gradient. Where ranks have parts, each sums
  * those of its own so, and the sums are added up in the order of the ranks. That is another order than that of ranks which have
  * gradients whole, so the norm differs from theirs in the last bits of a double; the factor is a float, and is nearly always
- * the same. */
+ * the same.
+ *
+ * Of what operators split (tp) each rank has a part; other gradients all ranks of tp have alike, and those of the first count.
+ */
 #pragma once
 
 #include "executor/run/addresses.h"
 
+/* The squares that a rank has: of gradients in parts for tp, and of others. */
+typedef struct mp_clipping_sums {
+    double split, alike;
+} mp_clipping_sums;
+
 typedef struct mp_clipping {
-    mp_update *gradients; /* per trained parameter */
+    mp_update *gradients; /* per trained parameter: first those that operators split */
     int *of;              /* per node of the program: that of the parameter which it updates */
-    size_t n;
-    double *sums; /* of all ranks */
+    size_t n, n_split;
+    mp_clipping_sums *sums; /* of all ranks */
 } mp_clipping;
 
 /* The lists lie in the pool. MP_NOMEM. O(nodes). */

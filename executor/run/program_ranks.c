@@ -248,7 +248,6 @@ mp_status mp_program_check_ranks(const mp_program *p, mp_error *err)
     const mp_mesh *m = &p->mesh;
     if (mp_mesh_devices(m) == 1) return MP_OK;
     if (!p->backend->is_host && m->size[MP_DIM_TP] > 1) return refuse(p, "tp on GPUs", err);
-    if (m->size[MP_DIM_TP] > 1 && p->options.clip_norm > 0) return refuse(p, "--clip-norm with tp", err);
     if (m->size[MP_DIM_PP] > 1) MP_CHECK(check_pipeline(p, err));
     if (!p->backend->is_host && p->shares_statistics) return refuse(p, "--sync-batchnorm on GPUs", err);
     if (m->size[MP_DIM_EP] > 1) return refuse(p, "ep", err);

@@ -5,7 +5,7 @@ else
     for what in same_bits all_but_tables after_every_step more_options shared_out shared_out_with_options shared_out_sums served fast a_rank_dies a_rank_is_stopped ranks_differ wrong_numbers a_file_is_missing network_is_measured; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/many_ranks.py" "$memplan" $what
     done
-    for what in as_one with_data goes_on refused; do
+    for what in as_one with_data clipped goes_on refused; do
         holds "mpi_split_$what" python3 -B "$root/tests/cli/ranks/split_ranks.py" "$memplan" $what
     done
     for what in as_one_batch beside_stages residual sentences; do

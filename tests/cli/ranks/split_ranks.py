@@ -75,6 +75,17 @@ def with_data() -> None:
     same_losses(many, single, "micro-batches")
 
 
+def clipped() -> None:
+    """By the norm of all gradients: of the parts of each rank, and once of what ranks have alike; also where both are shared out."""
+    for network, n, mesh, passes in (("gpt", 2, "tp=2", 1), ("mlp", 2, "tp=2", 1), ("gpt", 2, "tp=2,sp=0", 1), ("gpt", 4, "shard=2,zero=2,tp=2", 2), ("mlp", 2, "tp=2,data=1", 1)):
+        usual = ("--lr", "0.1", "--accumulate", str(passes))
+        many, single = ranks(n, network, *TIGHT, "--lr", "0.1", "--clip-norm", "0.05", mesh=mesh, steps=4), one(network, *ALL, *usual, "--clip-norm", "0.05", steps=4)
+        is_as_planned(many)
+        same_losses(many, single, (network, mesh))
+        free = one(network, *ALL, *usual, steps=4)["after"]["losses"]
+        assert abs(free[-1] / single["after"]["losses"][-1] - 1) > 1e-4, (network, "the limit is above the norm")
+
+
 def goes_on() -> None:
     """A state of ranks that have parts goes to one process, and that of one process to ranks, of other meshes, too."""
     whole = one("gpt", *ALL, steps=4)["after"]["losses"]
@@ -93,7 +104,6 @@ def goes_on() -> None:
 
 def refused() -> None:
     for more, why in (
-        (["--clip-norm", "1"], "--clip-norm with tp is planned for, and not run yet"),
         (["--test", "input=x.npy"], "--test is not there yet where operators are split over ranks"),
     ):
         words = [MEMPLAN, "train", path("mlp"), "--budget", "100%", "--mesh", "tp=2", *more]
