@@ -91,7 +91,8 @@ static mp_step_request step_of(const hunt *x, const mp_mesh_choice *c, const mp_
                              .n_chunks = c->n_chunks,
                              .n_micro_batches = c->n_micro_batches,
                              .memory_bytes = x->request->memory_bytes,
-                             .host = x->request->host};
+                             .host = x->request->host,
+                             .worth_seconds = x->n_times == x->n_best ? x->times[x->n_best - 1] : 0};
 }
 
 /* Lists a mesh with its micro-batch and schedule, if the batch divides and the network can be cut so often. */

@@ -252,49 +252,138 @@ static mp_status count_flight(const mp_pipeline_shape *shape, int rank, mp_stage
     return MP_OK;
 }
 
-mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits, mp_error *err)
+/* A step at its stages. */
+typedef struct step {
+    const mp_player *x;
+    mp_pipeline_shape shape;
+    int n;          /* stages */
+    mp_stage *held; /* with what they hold, and not yet how long they take */
+    mp_stage *tried;
+    mp_stage_seconds *seconds;
+} step;
+
+/* Says how long the stages take that are held, and if they fit plays them through; fills in all of *out but its peak. */
+static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *err)
 {
-    const mp_load *load = r->load;
-    const int n = (int)mp_player_stages(r), ranks = (int)mp_player_ranks(r);
-    const int64_t m = r->n_micro_batches;
-    const mp_pipeline_shape shape = {
-        .schedule = r->schedule, .n_ranks = ranks, .n_chunks = (int)r->n_chunks, .n_micro_batches = m};
-    mp_stage *stages = out->stages;
-    MP_OWNED mp_stage_seconds *seconds = mp_alloc((size_t)n, sizeof *seconds);
-    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    const mp_step_request *r = s->x->request;
     MP_OWNED_BY(mp_schedule_free) mp_played *played = NULL;
-    mp_player x;
-    if (!seconds) return MP_NO_MEMORY(err);
-    MP_CHECK(mp_player_new(r, pool, &x, err));
-    memset(stages, 0, (size_t)n * sizeof *stages);
-    out->n_stages = (size_t)n;
-    out->peak_bytes = 0;
+    memcpy(out->stages, s->held, (size_t)s->n * sizeof *s->held);
     out->exposed_seconds = 0;
-    *fits = true;
-    cut(load, n, stages);
-    for (int i = 0; i < ranks; i++) {
-        MP_CHECK(count_flight(&shape, i, stages, err));
-        *fits &= mp_player_hold(&x, stages, i);
-    }
-    if (!*fits) *fits = relieve(&x, stages, n);
-    for (int i = 0; i < n; i++) {
-        mp_stage *stage = &stages[i];
-        out->peak_bytes = larger(out->peak_bytes, stage->peak_bytes);
-        const double update = time_stage(&x, stage);
-        const int64_t handed = i + 1 < n ? load->blocks[stage->end - 1].output_bytes : 0;
-        stage->sent_bytes += m * (handed + sent_by_operators(load, stage));
-        const double exchange = exchange_of(&x, stage), waits = weights_of(&x, stage);
+    for (int i = 0; i < s->n; i++) {
+        mp_stage *stage = &out->stages[i];
+        const double update = time_stage(s->x, stage);
+        const int64_t handed = i + 1 < s->n ? r->load->blocks[stage->end - 1].output_bytes : 0;
+        stage->sent_bytes += r->n_micro_batches * (handed + sent_by_operators(r->load, stage));
+        const double exchange = exchange_of(s->x, stage), waits = weights_of(s->x, stage);
         out->exposed_seconds = later(out->exposed_seconds, exchange);
-        seconds[i] = (mp_stage_seconds){
+        s->seconds[i] = (mp_stage_seconds){
             .forward = stage->forward_seconds,
             .backward = stage->backward_seconds - waits,
             .weights = waits,
             .send = handed ? seconds_of(r, MP_SEND, mp_mesh_group(&r->ranks->mesh, MP_DIM_PP), handed, 1) : 0,
             .tail = exchange + update};
     }
-    if (!*fits) return MP_OK;
-    MP_CHECK(mp_schedule_play(&shape, seconds, &played, err));
+    if (!fits) return MP_OK;
+    MP_CHECK(mp_schedule_play(&s->shape, s->seconds, &played, err));
     out->seconds = played->seconds;
     out->bubble_seconds = played->bubble_seconds;
+    return MP_OK;
+}
+
+/* Gives a stage a block of its neighbour, and says what their ranks hold then. Returns whether they fit. */
+static bool shift(const step *s, int from, int to)
+{
+    mp_stage *stages = s->held;
+    if (to > from)
+        stages[to].begin = --stages[from].end;
+    else
+        stages[to].end = ++stages[from].begin;
+    const bool fits = mp_player_hold(s->x, stages, from % s->shape.n_ranks);
+    return mp_player_hold(s->x, stages, to % s->shape.n_ranks) && fits;
+}
+
+/* Returns the rank that is busy for the longest. */
+static int busiest(const step *s, const mp_stage *stages)
+{
+    int found = 0;
+    double most = -1;
+    for (int rank = 0; rank < s->shape.n_ranks; rank++) {
+        double seconds = 0;
+        for (int i = rank; i < s->n; i += s->shape.n_ranks) seconds += stages[i].forward_seconds + stages[i].backward_seconds;
+        if (seconds > most) found = rank;
+        most = later(most, seconds);
+    }
+    return found;
+}
+
+/* Gives a stage a block of its neighbour if that makes the step shorter. */
+static mp_status try_shift(const step *s, int from, int to, mp_mesh_choice *out, bool *is_better, mp_error *err)
+{
+    mp_mesh_choice tried = *out;
+    tried.stages = s->tried;
+    *is_better = false;
+    if (to < 0 || to >= s->n || s->held[from].end - s->held[from].begin < 2) return MP_OK;
+    const bool fits = shift(s, from, to);
+    if (fits) MP_CHECK(play(s, fits, &tried, err));
+    *is_better = fits && tried.seconds < out->seconds;
+    if (!*is_better) {
+        shift(s, to, from);
+        return MP_OK;
+    }
+    memcpy(out->stages, s->tried, (size_t)s->n * sizeof *s->tried);
+    tried.stages = out->stages;
+    *out = tried;
+    return MP_OK;
+}
+
+/* Where the busiest rank computes again, fewer blocks there may be worth more than even stages: gives one of them to a
+ * neighbour, again and again, while that makes the step shorter. What ranks compute again while they would wait costs
+ * nothing. */
+static mp_status even_out(const step *s, mp_mesh_choice *out, mp_error *err)
+{
+    const int n_ranks = s->shape.n_ranks;
+    const double worth = s->x->request->worth_seconds;
+    for (bool is_better = n_ranks > 1; is_better;) {
+        const int rank = busiest(s, out->stages);
+        double extra = 0;
+        is_better = false;
+        for (int i = rank; i < s->n; i += n_ranks) extra += out->stages[i].extra_seconds;
+        if (extra == 0 || (worth > 0 && out->seconds - (double)s->shape.n_micro_batches * extra >= worth)) break;
+        for (int i = rank; i < s->n && !is_better; i += n_ranks) {
+            MP_CHECK(try_shift(s, i, i - 1, out, &is_better, err));
+            if (!is_better) MP_CHECK(try_shift(s, i, i + 1, out, &is_better, err));
+        }
+    }
+    return MP_OK;
+}
+
+mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits, mp_error *err)
+{
+    const int n = (int)mp_player_stages(r), ranks = (int)mp_player_ranks(r);
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    mp_player x;
+    step s = {.x = &x,
+              .shape = {.schedule = r->schedule,
+                        .n_ranks = ranks,
+                        .n_chunks = (int)r->n_chunks,
+                        .n_micro_batches = r->n_micro_batches},
+              .n = n,
+              .held = mp_pool_alloc(pool, (size_t)n, sizeof *s.held),
+              .tried = mp_pool_alloc(pool, (size_t)n, sizeof *s.tried),
+              .seconds = mp_pool_alloc(pool, (size_t)n, sizeof *s.seconds)};
+    if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
+    MP_CHECK(mp_player_new(r, pool, &x, err));
+    *fits = true;
+    cut(r->load, n, s.held);
+    for (int i = 0; i < ranks; i++) {
+        MP_CHECK(count_flight(&s.shape, i, s.held, err));
+        *fits &= mp_player_hold(&x, s.held, i);
+    }
+    if (!*fits) *fits = relieve(&x, s.held, n);
+    MP_CHECK(play(&s, *fits, out, err));
+    if (*fits) MP_CHECK(even_out(&s, out, err));
+    out->n_stages = (size_t)n;
+    out->peak_bytes = 0;
+    for (int i = 0; i < n; i++) out->peak_bytes = larger(out->peak_bytes, out->stages[i].peak_bytes);
     return MP_OK;
 }

@@ -7,6 +7,9 @@
  * option frees the most bytes per tick. (Narayanan et al. 2021, "Memory-efficient pipeline-parallel DNN training"; Qi et al.
  * 2024 on what is in flight.)
  *
+ * Then blocks go from the busiest rank to others, if it recomputes, while that makes the step shorter: what ranks recompute
+ * that would wait costs nothing.
+ *
  * A step is played through: each stage runs its forwards and backwards in the order of its schedule, each when its own clock
  * and the tensor that it waits for permit; then gradients are summed over dp and shard, as far as the last micro-batch's
  * backward does not hide it, and parameters are updated.
@@ -25,6 +28,7 @@ typedef struct mp_step_request {
     int64_t n_chunks; /* of each rank: 1 unless they interleave */
     int64_t n_micro_batches, memory_bytes;
     mp_host host;
+    double worth_seconds; /* a step that cannot get down to this is taken as it is first cut; 0: none is */
 } mp_step_request;
 
 /* Returns a lower bound on the seconds of a step, without recomputation, bubbles or anything that the network adds. O(blocks).

@@ -402,6 +402,33 @@ TEST(a_pipeline_by_hand)
     assert_true(fabs(choice.seconds - 12) < 1e-9);
 }
 
+/* 12 blocks on 2 stages in 80 bytes, 10 kept of each, or 2 for 2 more ticks of backward. Of 6 blocks the first stage, which
+ * holds two micro-batches, has to recompute 3: 24 ticks a micro-batch, where the other one takes 18. Of 5 blocks it recomputes
+ * 2, in 19 ticks, and the other takes 21: a step is the first forward of one, all of the other, and the last backward. */
+TEST(a_stage_that_recomputes_gets_fewer_blocks)
+{
+    enum { N = 12, M = 8 };
+    mp_block_load blocks[N];
+    for (int k = 0; k < N; k++)
+        blocks[k] = (mp_block_load){.forward_ticks = 1,
+                                    .backward_ticks = 2,
+                                    .n_options = 2,
+                                    .options = {{.kept_bytes = 10}, {.kept_bytes = 2, .extra_ticks = 2}}};
+    const mp_load load = {.tick_seconds = 1, .n_blocks = N, .blocks = blocks};
+    mp_ranks ranks = {.bucket_bytes = 0};
+    mp_stage stages[2];
+    mp_mesh_choice played = {.stages = stages};
+    bool fits;
+    assert_int_equal(mp_mesh_read("pp=2", &ranks.mesh, NULL), MP_OK);
+    assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
+    const mp_step_request step = {
+        .load = &load, .ranks = &ranks, .schedule = MP_SCHEDULE_1F1B, .n_chunks = 1, .n_micro_batches = M, .memory_bytes = 80};
+    assert_int_equal(mp_step_play(&step, &played, &fits, NULL), MP_OK);
+    assert_true(fits && stages[0].end == 5);
+    assert_true(fabs(stages[0].extra_seconds - 4) < 1e-9 && stages[1].extra_seconds == 0);
+    assert_true(fabs(played.seconds - (5 + M * 21 + 14)) < 1e-9);
+}
+
 /* One block, a parameter that all ranks have and one of experts, of 640 bytes in bf16 with a state of 6 times that. Of 8 ranks
  * ep=4 leaves two with the same experts. */
 TEST(experts_are_shared_out_among_ranks_that_have_the_same)
