@@ -141,3 +141,10 @@ double mp_planning_roofline(const char *device, const char *dtype, double flops,
 /* Returns what a step may have of a device's memory: all but what the card, its driver and libraries keep. -1: no such device.
  * O(devices). */
 int64_t mp_planning_room(const char *device);
+
+/* Returns the network that joins such devices as they usually come, "nvlink4+ib400" (networks.def). NULL: no such device. */
+const char *mp_planning_network(const char *device);
+
+/* Returns the seconds of a collective there ("all-reduce", memplan/ranks/network.h) among n ranks, each `stride` from the next,
+ * on a tensor of so many bytes before it is split or when it is put together. -1: no such device or collective. O(rows). */
+double mp_planning_collective(const char *device, const char *collective, int64_t n, int64_t stride, int64_t bytes);

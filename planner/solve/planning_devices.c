@@ -3,6 +3,7 @@
 
 #include "estimator/training/target.h"
 #include "memplan/planning.h"
+#include "memplan/ranks/network.h"
 #include "memplan/target.h"
 
 const char *mp_planning_device(size_t k)
@@ -28,4 +29,19 @@ int64_t mp_planning_room(const char *device)
 {
     const mp_device *row = device ? mp_device_find(device) : NULL;
     return row ? row->memory_bytes - row->reserve_bytes : -1;
+}
+
+const char *mp_planning_network(const char *device)
+{
+    const mp_device *row = device ? mp_device_find(device) : NULL;
+    return row ? mp_network_of_device(row->name) : NULL;
+}
+
+double mp_planning_collective(const char *device, const char *collective, int64_t n, int64_t stride, int64_t bytes)
+{
+    const char *name = mp_planning_network(device);
+    const int kind = collective ? mp_collective_find(collective) : -1;
+    mp_interconnect network;
+    if (!name || kind < 0 || n < 1 || stride < 1 || bytes < 0 || mp_network_read(name, &network, NULL) != MP_OK) return -1;
+    return mp_collective_seconds(&network, (mp_collective)kind, MP_ALGORITHM_AUTO, (mp_rank_group){n, stride}, bytes);
 }

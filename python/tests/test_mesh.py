@@ -129,15 +129,61 @@ def test_a_model_that_is_sharded_already() -> None:
                 report.wider  # noqa: B018
 
 
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(self.up(x).relu())
+
+
+class Mlps(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Mlp() for _ in range(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x.square().mean()
+
+
+def test_operators_that_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each product a rank has a quarter; what comes out of a pair is summed in forward, and once more in backward."""
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
+
+    tp_plan = {"layers.*.up": ColwiseParallel(), "layers.*.down": RowwiseParallel()}
+    with torch.device("meta"):
+        model, inputs = Mlps(), (torch.empty(1024, 64, requires_grad=True),)
+    optimizer = torch.optim.AdamW(model.parameters())
+    report = on({"dp": 8, "tp": 4}, model, inputs, device="h100", tp_plan=tp_plan, optimizer=optimizer)
+    own = 6 * 4 * (2 * 64 * 256 // 4 + 256 // 4 + 64)
+    assert report.kinds["Parameter"] == report.kinds["DDP Buckets"] == own and report.kinds["OptState"] == 2 * own
+    assert str(report.mesh) == "dp 8, tp 4" and report.mesh.n_ranks == 32 and str(report.mesh.twice()) == "dp 16, tp 4"
+    assert "collectives on nvlink4+ib400" in str(report)
+    sums = [o for o in report.graph.capture.operations if o.op.startswith("_c10d_functional.all_reduce")]
+    assert len(sums) == 12
+    seconds = report.graph.costs[sums[0].source].seconds
+    sending = 2 * 3 / 4 * 1024 * 64 * 4 / 365e9  # by a ring on NVLink
+    assert sending < seconds < sending + 100e-6
+    both = on({"shard": 8, "tp": 4}, model, inputs, device="h100", tp_plan=tp_plan, optimizer=optimizer)
+    assert own // 8 <= both.kinds["Sharded Param"] <= own // 8 + 6 * 4 * 8 * 2
+    assert both.n_blocks == 6
+    monkeypatch.setattr(equal, "KEPT", 99)
+    for mesh, short in (({"dp": 8, "tp": 4}, report), ({"shard": 8, "tp": 4}, both)):
+        assert known(short) == known(on(mesh, model, inputs, device="h100", tp_plan=tp_plan, optimizer=optimizer))
+
+
 def test_collectives_take_what_the_network_does() -> None:
-    """A rank gets its parameters from the others by 400 Gb/s, and sends their gradients."""
+    """A rank gets its parameters from the others by NVLink, and sends their gradients."""
     with on_meta() as (model, inputs):
         report = on({"shard": 4}, model, inputs, device="h100")
     gathers = [o for o in report.graph.capture.operations if o.op == "memplan.gather.default"]
     assert len(gathers) == 4
     padded = sum(4 * (-(-p.shape[0] // 4) * 4) * p[0].numel() for p in model.layers[0].parameters())
     seconds = report.graph.costs[gathers[0].source].seconds
-    assert 20e-6 + 0.75 * padded / 50e9 < seconds < 40e-6 + 0.75 * padded / 50e9
+    assert 0.75 * padded / 365e9 < seconds < 60e-6 + 0.75 * padded / 365e9
 
 
 def test_blocks_are_the_items_of_the_outermost_lists() -> None:
@@ -203,7 +249,7 @@ def test_blocks_that_differ_are_captured_each() -> None:
         ({"shard": True}, "not True"),
         ({"dp": 0}, "a whole number from 1 on, not 0"),
         ({"batch": 8}, "a mesh has no 'batch'"),
-        ({"tp": 8}, "where is not for memplan to say"),
+        ({"tp": 8}, "tp_plan= says which"),
         ({}, "a mesh is written as"),
         (8, "a mesh is written as"),
     ],
@@ -212,6 +258,20 @@ def test_refused(mesh: Any, sentence: str) -> None:
     with pytest.raises(memplan.MemplanError, match=sentence):
         on(mesh, Perceptron(), numbers(0, 0))
     assert not torch.distributed.is_initialized()
+
+
+@pytest.mark.parametrize(
+    "tp_plan, sentence",
+    [
+        ({}, "tp_plan= splits no parameter of it"),
+        (lambda model, ranks: None, "tp_plan= splits no parameter of it"),
+        (lambda model, ranks: model.nowhere, "cannot be split by its tp_plan=: .*nowhere"),
+        ({"layers.0.up": 4}, "cannot be split by its tp_plan="),
+    ],
+)
+def test_refused_plans_of_operators(tp_plan: Any, sentence: str) -> None:
+    with pytest.raises(memplan.MemplanError, match=sentence):
+        on({"tp": 2}, Mlps(), (torch.empty(4, 64),), tp_plan=tp_plan)
 
 
 def test_refused_where_there_are_others() -> None:

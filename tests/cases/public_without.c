@@ -128,6 +128,8 @@
     X(mp_planning_device(0))                                                                             \
     X(mp_planning_roofline("h100", "float16", 1, 1))                                                     \
     X(mp_planning_room("h100"))                                                                          \
+    X(mp_planning_network("h100"))                                                                       \
+    X(mp_planning_collective("h100", "all-reduce", 8, 1, 1))                                             \
     X(mp_planning_flag(handle, node, "once"))                                                            \
     X(mp_planning_set(handle, "solver", "segments"))                                                     \
     X(mp_planning_message(handle))                                                                       \

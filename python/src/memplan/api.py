@@ -282,10 +282,12 @@ def estimate(
     """What a training step with these inputs needs, and what a plan within the budget takes, without running the step.
     Options as in compile.
 
-    mesh: {"dp": 2, "shard": 8}, how many replicas there are, and ranks of each with a part of parameters, gradients and state:
-        what one of them takes, with the inputs that it has itself. blocks: classes of modules that fully_shard gathers one at
-        a time (the items of the outermost ModuleLists and Sequentials); shard: its other options, as
-        {"mp_policy": MixedPrecisionPolicy(torch.bfloat16)}. A model that is sharded on a fake process group needs no mesh.
+    mesh: {"dp": 2, "shard": 8, "tp": 4}, how many replicas there are, ranks of each with a part of parameters, gradients and
+        state, and ranks that split operators: what one of them takes, with the inputs that it has itself. tp_plan: which
+        operators, {"layers.*.up": ColwiseParallel(), ...} as for parallelize_module, or a function of model and mesh.
+        blocks: classes of modules that fully_shard gathers one at a time (the items of the outermost ModuleLists and
+        Sequentials); shard: its other options, as {"mp_policy": MixedPrecisionPolicy(torch.bfloat16)}. A model that is
+        sharded on a fake process group needs no mesh.
     """
     from memplan.mesh.before import estimate_on, estimate_sharded, is_on_fake_ranks
 

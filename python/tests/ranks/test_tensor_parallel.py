@@ -5,6 +5,7 @@ peaks are as planned, and what one rank computes otherwise is said on all."""
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -309,3 +310,27 @@ def test_two_ranks(what: Callable[[int], None], tmp_path: Path) -> None:
 
 def test_four_ranks(tmp_path: Path) -> None:
     torch.multiprocessing.spawn(process, (str(tmp_path), 4, with_shards), 4)
+
+
+def sequences_cut(model: Any, mesh: Any) -> Any:
+    return parallel(model, mesh, True)
+
+
+def writes_what_it_takes(rank: int, folder: str) -> None:
+    def what(rank: int) -> None:
+        model = memplan.compile(sequences_cut(seeded(llama), mesh_of_all()), "min")
+        model(*words(0)).backward()
+        report = model.memplan
+        found = [report.keep_all_bytes, report.floor_bytes, peak(model, words(0))]
+        if rank == 0:
+            Path(folder, "found").write_text(json.dumps(found))
+
+    process(rank, folder, 2, what)
+
+
+def test_two_ranks_take_what_was_estimated_without_them(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(writes_what_it_takes, (str(tmp_path),), 2)
+    keep_all, floor, measured = json.loads(Path(tmp_path, "found").read_text())
+    report = memplan.estimate(seeded(llama), words(0), mesh={"tp": 2}, tp_plan=sequences_cut, budget="min", cache="off")
+    assert (report.keep_all_bytes, report.floor_bytes) == (keep_all, floor)
+    assert abs(report.planned_bytes - measured) <= 0.01 * measured

@@ -9,13 +9,13 @@ import torch
 from torch import fx
 from torch.utils.flop_counter import flop_registry
 
-from memplan.costs.measure import LATENCY, Cost, moved_bytes
+from memplan.costs.measure import Cost, moved_bytes
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
-from memplan.graph.collectives import is_collective, sent_bytes, workspace_bytes
-from memplan.library.planning import device_names, roofline_seconds, room_bytes
+from memplan.graph.collectives import is_collective, sendings, workspace_bytes
+from memplan.library.planning import collective_seconds, device_names, network_of, roofline_seconds, room_bytes
+from memplan.torch_internals.collectives import stride_of
 
-NETWORK_RATE = 50e9  # a port of 400 Gb/s for each device
 CONVOLUTIONS = "aten.convolution"
 
 
@@ -28,7 +28,7 @@ class Device:
         if self.room_bytes < 0:
             raise MemplanError(f"{name!r} is no device that is known: {', '.join(device_names())}")
         self.is_gpu = name.lower() != "cpu"
-        self.network_rate = NETWORK_RATE  # bytes a second from one rank to the others
+        self.network = network_of(name)  # what such devices are usually joined by
 
     def __str__(self) -> str:
         return self.name
@@ -51,9 +51,10 @@ class Device:
 
     def collective_seconds(self, node: fx.Node) -> float:
         """What is sent goes by the network, and what is moved before and behind that in the device's memory."""
-        sent = sent_bytes(node)
-        moving = roofline_seconds(self.name, "float32", 0, moved_bytes(node))
-        return moving + (LATENCY + sent / self.network_rate if sent else 0.0)
+        found = roofline_seconds(self.name, "float32", 0, moved_bytes(node))
+        for collective, n_bytes, among in sendings(node):
+            found += collective_seconds(self.name, collective, int(among.size()), stride_of(among), n_bytes)
+        return found
 
 
 def flops_of(node: fx.Node) -> int:

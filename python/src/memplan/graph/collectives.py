@@ -24,6 +24,7 @@ from torch import fx
 from memplan.errors import NotPlannable
 from memplan.graph import shards
 from memplan.graph.operators import argument
+from memplan.graph.shards import Sending
 from memplan.torch_internals import collectives
 from memplan.torch_internals.collectives import FUNCTIONAL, WAIT, WAIT_FOR_ALL, group_of
 from memplan.torch_internals.dispatch import OPERATOR
@@ -191,11 +192,27 @@ def workspace_bytes(node: fx.Node) -> int:
     return apart
 
 
+NAMES = (  # in memplan/ranks/network.h
+    ("all_reduce", shards.ALL_REDUCE),
+    ("all_gather", shards.ALL_GATHER),
+    ("reduce_scatter", shards.REDUCE_SCATTER),
+    ("broadcast", "broadcast"),
+)  # and all others exchange
+
+
+def sendings(node: fx.Node) -> list[Sending]:
+    """The collectives of an operator; of several tensors at once one of all."""
+    if shards.is_ours(node):
+        return shards.sendings(node)
+    group, own = group_of(argument(node, "group_name")), bytes_of(values_of(node.all_input_nodes))
+    name = next((name for start, name in NAMES if kind_of(node).startswith(start)), "all-to-all")
+    return [Sending(name, own * (int(group.size()) if name == shards.ALL_GATHER else 1), group)]
+
+
 def sent_bytes(node: fx.Node) -> int:
     """What a rank sends to others, or gets from them."""
-    if shards.is_ours(node):
-        return shards.sent_bytes(node)
-    n, own, kind = int(group_of(argument(node, "group_name")).size()), bytes_of(values_of(node.all_input_nodes)), kind_of(node)
-    if kind.startswith("all_gather"):
-        return own * (n - 1)
-    return (2 if kind.startswith("all_reduce") else 1) * own * (n - 1) // n
+    found = 0
+    for name, n_bytes, group in sendings(node):
+        n = int(group.size())
+        found += (2 if name == shards.ALL_REDUCE else 1) * n_bytes * (n - 1) // n
+    return found

@@ -34,6 +34,7 @@ from memplan.torch_internals.sharding import ParameterGroup
 
 GROUPS: list[ParameterGroup] = []  # by the number that operators name
 GOING: dict[int, Any] = {}  # collectives that are on their way, by the address that they write to
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all-reduce", "all-gather", "reduce-scatter"
 NUMBER_BYTES = 12  # a number by which a sum is divided on a CPU lies in memory for a moment, and once more in the sum's type
 
 
@@ -288,6 +289,7 @@ gather_to_keep.register_autograd(gradients_kept, setup_context=note_group)
 
 GATHER, PACK, REDUCE, KEEP = (getattr(torch.ops.memplan, name).default for name in ("gather", "pack", "reduce", "keep"))
 GATHER_TO_KEEP = torch.ops.memplan.gather_to_keep.default
+VIEW = torch.ops.aten.view.default
 
 
 def is_ours(node: fx.Node) -> bool:
@@ -309,10 +311,11 @@ def put_in_place(graph: fx.Graph) -> None:
     at = {node: i for i, node in enumerate(graph.nodes)}
     for node in [n for n in graph.nodes if n.target is GATHER]:
         items = list(node.users)
-        readers = [u for item in items for u in item.users]
+        views = [u for item in items for u in item.users if u.target is VIEW]  # a parameter that is a DTensor too
+        readers = {u for made in (*items, *views) for u in made.users}.difference(views)
         if readers and all(item.target is operator.getitem for item in items):
             first = min(readers, key=at.__getitem__)
-            for moved in (node, *items):
+            for moved in (node, *items, *views):
                 first.prepend(moved)
     for node in [n for n in graph.nodes if n.target in (PACK, KEEP)]:
         last = max(node.all_input_nodes, key=at.__getitem__)
@@ -367,12 +370,27 @@ def workspace_bytes(node: fx.Node) -> int:
     return int((copies * g.n_ranks + is_cast) * made.numel() * rows.element_size()) + is_in_copy(rows) * NUMBER_BYTES
 
 
-def sent_bytes(node: fx.Node) -> int:
-    """What a rank gets from the others, or sends to them."""
+class Sending(NamedTuple):
+    """A collective by its name in memplan/ranks/network.h, of a tensor of so many bytes before it is split or when it is put
+    together, among the ranks of a process group."""
+
+    collective: str
+    whole_bytes: int
+    among: Any
+
+
+def sendings(node: fx.Node) -> list[Sending]:
+    """The collectives of an operator."""
+    g = GROUPS[node.args[-1]]  # type: ignore[index]
     values: list[torch.Tensor] = [a.meta["val"] for a in node.all_input_nodes]
-    own = sum(v.numel() * v.element_size() for v in values)
-    n = int(GROUPS[node.args[-1]].n_ranks)  # type: ignore[index]
-    return {GATHER: own * (n - 1), REDUCE: own * (n - 1) // n}.get(node.target, 0)
+    if node.target is GATHER:
+        n_bytes = g.n_ranks * sum(size.numel() for size in g.padded) * g.compute_types[0].itemsize
+        return [Sending(ALL_GATHER, n_bytes, g.among)]
+    if node.target is not REDUCE:
+        return []
+    n_bytes = sum(v.numel() * v.element_size() for v in values)
+    of_replicas = [] if g.replicas is None else [Sending(ALL_REDUCE, n_bytes // g.n_ranks, g.replicas)]
+    return [Sending(REDUCE_SCATTER, n_bytes, g.among), *of_replicas]
 
 
 # ---- a call

@@ -66,6 +66,11 @@ def listed(graph: fx.Graph) -> list[fx.Node]:
     return list(found)
 
 
+def primals_of(graph: fx.Graph) -> list[fx.Node]:
+    """Parameters, buffers and the batch, and meshes of ranks."""
+    return [n for n in graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
+
+
 def views_follow_sums(graph: fx.Graph) -> None:
     """Views of a sum of gradients stand right behind it, and not at the end of backward."""
     for node in [n for n in graph.nodes if n.target is REDUCE]:
@@ -100,8 +105,8 @@ class Unrolled:
     ) -> None:
         views_follow_sums(graph)
         self.graph, self.n = graph, n
-        self.nodes = listed(graph)
-        self.at = {node: i for i, node in enumerate(self.nodes)}
+        self.nodes, self.given = listed(graph), primals_of(graph)
+        self.at: dict[Any, int] = {node: i for i, node in enumerate(self.nodes)}
         self.values = {node: node.meta.get("val") for node in self.nodes}
         self.inputs = {node: list(node.all_input_nodes) for node in self.nodes}
         f1, f2, b2, b1 = starts(self.nodes)
@@ -215,7 +220,9 @@ class Unrolled:
                 fresh[key] = storage
             else:
                 at = self.argument(parts, k, owner_of_first, owner, copy)
-                storage = tensors_of(self._found(at).meta["val"])[which].untyped_storage()
+                results = tensors_of(self._found(at).meta["val"])
+                require(which < len(results), first.name)
+                storage = results[which].untyped_storage()
             made = torch.empty(0, dtype=value.dtype, device="meta")
             return made.set_(storage, value.storage_offset(), value.shape, value.stride())
 
@@ -247,15 +254,14 @@ class Unrolled:
     def _return(self, output: fx.Node, n_forward_outputs: int) -> None:
         """Forward's outputs, and a gradient for each input."""
         outputs = flat_outputs(self.graph)
-        primals = [n for n in self.graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
-        given = [n for n in primals if n in self.at or not n.users]
-        gradients: dict[fx.Node, Any] = dict(zip(given, outputs[n_forward_outputs:]))
+        primals = primals_of(self.graph)
+        gradients: dict[Any, Any] = dict(zip(self.given, outputs[n_forward_outputs:]))
         for k in range(self.forward.length):
             first, second = self._pairs(self.forward, k)
             if first.op != "placeholder" or not isinstance(gradients.get(first), fx.Node):
                 continue
-            late, early = self.at[gradients[first]], self.at[gradients[second]]
-            require(late - early == self.backward.length, f"gradients of {first.name}")
+            late, early = (self.at.get(gradients.get(n), -1) for n in (first, second))
+            require(early >= 0 and late - early == self.backward.length, f"gradients of {first.name}")
             for copy in range(self.n + 2):  # of forward's parts: the first is backward's last
                 place = early + self.beyond[0] + (self.n + 1 - copy) * self.backward.length
                 of = self._found(self.forward.first + copy * self.forward.length + k)
@@ -273,5 +279,4 @@ def unroll(joint: fx.GraphModule, n: int, n_forward_outputs: int, starts: Callab
 def new_static(graph: fx.Graph, nodes: Iterable[fx.Node]) -> list[int]:
     """The numbers of these inputs, and of those that were made from them."""
     kept = {n.name for n in nodes}
-    primals = [n for n in graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
-    return [k for k, n in enumerate(primals) if n.name in kept or n.name.partition(MARK)[0] in kept]
+    return [k for k, n in enumerate(primals_of(graph)) if n.name in kept or n.name.partition(MARK)[0] in kept]

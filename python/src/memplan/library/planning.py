@@ -134,6 +134,16 @@ def roofline_seconds(device: str, dtype: str, flops: float, moved_bytes: int) ->
     return float(library().mp_planning_roofline(text(device), text(dtype), flops, moved_bytes))
 
 
+def network_of(device: str) -> str:
+    """What usually joins devices of the table: "nvlink4+ib400"."""
+    return str(library().mp_planning_network(text(device)).decode())
+
+
+def collective_seconds(device: str, collective: str, n_ranks: int, stride: int, whole_bytes: int) -> float:
+    """Of a collective on the device's usual network, among ranks each `stride` from the next."""
+    return float(library().mp_planning_collective(text(device), text(collective), n_ranks, stride, whole_bytes))
+
+
 def room_bytes(device: str) -> int:
     """What a step may have of a device's memory; -1: there is no such device."""
     return int(library().mp_planning_room(text(device)))

@@ -16,7 +16,7 @@ from memplan.graph.shards import GROUPS
 from memplan.graph.unroll import Unequal
 from memplan.mesh.kinds import BUCKETS, BUFFER, GRAD, INPUT, PARAM, SHARDED_GRAD, SHARDED_PARAM, STATE
 from memplan.mesh.rank_report import RankReport
-from memplan.mesh.ranks import Blocks, Mesh, Placed, fake_ranks, placed
+from memplan.mesh.ranks import Blocks, Mesh, Placed, Split, fake_ranks, placed
 from memplan.run.backend import Backend
 from memplan.torch_internals import sharding
 
@@ -33,19 +33,20 @@ def estimate_on(
     inputs: Sequence[Any],
     *,
     kwargs: dict[str, Any],
+    tp_plan: Split = None,
     blocks: Blocks = None,
     shard: dict[str, Any] | None = None,
     **options: Any,
 ) -> RankReport:
     """Of a model that is put on a mesh for that."""
     mesh = Mesh.read(given) if not isinstance(given, Mesh) else given
-    named = {"kwargs": kwargs, "blocks": blocks, "shard": shard, **options}
+    named = {"kwargs": kwargs, "tp_plan": tp_plan, "blocks": blocks, "shard": shard, **options}
     again = functools.partial(estimate_on, model=model, inputs=inputs, **named)
     with fake_ranks(mesh.n_ranks):
         is_away = options.get("device") is not None  # where nothing is measured, and the graph need not run
         for is_short in (True, False) if is_away else (False,):
             with contextlib.suppress(Unequal):
-                here = placed(model, mesh, blocks, shard or {}, is_short)
+                here = placed(model, mesh, tp_plan, blocks, shard or {}, is_short)
                 return of_rank(here, mesh, inputs, kwargs, again, **options)
     raise AssertionError
 

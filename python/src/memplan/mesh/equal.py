@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import fx, nn
 
-from memplan.graph.unroll import new_static, require, unroll
+from memplan.graph.unroll import new_static, primals_of, require, unroll
 from memplan.plan.holders import module_of
 
 KEPT = 4  # of equal blocks: the first two and the last two
@@ -62,7 +62,7 @@ class Repeats:
 
     def unroll(self, joint: fx.GraphModule, n_forward_outputs: int, static: Any) -> list[int]:
         """Puts them into a joint graph; which of its inputs are parameters and buffers."""
-        primals = [n for n in joint.graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
+        primals = primals_of(joint.graph)
         nodes = [primals[k] for k in static]
         unroll(joint, self.n, n_forward_outputs, self.starts)
         return new_static(joint.graph, nodes)

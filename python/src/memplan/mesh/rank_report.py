@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from memplan.budget import in_units
-from memplan.costs.roofline import NETWORK_RATE
+from memplan.costs.measure import BYTES_PER_SECOND
 from memplan.errors import MemplanError
 from memplan.memory.trace import Trace
 from memplan.mesh.by_itself import by_itself, gathers
@@ -74,9 +74,9 @@ class RankReport(Report):
         return super().scalars() | named | {"ranks": self.mesh.n_ranks, "step_seconds": self.step_seconds}
 
     def _seconds(self) -> str:
-        return (
-            f"{self.step_seconds:.3g} s a step without the update, beside collectives at {NETWORK_RATE / 1e9:.0f} GB/s a rank"
-        )
+        device = self.options.device if self.options is not None else None
+        network = f"at {BYTES_PER_SECOND / 1e9:.0f} GB/s a rank" if device is None else f"on {device.network}"
+        return f"{self.step_seconds:.3g} s a step without the update, beside collectives {network}"
 
     def table(self) -> list[str]:
         width = max(map(len, self.kinds))

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,14 +21,17 @@ from memplan.torch_internals.sharding import here
 
 REPLICAS, SHARDS, PARTS = "dp", "shard", "tp"
 Blocks = type[nn.Module] | Sequence[type[nn.Module]] | None
+Split = Mapping[str, Any] | Callable[[nn.Module, Any], Any] | None
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """How many ranks there are: `replicas` that sum their gradients, each of `shards` ranks that have a part of everything."""
+    """How many ranks there are: `replicas` that sum their gradients, each of `shards` ranks that have a part of everything, and
+    in the place of each of these `parts` ranks next to each other that split its operators."""
 
     replicas: int = 1
     shards: int = 1
+    parts: int = 1
 
     @classmethod
     def read(cls, given: Any) -> Mesh:
@@ -36,28 +39,32 @@ class Mesh:
         if not isinstance(given, Mapping) or not given:
             raise MemplanError(f'a mesh is written as {{"dp": 2, "shard": 8}}, not {given!r}')
         for name, size in given.items():
-            if name == PARTS:
+            if name not in (REPLICAS, SHARDS, PARTS):
                 raise MemplanError(
-                    f'"{PARTS}" cuts products, and where is not for memplan to say: parallelize the model on a fake process'
-                    " group, shard it, and estimate it without mesh="
+                    f'a mesh has no {name!r}: "{REPLICAS}" are replicas, "{SHARDS}" ranks with a part each, "{PARTS}" ranks'
+                    " that split operators"
                 )
-            if name not in (REPLICAS, SHARDS):
-                raise MemplanError(f'a mesh has no {name!r}: "{REPLICAS}" are replicas, "{SHARDS}" ranks with a part each')
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise MemplanError(f'"{name}" is how many ranks there are, a whole number from 1 on, not {size!r}')
-        return cls(given.get(REPLICAS, 1), given.get(SHARDS, 1))
+        return cls(given.get(REPLICAS, 1), given.get(SHARDS, 1), given.get(PARTS, 1))
 
     @property
     def n_ranks(self) -> int:
-        return self.replicas * self.shards
+        return self.replicas * self.shards * self.parts
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The dimensions that there are, the outermost first."""
+        every = {REPLICAS: self.replicas, SHARDS: self.shards, PARTS: self.parts}
+        return {name: n for name, n in every.items() if n > 1}
 
     def twice(self) -> Mesh:
-        """With twice as many ranks: of those that have parts, where there are any."""
-        return Mesh(self.replicas, 2 * self.shards) if self.shards > 1 else Mesh(2 * self.replicas, 1)
+        """With twice as many ranks: of those that have parts of parameters, where there are any."""
+        wider = {"shards": 2 * self.shards} if self.shards > 1 else {"replicas": 2 * self.replicas}
+        return replace(self, **wider)
 
     def __str__(self) -> str:
-        sizes = {REPLICAS: self.replicas, SHARDS: self.shards}
-        return ", ".join(f"{name} {n}" for name, n in sizes.items() if n > 1) or "one rank"
+        return ", ".join(f"{name} {n}" for name, n in self.sizes.items()) or "one rank"
 
 
 @contextlib.contextmanager
@@ -126,7 +133,7 @@ class Placed:
         return sum(here(p).numel() * p.element_size() for p in own if p.requires_grad)
 
 
-def placed(model: Any, mesh: Mesh, blocks: Blocks, options: Mapping[str, Any], is_short: bool) -> Placed:
+def placed(model: Any, mesh: Mesh, tp_plan: Split, blocks: Blocks, options: Mapping[str, Any], is_short: bool) -> Placed:
     """A copy of the model on the mesh, which the model that was given knows nothing of. `is_short`: without blocks for which
     others can stand. MemplanError."""
     if not isinstance(model, nn.Module):
@@ -139,28 +146,56 @@ def placed(model: Any, mesh: Mesh, blocks: Blocks, options: Mapping[str, Any], i
     if left_out is not None:
         found.repeats = left_out[0]
         names = {key: left_out[1].get(name, name) for key, name in names.items()}
+    ranks = ranks_of(mesh)
+    if mesh.parts > 1:
+        split(made, ranks, tp_plan)
     if mesh.shards > 1:
-        found.n_blocks = shard(made, mesh, blocks, options) + (found.repeats.n if found.repeats is not None else 0)
+        found.n_blocks = shard(made, ranks, blocks, options) + (found.repeats.n if found.repeats is not None else 0)
     found.has_buckets = mesh.replicas > 1 and mesh.shards == 1
     now = dict(made.named_parameters())
     found.own = {key: now[name] for key, name in names.items()}
     return found
 
 
-def shard(model: nn.Module, mesh: Mesh, blocks: Blocks, options: Mapping[str, Any]) -> int:
-    """By fully_shard: each block, and what is left. How many blocks there are. MemplanError."""
+def ranks_of(mesh: Mesh) -> Any:
+    """PyTorch's own mesh."""
     from torch.distributed.device_mesh import init_device_mesh
 
+    sizes = mesh.sizes or {SHARDS: 1}
+    return init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+
+
+def split(model: nn.Module, ranks: Any, tp_plan: Split) -> None:
+    """By parallelize_module, or as the user's function does it. MemplanError."""
+    if tp_plan is None:
+        raise MemplanError(
+            f'"{PARTS}" splits operators, and tp_plan= says which: names of modules and how each is split, as for'
+            " parallelize_module, or a function that is given the model and the mesh"
+        )
+    from torch.distributed.tensor.parallel import parallelize_module
+
+    try:
+        if callable(tp_plan):
+            tp_plan(model, ranks[PARTS])
+        else:
+            parallelize_module(model, ranks[PARTS], dict(tp_plan))
+    except (ValueError, TypeError, RuntimeError, NotImplementedError, AttributeError) as error:
+        raise MemplanError(f"this model cannot be split by its tp_plan=: {error}") from None
+    if not any(hasattr(p, "placements") for p in model.parameters()):
+        raise MemplanError(f'this {type(model).__name__} is on a mesh with "{PARTS}", and tp_plan= splits no parameter of it')
+
+
+def shard(model: nn.Module, ranks: Any, blocks: Blocks, options: Mapping[str, Any]) -> int:
+    """By fully_shard: each block, and what is left. How many blocks there are. MemplanError."""
     if not sharding.kind():
         raise MemplanError(f"PyTorch {torch.__version__} has no public fully_shard")
     from torch.distributed.fsdp import fully_shard
 
-    sizes = {REPLICAS: mesh.replicas, SHARDS: mesh.shards} if mesh.replicas > 1 else {SHARDS: mesh.shards}
-    ranks = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+    of_data = ranks[tuple(name for name in ranks.mesh_dim_names if name != PARTS)]
     each = blocks_of(model, blocks)
     try:
         for module in (*each, model):
-            fully_shard(module, mesh=ranks, **options)
+            fully_shard(module, mesh=of_data, **options)
     except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
         raise MemplanError(f"fully_shard does not take this model: {error}") from None
     return len(each)

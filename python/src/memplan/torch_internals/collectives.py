@@ -40,6 +40,12 @@ def group_of(name: Any) -> Any:
     return GROUP(name) if isinstance(name, str) else name
 
 
+def stride_of(group: Any) -> int:
+    """How far each rank of a process group is from the next: ranks next to each other are on one machine."""
+    ranks = torch.distributed.get_process_group_ranks(group)
+    return max(1, ranks[1] - ranks[0]) if len(ranks) > 1 else 1
+
+
 def need_to_wait() -> None:
     """NotPlannable where collectives could not be taken apart."""
     for row in (WAIT, GROUP):
