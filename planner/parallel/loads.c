@@ -31,7 +31,20 @@ bool mp_makes_weights_alone(const mp_graph *graph, const mp_node *node)
     return node->phase == MP_PHASE_BACKWARD && a->n_writes + a->n_adds > 0;
 }
 
-static void add_node(mp_load *load, const mp_chain *chain, int node)
+/* Adds what a node that makes gradients of parameters reads of a micro-batch, unless another one of its block does, too.
+ * `reader` is per storage: 1 + the last block of which one does. */
+static void add_waiting(mp_load *load, const mp_chain *chain, int node, int *reader)
+{
+    const mp_alternative *a = chain->graph->nodes[node].alternatives;
+    const int block = chain->block[node];
+    for (size_t k = 0; k < a->n_reads; k++) {
+        const mp_storage *s = &chain->graph->storages[a->reads[k]];
+        if (!mp_storage_is_static(s) && reader[a->reads[k]] != block + 1) load->blocks[block].weights_bytes += s->bytes;
+        reader[a->reads[k]] = block + 1;
+    }
+}
+
+static void add_node(mp_load *load, const mp_chain *chain, int node, int *reader)
 {
     const mp_node *n = &chain->graph->nodes[node];
     mp_block_load *block = chain->block[node] >= 0 ? &load->blocks[chain->block[node]] : NULL;
@@ -40,7 +53,7 @@ static void add_node(mp_load *load, const mp_chain *chain, int node)
     block->largest_bytes = larger(block->largest_bytes, bytes_of_node(chain->graph, n));
     if (!mp_makes_weights_alone(chain->graph, n)) return;
     block->weights_ticks += n->alternatives[0].ticks;
-    block->weights_bytes += bytes_of_node(chain->graph, n) - n->alternatives[0].workspace_bytes;
+    add_waiting(load, chain, node, reader);
 }
 
 /* Adds up, for every block, what it hands on that may be copied. */
@@ -110,12 +123,14 @@ static void add_update(mp_load *load, const mp_chain *chain, const mp_node *upda
     if (p.first >= 0) load->parameters[load->n_parameters++] = p;
 }
 
-static mp_status fill(mp_load *load, const mp_chain *chain)
+static mp_status fill(mp_load *load, const mp_chain *chain, mp_error *err)
 {
     const mp_graph *graph = chain->graph;
     int64_t trained = 0;
+    MP_OWNED int *reader = mp_alloc(graph->n_storages + 1, sizeof *reader);
+    if (!reader) return MP_NO_MEMORY(err);
     for (int v = 0; v < (int)graph->n_nodes; v++) {
-        add_node(load, chain, v);
+        add_node(load, chain, v, reader);
         if (graph->nodes[v].phase == MP_PHASE_UPDATE) add_update(load, chain, &graph->nodes[v]);
     }
     add_outputs(load, chain);
@@ -161,7 +176,7 @@ mp_status mp_load_of(const mp_graph *graph, int merged, mp_load **out, mp_error 
     MP_ENSURE(load->blocks && load->parameters && load->block, err, MP_NOMEM, "no memory to measure the graph '%s'",
               graph->name);
     memcpy(load->block, chain->block, graph->n_nodes * sizeof *load->block);
-    MP_CHECK(fill(load, chain));
+    MP_CHECK(fill(load, chain, err));
     load->pool = pool;
     pool = NULL;
     *out = load;

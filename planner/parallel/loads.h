@@ -23,7 +23,7 @@ typedef struct mp_load_option {
 typedef struct mp_block_load {
     int64_t forward_ticks, backward_ticks; /* without recomputation */
     int64_t weights_ticks;                 /* of backward: of what makes gradients of parameters alone, which may wait */
-    int64_t weights_bytes;                 /* that this reads of a micro-batch */
+    int64_t weights_bytes;                 /* that this reads of a micro-batch, each storage once */
     int64_t output_bytes;                  /* what the next block reads */
     int64_t movable_output_bytes;          /* of these: what may be copied to the host, in n_movable_outputs copies */
     int n_movable_outputs;

@@ -7,6 +7,7 @@
 #include "memplan/simplify.h"
 #include "memplan/solver.h"
 #include "memplan/training.h"
+#include "planner/parallel/loads.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
@@ -14,6 +15,23 @@
 enum { CHUNKS_MAX = 2, RANKS_MAX = 4 };
 
 /* ---- networks ---- */
+
+static mp_graph *graph_of(const char *text)
+{
+    mp_error err = {0};
+    mp_model *model = model_text(text);
+    const mp_target target = mp_roofline(mp_device_find("h100"));
+    const mp_training_options options = {
+        .loss = MP_LOSS_MSE, .dtype = MP_DTYPE_FLOAT, .optimizer = MP_OPTIMIZER_ADAMW, .accumulate = 2};
+    mp_graph *graph = NULL;
+    int loss;
+    if (mp_model_simplify(model, options.rules, true, NULL, &err) != MP_OK ||
+        mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
+        mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK)
+        fail_msg("%s: %s", text, err.message);
+    mp_model_free(model);
+    return graph;
+}
 
 /* Layers of random widths, some with a residual, the first weight used again at the end in every other network. */
 static mp_graph *random_network(uint64_t seed, int n_layers, bool is_tied)
@@ -40,19 +58,7 @@ static mp_graph *random_network(uint64_t seed, int n_layers, bool is_tied)
     if (first) memcpy(first, "x ", 2);
     snprintf(text + strlen(text), sizeof text - strlen(text), "%s", ops);
     snprintf(text + strlen(text), sizeof text - strlen(text), is_tied ? "out out" : "out y%d", n_layers - 1);
-    mp_error err = {0};
-    mp_model *model = model_text(text);
-    const mp_target target = mp_roofline(mp_device_find("h100"));
-    const mp_training_options options = {
-        .loss = MP_LOSS_MSE, .dtype = MP_DTYPE_FLOAT, .optimizer = MP_OPTIMIZER_ADAMW, .accumulate = 2};
-    mp_graph *graph = NULL;
-    int loss;
-    if (mp_model_simplify(model, options.rules, true, NULL, &err) != MP_OK ||
-        mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
-        mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK)
-        fail_msg("%s: %s", text, err.message);
-    mp_model_free(model);
-    return graph;
+    return graph_of(text);
 }
 
 static mp_ranks ranks_of(int pp)
@@ -406,6 +412,32 @@ TEST(plans_of_ranks_take_what_the_simulation_says)
     print_message("%d plans, %d refuted\n", n_plans, n_refuted);
     assert_true(n_plans > 3);
     assert_true(n_refuted > 6);
+}
+
+/* Two products read one tensor, as those of queries and keys do, and one gradient: what they wait for is there once. */
+TEST(what_gradients_of_parameters_wait_for_is_counted_once_in_a_block)
+{
+    MP_OWNED_BY(mp_graph_free)
+    mp_graph *whole = graph_of("data x 8 16; param w 16 16; param q 16 16; param k 16 16; "
+                               "MatMul x w -> h; Tanh h -> t; MatMul t q -> a; MatMul t k -> b; "
+                               "Add a b -> s; Tanh s -> y; out y");
+    MP_OWNED_BY(mp_load_free) mp_load *load = NULL;
+    int64_t counted = 0, read = 0, n_twice = 0;
+    assert_int_equal(mp_load_of(whole, 1, &load, NULL), MP_OK);
+    for (int b = 0; b < load->n_blocks; b++) counted += load->blocks[b].weights_bytes;
+    for (int s = 0; s < (int)whole->n_storages; s++)
+        for (int b = 0; b < load->n_blocks && !mp_storage_is_static(&whole->storages[s]); b++) {
+            int n = 0;
+            for (int v = 0; v < (int)whole->n_nodes; v++) {
+                const mp_alternative *a = whole->nodes[v].alternatives;
+                const bool makes = whole->nodes[v].phase == MP_PHASE_BACKWARD && strstr(whole->nodes[v].name, "parameter");
+                n += load->block[v] == b && makes && contains(a->reads, a->n_reads, s);
+            }
+            read += n ? whole->storages[s].bytes : 0;
+            n_twice += n > 1;
+        }
+    assert_int_equal(counted, read);
+    assert_true(n_twice > 0);
 }
 
 TEST(what_cannot_be_cut_is_refused)
