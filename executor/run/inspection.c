@@ -117,12 +117,44 @@ static mp_status compare_parts(const mp_addresses *a, mp_communicator *world, do
     return MP_OK;
 }
 
+/* Returns the hash of a tensor, not 0; 0: this stage does not have it, or it is not of these kinds. */
+static uint64_t hash_of_tensor(const mp_addresses *a, unsigned kinds, size_t tensor)
+{
+    const int s = a->program->bindings->storage[tensor];
+    const mp_storage *storage = s < 0 ? NULL : &a->program->graph->storages[s];
+    if (!storage || !(kinds >> storage->kind & 1) || a->fixed_at[s] < 0) return 0;
+    return hash_of(a->program->backend, a->fixed + a->fixed_at[s], storage->payload_bytes).low64 | 1;
+}
+
+/* Compares each tensor on all stages that have it, as that which the first and the last one read. */
+static mp_status compare_stages(const mp_addresses *a, unsigned kinds, mp_communicator *world, double timeout, mp_error *err)
+{
+    const mp_model *model = a->program->model;
+    const size_t n = model->n_tensors;
+    MP_OWNED uint64_t *own = mp_alloc(n, sizeof *own), *all = mp_alloc(n * (size_t)world->n, sizeof *all);
+    MP_ENSURE(own && all, err, MP_NOMEM, "out of memory");
+    for (size_t t = 0; t < n; t++) own[t] = hash_of_tensor(a, kinds, t);
+    MP_CHECK(mp_communicator_exchange(world, own, (int64_t)(n * sizeof *own), all, timeout, "comparing parameters", err));
+    for (size_t t = 0; t < n; t++) {
+        int first = -1;
+        for (int r = 0; r < world->n; r++) {
+            const uint64_t hash = all[(size_t)r * n + t];
+            if (hash && first < 0) first = r;
+            MP_ENSURE(!hash || hash == all[(size_t)first * n + t], err, MP_INVALID,
+                      "rank %d of %d has another '%s' than rank %d", r, world->n, model->tensors[t].name, first);
+        }
+    }
+    return MP_OK;
+}
+
 mp_status mp_addresses_compare(const mp_addresses *a, mp_communicator *world, double timeout, mp_error *err)
 {
     char hash[33];
+    const unsigned kinds = 1u << MP_KIND_PARAMETER | (a->program->shares_statistics ? 1u << MP_KIND_BUFFER : 0);
     if (a->program->mesh.zero == 3) return MP_OK; /* no rank has a whole one, and each a part of its own */
-    hash_storages(a, 1u << MP_KIND_PARAMETER | (a->program->shares_statistics ? 1u << MP_KIND_BUFFER : 0), WHOLES, hash);
+    if (a->program->stage) return compare_stages(a, kinds, world, timeout, err);
+    hash_storages(a, kinds, WHOLES, hash);
     const mp_fact fact = {"set of parameters", hash, sizeof hash};
-    MP_CHECK(mp_ranks_agree(world, world->n / a->place.n_stages, &fact, 1, timeout, err));
+    MP_CHECK(mp_ranks_agree(world, world->n, &fact, 1, timeout, err));
     return a->place.n_parts > 1 ? compare_parts(a, world, timeout, err) : MP_OK;
 }

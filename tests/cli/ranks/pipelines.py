@@ -12,6 +12,7 @@ import itertools
 import os
 import re
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -111,6 +112,25 @@ def by_plan() -> None:
     many = run([*MPIRUN, "-n", "2", MEMPLAN, "train", path("cnn"), "--mesh", "pp=2", "--plan", "stages.json", "--steps", "3", "--json"])
     is_as_planned(many)
     assert many["identical"] is True and many["after"]["losses"] == one("cnn", steps=3)["losses"]
+
+
+def tied() -> None:
+    """A table on the first and the last stage: its gradient is that of both ends, within rounding of one process's, and all others have its bits. That both stages
+    have the same table is compared at the end of each training, here after every step."""
+    for network, n in (("gpt", 2), ("bert", 3)):
+        with tempfile.TemporaryDirectory(dir=".") as folder:
+            mine, single = f"{folder}/state", f"{folder}/one"
+            usual = ("--optimizer", "momentum", "--lr", "0.1")
+            stages(n, network, *usual, "--budget", "100%", "--no-before", "--save", mine, steps=1)
+            one(network, *usual, "--save", single, steps=1)
+            a, b = all_tensors(mine), tensors(single)
+            table = next(name for name in b if name.startswith("optimizer.1:") and name.endswith("tokens.weight"))
+            assert [name for name in b if a[name] != b[name]] in ([], [table], [table.split(":")[1], table], [table, table.split(":")[1]]), network
+            gradients = [struct.unpack(f"<{len(of[table]) // 4}f", of[table]) for of in (a, b)]
+            largest = max(map(abs, gradients[1]))
+            assert largest > 1e-3 and max(abs(x - y) for x, y in zip(*gradients)) <= 1e-6 * largest, (network, largest)
+            for steps in (2, 3):
+                assert stages(n, network, *usual, "--budget", "100%", "--no-before", steps=steps)["after"]["losses"], steps
 
 
 def saved() -> None:
