@@ -101,17 +101,19 @@ def same_calls_of_parts() -> None:
     compare(4, "mlp", "dp=2,shard=2")
     compare(4, "cnn", "dp=4", "--bucket", "512")
     compare(2, "mlp", "dp=2", "--accumulate", "2")
+    compare(2, "mlp", "shard=2,zero=2", "--accumulate", "2")
     compare(4, "cnn", "dp=4", "--exchange", "server")
 
 
 def same_calls_of_the_library() -> None:
     for network, mesh in (("mlp", "dp=2"), ("cnn", "dp=2"), ("mlp", "shard=2,zero=1"), ("cnn", "shard=2,zero=2"), ("gpt", "shard=2")):
         compare(2, network, mesh, "--reduce", "fast")
+    compare(2, "mlp", "shard=2", "--reduce", "fast", "--accumulate", "2")
 
 
 def captured() -> None:
     """A step that is replayed exchanges what it did when it was recorded."""
-    for network, mesh, *more in (("mlp", "dp=2"), ("gpt", "shard=2"), ("mlp", "dp=2", "--accumulate", "2"), ("cnn", "dp=2", "--fuse", "backward", "--second-stream")):
+    for network, mesh, *more in (("mlp", "dp=2"), ("gpt", "shard=2"), ("mlp", "dp=2", "--accumulate", "2"), ("mlp", "shard=2,zero=2", "--accumulate", "3"), ("cnn", "dp=2", "--fuse", "backward", "--second-stream")):
         here, calls = train(2, network, mesh, "--steps", "6", *more)
         there, _ = train(2, network, mesh, "--steps", "6", *more, device="cpu")
         assert here["after"]["recordings"] > 0, (network, mesh)
