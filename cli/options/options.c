@@ -59,7 +59,21 @@ static int unknown_option(const char *word, size_t length, command_id command)
                        word, commands[command].name);
 }
 
-static int bad_choice(const option_row *row, const char *value)
+/* Returns " (--pipeline takes '1f1b')" if a single other option of the command takes this value, else "". */
+static const char *taken_elsewhere(const option_row *row, const char *value, command_id command)
+{
+    const char *name = NULL;
+    for (int k = 0; k < N_OPTIONS; k++) {
+        const option_row *other = &option_rows[k];
+        if (other == row || !(other->commands >> command & 1) || other->kind != KIND_CHOICE) continue;
+        if (!option_taken(other, value)) continue;
+        if (name) return "";
+        name = other->name;
+    }
+    return name ? mp_text(" (--%s takes '%s')", name, value) : "";
+}
+
+static int bad_choice(const option_row *row, const char *value, command_id command)
 {
     const char *list = "";
     nearest n = nearest_to(value);
@@ -69,8 +83,8 @@ static int bad_choice(const option_row *row, const char *value)
     }
     const char *close = nearest_found(&n);
     if (close) return usage_error("--%s: there is no '%s'; did you mean '%s'?", row->name, value, close);
-    return usage_error("--%s: there is no '%s'; it takes %s%s%s", row->name, value, list, row->others ? ", " : "",
-                       row->others ? row->others : "");
+    return usage_error("--%s: there is no '%s'; it takes %s%s%s%s", row->name, value, list, row->others ? ", " : "",
+                       row->others ? row->others : "", taken_elsewhere(row, value, command));
 }
 
 const char *option_taken(const option_row *row, const char *value)
@@ -127,7 +141,7 @@ static int store(options *o, const option_row *row, const char *value)
         *(const char **)field = value;
         break;
     case KIND_CHOICE:
-        if (!option_taken(row, value)) return bad_choice(row, value);
+        if (!option_taken(row, value)) return bad_choice(row, value, o->command);
         *(const char **)field = option_taken(row, value);
         break;
     case KIND_LIST:

@@ -44,6 +44,19 @@ static void print_rank(const char *name, const mp_rank_report *before, const mp_
                hidden(of) < 0 ? "-" : mp_text("%.0f %%", 100 * hidden(of)));
 }
 
+/* Kinds of what a rank sends: its collectives, and behind them what operators exchange while they run. */
+enum { OF_OPERATORS = MP_N_COLLECTIVES, N_SENT };
+
+static const mp_sent *sent_of(const mp_rank_report *of, int kind)
+{
+    return kind == OF_OPERATORS ? &of->sent_by_operators : &of->sent[kind];
+}
+
+static const char *sent_name(int kind)
+{
+    return kind == OF_OPERATORS ? "of operators" : mp_collective_name((mp_collective)kind);
+}
+
 /* Prints a row per rank, and what all have together. */
 static void print_rows(const train_outcome *t)
 {
@@ -54,11 +67,10 @@ static void print_rows(const train_outcome *t)
                "process", "sent", "waited", "hidden");
     for (int k = 0; k < r->n_ranks; k++) print_rank(mp_text("%d", k), before ? &before[k] : NULL, &r->ranks[k]);
     print_rank("all", before ? &all_before : NULL, &all);
-    for (int kind = 0; kind < MP_N_COLLECTIVES; kind++) {
-        const mp_sent *sent = &r->ranks[0].sent[kind];
+    for (int kind = 0; kind < N_SENT; kind++) {
+        const mp_sent *sent = sent_of(&r->ranks[0], kind);
         if (sent->n)
-            screen_row("  rank 0, %-14s %s times, %s sent%s", mp_collective_name((mp_collective)kind), count_text(sent->n),
-                       mp_bytes_text(sent->bytes),
+            screen_row("  rank 0, %-14s %s times, %s sent%s", sent_name(kind), count_text(sent->n), mp_bytes_text(sent->bytes),
                        sent->seconds > 0 ? mp_text(", %s each", seconds_text(sent->seconds / (double)sent->n)) : "");
     }
     if (t->verbose)
@@ -113,14 +125,11 @@ void print_ranks(const train_outcome *t)
 static json_t *sent_json(const mp_rank_report *of)
 {
     json_t *list = json_array();
-    for (int kind = 0; kind <= MP_N_COLLECTIVES; kind++) {
-        const bool is_kind = kind < MP_N_COLLECTIVES;
-        const mp_sent *sent = is_kind ? &of->sent[kind] : &of->sent_by_operators;
+    for (int kind = 0; kind < N_SENT; kind++) {
+        const mp_sent *sent = sent_of(of, kind);
         if (sent->n)
-            mp_json_append(&list,
-                           json_pack("{s:s, s:I, s:I, s:f}", "collective",
-                                     is_kind ? mp_collective_name((mp_collective)kind) : "of operators", "runs",
-                                     (json_int_t)sent->n, "sent_bytes", (json_int_t)sent->bytes, "seconds", sent->seconds));
+            mp_json_append(&list, json_pack("{s:s, s:I, s:I, s:f}", "collective", sent_name(kind), "runs", (json_int_t)sent->n,
+                                            "sent_bytes", (json_int_t)sent->bytes, "seconds", sent->seconds));
     }
     return list;
 }

@@ -182,7 +182,8 @@ mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_stat
     if (!r->world) return found;
     MP_OWNED ended_search *all = mp_alloc((size_t)mp_communicator_size(r->world), sizeof *all);
     MP_ENSURE(pool && all, err, MP_NOMEM, "out of memory");
-    if (s->plan && s->rank.held >= 0 && s->rank.shape.n_ranks) ended.held_bytes = s->graph->storages[s->rank.held].payload_bytes;
+    if (s->plan && s->rank.held >= 0 && s->rank.shape.n_ranks)
+        ended.held_bytes = s->graph->storages[s->rank.held].payload_bytes;
     mp_status heard = mp_communicator_exchange(r->world, &ended, sizeof ended, all, timeout, what, &others);
     if (heard == MP_OK) heard = hear(r, all, &others);
     if (found != MP_OK) return found;

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "executor/modules/modules.h"
+#include "formats/base/file.h"
 #include "formats/columnar/columnar_file.h"
 
 static void close_columns(mp_columnar_file *c)
@@ -24,6 +25,8 @@ static mp_status open_columns(const char *path, mp_columnar_file **out, mp_error
     void *symbol;
     MP_CHECK(
         mp_module_symbol("parquet", "mp_module_columnar", "columnar data", "Parquet module", "make PARQUET=1", &symbol, err));
+    MP_CLEARED_BY(mp_file_close) mp_file file = {0}; /* what is no file is said as of any other */
+    MP_CHECK(mp_file_open(path, INT64_MAX, &file, err));
     mp_module_open_columnar *open;
     memcpy(&open, &symbol, sizeof open); /* C has no cast from an object to a function */
     return open(path, out, err);

@@ -15,6 +15,7 @@ try usage_choice estimate mlp.onnx --optimizer adamm
 try devices_unknown estimate mlp.onnx --batch 4 --device a7000
 try devices_changed_wrongly estimate mlp.onnx --batch 4 --device a100,memry=40GiB
 try usage_choice_far estimate mlp.onnx --fuse sideways
+try usage_choice_elsewhere train mlp.onnx --budget 100% --schedule 1f1b
 try usage_operand_missing check mlp.onnx
 try usage_operand_more estimate mlp.onnx other.onnx
 try usage_budget_missing plan mlp.onnx --batch 64 -q

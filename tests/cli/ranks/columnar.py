@@ -21,10 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-MEMPLAN, WHAT = sys.argv[1:3]
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
-NETWORKS = os.path.join(os.path.dirname(__file__), "..", "..", "gradients")
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+from many_ranks import ENVIRONMENT, MEMPLAN, MPIRUN, WHAT, path
+
 PLAN = ["--budget", "100%", "--no-before", "--json"]
 BATCH, WIDTH, CLASSES = 6, 12, 5  # of the test network mlp
 
@@ -34,9 +32,9 @@ def ended(words: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def train(network: str, *more: str, ranks: int = 1, steps: int = 7) -> dict[str, Any]:
-    start = [*MPIRUN, str(ranks)] if ranks > 1 else []
+    start = [*MPIRUN, "-n", str(ranks)] if ranks > 1 else []
     mesh = ["--mesh", f"dp={ranks}"] if ranks > 1 else []
-    done = ended([*start, MEMPLAN, "train", os.path.join(NETWORKS, f"{network}.onnx"), *mesh, "--steps", str(steps), *PLAN, *more])
+    done = ended([*start, MEMPLAN, "train", path(network), *mesh, "--steps", str(steps), *PLAN, *more])
     assert done.returncode == 0, done.stderr
     after: dict[str, Any] = json.loads(done.stdout)["after"]
     return after
@@ -44,7 +42,7 @@ def train(network: str, *more: str, ranks: int = 1, steps: int = 7) -> dict[str,
 
 def refused(network: str, *more: str) -> str:
     """What a training says that ends before its first step."""
-    done = ended([MEMPLAN, "train", os.path.join(NETWORKS, f"{network}.onnx"), "--steps", "1", *PLAN, *more])
+    done = ended([MEMPLAN, "train", path(network), "--steps", "1", *PLAN, *more])
     assert done.returncode == 2 and not done.stdout and done.stderr.count("\n") == 1, (done.returncode, done.stdout, done.stderr)
     return done.stderr
 
@@ -66,9 +64,9 @@ def lists(values: np.ndarray, kind: str = "list") -> pa.Array:
     return array
 
 
-def write(path: str, columns: dict[str, Any], group: int = 1000, **more: object) -> str:
-    pq.write_table(pa.table(columns), path, row_group_size=group, **more)
-    return path
+def write(file: str, columns: dict[str, Any], group: int = 1000, **more: object) -> str:
+    pq.write_table(pa.table(columns), file, row_group_size=group, **more)
+    return file
 
 
 def npy(folder: str, **arrays: np.ndarray) -> list[str]:
@@ -142,7 +140,7 @@ def own_groups(folder: str) -> None:
         if rank is None:
             assert train("mlp", "--data", file)["weights_hash"] == whole
         else:
-            done = ended([*MPIRUN, "2", MEMPLAN, "train", os.path.join(NETWORKS, "mlp.onnx"), "--mesh", "dp=2", "--steps", "1", *PLAN, "--data", file])
+            done = ended([*MPIRUN, "-n", "2", MEMPLAN, "train", path("mlp"), "--mesh", "dp=2", "--steps", "1", *PLAN, "--data", file])
             assert done.returncode and "memplan: rank 1: " in done.stderr and "row group 3 of column 'input'" in done.stderr, done.stderr
             assert "memplan: rank 0: " not in re.sub(r"memplan: rank 0: .*rank 1 of 2 has ended.*", "", done.stderr), done.stderr
 
@@ -176,9 +174,11 @@ def misfits(folder: str) -> None:
         with open(f"{folder}/broken.parquet", "wb") as f:
             f.write(broken)
         assert f"{folder}/broken.parquet: the file cannot be read: " in refused("mlp", "--data", f"{folder}/broken.parquet")
-    assert "absent.parquet" in refused("mlp", "--data", f"{folder}/absent.parquet")
+    for name, what in (("absent", "the file cannot be opened: No such file or directory"), ("folder", "a file is needed, this is a directory")):
+        os.makedirs(f"{folder}/folder.parquet", exist_ok=True)
+        assert f"{folder}/{name}.parquet: {what}" in refused("mlp", "--data", f"{folder}/{name}.parquet"), name
     modules = {**ENVIRONMENT, "MEMPLAN_MODULES": folder}
-    done = subprocess.run([MEMPLAN, "train", f"{NETWORKS}/mlp.onnx", *PLAN, "--data", file], env=modules, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([MEMPLAN, "train", path("mlp"), *PLAN, "--data", file], env=modules, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "columnar data: this build has no Parquet module (make PARQUET=1)" in done.stderr, done.stderr
 
 
@@ -208,7 +208,7 @@ def mutations(folder: str, count: int) -> None:
                 data = bytearray(b"P")
         with open(f"{folder}/x.parquet", "wb") as f:
             f.write(data)
-        done = ended([MEMPLAN, "train", os.path.join(NETWORKS, "mlp.onnx"), "--steps", "1", *PLAN, "--data", f"{folder}/x.parquet"])
+        done = ended([MEMPLAN, "train", path("mlp"), "--steps", "1", *PLAN, "--data", f"{folder}/x.parquet"])
         # 1: numbers that were read differ by chance, and the loss is not finite
         clean = done.returncode in statuses and (done.returncode == 0 or len(done.stderr.strip().splitlines()) == 1 or "loss" in done.stderr)
         if not clean:

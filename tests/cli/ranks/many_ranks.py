@@ -57,8 +57,16 @@ def tensors(file: str) -> dict[str, bytes]:
     }
 
 
+def is_sent_as_planned(answer: dict) -> None:
+    """On every rank; and its collectives, of all kinds, and exchanges of operators have sent all of it."""
+    for rank in answer["ranks"]["each"]:
+        assert rank["sent_bytes"] == rank["planned_sent_bytes"] > 0, rank
+        assert sum(of["sent_bytes"] for of in rank["collectives"]) == rank["sent_bytes"], rank
+
+
 def is_as_planned(answer: dict) -> None:
     after = answer["after"]
+    is_sent_as_planned(answer)
     assert answer["identical"] is True, answer
     assert answer["ranks"]["sent_bytes"] == answer["ranks"]["planned_sent_bytes"] > 0, answer["ranks"]
     assert after["allocations"] == 0, after

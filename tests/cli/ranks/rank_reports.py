@@ -59,6 +59,9 @@ def reports() -> None:
     rows = [line.split() for line in train("--mesh", "dp=2").splitlines()]
     assert [row[0] for row in rows if row and row[0] in ("0", "1", "all")] == ["0", "1", "all"], rows
     assert json.loads(train("--mesh", "dp=2", "--no-before", "--json"))["ranks"]["each"][1]["before"] is None
+    split = train("--mesh", "tp=2")
+    kinds = [line.strip().removeprefix("rank 0, ").split("  ")[0] for line in split.splitlines() if line.strip().startswith("rank 0, ")]
+    assert "of operators" in kinds, split
 
 
 def traced(start: list[str], *more: str) -> list[list[dict[str, Any]]]:
