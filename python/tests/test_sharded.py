@@ -167,6 +167,23 @@ def habits(rank: int) -> None:
     assert all(torch.equal(a, b) for a, b in zip(trained(eager, numbers, rank), trained(ours, numbers, rank)))
 
 
+def divided(rank: int) -> None:
+    """Sums that are divided by a number of the user's: by how many words there are, later, as torchtitan does."""
+
+    def made(factor: float, only_sums: bool) -> Any:
+        model = sharded(Perceptron)
+        for module in (*model.layers, model):
+            module.set_gradient_divide_factor(factor)
+            module.set_force_sum_reduction_for_comms(only_sums)
+        return model
+
+    for factor in (1.0, 3.0):
+        check(lambda factor=factor: made(factor, only_sums=True), numbers, "min+50%", rank)  # type: ignore[misc]
+    check(lambda: made(2.0, only_sums=False), numbers, "min+50%", rank)  # the ranks
+    with pytest.raises(memplan.MemplanError, match="divided in another way"):  # nothing that gloo can
+        memplan.compile(made(3.0, only_sums=False), "min")(*numbers(0, rank))
+
+
 def other_budgets(rank: int) -> None:
     """Are other plans of what was captured once."""
     captures = []
@@ -292,6 +309,7 @@ def process(rank: int, folder: str, n_ranks: int, what: Callable[[int], None]) -
         plain,
         of_several_types,
         habits,
+        divided,
         other_budgets,
         with_copies,
         refused,

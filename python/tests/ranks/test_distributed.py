@@ -237,6 +237,19 @@ def habits(rank: int) -> None:
         assert whole.memplan.graphs and "gradients are handed to DDP in" in str(whole.memplan), (step.__name__, options)
 
 
+def sharded_by_others(rank: int) -> None:
+    """Parameters that come and go by hooks of somebody else's."""
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    older = FullyShardedDataParallel(Network(), device_id=torch.device("cpu"))
+    with pytest.raises(memplan.MemplanError, match=r"sharded by FullyShardedDataParallel, .* shard it by fully_shard"):
+        memplan.compile(older, "min")
+    third_stage: Any = Network()
+    next(third_stage.parameters()).ds_id = 0
+    with pytest.raises(memplan.MemplanError, match=r"sharded by DeepSpeed \(ZeRO-3\), .* shard it by fully_shard"):
+        memplan.compile(third_stage, "min")
+
+
 def process(rank: int, folder: str, what: Callable[[int], None]) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
@@ -264,3 +277,7 @@ def test_what_people_do_with_replicas(tmp_path: Path) -> None:
 
 def test_replicas_have_the_gradients_of_eager_ones(tmp_path: Path) -> None:
     in_two_processes(replicas, tmp_path)
+
+
+def test_what_others_have_sharded_is_refused(tmp_path: Path) -> None:
+    in_two_processes(sharded_by_others, tmp_path)

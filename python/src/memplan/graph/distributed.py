@@ -18,6 +18,7 @@ from memplan.torch_internals.capture import setting
 from memplan.torch_internals.modules import active_replica
 
 FIRST_BUCKET = 1 << 20  # bytes of DDP's, where nobody says
+OF_DEEPSPEED = "ds_id"  # an attribute of parameters that it has sharded
 NO_OVERLAP = "gradients arrive together: DDP's communication begins when backward is done"
 
 
@@ -71,10 +72,15 @@ def refuse_cut() -> None:
 
 
 def refuse_sharded(model: Any, whole_steps: bool = False) -> None:
-    """MemplanError for FSDP's first form, whose parameters come and go by hooks that no graph shows; and for the second where
-    more than the model's own call is captured."""
+    """MemplanError for FSDP's first form and DeepSpeed's third stage, whose parameters come and go by hooks that no graph
+    shows; and for FSDP's second form where more than the model's own call is captured."""
     if not isinstance(model, torch.nn.Module):
         return
+    if any(hasattr(p, OF_DEEPSPEED) for p in model.parameters()):
+        raise MemplanError(
+            "this model's parameters are sharded by DeepSpeed (ZeRO-3), whose hooks are in no graph: no plan would hold; shard"
+            " it by fully_shard (FSDP2), which memplan.compile plans"
+        )
     for module in model.modules():
         if any(kind.__name__ == "FullyShardedDataParallel" for kind in type(module).__mro__):
             raise MemplanError(

@@ -184,18 +184,6 @@ def put_apart(g: ParameterGroup, k: int, gradient: torch.Tensor, rows: torch.Ten
         row[n:].zero_()
 
 
-def divisors(kind: torch.dtype, g: ParameterGroup) -> tuple[float, float, Any]:
-    """By what FSDP2 divides before and after it sums, and how it does: of types in which sums overflow by the root before."""
-    sums = torch.distributed.ReduceOp
-    n = g.n_ranks * (torch.distributed.get_world_size(g.replicas) if g.replicas is not None else 1)
-    if kind in (torch.float32, torch.bfloat16):
-        return 1, 1, sums.AVG if n > 1 else sums.SUM
-    before = 1
-    while n % before == 0 and n / before > before:
-        before *= 2
-    return before, n / before, sums.SUM
-
-
 @torch.library.custom_op("memplan::reduce", mutates_args=(), schema="(Tensor rows, int group) -> Tensor")
 def reduce(rows: torch.Tensor, group: int) -> torch.Tensor:
     return end_sum(begin_sum(rows, group), group, rows)
@@ -205,7 +193,7 @@ def begin_sum(rows: torch.Tensor, group: int) -> torch.Tensor:
     """The sum over the ranks, which is made until the reduction ends. On a CPU it is that of all rows, as gloo makes it: in a
     copy, which gloo keeps until it sends again; else the rank's own row, and all rows have to stay."""
     g = GROUPS[group]
-    before, _, operation = divisors(rows.dtype, g)
+    before, _, operation, _ = g.division(rows.dtype)
     sent = rows if before == 1 else rows / before
     if is_in_copy(rows) and (operation == torch.distributed.ReduceOp.SUM or gloo_has_means()):
         going = rows.clone() if before == 1 else sent
@@ -230,14 +218,14 @@ def is_in_copy(rows: torch.Tensor) -> bool:
 def end_sum(going: torch.Tensor, group: int, rows: torch.Tensor | None = None) -> torch.Tensor:
     """`rows`: what is sent, if that is not in `going`; whoever calls holds it."""
     g = GROUPS[group]
-    _, after, operation = divisors(going.dtype, g)
+    _, after, _, of_replicas = g.division(going.dtype)
     made = arrived(going, g.summing())
     if going.dim() > 1:
         made = going[torch.distributed.get_rank(g.among)].clone()
         going.untyped_storage().resize_(0)
     if g.replicas is not None:
         with waiting_for_ranks(g.summing()):
-            torch.distributed.all_reduce(made, op=operation, group=g.replicas)
+            torch.distributed.all_reduce(made, op=of_replicas, group=g.replicas)
     if after != 1:
         made.div_(after)
     return made.to(g.given_type)
@@ -346,7 +334,7 @@ def apart(node: fx.Node) -> Apart | None:
         of_gloo = everything.nbytes if everything.device.type == "cpu" else 0  # it receives into memory of its own
         return Apart(begin_gather, end_gather, everything, False, of_gloo, 0)
     rows: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
-    if not is_in_copy(rows) and divisors(rows.dtype, g)[0] != 1:
+    if not is_in_copy(rows) and g.division(rows.dtype).before != 1:
         return None
     going = torch.empty_like(rows) if is_in_copy(rows) else rows.new_empty(rows.shape[1])
     of_cast = rows.shape[1] * rows.element_size() if rows.dtype != g.given_type else 0
@@ -365,7 +353,7 @@ def workspace_bytes(node: fx.Node) -> int:
         return int(g.n_ranks * sum(size.numel() for size in g.padded) * g.compute_types[0].itemsize)
     rows: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
     made: torch.Tensor = node.meta["val"]
-    copies = is_in_copy(rows) or divisors(rows.dtype, g)[0] != 1
+    copies = is_in_copy(rows) or g.division(rows.dtype).before != 1
     is_cast = rows.dtype != made.dtype
     return int((copies * g.n_ranks + is_cast) * made.numel() * rows.element_size()) + is_in_copy(rows) * NUMBER_BYTES
 

@@ -85,6 +85,15 @@ class Cut(NamedTuple):
         return made
 
 
+class Division(NamedTuple):
+    """By what a sum is divided before it is made and after; what makes it over the ranks with shards, and over replicas."""
+
+    before: float
+    after: float
+    operation: Any
+    of_replicas: Any
+
+
 class ParameterGroup:
     """Parameters that FSDP2 gathers together: of each its names in the model, its shape, that of a shard, which is padded, and
     the dimension that is cut. `among`: the ranks that have shards; `replicas`: those over which gradients are summed, too.
@@ -101,13 +110,14 @@ class ParameterGroup:
         self.shapes = [p._orig_size for p in parameters]
         self.padded = [p.padded_sharded_param_size for p in parameters]
         self.dims = [p.fsdp_placement.dim for p in parameters]
-        self.cuts = [Cut.of(p) if p.is_dtensor else None for p in parameters]
+        self.cuts = [Cut.of(p) if p.is_dtensor and not of_types(p) else None for p in parameters]
         self.n_ranks, self.among = mesh.shard_mesh_size, mesh.shard_process_group
         self.replicas = getattr(mesh, "replicate_process_group", None)
         self.given_type: torch.dtype = parameters[0].orig_dtype  # of shards and of their gradients
         self.compute_types = [p.param_dtype or p.orig_dtype for p in parameters]
         self.reshards = getattr(known, "post_forward_mesh_info", None) is not None  # after forward
-        self.divide_factor = getattr(known, "gradient_divide_factor", None)
+        self.divide_factor: float | None = getattr(known, "gradient_divide_factor", None)
+        self.only_sums = bool(getattr(known, "force_sum_reduction_for_comms", False))
         self.keeps = False  # gradients of some steps
 
     def parameters(self) -> list[Any]:
@@ -130,6 +140,19 @@ class ParameterGroup:
         """Where nobody says, newer versions sum in the type of the parameter."""
         first = self.known.fsdp_params[0]
         return first.reduce_dtype or getattr(first, "unsharded_grad_dtype", None) or gradients[0].dtype
+
+    def division(self, kind: torch.dtype) -> Division:
+        """How FSDP2 divides what it sums in this type: of types in which sums overflow by the root before."""
+        sums, factor = torch.distributed.ReduceOp, self.divide_factor
+        n = self.n_ranks * (torch.distributed.get_world_size(self.replicas) if self.replicas is not None else 1)
+        overflows = kind not in (torch.float32, torch.bfloat16)
+        if not overflows and not self.only_sums:
+            mean = sums.AVG if n > 1 and factor != 1 else sums.SUM
+            return Division(1, 1, mean, mean if factor is None else sums.SUM)
+        before, whole = 1, factor or n
+        while overflows and whole % before == 0 and whole / before > before:
+            before *= 2
+        return Division(before, whole / before, sums.SUM, sums.SUM)
 
     def sums(self) -> bool | None:
         """Whether gradients of this step are summed over the ranks, with those of earlier steps that wait for that, or wait
@@ -202,19 +225,37 @@ class ParameterGroup:
 
     def refusal(self) -> str:
         """What is not FSDP2's default here, and cannot be planned; ""."""
-        known = self.known
+        known, factor = self.known, self.divide_factor
+        mesh_is_for_more = bool(getattr(known.mesh_info, "is_spmd_mesh", False))
+        typed = [p for p in known.fsdp_params if of_types(p)]
         comms = [type(getattr(known, name, None)).__name__ for name in ("_all_gather_comm", "_reduce_scatter_comm")]
-        if known.device.type != "cpu" and any(p.offload_to_cpu for p in known.fsdp_params):
-            return "CPUOffloadPolicy: its shards lie in the host's memory, which no plan counts"
-        if getattr(known.mesh_info, "is_spmd_mesh", False):
-            return "a mesh some of whose dimensions are for something else (dp_mesh_dims)"
-        if len(set(self.compute_types)) > 1 or len({p.orig_dtype for p in known.fsdp_params}) > 1:
-            return "parameters of several types in one group"
-        if known._all_reduce_hook is not None or any(c not in (*DEFAULT, "NoneType") for c in comms):
-            return "collectives or hooks of its own"
-        if self.divide_factor is not None or getattr(known, "force_sum_reduction_for_comms", False):
-            return "sums that are divided in another way (set_gradient_divide_factor)"
-        return ""
+        types = set(self.compute_types), {p.orig_dtype for p in known.fsdp_params}
+        divides = factor not in (None, 1)
+        reasons = {
+            "CPUOffloadPolicy: its shards lie in the host's memory, which no plan counts": (
+                known.device.type != "cpu" and any(p.offload_to_cpu for p in known.fsdp_params)
+            ),
+            "a mesh some of whose dimensions are for something else (dp_mesh_dims)": (
+                mesh_is_for_more and len(typed) < len(known.fsdp_params)
+            ),
+            "gradients that are summed over other dimensions of its mesh, too (spmd_types)": (
+                any(p.may_reduce_grad_outside_dp for p in typed)
+            ),
+            "parameters of several types in one group": max(map(len, types)) > 1,
+            "collectives or hooks of its own": (
+                known._all_reduce_hook is not None or any(c not in (*DEFAULT, "NoneType") for c in comms)
+            ),
+            "sums that are divided in another way (set_gradient_divide_factor)": (
+                divides and (self.n_ranks == 1 or not (self.only_sums or factor == self.n_ranks))
+            ),
+        }
+        return next((why for why, holds in reasons.items() if holds), "")
+
+
+def of_types(parameter: Any) -> bool:
+    """Whether a parameter, whose whole is a plain tensor, has a place on a mesh of more dimensions than FSDP2's, as spmd_types
+    has noted."""
+    return bool(getattr(parameter, "is_spmd_types", False))
 
 
 def has_gradient(parameter: Any) -> bool:
