@@ -200,7 +200,7 @@ def held_bytes(model: nn.Module, data: Weights) -> int:
 
 def memplan_bytes(memplan: str, name: str, layers: int, dims: list[str]) -> int:
     command = [memplan, "estimate", name, "--batch", str(BATCH), f"--dim=layers={layers}", *dims]
-    told = subprocess.run([*command, "--rules", "pytorch", "--loss", "none", "--json"], check=True, capture_output=True)
+    told = subprocess.run([*command, "--device", "cpu", "--rules", "pytorch", "--loss", "none", "--json"], check=True, capture_output=True)
     return json.loads(told.stdout)["saved_activation_bytes"]
 
 

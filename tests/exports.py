@@ -247,7 +247,7 @@ def judge(memplan: Memplan, path: Path, truth: Truth, steps: set[str]) -> list[t
         found.append(("parameters", compare_parameters(path, estimate["inputs"], truth)))
         stage = "saved"
         if stage in steps:
-            saved = memplan.estimate(path, "--rules", "pytorch", "--loss", "none")["saved_activation_bytes"]
+            saved = memplan.estimate(path, "--device", "cpu", "--rules", "pytorch", "--loss", "none")["saved_activation_bytes"]
             share = f" ({100 * (saved / truth.saved_bytes - 1):+.2f} %)" if truth.saved_bytes else ""
             found.append((stage, f"{saved} of {truth.saved_bytes}{share}"))
         stage = "plan"

@@ -101,7 +101,7 @@ def estimated(program: str, name: str, dropout: bool, rank: int, folder: Path, a
     net, inputs, _ = make(name, dropout)
     write_file(net, inputs, path)
     options = [f"--lora={rank}:layers.*.{module}.weight" for module in ADAPTED[name]] if rank else []
-    options += ["--rules", "pytorch", "--amp", amp]
+    options += ["--rules", "pytorch", "--amp", amp, *(("--device", "cpu") if dropout else ())]  # whose masks are larger
     done = subprocess.run([program, "estimate", str(path), "--json", *options], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr.strip())

@@ -154,6 +154,7 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
     MP_CHECK(loss_options_read(&o->model, &details, err));
     wanted.loss_options = details.wanted;
     MP_CHECK(subject_device(&o->model, &backend, &device, err));
+    wanted.for_gpu = !backend || !backend->is_host;
     MP_CHECK(settle(o, backend, err));
     if (backend && backend->threads(backend)) mp_json_set(&json, "threads", json_integer(backend->threads(backend)));
     MP_ENSURE(wanted.options_json = text = json ? mp_json_print(json, 0) : NULL, err, MP_NOMEM, "the options");

@@ -147,9 +147,10 @@ typedef enum mp_autocast {
 
 /* A tensor that a forward run saves for backward. A rule fills `extras` and returns how many there are (0..MP_EXTRAS_MAX). */
 typedef struct mp_extra {
-    const char *name; /* "indices", "mean": for people */
-    mp_dtype dtype;   /* of its elements, which are contiguous */
-    int64_t bytes;    /* a multiple of the element's size */
+    const char *name;  /* "indices", "mean": for people */
+    mp_dtype dtype;    /* of its elements, which are contiguous */
+    int64_t bytes;     /* a multiple of the element's size */
+    int64_t gpu_bytes; /* what PyTorch's kernel for GPUs saves in its place; 0: as many */
 } mp_extra;
 typedef int (*mp_extras_rule)(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 

@@ -43,9 +43,10 @@ static mp_status build_extras(mp_builder *b, int k, mp_extra extras[MP_EXTRAS_MA
         if (op->in[i] >= 0 && b->has_gradient[op->in[i]]) needs |= mp_builder_needs(b, op, i);
     int n = op->op->extras(b->model, op, b->options->rules, extras);
     for (int e = 0; e < n; e++) {
-        if (!(needs & MP_EXTRA(e)) || !extras[e].bytes) continue;
+        const int64_t bytes = b->options->for_gpu && extras[e].gpu_bytes ? extras[e].gpu_bytes : extras[e].bytes;
+        if (!(needs & MP_EXTRA(e)) || !bytes) continue;
         const char *name = mp_pool_format(b->graph->pool, "%s:%s", op->name, extras[e].name);
-        MP_CHECK(mp_builder_storage(b, name, extras[e].bytes, MP_KIND_SAVED, &b->extras[k][e]));
+        MP_CHECK(mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->extras[k][e]));
         MP_CHECK(mp_builder_put(b, &b->writes, b->extras[k][e]));
         if (op->op->traits & MP_TRAIT_IN_PLACE) MP_CHECK(mp_builder_pair(b, b->storage[op->in[0]], b->extras[k][e]));
     }

@@ -66,6 +66,7 @@ typedef struct mp_training_options {
     mp_dtype dtype; /* FLOAT, FLOAT16 or BFLOAT16: of activations, gradients and working parameters */
     mp_dtype amp;   /* FLOAT16 or BFLOAT16: casts as torch.autocast, parameters in float32 (dtype is FLOAT); UNDEFINED: none */
     mp_rules rules;
+    bool for_gpu;              /* with the rules of PyTorch: dropout as on a GPU, where its mask has a byte an element */
     const char *const *freeze; /* shell patterns of parameters that are not trained */
     size_t n_freeze;
     bool inexact;             /* use alternatives that round differently, so that the result depends on the plan */

@@ -97,9 +97,9 @@ def main() -> None:
             model, plan = str(Path(scratch, f"{name}.onnx")), str(Path(scratch, "plan.json"))
             net, inputs, _ = make(name)
             write_file(net, inputs, Path(model))
-            kept = int(str(answer(args.memplan, "estimate", model, "--rules", "pytorch")["peak_bytes"]))
+            kept = int(str(answer(args.memplan, "estimate", model, "--device", "cpu", "--rules", "pytorch")["peak_bytes"]))
             budget = str(int(args.budget * kept))
-            answer(args.memplan, "plan", model, "--rules", "pytorch", "--budget", budget, "--effort", "quick", "--time-limit", "20", "-o", plan)
+            answer(args.memplan, "plan", model, "--device", "cpu", "--rules", "pytorch", "--budget", budget, "--effort", "quick", "--time-limit", "20", "-o", plan)
             plain = gradients(make(name))
             for whom in NETS[name]:
                 told = answer(args.memplan, "apply", model, plan, "--for", whom)

@@ -144,19 +144,28 @@ TEST(attention_is_recognised)
             }
 }
 
-/* Returns what is saved for backward without a loss, attention written out or fused. */
-static int64_t saved_bytes(const mp_architecture *a, int64_t batch, int64_t sequence, mp_dtype dtype, bool fused)
+/* Where a layer runs: attention written out or fused, by the kernels of PyTorch for the CPU or for GPUs. */
+typedef struct setting {
+    mp_dtype dtype;
+    bool fused, for_gpu;
+} setting;
+
+/* Returns what is saved for backward without a loss. */
+static int64_t saved_bytes(const mp_architecture *a, int64_t batch, int64_t sequence, setting as)
 {
     mp_error err = {0};
-    const mp_training_options options = {
-        .loss = MP_LOSS_NONE, .optimizer = MP_OPTIMIZER_ADAMW, .dtype = dtype, .rules = MP_RULES_PYTORCH};
+    const mp_training_options options = {.loss = MP_LOSS_NONE,
+                                         .optimizer = MP_OPTIMIZER_ADAMW,
+                                         .dtype = as.dtype,
+                                         .rules = MP_RULES_PYTORCH,
+                                         .for_gpu = as.for_gpu};
     const mp_target target = mp_roofline(mp_device_find("a100"));
     mp_model *model = built(a, batch, sequence);
     mp_graph *graph = NULL;
     mp_summary summary;
     int loss;
     if (mp_model_simplify(model, options.rules, true, NULL, &err) != MP_OK ||
-        (fused && mp_model_fuse_attention(model, options.rules, false, NULL, &err) != MP_OK) ||
+        (as.fused && mp_model_fuse_attention(model, options.rules, false, NULL, &err) != MP_OK) ||
         mp_model_add_loss(model, &options, &loss, &err) != MP_OK ||
         mp_training_graph(model, &options, loss, &target, &graph, &err) != MP_OK ||
         mp_summarize(graph, options.rules, &summary, &err) != MP_OK)
@@ -169,18 +178,18 @@ static int64_t saved_bytes(const mp_architecture *a, int64_t batch, int64_t sequ
 }
 
 /* The bytes of one more layer. */
-static int64_t of_a_layer(mp_architecture a, int64_t batch, int64_t sequence, mp_dtype dtype, bool fused)
+static int64_t of_a_layer(mp_architecture a, int64_t batch, int64_t sequence, setting as)
 {
     a.layers = 2;
-    const int64_t two = saved_bytes(&a, batch, sequence, dtype, fused);
+    const int64_t two = saved_bytes(&a, batch, sequence, as);
     a.layers = 3;
-    return saved_bytes(&a, batch, sequence, dtype, fused) - two;
+    return saved_bytes(&a, batch, sequence, as) - two;
 }
 
 /* Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", equation 1: a layer keeps
  * s b h (34 + 5 a s / h) bytes with 16 bits per activation. That leaves out "small buffers": of each of two normalizations mean
- * and deviation of a token, in fp32. And it has a byte for each element of three dropouts (two of s b h, one of a s s b) as
- * PyTorch's kernel for GPUs, where these rules have the factor in fp32 that its kernel for the CPU keeps. */
+ * and deviation of a token, in fp32. It has a byte for each element of three dropouts (two of s b h, one of a s s b), as
+ * PyTorch's kernel for GPUs; its kernel for the CPU keeps a factor in fp32. */
 TEST(a_layer_of_gpt_keeps_what_korthikanti_says)
 {
     static const struct {
@@ -192,8 +201,9 @@ TEST(a_layer_of_gpt_keeps_what_korthikanti_says)
         const mp_architecture x = named(cases[k].name);
         const int64_t b = cases[k].b, s = cases[k].s, h = x.width, a = x.heads;
         const int64_t small = 2 * 2 * 4 * s * b, dropped = 2 * s * b * h + a * s * s * b;
-        assert_int_equal(of_a_layer(x, b, s, MP_DTYPE_FLOAT16, false),
-                         34 * s * b * h + 5 * a * s * s * b + small + (4 - 1) * dropped);
+        const int64_t published = 34 * s * b * h + 5 * a * s * s * b;
+        assert_int_equal(of_a_layer(x, b, s, (setting){.dtype = MP_DTYPE_FLOAT16, .for_gpu = true}), published + small);
+        assert_int_equal(of_a_layer(x, b, s, (setting){.dtype = MP_DTYPE_FLOAT16}), published + small + (4 - 1) * dropped);
     }
 }
 
@@ -208,16 +218,18 @@ TEST(a_layer_of_llama_keeps_what_its_operators_read)
         const mp_architecture x = named(names[k]);
         const int64_t b = 2, s = 1024, h = x.width, d = h / x.heads, g = x.key_value_heads, f = x.feed_forward;
         const int64_t elements = 4 * h + h + 2 * d * g + h + 4 * f, numbers = 2 + x.heads;
-        assert_int_equal(of_a_layer(x, b, s, MP_DTYPE_BFLOAT16, true), s * b * (2 * elements + 4 * numbers));
+        assert_int_equal(of_a_layer(x, b, s, (setting){.dtype = MP_DTYPE_BFLOAT16, .fused = true, .for_gpu = true}),
+                         s * b * (2 * elements + 4 * numbers));
     }
 }
 
 /* What autograd of PyTorch 2.15 holds of one more layer of the originals, in fp32 with two samples: tests/architectures.py. */
 TEST(a_layer_keeps_what_pytorch_itself_keeps)
 {
-    assert_int_equal(of_a_layer(named("gpt2"), 2, 128, MP_DTYPE_FLOAT, true), 18878464);
-    assert_int_equal(of_a_layer(named("bert-base"), 2, 128, MP_DTYPE_FLOAT, true), 18878464);
-    assert_int_equal(of_a_layer(named("vit-base"), 2, 0, MP_DTYPE_FLOAT, true), 19391104);
+    const setting on_cpu = {.dtype = MP_DTYPE_FLOAT, .fused = true};
+    assert_int_equal(of_a_layer(named("gpt2"), 2, 128, on_cpu), 18878464);
+    assert_int_equal(of_a_layer(named("bert-base"), 2, 128, on_cpu), 18878464);
+    assert_int_equal(of_a_layer(named("vit-base"), 2, 0, on_cpu), 19391104);
 }
 
 TEST(sizes_are_set_by_name)

@@ -16,7 +16,7 @@ static int64_t saturated(int64_t n, int64_t size)
 
 static mp_extra extra_of(const char *name, mp_dtype dtype, int64_t n)
 {
-    return (mp_extra){name, dtype, saturated(n, mp_dtype_bits(dtype) / 8)};
+    return (mp_extra){.name = name, .dtype = dtype, .bytes = saturated(n, mp_dtype_bits(dtype) / 8)};
 }
 
 /* Returns the type of a statistic of tensor t. */
@@ -34,12 +34,14 @@ static int statistics(const mp_tensor *t, int64_t n, int n_names, const char *co
 static const char *const mean_and_rstd[] = {"mean", "rstd"};
 static const char *const mean_and_invstd[] = {"mean", "invstd"};
 
-/* Our own mask is redrawn from its counter; PyTorch saves the noise, in the type of the input. */
+/* Our own mask is redrawn from its counter. PyTorch saves the noise, in the type of the input; on a GPU, whether an element is
+ * kept, in a byte. */
 int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     if (rules == MP_RULES_EXECUTOR) return 0;
     const mp_tensor *y = mp_operator_out(model, op, 0);
-    extras[0] = (mp_extra){"noise", y->dtype, mp_tensor_bytes(y)};
+    extras[0] = extra_of("noise", y->dtype, mp_tensor_elements(y));
+    extras[0].gpu_bytes = mp_tensor_elements(y);
     return 1;
 }
 
@@ -156,7 +158,7 @@ int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules r
     const mp_dtype type = mp_operator_in(model, op, 0)->dtype;
     if (rules == MP_RULES_PYTORCH) {
         const int64_t bytes = kept_by_pytorch(op, r, mp_dtype_bits(type) / 8);
-        extras[0] = (mp_extra){"workspace", type, saturated(r.n_directions, bytes)};
+        extras[0] = (mp_extra){.name = "workspace", .dtype = type, .bytes = saturated(r.n_directions, bytes)};
         return 1;
     }
     if (!vectors) return 0;
