@@ -4,8 +4,9 @@
 CALCULON is a checkout of github.com/calculon-ai/calculon (Isaev et al., SC 2023), whose figures judge both: its networks, its A100
 without a second memory, its formulas. Its own search tries every mesh with every switch. Ours takes the meshes and micro-batches that
 memplan has not refuted by their memory, judges each with the usual switches and the least recomputation that fits, and the best
-three with all switches. The answers of Calculon's
-search, which take minutes to hours, stay in FOLDER. It needs numpy, pandas and psutil."""
+three with all switches. The answers of Calculon's search, which take minutes to hours, stay in FOLDER. Where it would take too
+long, both are held to the same: each network by the least level that holds its group, tensor parallelism as reduce-scatter and
+all-gather, optimizer state shared out, gradients summed beside backward. It needs numpy, pandas and psutil."""
 
 from __future__ import annotations
 
@@ -21,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 CASES = (("megatron-126M", 4, 16), ("megatron-5B", 4, 4), ("gpt3-13B", 4, 8))
+LIMITED = (("megatron-22B", 8, 64), ("gpt3-175B", 64, 64), ("gpt3-175B", 512, 512))
 RECOMPUTED = ("none", "attn_only", "full")
 OVERLAPS = ("none", "ring", "pipe")
-BEST = 3
+BEST, NODE = 3, 8
 Judge = Any  # of Calculon: its class Llm, a network and a system
 
 
@@ -81,6 +83,23 @@ def settings(llm: Any, app: Any, mesh: tuple[int, ...], devices_of_a_node: int, 
     return found
 
 
+def search_limited(judge: Judge, devices: int, batch: int) -> tuple[float, int]:
+    """Samples a second of the best of all meshes and micro-batches with all switches that `settings` has, and how many these are."""
+    llm, app, _ = judge
+    best, asked = 0.0, 0
+    for tensor in llm.get_all_tensor_parallelisms(devices, app.hidden, app.attn_heads):
+        for pipeline in llm.get_all_pipeline_parallelisms(devices, tensor, app.num_blocks):
+            data = devices // tensor // pipeline
+            if batch % data:
+                continue
+            for micro_batch in llm.get_valid_microbatch_sizes(app.seq_size, tensor, data, batch, pipeline):
+                mesh = tensor, pipeline, data, micro_batch
+                for switches in settings(llm, app, mesh, NODE, True):
+                    asked += 1
+                    best = max(best, rate(judge, devices, batch, mesh, switches))
+    return best, asked
+
+
 def shape(app: Any) -> list[str]:
     """The same network for memplan; Calculon's has no table of words."""
     sizes = {"layers": app.num_blocks, "width": app.attn_heads * app.attn_size, "heads": app.attn_heads, "feed-forward": app.feedforward,
@@ -90,19 +109,19 @@ def shape(app: Any) -> list[str]:
 
 def ours(memplan: str, judge: Judge, devices: int, batch: int) -> tuple[float, tuple[int, ...], int]:
     """Samples a second of our best mesh by Calculon's figures, the mesh, and how often Calculon was asked."""
-    llm, app, system = judge
+    llm, app, _ = judge
     answer = json.loads(subprocess.run(
         [memplan, "parallel", *shape(app), "--device", "a100", "--dtype", "fp16", "--devices", str(devices), "--global-batch", str(batch),
          "--json"], capture_output=True, text=True, check=True).stdout)
     meshes = {(c["mesh"]["tp"], c["mesh"]["pp"], c["mesh"]["dp"] * c["mesh"]["shard"], c["micro_batch"])
               for c in answer["best"] + answer["set_aside"] if c["reason"] not in ("floor", "over-memory") and not c["mesh"]["data"]}
     meshes = {mesh for mesh in meshes if app.num_blocks % mesh[1] == 0}  # Calculon's stages are alike
-    node, asked = system.networks[0].size if hasattr(system, "networks") else 8, 0
+    asked = 0
 
     def best_of(mesh: tuple[int, ...], everything: bool) -> float:
         nonlocal asked
         best = 0.0
-        for switches in settings(llm, app, mesh, node, everything):
+        for switches in settings(llm, app, mesh, NODE, everything):
             asked += 1
             best = max(best, rate(judge, devices, batch, mesh, switches))
             if best and not everything:  # what recomputes more comes later
@@ -122,15 +141,21 @@ def main(memplan: str, calculon: str, kept: str) -> int:
     system = a100(checkout, folder)
     print(f"{'network':<14} {'devices':>7} {'batch':>6} {'Calculon: 1/s':>13} {'processor s':>11} {'here: 1/s':>10} {'processor s':>11} "
           f"{'asked':>6}  tp, pp, dp, micro-batch")
-    for name, devices, batch in CASES:
-        theirs, their_seconds = search(checkout, folder, system, name, devices, batch)
+    for name, devices, batch in (*CASES, *LIMITED):
         judge = (Llm, Llm.Application(read_json_file(str(checkout / f"models/{name}.json"))), System(read_json_file(str(system))))
+        begun = time.process_time()
+        if (name, devices, batch) in CASES:
+            theirs, their_seconds = search(checkout, folder, system, name, devices, batch)
+        else:
+            theirs, judged = search_limited(judge, devices, batch)
+            their_seconds = time.process_time() - begun
+            print(f"limited to {judged}:")
         begun, before = time.process_time(), resource.getrusage(resource.RUSAGE_CHILDREN)
         best, mesh, asked = ours(memplan, judge, devices, batch)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = time.process_time() - begun + after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         print(f"{name:<14} {devices:>7} {batch:>6} {theirs:>13.4f} {their_seconds:>11.1f} {best:>10.4f} {seconds:>11.2f} {asked:>6}  "
-              f"{', '.join(map(str, mesh))}")
+              f"{', '.join(map(str, mesh))}", flush=True)
     return 0
 
 

@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
-"""bench_times.py MEMPLAN DATA - seconds of a step on many devices, predicted beside measured (DATA/bench/published/published.csv):
-GPTs on A100 by vTrain (rows VT, 1F1B, everything recomputed) and by Korthikanti et al. 2022, table 5 (rows K22).
+"""bench_times.py MEMPLAN DATA [CALCULON] - seconds of a step on many devices, predicted beside measured
+(DATA/bench/published/published.csv): GPTs on A100 by vTrain (rows VT, 1F1B, everything recomputed) and by Korthikanti et al. 2022,
+table 5 (rows K22, of which half recompute all and half the core of attention).
 
-Each row is asked of `memplan parallel` with its mesh and micro-batch. It is predicted twice: with the rate of the data sheet, and with
-one rate of products (--device a100,fp16=TFLOPS) that is fitted on the rows K22 and tested on the rows VT, of which it has seen none.
-Scores of attention are kept, operator by operator, as these programs did. What is recomputed as a whole is each stage's forward once more."""
+Each row is asked of `memplan parallel` with its mesh and micro-batch. It is predicted with the rate of the data sheet, with the rate
+that large products have been measured at elsewhere, and with one (--device a100,fp16=TFLOPS) that is fitted on the rows K22 and
+tested on the rows VT, of which it has seen none. Scores of attention are kept, operator by operator. What is recomputed is a stage's
+forward once more, or its cores of attention. Of the rows VT gradients are summed in one bucket, when backward has ended, as DeepSpeed
+has it where it does not share state out.
+
+CALCULON is a checkout of github.com/calculon-ai/calculon (Isaev et al., SC 2023), which is asked the same; it needs numpy."""
 
 from __future__ import annotations
 
 import csv
 import json
+import logging
 import statistics
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +28,9 @@ from typing import Any
 from measured import is_there
 
 SHEET = 312.0  # TFLOP/s of an A100's products in 16 bits
+REACHED = 271.2  # by the best of many shapes: github.com/stas00/ml-engineering, compute/accelerator, "Maximum Achievable Matmul FLOPS"
+LAYERS = {"megatron-22b": (48, 6144, 64), "megatron-175b": (96, 12288, 96), "megatron-1t": (128, 25600, 160)}  # width, heads
+CORE = ("MatMul", "Mul", "Where", "Softmax", "Dropout", "MatMul_2")  # of attention
 KORTHIKANTI = {"22B": ("megatron-22b", 1), "175B": ("megatron-175b", 3), "1T": ("megatron-1t", 1)}  # chunks of a stage
 SECONDS = {"s": 1.0, "ms": 1e-3}
 
@@ -37,6 +47,16 @@ class Row:
     chunks: int
     network: str
     measured: float
+
+    def dim(self, name: str) -> int:
+        return int(dict(part.split("=") for part in self.mesh.split(","))[name])
+
+    def sizes(self) -> tuple[int, int, int]:
+        """Layers, width and heads."""
+        if len(self.shape) == 1:
+            return LAYERS[self.shape[0]]
+        named = dict(word.split("=") for word in self.shape[2::2])
+        return int(named["layers"]), int(named["width"]), int(named["heads"])
 
 
 def shape_of(row: dict[str, str]) -> tuple[str, ...]:
@@ -63,31 +83,78 @@ def read(path: Path) -> list[Row]:
     return rows
 
 
+def run(memplan: str, command: str, row: Row, rate: float, *more: str) -> str:
+    known = ("--no-fused-attention", "--device", f"a100,fp16={rate:.3f}", "--dtype", "fp16")
+    return subprocess.run([memplan, command, *row.shape, *known, *more], capture_output=True, text=True, check=True).stdout
+
+
 @cache
 def ask(memplan: str, row: Row, rate: float) -> dict[str, Any]:
     """The step under 1F1B, or with the chunks that were measured, with nothing recomputed."""
-    order = ["--pipeline", "interleaved", "--chunks", str(row.chunks)] if row.chunks > 1 else ["--pipeline", "1f1b"]
-    found = subprocess.run(
-        [memplan, "parallel", *row.shape, "--no-fused-attention", "--device", f"a100,fp16={rate:.3f}", "--dtype", "fp16", "--network", row.network,
-         "--devices", str(row.devices), "--mesh", row.mesh, "--global-batch", str(row.batch), "--micro-batch",
-         str(row.micro_batch), *order, "--memory", "100TiB", "--json"], capture_output=True, text=True, check=True)
-    choice: dict[str, Any] = json.loads(found.stdout)["best"][0]
+    order = ("--pipeline", "interleaved", "--chunks", str(row.chunks)) if row.chunks > 1 else ("--pipeline", "1f1b")
+    found = run(memplan, "parallel", row, rate, "--network", row.network, "--devices", str(row.devices), "--mesh", row.mesh,
+                "--global-batch", str(row.batch), "--micro-batch", str(row.micro_batch), "--bucket", "1TiB", *order,
+                "--memory", "100TiB", "--json")
+    choice: dict[str, Any] = json.loads(found)["best"][0]
     return choice
+
+
+@cache
+def core_seconds(memplan: str, row: Row, rate: float) -> float:
+    """Seconds of the core of attention in a layer's forward."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "graph.json")
+        run(memplan, "graph", row, rate, "--dim", "layers=1", "--batch", str(row.micro_batch), "--mesh", f"tp={row.dim('tp')}", "-o", str(path))
+        nodes = json.loads(path.read_text())["nodes"]
+    core = {f"layers.0/attention/{name}" for name in CORE}
+    return float(sum(node["seconds"] for node in nodes if node["phase"] == "forward" and node["name"] in core))
 
 
 def predict(memplan: str, row: Row, rate: float) -> float:
     step = ask(memplan, row, rate)
-    forward = max(stage["forward_seconds"] for stage in step["stages"])
-    once = max(stage["forward_seconds"] + stage["backward_seconds"] for stage in step["stages"])
+    once = float(max(stage["forward_seconds"] + stage["backward_seconds"] for stage in step["stages"]))
+    if row.is_recomputed:
+        again = float(max(stage["forward_seconds"] for stage in step["stages"]))
+    else:
+        again = row.sizes()[0] / row.dim("pp") / row.chunks * core_seconds(memplan, row, rate)
     exposed = float(step["exposed_seconds"])
-    compute = float(step["seconds"]) - exposed
-    if not row.is_recomputed:
-        return compute + exposed
-    return compute * (once + forward) / once + max(0.0, exposed - forward)  # a longer backward hides more
+    return (float(step["seconds"]) - exposed) * (once + again) / once + exposed
 
 
 def errors(memplan: str, rows: list[Row], rate: float) -> list[float]:
     return [predict(memplan, row, rate) / row.measured - 1 for row in rows]
+
+
+def of_calculon(checkout: Path, rows: list[Row]) -> list[float]:
+    """Seconds by Calculon's A100, with memory enough, and the same network between nodes; the faster of its two for stages."""
+    sys.path.insert(0, str(checkout))
+    from calculon.llm import Llm
+    from calculon.system import System
+    known = json.loads((checkout / "systems/a100_80g.json").read_text())
+    known["mem1"]["GiB"] = 1 << 20
+
+    def seconds(row: Row, between_stages: int) -> float:
+        (layers, width, heads), dims = row.sizes(), {f"{long}_par": row.dim(short) for long, short in (
+            ("tensor", "tp"), ("pipeline", "pp"), ("data", "dp"))}
+        known["networks"][1]["bandwidth"] = 12.5 if row.network.endswith("ib100") else 25
+        network = Llm.Application({"name": row.name, "hidden": width, "feedforward": 4 * width, "seq_size": 2048, "attn_heads": heads,
+                                   "attn_size": width // heads, "num_blocks": layers})
+        execution = {
+            **dims, "num_procs": row.devices, "tensor_par_net": 0, "pipeline_par_net": between_stages, "data_par_net": int(row.dim("dp") > 1),
+            "batch_size": row.batch, "microbatch_size": row.micro_batch, "datatype": "float16", "fused_activation": True,
+            "attention_type": "multihead", "activation_recompute": "full" if row.is_recomputed else "attn_only",
+            "pipeline_interleaving": row.chunks, "optimizer_sharding": False, "tensor_par_comm_type": "ar" if row.is_recomputed else "rs_ag",
+            "tensor_par_overlap": "none", "seq_par_ag_redo": not row.is_recomputed, "data_par_overlap": False, "weight_offload": False,
+            "activations_offload": False, "optimizer_offload": False, "training": True}
+        model, system = Llm(network, logging.getLogger("silent")), System(known)
+        try:
+            model.compile(system, Llm.Execution.from_json(execution))
+            model.run(system)
+        except Llm.Error:
+            return float("inf")
+        return float(model.get_stats_json(False)["total_time"])
+
+    return [min(seconds(row, between) for between in (0, 1)) for row in rows]
 
 
 def fit(memplan: str, rows: list[Row]) -> float:
@@ -106,40 +173,45 @@ def ranks(values: list[float]) -> list[float]:
     return [sum(w < v for w in values) + (sum(w == v for w in values) - 1) / 2 for v in values]
 
 
-def spearman(memplan: str, rows: list[Row], rate: float) -> float:
-    return statistics.correlation(ranks([predict(memplan, row, rate) for row in rows]), ranks([row.measured for row in rows]))
+def spearman(predicted: list[float], rows: list[Row]) -> float:
+    return statistics.correlation(ranks(predicted), ranks([row.measured for row in rows]))
 
 
 def of_errors(found: list[float]) -> str:
     sizes = [abs(e) for e in found]
-    return (f"mean error {100 * statistics.fmean(sizes):.1f} %, worst {100 * max(sizes):.1f} %, in the mean "
-            f"{100 * statistics.fmean(found):+.1f} %")
+    return (f"mean error {100 * statistics.fmean(sizes):.1f} %, median {100 * statistics.median(sizes):.1f} %, worst "
+            f"{100 * max(sizes):.1f} %, in the mean {100 * statistics.fmean(found):+.1f} %")
 
 
-def main(memplan: str, data: str) -> int:
+def judged(name: str, rows: list[Row], predicted: list[float]) -> None:
+    """Prints errors, and how well the meshes of each model are ordered."""
+    for prefix in ("K22-", "VT-"):
+        found = [seconds / row.measured - 1 for row, seconds in zip(rows, predicted, strict=True) if row.name.startswith(prefix)]
+        print(f"{prefix[:-1]}, {name}: {of_errors(found)}")
+    for model in ("VT-3.6B", "VT-39.1B", "VT-175B", "VT"):
+        some = [(row, seconds) for row, seconds in zip(rows, predicted, strict=True) if row.name.startswith(model + "-")]
+        print(f"rank correlation of {len(some)} meshes of {model}, {name}: {spearman([s for _, s in some], [r for r, _ in some]):.2f}")
+
+
+def main(memplan: str, data: str, calculon: str = "") -> int:
     path = Path(data) / "bench/published/published.csv"
     if not is_there(path):
         return 0
     rows = read(path)
-    known, unseen = ([row for row in rows if row.name.startswith(prefix)] for prefix in ("K22-", "VT-"))
-    fitted = fit(memplan, known)
-    print(f"{'row':<18} {'mesh':<22} {'micro-batch':>11} {'measured':>9} {SHEET:>9.0f} {'error':>8} {fitted:>9.0f} {'error':>8}")
-    for row in rows:
-        sheet, own = predict(memplan, row, SHEET), predict(memplan, row, fitted)
-        print(f"{row.name:<18} {row.mesh:<22} {row.micro_batch:>11} {row.measured:>9.2f} {sheet:>9.2f} "
-              f"{100 * (sheet / row.measured - 1):>+7.1f}% {own:>9.2f} {100 * (own / row.measured - 1):>+7.1f}%")
-    for name, some in (("K22", known), ("VT", unseen)):
-        for rate in (SHEET, fitted):
-            print(f"{name}, {rate:.0f} TFLOP/s: {of_errors(errors(memplan, some, rate))}")
-    models = sorted({row.name.split("-")[1] for row in unseen}, key=lambda name: float(name[:-1]))
-    for model in models:
-        some = [row for row in unseen if row.name.split("-")[1] == model]
-        print(f"rank correlation of {len(some)} meshes of {model}: {spearman(memplan, some, fitted):.2f}")
-    print(f"rank correlation of all {len(unseen)} rows VT: {spearman(memplan, unseen, fitted):.2f}")
+    rates = (SHEET, REACHED, fit(memplan, [row for row in rows if row.name.startswith("K22-")]))
+    columns = [(f"{rate:.0f} TFLOP/s", [predict(memplan, row, rate) for row in rows]) for rate in rates]
+    if calculon:
+        columns.append(("Calculon", of_calculon(Path(calculon).resolve(), rows)))
+    print(f"{'row':<18} {'mesh':<22} {'micro-batch':>11} {'measured':>9}" + "".join(f"{name:>12} {'error':>7}" for name, _ in columns))
+    for k, row in enumerate(rows):
+        found = "".join(f"{seconds[k]:>12.2f} {100 * (seconds[k] / row.measured - 1):>+6.1f}%" for _, seconds in columns)
+        print(f"{row.name:<18} {row.mesh:<22} {row.micro_batch:>11} {row.measured:>9.2f}{found}")
+    for name, seconds in columns:
+        judged(name, rows, seconds)
     return 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    sys.exit(main(*sys.argv[1:]))
