@@ -476,25 +476,6 @@ TEST(devices_are_asked_by_name)
     assert_true(mp_planning_roofline("t4", NULL, 1, 1) == -1);
 }
 
-/* Rings on NVLink 4 (365 GB/s, 10 microseconds a step): each of 8 ranks sends 7/8 of what is gathered, twice that of a sum. */
-TEST(networks_are_asked_by_their_devices)
-{
-    const double gather = mp_planning_collective("h100", "all-gather", 8, 1, INT64_C(365) << 30),
-                 sum = mp_planning_collective("h100", "all-reduce", 8, 1, INT64_C(365) << 30);
-    const double sending = 7.0 / 8 * 1.073741824;
-    assert_string_equal(mp_planning_network("H100"), "nvlink4+ib400");
-    assert_true(gather > sending && gather < sending + 100e-6);
-    assert_true(sum > 2 * sending && sum < 2 * sending + 200e-6);
-    assert_true(mp_planning_collective("h100", "all-gather", 8, 8, 365) > mp_planning_collective("h100", "all-gather", 8, 1, 365));
-    assert_true(mp_planning_collective("h100", "all-gather", 1, 1, 365) == 0);
-    assert_true(!mp_planning_network("t5") && !mp_planning_network(NULL));
-    assert_true(mp_planning_collective("t5", "all-gather", 2, 1, 1) == -1);
-    assert_true(mp_planning_collective("h100", NULL, 2, 1, 1) == -1 && mp_planning_collective("h100", "gather", 2, 1, 1) == -1);
-    assert_true(mp_planning_collective("h100", "all-gather", 0, 1, 1) == -1);
-    assert_true(mp_planning_collective("h100", "all-gather", 2, 0, 1) == -1);
-    assert_true(mp_planning_collective("h100", "all-gather", 2, 1, -1) == -1);
-}
-
 /* Everything that the handle allocates: fails at the k-th allocation, for every k up to the first that is not reached. */
 TEST(memory_may_run_out_anywhere)
 {

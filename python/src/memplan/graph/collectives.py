@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
@@ -24,7 +24,7 @@ from torch import fx
 from memplan.errors import NotPlannable
 from memplan.graph import shards
 from memplan.graph.operators import argument
-from memplan.graph.shards import Sending
+from memplan.graph.shards import GATHER, GROUPS, REDUCE
 from memplan.torch_internals import collectives
 from memplan.torch_internals.collectives import FUNCTIONAL, WAIT, WAIT_FOR_ALL, group_of
 from memplan.torch_internals.dispatch import OPERATOR
@@ -192,21 +192,45 @@ def workspace_bytes(node: fx.Node) -> int:
     return apart
 
 
-NAMES = (  # in memplan/ranks/network.h
-    ("all_reduce", shards.ALL_REDUCE),
-    ("all_gather", shards.ALL_GATHER),
-    ("reduce_scatter", shards.REDUCE_SCATTER),
-    ("broadcast", "broadcast"),
-)  # and all others exchange
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL = (  # in memplan/ranks/network.h
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "broadcast",
+    "all-to-all",
+)
+
+
+class Sending(NamedTuple):
+    """A collective of a tensor of so many bytes before it is split or when it is put together, among the ranks of a process
+    group."""
+
+    collective: str
+    whole_bytes: int
+    among: Any
 
 
 def sendings(node: fx.Node) -> list[Sending]:
     """The collectives of an operator; of several tensors at once one of all."""
     if shards.is_ours(node):
-        return shards.sendings(node)
+        return of_shards(node)
     group, own = group_of(argument(node, "group_name")), bytes_of(values_of(node.all_input_nodes))
-    name = next((name for start, name in NAMES if kind_of(node).startswith(start)), "all-to-all")
-    return [Sending(name, own * (int(group.size()) if name == shards.ALL_GATHER else 1), group)]
+    named = kind_of(node).replace("_", "-")
+    every = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST)
+    name = next((name for name in every if named.startswith(name)), ALL_TO_ALL)
+    return [Sending(name, own * (int(group.size()) if name == ALL_GATHER else 1), group)]
+
+
+def of_shards(node: fx.Node) -> list[Sending]:
+    """Of parameters that FSDP2 has sharded."""
+    g = GROUPS[node.args[-1]]  # type: ignore[index]
+    if node.target is GATHER:
+        return [Sending(ALL_GATHER, shards.workspace_bytes(node), g.among)]
+    if node.target is not REDUCE:
+        return []
+    n_bytes = bytes_of(values_of(node.all_input_nodes))
+    of_replicas = [] if g.replicas is None else [Sending(ALL_REDUCE, n_bytes // g.n_ranks, g.replicas)]
+    return [Sending(REDUCE_SCATTER, n_bytes, g.among), *of_replicas]
 
 
 def sent_bytes(node: fx.Node) -> int:
@@ -214,5 +238,5 @@ def sent_bytes(node: fx.Node) -> int:
     found = 0
     for name, n_bytes, group in sendings(node):
         n = int(group.size())
-        found += (2 if name == shards.ALL_REDUCE else 1) * n_bytes * (n - 1) // n
+        found += (2 if name == ALL_REDUCE else 1) * n_bytes * (n - 1) // n
     return found

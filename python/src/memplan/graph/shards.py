@@ -34,7 +34,6 @@ from memplan.torch_internals.sharding import ParameterGroup
 
 GROUPS: list[ParameterGroup] = []  # by the number that operators name
 GOING: dict[int, Any] = {}  # collectives that are on their way, by the address that they write to
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all-reduce", "all-gather", "reduce-scatter"
 NUMBER_BYTES = 12  # a number by which a sum is divided on a CPU lies in memory for a moment, and once more in the sum's type
 
 
@@ -356,29 +355,6 @@ def workspace_bytes(node: fx.Node) -> int:
     copies = is_in_copy(rows) or g.division(rows.dtype).before != 1
     is_cast = rows.dtype != made.dtype
     return int((copies * g.n_ranks + is_cast) * made.numel() * rows.element_size()) + is_in_copy(rows) * NUMBER_BYTES
-
-
-class Sending(NamedTuple):
-    """A collective by its name in memplan/ranks/network.h, of a tensor of so many bytes before it is split or when it is put
-    together, among the ranks of a process group."""
-
-    collective: str
-    whole_bytes: int
-    among: Any
-
-
-def sendings(node: fx.Node) -> list[Sending]:
-    """The collectives of an operator."""
-    g = GROUPS[node.args[-1]]  # type: ignore[index]
-    values: list[torch.Tensor] = [a.meta["val"] for a in node.all_input_nodes]
-    if node.target is GATHER:
-        n_bytes = g.n_ranks * sum(size.numel() for size in g.padded) * g.compute_types[0].itemsize
-        return [Sending(ALL_GATHER, n_bytes, g.among)]
-    if node.target is not REDUCE:
-        return []
-    n_bytes = sum(v.numel() * v.element_size() for v in values)
-    of_replicas = [] if g.replicas is None else [Sending(ALL_REDUCE, n_bytes // g.n_ranks, g.replicas)]
-    return [Sending(REDUCE_SCATTER, n_bytes, g.among), *of_replicas]
 
 
 # ---- a call
