@@ -17,6 +17,7 @@ from test_sharded import process
 from torch import nn
 
 import memplan
+from memplan.errors import RankError
 from memplan.schedules import replay
 from memplan.schedules.api import actions_of
 
@@ -149,7 +150,13 @@ def two_stages_each(rank: int) -> None:
 def gradients_apart(rank: int) -> None:
     """Zero-bubble."""
     check(SPLIT, Perceptron, rank, BUDGETS)
-    check(SPLIT, Words, rank, BUDGETS[:1])
+    check(SPLIT, Words, rank, BUDGETS)
+
+
+def there_and_back(rank: int) -> None:
+    """Stages that hand on what they compute to another one of the same rank; DualPipeV has both kinds of backward."""
+    for name in V_SHAPED:
+        check(name, Perceptron, rank, BUDGETS)
 
 
 def less_in_flight_less_again(rank: int) -> None:
@@ -163,6 +170,25 @@ def less_in_flight_less_again(rank: int) -> None:
     (report,) = run.schedule.memplan.stages.values()
     torch.distributed.all_gather_object(known, (run.schedule.memplan.in_flight[rank], report.overhead))
     assert [n for n, _ in known] == [2, 1] and known[0][1] > known[1][1] > 0, known
+
+
+def a_budget_of_one_rank(rank: int) -> None:
+    """That cannot be met there is said on both, behind the step, in which none has waited for the other."""
+    for short in (0, 1):
+        run = Run("Schedule1F1B", Perceptron, rank, "40000" if rank == short else "100%", timeout=60.0)
+        error = memplan.BudgetError if rank == short else RankError
+        sentence = rf"^rank {short}: a budget of 39.06 KiB \(40000 bytes\) cannot be met by this rank's stages {short} with"
+        for _ in range(2):  # as long as it is so
+            with pytest.raises(error, match=sentence):
+                run.step(*batch(Perceptron, 0))
+    assert check_step(Run("Schedule1F1B", Perceptron, rank, "40000" if rank == 1 else "100%", on_infeasible="smallest"), rank)
+
+
+def check_step(run: Run, rank: int) -> bool:
+    """Whether a step has eager's losses and gradients."""
+    eager = Run("Schedule1F1B", Perceptron, rank)
+    expected, got = ([*r.step(*batch(Perceptron, 0)), *(p.grad for p in r.parameters())] for r in (eager, run))
+    return all(torch.equal(a, b) for a, b in zip(expected, got))
 
 
 def note_calls(stage: Any, done: list[replay.Action]) -> None:
@@ -193,8 +219,28 @@ def orders(rank: int) -> None:
         assert done == told, (name, rank, done, told)
 
 
+def stages_of_replicas(_: int) -> None:
+    """DDP and FSDP2 in a stage are refused."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    replica = nn.parallel.DistributedDataParallel(Perceptron(0, 1))
+    sharded = Perceptron(0, 1)
+    fully_shard(sharded.layers[0], mesh=init_device_mesh("cpu", (1,)))
+    for module, sentence in ((replica, "stage 0 is wrapped by Distributed"), (sharded, "stage 0 is sharded by fully_shard")):
+        stage = pipelining.PipelineStage(module, 0, 1, torch.device("cpu"))
+        with pytest.raises(memplan.MemplanError, match=sentence):
+            memplan.pipeline(pipelining.ScheduleGPipe, stage, PARTS, loss_fn=loss)
+
+
+def test_one_rank(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(process, (str(tmp_path), 1, stages_of_replicas), 1)
+
+
 @pytest.mark.parametrize(
-    "what", [one_stage_each, two_stages_each, gradients_apart, less_in_flight_less_again, orders], ids=lambda f: f.__name__
+    "what",
+    [one_stage_each, two_stages_each, gradients_apart, there_and_back, less_in_flight_less_again, a_budget_of_one_rank, orders],
+    ids=lambda f: f.__name__,
 )
 def test_two_ranks(what: Callable[[int], None], tmp_path: Path) -> None:
     torch.multiprocessing.spawn(process, (str(tmp_path), 2, what), 2)

@@ -125,6 +125,32 @@ def parallel(model: Decoder, mesh: Any, cuts_sequences: bool, cuts_loss: bool = 
     return model
 
 
+class LossInParts(Decoder):
+    """Whose loss is computed where its logits are: no rank has those of all words."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return super().forward(x, y).to_local()  # type: ignore[attr-defined, no-any-return]
+
+
+class Context(nn.Module):
+    """Attention to all of a sequence of which each rank has a part: keys and values are gathered, as Llama 3 does it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.into, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        from torch.distributed._functional_collectives import all_gather_single_autograd
+
+        ranks, n = torch.distributed.group.WORLD, x.shape[1]
+        q, k, v = self.into(self.norm(x)).unflatten(-1, (3, 4, -1)).permute(2, 1, 0, 3, 4)  # sequences first, to be gathered
+        k, v = (all_gather_single_autograd(part.contiguous(), 0, ranks) for part in (k, v))
+        own = torch.arange(n, device=x.device) + n * torch.distributed.get_rank()
+        mask = torch.arange(k.shape[0], device=x.device) <= own[:, None]
+        q, k, v = (part.permute(1, 2, 0, 3) for part in (q, k, v))
+        return x + self.out(F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
 class Experts(nn.Module):
     """One on each rank, which takes the tokens of all ranks that suit it most."""
 
@@ -275,6 +301,40 @@ def functional(rank: int) -> None:
     check(lambda: seeded(Functional, rank), numbers)
 
 
+def losses_in_parts(rank: int) -> None:
+    from torch.distributed.tensor.parallel import loss_parallel
+
+    def make() -> Any:
+        return parallel(seeded(lambda: LossInParts(nn.RMSNorm, Swiglu)), mesh_of_all(), True, cuts_loss=True)
+
+    with loss_parallel():  # around both directions, as PyTorch asks for
+        check(make, words)
+
+
+def contexts(rank: int) -> None:
+    check(lambda: seeded(lambda: WithLoss(nn.Sequential(*(Context() for _ in range(3))))), numbers)
+
+
+def context_of_pytorch(rank: int) -> None:
+    """PyTorch's context_parallel, which has no attention on a CPU: it is not captured either, and that is said."""
+    from torch.distributed.tensor.experimental import context_parallel
+
+    def step(model: nn.Module) -> None:
+        (x,) = numbers(0)
+        with context_parallel(mesh_of_all(), buffers=[x], buffer_seq_dims=[1]):
+            model(x).backward()
+
+    model = WithLoss(Attention(bias=True))
+    with pytest.raises(NotImplementedError, match="flash_attention_for_cpu"):
+        step(model)
+    memplan.compile(model, "min", effort="quick")
+    with (
+        pytest.warns(memplan.FallbackWarning, match="eagerly, without a plan: PyTorch cannot capture"),
+        pytest.raises(NotImplementedError, match="flash_attention_for_cpu"),
+    ):
+        step(model)
+
+
 def habits(rank: int) -> None:
     """What is said where it cannot be planned, or ranks do not agree."""
     model = memplan.compile(seeded(Functional, rank), "min+50%", effort="quick")
@@ -303,7 +363,10 @@ def with_shards(rank: int) -> None:
     check(make, lambda step: words(step + 100 * (rank // 2)), ("min+30%",))
 
 
-@pytest.mark.parametrize("what", [llamas, gpts, experts, functional, habits], ids=lambda f: f.__name__)
+ON_TWO = [llamas, gpts, experts, functional, losses_in_parts, contexts, context_of_pytorch, habits]
+
+
+@pytest.mark.parametrize("what", ON_TWO, ids=lambda f: f.__name__)
 def test_two_ranks(what: Callable[[int], None], tmp_path: Path) -> None:
     torch.multiprocessing.spawn(process, (str(tmp_path), 2, what), 2)
 

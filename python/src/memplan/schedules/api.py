@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,11 +11,15 @@ import torch
 
 from memplan.api import backend_for, compiled_with, optimizer_bytes
 from memplan.budget import Budget, only_bytes
-from memplan.errors import MemplanError
+from memplan.errors import BudgetError, MemplanError, RankError
+from memplan.graph.distributed import is_replicated
+from memplan.plan.options import Options
 from memplan.report import Report
 from memplan.run.backend import Backend
+from memplan.run.together import Together
 from memplan.schedules import replay
 from memplan.schedules.rank import Rank
+from memplan.torch_internals import sharding
 
 
 class Pipeline:
@@ -64,6 +69,7 @@ def pipeline(
     time_limit: float = 20.0,
     on_infeasible: str = "raise",
     cache: str | None = None,
+    timeout: float = 600.0,
     **of_schedule: Any,
 ) -> Any:
     """A schedule of torch.distributed.pipelining, made as `schedule(stages, n_microbatches, loss_fn=..., **of_schedule)` makes
@@ -71,14 +77,18 @@ def pipeline(
 
     stages: of this rank, one or a list, as the schedule takes them. Their modules are compiled in place, and the loss with
         them: each is planned for as many micro-batches as the schedule keeps in flight there.
-    budget, optimizer, accumulate, reserve, effort, time_limit, on_infeasible, cache: as in memplan.compile, for the rank;
-        accumulate: where gradients are there before a step.
+    budget, optimizer, accumulate, reserve, effort, time_limit, on_infeasible, cache, timeout: as in memplan.compile, for the
+        rank; accumulate: where gradients are there before a step. A budget that one rank cannot meet is said on all ranks,
+        behind the first step.
     returns_outputs: whether steps return what the last stage returns, as by default; else `step(..., return_outputs=False)`.
 
     `schedule.memplan` has `planned_bytes`, `in_flight` and the reports of the `stages`.
     """
     own = list(stages) if isinstance(stages, (list, tuple)) else [stages]
+    for stage in own:
+        refuse_others_calls(stage.stage_index, stage.submod)
     options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "on_infeasible": on_infeasible, "cache": cache}
+    options["timeout"] = timeout
     backends = {s.stage_index: backend_for(Backend, s.submod, budget, [], False, **options) for s in own}
     last = own[0].num_stages - 1
     loss: Any = loss_fn
@@ -100,7 +110,58 @@ def pipeline(
         if module is not None:
             compiled_with(module, backend, True)
     made.memplan = Pipeline(rank, {index: backend.report for index, backend in backends.items()})
+    if own[0].group_size > 1:
+        rank.defers = True
+        made.step = Agreeing(made, own[0].group, backends[own[0].stage_index].options)
     return made
+
+
+class Agreeing:
+    """The step of a schedule. Its ranks wait for each other in it, so that one which cannot meet its budget says so behind it,
+    to all of them; from when all have their plans on, steps are as they were."""
+
+    def __init__(self, schedule: Any, group: Any, options: Options) -> None:
+        self.was: Callable[..., Any] = schedule.step
+        self.pipeline: Pipeline = schedule.memplan
+        self.together, self.options = Together([group or torch.distributed.group.WORLD]), options
+        self.have_agreed = False
+        functools.update_wrapper(self, schedule.step)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        result = self.was(*args, **kwargs)
+        if not self.have_agreed:
+            self.agree()
+        return result
+
+    def agree(self) -> None:
+        """BudgetError where this rank cannot meet its budget, RankError where another one cannot."""
+        rank = self.pipeline.rank
+        rank.plan_whole(self.options)
+        has_plans = rank.is_whole or any(report.fallbacks for report in self.pipeline.reports.values())
+        own = torch.distributed.get_rank(), has_plans, "" if rank.trouble is None else str(rank.trouble)
+        with self.together.planning("the pipeline", self.options.wait_seconds()):
+            known = self.together.of_all(own, "the plans of its stages")
+        troubles = [f"rank {number}: {trouble}" for number, _, trouble in known if trouble]
+        if rank.trouble is not None:
+            sizes = {"budget_bytes": rank.trouble.budget_bytes, "smallest_bytes": rank.trouble.smallest_bytes}
+            raise BudgetError("; ".join(troubles), **sizes)
+        if troubles:
+            raise RankError("; ".join(troubles))
+        self.have_agreed = all(has_plans for _, has_plans, _ in known)
+
+
+def refuse_others_calls(index: int, module: torch.nn.Module) -> None:
+    """MemplanError where a schedule would gather or sum what a stage has between the calls that are planned."""
+    if is_replicated(module):
+        raise MemplanError(
+            f"stage {index} is wrapped by DistributedDataParallel, which memplan does not plan in a pipeline: leave it out, and"
+            " average gradients over its replicas behind schedule.step"
+        )
+    if any(isinstance(m, sharding.kind()) for m in module.modules()):
+        raise MemplanError(
+            f"stage {index} is sharded by fully_shard, and a schedule gathers its parameters and sums its gradients between"
+            " calls, which is in no plan: plan a stage without it, or a sharded model (memplan.compile) without a pipeline"
+        )
 
 
 def called(loss: Callable[..., Any]) -> Callable[..., Any]:

@@ -41,8 +41,9 @@ def own_bytes(nodes: Iterable[fx.Node]) -> int:
 
 
 class Needs:
-    """Of a plan. `sizes`: per part; `phases`: per phase the most that its call takes beside what is static. `is_split`: whether
-    gradients of weights come after those of inputs; `is_last`: whether what it returns is held."""
+    """Of a plan. `sizes`: per part; `call_bytes`: per phase, and whether what forward returned is still held, the most that
+    its call takes beside what is static. `is_split`: whether gradients of weights may come after those of inputs; `is_last`:
+    whether what it returns is held."""
 
     def __init__(self, planner: GraphPlanner, emitted: Emitted, is_split: bool, is_last: bool) -> None:
         capture = planner.capture
@@ -59,29 +60,26 @@ class Needs:
             replay.GRADIENTS: gradients - own_bytes(n for n in sent if isinstance(n, fx.Node)),
         }
         self.sizes[replay.KEPT] = 0
-        self.forward_bytes = emitted.above.peak_bytes()
-        self.backward_bytes, self.weights_bytes = {}, 0
-        graph, static = emitted.backward, planner.static_keys
-        given = keys_of(n for n in graph.graph.nodes if n.op == "placeholder")
-        if is_split:
-            halves = split(graph, [k for k, n in enumerate(capture.primals) if n in inputs.received])
-            known = given | static | keys_of(halves.sent)
-            kept = {storage_key(t): storage_bytes(t) for n in halves.kept for t in tensors_of(n.meta.get("val"))}
-            self.sizes[replay.KEPT] = sum(capture.sizes.get(key, size) for key, size in kept.items() if key not in known)
-            graph = halves.first
-            self.weights_bytes = Liveness(halves.second.graph, capture.sizes, static, keys_of(capture.tangents)).peak_bytes()
+        self.call_bytes = {(replay.FORWARD, False): emitted.above.peak_bytes()}
+        graph, static = emitted.backward.graph, planner.static_keys
         for has_output in (False, True):
             held = keys_of(planner.held) if has_output else set()
-            below, held_bytes = planner.below(graph.graph, held, set())
-            if is_split:  # what it is given stays, for the gradients of weights
-                below = Liveness(graph.graph, capture.sizes, static, given | held)
-            self.backward_bytes[has_output] = below.peak_bytes(held_bytes)
+            below, held_bytes = planner.below(graph, held, set())
+            self.call_bytes[replay.BACKWARD, has_output] = below.peak_bytes(held_bytes)
+            if is_split:
+                halves = split(emitted.backward, [k for k, n in enumerate(capture.primals) if n in inputs.received])
+                given = keys_of(n for n in graph.nodes if n.op == "placeholder")
+                first = Liveness(halves.first.graph, capture.sizes, static, given | held)  # which all stays for the second
+                second = Liveness(halves.second.graph, capture.sizes, static, keys_of(capture.tangents) | held)
+                self.call_bytes[replay.INPUTS, has_output] = first.peak_bytes(held_bytes)
+                self.call_bytes[replay.WEIGHTS, has_output] = second.peak_bytes(held_bytes)
+                known = given | static | keys_of(halves.sent)
+                kept = {storage_key(t): storage_bytes(t) for n in halves.kept for t in tensors_of(n.meta.get("val"))}
+                self.sizes[replay.KEPT] = sum(capture.sizes.get(key, size) for key, size in kept.items() if key not in known)
 
     def bytes_of(self, moment: replay.Moment) -> int:
         """What the call itself takes in it."""
-        if moment.phase == replay.FORWARD:
-            return self.forward_bytes
-        return self.backward_bytes[moment.has_output] if moment.phase == replay.BACKWARD else self.weights_bytes
+        return self.call_bytes[moment.phase, moment.has_output]
 
 
 def static_bytes(capture: Capture, model: Any, n_parts: int) -> int:

@@ -77,11 +77,7 @@ class Stage(Learned):
     def changed(self, options: Options, report: Report, is_shared: bool) -> Options | None:
         """Whether its next call has another plan. All stages are planned together once they are known and no call of the rank
         waits; each then takes its plan when none of its own does, which would need the old one. BudgetError."""
-        rank = self.rank
-        if not rank.is_whole and self.captured is not None and rank.n_waiting() == 0:
-            with torch.no_grad():
-                rank.plan([s for s in rank.stages.values() if s.captured is not None], options)
-            rank.is_whole = True
+        self.rank.plan_whole(options)
         return options if self.is_behind and self.ledger.n_calls == 0 else None
 
     def report_alone(self, graph: GraphReport, capture: Capture) -> None:
@@ -108,6 +104,8 @@ class Rank:
         self.plans: Plans = {}
         self.is_whole = False  # whether they were made together
         self.budget_bytes = self.keep_all_bytes = 0
+        self.defers = False  # whether a budget that cannot be met is said behind the step, as other ranks wait in it
+        self.trouble: BudgetError | None = None  # which is to be said
 
     def add(self, index: int, model: Callable[[], Any]) -> Stage:
         self.stages[index] = Stage(self, index, model)
@@ -146,15 +144,23 @@ class Rank:
             if moment.stage in plans and index in (None, moment.stage):
                 needs = plans[moment.stage].needs
                 beside = sum(n * self._sizes(sizes, s, needs.sizes)[what] for (s, what), n in moment.beside.items())
-                own = needs.sizes[replay.INPUT] if moment.phase in (replay.FORWARD, replay.BACKWARD) else 0
-                own += self.n_parts * needs.sizes[replay.OUTPUT] if moment.phase == replay.MERGE else needs.bytes_of(moment)
+                own = self.n_parts * needs.sizes[replay.OUTPUT] if moment.phase == replay.MERGE else needs.bytes_of(moment)
                 most = max(most, static + beside + own)
         return most
 
     # Plans
 
+    def plan_whole(self, options: Options) -> None:
+        """Plans all stages together where they are known, and not planned so yet, and no call waits. BudgetError."""
+        known = [s for s in self.stages.values() if s.captured is not None]
+        if known and not self.is_whole and self.n_waiting() == 0:
+            with torch.no_grad():
+                self.plan(known, options)
+            self.is_whole = True
+
     def plan(self, stages: Sequence[Stage], options: Options) -> None:
-        """Plans these together. BudgetError."""
+        """Plans these together. BudgetError, unless it is said later."""
+        self.trouble = None
         everything = self._plans(stages, {}, options, lambda planner: planner.within(NO_BUDGET, options))
         assert everything is not None
         self.keep_all_bytes = self.peak_bytes(everything)
@@ -252,7 +258,7 @@ class Rank:
     def _room(self, index: int, limits: dict[int, int], budget: int) -> int:
         """What a call has at these limits."""
         sizes = {s: self.limited[s] | {replay.SAVED: limit} for s, limit in limits.items()}
-        return budget - self.beside_bytes(index, sizes) - sizes[index][replay.INPUT]
+        return budget - self.beside_bytes(index, sizes)
 
     def _at(
         self, limits: dict[int, int], stages: Sequence[Stage], target: int, budget: int, options: Options, rounds: int
@@ -286,16 +292,19 @@ class Rank:
         return min(found, key=self.peak_bytes)
 
     def _infeasible(self, budget: int, least_bytes: int, smallest: Plans, options: Options) -> Plans:
-        """The smallest, where they fit or are wanted; BudgetError."""
+        """The smallest, where they fit or are wanted, or a step of all ranks has to end first; BudgetError."""
         if least_bytes > budget:
             sentence = (
                 f"a budget of {in_units(budget)} ({budget} bytes) cannot be met by this rank's stages"
                 f" {', '.join(str(s) for s in smallest if s <= self.last)} with {max(self.in_flight.values())} micro-batches in"
                 f" flight: the smallest plans found need {in_units(least_bytes)} ({least_bytes} bytes)"
             )
-            if options.on_infeasible != "smallest":
-                raise BudgetError(sentence, budget_bytes=budget, smallest_bytes=least_bytes)
-            warnings.warn(sentence + "; they run with the smallest", FallbackWarning, stacklevel=2)
+            if options.on_infeasible == "smallest":
+                warnings.warn(sentence + "; they run with the smallest", FallbackWarning, stacklevel=2)
+            else:
+                self.trouble = BudgetError(sentence, budget_bytes=budget, smallest_bytes=least_bytes)
+                if not self.defers:
+                    raise self.trouble
         return smallest
 
 

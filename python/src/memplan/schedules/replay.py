@@ -20,7 +20,8 @@ INPUT_GRADIENT = "input gradient"
 KEPT = "kept"  # from the gradients of inputs to those of weights, where these come apart
 GRADIENTS = "gradients"  # of its parameters, once there are some
 
-FORWARD, BACKWARD, WEIGHTS, MERGE = "forward", "backward", "weights", "merge"  # what runs
+FORWARD, BACKWARD, MERGE = "forward", "backward", "merge"  # what runs
+INPUTS, WEIGHTS = "inputs", "weights"  # instead of BACKWARD: the gradients of inputs, and later those of weights
 OF_ALL = -1  # instead of a micro-batch
 
 Part = tuple[int, str]  # of a stage
@@ -81,34 +82,42 @@ class Replay:
 
     def _note(self, stage: int, phase: str, own: Iterable[tuple[int, str, int]] = (), has_output: bool = False) -> None:
         without = set(own)
-        beside = Counter((s, what) for (s, what, m), n in self.alive.items() if n > 0 and (s, what, m) not in without)
-        self.moments.append(Moment(stage, phase, beside, has_output))
+        alive = [key for key, n in self.alive.items() if n > 0 and key not in without and not self._is_of_stage_before(*key)]
+        self.moments.append(Moment(stage, phase, Counter((s, what) for s, what, _ in alive), has_output))
+
+    def _is_of_stage_before(self, stage: int, what: str, part: int) -> bool:
+        """Whether it is the same memory as what the stage before has, which is on this rank."""
+        same = {INPUT: OUTPUT, INPUT_GRADIENT: OUTPUT_GRADIENT}.get(what)
+        return same is not None and self.alive[stage - 1, same, part] > 0 and self._hands_on(stage - 1)
+
+    def _hands_on(self, stage: int) -> bool:
+        """Whether the stage behind is on this rank."""
+        return stage in self.stages and stage + 1 in self.stages
 
     def _forward(self, stage: int, part: int) -> None:
-        self._note(stage, FORWARD, [(stage, INPUT, part)])
+        self._note(stage, FORWARD)
         self._take(stage, SAVED, part)
-        if stage + 1 in self.stages:  # handed on as it is
+        self._take(stage, OUTPUT, part)
+        if self._hands_on(stage):
             self._take(stage + 1, INPUT, part)
-        else:
-            self._take(stage, OUTPUT, part)
         if stage == self.last:
             self._note(self.loss, FORWARD, [(stage, OUTPUT, part)])
             self._take(self.loss, SAVED, part)
             self._take(self.loss, OUTPUT, part)  # which is kept to the end
 
-    def _begin_backward(self, stage: int, part: int, keeps_graph: bool = False) -> None:
+    def _begin_backward(self, stage: int, part: int, phase: str) -> None:
         if stage == self.last:
             own = [(self.loss, SAVED, part), (self.loss, OUTPUT, part), (stage, OUTPUT, part)]
             self._note(self.loss, BACKWARD, own, has_output=True)
             self._take(stage, OUTPUT_GRADIENT, part)  # from the loss
             self._take(self.loss, OUTPUT_GRADIENT, part)
-            if not keeps_graph:
+            if phase == BACKWARD:
                 self._drop(self.loss, SAVED, part)
-        own = [(stage, what, part) for what in (SAVED, INPUT, OUTPUT, OUTPUT_GRADIENT)]
-        self._note(stage, BACKWARD, own, self.alive[stage, OUTPUT, part] > 0)
+        own = [(stage, what, part) for what in (SAVED, OUTPUT, OUTPUT_GRADIENT)]
+        self._note(stage, phase, own, self.alive[stage, OUTPUT, part] > 0)
         if stage == self.last and not self.keeps_outputs:
             self.alive[stage, OUTPUT, part] = 0
-        if stage - 1 in self.stages:  # handed on as it is
+        if self._hands_on(stage - 1):
             self._take(stage - 1, OUTPUT_GRADIENT, part)
         elif stage > 0:
             self._take(stage, INPUT_GRADIENT, part)
@@ -116,12 +125,12 @@ class Replay:
     def _end_backward(self, stage: int, part: int) -> None:
         if stage == self.last:
             self._drop(self.loss, OUTPUT_GRADIENT, part)
-        for what in (SAVED, INPUT, OUTPUT_GRADIENT, KEPT):
+        for what in (SAVED, INPUT, OUTPUT_GRADIENT, KEPT, *([OUTPUT] if self._hands_on(stage) else [])):
             self.alive[stage, what, part] = 0
         self.alive[stage, GRADIENTS, OF_ALL] = 1
 
     def _backward(self, stage: int, part: int) -> None:
-        self._begin_backward(stage, part)
+        self._begin_backward(stage, part, BACKWARD)
         self._end_backward(stage, part)
         if stage == self.last > 0:  # the graph of autograd holds its leaves, and losses, which are kept to the end, hold that
             self._take(stage, INPUT, part)
@@ -130,21 +139,20 @@ class Replay:
         if stage < self.last and self.alive[stage, OUTPUT, part] > 0:
             self._take(stage, OUTPUT, part)  # what is not sent yet stays for the gradients of weights
         if stage > 0:  # whose inputs have no gradient: all of it is done with the weights
-            self._begin_backward(stage, part, keeps_graph=True)
+            self._begin_backward(stage, part, INPUTS)
             if stage == self.last:
                 self._drop(self.loss, SAVED, part)
             self._take(stage, KEPT, part)
-            if stage - 1 not in self.stages:
-                self._take(stage, INPUT_GRADIENT, part)  # which the input holds, too
+            self._take(stage, INPUT_GRADIENT, part)  # which the input holds, too
 
     def _backward_of_weights(self, stage: int, part: int) -> None:
         if stage == 0:
             self._backward(stage, part)
             self._drop(stage, OUTPUT, part)
         else:
-            self._note(stage, WEIGHTS, [(stage, what, part) for what in (SAVED, OUTPUT_GRADIENT, KEPT)])
-            if stage - 1 not in self.stages:
-                self._drop(stage, INPUT_GRADIENT, part)
+            own = [(stage, what, part) for what in (SAVED, OUTPUT, OUTPUT_GRADIENT, KEPT)]
+            self._note(stage, WEIGHTS, own, self.alive[stage, OUTPUT, part] > 0)
+            self._drop(stage, INPUT_GRADIENT, part)
             self._end_backward(stage, part)
             if stage < self.last:
                 self._drop(stage, OUTPUT, part)
