@@ -4,51 +4,36 @@ from memplan.frameworks.torchtitan import MemplanAC
 config.activation_checkpoint = MemplanAC.Config(budget="70GiB")
 
 It is a subcommand of torchtitan's, too: `activation-checkpoint:memplan --activation-checkpoint.budget 70GiB`.
+
+The trainer's step is planned as memplan.compile plans a model that fully_shard has sharded, with the loss in the plan: the
+model is called with what the loss needs beside its scores. All else of the trainer is as it was.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
+import functools
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
+import spmd_types
 import torch
 import tyro
 from torch import nn
-from torch.distributed.fsdp import FSDPModule
-from torch.distributed.tensor import DTensor
-from torch.nn import functional as F
+from torchtitan.components.loss import ChunkedLossWrapper
 from torchtitan.distributed.activation_checkpoint import ActivationCheckpointing, ActivationCheckpointingConfig
 from torchtitan.trainer import Trainer
 
-from memplan.api import estimate
-from memplan.budget import only_bytes
-from memplan.checkpoints.export import Exporter
-from memplan.checkpoints.modules import Checkpoints
+from memplan.api import compiled_with
 from memplan.errors import MemplanError
-from memplan.frameworks.counted import LOG
+from memplan.frameworks.counted import Counted
 from memplan.torch_internals.modules import COMPILED
 
-INNER, BLOCKS = "model", "layers"  # what Trained calls the model, and torchtitan's models their blocks
-STANDARD_DEVIATION = 0.02  # of weights that are made up: steps of them stay finite
-
-
-class Trained(nn.Module):
-    """A model under a cross entropy over what it returns, as torchtitan trains it."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        scores = self.model(*args, **kwargs).flatten(0, -2).float()
-        return F.cross_entropy(scores, scores.new_zeros(len(scores), dtype=torch.long), reduction="sum")
+POLICY = "memplan_policy"  # of a model, in its `__dict__`
 
 
 class MemplanAC(ActivationCheckpointing):
-    """Checkpoints around the modules of the blocks, and what is kept of them, as a plan within a budget says. The plan is made
-    when the model is first called with gradients, on a copy without sharding, whose steps are run and measured."""
+    """What is kept for backward, of the whole step, is what a plan within the budget keeps. It is made on all ranks when the
+    first of the trainer's steps runs, and holds for each of them."""
 
     @dataclass(kw_only=True, slots=True)
     class Config(ActivationCheckpointing.Config):
@@ -56,102 +41,80 @@ class MemplanAC(ActivationCheckpointing):
         """What a step may take of one device, all in all: "70GiB", "60%" of keeping everything, "min+20%", "auto"."""
 
         reserve: str = "0"
-        """Of the budget, for what the model's own step does not show: gradients of earlier micro-batches, buffers of
-        communication."""
-
-        state_per_parameter: int = 2
-        """Values that the optimizer keeps for a trained parameter: Adam's two moments."""
+        """Of the budget, for what is beside the trainer's step."""
 
     def apply(self, model: nn.Module) -> None:
-        own = copy.deepcopy(model)  # before FSDP has its hands on it; on the meta device it takes nothing
-        forward = model.forward
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            if torch.is_grad_enabled():
-                model.forward = forward
-                self.put_into(model, own, args, kwargs)
-            return forward(*args, **kwargs)
-
-        model.forward = run
-
-    def put_into(self, model: nn.Module, own: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        refuse(model)
-        dtype, device = parameters_in_forward(model)
+        """The model can be called with the loss, by the trainer's step, from now on."""
         config = cast("MemplanAC.Config", self.config)
-        reserve = only_bytes(config.reserve) + self.beside(model, dtype)
-        found = chosen(ready(own, model, dtype, device), args, kwargs, config.budget, reserve)
-        found.apply(Trained(model))
-        LOG.info("planned %s", found)
+        self.counted = Counted(config.budget, {"reserve": config.reserve})
+        self.loss: Any = None
+        own = model.forward
 
-    def beside(self, model: nn.Module, dtype: torch.dtype) -> int:
-        """Bytes that a step of a copy in the precision of forward does not have: the optimizer's state, and under FSDP what the
-        copy's parameters are gathered from and its gradients become."""
-        state = cast("MemplanAC.Config", self.config).state_per_parameter
-        n_bytes = 0
-        for p in model.parameters():
-            mine = local(p)
-            n_bytes += state * mine.nbytes * p.requires_grad
-            if isinstance(p, DTensor):
-                n_bytes += mine.nbytes + max(0, mine.nbytes - mine.numel() * dtype.itemsize) * p.requires_grad
-        return n_bytes
+        def forward(*args: Any, labels: Any = None, n_words: Any = None, **kwargs: Any) -> Any:
+            if labels is None and torch.is_grad_enabled():
+                raise MemplanError(
+                    "memplan plans the step of torchtitan's own trainer, and this one calls the model in another way (in a"
+                    " pipeline, say): leave its policy out"
+                )
+            made = own(*args, **kwargs)
+            positions = {name: kwargs[name] for name in ("positions",) if name in kwargs}
+            return made if labels is None else self.loss(made, labels, n_words, **positions)[0]
+
+        model.forward = forward
+        vars(model)[POLICY] = self
+
+    def begin(self, trainer: Trainer, model: nn.Module) -> None:
+        """Before the first step. MemplanError."""
+        refuse(trainer, model)
+        self.loss = trainer.loss_fn
+        backend, fullgraph = self.counted.backend(model, trainer.optimizers, trainer.gradient_accumulation_steps > 1)
+        compiled_with(model, backend, fullgraph)
 
 
-def local(parameter: torch.Tensor) -> torch.Tensor:
-    """What this device has of it."""
-    return parameter.to_local() if isinstance(parameter, DTensor) else parameter
-
-
-def refuse(model: nn.Module) -> None:
-    """What a plan for one device, and for eager PyTorch, does not hold for. MemplanError."""
-    if any(isinstance(p, DTensor) and p.device_mesh.size() > 1 for p in model.parameters()):
-        raise MemplanError("memplan plans torchtitan's models on one device, and this one is cut over several")
+def refuse(trainer: Trainer, model: nn.Module) -> None:
+    """What no plan for the trainer's step holds for. MemplanError."""
     if any(vars(m).get(COMPILED) is not None for m in model.modules()):
         raise MemplanError(
             "these blocks are compiled, and their compiler chooses what is computed again: leave --compile.enable out, or"
             " take the graph trainer with the memory policy `memplan`"
         )
+    if isinstance(trainer.loss_fn, ChunkedLossWrapper):
+        raise MemplanError("a loss in chunks runs backward by itself, chunk by chunk, in no plan: take a plain loss")
+    if trainer.device.type != "cpu" and not trainer.config.training.disable_cuda_graphs:
+        raise MemplanError("memplan's plans run in no CUDA graph: set --training.disable-cuda-graphs")
 
 
-def blocks(model: nn.Module) -> Iterator[nn.Module]:
-    return model.get_submodule(BLOCKS).children()
+STEP = Trainer.forward_backward_step
 
 
-def parameters_in_forward(model: nn.Module) -> tuple[torch.dtype, torch.device]:
-    """The precision and the device that blocks compute with."""
-    block = next(blocks(model))
-    if isinstance(block, FSDPModule):
-        block.unshard()
-    found = next(p for p in block.parameters() if p.is_floating_point())
-    dtype, device = found.dtype, found.device
-    if isinstance(block, FSDPModule):
-        block.reshard()
-    return dtype, device
+def planned_step(self: Trainer, **given: Any) -> torch.Tensor:
+    """In the place of torchtitan's. Where the model has our policy, forward, loss and backward are ours from the first on."""
+    policy: MemplanAC | None = vars(self.model_parts[0]).get(POLICY)
+    if policy is not None and policy.loss is None and not self.parallel_dims.pp_enabled:
+        policy.begin(self, self.model_parts[0])
+        self.fwd_bwd_fn = functools.partial(forward_and_backward, self, policy)
+    made: torch.Tensor = STEP(self, **given)
+    return made
 
 
-def ready(own: nn.Module, model: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
-    """A copy of the model to be trained for a step: with weights that are made up, and the model's buffers."""
-    for module in own.modules():
-        vars(module).pop("forward", None)  # what shards calls the model's own
-    own.to_empty(device=device)
-    with torch.no_grad(), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        for p in own.parameters():
-            p.data = nn.init.normal_(p.data, std=STANDARD_DEVIATION).to(dtype)
-        for buffer, theirs in zip(own.buffers(), model.buffers()):
-            buffer.copy_(local(theirs))
-    return Trained(own)
+def forward_and_backward(
+    trainer: Trainer, policy: MemplanAC, inputs: Any, labels: Any, global_valid_tokens: Any, extra_kwargs: dict[str, Any]
+) -> torch.Tensor:
+    """What the trainer's step runs; torchtitan's with the loss in the model's call."""
+    with trainer.train_context():
+        loss: torch.Tensor = trainer.model_parts[0](inputs, labels=labels, n_words=global_valid_tokens, **extra_kwargs)
+        with spmd_types.no_typecheck():
+            loss.backward()  # type: ignore[no-untyped-call]
+    policy.counted.say_planned()
+    return loss
 
 
-def chosen(trained: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], budget: str, reserve: int) -> Checkpoints:
-    """Checkpoints in the blocks: FSDP's hooks are around these, and what runs again has its parameters there."""
-    report = estimate(trained, args, kwargs=kwargs, budget=budget, reserve=reserve)
-    exporter = Exporter(report.graph, trained, args, kwargs, below=f"{INNER}.{BLOCKS}")
-    return exporter.choose(exporter.keepable())
-
-
-def add_to_command_line() -> None:
-    """`activation-checkpoint:memplan` beside torchtitan's own. What a trainer may be given stands in its configuration."""
+def add_to_torchtitan() -> None:
+    """`activation-checkpoint:memplan` beside its own policies: what a trainer may be given stands in its configuration. And its
+    step, which alone knows loss and labels."""
     ours = Annotated[MemplanAC.Config, tyro.conf.subcommand("memplan")]
     Trainer.Config.__annotations__["activation_checkpoint"] = ActivationCheckpointingConfig | ours
+    Trainer.forward_backward_step = planned_step
 
 
-add_to_command_line()
+add_to_torchtitan()

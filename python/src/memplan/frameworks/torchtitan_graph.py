@@ -5,22 +5,37 @@ config.compile = MemplanCompile(enable=True, memplan_budget="70GiB")
 
 The trainer has one graph of forward, loss and backward. Nodes of forward are marked as saved or recomputed, as a plan says, and
 torchtitan's own pass writes the recomputed ones again before the first of backward that reads them. What that comes to is
-counted on the graph that this pass makes; a plan whose graph is over the budget is made again for less.
+counted on the graph that this pass makes, and torchtitan's buckets of collectives behind it; a plan whose graph is over the
+budget is made again for less. On several ranks the first one's marks are all ranks'.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 from torchtitan.experiments.graph_trainer.configs import GraphTrainerCompileConfig
-from torchtitan.experiments.graph_trainer.registry import MEMORY_POLICY_REGISTRY, register_memory_policy
+from torchtitan.experiments.graph_trainer.fsdp_passes import (
+    joint_transformer_block_bucketing_reordering_pass,
+    reassign_collective_pgs_pass,
+)
+from torchtitan.experiments.graph_trainer.memory_policy import tag_with_memory_policy_pass
+from torchtitan.experiments.graph_trainer.passes import construct_default_graph_passes
+from torchtitan.experiments.graph_trainer.registry import (
+    MEMORY_POLICY_REGISTRY,
+    register_memory_policy,
+    register_pass_pipeline,
+)
 from torchtitan.experiments.graph_trainer.selective_activation_remat import selective_activation_remat_pass
+from torchtitan.tools.logging import logger
 
 from memplan.budget import Budget, in_units, only_bytes, resolve
 from memplan.checkpoints.coarse import Kept
@@ -29,23 +44,30 @@ from memplan.costs.measure import Cost
 from memplan.errors import FallbackWarning
 from memplan.frameworks.counted import LOG
 from memplan.graph.capture import Capture, Operation, storage_bytes, tensors_of
+from memplan.graph.collectives import groups_in, is_functional, is_sum_on_host, is_wait_of_pytorch, part_of_sum, workspace_bytes
 from memplan.graph.joint import flat_outputs
 from memplan.graph.operators import draws, is_mutating
 from memplan.memory.liveness import WORKSPACE, Liveness, keys_of
 from memplan.plan.options import Options
 from memplan.plan.planner import GraphPlanner
 from memplan.run.backend import COSTS
+from memplan.run.together import ALONE
+from memplan.torch_internals import collectives
 from memplan.torch_internals.dispatch import OPERATOR
 
 ROUNDS = 6  # of plans: what torchtitan's pass makes of one may be above it
 EPILOGUE = ("lm_head", "loss")  # whose backward comes before the blocks': it stays as it is
 AGAIN_SUFFIX = "_recomputed"  # of names in what that pass makes
+NAME = "torchtitan's graph"
+REARRANGING = (reassign_collective_pgs_pass, joint_transformer_block_bucketing_reordering_pass)  # what is marked
+Pass = Callable[..., fx.GraphModule]
 SAVE, AGAIN = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_RECOMPUTE
 
 
 @dataclass(kw_only=True, slots=True)
 class MemplanCompile(GraphTrainerCompileConfig):
     memory_policy: Literal["memplan", "default", "full", "eager", "sac_and_offload"] = "memplan"
+    pass_pipeline: str = "memplan"
 
     memplan_budget: str = "auto"
     """What a step may take of one device, all in all: "70GiB", "60%" of keeping everything, "min+20%", "auto"."""
@@ -135,6 +157,43 @@ class AsWritten(Liveness):
 Marks = Mapping[fx.Node, CheckpointPolicy]
 
 
+def wait_at_once(module: fx.GraphModule, example_inputs: Any = None) -> fx.GraphModule:
+    """A pass for collectives on a CPU, behind which nothing of gloo's stays: it works in copies of its own, in a thread that
+    takes memory, and gives it back, when it likes."""
+    for wait in [n for n in module.graph.nodes if is_wait_of_pytorch(n)]:
+        begun: Any = wait.args[0]
+        if not is_functional(begun) or begun.meta["val"].device.type != "cpu":
+            continue
+        begun.meta[WORKSPACE] = workspace_bytes(begun)
+        if is_sum_on_host(begun):
+            begun.target = part_of_sum
+            wait.replace_all_uses_with(begun)
+            module.graph.erase_node(wait)
+        else:
+            wait.target = collectives.wait
+            begun.append(wait)
+    module.recompile()
+    return module
+
+
+def hold_until_waits(graph: fx.Graph) -> None:
+    """For a count: what a collective reads is there until it is waited for."""
+    for wait in [n for n in graph.nodes if is_wait_of_pytorch(n)]:
+        begun: Any = wait.args[0]
+        wait.args = (begun, *begun.all_input_nodes)
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """In it, passes that only try something do not tell of it."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def copy_of(module: fx.GraphModule) -> tuple[fx.GraphModule, dict[fx.Node, Any]]:
     graph = fx.Graph()
     copies: dict[fx.Node, Any] = {}
@@ -151,10 +210,12 @@ def marks_of_full(module: fx.GraphModule, config: Any) -> Marks:
 
 class Policy:
     """One traced step, and marks for it. `full`: those of torchtitan's policy that recomputes most. `outside_bytes`: what is in
-    memory beside it all the time."""
+    memory beside it all the time. `behind`: torchtitan's passes for what the marks have become."""
 
-    def __init__(self, module: fx.GraphModule, full: Marks, outside_bytes: int, options: Options) -> None:
-        self.module, self.full, self.options = module, full, options
+    def __init__(
+        self, module: fx.GraphModule, full: Marks, outside_bytes: int, options: Options, behind: Sequence[Pass]
+    ) -> None:
+        self.module, self.full, self.options, self.behind = module, full, options, behind
         self.capture = TitanCapture(module)
         nodes = [o.source for o in self.capture.operations if o.source is not None]
         self.costs: dict[fx.Node, Cost] = COSTS.measure(nodes, options.kept)
@@ -175,19 +236,23 @@ class Policy:
         )
         return {n: AGAIN if n in again and not kept & set(self.capture.storages_of([n])) else SAVE for n in marked}
 
-    def made_of(self, marks: Marks) -> fx.Graph:
-        """What torchtitan makes of these, on a copy."""
+    def marked(self, marks: Marks) -> fx.GraphModule:
+        """What torchtitan's pass makes of these, on a copy."""
         copy, copies = copy_of(self.module)
         for node, cost in self.costs.items():
             copies[node].meta[WORKSPACE] = cost.workspace_bytes
         for node, mark in marks.items():
             copies[node].meta["recompute"] = mark
-        made: fx.Graph = selective_activation_remat_pass(copy).graph
+        made: fx.GraphModule = selective_activation_remat_pass(copy)
         return made
 
     def peak_bytes(self, marks: Marks) -> int:
         """Of the step with these."""
-        made = self.made_of(marks)
+        module = self.marked(marks)
+        for change in self.behind:
+            module = change(module, None)
+        made = module.graph
+        hold_until_waits(made)
         static = keys_of(n for n in made.nodes if n.op == "placeholder")
         return self.planner.static_bytes + AsWritten(made, self.capture.sizes, static).peak_bytes()
 
@@ -225,7 +290,7 @@ class Policy:
     def extra_seconds(self, marks: Marks) -> float:
         """Of what runs again, as a share of the step."""
         by_name = {node.name: cost.seconds for node, cost in self.costs.items()}
-        again = sum(by_name.get(n.name.removesuffix(AGAIN_SUFFIX), 0.0) for n in self.made_of(marks).nodes)
+        again = sum(by_name.get(n.name.removesuffix(AGAIN_SUFFIX), 0.0) for n in self.marked(marks).graph.nodes)
         return again / sum(by_name.values()) - 1
 
 
@@ -235,17 +300,49 @@ def state_bytes(module: fx.GraphModule, per_parameter: int) -> int:
     return per_parameter * sum(storage_bytes(t) for n in gradients for t in tensors_of(n.meta.get("val")))
 
 
-def mark(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
+def planned(module: fx.GraphModule, config: Any, behind: Sequence[Pass]) -> tuple[list[bool], str]:
+    """Which nodes of forward that may be marked run again, and what that comes to."""
     given = config.compile
     outside = only_bytes(given.memplan_reserve) + state_bytes(module, given.memplan_state_per_parameter)
-    policy = Policy(module, marks_of_full(module, config), outside, Options())
-    marks, n_bytes, budget = policy.choose(given.memplan_budget)
-    for node, found in marks.items():
-        node.meta["recompute"] = found
-    again, extra = sum(m is AGAIN for m in marks.values()), policy.extra_seconds(marks)
+    with quietly():
+        policy = Policy(module, marks_of_full(module, config), outside, Options(), behind)
+        marks, n_bytes, budget = policy.choose(given.memplan_budget)
+        extra = policy.extra_seconds(marks)
+    again = [marks.get(n) is AGAIN for n in module.graph.nodes if may_be_marked(n)]
     fits = f"{in_units(n_bytes)} within {in_units(budget)}"
-    LOG.info("planned %d of %d nodes of forward again: %s, extra time %+.1f%%", again, len(marks), fits, 100 * extra)
+    return again, f"planned {sum(again)} of {len(again)} nodes of forward again: {fits}, extra time {100 * extra:+.1f}%"
+
+
+def mark(module: fx.GraphModule, example_inputs: Any = None, *, config: Any, behind: Sequence[Pass] = ()) -> fx.GraphModule:
+    """The memory policy: all ranks have the marks of the first."""
+    given, together = config.compile, ALONE.joined(groups_in(module.graph))
+    with together.planning(NAME, Options().wait_seconds()):
+        calls = [str(n.target) for n in module.graph.nodes if n.op == "call_function"]
+        together.same(
+            {"the budget": [given.memplan_budget], "what is reserved": [given.memplan_reserve], "what it computes": calls}
+        )
+        again, sentence = together.of_first(planned(module, config, behind) if together.is_first() else ([], ""))
+    for node, runs_again in zip((n for n in module.graph.nodes if may_be_marked(n)), again, strict=True):
+        node.meta["recompute"] = AGAIN if runs_again else SAVE
+    LOG.info(sentence)
     return module
 
 
+def passes(traced: Any, config: Any, *, parallel_dims: Any = None) -> list[Pass]:
+    """torchtitan's own, of which the memory policy knows those behind it. On a CPU collectives are waited for at once."""
+    found: list[Pass] = construct_default_graph_passes(traced, config, parallel_dims=parallel_dims)
+    functions = [getattr(p, "func", p) for p in found]
+    last = max((k for k, f in enumerate(functions) if f in REARRANGING), default=-1)
+    if torch.distributed.get_world_size() > 1 and parallel_dims.world_mesh.device_type == "cpu":
+        found.insert(last + 1, wait_at_once)
+        functions.insert(last + 1, wait_at_once)
+    if config.compile.memory_policy == "memplan" and tag_with_memory_policy_pass in functions:
+        kept = [p for p, f in zip(found, functions) if f in (*REARRANGING, wait_at_once)]
+        behind = [p for p in kept if getattr(p, "func", p).__name__ not in config.compile.disable_passes]
+        known = functools.partial(mark, config=config, behind=behind)
+        found[functions.index(tag_with_memory_policy_pass)] = known
+    return found
+
+
 register_memory_policy("memplan")(mark)
+register_pass_pipeline("memplan")(passes)
