@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import json
 import unittest.mock
 from collections import Counter
@@ -17,6 +18,7 @@ import torch
 from networks import Transformer
 from test_sharded import Perceptron, numbers, peak, process, sharded, words
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import memplan
 from memplan.__main__ import main
@@ -90,19 +92,34 @@ def test_replicas_have_everything_and_buckets() -> None:
     assert both.kinds["Sharded Param"] == on({"shard": 4}, model, numbers(0, 0)).kinds["Sharded Param"]
 
 
-@pytest.mark.parametrize("make, inputs", [(lambda: Perceptron(256, 4), numbers), (lambda: Transformer(0.0, 256, 3), words)])
-def test_fsdp_by_itself_takes_what_pytorchs_tracker_sees(make: Any, inputs: Any) -> None:
+def checkpointed() -> nn.Module:
+    model = Transformer(0.0, 256, 3)
+    for layer in model.layers:
+        layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
+    return model
+
+
+@pytest.mark.parametrize(
+    "make, batch",
+    [
+        (lambda: Perceptron(256, 4), lambda: (torch.randn(512, 256),)),
+        (lambda: Transformer(0.0, 256, 3), lambda: words(0, 0)),
+        (lambda: Transformer(0.0, 256, 3), lambda: tuple(torch.randint(50, (2, 64, 32)))),
+        (checkpointed, lambda: tuple(torch.randint(50, (2, 64, 32)))),
+    ],
+)
+def test_fsdp_by_itself_takes_what_pytorchs_tracker_sees(make: Any, batch: Any) -> None:
     tracking = pytest.importorskip("torch.distributed._tools.fsdp2_mem_tracker")
-    batch = (torch.randn(512, 256),) if inputs is numbers else inputs(0, 0)
+    inputs = batch()
     with fake_ranks(8):
         model = sharded(make)
         tracker = tracking.FSDPMemTracker(model)
-        tracker.track_inputs(batch)
+        tracker.track_inputs(inputs)
         with tracker:
-            model(*batch).backward()
+            model(*inputs).backward()
         (seen,) = [kinds for device, kinds in tracker.get_tracker_snapshot("peak").items() if device.type == "cpu"]
     theirs = {str(getattr(kind, "value", kind)): n for kind, n in seen.items()}
-    report = on({"shard": 8}, make(), batch)
+    report = on({"shard": 8}, make(), inputs)
     assert abs(report.fsdp_bytes - theirs["Total"]) <= 0.01 * theirs["Total"]
     for kind in ("Sharded Param", "All Gather", "Inputs"):
         assert report.fsdp_kinds[kind] == theirs[kind], kind

@@ -1,17 +1,24 @@
-"""What FSDP2 takes by itself, without a plan: nothing is computed again, and its hooks gather and sum by rules of their own.
+"""What FSDP2 takes by itself, without a plan: its hooks gather and sum by rules of their own, and what torch.utils.checkpoint
+marks is computed again.
 
-    resharded after forward     gathered once more where backward first reads it
+    resharded after forward     gathered once more where backward first reads it; else whole from forward on
     gathered in backward        the next group's gather begins as soon as this one's is done, and holds what all ranks send
     whole                       all parameters of a group until its gradients are summed
     summed                      what a group sends is held until the next group's gradients are there
+    checkpointed                computed again, all that backward needs of it, where backward first reads some of it
 
 In forward a group's gather is done before its module runs, as on a CPU; on a GPU one more may be on its way.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 from torch import fx
+from torch.utils.checkpoint import CheckpointPolicy
 
 from memplan.graph.capture import Capture
 from memplan.graph.shards import GATHER, GROUPS, PACK, REDUCE, apart
@@ -19,24 +26,90 @@ from memplan.library.planning import Step
 from memplan.plan.ahead import Time, rewrite
 from memplan.plan.planner import Emitted, GraphPlanner
 
+AGAIN = (CheckpointPolicy.PREFER_RECOMPUTE, CheckpointPolicy.MUST_RECOMPUTE)
+
 
 def gathers(capture: Capture) -> list[int]:
     return [k for k, o in enumerate(capture.operations) if o.source is not None and o.source.target is GATHER]
 
 
-def steps_of(capture: Capture) -> list[Step]:
-    """All operators in their order, and gathers once more."""
-    again: dict[int, list[int]] = {}
-    for k in gathers(capture):
-        gather = capture.operations[k]
-        assert gather.source is not None
-        if GROUPS[gather.source.args[-1]].reshards:  # type: ignore[index]
-            made = set(gather.writes)
-            behind = range(capture.boundary + 1, len(capture.operations))
-            first = next((b for b in behind if made & set(capture.operations[b].reads)), None)
-            if first is not None:
-                again.setdefault(first, []).append(k)
-    return [step for k in range(len(capture.operations)) for step in (*again.get(k, []), k)]
+def group_of(node: fx.Node) -> int:
+    number: Any = node.args[-1]
+    return int(number)
+
+
+class Again:
+    """The operators of forward that run once more for backward: gathers, each by itself, and checkpoints, each as a whole.
+    What another part of forward reads of a checkpoint is kept."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture, self.operations = capture, capture.operations
+        self.parts = {k: part for k in range(capture.boundary) if (part := self._part(k)) is not None}
+        of_storage = {s: k for k in self.parts for s in self.operations[k].writes}
+        for k in range(capture.boundary):
+            for s in self.operations[k].reads:
+                if s in of_storage and not self._is_gather(of_storage[s]) and self.parts[of_storage[s]] != self.parts.get(k):
+                    del of_storage[s]
+        for s in capture.storages_of(capture.forward_outputs):
+            of_storage.pop(s, None)
+        self.makers = of_storage
+        self.needed = self._needed()
+        self.made: set[Any] = set()  # parts, in steps()
+
+    def _is_gather(self, k: int) -> bool:
+        source = self.operations[k].source
+        return source is not None and source.target is GATHER
+
+    def _part(self, k: int) -> Any:
+        source = self.operations[k].source
+        if source is None or self._is_gather(k):
+            return None if source is None or not GROUPS[group_of(source)].reshards else source
+        is_marked = source.meta.get("recompute") in AGAIN and not self.operations[k].once
+        return source.meta.get("ac_graph_id") if is_marked else None
+
+    def _needed(self) -> dict[Any, list[int]]:
+        """Of each part, what backward reads, and what that is computed from."""
+        wanted = {s for o in self.operations[self.capture.boundary + 1 :] for s in o.reads}
+        found: dict[Any, list[int]] = {}
+        for k in sorted(self.parts, reverse=True):
+            if any(s in wanted and self.makers.get(s) == k for s in self.operations[k].writes):
+                wanted.update(self.operations[k].reads)
+                found.setdefault(self.parts[k], []).insert(0, k)
+        return found
+
+    def _before(self, k: int) -> Iterator[int]:
+        """What has to run once more before this does."""
+        for s in self.operations[k].reads:
+            part = self.parts[self.makers[s]] if s in self.makers else None
+            if part is not None and part not in self.made and part != self.parts.get(k):
+                self.made.add(part)
+                for again in self.needed[part]:
+                    yield from self._before(again)
+                    yield again
+
+    def steps(self) -> list[Step]:
+        """All operators in their order, and these once more."""
+        first = self.capture.boundary + 1
+        behind = range(first, len(self.operations))
+        return [*range(first), *(step for k in behind for step in (*self._before(k), k))]
+
+
+@contextlib.contextmanager
+def whole_until_summed(capture: Capture) -> Iterator[None]:
+    """In it, what packs the gradients of a group reads all of its parameters, too."""
+    whole: dict[int, list[fx.Node]] = {}  # blocks that stand for others share a number: the last is the first in backward
+    packs: dict[fx.Node, Any] = {}
+    for source in (o.source for o in capture.operations if o.source is not None):
+        if source.target is GATHER:
+            whole.setdefault(group_of(source), []).append(source)
+        elif source.target is PACK and (of_group := whole.get(group_of(source))):
+            gradients, *others = packs[source] = source.args
+            source.args = ([*gradients, *of_group.pop().users], *others)  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        for source, args in packs.items():
+            source.args = args
 
 
 def held(*parameters: torch.Tensor) -> None:
@@ -44,16 +117,15 @@ def held(*parameters: torch.Tensor) -> None:
 
 
 def run_as_its_hooks_do(graph: fx.Graph) -> None:
-    """Of a backward."""
+    """Of a backward whose packs read parameters: these go before anything is packed."""
     nodes = list(graph.nodes)
-    calls = [n for n in nodes if n.target is GATHER]
-    whole: dict[object, fx.Node] = {}  # the last gather of a group: blocks that stand for others share its number
     for node in nodes:
-        if node.target is GATHER:
-            whole[node.args[-1]] = node
-        elif node.target is PACK and (gather := whole.pop(node.args[-1], None)) is not None:
+        if node.target is PACK:
+            read, which, group = node.args
             with graph.inserting_before(node):
-                graph.call_function(held, tuple(gather.users))
+                graph.call_function(held, tuple(read[len(which) :]))
+            node.args = (read[: len(which)], which, group)
+    calls = [n for n in nodes if n.target is GATHER]
     for before, node in zip(calls, calls[1:]):
         if (two := apart(node)) is not None:
             rewrite(graph, node, two, (before.next, 0), (node, 0))
@@ -66,6 +138,7 @@ def run_as_its_hooks_do(graph: fx.Graph) -> None:
 
 
 def by_itself(planner: GraphPlanner) -> Emitted:
-    emitted = planner.emit(steps_of(planner.capture))
+    with whole_until_summed(planner.capture):
+        emitted = planner.emit(Again(planner.capture).steps())
     run_as_its_hooks_do(emitted.backward.graph)
     return planner.counted(emitted.forward, emitted.backward, 0, Time())
