@@ -92,8 +92,7 @@ def test_replicas_have_everything_and_buckets() -> None:
     assert both.kinds["Sharded Param"] == on({"shard": 4}, model, numbers(0, 0)).kinds["Sharded Param"]
 
 
-def checkpointed() -> nn.Module:
-    model = Transformer(0.0, 256, 3)
+def checkpointed(model: Transformer) -> nn.Module:
     for layer in model.layers:
         layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
     return model
@@ -105,7 +104,7 @@ def checkpointed() -> nn.Module:
         (lambda: Perceptron(256, 4), lambda: (torch.randn(512, 256),)),
         (lambda: Transformer(0.0, 256, 3), lambda: words(0, 0)),
         (lambda: Transformer(0.0, 256, 3), lambda: tuple(torch.randint(50, (2, 64, 32)))),
-        (checkpointed, lambda: tuple(torch.randint(50, (2, 64, 32)))),
+        (lambda: checkpointed(Transformer(0.0, 256, 3)), lambda: tuple(torch.randint(50, (2, 64, 32)))),
     ],
 )
 def test_fsdp_by_itself_takes_what_pytorchs_tracker_sees(make: Any, batch: Any) -> None:
@@ -227,11 +226,16 @@ def known(report: Any) -> Any:
     """What does not depend on how a plan was searched for."""
     graph = report.graph
     calls = Counter(o.op for o in graph.capture.operations)
-    return report.keep_all_bytes, report.floor_bytes, report.static_bytes, report.seconds, report.kinds, calls
+    least = report.keep_all_bytes, report.floor_bytes, report.fsdp_bytes
+    return *least, report.static_bytes, report.seconds, report.kinds, calls
 
 
 @pytest.mark.parametrize("mesh", [{"shard": 8}, {"dp": 8}], ids=str)
-@pytest.mark.parametrize("make", [lambda: Transformer(0.1, 32, 7), Odd], ids=["transformer", "odd"])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Transformer(0.1, 32, 7), lambda: checkpointed(Transformer(0.1, 32, 7)), Odd],
+    ids=["transformer", "checkpointed", "odd"],
+)
 def test_blocks_that_stand_for_others(mesh: Any, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A graph of four blocks that is made one of seven is the graph of seven."""
     with torch.device("meta"):

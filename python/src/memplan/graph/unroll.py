@@ -30,6 +30,7 @@ from memplan.torch_internals.tensors import tree_iter
 
 Position = int
 MARK = "of__block"  # in the name of a new parameter
+CHECKPOINT = "ac_graph_id"  # in the meta of what torch.utils.checkpoint marks: which one it is of
 VIEWS = ("aten.slice", "aten.view", "aten.as_strided", "aten.narrow", "aten.reshape")
 
 
@@ -201,6 +202,8 @@ class Unrolled:
                 made = self.graph.node_copy(second, new)
         made.meta = {name: value for name, value in second.meta.items() if name != "desc"}
         made.meta["val"] = self._value(parts, k, copy)
+        if CHECKPOINT in made.meta:  # each copy has its own
+            made.meta[CHECKPOINT] = (made.meta[CHECKPOINT], copy)
         self.made[place] = made
 
     def _value(self, parts: Parts, k: int, copy: int) -> Any:

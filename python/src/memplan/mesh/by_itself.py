@@ -22,6 +22,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from memplan.graph.capture import Capture
 from memplan.graph.shards import GATHER, GROUPS, PACK, REDUCE, apart
+from memplan.graph.unroll import CHECKPOINT
 from memplan.library.planning import Step
 from memplan.plan.ahead import Time, rewrite
 from memplan.plan.planner import Emitted, GraphPlanner
@@ -65,7 +66,7 @@ class Again:
         if source is None or self._is_gather(k):
             return None if source is None or not GROUPS[group_of(source)].reshards else source
         is_marked = source.meta.get("recompute") in AGAIN and not self.operations[k].once
-        return source.meta.get("ac_graph_id") if is_marked else None
+        return source.meta.get(CHECKPOINT) if is_marked else None
 
     def _needed(self) -> dict[Any, list[int]]:
         """Of each part, what backward reads, and what that is computed from."""
@@ -97,12 +98,15 @@ class Again:
 @contextlib.contextmanager
 def whole_until_summed(capture: Capture) -> Iterator[None]:
     """In it, what packs the gradients of a group reads all of its parameters, too."""
-    whole: dict[int, list[fx.Node]] = {}  # blocks that stand for others share a number: the last is the first in backward
+    whole: dict[Any, list[fx.Node]] = {}  # of equal groups the last is the first in backward
     packs: dict[fx.Node, Any] = {}
     for source in (o.source for o in capture.operations if o.source is not None):
+        if source.target not in (GATHER, PACK):
+            continue
+        alike = tuple(GROUPS[group_of(source)].padded)  # blocks that stand for others have another's number
         if source.target is GATHER:
-            whole.setdefault(group_of(source), []).append(source)
-        elif source.target is PACK and (of_group := whole.get(group_of(source))):
+            whole.setdefault(alike, []).append(source)
+        elif of_group := whole.get(alike):
             gradients, *others = packs[source] = source.args
             source.args = ([*gradients, *of_group.pop().users], *others)  # type: ignore[misc]
     try:
