@@ -234,9 +234,13 @@ def refused(rank: int) -> None:
         memplan.compile(part, "min")(*numbers(0, rank))
     with pytest.raises(memplan.MemplanError, match="and no whole step"):
         memplan.TrainStep(sharded(Perceptron), None, torch.optim.SGD(part.parameters()), "min")
-    model = memplan.compile(sharded(Perceptron), "10KiB")
-    with pytest.raises(memplan.BudgetError, match="the smallest plan found needs"):
-        model(*numbers(0, rank))
+    model = memplan.compile(sharded(Perceptron), "min")
+    model(*numbers(0, rank)).backward()
+    between = (model.memplan.static_bytes + model.memplan.floor_bytes) // 2
+    for budget in ("10KiB", between):
+        model = memplan.compile(sharded(Perceptron), budget)
+        with pytest.raises(memplan.BudgetError, match="the smallest plan found needs"):
+            model(*numbers(0, rank))
 
 
 def beside_compute(rank: int) -> None:

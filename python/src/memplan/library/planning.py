@@ -292,6 +292,10 @@ class Planning:
             raise MemplanError(self._sentence() or f"{name} is not known")
         return value
 
+    def was_cut_short(self) -> bool:
+        """Whether a limit ended the search of the answer; False where there is none, as on a rank that is told of no plan."""
+        return bool(self.library.mp_planning_number(self.handle, text("stopped")) > 0)
+
     def share(self, name: str) -> float:
         """Ticks of this name over keep-all's, as extra time: 0.25 takes a quarter longer. NaN: not known."""
         ticks = int(self.library.mp_planning_number(self.handle, text(name)))

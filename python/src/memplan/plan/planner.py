@@ -279,7 +279,7 @@ class GraphPlanner:
             return self.planning.take(budget, path)
 
         found = self.together.searched(known, lambda: self._searched(target, options), self.planning.save_plan, take)
-        self.was_cut_short |= bool(self.planning.number("stopped"))
+        self.was_cut_short |= self.planning.was_cut_short()
         return found
 
     def _searched(self, target: int | None, options: Options) -> bool:
