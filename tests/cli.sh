@@ -1,13 +1,13 @@
 #!/bin/sh
 # cli.sh BUILD - the command line: what each case prints (standard output, then standard error, then the exit status) is compared
-# with tests/golden/COMMAND/CASE.out. REGENERATE=1 tests/cli.sh BUILD writes them anew; git diff is the review. PARTS="plan terminal": these files of
-# tests/cli only. The cases are in
-# tests/cli, one file per command or subject; they share a folder, and a file may use what those before it left there.
+# with tests/golden/COMMAND/CASE.out. REGENERATE=1 tests/cli.sh BUILD writes them anew; git diff is the review. PARTS="plan
+# terminal": these files of tests/cli only; mpi needs none of the others, and runs where it is named. The cases are in tests/cli,
+# one file per command or subject; they share a folder (WORK, in BUILD/tests), and a file may use what those before it left there.
 cd "$(dirname "$0")/.." || exit 2
 build=$(realpath "$1")
 memplan=$build/memplan
 root=$(pwd)
-work=$build/tests/cli-work
+work=$build/tests/${WORK:-cli-work}
 rm -rf "$work"
 mkdir -p "$work" || exit 2
 passed=0 failed=0
@@ -52,7 +52,7 @@ holds() {
     verdict "$name" $ok
 }
 
-for part in ${PARTS:-help usage inputs hostile files names estimate models ranks pipelines plan offload offload_train check timeline report draw pack dot studies parallel share train mpi profile terminal signals streams schemas system faults}; do . "$root/tests/cli/$part.sh"; done
+for part in ${PARTS:-help usage inputs hostile files names estimate models ranks pipelines plan offload offload_train check timeline report draw pack dot studies parallel share train profile terminal signals streams schemas system faults}; do . "$root/tests/cli/$part.sh"; done
 
 echo "[  PASSED  ] $passed test(s)."
 [ $failed = 0 ] || echo "[  FAILED  ] $failed test(s), listed above:"

@@ -9,8 +9,13 @@ export LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0"
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I TEST sh -c '
     case TEST in */fuzz_*) export OMP_NUM_THREADS=1 ;; esac # inputs too small for two
     timeout 900 TEST > TEST.log 2>&1; echo $? > TEST.status'
+(
+    PARTS=mpi WORK=mpi-work tests/cli.sh "$build" > "$build/tests/mpi.log" 2>&1
+    echo $? > "$build/tests/mpi.status"
+) &
 tests/cli.sh "$build" > "$build/tests/cli.log" 2>&1
 echo $? > "$build/tests/cli.status"
+wait
 tests/gpu/test_scripts.sh "$build" > "$build/tests/gpu_scripts.log" 2>&1
 echo $? > "$build/tests/gpu_scripts.status"
 
@@ -18,7 +23,7 @@ echo $? > "$build/tests/gpu_scripts.status"
 count() { sed -n "s/^\[  *$1  *\] \([0-9][0-9]*\) test(s).*/\1/p" "$2" | awk '{ n += $1 } END { print n + 0 }'; }
 
 passed=0 failed=0 skipped=0
-for test in "$@" "$build/tests/cli" "$build/tests/gpu_scripts"; do
+for test in "$@" "$build/tests/cli" "$build/tests/mpi" "$build/tests/gpu_scripts"; do
     p=$(count PASSED "$test.log") f=$(count FAILED "$test.log") s=$(count SKIPPED "$test.log")
     status=$(cat "$test.status")
     [ "$status" != 0 ] && [ "$f" = 0 ] && f=1 # it crashed, or ran out of time

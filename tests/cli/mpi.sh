@@ -5,6 +5,10 @@ else
     for what in same_bits all_but_tables after_every_step more_options shared_out shared_out_with_options shared_out_sums served fast a_rank_dies a_rank_is_stopped ranks_differ wrong_numbers a_file_is_missing network_is_measured; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/many_ranks.py" "$memplan" $what
     done
+    holds mpi_network_is_as_its_schema_says sh -c "
+        python=python3; \$python -c 'import jsonschema' 2> /dev/null || python=/usr/bin/python3
+        \$python -c 'import json, jsonschema, sys; jsonschema.validate(*[json.load(open(f)) for f in sys.argv[1:]])' \\
+            network.json '$root/docs/schemas/network.json'"
     for what in as_one with_data clipped goes_on refused; do
         holds "mpi_split_$what" python3 -B "$root/tests/cli/ranks/split_ranks.py" "$memplan" $what
     done

@@ -53,7 +53,7 @@ try ranks_of_a_graph estimate chain.json --mesh dp=2
 # A network of one's own, and files with holes.
 network() { printf '{"format": "memplan-network", "version": 1%s}' "$1" > own_network.json; }
 network ', "levels": [{"devices": 8, "bytes_per_second": 232e9, "latency_seconds": 1e-5}, {"devices": 0, "bytes_per_second": 22.5e9, "latency_seconds": 2e-5}]'
-cp own_network.json network.json # for its schema, unless one is measured
+cp own_network.json network.json # for its schema
 seconds() { "$memplan" estimate gpt2 $small --mesh dp=16 --network "$1" --json | python3 -c "import json, sys; print(round(json.load(sys.stdin)[\"ranks\"][\"collective_seconds\"], 12))"; }
 holds ranks_network_file test "$(seconds nvlink3+ib200)" = "$(seconds own_network.json)" -a -n "$(seconds own_network.json)"
 FILTER='sed -n /^One/,/[.]$/p' try ranks_network_of_a_file estimate gpt2 $small --mesh dp=16 --network own_network.json
