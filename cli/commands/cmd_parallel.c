@@ -197,7 +197,7 @@ static double recomputing(const mp_mesh_choice *c)
     return most * (double)c->n_micro_batches;
 }
 
-/* Says what takes the second longer than the first. */
+/* Says what takes the second longer than the first, and what less. */
 static void print_runner_up(const mp_mesh_choice *first, const mp_mesh_choice *second)
 {
     enum { KINDS = 4 };
@@ -212,8 +212,10 @@ static void print_runner_up(const mp_mesh_choice *first, const mp_mesh_choice *s
         a -= x;
         b -= y;
         const size_t used = strlen(reasons);
-        if (y - x > longer / 10)
-            snprintf(reasons + used, sizeof reasons - used, "%s %s %s more", used ? "," : ":", what[k], seconds_text(y - x));
+        const double more = y > x ? y - x : x - y;
+        if (more > longer / 10)
+            snprintf(reasons + used, sizeof reasons - used, "%s %s %s %s", used ? "," : ":", what[k], seconds_text(more),
+                     y > x ? "more" : "less");
     }
     if (*reasons) screen_text(2, "\nThe second takes %s longer%s.", seconds_text(longer), reasons);
 }
