@@ -5,6 +5,17 @@
 
 #include "executor/kernel/optimizer.h"
 #include "executor/ranks/exchanges.h"
+#include "executor/run/stage.h"
+
+/* True if a stage before holds the parameter, too: the gradient counts there. */
+static bool counts_before(const mp_program *p, int gradient)
+{
+    for (size_t k = 0; p->stage && k < p->stage->n_messages; k++) {
+        const mp_stage_message *m = &p->stage->messages[k];
+        if (m->is_sum && m->storages[0] == gradient) return m->first < p->stage->index;
+    }
+    return false;
+}
 
 mp_status mp_clipping_open(const mp_program *p, int n_ranks, mp_pool *pool, mp_clipping *out, mp_error *err)
 {
@@ -16,7 +27,8 @@ mp_status mp_clipping_open(const mp_program *p, int n_ranks, mp_pool *pool, mp_c
         for (size_t k = 0; k < p->n_nodes; k++) {
             const mp_binding *b = &p->bindings->nodes[k];
             if (b->task != MP_TASK_UPDATE || (!p->model->tensors[b->parameter].part) != is_whole) continue;
-            out->of[k] = (int)out->n;
+            out->of[k] = counts_before(p, b->source) ? -1 : (int)out->n;
+            if (out->of[k] < 0) continue;
             out->gradients[out->n++] = (mp_update){.dtype = p->bindings->dtype[b->parameter]};
         }
         if (!is_whole) out->n_split = out->n;
@@ -24,18 +36,22 @@ mp_status mp_clipping_open(const mp_program *p, int n_ranks, mp_pool *pool, mp_c
     return MP_OK;
 }
 
-/* Adds up what the ranks have that share the state out, in their order, and of each of them those that split operators. */
+/* Adds up what all have: stage after stage, in each the ranks that share the state out, in their order, and of each of them
+ * those that split operators. Ranks with data of their own have the same sums, so those with this one's data count. */
 static mp_status sum_over_ranks(mp_clipping *c, const mp_mesh *mesh, const mp_clipping_sums *own, mp_communicator *world,
                                 double timeout, double *sum, mp_error *err)
 {
-    const mp_team shards = mp_team_of(mesh, MP_DIM_SHARD, world->rank), parts = mp_team_of(mesh, MP_DIM_TP, world->rank);
+    const mp_team stages = mp_team_of(mesh, MP_DIM_PP, world->rank), shards = mp_team_of(mesh, MP_DIM_SHARD, world->rank),
+                  parts = mp_team_of(mesh, MP_DIM_TP, world->rank);
+    const int first = world->rank - stages.index * stages.stride - shards.index * shards.stride - parts.index * parts.stride;
     MP_CHECK(mp_communicator_exchange(world, own, sizeof *own, c->sums, timeout, "the norm of all gradients", err));
     *sum = 0;
-    for (int s = 0; s < shards.n; s++) {
-        const mp_clipping_sums *first = &c->sums[shards.first - parts.index * parts.stride + s * shards.stride];
-        for (int k = 0; k < parts.n; k++) *sum += first[k * parts.stride].split;
-        *sum += first->alike;
-    }
+    for (int q = 0; q < stages.n; q++)
+        for (int s = 0; s < shards.n; s++) {
+            const mp_clipping_sums *of = &c->sums[first + q * stages.stride + s * shards.stride];
+            for (int k = 0; k < parts.n; k++) *sum += of[k * parts.stride].split;
+            *sum += of->alike;
+        }
     return MP_OK;
 }
 
@@ -47,11 +63,11 @@ mp_status mp_clipping_run(mp_clipping *c, const mp_addresses *a, const mp_ready_
     const double limit = p->options.clip_norm;
     for (size_t t = 0; t < a->plan->n_steps; t++) {
         const mp_ready_step *u = &a->steps[t];
-        if (!mp_ready_step_does(u, p, MP_TASK_UPDATE)) continue;
+        if (!mp_ready_step_does(u, p, MP_TASK_UPDATE) || c->of[u->node] < 0) continue;
         c->gradients[c->of[u->node]].gradient = u->source;
         c->gradients[c->of[u->node]].n = u->n_updated;
     }
-    if (a->place.n_shards * a->place.n_parts == 1) {
+    if (a->place.n_shards * a->place.n_parts * a->place.n_stages == 1) {
         b->clip(b, c->gradients, c->n, limit, r->workspace, (float *)r->state);
         return MP_OK;
     }

@@ -238,7 +238,6 @@ static mp_status check_pipeline(const mp_program *p, mp_error *err)
     if (!p->stage) return refuse(p, "a network that is not cut", err);
     if (!p->backend->is_host) return refuse(p, "pp on GPUs", err);
     if (p->mesh.zero) return refuse(p, "shard with pp", err);
-    if (p->options.clip_norm > 0) return refuse(p, "--clip-norm with pp", err);
     if (p->fast_sums) return refuse(p, "--reduce fast with pp", err);
     return p->graph->n_tiers > 1 ? refuse(p, "--offload with pp", err) : MP_OK;
 }

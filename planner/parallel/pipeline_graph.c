@@ -292,14 +292,17 @@ static mp_status add_turn(builder *b, int chunk, int q)
     return MP_OK;
 }
 
-/* Lets the node that was listed last wait for the mark. */
-static mp_status let_wait(builder *b)
+/* Lets the node that was listed last wait for what writes a storage, if it does not yet; -1: for nothing. */
+static mp_status let_wait(builder *b, int storage)
 {
     mp_node *node = &b->graph->nodes[b->graph->n_nodes - 1];
-    for (size_t f = 0; f < node->n_alternatives && b->out->turn >= 0; f++) {
+    for (size_t f = 0; f < node->n_alternatives && storage >= 0; f++) {
         mp_alternative *a = &node->alternatives[f];
+        bool waits = false;
+        for (size_t k = 0; k < a->n_reads; k++) waits |= a->reads[k] == storage;
+        if (waits) continue;
         memcpy(b->list, a->reads, a->n_reads * sizeof *b->list);
-        b->list[a->n_reads++] = b->out->turn;
+        b->list[a->n_reads++] = storage;
         a->reads = mp_graph_list(b->graph, b->list, a->n_reads);
         if (!a->reads) return MP_NO_MEMORY(b->err);
     }
@@ -365,32 +368,35 @@ static mp_status add_stage(builder *b, int chunk, bool is_backward)
     for (int v = 0; v < (int)b->whole->n_nodes && postpones; v++) {
         if (!runs_in(b, q, v, is_backward) || !b->flow->for_weights[v]) continue;
         MP_CHECK(copy_node(b, chunk, v));
-        MP_CHECK(let_wait(b));
+        MP_CHECK(let_wait(b, b->out->turn));
     }
     return MP_OK;
 }
 
-/* True if the rank holds a parameter that this node updates, or the node is about all parameters. */
-static bool updates_here(const builder *b, const mp_node *node)
+/* True if the rank holds a parameter that this node updates, or the node is about all parameters: it updates none. */
+static bool updates_here(const builder *b, const mp_node *node, bool *is_of_all)
 {
     const mp_alternative *a = node->alternatives;
-    bool updates = false, is_here = false;
+    bool is_here = false;
+    *is_of_all = true;
     for (size_t k = 0; k < a->n_writes; k++) {
         if (b->whole->storages[a->writes[k]].kind != MP_KIND_PARAMETER) continue;
-        updates = true;
+        *is_of_all = false;
         is_here |= b->of_rank[a->writes[k]] >= 0;
     }
-    return is_here || !updates;
+    return is_here || *is_of_all;
 }
 
-/* Adds the updates of the rank's parameters. What is about the gradients of all of them takes its share of the time. */
+/* Adds the updates of the rank's parameters. What is about the gradients of all of them takes its share of the time; where the
+ * rank runs, that waits for all others, who may wait for what this rank sends: so it comes after that. */
 static mp_status add_updates(builder *b)
 {
     const mp_graph *g = b->whole;
     for (int v = 0; v < (int)g->n_nodes; v++) {
         const mp_node *from = &g->nodes[v];
         int64_t all = 0, here = 0;
-        if (from->phase != MP_PHASE_UPDATE || !updates_here(b, from)) continue;
+        bool is_of_all;
+        if (from->phase != MP_PHASE_UPDATE || !updates_here(b, from, &is_of_all)) continue;
         for (size_t k = 0; k < from->alternatives->n_reads; k++) {
             const int s = from->alternatives->reads[k];
             all += g->storages[s].bytes;
@@ -399,6 +405,7 @@ static mp_status add_updates(builder *b)
         MP_CHECK(copy_node(b, 0, v));
         mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives;
         if (here < all) a->ticks = (int64_t)((double)a->ticks * (double)here / (double)all + 0.5);
+        if (is_of_all && b->x->is_run) MP_CHECK(let_wait(b, b->summed));
     }
     return MP_OK;
 }

@@ -26,7 +26,7 @@ else
     for what in saved_in_parts resharded part_is_amiss tested_in_parts uneven_data; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/saved_ranks.py" "$memplan" $what
     done
-    for what in as_one_process same_bits more_options beside_data by_plan tied saved refusals a_stage_dies; do
+    for what in as_one_process same_bits more_options beside_data clipped by_plan tied saved refusals a_stage_dies; do
         holds "mpi_pipelines_$what" python3 -B "$root/tests/cli/ranks/pipelines.py" "$memplan" $what
     done
     if [ -e "$build/tests/nccl/libnccl.so.2" ]; then # without a GPU: the same through the module that calls NCCL

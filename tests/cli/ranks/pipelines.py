@@ -105,6 +105,29 @@ def beside_data() -> None:
         assert near(other["after"]["losses"], single["losses"], 1e-6), (network, other["after"]["losses"], single["losses"])
 
 
+def clipped() -> None:
+    """By the norm of what all stages have, a table of two stages once: the losses of one process with the same limit, bit for bit, whatever each stage computes
+    again; with dp after the sums over ranks."""
+    usual = ("--optimizer", "momentum", "--lr", "0.1", "--clip-norm", "0.05")
+    for network, n in itertools.product(BATCH, (2, 4)):
+        single = one(network, *usual)
+        budget = ("--budget", "100%", "--no-before") if n == 2 else ("--budget", "floor+50%", "--solver", "chen", "--pipeline", "gpipe")
+        many = stages(n, network, *budget, *usual)
+        is_as_planned(many)
+        assert many["identical"] is not False and many["after"]["losses"] == single["losses"], (network, n, many["after"]["losses"], single["losses"])
+        free = one(network, *usual[:4])["losses"]
+        assert abs(free[-1] / single["losses"][-1] - 1) > 1e-3, (network, "the limit is above the norm")
+    for network, micro_batches, within in (("mlp", 1, 0), ("cnn", 2, 1e-6), ("gpt", 2, 1e-6)):
+        many = stages(4, network, "--budget", "100%", "--no-before", *usual, mesh="dp=2,pp=2", micro_batches=micro_batches)
+        is_as_planned(many)
+        assert near(many["after"]["losses"], one(network, *usual, passes=2 * micro_batches)["losses"], within), (network, many["after"]["losses"])
+    for rank, last in enumerate(("sum over stages of gradient of tokens.weight", "send gradients to stage 0", "sum over stages of gradient of tokens.weight")):
+        of_rank = ["--device", "cpu", "--mesh", "pp=3", "--batch", "12", "--micro-batches", "4", "--rank", str(rank)]
+        graph = run([MEMPLAN, "graph", path("gpt"), *of_rank, "--clip-norm", "1"])
+        nodes = {node["name"]: node for node in graph["nodes"]}
+        assert set(nodes[last]["writes"]) & set(nodes["global norm"]["reads"]), (rank, "all others may wait for what comes after this")
+
+
 def by_plan() -> None:
     """A plan for each stage, made before, and read by its rank."""
     usual = [path("cnn"), "--device", "cpu", "--mesh", "pp=2", "--batch", "16", "--micro-batches", "4", "--effort", "quick"]
@@ -165,7 +188,6 @@ def refused(said: str, *more: str, network: str = "cnn") -> None:
 
 def refusals() -> None:
     refused("the schedule zb-h1 is planned for, and not run yet", "--pipeline", "zb-h1")
-    refused("--clip-norm with pp is planned for, and not run yet", "--clip-norm", "1")
     refused("--reduce fast with pp is planned for, and not run yet", "--reduce", "fast")
     refused("--accumulate is what --micro-batches is in a pipeline", "--accumulate", "2")
     done = subprocess.run(words(4, "mlp", "--budget", "100%", mesh="pp=2,tp=2"), env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
