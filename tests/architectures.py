@@ -7,6 +7,7 @@ family: the largest difference, and the largest number. Experts are as many as e
 
 Then a line per family for the bytes that autograd holds of one more layer of the original's own width, beside those of
 `memplan estimate --rules pytorch`. Llama is left out: nn.RMSNorm keeps two tensors more on a CPU than its kernel for GPUs.
+T5 writes its normalizations out, and the product with the weight keeps one tensor more: it is subtracted.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import transformers as hf
 from torch import Tensor, nn
 
 BATCH, TOKENS, WORDS, WIDTH, INNER, HEADS, PAIRS, EXPERTS = 2, 16, 11, 16, 32, 4, 2, 4
+FAR = 300  # tokens, so that every row of a table of distances is read
 WORST = 1e-5  # of the largest number: float32, added up in another order
 
 Weights = dict[str, Tensor]
@@ -142,6 +144,29 @@ def vit() -> tuple[nn.Module, Weights, Weights]:
     return model, {"images": torch.randn(BATCH, 3, 16, 16)}, weights
 
 
+def t5() -> tuple[nn.Module, Weights, Weights]:
+    sizes = {"num_layers": 2, "num_heads": HEADS, "d_ff": INNER, "d_kv": 2 * WIDTH // HEADS}
+    model = hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=WORDS, d_model=WIDTH, **sizes))
+    weights: Weights = {"embedding.weight": model.shared.weight}
+    for stack, name in ((model.encoder, "encoder"), (model.decoder, "decoder")):
+        plain(weights, f"{name}.distances", stack.block[0].layer[0].SelfAttention.relative_attention_bias)
+        plain(weights, f"{name}.norm", stack.final_layer_norm)
+        for k, block in enumerate(stack.block):
+            at = f"{name}.layers.{k}"
+            parts = [("attention", block.layer[0], block.layer[0].SelfAttention)]
+            if name == "decoder":
+                parts.append(("cross", block.layer[1], block.layer[1].EncDecAttention))
+            for part, around, within in parts:
+                plain(weights, f"{at}.{part}.norm", around.layer_norm)
+                for module, letter in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")):
+                    linear(weights, f"{at}.{part}.{module}", getattr(within, letter))
+            plain(weights, f"{at}.mlp.norm", block.layer[-1].layer_norm)
+            linear(weights, f"{at}.mlp.up", block.layer[-1].DenseReluDense.wi)
+            linear(weights, f"{at}.mlp.down", block.layer[-1].DenseReluDense.wo)
+    shape = (BATCH, FAR)
+    return model, {"tokens": torch.randint(WORDS, shape), "decoder_tokens": torch.randint(WORDS, shape)}, weights
+
+
 SIZES = {"layers": 2, "width": WIDTH, "feed-forward": INNER, "heads": HEADS, "vocabulary": WORDS, "sequence": TOKENS}
 SHARED = {"key-value-heads": PAIRS}
 FAMILIES = {
@@ -150,6 +175,7 @@ FAMILIES = {
     "mixtral-8x7b": (mixtral, {**SHARED, "experts": EXPERTS, "experts-per-token": EXPERTS}),
     "bert-base": (bert, {}),
     "vit-base": (vit, {"sequence": 17, "patch": 4}),
+    "t5-small": (t5, {"sequence": FAR, "head-width": 2 * WIDTH // HEADS}),
 }
 
 
@@ -159,7 +185,9 @@ def difference(memplan: str, name: str, folder: Path) -> tuple[float, float]:
     original, data, weights = build()
     for parameter in original.parameters():
         nn.init.normal_(parameter, std=0.3)
-    given = {"tokens": "input_ids", "token_types": "token_type_ids", "images": "pixel_values"}
+    given = {
+        "tokens": "input_ids", "decoder_tokens": "decoder_input_ids", "token_types": "token_type_ids", "images": "pixel_values",
+    }  # fmt: skip
     with torch.no_grad():
         answer = original.eval()(**{given[key]: value for key, value in data.items()})
     expected = answer.pooler_output if name == "bert-base" else answer.logits
@@ -207,6 +235,7 @@ def memplan_bytes(memplan: str, name: str, layers: int, dims: list[str]) -> int:
 def layer_bytes(memplan: str, name: str) -> tuple[int, int]:
     """What one more layer holds: PyTorch, memplan. With dropout attention is written out, without it is one operator."""
     tokens = {"input_ids": torch.randint(WORDS, (BATCH, 128))}
+    both = {**tokens, "decoder_input_ids": torch.randint(WORDS, (BATCH, 128))}
     build, data = {
         "gpt2": (
             lambda n: hf.GPT2LMHeadModel(
@@ -222,9 +251,15 @@ def layer_bytes(memplan: str, name: str) -> tuple[int, int]:
             lambda n: hf.ViTForImageClassification(hf.ViTConfig(num_hidden_layers=n, attn_implementation="sdpa")),
             {"pixel_values": torch.randn(BATCH, 3, 224, 224)},
         ),
+        "t5-small": (
+            lambda n: hf.T5ForConditionalGeneration(hf.T5Config(num_layers=n, attn_implementation="eager")),
+            both,
+        ),
     }[name]
     dims = [] if name == "vit-base" else ["--dim=sequence=128"]
     theirs = held_bytes(build(3), data) - held_bytes(build(2), data)
+    if name == "t5-small":
+        theirs -= 5 * BATCH * 128 * 512 * 4  # normalizations of an encoder's layer and a decoder's
     return theirs, memplan_bytes(memplan, name, 3, dims) - memplan_bytes(memplan, name, 2, dims)
 
 
@@ -239,7 +274,7 @@ def main() -> int:
             worst, largest = difference(sys.argv[1], name, Path(folder))
             bad += worst > WORST * largest
             print(f"{name:14} differs by {worst:.1e} of {largest:.2f}")
-    for name in ("gpt2", "bert-base", "vit-base"):
+    for name in ("gpt2", "bert-base", "vit-base", "t5-small"):
         theirs, ours = layer_bytes(sys.argv[1], name)
         bad += theirs != ours
         print(f"{name:14} a layer holds {theirs:,} bytes in PyTorch, {ours:,} in memplan")

@@ -126,11 +126,12 @@ static json_t *models_json(const int64_t *parameters)
         const mp_architecture *a = mp_architecture_row(k);
         json_t *row = json_pack("{s:s, s:s, s:I}", "name", a->name, "title", a->title, "parameters", (json_int_t)parameters[k]);
         mp_json_set(&row, "sizes",
-                    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)a->layers, "width",
-                              (json_int_t)a->width, "feed_forward", (json_int_t)a->feed_forward, "heads", (json_int_t)a->heads,
-                              "key_value_heads", (json_int_t)a->key_value_heads, "vocabulary", (json_int_t)a->vocabulary,
-                              "sequence", (json_int_t)a->sequence, "patch", (json_int_t)a->patch, "experts",
-                              (json_int_t)a->experts, "experts_per_token", (json_int_t)a->experts_per_token));
+                    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)a->layers,
+                              "width", (json_int_t)a->width, "feed_forward", (json_int_t)a->feed_forward, "heads",
+                              (json_int_t)a->heads, "key_value_heads", (json_int_t)a->key_value_heads, "head_width",
+                              (json_int_t)a->head_width, "vocabulary", (json_int_t)a->vocabulary, "sequence",
+                              (json_int_t)a->sequence, "patch", (json_int_t)a->patch, "experts", (json_int_t)a->experts,
+                              "experts_per_token", (json_int_t)a->experts_per_token));
         mp_json_set(&row, "dropout", json_real(a->dropout));
         mp_json_append(&list, row);
     }
@@ -153,7 +154,7 @@ static void print_models(const int64_t *parameters)
     puts("\nA name stands wherever a command takes a model; case, spaces and dashes do not\n"
          "matter: memplan estimate llama3-8b --batch 1 --dtype bf16. --dim changes a size:\n"
          "layers, width, feed-forward (inner), heads, key-value-heads (behind the slash),\n"
-         "vocabulary (words), sequence, patch, experts, experts-per-token.");
+         "head-width, vocabulary (words), sequence, patch, experts, experts-per-token.");
 }
 
 int cmd_models(options *o)

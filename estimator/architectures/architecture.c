@@ -1,6 +1,7 @@
 /* architecture.c - the table of shapes, and whole networks: what stands before and behind the layers. */
 #include "memplan/architecture.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "estimator/architectures/layers.h"
@@ -9,6 +10,7 @@
 
 #define TIED .is_tied = true
 #define DROPOUT(ratio) .dropout = (ratio)
+#define HEADS_OF(wide) .head_width = (wide)
 #define PATCHES(side) .patch = (side)
 #define EXPERTS(of_a_layer, per_token) .experts = (of_a_layer), .experts_per_token = (per_token)
 #define SHAPE(row, what, kind, n_layers, wide, inner, n_heads, n_pairs, words, length, ...) \
@@ -55,6 +57,7 @@ mp_status mp_architecture_set(mp_architecture *a, const char *size, int64_t valu
                  {"feed-forward", &a->feed_forward},
                  {"heads", &a->heads},
                  {"key-value-heads", &a->key_value_heads},
+                 {"head-width", &a->head_width},
                  {"vocabulary", &a->vocabulary},
                  {"sequence", &a->sequence},
                  {"patch", &a->patch},
@@ -67,8 +70,8 @@ mp_status mp_architecture_set(mp_architecture *a, const char *size, int64_t valu
         return MP_OK;
     }
     return MP_FAIL(err, MP_INVALID,
-                   "%s has no size '%s'; these are: layers, width, feed-forward, heads, key-value-heads, vocabulary, sequence, "
-                   "patch, experts, experts-per-token",
+                   "%s has no size '%s'; these are: layers, width, feed-forward, heads, key-value-heads, head-width, "
+                   "vocabulary, sequence, patch, experts, experts-per-token",
                    a->title, size);
 }
 
@@ -80,6 +83,11 @@ static int64_t patches_along(int64_t sequence)
     return side;
 }
 
+static int64_t depth(const mp_architecture *a)
+{
+    return a->head_width ? a->head_width : a->width / a->heads;
+}
+
 enum { LAYERS_MAX = 10000 };
 
 /* Refuses sizes that do not fit together, or make a model that does not end. */
@@ -88,27 +96,30 @@ static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence
     const struct {
         const char *name;
         int64_t size, most;
-    } sizes[] = {{"batch", batch, INT32_MAX},
-                 {"layers", a->layers, LAYERS_MAX},
-                 {"width", a->width, INT32_MAX},
-                 {"feed-forward", a->feed_forward, INT32_MAX},
-                 {"heads", a->heads, INT32_MAX},
-                 {"key-value-heads", a->key_value_heads, INT32_MAX},
-                 {"vocabulary", a->vocabulary, INT32_MAX},
-                 {"sequence", sequence, MP_VALUE_MAX}}; /* positions are stored */
+    } sizes[] = {
+        {"batch", batch, INT32_MAX},
+        {"layers", a->layers, LAYERS_MAX},
+        {"width", a->width, INT32_MAX},
+        {"feed-forward", a->feed_forward, INT32_MAX},
+        {"heads", a->heads, INT32_MAX},
+        {"key-value-heads", a->key_value_heads, INT32_MAX},
+        {"vocabulary", a->vocabulary, INT32_MAX},
+        {"sequence", sequence, a->family == MP_FAMILY_T5 ? MP_VALUE_MAX / 2 : MP_VALUE_MAX}}; /* positions are stored */
     const int64_t side = patches_along(sequence);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         MP_ENSURE(sizes[k].size >= 1 && sizes[k].size <= sizes[k].most, err, MP_INVALID, "%s: %s=%lld is not from 1 to %lld",
                   a->title, sizes[k].name, (long long)sizes[k].size, (long long)sizes[k].most);
-    MP_ENSURE(a->width % a->heads == 0, err, MP_INVALID, "%s: a width of %lld does not divide into %lld heads", a->title,
-              (long long)a->width, (long long)a->heads);
+    MP_ENSURE(a->head_width >= 0 && a->head_width <= INT16_MAX, err, MP_INVALID, "%s: head-width=%lld is not from 1 to %d",
+              a->title, (long long)a->head_width, INT16_MAX);
+    MP_ENSURE(a->head_width || a->width % a->heads == 0, err, MP_INVALID, "%s: a width of %lld does not divide into %lld heads",
+              a->title, (long long)a->width, (long long)a->heads);
     MP_ENSURE(a->heads % a->key_value_heads == 0, err, MP_INVALID,
               "%s: %lld heads cannot share %lld pairs of keys and values evenly", a->title, (long long)a->heads,
               (long long)a->key_value_heads);
     MP_ENSURE(a->family == MP_FAMILY_LLAMA || (a->key_value_heads == a->heads && !a->experts), err, MP_INVALID,
               "%s: only networks of Llama's family share keys and values, or have experts", a->title);
-    MP_ENSURE(a->family != MP_FAMILY_LLAMA || a->width / a->heads % 2 == 0, err, MP_INVALID,
-              "%s: rotary positions need heads of an even width, and %lld is odd", a->title, (long long)(a->width / a->heads));
+    MP_ENSURE(a->family != MP_FAMILY_LLAMA || depth(a) % 2 == 0, err, MP_INVALID,
+              "%s: rotary positions need heads of an even width, and %lld is odd", a->title, (long long)depth(a));
     MP_ENSURE(
         a->family != MP_FAMILY_VIT || (a->patch >= 1 && a->patch <= INT16_MAX && side >= 1 && side * side + 1 == sequence), err,
         MP_INVALID, "%s: a sequence of %lld is no square of patches and a class token", a->title, (long long)sequence);
@@ -138,17 +149,22 @@ static int positions(mp_sketch *n)
     return index ? looked_up(n, "position", "position.weight", longest, mp_sketch_list(n, "position", n->sequence, index)) : -1;
 }
 
-/* Builds embeddings of tokens; *embedding is the table. */
-static int tokens_embedded(mp_sketch *n, int *embedding)
+/* Data: a number for each token. */
+static int of_tokens(mp_sketch *n, const char *name)
+{
+    return mp_sketch_data(n, name, MP_DTYPE_INT64, 2, (int64_t[]){n->batch, n->sequence});
+}
+
+/* Builds embeddings of tokens, by the table *embedding, which is built where it is not yet there. */
+static int tokens_embedded(mp_sketch *n, int tokens, int *embedding)
 {
     const mp_architecture *a = n->shape;
-    const int64_t dims[] = {n->batch, n->sequence};
-    const int tokens = mp_sketch_data(n, "tokens", MP_DTYPE_INT64, 2, dims);
-    const int types = a->family == MP_FAMILY_BERT ? mp_sketch_data(n, "token_types", MP_DTYPE_INT64, 2, dims) : -1;
-    *embedding = mp_sketch_parameter(n, "embedding.weight", 2, (int64_t[]){a->vocabulary, a->width});
+    const bool has_positions = a->family == MP_FAMILY_GPT || a->family == MP_FAMILY_BERT;
+    const int types = a->family == MP_FAMILY_BERT ? of_tokens(n, "token_types") : -1;
+    if (*embedding < 0) *embedding = mp_sketch_parameter(n, "embedding.weight", 2, (int64_t[]){a->vocabulary, a->width});
     int x = mp_sketch_of_two(n, "embedding", "Gather", *embedding, tokens);
     if (types >= 0) x = mp_sketch_of_two(n, "embedding", "Add", x, looked_up(n, "token_type", "token_type.weight", 2, types));
-    if (a->family != MP_FAMILY_LLAMA) x = mp_sketch_of_two(n, "embedding", "Add", x, positions(n));
+    if (has_positions) x = mp_sketch_of_two(n, "embedding", "Add", x, positions(n));
     if (types >= 0) x = mp_sketch_norm(n, "embedding/norm", x);
     return mp_sketch_dropout(n, "embedding", x);
 }
@@ -193,7 +209,12 @@ static int put_out(mp_sketch *n, int x, int embedding)
         const int first = first_token(n, "pooler", x);
         return mp_sketch_of(n, "pooler", "Tanh", mp_sketch_linear(n, "pooler", first, a->width, a->width, true));
     }
-    x = mp_sketch_norm(n, "norm", x);
+    if (a->family == MP_FAMILY_T5) {
+        const double scale = pow((double)a->width, -0.5); /* as the embedding is the classifier too */
+        x = mp_sketch_of_two(n, "classifier", "Mul", x, mp_sketch_numbers(n, "classifier", 0, NULL, &scale));
+    } else {
+        x = mp_sketch_norm(n, "norm", x);
+    }
     if (a->family == MP_FAMILY_VIT)
         return mp_sketch_linear(n, "classifier", first_token(n, "classifier", x), a->width, a->vocabulary, true);
     if (!a->is_tied) return mp_sketch_linear(n, "classifier", x, a->width, a->vocabulary, false);
@@ -201,17 +222,42 @@ static int put_out(mp_sketch *n, int x, int embedding)
     return mp_sketch_of_two(n, "classifier", "MatMul", x, turned);
 }
 
-static mp_status build(mp_sketch *n)
+/* Builds all layers, whose names begin with `before`. */
+static int layers_on(mp_sketch *n, const char *before, int x)
 {
-    const int64_t layers = n->shape->layers;
-    int embedding = -1;
-    mp_layers_share(n);
-    int x = n->shape->family == MP_FAMILY_VIT ? patches_embedded(n) : tokens_embedded(n, &embedding);
-    for (int64_t k = 0; k < layers; k++) {
-        snprintf(n->layer, sizeof n->layer, "layers.%lld", (long long)k);
+    for (int64_t k = 0; k < n->shape->layers; k++) {
+        snprintf(n->layer, sizeof n->layer, "%slayers.%lld", before, (long long)k);
         x = mp_layers_add(n, x);
     }
     n->layer[0] = '\0';
+    return x;
+}
+
+/* Builds an encoder and a decoder. */
+static int encoded_and_decoded(mp_sketch *n, int *embedding)
+{
+    const int tokens = of_tokens(n, "tokens"), decoded = of_tokens(n, "decoder_tokens"); /* data first, then weights */
+    int x = tokens_embedded(n, tokens, embedding);
+    n->bias = mp_layers_distances(n, "encoder");
+    x = mp_sketch_norm(n, "encoder/norm", layers_on(n, "encoder.", x));
+    n->memory = mp_sketch_dropout(n, "encoder", x);
+    n->is_causal = true;
+    x = tokens_embedded(n, decoded, embedding);
+    n->bias = mp_layers_distances(n, "decoder");
+    x = mp_sketch_norm(n, "decoder/norm", layers_on(n, "decoder.", x));
+    return mp_sketch_dropout(n, "decoder", x);
+}
+
+static mp_status build(mp_sketch *n)
+{
+    const mp_architecture_family family = n->shape->family;
+    int embedding = -1, x;
+    mp_layers_share(n);
+    if (family == MP_FAMILY_T5)
+        x = encoded_and_decoded(n, &embedding);
+    else
+        x = layers_on(n, "",
+                      family == MP_FAMILY_VIT ? patches_embedded(n) : tokens_embedded(n, of_tokens(n, "tokens"), &embedding));
     x = put_out(n, x, embedding);
     MP_CHECK(n->status);
     MP_CHECK(mp_model_declare_output(n->model, x, n->err));
@@ -225,7 +271,8 @@ mp_status mp_architecture_model(const mp_architecture *a, int64_t batch, int64_t
     if (!sequence) sequence = a->sequence;
     MP_CHECK(check(a, batch, sequence, err));
     MP_CHECK(mp_model_new(a->name, "", &model, err));
-    mp_sketch n = {.model = model, .shape = a, .batch = batch, .sequence = sequence, .err = err};
+    mp_sketch n = {.model = model, .shape = a, .batch = batch, .sequence = sequence, .depth = depth(a), .err = err};
+    n.bias = n.memory = -1;
     n.mask = n.hidden = n.scale = n.cosine = n.sine = n.ratio = n.training = -1;
     n.split_heads = n.split_pairs = n.repeat = n.join_groups = n.merge_heads = -1;
     MP_CHECK(build(&n));

@@ -2,22 +2,25 @@
 #include "estimator/architectures/layers.h"
 
 #include <math.h>
+#include <stdio.h>
 
-enum { QUERY, KEY, VALUE, OPERANDS };
+enum { QUERY, KEY, VALUE, OPERANDS, NAME_MAX_BYTES = 32 };
 
 static bool is_rotary(const mp_sketch *n)
 {
     return n->shape->family == MP_FAMILY_LLAMA;
 }
 
-static bool is_causal(const mp_sketch *n)
-{
-    return n->shape->family == MP_FAMILY_GPT || n->shape->family == MP_FAMILY_LLAMA;
-}
-
 static bool has_biases(const mp_sketch *n)
 {
-    return n->shape->family != MP_FAMILY_LLAMA;
+    return n->shape->family != MP_FAMILY_LLAMA && n->shape->family != MP_FAMILY_T5;
+}
+
+/* MODULE/PART */
+static const char *part_of(const char *module, const char *part, char text[NAME_MAX_BYTES])
+{
+    snprintf(text, NAME_MAX_BYTES, "%s/%s", module, part);
+    return text;
 }
 
 static int number(mp_sketch *n, const char *module, double value)
@@ -44,7 +47,7 @@ static void share_mask(mp_sketch *n)
 /* Angles of positions by Su et al. 2021, position times 10000^(-2k/depth), for both halves of a head alike. */
 static void share_angles(mp_sketch *n)
 {
-    const int64_t half = n->shape->width / n->shape->heads / 2, rows[] = {n->sequence, 1};
+    const int64_t half = n->depth / 2, rows[] = {n->sequence, 1};
     MP_OWNED double *numbers = mp_alloc((size_t)(n->sequence > half ? n->sequence : half), sizeof *numbers);
     const mp_attribute last = mp_attribute_int("axis", -1);
     if (!numbers) {
@@ -61,23 +64,63 @@ static void share_angles(mp_sketch *n)
     n->sine = mp_sketch_of(n, "rotary", "Sin", both);
 }
 
+/* Relative positions (Raffel et al. 2020). Small distances have a row of the table each, larger ones share rows, the more the
+ * larger. */
+enum { ROWS = 32, FARTHEST = 128 }; /* from there on all distances share the last row */
+
+/* The row of the table for keys that stand `distance` behind the query, computed in single precision as transformers does. */
+static int64_t row_of(int64_t distance, bool is_causal)
+{
+    const int64_t rows = is_causal ? ROWS : ROWS / 2, exact = rows / 2, first = !is_causal && distance > 0 ? rows : 0;
+    const int64_t far = !is_causal && distance > 0 ? distance : distance < 0 ? -distance : 0;
+    if (far < exact) return first + far;
+    const float share = logf((float)far / (float)exact) / (float)log((double)FARTHEST / (double)exact) * (float)(rows - exact);
+    const int64_t row = exact + (int64_t)share;
+    return first + (row < rows ? row : rows - 1);
+}
+
+int mp_layers_distances(mp_sketch *n, const char *stack)
+{
+    const int64_t length = n->sequence, rows[] = {length, 1}, columns[] = {1, length}, table[] = {ROWS, n->shape->heads};
+    MP_OWNED int64_t *numbers = mp_alloc((size_t)(2 * length), sizeof *numbers);
+    char module[32], name[32];
+    if (!numbers) {
+        n->status = MP_FAIL(n->err, MP_NOMEM, "no memory for %lld distances", (long long)(2 * length));
+        return -1;
+    }
+    snprintf(module, sizeof module, "%s/distances", stack);
+    for (int64_t k = 0; k < 2 * length - 1; k++) numbers[k] = row_of(k - (length - 1), n->is_causal);
+    const int row_of_distance = mp_sketch_list(n, module, 2 * length - 1, numbers);
+    for (int64_t k = 0; k < length; k++) numbers[k] = k;
+    const int query = mp_sketch_integers(n, module, 2, rows, numbers);
+    for (int64_t k = 0; k < length; k++) numbers[k] = k + length - 1; /* so that no distance is negative */
+    const int key = mp_sketch_integers(n, module, 2, columns, numbers);
+    const int distance = mp_sketch_of_two(n, module, "Sub", key, query);
+    const int row = mp_sketch_of_two(n, module, "Gather", row_of_distance, distance);
+    snprintf(name, sizeof name, "%s.distances.weight", stack);
+    const int all = mp_sketch_of_two(n, module, "Gather", mp_sketch_parameter(n, name, 2, table), row);
+    const int by_head = mp_sketch_transpose(n, module, all, (int64_t[]){2, 0, 1}, 3);
+    return mp_sketch_of_two(n, module, "Unsqueeze", by_head, mp_sketch_list(n, module, 1, (int64_t[]){0}));
+}
+
 void mp_layers_share(mp_sketch *n)
 {
     const mp_architecture *a = n->shape;
-    const int64_t depth = a->width / a->heads, groups = a->heads / a->key_value_heads;
+    const int64_t depth = n->depth, groups = a->heads / a->key_value_heads;
     if (a->dropout > 0) {
         n->ratio = number(n, "dropout", a->dropout);
         n->training = mp_sketch_truth(n, "dropout", true);
     }
-    n->scale = number(n, "attention", pow((double)depth, a->dropout > 0 ? -0.5 : -0.25));
+    if (a->family != MP_FAMILY_T5) n->scale = number(n, "attention", pow((double)depth, a->dropout > 0 ? -0.5 : -0.25));
     n->split_heads = n->split_pairs = mp_sketch_list(n, "attention", 4, (int64_t[]){0, 0, a->heads, depth});
-    n->merge_heads = mp_sketch_list(n, "attention", 3, (int64_t[]){0, 0, a->width});
+    n->merge_heads = mp_sketch_list(n, "attention", 3, (int64_t[]){0, 0, a->heads * depth});
     if (groups > 1) {
         n->split_pairs = mp_sketch_list(n, "attention", 4, (int64_t[]){0, 0, a->key_value_heads, depth});
         n->repeat = mp_sketch_list(n, "attention", 5, (int64_t[]){1, 1, groups, 1, 1});
         n->join_groups = mp_sketch_list(n, "attention", 4, (int64_t[]){0, a->heads, n->sequence, depth});
     }
-    if (is_causal(n)) share_mask(n);
+    n->is_causal = a->family == MP_FAMILY_GPT || a->family == MP_FAMILY_LLAMA;
+    if (n->is_causal || a->family == MP_FAMILY_T5) share_mask(n);
     if (is_rotary(n)) share_angles(n);
 }
 
@@ -111,52 +154,70 @@ static int for_groups(mp_sketch *n, const char *module, int x)
     return mp_sketch_of_two(n, module, "Reshape", repeated, n->join_groups);
 }
 
-/* Projects x to queries, keys and values: by one product, or one each. */
-static void project(mp_sketch *n, int x, int out[OPERANDS])
+/* Projects x to queries, and `memory` to keys and values: by one product, or one each. */
+static void project(mp_sketch *n, const char *module, int x, int memory, int out[OPERANDS])
 {
-    static const char *const modules[OPERANDS] = {"attention/query", "attention/key", "attention/value"};
+    static const char *const parts[OPERANDS] = {"query", "key", "value"};
     const mp_architecture *a = n->shape;
-    const int64_t shared = a->width / a->heads * a->key_value_heads;
+    char name[NAME_MAX_BYTES];
     if (a->family == MP_FAMILY_GPT) {
         const mp_attribute thirds[] = {mp_attribute_int("axis", -1), mp_attribute_int("num_outputs", OPERANDS)};
-        const int joint = mp_sketch_linear(n, "attention/qkv", x, a->width, 3 * a->width, true);
-        mp_sketch_put_all(n, "attention/qkv", "Split", &joint, 1, thirds, 2, out, OPERANDS);
+        part_of(module, "qkv", name);
+        const int joint = mp_sketch_linear(n, name, x, a->width, OPERANDS * a->heads * n->depth, true);
+        mp_sketch_put_all(n, name, "Split", &joint, 1, thirds, 2, out, OPERANDS);
     }
     for (int k = 0; k < OPERANDS; k++) {
+        const int64_t heads = k == QUERY ? a->heads : a->key_value_heads;
+        part_of(module, parts[k], name);
         if (a->family != MP_FAMILY_GPT)
-            out[k] = mp_sketch_linear(n, modules[k], x, a->width, k == QUERY ? a->width : shared, has_biases(n));
-        out[k] = by_heads(n, modules[k], out[k], k == QUERY ? n->split_heads : n->split_pairs);
-        if (is_rotary(n) && k != VALUE) out[k] = rotated(n, modules[k], out[k]);
-        if (k != QUERY) out[k] = for_groups(n, modules[k], out[k]);
+            out[k] = mp_sketch_linear(n, name, k == QUERY ? x : memory, a->width, heads * n->depth, has_biases(n));
+        out[k] = by_heads(n, name, out[k], k == QUERY ? n->split_heads : n->split_pairs);
+        if (is_rotary(n) && k != VALUE) out[k] = rotated(n, name, out[k]);
+        if (k != QUERY) out[k] = for_groups(n, name, out[k]);
     }
 }
 
 /* Scores of all pairs of positions. Without dropout they are scaled as F.scaled_dot_product_attention is exported: the root of
  * the scale on queries and keys; with it, as a program has it that writes attention out: on the scores. */
-static int scores(mp_sketch *n, const int part[OPERANDS])
+static int scores(mp_sketch *n, const char *module, const int part[OPERANDS])
 {
-    const int turned = mp_sketch_transpose(n, "attention", part[KEY], (int64_t[]){0, 1, 3, 2}, 4);
-    if (n->ratio >= 0)
-        return mp_sketch_of_two(n, "attention", "Mul", mp_sketch_of_two(n, "attention", "MatMul", part[QUERY], turned),
-                                n->scale);
-    const int queries = mp_sketch_of_two(n, "attention", "Mul", part[QUERY], n->scale);
-    const int keys = mp_sketch_of_two(n, "attention", "Mul", turned, n->scale);
-    return mp_sketch_of_two(n, "attention", "MatMul", queries, keys);
+    const int turned = mp_sketch_transpose(n, module, part[KEY], (int64_t[]){0, 1, 3, 2}, 4);
+    if (n->ratio >= 0 || n->scale < 0) {
+        const int product = mp_sketch_of_two(n, module, "MatMul", part[QUERY], turned);
+        return n->scale < 0 ? product : mp_sketch_of_two(n, module, "Mul", product, n->scale);
+    }
+    const int queries = mp_sketch_of_two(n, module, "Mul", part[QUERY], n->scale);
+    const int keys = mp_sketch_of_two(n, module, "Mul", turned, n->scale);
+    return mp_sketch_of_two(n, module, "MatMul", queries, keys);
+}
+
+/* Attention of x over `memory`; positions matter where that is x itself. */
+static int attend(mp_sketch *n, const char *module, int x, int memory)
+{
+    const mp_attribute last = mp_attribute_int("axis", -1);
+    int part[OPERANDS];
+    char name[NAME_MAX_BYTES];
+    project(n, module, x, memory, part);
+    int shown = scores(n, module, part);
+    if (n->is_causal && memory == x) shown = mp_sketch_put(n, module, "Where", (int[]){n->mask, shown, n->hidden}, 3, NULL, 0);
+    if (n->bias >= 0 && memory == x) shown = mp_sketch_of_two(n, module, "Add", shown, n->bias);
+    const int softmax = mp_sketch_put(n, module, "Softmax", &shown, 1, &last, 1);
+    const int kept = mp_sketch_dropout(n, module, softmax);
+    const int mixed = mp_sketch_of_two(n, module, "MatMul", kept, part[VALUE]);
+    const int back = mp_sketch_transpose(n, module, mixed, (int64_t[]){0, 2, 1, 3}, 4);
+    const int merged = mp_sketch_of_two(n, module, "Reshape", back, n->merge_heads);
+    return mp_sketch_linear(n, part_of(module, "output", name), merged, n->shape->heads * n->depth, n->shape->width,
+                            has_biases(n));
 }
 
 static int attention(mp_sketch *n, int x)
 {
-    const mp_attribute last = mp_attribute_int("axis", -1);
-    int part[OPERANDS];
-    project(n, x, part);
-    int shown = scores(n, part);
-    if (n->mask >= 0) shown = mp_sketch_put(n, "attention", "Where", (int[]){n->mask, shown, n->hidden}, 3, NULL, 0);
-    const int softmax = mp_sketch_put(n, "attention", "Softmax", &shown, 1, &last, 1);
-    const int kept = mp_sketch_dropout(n, "attention", softmax);
-    const int mixed = mp_sketch_of_two(n, "attention", "MatMul", kept, part[VALUE]);
-    const int back = mp_sketch_transpose(n, "attention", mixed, (int64_t[]){0, 2, 1, 3}, 4);
-    const int merged = mp_sketch_of_two(n, "attention", "Reshape", back, n->merge_heads);
-    return mp_sketch_linear(n, "attention/output", merged, n->shape->width, n->shape->width, has_biases(n));
+    return attend(n, "attention", x, x);
+}
+
+static int cross(mp_sketch *n, int x)
+{
+    return attend(n, "cross", x, n->memory);
 }
 
 static int feed_forward(mp_sketch *n, int x)
@@ -169,6 +230,9 @@ static int feed_forward(mp_sketch *n, int x)
         const int gate = mp_sketch_linear(n, "mlp/gate", x, a->width, a->feed_forward, false);
         const int up = mp_sketch_linear(n, "mlp/up", x, a->width, a->feed_forward, false);
         inner = mp_sketch_of_two(n, "mlp", "Mul", mp_sketch_of(n, "mlp/gate", "Swish", gate), up);
+    } else if (a->family == MP_FAMILY_T5) {
+        const int up = mp_sketch_linear(n, "mlp/up", x, a->width, a->feed_forward, false);
+        inner = mp_sketch_dropout(n, "mlp/up", mp_sketch_of(n, "mlp", "Relu", up));
     } else {
         const int up = mp_sketch_linear(n, "mlp/up", x, a->width, a->feed_forward, true);
         inner = mp_sketch_put(n, "mlp", "Gelu", &up, 1, &by_tanh, a->family == MP_FAMILY_GPT ? 1 : 0);
@@ -187,6 +251,7 @@ static int around(mp_sketch *n, const char *module, const char *norm, int (*part
 
 int mp_layers_add(mp_sketch *n, int x)
 {
-    const int y = around(n, "attention", "attention/norm", attention, x);
+    int y = around(n, "attention", "attention/norm", attention, x);
+    if (n->memory >= 0) y = around(n, "cross", "cross/norm", cross, y);
     return around(n, "mlp", "mlp/norm", feed_forward, y);
 }

@@ -146,8 +146,13 @@ int mp_sketch_linear(mp_sketch *n, const char *module, int x, int64_t in, int64_
 
 int mp_sketch_norm(mp_sketch *n, const char *module, int x)
 {
-    const bool is_rms = n->shape->family == MP_FAMILY_LLAMA;
-    const double epsilon = n->shape->family == MP_FAMILY_BERT || n->shape->family == MP_FAMILY_VIT ? 1e-12 : 1e-5;
+    static const double epsilons[] = {[MP_FAMILY_GPT] = 1e-5,
+                                      [MP_FAMILY_LLAMA] = 1e-5,
+                                      [MP_FAMILY_BERT] = 1e-12,
+                                      [MP_FAMILY_VIT] = 1e-12,
+                                      [MP_FAMILY_T5] = 1e-6};
+    const bool is_rms = n->shape->family == MP_FAMILY_LLAMA || n->shape->family == MP_FAMILY_T5;
+    const double epsilon = epsilons[n->shape->family];
     const mp_attribute attributes[] = {mp_attribute_int("axis", -1), mp_attribute_float("epsilon", epsilon)};
     int in[3] = {x, entry(n, module, "weight", 1, &n->shape->width), -1};
     if (!is_rms) in[2] = entry(n, module, "bias", 1, &n->shape->width);

@@ -13,11 +13,14 @@ typedef struct mp_sketch {
     mp_model *model;
     const mp_architecture *shape;
     int64_t batch, sequence;
-    char layer[32]; /* the module that everything is in: "layers.3"; "": none */
+    char layer[40];   /* the module that everything is in: "layers.3"; "": none */
+    bool is_causal;   /* attention sees what stands before alone */
+    int bias, memory; /* added to scores; what a second attention reads; -1: there is none */
+    int64_t depth;    /* of a head */
     mp_status status;
     mp_error *err;
     /* What all layers share; -1 where the family has none. */
-    int mask, hidden;             /* which scores are kept; what others become */
+    int mask, hidden;             /* which scores are kept where attention is causal; what others become */
     int scale;                    /* of scores, or its root for queries and keys */
     int cosine, sine;             /* of the angles of rotary positions */
     int ratio, training;          /* of dropout */

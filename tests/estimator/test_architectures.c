@@ -21,8 +21,9 @@ static mp_model *built(const mp_architecture *a, int64_t batch, int64_t sequence
     return model;
 }
 
-/* Counted by transformers 5.24 on the meta device: GPT2LMHeadModel, LlamaForCausalLM, MixtralForCausalLM, BertModel and
- * ViTForImageClassification of the configurations that shapes.def names, without ties but for GPT-2's. */
+/* Counted by transformers 5.24 on the meta device: GPT2LMHeadModel, LlamaForCausalLM, MixtralForCausalLM, BertModel,
+ * ViTForImageClassification and T5ForConditionalGeneration of the configurations that shapes.def names, without ties but for
+ * GPT-2's and T5's. */
 TEST(parameters_are_the_published_ones)
 {
     static const struct {
@@ -49,7 +50,12 @@ TEST(parameters_are_the_published_ones)
                      {"bert-large", 335141888},
                      {"vit-base", 86567656},
                      {"vit-large", 304326632},
-                     {"vit-huge", 632045800}};
+                     {"vit-huge", 632045800},
+                     {"t5-small", 60506624},
+                     {"t5-base", 222903552},
+                     {"t5-large", 737668096},
+                     {"t5-3b", 2851598336},
+                     {"t5-11b", 11307321344}};
     assert_int_equal(mp_architecture_count(), sizeof published / sizeof *published);
     for (size_t k = 0; k < mp_architecture_count(); k++) {
         const mp_architecture *a = mp_architecture_row(k);
@@ -71,44 +77,52 @@ TEST(names_are_written_as_people_like)
 }
 
 /* Compares the name of a tensor or operator with that of one in the layer before: only the number of the layer differs. */
-static bool differs_by_layer(const char *name, const char *before, int layer)
+static bool differs_by_layer(const char *name, const char *before, const char *stack, int layer)
 {
     char first[32], second[32];
-    snprintf(first, sizeof first, "layers.%d", layer - 1);
-    snprintf(second, sizeof second, "layers.%d", layer);
+    snprintf(first, sizeof first, "%slayers.%d", stack, layer - 1);
+    snprintf(second, sizeof second, "%slayers.%d", stack, layer);
     const size_t n = strlen(first);
     return !strncmp(before, first, n) && !strncmp(name, second, strlen(second)) && !strcmp(before + n, name + strlen(second));
 }
 
-/* Layers 1 and 2 of three: the same operators in the same order, on tensors of the same names, types and shapes. */
+/* Layers 1 and 2 of four: the same operators in the same order, on tensors of the same names, types and shapes. */
+static void compare_layers(const mp_model *model, const char *stack)
+{
+    size_t start[4] = {0}, n;
+    char first[32];
+    snprintf(first, sizeof first, "%slayers.0", stack);
+    for (size_t op = model->n_operators; op-- > 0;)
+        for (int layer = 0; layer < 4; layer++) {
+            char prefix[32];
+            snprintf(prefix, sizeof prefix, "%slayers.%d/", stack, layer);
+            if (!strncmp(model->operators[op].name, prefix, strlen(prefix))) start[layer] = op;
+        }
+    n = start[2] - start[1];
+    assert_int_equal(start[3] - start[2], n);
+    assert_true(n > 10);
+    for (size_t j = 0; j < n; j++) {
+        const mp_operator *one = &model->operators[start[1] + j], *two = &model->operators[start[2] + j];
+        assert_string_equal(one->kind, two->kind);
+        assert_true(differs_by_layer(two->name, one->name, stack, 2));
+        assert_int_equal(one->n_in, two->n_in);
+        for (int i = 0; i < one->n_in; i++) {
+            const mp_tensor *x = mp_operator_in(model, one, i), *y = mp_operator_in(model, two, i);
+            if (!mp_same_shape(x, y)) fail_msg("%s and %s", x->name, y->name);
+            if (x != y && strncmp(x->name, first, strlen(first)) != 0 && !differs_by_layer(y->name, x->name, stack, 2))
+                fail_msg("%s and %s", x->name, y->name);
+        }
+    }
+}
+
 TEST(layers_are_equal)
 {
     for (size_t k = 0; k < mp_architecture_count(); k++) {
         mp_architecture a = *mp_architecture_row(k);
         a.layers = 4;
         mp_model *model = built(&a, a.experts ? 8 : 2, a.patch ? 0 : 64);
-        size_t start[5] = {0}, n;
-        for (size_t op = model->n_operators; op-- > 0;)
-            for (int layer = 0; layer < 4; layer++) {
-                char prefix[32];
-                snprintf(prefix, sizeof prefix, "layers.%d/", layer);
-                if (!strncmp(model->operators[op].name, prefix, strlen(prefix))) start[layer] = op;
-            }
-        n = start[2] - start[1];
-        assert_int_equal(start[3] - start[2], n);
-        assert_true(n > 10);
-        for (size_t j = 0; j < n; j++) {
-            const mp_operator *one = &model->operators[start[1] + j], *two = &model->operators[start[2] + j];
-            assert_string_equal(one->kind, two->kind);
-            assert_true(differs_by_layer(two->name, one->name, 2));
-            assert_int_equal(one->n_in, two->n_in);
-            for (int i = 0; i < one->n_in; i++) {
-                const mp_tensor *x = mp_operator_in(model, one, i), *y = mp_operator_in(model, two, i);
-                if (!mp_same_shape(x, y)) fail_msg("%s and %s", x->name, y->name);
-                if (x != y && strncmp(x->name, "layers.0", 8) != 0 && !differs_by_layer(y->name, x->name, 2))
-                    fail_msg("%s and %s", x->name, y->name);
-            }
-        }
+        compare_layers(model, a.family == MP_FAMILY_T5 ? "encoder." : "");
+        if (a.family == MP_FAMILY_T5) compare_layers(model, "decoder.");
         mp_model_free(model);
     }
 }
@@ -128,7 +142,8 @@ TEST(attention_is_recognised)
                 if (mp_model_simplify(model, rules[r], true, NULL, &err) != MP_OK ||
                     mp_model_fuse_attention(model, rules[r], false, &report, &err) != MP_OK)
                     fail_msg("%s: %s", a.name, err.message);
-                /* PyTorch runs attention with dropout operator by operator */
+                /* PyTorch runs attention with dropout operator by operator. Of T5 these are the decoder's second attentions:
+                 * the others have distances added to their scores, which learn. */
                 const int expected = rules[r] == MP_RULES_PYTORCH && a.dropout > 0 ? 0 : 2;
                 if (report.n != expected) fail_msg("%s: %d attentions", a.name, report.n);
                 for (size_t j = 0; j < model->n_operators; j++) {
@@ -136,12 +151,72 @@ TEST(attention_is_recognised)
                     if (strcmp(op->kind, "ScaledDotProductAttention") != 0) continue;
                     const bool is_causal = a.family == MP_FAMILY_GPT || a.family == MP_FAMILY_LLAMA;
                     assert_int_equal(mp_operator_int(op, "causal", 0), is_causal);
-                    assert_true(fabs(mp_operator_float(op, "scale", 1) - 1 / sqrt((double)(a.width / a.heads))) < 1e-6);
+                    const double scale = a.family == MP_FAMILY_T5 ? 1 : 1 / sqrt((double)(a.width / a.heads));
+                    assert_true(fabs(mp_operator_float(op, "scale", 1) - scale) < 1e-6);
                     if (rules[r] == MP_RULES_PYTORCH)
                         assert_int_equal(mp_operator_int(op, "groups", 1), a.heads / a.key_value_heads);
                 }
                 mp_model_free(model);
             }
+}
+
+/* Where attention makes gradients of what is added to its scores, all attentions of T5 are fused: of two layers two of the
+ * encoder and four of the decoder. */
+TEST(distances_that_learn_are_added_within_attention)
+{
+    mp_architecture a = named("t5-small");
+    mp_error err = {0};
+    mp_attention_report report;
+    a.layers = 2;
+    mp_model *model = built(&a, 2, 64);
+    int n_added = 0, n_masked = 0;
+    assert_int_equal(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err), MP_OK);
+    assert_int_equal(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, true, &report, &err), MP_OK);
+    assert_int_equal(report.n, 6);
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        if (strcmp(op->kind, "ScaledDotProductAttention") != 0) continue;
+        n_added += mp_operator_in(model, op, 3) != NULL;
+        n_masked += mp_operator_in(model, op, 4) != NULL || mp_operator_int(op, "causal", 0);
+        assert_true(mp_operator_float(op, "scale", 1) == 1);
+    }
+    assert_int_equal(n_added, 4);
+    assert_int_equal(n_masked, 2);
+    mp_model_free(model);
+}
+
+/* Compares the rows of a table of distances, of keys 511 before a query to 511 behind it, with where each row begins. */
+static void compare_rows(const mp_model *model, const char *constant, const int begins[][2], size_t n)
+{
+    const mp_attribute *value = NULL;
+    for (size_t k = 0; k < model->n_operators; k++)
+        if (!strcmp(model->operators[k].name, constant)) value = mp_operator_attribute(&model->operators[k], "value");
+    assert_non_null(value);
+    assert_int_equal(value->dims[0], 1023);
+    for (int distance = -511, at = -1; distance < 512; distance++) {
+        if (at + 1 < (int)n && begins[at + 1][0] == distance) at++;
+        if (value->value->i[distance + 511] != begins[at][1])
+            fail_msg("%s, %d: row %" PRId64 ", not %d", constant, distance, value->value->i[distance + 511], begins[at][1]);
+    }
+}
+
+/* By T5Attention._relative_position_bucket of transformers 5.24: the first distance of each row, and the row. */
+TEST(distances_share_rows_as_in_transformers)
+{
+    static const int both[][2] = {{-511, 15}, {-90, 14}, {-63, 13}, {-45, 12}, {-31, 11}, {-22, 10}, {-15, 9}, {-11, 8},
+                                  {-7, 7},    {-6, 6},   {-5, 5},   {-4, 4},   {-3, 3},   {-2, 2},   {-1, 1},  {0, 0},
+                                  {1, 17},    {2, 18},   {3, 19},   {4, 20},   {5, 21},   {6, 22},   {7, 23},  {8, 24},
+                                  {12, 25},   {16, 26},  {23, 27},  {32, 28},  {46, 29},  {64, 30},  {91, 31}};
+    static const int before[][2] = {{-511, 31}, {-112, 30}, {-98, 29}, {-86, 28}, {-76, 27}, {-66, 26}, {-58, 25}, {-51, 24},
+                                    {-45, 23},  {-39, 22},  {-34, 21}, {-30, 20}, {-26, 19}, {-23, 18}, {-20, 17}, {-18, 16},
+                                    {-15, 15},  {-14, 14},  {-13, 13}, {-12, 12}, {-11, 11}, {-10, 10}, {-9, 9},   {-8, 8},
+                                    {-7, 7},    {-6, 6},    {-5, 5},   {-4, 4},   {-3, 3},   {-2, 2},   {-1, 1},   {0, 0}};
+    mp_architecture a = named("t5-small");
+    a.layers = 1;
+    mp_model *model = built(&a, 1, 512);
+    compare_rows(model, "encoder/distances/Constant", both, sizeof both / sizeof *both);
+    compare_rows(model, "decoder/distances/Constant", before, sizeof before / sizeof *before);
+    mp_model_free(model);
 }
 
 /* Where a layer runs: attention written out or fused, by the kernels of PyTorch for the CPU or for GPUs. */
@@ -223,13 +298,16 @@ TEST(a_layer_of_llama_keeps_what_its_operators_read)
     }
 }
 
-/* What autograd of PyTorch 2.15 holds of one more layer of the originals, in fp32 with two samples: tests/architectures.py. */
+/* What autograd of PyTorch 2.15 holds of one more layer of the originals, in fp32 with two samples: tests/architectures.py. Of
+ * T5 (a layer more of both sides, attention written out) less one tensor for each of five normalizations: those of transformers
+ * are written out, and multiply by the weight what they have kept in another tensor. */
 TEST(a_layer_keeps_what_pytorch_itself_keeps)
 {
     const setting on_cpu = {.dtype = MP_DTYPE_FLOAT, .fused = true};
     assert_int_equal(of_a_layer(named("gpt2"), 2, 128, on_cpu), 18878464);
     assert_int_equal(of_a_layer(named("bert-base"), 2, 128, on_cpu), 18878464);
     assert_int_equal(of_a_layer(named("vit-base"), 2, 0, on_cpu), 19391104);
+    assert_int_equal(of_a_layer(named("t5-small"), 2, 128, on_cpu), 38802432 - 5 * 2 * 128 * 512 * 4);
 }
 
 TEST(sizes_are_set_by_name)
@@ -253,6 +331,24 @@ TEST(sizes_are_set_by_name)
     a = named("llama3-8b");
     assert_int_equal(mp_architecture_set(&a, "heads", 16, &err), MP_OK);
     assert_int_equal(a.key_value_heads, 8);
+}
+
+/* Heads need not share the width out: of 3 heads of 10 in a width of 16, with one pair of keys and values for all. */
+TEST(heads_have_a_width_of_their_own)
+{
+    mp_architecture a = named("llama3-8b");
+    mp_error err = {0};
+    int64_t n;
+    const struct {
+        const char *size;
+        int64_t value;
+    } sizes[] = {{"layers", 1},      {"width", 16},     {"heads", 3},       {"key-value-heads", 1},
+                 {"head-width", 10}, {"vocabulary", 7}, {"feed-forward", 5}};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        assert_int_equal(mp_architecture_set(&a, sizes[k].size, sizes[k].value, &err), MP_OK);
+    assert_int_equal(mp_architecture_parameters(&a, &n, &err), MP_OK);
+    /* tables; query, output; key, value; gate, up, down; norms */
+    assert_int_equal(n, 2 * 7 * 16 + 2 * 16 * 30 + 2 * 16 * 10 + 3 * 16 * 5 + 3 * 16);
 }
 
 TEST(a_longer_sequence_has_more_learned_positions)
@@ -281,6 +377,10 @@ TEST(sizes_that_do_not_fit_are_refused)
                  {"vit-base", "layers", 1, 1, INT64_MAX, "131072"},
                  {"llama3-8b", "key-value-heads", 5, 1, 0, "5 pairs"},
                  {"llama3-8b", "width", 32 * 3, 1, 0, "3 is odd"},
+                 {"llama3-8b", "head-width", 3, 1, 0, "3 is odd"},
+                 {"gpt2", "head-width", -1, 1, 0, "head-width=-1"},
+                 {"t5-small", "layers", 1, 1, 65537, "65536"},
+                 {"t5-small", "experts", 4, 1, 0, "Llama"},
                  {"vit-base", "layers", 1, 1, 198, "198"},
                  {"mixtral-8x7b", "experts-per-token", 9, 1, 0, "9 of 8"},
                  {"mixtral-8x7b", "layers", 1, 1, 100, "100 tokens"}};
