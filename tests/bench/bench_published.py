@@ -115,8 +115,18 @@ def korthikanti(memplan: str, row: dict[str, str]) -> Answer:
 
 
 def deepspeed(memplan: str, row: dict[str, str]) -> Answer:
-    del memplan, row
-    return Answer(None, "no shape: T5")
+    """What lies on a GPU: with the optimizer's state on the host no gradients either, with zero=3 the largest layer besides, gathered,
+    and its gradient. Published figures have two decimals."""
+    asked, n = [row["model"], "--batch", "1", "--dtype", "fp16"], int(row["dp"])
+    mine = estimate(memplan, *asked, "--mesh", f"shard={n},zero={row['zero']}")
+    largest = max(operator["parameter_bytes"] for operator in estimate(memplan, *asked)["operators"])
+    gathered, copy = (2 * largest if row["zero"] == "3" else 0), 4 * mine["n_parameters"] / n
+    if "optimizer=cpu" in row["offload"]:
+        return Answer((0 if "param=cpu" in row["offload"] else mine["parameter_bytes"]) + gathered)
+    if row["zero"] == "3":
+        return Answer(states(mine) + gathered, "gradients in fp32 only", states(mine) - mine["gradient_bytes"] + gathered + copy)
+    return Answer(states(mine), "gradients whole, and a part in fp32",
+                  states(mine) - mine["gradient_bytes"] + 2 * mine["n_parameters"] + copy)
 
 
 def first_block(memplan: str, row: dict[str, str]) -> int:
