@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -166,23 +165,12 @@ def as_framework(graph: dict[str, Any], setup: Setup) -> None:
 
 
 def replayed(memplan: str, row: dict[str, str], setup: Setup, folder: Path) -> float:
-    graph_path, plan_path = folder / "graph.json", folder / "plan.json"
+    graph_path = folder / "graph.json"
     subprocess.run([memplan, "graph", *options_of(row, setup), "-o", str(graph_path)], capture_output=True, check=True)
     graph = json.loads(graph_path.read_text())
     as_framework(graph, setup)
     del graph["hash"], graph["options"]
-    graph_path.write_text(json.dumps(graph))
-    plan = checkpoints.of_graph(graph, setup.rule)
-    check = [memplan, "check", str(graph_path), str(plan_path), "--json"]
-    while True:  # what a plan claims of itself is found, claim by claim
-        plan_path.write_text(json.dumps(plan))
-        answer = json.loads(subprocess.run(check, capture_output=True, text=True, check=False).stdout)
-        if answer["holds"]:
-            return float(plan["peak_bytes"])
-        claim = re.search(r"claims (?:an? )?(\w+) of .*; found ([-\d.e+]+)", answer["fault"])
-        if not claim or claim[1] in plan:
-            raise ValueError(answer["fault"])
-        plan[claim[1]] = json.loads(claim[2])
+    return float(checkpoints.verified(memplan, graph, setup.rule, folder)["peak_bytes"])
 
 
 def activations(sizes: dict[str, int], tokens: int, rule: str, tensor: int) -> float:

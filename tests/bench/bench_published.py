@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """bench_published.py MEMPLAN DATA - what a rank holds, beside what others have published (DATA/bench/published/published.csv):
-ZeRO's table 1, DeepSpeed's estimators, figure 1 of Korthikanti et al. 2022, and what Megatron-LM's tests record between steps,
-of pipelines also at most. Runs of MPTs that fitted into 80 GB are asked of `memplan parallel`.
+ZeRO's table 1, DeepSpeed's estimators, figures 1 and 7 of Korthikanti et al. 2022, and what Megatron-LM's tests record between
+steps, of pipelines also at most. Runs of MPTs that fitted into 80 GB are asked of `memplan parallel`.
 
-Each row is asked of `memplan estimate --mesh`. Where published figures are of another arithmetic, a reason says what differs,
-and the last column is the error with that difference taken out. Rows without a network of that shape say so."""
+Each row is asked of `memplan estimate --mesh`; where something is computed again, a plan that does just that is replayed. Where
+published figures are of another arithmetic, a reason says what differs, and the last column is the error with that difference
+taken out. Rows without a network of that shape say so."""
 
 from __future__ import annotations
 
@@ -13,19 +14,30 @@ import json
 import math
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import checkpoints
 from measured import is_there
 
-UNITS = {"GB (1e9)": 1e9, "GiB": 2**30, "B": 1.0}
+UNITS = {"GB (1e9)": 1e9, "GiB": 2**30, "B": 1.0, "%": 1.0}
 STATES = ("parameter_bytes", "gradient_bytes", "optimizer_state_bytes")
 # GPTs of about as many parameters: layers, width, heads. ZeRO's table is of any network, so what counts is bytes per parameter.
 OF_ABOUT = {"7.5B": (36, 4096, 32), "128B": (101, 10240, 80), "1T": (128, 25600, 160)}
 KORTHIKANTI = {"22B": "megatron-22b", "175B": "megatron-175b", "1T": "megatron-1t"}
 CHUNKS = {"175B": 3}  # of an interleaved pipeline's stage
+# Of a row's kind: the mesh, and what is computed again (checkpoints.py).
+RECOMPUTED = {
+    "act-base": ("tp=8,sp=0", "none"),
+    "act-present": ("tp=8", "core"),
+    "seq": ("tp=8", "gathers"),
+    "sel": ("tp=8,sp=0", "core"),
+    "seqsel": ("tp=8", "core"),
+    "full": ("tp=8,sp=0", "full"),
+}
 # MPTs: layers, width, heads. Their rows say tokens a second of a run that fits into 80 GB.
 MPT = {"1B": (24, 2048, 16), "3B": (32, 2560, 20), "7B": (32, 4096, 32), "13B": (40, 5120, 40), "70B": (80, 8192, 64)}
 MAIN_GRADIENTS = "main gradients in fp32: 2 bytes a parameter more"
@@ -36,9 +48,9 @@ LAYERS_ALIKE = "a gated MLP with as many parameters keeps more"
 
 @dataclass(frozen=True)
 class Answer:
-    """What is predicted, in bytes; the same with what is known to differ taken out; and what that is."""
+    """What is predicted, in bytes or percent; the same with what is known to differ taken out; and what that is."""
 
-    bytes: float | None
+    value: float | None
     reason: str = ""
     adjusted: float | None = None
 
@@ -87,6 +99,20 @@ def of_a_layer(memplan: str, name: str, row: dict[str, str], what: str, *more: s
     return float(states(three) - states(two)) if what == "state" else float(three[what] - two[what])
 
 
+@cache
+def kept_of_a_layer(memplan: str, name: str, batch: str, mesh: str, rule: str) -> int:
+    """What one more layer keeps for backward under a rule of recomputation, in bytes."""
+
+    def of_layers(layers: int) -> int:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "graph.json"
+            shape = [name, "--batch", batch, "--dtype", "fp16", *sizes(layers=layers), "--mesh", mesh, "--rules", "pytorch"]
+            subprocess.run([memplan, "graph", *shape, "-o", str(path)], capture_output=True, check=True)
+            return checkpoints.kept_bytes(memplan, json.loads(path.read_text()), rule, Path(folder))
+
+    return of_layers(3) - of_layers(2)
+
+
 def korthikanti(memplan: str, row: dict[str, str]) -> Answer:
     size, kind = row["id"].split("-", 3)[2:]
     name, stages, layers = KORTHIKANTI[size], int(row["pp"]), int(row["layers"])
@@ -94,29 +120,20 @@ def korthikanti(memplan: str, row: dict[str, str]) -> Answer:
         mine = of_a_layer(memplan, name, row, "state", "--mesh", "tp=8") * layers / stages
         elements = of_a_layer(memplan, name, row, "n_parameters", "--mesh", "tp=8") * layers / stages
         return Answer(mine, MAIN_GRADIENTS, mine + 2 * elements)
-    if kind == "act-present":
-        return Answer(None, "recomputes attention's core; an estimate is of keep-all")
+    if kind not in RECOMPUTED:
+        return Answer(None, "relative to what is kept without recomputation")
+    base = kept_of_a_layer(memplan, name, row["micro_batch"], *RECOMPUTED["act-base"])
+    mine = kept_of_a_layer(memplan, name, row["micro_batch"], *RECOMPUTED[kind])
+    if row["unit"] == "%":
+        return Answer(100 * mine / base)
     alive = layers * (1 + (stages - 1) / (stages * CHUNKS[size])) if size in CHUNKS else layers
-    mine = (
-        of_a_layer(
-            memplan,
-            name,
-            row,
-            "saved_activation_bytes",
-            "--mesh",
-            "tp=8,sp=0",
-            "--rules",
-            "pytorch",
-        )
-        * alive
-    )
-    tokens = int(row["seq"]) * int(row["micro_batch"])
-    return Answer(mine, "statistics of norms", mine - 2 * 8 * tokens * alive)
+    statistics = 2 * 8 * int(row["seq"]) * int(row["micro_batch"]) / (8 if row["sp"] == "yes" else 1)
+    return Answer(mine * alive, "statistics of norms", (mine - statistics) * alive)
 
 
 def deepspeed(memplan: str, row: dict[str, str]) -> Answer:
-    """What lies on a GPU: with the optimizer's state on the host no gradients either, with zero=3 the largest layer besides, gathered,
-    and its gradient. Published figures have two decimals."""
+    """What lies on a GPU: with the optimizer's state on the host no gradients either, with zero=3 the largest layer besides,
+    gathered, and its gradient. Published figures have two decimals."""
     asked, n = [row["model"], "--batch", "1", "--dtype", "fp16"], int(row["dp"])
     mine = estimate(memplan, *asked, "--mesh", f"shard={n},zero={row['zero']}")
     largest = max(operator["parameter_bytes"] for operator in estimate(memplan, *asked)["operators"])
@@ -124,9 +141,10 @@ def deepspeed(memplan: str, row: dict[str, str]) -> Answer:
     if "optimizer=cpu" in row["offload"]:
         return Answer((0 if "param=cpu" in row["offload"] else mine["parameter_bytes"]) + gathered)
     if row["zero"] == "3":
-        return Answer(states(mine) + gathered, "gradients in fp32 only", states(mine) - mine["gradient_bytes"] + gathered + copy)
-    return Answer(states(mine), "gradients whole, and a part in fp32",
-                  states(mine) - mine["gradient_bytes"] + 2 * mine["n_parameters"] + copy)
+        theirs = states(mine) - mine["gradient_bytes"] + gathered + copy
+        return Answer(states(mine) + gathered, "gradients in fp32 only", theirs)
+    theirs = states(mine) - mine["gradient_bytes"] + 2 * mine["n_parameters"] + copy
+    return Answer(states(mine), "gradients whole, and a part in fp32", theirs)
 
 
 def first_block(memplan: str, row: dict[str, str]) -> int:
@@ -243,6 +261,7 @@ KINDS = (
     ("ZERO-", "", zero),
     ("DS-", "-gpu", deepspeed),
     ("K22-F1-", "", korthikanti),
+    ("K22-F7-", "", korthikanti),
     ("MG-", "", megatron),
 )
 
@@ -267,9 +286,10 @@ def main(memplan: str, data: str) -> int:
                     float(row["value"]) * UNITS[row["unit"]],
                     ask(memplan, row),
                 )
-                predicted = "" if answer.bytes is None else f"{answer.bytes / 2**30:.3f}"
+                shown = 1 if row["unit"] == "%" else 2**30
+                predicted = "" if answer.value is None else f"{answer.value / shown:.3f}"
                 print(
-                    f"{row['id'][:60]:<60} {published / 2**30:>12.3f} {predicted:>12} {error(answer.bytes, published):>10} "
+                    f"{row['id'][:60]:<60} {published / shown:>12.3f} {predicted:>12} {error(answer.value, published):>10} "
                     f"{error(answer.adjusted, published):>10}  {answer.reason}"
                 )
     return 0

@@ -1,12 +1,15 @@
 """Checkpoints of a framework as a plan: what a layer keeps, and what it computes again before its own backward.
 
 `of_graph` takes a training graph as `memplan graph` writes it and returns a plan that `memplan check` replays: the peak is then
-that of the framework's rule and not of a plan of ours. As under FSDP2 a layer's parameters are gathered while the layer before
-it runs, in forward and again in backward, and are dropped in between."""
+that of the framework's rule and not of a plan of ours. `verified` has it replayed. As under FSDP2 a layer's parameters are
+gathered while the layer before it runs, in forward and again in backward, and are dropped in between."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 Graph = dict[str, Any]
@@ -37,11 +40,28 @@ def layers_of_gathers(graph: Graph) -> dict[int, int]:
     return found
 
 
+def cores(graph: Graph) -> set[int]:
+    """Nodes of attention's core where it is written out: from the product of queries and keys to that with values."""
+    products: dict[int, list[int]] = {}
+    for node in graph["nodes"]:
+        if node["phase"] == "forward" and node["op"] == PRODUCT and "/attention/" in node["name"]:
+            products.setdefault(layer_of(node["name"]), []).append(node["id"])
+    return {node for first, *_, last in products.values() for node in range(first, last + 1)}
+
+
 def kept_of_layers(graph: Graph, rule: str) -> set[int]:
     """Storages that layers keep for backward beside their inputs.
 
-    All, none, or what torchtitan's selective checkpoints keep: attention, and every second product of a layer."""
+    none: all; full: nothing; selective: what torchtitan's selective checkpoints keep, attention, and every second product of a
+    layer. As Megatron-LM has it, what is gathered for a product is gathered again under gathers, where all else is kept, and under
+    core, where attention's core is computed again, too."""
     kept: set[int] = set()
+    if rule in ("gathers", "core"):
+        dropped = cores(graph) if rule == "core" else set()
+        for node in graph["nodes"]:
+            if node["phase"] == "forward" and node["op"] != "AllGather" and node["id"] not in dropped:
+                kept.update(node["writes"])
+        return kept
     products: dict[int, int] = {}
     for node in graph["nodes"]:
         layer = layer_of(node["name"])
@@ -116,7 +136,7 @@ def with_updates(nodes: list[Node], steps: list[int], updates: list[Node], fused
 
 
 def of_graph(graph: Graph, rule: str) -> dict[str, Any]:
-    """A plan for this graph under a rule: none, selective or full."""
+    """A plan for this graph under a rule: none, selective, gathers, core or full."""
     seen: set[int] = set()
     steps = []
     for node in steps_of(graph, rule):
@@ -129,3 +149,35 @@ def of_graph(graph: Graph, rule: str) -> dict[str, Any]:
         "budget_bytes": None,
         "steps": steps,
     }
+
+
+def verified(memplan: str, graph: Graph, rule: str, folder: Path) -> dict[str, Any]:
+    """The plan under a rule, which `memplan check` has found to hold. It lies in plan.json beside graph.json."""
+    graph_path, plan_path = folder / "graph.json", folder / "plan.json"
+    graph_path.write_text(json.dumps(graph))
+    plan = of_graph(graph, rule)
+    check = [memplan, "check", str(graph_path), str(plan_path), "--json"]
+    while True:  # what a plan claims of itself is found, claim by claim
+        plan_path.write_text(json.dumps(plan))
+        answer = json.loads(subprocess.run(check, capture_output=True, text=True, check=False).stdout)
+        if answer["holds"]:
+            return plan
+        claim = re.search(r"claims (?:an? )?(\w+) of .*; found ([-\d.e+]+)", answer["fault"])
+        if not claim or claim[1] in plan:
+            raise ValueError(answer["fault"])
+        plan[claim[1]] = json.loads(claim[2])
+
+
+def kept_bytes(memplan: str, graph: Graph, rule: str, folder: Path) -> int:
+    """What is kept for backward when forward ends, by the trace of `memplan timeline`."""
+    verified(memplan, graph, rule, folder)
+    plan, trace = folder / "plan.json", folder / "trace.json"
+    drawn = [memplan, "timeline", str(folder / "graph.json"), "--plan", str(plan), "-o", str(trace)]
+    subprocess.run(drawn, capture_output=True, check=True)
+    kept = 0
+    for event in json.loads(trace.read_text())["traceEvents"]:
+        if event["ph"] == "C":
+            kept = event["args"]["kept activations"]
+        elif event.get("cat") == "backward":
+            break
+    return kept
