@@ -204,8 +204,6 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
               "training needs a loss, so --loss none is not for train");
     MP_CHECK(mp_program_check_ranks(t->subject.program, err));
-    MP_ENSURE(!o->training.test.n || t->subject.ranks.mesh.size[MP_DIM_TP] == 1, err, MP_UNSUPPORTED,
-              "--test is not there yet where operators are split over ranks (tp)");
     if (r->world) MP_CHECK(mp_communicator_join_devices(r->world, t->subject.program->backend, err));
     MP_ENSURE(!(t->subject.ranks.mesh.zero || *r->stage) || !o->training.save || mp_is_folder(o->training.save) ||
                   access(o->training.save, F_OK),

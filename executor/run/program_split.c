@@ -86,6 +86,13 @@ static void add_once(mp_program *p, int op, int zeros, int64_t *bytes)
     }
 }
 
+void mp_split_list_added_once(const mp_program *p, bool *out)
+{
+    for (size_t k = 0; k < p->n_nodes; k++)
+        for (size_t s = 0; s < p->nodes[k].n_slots; s++)
+            if (p->nodes[k].slots[s].zeros) out[p->bindings->nodes[k].op] = true;
+}
+
 mp_status mp_program_split(mp_program *p, mp_error *err)
 {
     const mp_model *model = p->model;

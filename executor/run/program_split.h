@@ -10,5 +10,7 @@ mp_status mp_split_check(const mp_model *model, const mp_mesh *mesh, int loss, m
 /* Completes a program that has just been built: what is added once for all ranks, and which part of the loss a rank has; of a
  * model that is not split nothing changes. MP_NOMEM. O(operators x nodes). */
 mp_status mp_program_split(mp_program *program, mp_error *err);
+/* Says for each operator of the model in out[] whether it has a bias that the first rank adds alone. O(slots). */
+void mp_split_list_added_once(const mp_program *program, bool *out);
 /* Gives what operators exchange the seconds of the network, and adds them to *traffic, which may be NULL. O(nodes). */
 void mp_program_price_split(mp_program *program, const mp_ranks *ranks, mp_rank_traffic *traffic);

@@ -21,13 +21,18 @@ mp_status mp_ranks_agree(mp_communicator *world, int block, const mp_fact *facts
     return MP_OK;
 }
 
+double mp_loss_of_sum(const mp_program *p, double sum)
+{
+    return p->adds_losses || p->loss_parts < 2 ? sum : sum / p->loss_parts;
+}
+
 /* Puts a loss together of which the ranks of tp may have parts: those of one are `stride` apart. */
 static double loss_of(const mp_program *p, const float *losses, size_t stride)
 {
     const int n = p->loss_parts > 1 ? p->loss_parts : 1;
     double all = 0;
     for (int part = 0; part < n; part++) all += (double)losses[(size_t)part * stride];
-    return p->adds_losses ? all : all / n;
+    return mp_loss_of_sum(p, all);
 }
 
 mp_status mp_rank_losses(const mp_addresses *a, mp_communicator *world, double timeout, const float *own, size_t n, float *all,

@@ -123,6 +123,19 @@ static mp_status run_call(evaluator *e, mp_operands *x, mp_error *err)
     return st;
 }
 
+/* Runs a call that takes zeros for a bias. */
+static mp_status run_without_bias(evaluator *e, mp_operands *x, mp_error *err)
+{
+    enum { BIAS = 2 };
+    room zeros;
+    MP_CHECK(take(e->away, &zeros, mp_array_bytes(&x->in[BIAS]), err));
+    e->how->backend->fill(e->how->backend, zeros.data, 0, mp_array_bytes(&x->in[BIAS]));
+    x->in[BIAS].data = zeros.data;
+    const mp_status st = run_call(e, x, err);
+    release(e->away, &zeros);
+    return st;
+}
+
 static mp_status run_operator(evaluator *e, int index, mp_error *err)
 {
     const mp_operator *op = &e->model->operators[index];
@@ -147,7 +160,7 @@ static mp_status run_operator(evaluator *e, int index, mp_error *err)
         MP_CHECK(make_room(e, op->out[o], computed_in(e, &e->model->tensors[op->out[o]]), err));
         x.out[o] = e->values[op->out[o]];
     }
-    MP_CHECK(run_call(e, &x, err));
+    MP_CHECK((e->how->adds_zeros && e->how->adds_zeros[index] ? run_without_bias : run_call)(e, &x, err));
     for (int i = 0; i < op->n_in; i++)
         if (op->in[i] >= 0 && e->last[op->in[i]] <= index) give_back(e, op->in[i]);
     for (int o = 0; o < op->n_out; o++)

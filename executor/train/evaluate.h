@@ -11,7 +11,9 @@ typedef struct mp_evaluation {
     const mp_backend *backend; /* backend of the kernels and of the arrays' memory */
     mp_mode mode;
     mp_run run;
-    mp_dtype dtype; /* type in which FLOAT tensors are computed that the caller gives no memory; UNDEFINED: FLOAT */
+    const bool
+        *adds_zeros; /* per operator: its operand 2, a bias, counts as zeros, since another rank adds it; NULL: none does */
+    mp_dtype dtype;  /* type in which FLOAT tensors are computed that the caller gives no memory; UNDEFINED: FLOAT */
 } mp_evaluation;
 
 /* Computes the wanted tensors. `values` has an array per tensor of the model. The caller gives data for inputs and

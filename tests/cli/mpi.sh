@@ -23,8 +23,11 @@ else
     done
     holds mpi_strange python3 -B "$root/tests/cli/ranks/strange_ranks.py" "$memplan" refused
     holds mpi_killed python3 -B "$root/tests/cli/ranks/killed_ranks.py" "$memplan" 5
-    for what in saved_in_parts resharded part_is_amiss tested_in_parts uneven_data; do
+    for what in saved_in_parts resharded part_is_amiss uneven_data; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/saved_ranks.py" "$memplan" $what
+    done
+    for what in shared_out split; do
+        holds "mpi_tested_$what" python3 -B "$root/tests/cli/ranks/tested_ranks.py" "$memplan" $what
     done
     for what in as_one_process same_bits more_options beside_data clipped by_plan tied saved refusals a_stage_dies; do
         holds "mpi_pipelines_$what" python3 -B "$root/tests/cli/ranks/pipelines.py" "$memplan" $what
