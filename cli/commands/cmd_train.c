@@ -195,10 +195,9 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     MP_ENSURE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
     MP_ENSURE(strcmp(o->model.rules, "pytorch") != 0, err, MP_INVALID,
               "train keeps what its own kernels read, so --rules pytorch is not for train");
-    MP_ENSURE(t->subject.program || !*r->stage || strcmp(o->model.device, "cpu"), err, MP_UNSUPPORTED,
-              "%s %s is planned for, and not run yet", t->subject.ranks.mesh.size[MP_DIM_TP] > 1 ? "tp beside" : "the schedule",
-              t->subject.ranks.mesh.size[MP_DIM_TP] > 1 ? "pp" : mp_schedule_name(t->subject.rank.shape.schedule));
     MP_ENSURE(t->subject.not_run.code == MP_OK, err, MP_UNSUPPORTED, "%s", t->subject.not_run.message);
+    MP_ENSURE(t->subject.program || !*r->stage || strcmp(o->model.device, "cpu"), err, MP_UNSUPPORTED,
+              "the schedule %s is planned for, and not run yet", mp_schedule_name(t->subject.rank.shape.schedule));
     MP_ENSURE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
               o->model.device);
     MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,

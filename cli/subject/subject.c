@@ -120,11 +120,10 @@ static bool runs_parts(subject *s, const mp_backend *backend, int loss)
 }
 
 /* True if a program can be made of the graph: of a pipeline, whose stages run neither alone nor in any order. */
-static bool is_run(const options *o, const mp_pipeline_shape *pipeline, const mp_ranks *ranks)
+static bool is_run(const options *o, const mp_pipeline_shape *pipeline)
 {
     const bool is_known = pipeline->schedule == MP_SCHEDULE_GPIPE || pipeline->schedule == MP_SCHEDULE_1F1B;
-    return !pipeline->n_ranks ||
-           (is_known && ranks->mesh.size[MP_DIM_TP] == 1 && o->command != CMD_PROFILE && o->command != CMD_SHARE);
+    return !pipeline->n_ranks || (is_known && o->command != CMD_PROFILE && o->command != CMD_SHARE);
 }
 
 static mp_status build_graph(subject *s, const options *o, const mp_pipeline_shape *pipeline, mp_error *err)
@@ -178,11 +177,11 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
     MP_CHECK(mp_model_add_loss(s->model, &wanted, &loss, err));
     MP_CHECK(subject_mesh(o, &device, s, err));
     wanted.sums_each_pass = s->ranks.mesh.zero >= 2;
-    s->ranks.runs = backend && backend->is_host && wanted.rules == MP_RULES_EXECUTOR && !pipeline->n_ranks;
+    s->ranks.runs = backend && backend->is_host && wanted.rules == MP_RULES_EXECUTOR && is_run(o, pipeline);
     MP_CHECK(mp_model_spread_experts(s->model, &s->ranks.mesh, err));
     MP_CHECK(mp_model_split(s->model, &s->ranks, &s->split, err));
     MP_CHECK(mp_model_share_statistics(s->model, &s->ranks, err));
-    if (backend && wanted.rules == MP_RULES_EXECUTOR && is_run(o, pipeline, &s->ranks) && runs_parts(s, backend, loss)) {
+    if (backend && wanted.rules == MP_RULES_EXECUTOR && is_run(o, pipeline) && runs_parts(s, backend, loss)) {
         MP_CHECK(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {
@@ -198,6 +197,7 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
         MP_CHECK(mp_costs_apply(o->model.costs, s->graph, &costs, err));
         if (s->program) MP_CHECK(mp_program_take_algorithms(s->program, err));
     }
+    if (s->program) MP_CHECK(mp_program_price_split(s->program, &s->ranks, err));
     if (pipeline->n_ranks) MP_CHECK(subject_cut(o, pipeline, &device.profile, s, err));
     if (o->model.leaves_sums) return MP_OK;
     if (s->program)

@@ -47,7 +47,8 @@ static mp_status share_updates(const mp_program *p, mp_error *err)
     for (size_t k = 0; k < p->n_nodes; k++) {
         const mp_alternative *a = g->nodes[k].alternatives;
         const bool gathers = g->nodes[k].phase != MP_PHASE_BACKWARD;
-        for (size_t j = 0; p->bindings->nodes[k].task == MP_TASK_COLLECTIVE && j < a->n_reads; j++)
+        for (size_t j = 0; p->bindings->nodes[k].task == MP_TASK_COLLECTIVE && !mp_program_message(p, (int)k) && j < a->n_reads;
+             j++)
             to[gathers ? a->writes[j] : a->reads[j]] = gathers ? a->reads[j] : a->writes[j];
     }
     for (size_t k = 0; k < p->n_nodes; k++)
@@ -112,10 +113,10 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
     p->has_server = ranks->algorithm == MP_ALGORITHM_SERVER;
     p->shares_statistics = ranks->shares_statistics;
     MP_CHECK(mp_graph_exchange_numbered(p->graph, ranks, number, traffic, err));
-    const bool exchanges = p->graph->n_nodes != p->n_nodes, is_priced = p->mesh.size[MP_DIM_TP] > 1 || ranks->shares_statistics;
+    const bool exchanges = p->graph->n_nodes != p->n_nodes;
     if (exchanges) MP_CHECK(mp_node_list_renumber(p, number, p->graph->n_nodes, err));
-    mp_program_price_split(p, ranks, traffic);
-    if (!exchanges) return is_priced ? mp_graph_hash(p->graph, p->graph->hash, err) : MP_OK;
+    if (traffic) mp_program_split_traffic(p, ranks, traffic);
+    if (!exchanges) return MP_OK;
     if (p->mesh.zero) MP_CHECK(share_updates(p, err));
     for (size_t k = 0; k < p->n_nodes; k++)
         if (p->bindings->nodes[k].task == MP_TASK_COLLECTIVE) MP_CHECK(take_workspace(p, &p->graph->nodes[k], err));
@@ -133,16 +134,17 @@ mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp
     MP_ENSURE(mp_mesh_devices(m) == world->n, err, MP_INVALID, "the mesh %s has %lld ranks, and there %s %d process%s",
               mp_mesh_write(m).text, (long long)mp_mesh_devices(m), world->n == 1 ? "is" : "are", world->n,
               world->n == 1 ? "" : "es");
-    const int inner = (int)m->size[MP_DIM_TP];
-    *out = (mp_rank_place){.n_data = (int)(m->size[MP_DIM_SHARD] * m->size[MP_DIM_DP]),
-                           .data_stride = inner,
-                           .n_shards = (int)m->size[MP_DIM_SHARD],
-                           .n_parts = inner,
-                           .part_index = world->rank % inner,
-                           .n_stages = (int)m->size[MP_DIM_PP]};
-    out->stage_stride = inner * out->n_data;
-    out->data_index = world->rank / inner % out->n_data;
-    out->shard_index = out->data_index % out->n_shards;
+    const mp_team parts = mp_team_of(m, MP_DIM_TP, world->rank), shards = mp_team_of(m, MP_DIM_SHARD, world->rank),
+                  replicas = mp_team_of(m, MP_DIM_DP, world->rank), stages = mp_team_of(m, MP_DIM_PP, world->rank);
+    *out = (mp_rank_place){.n_data = shards.n * replicas.n,
+                           .data_index = replicas.index * shards.n + shards.index,
+                           .data_stride = shards.stride,
+                           .n_shards = shards.n,
+                           .shard_index = shards.index,
+                           .n_parts = parts.n,
+                           .part_index = parts.index,
+                           .n_stages = stages.n,
+                           .stage_stride = stages.stride};
     return MP_OK;
 }
 
@@ -237,7 +239,7 @@ static mp_status check_pipeline(const mp_program *p, mp_error *err)
 {
     if (!p->stage) return refuse(p, "a network that is not cut", err);
     if (!p->backend->is_host) return refuse(p, "pp on GPUs", err);
-    if (p->mesh.zero) return refuse(p, "shard with pp", err);
+    if (p->mesh.zero >= 2) return refuse(p, "shard with zero=2 or 3 beside pp", err);
     if (p->fast_sums) return refuse(p, "--reduce fast with pp", err);
     return p->graph->n_tiers > 1 ? refuse(p, "--offload with pp", err) : MP_OK;
 }

@@ -12,5 +12,7 @@ mp_status mp_split_check(const mp_model *model, const mp_mesh *mesh, int loss, m
 mp_status mp_program_split(mp_program *program, mp_error *err);
 /* Says for each operator of the model in out[] whether it has a bias that the first rank adds alone. O(slots). */
 void mp_split_list_added_once(const mp_program *program, bool *out);
-/* Gives what operators exchange the seconds of the network, and adds them to *traffic, which may be NULL. O(nodes). */
-void mp_program_price_split(mp_program *program, const mp_ranks *ranks, mp_rank_traffic *traffic);
+/* Gives what operators exchange the seconds of the network, before the program is cut into stages. MP_NOMEM. O(nodes). */
+mp_status mp_program_price_split(mp_program *program, const mp_ranks *ranks, mp_error *err);
+/* Adds to *traffic what operators exchange in a step, of a pipeline's stage with each of its micro-batches. O(nodes). */
+void mp_program_split_traffic(const mp_program *program, const mp_ranks *ranks, mp_rank_traffic *traffic);

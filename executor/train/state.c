@@ -84,6 +84,7 @@ typedef struct saving {
 /* Brings each array to the rank that writes it. */
 static mp_status collect(saving *s, mp_error *err)
 {
+    const int ranks = mp_execution_place(s->execution)->stage_stride; /* of a stage, one after the other */
     MP_ENSURE(s->tensors = mp_pool_alloc(s->pool, s->all.n, sizeof *s->tensors), err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < s->all.n; k++) {
         const item *i = &s->all.list[k];
@@ -95,7 +96,7 @@ static mp_status collect(saving *s, mp_error *err)
             s->tensors[s->n_tensors++] =
                 (mp_named_tensor){i->name, MP_DTYPE_FLOAT, x->rank, mp_tensor_whole_dims(x), host.data};
         }
-        if (s->program->stage && i->writer != s->world->rank) continue; /* others have nothing of it, or the same */
+        if (i->writer / ranks != s->world->rank / ranks) continue; /* other stages have nothing of it, or the same */
         MP_CHECK(mp_held_read(s->program, s->execution, i->tensor, i->array, i->writer, &host, err));
     }
     return MP_OK;

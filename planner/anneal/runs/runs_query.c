@@ -205,6 +205,33 @@ static bool any_uses(const mp_runs *x, int s, int from, int to)
     return false;
 }
 
+static bool adds_to(const mp_runs *x, int run, int s)
+{
+    return mp_list_has(x->runs[run].does->adds, x->runs[run].does->n_adds, s);
+}
+
+/* True if two runs, of which one is issued and under way when the other begins, may both use a sum: both read it, or the later
+ * one reads it on the same channel. */
+static bool may_share(const mp_runs *x, int s, int issued, int later)
+{
+    if (adds_to(x, later, s)) return false;
+    return !adds_to(x, issued, s) || is_behind(x, later, x->runs[issued].does->channel);
+}
+
+/* True if a run and those that use a sum of its leave each other alone: those that are under way when it begins, and, if it is
+ * issued, those that begin before its wait. A sum that always lives has no lists, and its adders an order. */
+static bool shares_sum(const mp_runs *x, int run, int s)
+{
+    const mp_node_run *r = &x->runs[run];
+    for (int k = 0; k < x->readers[s].n; k++) {
+        const int other = x->readers[s].runs[k], position = mp_runs_position(x, other);
+        if (other == run || x->runs[other].is_wait) continue;
+        if (is_under_way(x, other, r->position) && !may_share(x, s, other, run)) return false;
+        if (position > r->position && is_under_way(x, run, position) && !may_share(x, s, run, other)) return false;
+    }
+    return true;
+}
+
 /* True if nothing changes what an issued run uses, or reads what it writes, before its wait. */
 static bool is_left_alone(const mp_runs *x, int run)
 {
@@ -232,6 +259,10 @@ static bool leaves_alone(const mp_runs *x, int run)
     for (size_t k = 0; k < r->does->n_writes; k++)
         if (is_incomplete(x, r->does->writes[k], r->position, -1) || is_being_read(x, r->does->writes[k], r->position))
             return false;
+    for (size_t k = 0; k < r->does->n_reads; k++)
+        if (mp_storage_is_sum(x->graph, r->does->reads[k]) && !shares_sum(x, run, r->does->reads[k])) return false;
+    for (size_t k = 0; k < r->does->n_adds; k++)
+        if (!shares_sum(x, run, r->does->adds[k])) return false;
     return r->mate < 0 || is_left_alone(x, run);
 }
 

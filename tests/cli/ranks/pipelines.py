@@ -91,10 +91,11 @@ def more_options() -> None:
 
 def beside_data() -> None:
     """With dp each stage sums over its own ranks; one micro-batch each is what one process accumulates, of more only the first loss."""
-    many = stages(4, "mlp", "--budget", "100%", mesh="dp=2,pp=2", micro_batches=1)
-    is_as_planned(many)
-    single = one("mlp", passes=2)
-    assert many["after"]["losses"] == single["losses"]
+    for network in ("mlp", "gpt"):
+        many = stages(4, network, "--budget", "100%", "--optimizer", "sgd", mesh="dp=2,pp=2", micro_batches=1)
+        is_as_planned(many)
+        single = one(network, "--optimizer", "sgd", passes=2)
+        assert many["after"]["losses"] == single["losses"] or (network in TIED and near(many["after"]["losses"], single["losses"], 1e-6)), network
     for network in ("cnn", "gpt"):
         many = stages(4, network, "--budget", "floor+50%", "--solver", "chen", mesh="dp=2,pp=2")
         is_as_planned(many)
@@ -190,8 +191,6 @@ def refusals() -> None:
     refused("the schedule zb-h1 is planned for, and not run yet", "--pipeline", "zb-h1")
     refused("--reduce fast with pp is planned for, and not run yet", "--reduce", "fast")
     refused("--accumulate is what --micro-batches is in a pipeline", "--accumulate", "2")
-    done = subprocess.run(words(4, "mlp", "--budget", "100%", mesh="pp=2,tp=2"), env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
-    assert done.returncode != 0 and "tp beside pp is planned for, and not run yet" in done.stderr, done.stderr
     usual = words(2, "cnn", "--budget", "100%", "--no-before")
     own = usual[: len(MPIRUN)] + ["-n", "1"] + usual[len(MPIRUN) + 2 :]
     for more, what in ((["--pipeline", "gpipe"], "schedule"), (["--stages", "0,3"], "cut of the network into stages"), (["--seed", "1"], "seed")):
