@@ -9,7 +9,8 @@
 #include "estimator/simplify/infer.h"
 
 #define TIED .is_tied = true
-#define DROPOUT(ratio) .dropout = (ratio)
+#define DROPOUT(ratio) .dropout = (ratio), .attention_dropout = (ratio)
+#define RESIDUAL_DROPOUT(ratio) .dropout = (ratio)
 #define HEADS_OF(wide) .head_width = (wide)
 #define PATCHES(side) .patch = (side)
 #define EXPERTS(of_a_layer, per_token) .experts = (of_a_layer), .experts_per_token = (per_token)
@@ -116,8 +117,10 @@ static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence
     MP_ENSURE(a->heads % a->key_value_heads == 0, err, MP_INVALID,
               "%s: %lld heads cannot share %lld pairs of keys and values evenly", a->title, (long long)a->heads,
               (long long)a->key_value_heads);
-    MP_ENSURE(a->family == MP_FAMILY_LLAMA || (a->key_value_heads == a->heads && !a->experts), err, MP_INVALID,
-              "%s: only networks of Llama's family share keys and values, or have experts", a->title);
+    MP_ENSURE(a->family == MP_FAMILY_LLAMA || a->family == MP_FAMILY_GPT || a->key_value_heads == a->heads, err, MP_INVALID,
+              "%s: only heads of GPT's and Llama's families share keys and values", a->title);
+    MP_ENSURE(a->family == MP_FAMILY_LLAMA || !a->experts, err, MP_INVALID, "%s: only networks of Llama's family have experts",
+              a->title);
     MP_ENSURE(a->family != MP_FAMILY_LLAMA || depth(a) % 2 == 0, err, MP_INVALID,
               "%s: rotary positions need heads of an even width, and %lld is odd", a->title, (long long)depth(a));
     MP_ENSURE(

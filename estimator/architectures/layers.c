@@ -111,7 +111,8 @@ void mp_layers_share(mp_sketch *n)
         n->ratio = number(n, "dropout", a->dropout);
         n->training = mp_sketch_truth(n, "dropout", true);
     }
-    if (a->family != MP_FAMILY_T5) n->scale = number(n, "attention", pow((double)depth, a->dropout > 0 ? -0.5 : -0.25));
+    if (a->family != MP_FAMILY_T5)
+        n->scale = number(n, "attention", pow((double)depth, a->attention_dropout > 0 ? -0.5 : -0.25));
     n->split_heads = n->split_pairs = mp_sketch_list(n, "attention", 4, (int64_t[]){0, 0, a->heads, depth});
     n->merge_heads = mp_sketch_list(n, "attention", 3, (int64_t[]){0, 0, a->heads * depth});
     if (groups > 1) {
@@ -157,18 +158,21 @@ static int for_groups(mp_sketch *n, const char *module, int x)
 /* Projects x to queries, and `memory` to keys and values: by one product, or one each. */
 static void project(mp_sketch *n, const char *module, int x, int memory, int out[OPERANDS])
 {
-    static const char *const parts[OPERANDS] = {"query", "key", "value"};
+    static const char *const names[OPERANDS] = {"query", "key", "value"};
     const mp_architecture *a = n->shape;
     char name[NAME_MAX_BYTES];
     if (a->family == MP_FAMILY_GPT) {
         const mp_attribute thirds[] = {mp_attribute_int("axis", -1), mp_attribute_int("num_outputs", OPERANDS)};
+        const int64_t widths[OPERANDS] = {a->heads * n->depth, a->key_value_heads * n->depth, a->key_value_heads * n->depth};
+        const bool even = a->heads == a->key_value_heads;
         part_of(module, "qkv", name);
-        const int joint = mp_sketch_linear(n, name, x, a->width, OPERANDS * a->heads * n->depth, true);
-        mp_sketch_put_all(n, name, "Split", &joint, 1, thirds, 2, out, OPERANDS);
+        const int joint = mp_sketch_linear(n, name, x, a->width, widths[QUERY] + widths[KEY] + widths[VALUE], true);
+        const int in[] = {joint, even ? -1 : mp_sketch_list(n, name, OPERANDS, widths)};
+        mp_sketch_put_all(n, name, "Split", in, even ? 1 : 2, thirds, even ? 2 : 1, out, OPERANDS);
     }
     for (int k = 0; k < OPERANDS; k++) {
         const int64_t heads = k == QUERY ? a->heads : a->key_value_heads;
-        part_of(module, parts[k], name);
+        part_of(module, names[k], name);
         if (a->family != MP_FAMILY_GPT)
             out[k] = mp_sketch_linear(n, name, k == QUERY ? x : memory, a->width, heads * n->depth, has_biases(n));
         out[k] = by_heads(n, name, out[k], k == QUERY ? n->split_heads : n->split_pairs);
@@ -182,7 +186,7 @@ static void project(mp_sketch *n, const char *module, int x, int memory, int out
 static int scores(mp_sketch *n, const char *module, const int part[OPERANDS])
 {
     const int turned = mp_sketch_transpose(n, module, part[KEY], (int64_t[]){0, 1, 3, 2}, 4);
-    if (n->ratio >= 0 || n->scale < 0) {
+    if (n->shape->attention_dropout > 0 || n->scale < 0) {
         const int product = mp_sketch_of_two(n, module, "MatMul", part[QUERY], turned);
         return n->scale < 0 ? product : mp_sketch_of_two(n, module, "Mul", product, n->scale);
     }
@@ -202,7 +206,7 @@ static int attend(mp_sketch *n, const char *module, int x, int memory)
     if (n->is_causal && memory == x) shown = mp_sketch_put(n, module, "Where", (int[]){n->mask, shown, n->hidden}, 3, NULL, 0);
     if (n->bias >= 0 && memory == x) shown = mp_sketch_of_two(n, module, "Add", shown, n->bias);
     const int softmax = mp_sketch_put(n, module, "Softmax", &shown, 1, &last, 1);
-    const int kept = mp_sketch_dropout(n, module, softmax);
+    const int kept = n->shape->attention_dropout > 0 ? mp_sketch_dropout(n, module, softmax) : softmax;
     const int mixed = mp_sketch_of_two(n, module, "MatMul", kept, part[VALUE]);
     const int back = mp_sketch_transpose(n, module, mixed, (int64_t[]){0, 2, 1, 3}, 4);
     const int merged = mp_sketch_of_two(n, module, "Reshape", back, n->merge_heads);

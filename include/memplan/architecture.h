@@ -25,7 +25,7 @@
 /* What networks of a family have in common. */
 typedef enum mp_architecture_family {
     MP_FAMILY_GPT, /* LayerNormalization before attention and mlp; learned positions; one product for queries, keys and values;
-                      biases; GELU by tanh; causal */
+                      biases; GELU by tanh; causal; heads may share keys and values */
     MP_FAMILY_LLAMA, /* RMSNormalization before both; rotary positions; heads may share keys and values; no biases; SwiGLU;
                         causal; one mlp, or experts */
     MP_FAMILY_BERT,  /* LayerNormalization after both; learned positions and token types; biases; GELU; a pooler */
@@ -49,7 +49,8 @@ typedef struct mp_architecture {
     int64_t patch;    /* the side of a patch in pixels; 0: it reads tokens */
     int64_t experts, experts_per_token; /* 0: one mlp for all tokens */
     bool is_tied;                       /* the classifier multiplies by the embedding */
-    double dropout;
+    double dropout;                     /* of embeddings and of what is added to the residual */
+    double attention_dropout;           /* of probabilities */
 } mp_architecture;
 
 /* All rows, in the order of shapes.def. */

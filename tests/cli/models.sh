@@ -19,6 +19,7 @@ holds models_train sh -c "'$memplan' train gpt2 $tiny --batch 4 --device cpu --b
 for name in llama3-8b mixtral-8x7b; do
     holds "models_train_$name" "$memplan" train "$name" $tiny --dim key-value-heads=1 --batch 4 --device cpu --budget 90% --steps 2 --no-before
 done
+holds models_train_grouped "$memplan" train megatron-7b $tiny --dim key-value-heads=1 --batch 4 --device cpu --budget 100% --steps 2 --no-before
 t5="t5-small $tiny --dim head-width=12"
 holds models_train_t5 sh -c "'$memplan' train $t5 --batch 4 --device cpu --budget 80% --steps 3 | grep -q 'same, bit for bit'"
 try models_t5 estimate $t5 --batch 4 --device cpu

@@ -23,7 +23,7 @@ static mp_model *built(const mp_architecture *a, int64_t batch, int64_t sequence
 
 /* Counted by transformers 5.24 on the meta device: GPT2LMHeadModel, LlamaForCausalLM, MixtralForCausalLM, BertModel,
  * ViTForImageClassification and T5ForConditionalGeneration of the configurations that shapes.def names, without ties but for
- * GPT-2's and T5's. */
+ * GPT-2's and T5's; megatron-7b by hand, from the arguments of its test. */
 TEST(parameters_are_the_published_ones)
 {
     static const struct {
@@ -39,6 +39,7 @@ TEST(parameters_are_the_published_ones)
                      {"megatron-175b", 174615846912},
                      {"megatron-530b", 529600819200},
                      {"megatron-1t", 1008038758400},
+                     {"megatron-7b", 6747004928},
                      {"llama2-7b", 6738415616},
                      {"llama2-13b", 13015864320},
                      {"llama2-70b", 68976648192},
@@ -144,7 +145,7 @@ TEST(attention_is_recognised)
                     fail_msg("%s: %s", a.name, err.message);
                 /* PyTorch runs attention with dropout operator by operator. Of T5 these are the decoder's second attentions:
                  * the others have distances added to their scores, which learn. */
-                const int expected = rules[r] == MP_RULES_PYTORCH && a.dropout > 0 ? 0 : 2;
+                const int expected = rules[r] == MP_RULES_PYTORCH && a.attention_dropout > 0 ? 0 : 2;
                 if (report.n != expected) fail_msg("%s: %d attentions", a.name, report.n);
                 for (size_t j = 0; j < model->n_operators; j++) {
                     const mp_operator *op = &model->operators[j];
@@ -369,7 +370,7 @@ TEST(sizes_that_do_not_fit_are_refused)
         int64_t value, batch, sequence;
         const char *words;
     } cases[] = {{"gpt2", "heads", 7, 1, 0, "7 heads"},
-                 {"gpt2", "key-value-heads", 4, 1, 0, "Llama"},
+                 {"bert-base", "key-value-heads", 4, 1, 0, "Llama"},
                  {"gpt2", "layers", 0, 1, 0, "layers=0"},
                  {"gpt2", "layers", 1, -1, 0, "batch=-1"},
                  {"gpt2", "layers", 10001, 1, 0, "10000"},
