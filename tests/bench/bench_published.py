@@ -42,8 +42,10 @@ RECOMPUTED = {
 MPT = {"1B": (24, 2048, 16), "3B": (32, 2560, 20), "7B": (32, 4096, 32), "13B": (40, 5120, 40), "70B": (80, 8192, 64)}
 MAIN_GRADIENTS = "main gradients in fp32: 2 bytes a parameter more"
 CUBLAS = 8 << 22  # CUBLAS_WORKSPACE_CONFIG is :4096:8 in every one of these tests
+CUBLAS_OF_A100 = (2 << 22) + (8 << 14)  # PyTorch's own choice
+THREADS = 2  # PyTorch has a workspace of cuBLAS for each: that of forward, and that of autograd
+LEFT = 2  # outputs of a chunk that are there between steps, as the records show
 ENGINE = {"A100": 4 << 20, "H100": 32 << 20}  # the workspace of Transformer Engine
-LAYERS_ALIKE = "a gated MLP with as many parameters keeps more"
 
 
 @dataclass(frozen=True)
@@ -147,114 +149,150 @@ def deepspeed(memplan: str, row: dict[str, str]) -> Answer:
     return Answer(states(mine), "gradients whole, and a part in fp32", theirs)
 
 
-def first_block(memplan: str, row: dict[str, str]) -> int:
-    """The block with which the first layer begins: the first with at least a fifth of a layer's parameters."""
+def split(row: dict[str, str]) -> str:
+    """How operators are split, as a part of a mesh."""
+    return f"tp={row['tp']}" + (",sp=0" if row["sp"] == "no" and row["tp"] != "1" else "")
 
-    mesh, layers = f",tp={row['tp']}" if int(row["tp"]) > 1 else "", int(row["layers"])
+
+def mesh_of(row: dict[str, str]) -> str:
+    """The mesh of a row. Of ranks that share a context each has all parameters, as with dp."""
+    replicas, stage = int(row["dp"]) * int(row["cp"]), row["zero"][0]
+    return split(row) + (f",shard={replicas},zero={stage}" if stage != "0" else f",dp={replicas}")
+
+
+def words_of(row: dict[str, str]) -> int:
+    rows_of, words = 128 * int(row["tp"]), {"GPT": 50257, "7B ": 131073, "BER": 30522}[of_kind(row)]
+    return math.ceil(words / rows_of) * rows_of
+
+
+def of_kind(row: dict[str, str]) -> str:
+    return next((kind for kind in ("7B ", "BER", "GPT") if kind in row["model"]), "")
+
+
+def of_row(row: dict[str, str], layers: int, name: str = "gpt2") -> list[str]:
+    """The network of a row. BERT of Megatron is a GPT that sees all tokens, with a head more."""
+    heads, width = int(row["heads"].split()[0]), int(row["hidden"])
+    pairs = 8 if of_kind(row) == "7B " else heads
+    inner = sizes(width=width, heads=heads, key_value_heads=pairs, feed_forward=4 * width)
+    shape = [*inner, *sizes(layers=layers, sequence=int(row["seq"]), vocabulary=words_of(row))]
+    return ["megatron-7b" if of_kind(row) == "7B " else name, *shape, "--dtype", "bf16"]
+
+
+def first_block(memplan: str, row: dict[str, str]) -> int:
+    """The block with which the first layer begins: the first that has a layer's parameters together with the next one."""
+    layers = int(row["layers"])
 
     def of_stage(block: int) -> int:
-        ranks = estimate(memplan, *of_row(row, layers), "--mesh", f"pp=2{mesh}", "--stages", f"0,{block}")["ranks"]
-        return int(ranks[0]["parameter_bytes"])
+        mesh = ["--mesh", f"pp=2,{split(row)}", "--stages", f"0,{block}"]
+        return int(estimate(memplan, *of_row(row, layers), *mesh)["ranks"][0]["parameter_bytes"])
 
     more, fewer = (
-        int(estimate(memplan, *of_row(row, n), "--mesh", f"dp=1{mesh}")["parameter_bytes"]) for n in (layers, layers - 1)
+        int(estimate(memplan, *of_row(row, n), "--mesh", split(row))["parameter_bytes"]) for n in (layers, layers - 1)
     )
     block = 1
-    while of_stage(block + 1) - of_stage(block) < (more - fewer) / 5:
+    while of_stage(block + 2) - of_stage(block) != more - fewer:
         block += 1
     return block
 
 
-def last_rank(memplan: str, row: dict[str, str], shape: list[str]) -> dict[str, Any]:
-    """The last rank of a pipeline of which each stage has as many layers."""
-    pp, dp, tp, layers = (int(row[key]) for key in ("pp", "dp", "tp", "layers"))
-    micro_batches = int(row["global_batch"]) // int(row["micro_batch"]) // dp
-    chunks = layers // pp if "interleaved, 1 layer" in row["note"] else 1
+def chunks_of(row: dict[str, str]) -> int:
+    return int(row["layers"]) // int(row["pp"]) if "interleaved, 1 layer" in row["note"] else 1
+
+
+def asked_of(row: dict[str, str], name: str = "gpt2") -> list[str]:
+    """The network and the mesh of a row without a pipeline, with all micro-batches of a step."""
+    micro_batches = int(row["global_batch"]) // int(row["micro_batch"]) // int(row["dp"])
+    batch = ["--batch", row["micro_batch"], "--accumulate", str(micro_batches)]
+    return [*of_row(row, int(row["layers"]), name), *batch, "--mesh", mesh_of(row), "--rules", "pytorch"]
+
+
+def last_rank(memplan: str, row: dict[str, str]) -> dict[str, Any]:
+    """The last rank: of a pipeline of which each stage has as many layers, each of two blocks."""
+    pp, layers, chunks = int(row["pp"]), int(row["layers"]), chunks_of(row)
+    if pp == 1:
+        return estimate(memplan, *asked_of(row))
     first, per_stage = first_block(memplan, row), layers // pp // chunks
-    begins = [
-        0,
-        *(first + 2 * per_stage * k for k in range(1, pp * chunks)),
-    ]  # a layer is two blocks
-    mesh = f"tp={tp},pp={pp}" + (f",shard={dp},zero=1" if row["zero"][0] == "1" else f",dp={dp}")
+    begins = [0, *(first + 2 * per_stage * k for k in range(1, pp * chunks))]
+    batch = int(row["global_batch"]) // int(row["dp"])
+    parts = ["--batch", str(batch), "--micro-batches", str(batch // int(row["micro_batch"]))]
     schedule = ["--pipeline", "interleaved", "--chunks", str(chunks)] if chunks > 1 else []
-    shape = [
-        *shape,
-        "--batch",
-        str(micro_batches * int(row["micro_batch"])),
-        "--micro-batches",
-        str(micro_batches),
-    ]
     stages = ["--stages", ",".join(map(str, begins)), "--rank", str(pp - 1)]
-    return estimate(memplan, *shape, "--mesh", mesh, *schedule, *stages, "--rules", "pytorch")
+    return estimate(
+        memplan, *of_row(row, layers), *parts, "--mesh", f"{mesh_of(row)},pp={pp}", *schedule, *stages, "--rules", "pytorch"
+    )
 
 
-def words_of(row: dict[str, str]) -> int:
-    rows_of = 128 * int(row["tp"])
-    return math.ceil((50257 if "12x512" in row["model"] else 131073) / rows_of) * rows_of
+def peak(memplan: str, row: dict[str, str], mine: dict[str, Any]) -> int:
+    """Of keep-all, or where each layer is computed again of a plan that does that.
+
+    Where attention and its dropout are one kernel, a network that has that stands for the row; the states of its output layer,
+    which is its own, are taken out."""
+    if "transformer_engine" in row["note"] and "unfused" not in row["note"] and of_kind(row) == "GPT":
+        fused = estimate(memplan, *asked_of(row, "megatron-7b"))
+        return int(fused["peak_bytes"] - states(fused) + states(mine))
+    if not row["ac"].startswith("full"):
+        return int(mine["peak_bytes"])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.json"
+        subprocess.run([memplan, "graph", *asked_of(row), "-o", str(path)], capture_output=True, check=True)
+        return int(checkpoints.verified(memplan, json.loads(path.read_text()), "full", Path(folder))["peak_bytes"])
 
 
-def of_row(row: dict[str, str], layers: int) -> list[str]:
-    """The network of a row: of a GPT of Megatron's with a plain MLP and grouped heads, one of as many parameters a layer."""
-    shared = {
-        "layers": layers,
-        "sequence": int(row["seq"]),
-        "vocabulary": words_of(row),
-    }
-    if "12x512" in row["model"]:
-        return ["gpt2", *sizes(width=512, heads=8, feed_forward=2048, **shared)]
-    return ["llama3-8b", *sizes(feed_forward=10924, **shared)]
+def main_gradients(row: dict[str, str], mine: dict[str, Any]) -> float:
+    """Bytes beside gradients of 2 an element. With bf16 they take 4; the one row in fp16 has a part of them in fp32 besides."""
+    is_fp16 = row["dtype"] == "see config"
+    return float(2 * mine["gradient_bytes"] / int(row["dp"]) if is_fp16 else mine["gradient_bytes"])
 
 
-def lasting(row: dict[str, str]) -> int:
-    """Bytes that stay allocated between steps, besides states."""
+def lasting(row: dict[str, str]) -> float:
+    """Bytes of workspaces that stay. Without Transformer Engine there are twice as many of cuBLAS, as the records show."""
     card = next(name for name in ENGINE if name in row["id"])
-    return CUBLAS + (ENGINE[card] if "transformer_engine" in row["note"] else 0)
+    has_engine = "transformer-impl=local" not in row["note"]
+    cublas = CUBLAS if card == "H100" or "nondeterministic" not in row["id"] else CUBLAS_OF_A100
+    return THREADS * cublas + (ENGINE[card] if has_engine else THREADS * cublas)
 
 
-def of_pipeline(memplan: str, row: dict[str, str], shape: list[str]) -> Answer:
-    """Of the last rank. Megatron's loss, not fused, has scores in fp32 and in 16 bits at once: 2 bytes a score less than PyTorch's."""
-    mine = last_rank(memplan, row, shape)
-    output = 2 * words_of(row) * int(row["hidden"]) / int(row["tp"])
-    more = mine["parameter_bytes"] + output + lasting(row)
-    if row["id"].endswith("-live"):
-        return Answer(states(mine), MAIN_GRADIENTS + "; the output layer's own gradient stays; workspaces", states(mine) + more)
-    scores = int(row["micro_batch"]) * int(row["seq"]) * words_of(row) / int(row["tp"])
-    return Answer(mine["peak_bytes"], "likewise; Megatron's loss" + ("; " + LAYERS_ALIKE if "7B" in row["model"] else ""),
-                  mine["peak_bytes"] + more - 2 * scores)
+def heads_of_bert(row: dict[str, str]) -> float:
+    """Elements of BERT's heads beside the classifier: two products of the width, a bias of words, and what is small."""
+    width, words = int(row["hidden"]), words_of(row) / int(row["tp"])
+    return 2 * (width * width + width) + 4 * width + 2 + words if of_kind(row) == "BER" else 0
 
 
 def megatron(memplan: str, row: dict[str, str]) -> Answer:
-    """Between steps, and at most."""
-    if "12x512" not in row["model"] and "7B" not in row["model"]:
+    """Of the last rank, between steps and at most."""
+    if row["ep"] != "1":
         return Answer(None, f"no shape: {row['model']}")
-    if row["cp"] != "1" or row["ep"] != "1":
+    is_live, pp = row["id"].endswith("-live"), int(row["pp"])
+    if row["cp"] != "1" and not is_live:
         return Answer(None, "context parallel")
-    dp, tp, stage = int(row["dp"]), int(row["tp"]), int(row["zero"][0])
-    shape = [*of_row(row, int(row["layers"])), "--dtype", "bf16"]
-    if row["pp"] != "1":
-        return of_pipeline(memplan, row, shape)
-    if not row["id"].endswith("-live"):
-        return Answer(None, "no pipeline")
-    mesh = f"tp={tp}" + (f",shard={dp},zero={stage}" if stage else f",dp={dp}")
-    mine = estimate(memplan, *shape, "--batch", row["micro_batch"], "--mesh", mesh)
-    more = 2 * mine["n_parameters"] / (dp if stage >= 2 else 1) + lasting(row)
-    if "7B" in row["model"]:  # learned positions, which the network that stands for it has not
-        more += int(row["seq"]) * int(row["hidden"]) * (6 + 12 / dp)
-    return Answer(states(mine), MAIN_GRADIENTS + "; workspaces" + ("; positions" if "7B" in row["model"] else ""), states(mine) + more)
+    mine = last_rank(memplan, row)
+    more = main_gradients(row, mine) + lasting(row) + 18 * heads_of_bert(row)
+    tokens = int(row["micro_batch"]) * int(row["seq"])
+    if is_live:
+        handed_on = 2 * tokens * int(row["hidden"]) / (int(row["cp"]) * (int(row["tp"]) if row["sp"] == "yes" else 1))
+        if pp > 1:
+            more += LEFT * chunks_of(row) * handed_on
+        reason = "fp32 gradients, workspaces" + (", outputs" if pp > 1 else "") + (", heads" if heads_of_bert(row) else "")
+        return Answer(states(mine), reason, states(mine) + more)
+    found = peak(memplan, row, mine)
+    # Megatron's loss, not fused, has scores in fp32 and in 16 bits at once: 2 bytes a score less than PyTorch's.
+    return Answer(found, "likewise; Megatron's loss", found + more - 2 * tokens * words_of(row) / int(row["tp"]))
 
 
 def mpt(memplan: str, row: dict[str, str]) -> str:
     """What `memplan parallel` says of a run that was measured."""
     layers, width, heads = MPT[row["id"].split("-")[1]]
-    asked = [memplan, "parallel", "gpt2", "--device", "h100", "--amp", "bf16", "--devices", row["devices"], "--mesh",
-             f"shard={row['devices']},zero={row['zero']}", "--global-batch", row["global_batch"], "--micro-batch", row["micro_batch"],
-             *sizes(layers=layers, width=width, heads=heads, feed_forward=4 * width, sequence=int(row["seq"]), vocabulary=50432), "--json"]
+    mesh = ["--devices", row["devices"], "--mesh", f"shard={row['devices']},zero={row['zero']}"]
+    batch = ["--global-batch", row["global_batch"], "--micro-batch", row["micro_batch"]]
+    shape = sizes(layers=layers, width=width, heads=heads, feed_forward=4 * width, sequence=int(row["seq"]), vocabulary=50432)
+    asked = [memplan, "parallel", "gpt2", "--device", "h100", "--amp", "bf16", *mesh, *batch, *shape, "--json"]
     answer = json.loads(subprocess.run(asked, capture_output=True, text=True, check=False).stdout)
     choice = (answer["best"] + answer["set_aside"])[0]
     if not answer["best"]:
         return f"does not fit: {choice['peak_bytes'] / 2**30:.1f} GiB"
     tokens = int(row["global_batch"]) * int(row["seq"]) / int(row["devices"]) / choice["seconds"]
-    return f"fits: {choice['peak_bytes'] / 2**30:.1f} GiB; {tokens:,.0f} tokens a second and device, measured {float(row['value']):,.0f}"
+    measured = f"{float(row['value']):,.0f}"
+    return f"fits: {choice['peak_bytes'] / 2**30:.1f} GiB; {tokens:,.0f} tokens a second and device, measured {measured}"
 
 
 KINDS = (

@@ -53,7 +53,7 @@ def kept_of_layers(graph: Graph, rule: str) -> set[int]:
     """Storages that layers keep for backward beside their inputs.
 
     none: all; full: nothing; selective: what torchtitan's selective checkpoints keep, attention, and every second product of a
-    layer. As Megatron-LM has it, what is gathered for a product is gathered again under gathers, where all else is kept, and under
+    layer. As in Megatron-LM, what is gathered for a product is gathered again under gathers, where all else is kept, and under
     core, where attention's core is computed again, too."""
     kept: set[int] = set()
     if rule in ("gathers", "core"):
