@@ -146,18 +146,18 @@ def test_a_model_that_is_sharded_already() -> None:
 
 
 class Mlp(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, norm: Any) -> None:
         super().__init__()
-        self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+        self.norm, self.up, self.down = norm(64), nn.Linear(64, 256), nn.Linear(256, 64)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.down(self.up(x).relu())
+        return x + self.down(self.up(self.norm(x)).relu())
 
 
 class Mlps(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, norm: Any = nn.Identity) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(Mlp() for _ in range(6))
+        self.layers = nn.ModuleList(Mlp(norm) for _ in range(6))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
@@ -189,6 +189,28 @@ def test_operators_that_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equal, "KEPT", 99)
     for mesh, short in (({"dp": 8, "tp": 4}, report), ({"shard": 8, "tp": 4}, both)):
         assert known(short) == known(on(mesh, model, inputs, device="h100", tp_plan=tp_plan, optimizer=optimizer))
+
+
+def test_sequences_that_are_split_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient of a norm is summed over the ranks that have other words, and so leaves when its block's others do: while
+    those of the blocks before it are made."""
+    from torch.distributed.tensor import Shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel
+
+    tp_plan = {
+        "layers.*.norm": SequenceParallel(sequence_dim=0),
+        "layers.*.up": ColwiseParallel(input_layouts=Shard(0)),
+        "layers.*.down": RowwiseParallel(output_layouts=Shard(0)),
+    }
+    with torch.device("meta"):
+        model, inputs = Mlps(nn.LayerNorm), (torch.empty(256, 64, requires_grad=True),)
+    report = on({"shard": 8, "tp": 4}, model, inputs, device="h100", tp_plan=tp_plan)
+    steps = [(o.op + ".").split(".")[1] for o in report.graph.capture.operations]
+    order = [name for name in steps if name in ("native_layer_norm_backward", "reduce")]
+    assert order == ["native_layer_norm_backward", "reduce"] * 6
+    assert steps.count("all_reduce") == 2 * 6
+    monkeypatch.setattr(equal, "KEPT", 99)
+    assert known(report) == known(on({"shard": 8, "tp": 4}, model, inputs, device="h100", tp_plan=tp_plan))
 
 
 def test_collectives_take_what_the_network_does() -> None:

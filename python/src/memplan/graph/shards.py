@@ -14,7 +14,8 @@ In a step whose gradients are not summed (`set_requires_gradient_sync(False)`) o
 
     token = keep(gradients, group)    adds them to those that FSDP2 keeps whole; the step that sums packs both
 
-A gather runs where its first parameter is read, a reduction as soon as its last gradient is there.
+A gather runs where its first parameter is read, a reduction as soon as its last gradient is there. A gradient that is summed
+before, over the ranks that split its operator, is summed as soon as it is made: autograd returns it at the end of backward.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from torch import fx, nn
 from memplan.errors import MemplanError
 from memplan.graph.distributed import waiting_for_ranks
 from memplan.torch_internals import sharding
-from memplan.torch_internals.collectives import gloo_has_means
+from memplan.torch_internals.collectives import FUNCTIONAL, gloo_has_means
+from memplan.torch_internals.dispatch import OPERATOR
 from memplan.torch_internals.sharding import ParameterGroup
 
 GROUPS: list[ParameterGroup] = []  # by the number that operators name
@@ -295,6 +297,9 @@ def put_in_place(graph: fx.Graph) -> None:
     for node in [n for n in graph.nodes if n.target is GATHER_TO_KEEP]:
         shards, _, group = node.args
         node.target, node.args = GATHER, (shards, group)
+    for node in [n for n in graph.nodes if n.target in (PACK, KEEP)]:
+        for gradient in node.all_input_nodes:
+            sum_at_once(gradient)
     at = {node: i for i, node in enumerate(graph.nodes)}
     for node in [n for n in graph.nodes if n.target is GATHER]:
         items = list(node.users)
@@ -309,6 +314,18 @@ def put_in_place(graph: fx.Graph) -> None:
         for moved in (*(n for n in node.users if n.target is REDUCE), node):
             last.append(moved)
     graph.lint()
+
+
+def sum_at_once(gradient: fx.Node) -> None:
+    """Moves the collective that a gradient comes from, and the wait for it, right behind what it reads."""
+    moved: list[fx.Node] = []
+    at = gradient
+    while isinstance(at.target, OPERATOR) and at.target.namespace in FUNCTIONAL and len(at.all_input_nodes) == 1:
+        moved.append(at)
+        at = at.all_input_nodes[0]
+    for node in reversed(moved):
+        at.append(node)
+        at = node
 
 
 class Apart(NamedTuple):
