@@ -208,8 +208,6 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
                   access(o->training.save, F_OK),
               err, MP_INVALID, "--save %s: ranks that %s save into a folder, and this is a file", o->training.save,
               *r->stage ? "have stages of a pipeline (pp)" : "share state out (shard)");
-    MP_ENSURE(!*r->stage || !o->training.test.n, err, MP_UNSUPPORTED,
-              "--test is not there yet where ranks have stages of a pipeline (pp)");
     MP_CHECK(subject_hold(&t->subject, NULL, err));
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
     const mp_hyper hyper = hyper_of(o);
@@ -317,10 +315,10 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
                                      &test, err));
     tell_drawn(o, t);
     tell_without_gradient(o, t, &request.execution.hyper);
-    uint64_t seen[2] = {0};
-    if (r->world) MP_CHECK(mp_feed_digest(feed, &seen[0], err));
-    if (r->world && test) MP_CHECK(mp_feed_digest(test, &seen[1], err));
-    MP_CHECK(train_agree_on_data(o, t, r, seen, err));
+    seen_data seen = {.n_data = mp_feed_samples(feed), .n_test = test ? mp_feed_samples(test) : -1};
+    if (r->world) MP_CHECK(mp_feed_digest(feed, &seen.data, err));
+    if (r->world && test) MP_CHECK(mp_feed_digest(test, &seen.test, err));
+    MP_CHECK(train_agree_on_data(o, t, r, &seen, err));
     *reads = false;
     request.feed = feed;
     request.parameters = source;

@@ -196,16 +196,19 @@ mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_stat
     return s->plan ? MP_OK : take_plan(t, text, first, all[first].held_bytes, err);
 }
 
-mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r, const uint64_t data[2], mp_error *err)
+mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r, const seen_data *seen, mp_error *err)
 {
     const mp_plan *plan = t->subject.plan;
     const double timeout = o->training.timeout > 0 ? o->training.timeout : PLANNING_SECONDS;
     const mp_fact facts[] = {{"plan", plan->steps, plan->n_steps * sizeof *plan->steps},
-                             {"set of data (--data)", &data[0], sizeof data[0]},
-                             {"set of data to test on (--test)", &data[1], sizeof data[1]}};
+                             {"set of data (--data)", &seen->data, sizeof seen->data},
+                             {"set of data to test on (--test)", &seen->test, sizeof seen->test}};
+    const mp_fact of_all[] = {{"number of samples (--data)", &seen->n_data, sizeof seen->n_data},
+                              {"number of samples to test on (--test)", &seen->n_test, sizeof seen->n_test}};
     if (!r->world) return MP_OK;
     r->compares = true;
     MP_CHECK(mp_ranks_agree(r->world, of_one_graph(t, r), facts, sizeof facts / sizeof *facts, timeout, err));
+    MP_CHECK(mp_ranks_agree(r->world, mp_communicator_size(r->world), of_all, sizeof of_all / sizeof *of_all, timeout, err));
     r->compares = false;
     return MP_OK;
 }

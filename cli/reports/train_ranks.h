@@ -29,9 +29,14 @@ bool train_searches(const train_outcome *t, const ranks *r);
  * and is returned unless it is MP_OK. MP_INFEASIBLE: another rank has found none, and says why. MP_REFUTED, MP_PARSE: what was
  * sent is no plan for this graph. MP_IO, MP_NOMEM. */
 mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_status found, mp_error *err);
-/* Compares plans and data, of a pipeline those of the ranks of each stage, before the first step; data: digests of what is
- * trained and tested on. Fails as mp_communicator_agree. */
-mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r, const uint64_t data[2], mp_error *err);
+/* What a rank sees of the data that it trains and tests on: digests, and how many samples; n_test -1: it does not test. */
+typedef struct seen_data {
+    uint64_t data, test;
+    int64_t n_data, n_test;
+} seen_data;
+/* Compares plans and data before the first step, of a pipeline those of the ranks of each stage, and how many samples all ranks
+ * see. Fails as mp_communicator_agree. */
+mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r, const seen_data *seen, mp_error *err);
 /* True if all ranks know of this failure, and another one says it; then all end with r->status. */
 bool train_is_known(ranks *r, const mp_error *err);
 /* Leaves the others with this exit status, which is returned. A rank that has failed alone ends all. */

@@ -1,4 +1,5 @@
-/* accuracy.c - runs batches of held-out samples forward, adds up what they give, and puts together what ranks have of it. */
+/* accuracy.c - runs batches of held-out samples forward, through all stages, adds up what they give, and puts together what
+ * ranks have of it. */
 #include "executor/train/accuracy.h"
 
 #include "executor/data/inputs.h"
@@ -7,8 +8,10 @@
 #include "executor/run/parts.h"
 #include "executor/run/program_split.h"
 #include "executor/run/rank_results.h"
+#include "executor/run/stage.h"
 #include "executor/train/evaluate.h"
 #include "executor/train/scores.h"
+#include "executor/train/stage_relay.h"
 
 /* What all batches have given so far. */
 typedef struct tally {
@@ -16,17 +19,25 @@ typedef struct tally {
     mp_labels_count labels;
 } tally;
 
+/* Memory of the backend's. */
+typedef struct room {
+    void *data; /* NULL: none */
+    int64_t bytes;
+} room;
+
 typedef struct examiner {
     const mp_program *program;
     mp_execution *execution;
     mp_evaluation how;
-    mp_array *values; /* per tensor: in the execution's memory, or wanted here */
-    int wanted[3];    /* the loss, and for losses over classes the scores and labels */
+    mp_array *values;        /* per tensor: in the execution's memory, or in a room */
+    room *rooms;             /* per tensor: for what is brought together, goes from stage to stage, or is a result */
+    int results[3];          /* the loss, and for losses over classes the scores and labels */
+    size_t n_results;        /* 0 on all stages but the last */
+    const mp_tensor *scores; /* those among the results; NULL: the loss is not over classes */
+    mp_array host[3];        /* row-major copies of the results on the host */
+    mp_relay relay;
+    int *wanted; /* what this stage computes for the next one, or the results */
     size_t n_wanted;
-    const mp_tensor *scores; /* those among the wanted; NULL: the loss is not over classes */
-    mp_array host[3];        /* row-major copies of them on the host */
-    void *rooms[3];          /* the backend's memory for them; NULL: it lies in the execution */
-    void **wholes;           /* per tensor: the backend's memory for what ranks have parts of; NULL: it lies in the execution */
     mp_pool *pool;
 } examiner;
 
@@ -40,22 +51,36 @@ static int find_classes(const mp_model *model)
     return -1;
 }
 
-/* Allocates memory for a wanted tensor, on the backend and on the host. */
+static mp_status take(examiner *e, int tensor, int64_t bytes, mp_error *err)
+{
+    const mp_backend *b = e->program->backend;
+    e->rooms[tensor] = (room){b->allocate(b, bytes), bytes};
+    MP_ENSURE(e->rooms[tensor].data, err, MP_NOMEM, "there is no memory for '%s'", e->program->model->tensors[tensor].name);
+    return MP_OK;
+}
+
+/* Gives a tensor memory on the backend, if it has none. */
+static mp_status make_room(examiner *e, int tensor, mp_error *err)
+{
+    const mp_tensor *t = &e->program->model->tensors[tensor];
+    mp_array *there = &e->values[tensor];
+    if (there->data) return MP_OK;
+    MP_CHECK(mp_array_of(t, t->dtype == MP_DTYPE_FLOAT ? e->how.dtype : t->dtype, there, err));
+    MP_CHECK(take(e, tensor, mp_stored_elements(t) * (mp_dtype_bits(there->dtype) / 8) + 1, err));
+    there->data = e->rooms[tensor].data;
+    return MP_OK;
+}
+
+/* Wants a result, a copy of which is made on the host. */
 static mp_status want(examiner *e, int tensor, mp_error *err)
 {
     const mp_tensor *t = &e->program->model->tensors[tensor];
-    mp_array *there = &e->values[tensor], *host = &e->host[e->n_wanted];
-    mp_dtype dtype = t->dtype == MP_DTYPE_FLOAT ? e->how.dtype : t->dtype;
+    mp_array *host = &e->host[e->n_results];
     *host = mp_array_plain(t->dtype, t->rank, t->dims);
     host->data = mp_pool_alloc(e->pool, (size_t)mp_array_bytes(host) + 1, 1);
     MP_ENSURE(host->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
-    if (!there->data) {
-        MP_CHECK(mp_array_of(t, dtype, there, err));
-        there->data = e->rooms[e->n_wanted] = e->program->backend->allocate(e->program->backend, mp_array_bytes(host) + 1);
-        MP_ENSURE(there->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
-    }
-    e->wanted[e->n_wanted++] = tensor;
-    return MP_OK;
+    e->results[e->n_results++] = tensor;
+    return make_room(e, tensor, err);
 }
 
 /* Brings a tensor together that ranks share out, in memory of its own; of one that operators split, what this rank has of it.
@@ -68,26 +93,19 @@ static mp_status bring_together(examiner *e, int tensor, mp_error *err)
              host = mp_array_plain(MP_DTYPE_FLOAT, t->rank, t->dims);
     MP_OWNED void *values = whole.data = mp_alloc((size_t)mp_array_elements(&whole), sizeof(float));
     MP_OWNED void *own = host.data = mp_alloc((size_t)mp_tensor_elements(t), sizeof(float));
-    e->wholes[tensor] = p->backend->allocate(p->backend, mp_stored_elements(t) * (int64_t)sizeof(float));
-    MP_ENSURE(values && own && e->wholes[tensor], err, MP_NOMEM, "there is no memory for the whole of '%s'", t->name);
+    MP_ENSURE(values && own, err, MP_NOMEM, "there is no memory for the whole of '%s'", t->name);
+    MP_CHECK(take(e, tensor, mp_stored_elements(t) * (int64_t)sizeof(float), err));
     MP_CHECK(mp_held_read(p, e->execution, tensor, MP_HELD_VALUES, -1, &whole, err));
     mp_part_take(t, mp_execution_place(e->execution)->part_index, sizeof(float), whole.data, host.data);
     MP_CHECK(mp_program_array(p, tensor, &e->values[tensor], err));
-    e->values[tensor].data = e->wholes[tensor];
+    e->values[tensor].data = e->rooms[tensor].data;
     return p->backend->upload(p->backend, &host, &e->values[tensor], err);
 }
 
-static mp_status prepare(examiner *e, mp_error *err)
+/* Finds what is always in memory, and brings together what this rank has a part of. */
+static mp_status find_values(examiner *e, mp_error *err)
 {
     const mp_program *p = e->program;
-    int classes = find_classes(p->model);
-    MP_ENSURE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
-    e->values = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->values);
-    e->wholes = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->wholes);
-    bool *adds_zeros = mp_pool_alloc(e->pool, p->model->n_operators, sizeof *adds_zeros);
-    MP_ENSURE(e->values && e->wholes && adds_zeros, err, MP_NOMEM, "out of memory");
-    if (mp_execution_place(e->execution)->part_index) mp_split_list_added_once(p, adds_zeros);
-    e->how.adds_zeros = adds_zeros;
     for (size_t t = 0; t < p->model->n_tensors; t++) {
         const int storage = p->bindings->storage[t];
         if (p->model->tensors[t].producer >= 0 || storage < 0) continue;
@@ -96,26 +114,65 @@ static mp_status prepare(examiner *e, mp_error *err)
         else if (mp_is_held(p, e->execution, (int)t))
             MP_CHECK(bring_together(e, (int)t, err));
     }
-    MP_CHECK(want(e, p->bindings->loss, err));
-    if (classes < 0) return MP_OK;
-    e->scores = &p->model->tensors[p->model->operators[classes].in[0]];
-    MP_CHECK(want(e, p->model->operators[classes].in[0], err));
-    return want(e, p->model->operators[classes].in[1], err);
+    return MP_OK;
+}
+
+/* Finds what this stage computes, what it is given for that, and what it hands on. */
+static mp_status find_wanted(examiner *e, const int *results, size_t n, mp_error *err)
+{
+    const mp_program *p = e->program;
+    const bool is_last = !p->stage || p->stage->index + 1 == p->stage->shape.n_ranks;
+    mp_relay *r = &e->relay;
+    MP_CHECK(mp_relay_open(p, e->execution, results, n, e->pool, r, err));
+    for (size_t k = 0; k < r->in.n; k++) MP_CHECK(make_room(e, r->in.tensors[k], err));
+    for (size_t k = 0; k < r->out.n; k++) MP_CHECK(make_room(e, r->out.tensors[k], err));
+    for (size_t k = 0; k < n && is_last; k++) MP_CHECK(want(e, results[k], err));
+    e->wanted = is_last ? e->results : r->made;
+    e->n_wanted = is_last ? e->n_results : r->n_made;
+    return MP_OK;
+}
+
+static mp_status prepare(examiner *e, mp_error *err)
+{
+    const mp_model *model = e->program->model;
+    const int classes = find_classes(model);
+    int results[3] = {e->program->bindings->loss};
+    MP_ENSURE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    e->values = mp_pool_alloc(e->pool, model->n_tensors, sizeof *e->values);
+    e->rooms = mp_pool_alloc(e->pool, model->n_tensors, sizeof *e->rooms);
+    bool *adds_zeros = mp_pool_alloc(e->pool, model->n_operators, sizeof *adds_zeros);
+    MP_ENSURE(e->values && e->rooms && adds_zeros, err, MP_NOMEM, "out of memory");
+    if (mp_execution_place(e->execution)->part_index) mp_split_list_added_once(e->program, adds_zeros);
+    e->how.adds_zeros = adds_zeros;
+    MP_CHECK(find_values(e, err));
+    if (classes < 0) return find_wanted(e, results, 1, err);
+    results[1] = model->operators[classes].in[0];
+    results[2] = model->operators[classes].in[1];
+    e->scores = &model->tensors[results[1]];
+    return find_wanted(e, results, 3, err);
+}
+
+/* Adds what a batch has given to what all have. */
+static mp_status count(examiner *e, int64_t n_batches, tally *sum, mp_error *err)
+{
+    const mp_backend *b = e->program->backend;
+    const bool has_own_classes = e->scores && e->scores->part && e->scores->part->dim == 1;
+    for (size_t r = 0; r < e->n_results; r++) MP_CHECK(b->download(b, &e->values[e->results[r]], &e->host[r], err));
+    sum->loss += (double)*(const float *)e->host[0].data / (double)n_batches;
+    if (!e->scores) return MP_OK;
+    return mp_scores_count(&e->host[1], &e->host[2], has_own_classes ? e->how.run.team : NULL, &sum->labels, err);
 }
 
 static mp_status run_batches(examiner *e, mp_feed *feed, int64_t n, tally *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_input_filler_free) mp_input_filler filler = {0};
-    const bool has_own_classes = e->scores && e->scores->part && e->scores->part->dim == 1;
     MP_CHECK(mp_input_filler_new(e->program, feed, &filler, err));
     for (int64_t k = 0; k < n; k++) {
         MP_CHECK(mp_inputs_fill(&filler, k, e->execution, err));
+        MP_CHECK(mp_relay_run(&e->relay, &e->relay.in, e->values, err));
         MP_CHECK(mp_evaluate(e->program->model, &e->how, e->values, e->wanted, e->n_wanted, err));
-        for (size_t w = 0; w < e->n_wanted; w++)
-            MP_CHECK(e->program->backend->download(e->program->backend, &e->values[e->wanted[w]], &e->host[w], err));
-        out->loss += (double)*(const float *)e->host[0].data / (double)n;
-        if (e->scores)
-            MP_CHECK(mp_scores_count(&e->host[1], &e->host[2], has_own_classes ? e->how.run.team : NULL, &out->labels, err));
+        MP_CHECK(mp_relay_run(&e->relay, &e->relay.out, e->values, err));
+        if (e->n_results) MP_CHECK(count(e, n, out, err));
     }
     return MP_OK;
 }
@@ -125,16 +182,18 @@ static mp_status share(const examiner *e, const tally *own, tally *out, mp_error
 {
     const mp_program *p = e->program;
     const mp_company company = mp_execution_company(e->execution);
+    const mp_rank_place *place = mp_execution_place(e->execution);
     const bool has_own_positions = e->scores && e->scores->part && e->scores->part->dim != 1;
     MP_OWNED tally *all = mp_alloc((size_t)company.world->n, sizeof *all);
     MP_ENSURE(all, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_communicator_exchange(company.world, own, sizeof *own, all, company.timeout, "the results of a test", err));
-    *out = all[0]; /* the ranks that split operators follow each other */
-    for (int k = 1; k < p->loss_parts; k++) out->loss += all[k].loss;
+    const tally *last = &all[(place->n_stages - 1) * place->stage_stride]; /* ranks that split operators follow each other */
+    *out = last[0];
+    for (int k = 1; k < p->loss_parts; k++) out->loss += last[k].loss;
     out->loss = mp_loss_of_sum(p, out->loss);
-    for (int k = 1; k < mp_execution_place(e->execution)->n_parts && has_own_positions; k++) {
-        out->labels.n_right += all[k].labels.n_right;
-        out->labels.n_labels += all[k].labels.n_labels;
+    for (int k = 1; k < place->n_parts && has_own_positions; k++) {
+        out->labels.n_right += last[k].labels.n_right;
+        out->labels.n_labels += last[k].labels.n_labels;
     }
     return MP_OK;
 }
@@ -143,11 +202,8 @@ static void examiner_free(examiner *e)
 {
     const mp_backend *b = e->program->backend;
     b->leave(b);
-    for (size_t w = 0; w < e->n_wanted; w++)
-        if (e->rooms[w]) b->release(b, e->rooms[w], mp_array_bytes(&e->host[w]) + 1);
-    for (size_t t = 0; e->wholes && t < e->program->model->n_tensors; t++)
-        if (e->wholes[t])
-            b->release(b, e->wholes[t], mp_stored_elements(&e->program->model->tensors[t]) * (int64_t)sizeof(float));
+    for (size_t t = 0; e->rooms && t < e->program->model->n_tensors; t++)
+        if (e->rooms[t].data) b->release(b, e->rooms[t].data, e->rooms[t].bytes);
     mp_pool_free(e->pool);
 }
 

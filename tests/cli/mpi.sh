@@ -26,7 +26,7 @@ else
     for what in saved_in_parts resharded part_is_amiss uneven_data; do
         holds "mpi_$what" python3 -B "$root/tests/cli/ranks/saved_ranks.py" "$memplan" $what
     done
-    for what in shared_out split; do
+    for what in shared_out split stages; do
         holds "mpi_tested_$what" python3 -B "$root/tests/cli/ranks/tested_ranks.py" "$memplan" $what
     done
     for what in as_one_process same_bits more_options beside_data clipped by_plan tied saved refusals a_stage_dies; do

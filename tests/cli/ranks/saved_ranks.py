@@ -29,11 +29,14 @@ def write_npy(file: str, kind: str, shape: tuple[int, ...], values: list) -> Non
         out.write(b"\x93NUMPY\x01\x00v\x00" + header.encode() + struct.pack(f"<{len(values)}{'f' if kind == '<f4' else 'q'}", *values))
 
 
-def data(folder: str, n: int) -> list[str]:
-    """So many samples for mlp4: what is in a step then depends on how many samples it takes, and not on who takes them."""
-    draw, x, y = random.Random(n), f"{folder}/x{n}.npy", f"{folder}/y{n}.npy"
-    write_npy(x, "<f4", (n, 784), [draw.uniform(-1, 1) for _ in range(784 * n)])
-    write_npy(y, "<f4", (n, 1), [draw.randrange(2) for _ in range(n)])
+def data(folder: str, n: int, features: int = 12) -> list[str]:
+    """So many samples for the mlp, or with 784 features for mlp4: what is in a step then depends on how many samples it takes, and not on who takes them."""
+    draw, x, y = random.Random(n), f"{folder}/x{n}-{features}.npy", f"{folder}/y{n}-{features}.npy"
+    write_npy(x, "<f4", (n, features), [draw.uniform(-1, 1) for _ in range(features * n)])
+    if features == 12:
+        write_npy(y, "<i8", (n,), [draw.randrange(5) for _ in range(n)])
+    else:
+        write_npy(y, "<f4", (n, 1), [draw.randrange(2) for _ in range(n)])
     return ["--data", f"input={x}", "--data", f"target={y}"]
 
 
@@ -78,7 +81,7 @@ def resharded() -> None:
     """Twelve samples a step, on 4, 2, 3 ranks and one process: the bits of the same chain with all state on all ranks, and the losses of one process that is
     never stopped, within rounding."""
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        common = [*ALL_AT_ONCE, *data(folder, 40), "--optimizer", "momentum", "--lr", "0.05"]
+        common = [*ALL_AT_ONCE, *data(folder, 40, features=784), "--optimizer", "momentum", "--lr", "0.05"]
         never = after(one(FREE_BATCH, *common, "--batch", "12", steps=8))["losses"]
         whole, losses, state = f"{folder}/whole.safetensors", [], f"{folder}/state"
 
@@ -164,7 +167,7 @@ def uneven_data() -> None:
     """Samples that ranks and batches do not divide: every epoch has each sample once, and goes over into the next one as in one process."""
     with tempfile.TemporaryDirectory(dir=".") as folder:
         for n_ranks, batch, n_samples in ((3, 4, 14), (2, 5, 13), (4, 3, 17)):
-            words = [*ALL_AT_ONCE, *data(folder, n_samples), "--optimizer", "momentum", "--lr", "0.05"]
+            words = [*ALL_AT_ONCE, *data(folder, n_samples, features=784), "--optimizer", "momentum", "--lr", "0.05"]
             many = after(ranks(n_ranks, FREE_BATCH, *words, "--batch", str(batch), steps=7))
             same = after(one(FREE_BATCH, *words, "--batch", str(batch), "--accumulate", str(n_ranks), steps=7))
             assert many["losses"] == same["losses"] and many["weights_hash"] == same["weights_hash"], (n_ranks, batch, n_samples)
