@@ -232,7 +232,10 @@ TEST(a_layer_exchanges_as_megatron_does)
     static const struct {
         const char *name;
         int n_norms; /* parameters of normalizations in a layer */
-    } cases[] = {{"gpt2", 4}, {"megatron-22b", 4}, {"bert-base", 4}, {"llama3-8b", 2}, {"vit-base", 4}};
+        int n_parts; /* attention and mlp; of T5 of both sides */
+        int n_taken; /* a rank's part of what T5 adds to scores */
+    } cases[] = {{"gpt2", 4, 2, 0},      {"megatron-22b", 4, 2, 0}, {"bert-base", 4, 2, 0},
+                 {"llama3-8b", 2, 2, 0}, {"vit-base", 4, 2, 0},     {"t5-small", 5, 5, 2}};
     static const char *const kinds[] = {"AllReduce", "Replicate", "AllGather", "ReduceScatter", "Assemble", "TakePart"};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         for (int sp = 0; sp < 2; sp++)
@@ -241,17 +244,21 @@ TEST(a_layer_exchanges_as_megatron_does)
                 const int64_t sequence = two.patch ? 0 : 128, tokens = two.patch ? 197 : 128; /* or the batch is split, of 8 */
                 rank_case less = rank_of(&two, 8, sequence, mesh_text(n, sp), true),
                           more = rank_of(&three, 8, sequence, mesh_text(n, sp), true);
-                const int norms = sp ? cases[k].n_norms : 0,
-                          expected[] = {sp ? 0 : 2, sp ? 0 : 2, sp ? 2 : 0, sp ? 2 : 0, 0, 0};
+                const int norms = sp ? cases[k].n_norms : 0, parts = cases[k].n_parts, summing = sp ? 0 : parts,
+                          gathering = sp ? parts : 0,
+                          expected[] = {summing, summing, gathering, gathering, 0, cases[k].n_taken};
                 for (int j = 0; j < 6; j++)
                     if (count(&more, kinds[j]) - count(&less, kinds[j]) != expected[j])
                         fail_msg("%s, sp=%d: %d more of %s", two.name, sp, count(&more, kinds[j]) - count(&less, kinds[j]),
                                  kinds[j]);
-                /* the same bytes either way: 4 all-reduces of s b h, or as many pairs */
+                /* the same bytes either way: two all-reduces of s b h for each part, or as many pairs; what is added to scores
+                 * is whole on each rank, and its gradient is gathered from those of the heads */
                 const int64_t h = two.width, sent = more.traffic.sent_bytes - less.traffic.sent_bytes,
-                              pair = 2 * (n - 1) * (2 * 8 * tokens * h) / n;
-                assert_int_equal(more.traffic.n_collectives - less.traffic.n_collectives, sp ? 8 : 4);
-                assert_int_equal(sent, 4 * pair);
+                              pair = 2 * (n - 1) * (2 * 8 * tokens * h) / n,
+                              gathered = (n - 1) * (2 * two.heads * tokens * tokens) / n;
+                assert_int_equal(more.traffic.n_collectives - less.traffic.n_collectives,
+                                 (sp ? 4 : 2) * parts + cases[k].n_taken);
+                assert_int_equal(sent, 2 * parts * pair + cases[k].n_taken * gathered);
                 assert_int_equal(summed(&more) - summed(&less), norms);
                 end(&less);
                 end(&more);
