@@ -50,6 +50,16 @@ static void find_update(const mp_exchange *x, mp_exchanged *p)
     }
 }
 
+/* Returns the last node that adds to a gradient in a pass; a sum over stages that is of parts comes behind their reduction. */
+static int last_adder(const mp_exchange *x, mp_exchanged *p)
+{
+    const mp_graph *g = x->graph;
+    const int *adders = &g->adders[g->adders_start[p->gradient]];
+    const int n = g->adders_start[p->gradient + 1] - g->adders_start[p->gradient];
+    p->is_staged = p->zero >= 2 && n > 1 && g->nodes[adders[n - 1]].alternatives->channel == x->channel;
+    return adders[n - 1 - p->is_staged];
+}
+
 static mp_status find_parameters(mp_exchange *x)
 {
     const mp_graph *g = x->graph;
@@ -74,7 +84,7 @@ static mp_status find_parameters(mp_exchange *x)
                             .is_spread = is_spread,
                             .zero = mp_exchange_group(x, MP_DIM_SHARD, is_spread).n > 1 ? x->zero : 0};
         p->complete = g->producer[s];
-        if (mp_storage_is_sum(g, s)) p->complete = g->adders[g->adders_start[s + 1] - 1];
+        if (mp_storage_is_sum(g, s)) p->complete = last_adder(x, p);
         if (p->complete < 0) continue; /* made by nobody: an input of the graph */
         find_update(x, p);
         MP_ENSURE(p->update >= 0 || !p->zero, x->err, MP_INVALID,
@@ -138,6 +148,7 @@ static size_t cut(const mp_exchange *x, const int *order, bool by_use, mp_bucket
             out[n++] = (mp_bucket){.first = k, .at = -1, .is_part = is_part, .is_spread = p->is_spread, .zero = p->zero};
         mp_bucket *b = &out[n - 1];
         b->n++;
+        b->is_staged |= p->is_staged;
         b->bytes += x->graph->storages[by_use ? p->value : p->gradient].payload_bytes;
         b->at = by_use ? (b->n > 1 ? b->at : p->used) : p->complete;
     }

@@ -15,6 +15,7 @@ typedef struct mp_exchanged {
     int complete;   /* the last node that makes or adds to the gradient */
     int used;       /* the first node besides updates that reads the value */
     bool is_part;   /* the gradient is summed over tp as well */
+    bool is_staged; /* stages of a pipeline sum it, once in a step: of what is scattered pass by pass, this rank's part */
     bool is_spread; /* of experts: shared out over ranks with the same ones */
     int zero;       /* what is shared out of it: that of the mesh, or nothing */
 } mp_exchanged;
@@ -25,6 +26,7 @@ typedef struct mp_bucket {
     int64_t bytes;
     int at;                  /* the old node before or behind which it is listed; of updated values a place in the sequence */
     bool is_part, is_spread; /* as its parameters */
+    bool is_staged;          /* one of them is */
     int zero;
 } mp_bucket;
 

@@ -143,7 +143,7 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
     if (b->is_part) seconds += seconds_of(x, MP_ALL_REDUCE, mp_mesh_group(&x->ranks->mesh, MP_DIM_TP), left);
     const bool is_apart = b->zero >= 2;
     MP_CHECK(add_collective(x, b->zero ? "reduce-scatter" : "all-reduce", b->zero ? "ReduceScatter" : "AllReduce", (int64_t)k,
-                            MP_PHASE_BACKWARD, seconds, is_apart ? b->n : 0, b->n, !is_apart, &node));
+                            MP_PHASE_BACKWARD, seconds, is_apart ? b->n : 0, b->n, !is_apart || b->is_staged, &node));
     MP_CHECK(let_wait(x, b, node->alternatives));
     if (x->ranks->rules == MP_RULES_PYTORCH && b->zero) node->alternatives->workspace_bytes = b->bytes;
     if (x->ranks->rules == MP_RULES_PYTORCH && !x->zero) { /* DDP copies gradients into buckets that stay */
@@ -251,11 +251,22 @@ static mp_status list_reader(mp_exchange *x, mp_node *node)
     return MP_OK;
 }
 
+/* Lets a sum over stages be of this rank's part, if that is all that is left of a gradient. */
+static mp_status sum_parts(mp_exchange *x, mp_alternative *a)
+{
+    const mp_exchanged *p = a->n_adds == 1 && is_gradient(x, a->adds[0]) ? &x->parameters[x->of_storage[a->adds[0]]] : NULL;
+    if (!p || !p->is_staged || a->channel != x->channel) return MP_OK;
+    a->adds = mp_graph_list(x->graph, &p->reduced, 1);
+    MP_ENSURE(a->adds, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    return MP_OK;
+}
+
 /* Lists one old node, changed as its phase asks. */
 static mp_status list_node(mp_exchange *x, const mp_node *old)
 {
     mp_node *node;
     MP_CHECK(copy_node(x, old, &node));
+    MP_CHECK(sum_parts(x, node->alternatives));
     if (old->phase == MP_PHASE_UPDATE) return old->alternatives->n_reads ? list_reader(x, node) : MP_OK;
     return write_as_sum(x, node);
 }

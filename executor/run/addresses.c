@@ -356,16 +356,13 @@ static mp_status list_addresses(const walker *w, const int *storages, size_t n, 
 static mp_status ready_collective(const walker *w, int workspace, mp_ready_step *r, mp_error *err)
 {
     const mp_addresses *a = w->a;
-    const mp_node *node = &a->program->graph->nodes[r->node];
-    const mp_alternative *f = node->alternatives;
-    const bool gathers = node->phase != MP_PHASE_BACKWARD;
     const mp_stage_message *m = mp_program_message(a->program, r->node);
-    r->n_moved = m ? m->n_storages : f->n_adds ? f->n_adds : f->n_reads;
+    const mp_moved moved =
+        m ? (mp_moved){m->n_storages, m->storages, NULL} : mp_program_moved(&a->program->graph->nodes[r->node]);
+    r->n_moved = moved.n;
     if (workspace >= 0) r->workspace = a->arena + a->place_at[workspace];
-    if (m) return list_addresses(w, m->storages, r->n_moved, &r->wholes, err);
-    if (f->n_adds) return list_addresses(w, f->adds, r->n_moved, &r->wholes, err);
-    MP_CHECK(list_addresses(w, gathers ? f->writes : f->reads, r->n_moved, &r->wholes, err));
-    return list_addresses(w, gathers ? f->reads : f->writes, r->n_moved, &r->parts, err);
+    MP_CHECK(list_addresses(w, moved.wholes, r->n_moved, &r->wholes, err));
+    return moved.parts ? list_addresses(w, moved.parts, r->n_moved, &r->parts, err) : MP_OK;
 }
 
 /* Lists the places of a step whose guard bytes are checked: its workspace and slots. */

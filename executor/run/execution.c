@@ -7,6 +7,7 @@
 #include "executor/run/execution_state.h"
 #include "executor/run/inspection.h"
 #include "executor/run/rank_results.h"
+#include "executor/run/stage_gathers.h"
 
 static int n_passes(const mp_program *p)
 {
@@ -35,6 +36,7 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
                          e->pool, &e->calls, err));
     MP_CHECK(mp_channels_open(&e->at, options, e->pool, &e->channels, err));
     if (program->stage) MP_CHECK(mp_stage_turns_of(&e->at, &e->calls, e->pool, &e->turns, err));
+    if (program->stage) MP_CHECK(mp_stage_gathers_of(&e->channels.ranks, e->turns.turn_around, e->pool, err));
     e->records =
         program->backend->record_begin && !options->by_call && !options->profile && !options->poison && !options->guards;
     *out = e;
@@ -309,9 +311,11 @@ static mp_status run_turns(mp_execution *e, int64_t step, mp_fill_inputs fill, v
     int64_t n_back = 0;
     for (size_t k = 0; k < turns->n; k++) {
         const mp_turn *turn = &turns->list[k];
-        const bool is_back = turn->pass != MP_PASS_FORWARD, is_last = k + 1 == turns->n;
+        const bool is_back = turn->pass != MP_PASS_FORWARD, is_last = k + 1 == turns->n,
+                   follows_back = k && turns->list[k - 1].pass != MP_PASS_FORWARD;
         const int64_t pass = step * n_passes(e->program) + turn->micro_batch;
         mp_stage_turns_enter(turns, turn);
+        if (is_back && follows_back) MP_CHECK(mp_stage_gathers_run(&e->channels.ranks, err));
         if (!is_back) MP_CHECK(fill_inputs(e, pass, fill, data, err));
         const int kind = begin(e, pass_of_all(e, pass), is_back && n_back++ > 0, is_last ? step : -1);
         MP_CHECK(run_calls(e, pass_of_all(e, pass), kind, is_back ? turns->first_back : 0,

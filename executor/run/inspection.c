@@ -122,12 +122,24 @@ static uint64_t hash_of_tensor(const mp_addresses *a, unsigned kinds, size_t ten
 {
     const int s = a->program->bindings->storage[tensor];
     const mp_storage *storage = s < 0 ? NULL : &a->program->graph->storages[s];
+    mp_range own;
+    const char *part = storage && kinds >> MP_KIND_PARAMETER & 1 ? mp_addresses_part(a, (int)tensor, &own) : NULL;
+    if (part) return hash_of(a->program->backend, part, own.n * (mp_dtype_bits(a->program->options.dtype) / 8)).low64 | 1;
     if (!storage || !(kinds >> storage->kind & 1) || a->fixed_at[s] < 0) return 0;
     return hash_of(a->program->backend, a->fixed + a->fixed_at[s], storage->payload_bytes).low64 | 1;
 }
 
+/* True if two ranks have the same of a tensor: the same part, if it is in parts. */
+static bool have_same(const mp_addresses *a, size_t tensor, int r, int q)
+{
+    const mp_rank_place *at = &a->place;
+    const bool is_split = a->program->model->tensors[tensor].part, is_shared_out = a->program->mesh.zero == 3;
+    return (!is_split || r % at->n_parts == q % at->n_parts) &&
+           (!is_shared_out || r / at->n_parts % at->n_shards == q / at->n_parts % at->n_shards);
+}
+
 /* Compares each tensor on all ranks that have the same of it, as on the stages that read a tied one. */
-static mp_status compare_stages(const mp_addresses *a, unsigned kinds, mp_communicator *world, double timeout, mp_error *err)
+static mp_status compare_tensors(const mp_addresses *a, unsigned kinds, mp_communicator *world, double timeout, mp_error *err)
 {
     const mp_model *model = a->program->model;
     const size_t n = model->n_tensors;
@@ -137,10 +149,9 @@ static mp_status compare_stages(const mp_addresses *a, unsigned kinds, mp_commun
     MP_CHECK(mp_communicator_exchange(world, own, (int64_t)(n * sizeof *own), all, timeout, "comparing parameters", err));
     for (size_t t = 0; t < n; t++)
         for (int r = 0; r < world->n; r++) {
-            const int apart = model->tensors[t].part ? a->place.n_parts : 1; /* other ranks have other parts */
             const uint64_t hash = all[(size_t)r * n + t];
-            int first = r % apart;
-            while (first < r && !all[(size_t)first * n + t]) first += apart;
+            int first = 0;
+            while (first < r && !(all[(size_t)first * n + t] && have_same(a, t, r, first))) first++;
             MP_ENSURE(!hash || hash == all[(size_t)first * n + t], err, MP_INVALID,
                       "rank %d of %d has another '%s' than rank %d", r, world->n, model->tensors[t].name, first);
         }
@@ -151,8 +162,7 @@ mp_status mp_addresses_compare(const mp_addresses *a, mp_communicator *world, do
 {
     char hash[33];
     const unsigned kinds = 1u << MP_KIND_PARAMETER | (a->program->shares_statistics ? 1u << MP_KIND_BUFFER : 0);
-    if (a->program->mesh.zero == 3) return MP_OK; /* no rank has a whole one, and each a part of its own */
-    if (a->program->stage) return compare_stages(a, kinds, world, timeout, err);
+    if (a->program->stage || a->program->mesh.zero == 3) return compare_tensors(a, kinds, world, timeout, err);
     hash_storages(a, kinds, WHOLES, hash);
     const mp_fact fact = {"set of parameters", hash, sizeof hash};
     MP_CHECK(mp_ranks_agree(world, world->n, &fact, 1, timeout, err));

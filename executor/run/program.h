@@ -86,12 +86,21 @@ typedef struct mp_rank_place {
 mp_status mp_rank_place_of(const mp_program *program, const mp_communicator *world, mp_rank_place *out, mp_error *err);
 /* True if the network's library sums over a dimension of the mesh, in an order of its own. */
 bool mp_program_sums_fast(const mp_program *program, mp_dim dim);
+/* What a collective sums or gathers, whole, and this rank's parts of it; NULL: these stay in their places in the wholes. */
+typedef struct mp_moved {
+    size_t n;
+    const int *wholes, *parts;
+} mp_moved;
+mp_moved mp_program_moved(const mp_node *node);
+/* True for a gather of parameters in forward, which are the same for all micro-batches. */
+bool mp_program_gathers(const mp_program *program, int node);
 /* True if a collective sums gradients of which each rank of tp has a part. O(tensors). */
 bool mp_program_sums_parts(const mp_program *program, const mp_node *node);
 /* True for a collective of a step, not of each of its passes: a sum, unless ranks keep parts of sums, and what follows updates.
  */
 bool mp_program_runs_once(const mp_program *program, int node);
-/* Returns the bytes that a rank sends to others in a step of a plan. O(steps). */
+/* Returns the bytes that a rank sends to others in a step of a plan, but for what its stage gathers again (stage_gathers.h).
+ * O(steps). */
 int64_t mp_program_sent_bytes(const mp_program *program, const mp_plan *plan, const mp_rank_place *place);
 /* Fails with MP_UNSUPPORTED where a program of this mesh can be planned, but not run. */
 mp_status mp_program_check_ranks(const mp_program *program, mp_error *err);

@@ -45,11 +45,9 @@ static mp_status share_updates(const mp_program *p, mp_error *err)
     MP_ENSURE(to, err, MP_NOMEM, "out of memory");
     memset(to, -1, g->n_storages * sizeof *to);
     for (size_t k = 0; k < p->n_nodes; k++) {
-        const mp_alternative *a = g->nodes[k].alternatives;
-        const bool gathers = g->nodes[k].phase != MP_PHASE_BACKWARD;
-        for (size_t j = 0; p->bindings->nodes[k].task == MP_TASK_COLLECTIVE && !mp_program_message(p, (int)k) && j < a->n_reads;
-             j++)
-            to[gathers ? a->writes[j] : a->reads[j]] = gathers ? a->reads[j] : a->writes[j];
+        if (p->bindings->nodes[k].task != MP_TASK_COLLECTIVE || mp_program_message(p, (int)k)) continue;
+        const mp_moved moved = mp_program_moved(&g->nodes[k]);
+        for (size_t j = 0; moved.parts && j < moved.n; j++) to[moved.wholes[j]] = moved.parts[j];
     }
     for (size_t k = 0; k < p->n_nodes; k++)
         if (p->bindings->nodes[k].task == MP_TASK_UPDATE) MP_CHECK(share_update(p, &p->bindings->nodes[k], to, err));
@@ -61,18 +59,23 @@ bool mp_program_sums_fast(const mp_program *p, mp_dim dim)
     return p->fast_sums && p->mesh.size[dim] == mp_mesh_devices(&p->mesh);
 }
 
-/* Returns the gradients that a collective sums, or the values that it gathers, whole. */
-static const int *wholes_of(const mp_node *node, size_t *n)
+mp_moved mp_program_moved(const mp_node *node)
 {
     const mp_alternative *a = node->alternatives;
-    *n = a->n_adds ? a->n_adds : a->n_reads;
-    return a->n_adds ? a->adds : node->phase == MP_PHASE_BACKWARD ? a->reads : a->writes;
+    if (node->phase != MP_PHASE_BACKWARD) return (mp_moved){a->n_reads, a->writes, a->reads};
+    if (!a->n_reads) return (mp_moved){a->n_adds, a->adds, NULL};
+    return (mp_moved){a->n_reads, a->reads, a->n_adds ? a->adds : a->writes};
+}
+
+bool mp_program_gathers(const mp_program *p, int node)
+{
+    return p->bindings->nodes[node].task == MP_TASK_COLLECTIVE && !mp_program_message(p, node) &&
+           p->graph->nodes[node].phase == MP_PHASE_FORWARD;
 }
 
 bool mp_program_sums_parts(const mp_program *p, const mp_node *node)
 {
-    size_t n;
-    const int *wholes = wholes_of(node, &n);
+    const int *wholes = mp_program_moved(node).wholes;
     for (size_t t = 0; node->phase == MP_PHASE_BACKWARD && t < p->model->n_tensors; t++)
         if (p->model->tensors[t].is_summed && p->bindings->gradient[t] == wholes[0]) return true;
     return false;
@@ -84,16 +87,15 @@ static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *er
     mp_alternative *a = node->alternatives;
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8, shards = p->mesh.size[MP_DIM_SHARD];
     const mp_dim dims[] = {MP_DIM_SHARD, MP_DIM_DP, MP_DIM_TP};
-    size_t n_wholes;
-    const int *wholes = wholes_of(node, &n_wholes);
+    const mp_moved moved = mp_program_moved(node);
     int64_t most = 0;
     if (mp_program_message(p, (int)(node - p->graph->nodes))) return MP_OK; /* has its own */
     if (node->phase != MP_PHASE_BACKWARD) return MP_OK;                     /* a gather, in their place */
     for (int d = 0; d < (mp_program_sums_parts(p, node) ? 3 : 2); d++) {
         int64_t bytes = 0;
         if (!p->mesh.zero && mp_program_sums_fast(p, dims[d])) continue;
-        for (size_t k = 0; k < n_wholes; k++) {
-            const int64_t n = elements_of(p, wholes[k]);
+        for (size_t k = 0; k < moved.n; k++) {
+            const int64_t n = elements_of(p, moved.wholes[k]);
             bytes += mp_leg_workspace(MP_REDUCE_SCATTER, mp_program_sums_fast(p, dims[d]), p->mesh.size[dims[d]],
                                       (d ? mp_rank_part(n, shards) : n) * (p->has_server ? p->mesh.size[dims[d]] : 1), element);
         }
@@ -118,6 +120,7 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
     if (traffic) mp_program_split_traffic(p, ranks, traffic);
     if (!exchanges) return MP_OK;
     if (p->mesh.zero) MP_CHECK(share_updates(p, err));
+    if (p->mesh.zero >= 2) MP_CHECK(mp_stage_sum_parts(p, err));
     for (size_t k = 0; k < p->n_nodes; k++)
         if (p->bindings->nodes[k].task == MP_TASK_COLLECTIVE) MP_CHECK(take_workspace(p, &p->graph->nodes[k], err));
     return mp_graph_hash(p->graph, p->graph->hash, err);
@@ -173,11 +176,10 @@ static int64_t sent_for(const mp_program *p, const mp_node *node, const mp_rank_
     const bool is_fast = p->fast_sums; /* counted as a ring sends it, on all ranks alike */
     const int64_t shard = is_fast ? 0 : place->shard_index, replica = is_fast ? 0 : place->data_index / place->n_shards;
     const bool gathers = node->phase != MP_PHASE_BACKWARD, is_of_parts = mp_program_sums_parts(p, node);
-    size_t n_wholes;
-    const int *wholes = wholes_of(node, &n_wholes);
+    const mp_moved moved = mp_program_moved(node);
     int64_t elements = 0;
-    for (size_t k = 0; k < n_wholes; k++) {
-        const int64_t n = elements_of(p, wholes[k]), part = mp_range_of(n, shards, shard).n;
+    for (size_t k = 0; k < moved.n; k++) {
+        const int64_t n = elements_of(p, moved.wholes[k]), part = mp_range_of(n, shards, shard).n;
         elements +=
             gathers ? gathered(n, shards, shard) : scattered(n, shards, shard) + summed(p, part, size[MP_DIM_DP], replica);
         if (is_of_parts) elements += summed(p, part, size[MP_DIM_TP], place->part_index);
@@ -239,7 +241,6 @@ static mp_status check_pipeline(const mp_program *p, mp_error *err)
 {
     if (!p->stage) return refuse(p, "a network that is not cut", err);
     if (!p->backend->is_host) return refuse(p, "pp on GPUs", err);
-    if (p->mesh.zero >= 2) return refuse(p, "shard with zero=2 or 3 beside pp", err);
     if (p->fast_sums) return refuse(p, "--reduce fast with pp", err);
     return p->graph->n_tiers > 1 ? refuse(p, "--offload with pp", err) : MP_OK;
 }

@@ -37,9 +37,7 @@ static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world,
 {
     const mp_program *p = a->program;
     const mp_ready_step *r = &a->steps[step];
-    const mp_node *node = &p->graph->nodes[r->node];
-    const mp_alternative *f = node->alternatives;
-    const int *wholes = f->n_adds ? f->adds : node->phase == MP_PHASE_BACKWARD ? f->reads : f->writes;
+    const int *wholes = mp_program_moved(&p->graph->nodes[r->node]).wholes;
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
     mp_piece *pieces;
     MP_CHECK(add_leg(a, world, kind, dim, r, pool, w, &pieces, err));
@@ -288,6 +286,8 @@ mp_status mp_rank_channel_issue(mp_rank_channel *c, size_t step, mp_error *err)
     if (m && m->is_ahead) return send_ahead(c, step, m, err);
     if (!m && c->summed)
         MP_CHECK(mp_collectives_wait(&c->collectives, c->summed, err)); /* what stages sum, the ranks of one sum further */
+    if (m && m->is_sum && c->at->program->mesh.zero >= 2)
+        MP_CHECK(mp_collectives_wait(&c->collectives, c->collectives.issued, err)); /* of parts it is the other way round */
     c->works[step].adds = c->adds;
     MP_CHECK(mp_collectives_issue(&c->collectives, &c->works[step], &c->tickets[step], err));
     if (m && m->is_sum) c->summed = c->tickets[step];

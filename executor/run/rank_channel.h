@@ -21,10 +21,12 @@ static inline const mp_kernel_team *mp_crossing_team(const mp_crossing_ranks *of
 struct mp_rank_channel {
     const mp_addresses *at;
     mp_collectives collectives;
-    const mp_communicator *processes;       /* of the ranks: collectives may be between their devices */
-    mp_collectives ahead;                   /* of a pipeline: what the next stage has yet to take, for which no step waits */
-    mp_collective_work *works;              /* per step of the plan; NULL: it has no collectives */
-    int64_t *tickets;                       /* per step: of its last collective */
+    const mp_communicator *processes; /* of the ranks: collectives may be between their devices */
+    mp_collectives ahead;             /* of a pipeline: what the next stage has yet to take, for which no step waits */
+    mp_collective_work *works;        /* per step of the plan; NULL: it has no collectives */
+    int64_t *tickets;                 /* per step: of its last collective */
+    size_t n_again;
+    mp_collective_work *again;              /* of a stage: what is gathered again (stage_gathers.h) */
     mp_crossing_ranks of_parts, of_samples; /* those of tp; those that share a batch's statistics */
     mp_collective_work crossing;            /* what one operator exchanges with them */
     double wait_seconds;                    /* spent in such exchanges */

@@ -59,20 +59,37 @@ static void append(const cutter *c, const int *list, size_t n, int *storages, si
         if (c->rank->whole_storage[list[k]] >= 0) storages[(*n_out)++] = list[k];
 }
 
+/* Gives the node of a sum over n stages the workspace that it receives into. */
+static mp_status take_room(const mp_program *p, mp_node *node, int64_t n, int64_t payload_bytes, mp_error *err)
+{
+    const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
+    const int64_t room = mp_leg_workspace(MP_REDUCE_SCATTER, false, n, payload_bytes / element, element);
+    MP_ENSURE(mp_round_up(room, p->backend->alignment, &node->alternatives->workspace_bytes), err, MP_INVALID,
+              "%s needs too much workspace", node->name);
+    return MP_OK;
+}
+
 static mp_status describe_sum(const cutter *c, mp_node *node, mp_stage_message *m)
 {
     const int gradient = c->rank->whole_storage[m->storages[0]];
-    const int64_t element = mp_dtype_bits(c->program->options.dtype) / 8;
-    const int64_t bytes = c->pipeline->graph->storages[gradient].payload_bytes;
     m->is_sum = true;
     m->tag = FIRST_TAG_OF_SUMS;
     for (int s = 0; s < gradient; s++) m->tag += c->pipeline->flow->summed[s] >= 0;
     MP_ENSURE(m->tag < MP_COMMUNICATOR_TAGS / 2, c->err, MP_UNSUPPORTED,
               "more parameters of several stages than messages have tags");
     MP_CHECK(find_holders(c, c->pipeline->flow->summed[gradient], m));
-    const int64_t room = mp_leg_workspace(MP_REDUCE_SCATTER, false, m->n, bytes / element, element);
-    MP_ENSURE(mp_round_up(room, c->program->backend->alignment, &node->alternatives->workspace_bytes), c->err, MP_INVALID,
-              "%s needs too much workspace", node->name);
+    return take_room(c->program, node, m->n, c->pipeline->graph->storages[gradient].payload_bytes, c->err);
+}
+
+mp_status mp_stage_sum_parts(mp_program *p, mp_error *err)
+{
+    for (size_t v = 0; v < p->n_nodes; v++) {
+        const int k = p->stage ? p->bindings->nodes[v].message : 0;
+        mp_stage_message *m = k ? &p->stage->messages[k - 1] : NULL;
+        if (!m || !m->is_sum) continue;
+        m->storages = p->graph->nodes[v].alternatives->adds;
+        MP_CHECK(take_room(p, &p->graph->nodes[v], m->n, p->graph->storages[m->storages[0]].payload_bytes, err));
+    }
     return MP_OK;
 }
 

@@ -32,6 +32,9 @@ typedef struct mp_program_stage {
  * program->graph is rank->graph then. The rest of *rank is released with mp_rank_free. MP_UNSUPPORTED: ranks hold a parameter
  * that are not evenly apart. As mp_pipeline_rank_graph. */
 mp_status mp_program_cut(mp_program *program, const mp_pipeline *pipeline, int index, mp_rank *rank, mp_error *err);
+/* Where ranks of a stage keep parts of gradients (zero=2 and 3), sums over stages are of these parts, as the graph has them
+ * once it has been exchanged. MP_INVALID: too large. O(messages). */
+mp_status mp_stage_sum_parts(mp_program *program, mp_error *err);
 /* Returns what a node sends, receives or sums between stages; NULL: nothing. */
 const mp_stage_message *mp_program_message(const mp_program *program, int node);
 /* Returns the bytes that a rank of the pipeline sends to other stages in a step. O(messages). */

@@ -7,14 +7,24 @@
 
 enum { BLOCK = 4096 }; /* exchanged at once */
 
-/* Lists what lives from before the turn-around to behind it, and inputs. `list` NULL: only counts. */
+/* True if a storage has parameters that a step has gathered. */
+static bool is_gathered(const mp_addresses *a, const mp_place *p)
+{
+    const int node = a->plan->steps[p->begin].node;
+    const mp_moved moved = mp_program_moved(&a->program->graph->nodes[node]);
+    for (size_t k = 0; mp_program_gathers(a->program, node) && k < moved.n; k++)
+        if (moved.wholes[k] == p->storage) return true;
+    return false;
+}
+
+/* Lists what lives from before the turn-around to behind it, but for what is gathered, and inputs. `list` NULL: only counts. */
 static size_t list_kept(const mp_addresses *a, size_t turn_around, mp_kept_place *list)
 {
     const mp_graph *g = a->program->graph;
     size_t n = 0;
     for (size_t k = 0; k < a->plan->n_places; k++) {
         const mp_place *p = &a->plan->places[k];
-        if (p->storage < 0 || (size_t)p->begin >= turn_around || (size_t)p->end <= turn_around) continue;
+        if (p->storage < 0 || (size_t)p->begin >= turn_around || (size_t)p->end <= turn_around || is_gathered(a, p)) continue;
         if (list) list[n] = (mp_kept_place){a->arena + a->place_at[k], p->bytes};
         n++;
     }
@@ -136,6 +146,7 @@ mp_status mp_stage_turns_of(const mp_addresses *a, const mp_calls *calls, mp_poo
         MP_ENSURE(!m || !m->is_ahead, err, MP_INVALID,
                   "the plan sends activations to the next stage in the middle of backward");
     }
+    out->turn_around = at;
     while (out->first_back < calls->n && calls->list[out->first_back].step < at) out->first_back++;
     out->loss_is_ahead = loss_step(a) < at;
     return slots_of(a, at, pool, &out->slots, err);

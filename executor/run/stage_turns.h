@@ -6,7 +6,7 @@
  * A plan is of one micro-batch, so what it keeps from its forward to its backward has one place in the arena, and others use
  * the same bytes before and after. So when another micro-batch runs in between, what is kept is copied into a slot of the
  * storage `held`, which has one for each micro-batch that can wait, and before the backward it is exchanged for what is in its
- * place (docs/ranks.md says why). */
+ * place (docs/ranks.md says why). Gathered parameters are the same for all of them (stage_gathers.h). */
 #pragma once
 
 #include "executor/run/calls.h"
@@ -32,7 +32,8 @@ typedef struct mp_stage_slots {
 typedef struct mp_stage_turns {
     size_t n;
     mp_turn *list;      /* of this stage, in their order */
-    size_t first_back;  /* the first call of a backward */
+    size_t turn_around; /* the first step of a backward */
+    size_t first_back;  /* its first call */
     bool loss_is_ahead; /* the loss is known after the forward */
     mp_stage_slots slots;
 } mp_stage_turns;

@@ -33,6 +33,7 @@ static mp_rank_report own_report(const mp_train_request *r, const mp_execution *
     own.wait_seconds = mp_rank_channel_wait_seconds(channel) / steps;
     for (size_t t = 0; t < r->plan->n_steps; t++)
         if (channel->works[t].n_legs) add(&own.sent[channel->works[t].kind], &channel->works[t]);
+    for (size_t k = 0; k < channel->n_again; k++) add(&own.sent[channel->again[k].kind], &channel->again[k]);
     add(&own.sent_by_operators, &channel->crossing);
     return own;
 }

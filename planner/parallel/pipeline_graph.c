@@ -313,14 +313,16 @@ static mp_status let_wait(builder *b, int storage)
 static mp_status add_sums(builder *b)
 {
     const mp_graph *g = b->whole;
+    const mp_mesh *mesh = &b->x->ranks->mesh;
     for (int s = 0; s < (int)g->n_storages; s++) {
         const int parameter = b->flow->summed[s];
         if (parameter < 0 || b->of_rank[parameter] < 0) continue;
         const int n = b->flow->holders[parameter];
-        mp_rank_group group = mp_mesh_group(&b->x->ranks->mesh, MP_DIM_PP);
+        mp_rank_group group = mp_mesh_group(mesh, MP_DIM_PP);
         group.n = n;
         group.stride *= (b->flow->last[parameter] - b->flow->first[parameter]) / (n - 1);
-        const int64_t bytes = g->storages[s].payload_bytes;
+        const int64_t shares = mesh->zero >= 2 ? mesh->size[MP_DIM_SHARD] : 1; /* scattered before */
+        const int64_t bytes = (g->storages[s].payload_bytes + shares - 1) / shares;
         const double seconds =
             mp_collective_seconds(&b->x->ranks->network, MP_ALL_REDUCE, b->x->ranks->algorithm, group, bytes);
         mp_label label;

@@ -32,7 +32,7 @@ else
     for what in as_one_process same_bits more_options beside_data clipped by_plan tied saved refusals a_stage_dies; do
         holds "mpi_pipelines_$what" python3 -B "$root/tests/cli/ranks/pipelines.py" "$memplan" $what
     done
-    for what in shared_out split more_ranks more_options by_plan saved refused a_rank_dies; do
+    for what in shared_out in_parts split more_ranks more_options by_plan saved refused a_rank_dies; do
         holds "mpi_hybrids_$what" python3 -B "$root/tests/cli/ranks/hybrids.py" "$memplan" $what
     done
     if [ -e "$build/tests/nccl/libnccl.so.2" ]; then # without a GPU: the same through the module that calls NCCL
