@@ -1,4 +1,13 @@
-/* copies.c - tries waits and positions of copies, nearest first, with the timeline as judge. */
+/* copies.c - begins what runs on channels of its own, copies and collectives, before it is needed, and waits for it late: first
+ * of all of them at once, by what is live where, then one by one, nearest first; with the timeline as judge.
+ *
+ * All at once: going through the plan in order, a step on a channel begins as many steps earlier as compute takes `lead` times
+ * its seconds, and is waited for as many later, as far as no step in between may not run beside it, and what is held meanwhile
+ * fits beside what is live. Two blocks, whose parameters w1 and w2 are gathered anew in backward, and lead 1:
+ *
+ *     gather w2, backward 2, gather w1, backward 1      each gather is waited for at once
+ *     gather w2, gather w1, backward 2, backward 1      w1 is on its way while block 2 runs, and is live for as long
+ */
 #include "planner/solve/copies.h"
 
 #include <string.h>
@@ -13,7 +22,15 @@ typedef struct search {
     int64_t n_trials;          /* how many there may still be */
     int64_t ticks, peak_bytes; /* of `best` */
     mp_error *err;
+    /* per step, for all at once */
+    int64_t *live_bytes; /* with what is held longer */
+    int *begin, *wait;   /* the step before which it begins, and the one that waits for it */
+    int *first, *next;   /* the first step that begins before it, and the next one that begins where it does; -1: none */
+    int *position;       /* where it is then */
 } search;
+
+/* How much longer than a channel's step compute is to take beside it: it may wait for others of its channel. */
+static const double leads[] = {1, 2, 4};
 
 static bool is_copy(const search *x, mp_step step)
 {
@@ -36,6 +53,117 @@ static mp_status judge(search *x)
     x->peak_bytes = timeline->peak_bytes;
     memcpy(x->best, x->trial, (size_t)x->n * sizeof *x->best);
     return MP_OK;
+}
+
+static const mp_alternative *alternative_of(const search *x, int t)
+{
+    return &x->request->graph->nodes[x->steps[t].node].alternatives[x->steps[t].alternative];
+}
+
+/* True if a list of a step has one of these storages. */
+static bool shares(const int *list, size_t n, const int *storages, size_t n_storages)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n_storages; k++)
+            if (list[i] == storages[k]) return true;
+    return false;
+}
+
+static bool touches(const mp_alternative *a, const int *storages, size_t n)
+{
+    return shares(a->reads, a->n_reads, storages, n) || shares(a->writes, a->n_writes, storages, n) ||
+           shares(a->adds, a->n_adds, storages, n);
+}
+
+/* True if `other` may not run beside `a`: it changes what that reads, or touches what it makes. */
+static bool is_apart(const mp_alternative *a, const mp_alternative *other)
+{
+    return shares(other->writes, other->n_writes, a->reads, a->n_reads) ||
+           shares(other->adds, other->n_adds, a->reads, a->n_reads) || touches(other, a->writes, a->n_writes) ||
+           touches(other, a->adds, a->n_adds);
+}
+
+static int64_t bytes_on_device(const search *x, const int *storages, size_t n)
+{
+    const mp_graph *graph = x->request->graph;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        const mp_storage *storage = &graph->storages[storages[i]];
+        if (storage->tier == 0 && !mp_storage_is_static(storage)) bytes += storage->bytes;
+    }
+    return bytes;
+}
+
+/* Finds where step t may begin and be waited for, and holds what it makes and reads from there on. */
+static void widen(search *x, int t, int64_t room_bytes, double lead)
+{
+    const mp_alternative *a = alternative_of(x, t);
+    const int64_t made = bytes_on_device(x, a->writes, a->n_writes) + a->workspace_bytes;
+    const int64_t held = bytes_on_device(x, a->reads, a->n_reads) + made;
+    const int64_t ticks = (int64_t)(lead * (double)a->ticks);
+    const int end = mp_step_end(x->steps, t);
+    int64_t passed = 0;
+    int until = t + 1, from = t;
+    for (; until < x->n && (until < end || passed < ticks); until++) {
+        const mp_alternative *other = alternative_of(x, until);
+        if (until >= end && (is_apart(a, other) || x->live_bytes[until] + held > room_bytes)) break;
+        if (other->channel == MP_CHANNEL_COMPUTE) passed += other->ticks;
+    }
+    for (int s = end; s < until; s++) x->live_bytes[s] += held;
+    for (passed = 0; from > 0 && passed < ticks; from--) {
+        const mp_alternative *other = alternative_of(x, from - 1);
+        if (is_apart(a, other)) {
+            const int over = mp_step_end(x->steps, from - 1);
+            from = over < t ? over : t;
+            break;
+        }
+        if (x->live_bytes[from - 1] + made > room_bytes) break;
+        if (other->channel == MP_CHANNEL_COMPUTE) passed += other->ticks;
+    }
+    for (int s = from; s < t; s++) x->live_bytes[s] += made;
+    x->begin[t] = from;
+    x->wait[t] = until;
+}
+
+/* Writes the steps into x->trial in the order of their begins; each is waited for where x->wait says, by the next step that
+ * has stayed in its place. */
+static void put_in_order(search *x)
+{
+    int at = 0;
+    for (int k = 0; k < x->n; k++) x->first[k] = -1;
+    for (int t = x->n - 1; t >= 0; t--) {
+        if (x->begin[t] == t) continue;
+        x->next[t] = x->first[x->begin[t]];
+        x->first[x->begin[t]] = t;
+    }
+    for (int k = 0; k < x->n; k++) {
+        for (int t = x->first[k]; t >= 0; t = x->next[t]) x->position[t] = at++;
+        if (x->begin[k] == k) x->position[k] = at++;
+    }
+    for (int t = 0; t < x->n; t++) {
+        int until = x->wait[t];
+        while (until < x->n && x->begin[until] < until) until++;
+        const int wait = until < x->n ? x->position[until] : x->n, place = x->position[t];
+        x->trial[place] = x->steps[t];
+        const bool is_beside = is_copy(x, x->steps[t]) || mp_step_is_issued(x->steps[t]);
+        mp_steps_issue(x->trial, place, place + 1, is_beside && wait > place + 1 ? wait : 0);
+    }
+}
+
+/* Tries to begin all earlier, and to wait for all later. */
+static mp_status improve_all(search *x, double lead, mp_error *err)
+{
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_CHECK(mp_timeline_build(x->request->graph, x->steps, (size_t)x->n, &timeline, err));
+    memcpy(x->live_bytes, timeline->live_bytes, (size_t)x->n * sizeof *x->live_bytes);
+    for (int t = 0; t < x->n; t++) {
+        x->begin[t] = t;
+        x->wait[t] = mp_step_end(x->steps, t);
+    }
+    for (int t = 0; t < x->n; t++)
+        if (is_copy(x, x->steps[t])) widen(x, t, x->request->budget_bytes - timeline->static_bytes, lead);
+    put_in_order(x);
+    return judge(x);
 }
 
 /* Moves step t of x->steps to an earlier position in x->trial. Waits for steps from there on shift with them; the step that
@@ -77,6 +205,12 @@ mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_ste
                 .steps = steps,
                 .trial = mp_pool_alloc(pool, plan->n_steps, sizeof *x.trial),
                 .best = mp_pool_alloc(pool, plan->n_steps, sizeof *x.best),
+                .live_bytes = mp_pool_alloc(pool, plan->n_steps, sizeof *x.live_bytes),
+                .begin = mp_pool_alloc(pool, plan->n_steps, sizeof *x.begin),
+                .wait = mp_pool_alloc(pool, plan->n_steps, sizeof *x.wait),
+                .first = mp_pool_alloc(pool, plan->n_steps, sizeof *x.first),
+                .next = mp_pool_alloc(pool, plan->n_steps, sizeof *x.next),
+                .position = mp_pool_alloc(pool, plan->n_steps, sizeof *x.position),
                 .n = (int)plan->n_steps,
                 .n_trials = MP_COPY_WORK / (int64_t)(plan->n_steps + 1),
                 .ticks = plan->ticks,
@@ -84,6 +218,9 @@ mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_ste
                 .err = err};
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
     memcpy(steps, plan->steps, plan->n_steps * sizeof *steps);
+    memcpy(x.best, steps, plan->n_steps * sizeof *x.best);
+    for (size_t k = 0; k < sizeof leads / sizeof *leads; k++) MP_CHECK(improve_all(&x, leads[k], err));
+    memcpy(steps, x.best, plan->n_steps * sizeof *steps);
     for (int64_t last = INT64_MAX; x.ticks < last && x.n_trials > 0;) {
         last = x.ticks;
         for (int t = 0; t < x.n; t++)

@@ -132,6 +132,7 @@ static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
     mp_plain_back(&x->plain, found->steps, found->n_steps);
     x->stopped |= answer.stopped;
     MP_CHECK(mp_plan_new(x->request->graph, found->solver, found->steps, found->n_steps, &plan, err));
+    MP_CHECK(issue_copies(x->request, &plan, err));
     hand_on(x, &plan);
     return MP_OK;
 }
