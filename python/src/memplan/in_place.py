@@ -15,7 +15,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,7 +23,7 @@ from torch import nn
 
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.distributed import is_replicated
-from memplan.run.sharded import NO_SYNC, Sharded
+from memplan.run.sharded import NO_SYNC, KeptWhole, Sharded
 from memplan.torch_internals import sharding
 from memplan.torch_internals.modules import COMPILED, call, inside, is_replica
 
@@ -158,15 +158,21 @@ class InPlace:
             self._adopt(module)
             return module(*args, **kwargs)
         if self.sharded is None and isinstance(module, sharding.kind()):
-            self.sharded = Sharded(module)
+            self.sharded = (KeptWhole if self.backend.learned.keeps_whole else Sharded)(module)
             self.backend.together = self.sharded.together
             self._compile(module)
         elif self.sharded is None and not self.backend.report.graphs:
             refuse_parts(module)
         if vars(module).get("forward") is not self.forward:
             self._compile(module)
-        with self.sharded.silent() if self.sharded is not None and self._is_planned(self.sharded) else nullcontext():
+        with self._around():
             return call(module, args, kwargs)
+
+    def _around(self) -> AbstractContextManager[None]:
+        """Of a call: what FSDP2 does meanwhile."""
+        if self.sharded is None:
+            return nullcontext()
+        return self.sharded.silent() if self._is_planned(self.sharded) else self.sharded.aloud()
 
     def _is_planned(self, sharded: Sharded) -> bool:
         """Whether a call is planned. When the first one comes whose gradients stay whole, plans begin to count these."""

@@ -220,14 +220,17 @@ def orders(rank: int) -> None:
 
 
 def stages_of_replicas(_: int) -> None:
-    """DDP and FSDP2 in a stage are refused."""
+    """DDP in a stage is refused, and FSDP2 in a part of it."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     replica = nn.parallel.DistributedDataParallel(Perceptron(0, 1))
     sharded = Perceptron(0, 1)
     fully_shard(sharded.layers[0], mesh=init_device_mesh("cpu", (1,)))
-    for module, sentence in ((replica, "stage 0 is wrapped by Distributed"), (sharded, "stage 0 is sharded by fully_shard")):
+    for module, sentence in (
+        (replica, "stage 0 is wrapped by Distributed"),
+        (sharded, "parts of stage 0 are sharded by fully_shard"),
+    ):
         stage = pipelining.PipelineStage(module, 0, 1, torch.device("cpu"))
         with pytest.raises(memplan.MemplanError, match=sentence):
             memplan.pipeline(pipelining.ScheduleGPipe, stage, PARTS, loss_fn=loss)

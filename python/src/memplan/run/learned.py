@@ -23,7 +23,10 @@ MOST_TIMES = 4  # that steps are planned again for what was beside them
 
 
 class Learned:
-    """Of one budget. A backend asks here for its plans, and whether it is to make others."""
+    """Of one budget. A backend asks here for its plans, and whether it is to make others. `keeps_whole`: what FSDP2 has sharded
+    is whole for several calls."""
+
+    keeps_whole = False
 
     def __init__(self) -> None:
         self.ledger = Ledger()  # of the model's own calls

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
+from memplan.errors import MemplanError
 from memplan.graph.shards import GOING, GROUPS, gathered, groups_of, local_shards, token_of
-from memplan.run.together import Together
+from memplan.run.together import ALONE, Together
 from memplan.torch_internals import sharding
 from memplan.torch_internals.sharding import Hook
 
@@ -96,9 +98,7 @@ class Sharded:
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
         """FSDP2's hooks do nothing, but for the casts that they make, and no parameter is whole from an evaluation before."""
-        GOING.clear()  # of a step that was broken off
-        for number in self.groups:
-            GROUPS[number].give_back()
+        self.begin()
         taken = [(hook, hook.exchange(other)) for hook, other in self.hooks]
         self.is_silent = True
         try:
@@ -108,6 +108,16 @@ class Sharded:
             for hook, was in taken:
                 if was is not None:
                     hook.exchange(was)
+
+    def aloud(self) -> contextlib.AbstractContextManager[None]:
+        """A call that FSDP2 runs."""
+        return contextlib.nullcontext()
+
+    def begin(self) -> None:
+        """A call, which gathers what it reads."""
+        GOING.clear()  # of a step that was broken off
+        for number in self.groups:
+            GROUPS[number].give_back()
 
     def call(self) -> Callable[..., Any]:
         """What is captured in the place of the model's forward."""
@@ -119,8 +129,53 @@ class Sharded:
 
         return run
 
-    def arguments(self, module: nn.Module, forward: Callable[..., Any] | None) -> tuple[Whole, list[list[torch.Tensor]], Any]:
+    def arguments(self, module: nn.Module, forward: Callable[..., Any] | None) -> tuple[Any, ...]:
         """What that is called with beside the model's own arguments."""
         shards = local_shards(self.groups)
         token = None if self.sums() else token_of(shards[0]).requires_grad_()
         return Whole(module, forward, *self.casts), shards, token
+
+
+class KeptWhole(Sharded):
+    """A stage of a pipeline. Its parameters are whole from the first micro-batch of a step on, as the schedule has them, and so
+    are their gradients: FSDP2 itself gathers before the calls that are planned, and sums when the schedule ends the step."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__(module)
+        self.together = ALONE  # nothing in a call waits for other ranks
+        if any(cut is not None for g in self.groups for cut in GROUPS[g].cuts):
+            raise MemplanError(
+                "this stage of a pipeline is sharded by fully_shard, and tensor parallel has cut its parameters before: memplan"
+                " plans one of the two in a pipeline"
+            )
+        self.give_memory_back()
+        self.parts = [weakref.ref(m) for m in module.modules() if isinstance(m, sharding.kind())]
+
+    def sums(self) -> bool | None:
+        return True  # behind all calls
+
+    def give_memory_back(self) -> None:
+        for number in self.groups:
+            GROUPS[number].give_memory_back()
+
+    @contextlib.contextmanager
+    def aloud(self) -> Iterator[None]:
+        yield
+        self.give_memory_back()
+
+    def begin(self) -> None:
+        for part in self.parts:
+            if (module := part()) is not None:
+                module.unshard()
+                self.give_memory_back()
+        for number in self.groups:
+            GROUPS[number].will_sum()
+
+    def call(self) -> Callable[..., Any]:
+        def run(whole: Whole, *args: Any, **kwargs: Any) -> Any:
+            return whole(*args, **kwargs)
+
+        return run
+
+    def arguments(self, module: nn.Module, forward: Callable[..., Any] | None) -> tuple[Any, ...]:
+        return (Whole(module, forward, *self.casts),)

@@ -16,10 +16,11 @@ from memplan.graph.distributed import is_replicated
 from memplan.plan.options import Options
 from memplan.report import Report
 from memplan.run.backend import Backend
-from memplan.run.together import Together
+from memplan.run.together import ALONE, Together
 from memplan.schedules import replay
 from memplan.schedules.rank import Rank
 from memplan.torch_internals import sharding
+from memplan.torch_internals.collectives import outwards
 
 
 class Pipeline:
@@ -97,7 +98,8 @@ def pipeline(
         loss = compiled_with(called(loss_fn), backends[last + 1], True)
     made = schedule(stages, n_microbatches, loss_fn=loss, **of_schedule)
     actions = actions_of(made, own, n_microbatches)
-    played = replay.Replay(backends.keys() - {last + 1}, last + 1, returns_outputs, accumulate)
+    sharded = [s.stage_index for s in own if isinstance(s.submod, sharding.kind())]
+    played = replay.Replay(backends.keys() - {last + 1}, last + 1, returns_outputs, accumulate, sharded)
     moments = played.run(actions)
     in_flight = {s.stage_index: played.in_flight(s.stage_index) for s in own}
     counted = only_bytes(reserve) + (optimizer_bytes(optimizer) if optimizer is not None else 0)
@@ -112,7 +114,7 @@ def pipeline(
     made.memplan = Pipeline(rank, {index: backend.report for index, backend in backends.items()})
     if own[0].group_size > 1:
         rank.defers = True
-        made.step = Agreeing(made, own[0].group, backends[own[0].stage_index].options)
+        made.step = Agreeing(made, own, backends[own[0].stage_index].options)
     return made
 
 
@@ -120,10 +122,11 @@ class Agreeing:
     """The step of a schedule. Its ranks wait for each other in it, so that one which cannot meet its budget says so behind it,
     to all of them; from when all have their plans on, steps are as they were."""
 
-    def __init__(self, schedule: Any, group: Any, options: Options) -> None:
+    def __init__(self, schedule: Any, stages: Sequence[Any], options: Options) -> None:
         self.was: Callable[..., Any] = schedule.step
         self.pipeline: Pipeline = schedule.memplan
-        self.together, self.options = Together([group or torch.distributed.group.WORLD]), options
+        self.stages, self.options = stages, options
+        self.together = ALONE
         self.have_agreed = False
         functools.update_wrapper(self, schedule.step)
 
@@ -137,6 +140,9 @@ class Agreeing:
         """BudgetError where this rank cannot meet its budget, RankError where another one cannot."""
         rank = self.pipeline.rank
         rank.plan_whole(self.options)
+        if not self.together:
+            groups = [g for stage in self.stages for g in groups_of_shards(stage.submod)]
+            self.together = Together(outwards([self.stages[0].group or torch.distributed.group.WORLD, *groups]))
         has_plans = rank.is_whole or any(report.fallbacks for report in self.pipeline.reports.values())
         own = torch.distributed.get_rank(), has_plans, "" if rank.trouble is None else str(rank.trouble)
         with self.together.planning("the pipeline", self.options.wait_seconds()):
@@ -157,11 +163,20 @@ def refuse_others_calls(index: int, module: torch.nn.Module) -> None:
             f"stage {index} is wrapped by DistributedDataParallel, which memplan does not plan in a pipeline: leave it out, and"
             " average gradients over its replicas behind schedule.step"
         )
-    if any(isinstance(m, sharding.kind()) for m in module.modules()):
+    if not isinstance(module, sharding.kind()) and any(isinstance(m, sharding.kind()) for m in module.modules()):
         raise MemplanError(
-            f"stage {index} is sharded by fully_shard, and a schedule gathers its parameters and sums its gradients between"
-            " calls, which is in no plan: plan a stage without it, or a sharded model (memplan.compile) without a pipeline"
+            f"parts of stage {index} are sharded by fully_shard, and not the whole, whose gradients the schedule would not sum:"
+            " fully_shard(stage) comes last"
         )
+    if isinstance(module, sharding.kind()):
+        sharding.FINALIZE.need()
+
+
+def groups_of_shards(stage: torch.nn.Module) -> list[Any]:
+    """Ranks that sum gradients of a stage with this one, and would wait for it where it has raised."""
+    if not isinstance(stage, sharding.kind()):
+        return []
+    return [g for of_one in sharding.groups(stage) for g in (of_one.among, of_one.replicas) if g is not None]
 
 
 def called(loss: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,10 +9,12 @@ from torch import fx
 
 from memplan.budget import model_bytes
 from memplan.graph.capture import DYNAMIC, Capture, allocated, storage_bytes, storage_key, tensors_of
-from memplan.memory.liveness import Liveness, keys_of
+from memplan.memory.liveness import WORKSPACE, Liveness, keys_of
+from memplan.plan.emit import last
 from memplan.plan.planner import Emitted, GraphPlanner
 from memplan.run.split import split
 from memplan.schedules import replay
+from memplan.schedules.whole import Whole
 
 
 class Inputs(NamedTuple):
@@ -42,15 +44,17 @@ def own_bytes(nodes: Iterable[fx.Node]) -> int:
 
 class Needs:
     """Of a plan. `sizes`: per part; `call_bytes`: per phase, and whether what forward returned is still held, the most that
-    its call takes beside what is static. `is_split`: whether gradients of weights may come after those of inputs; `is_last`:
-    whether what it returns is held."""
+    its call takes beside what is static; of a backward also whether
+    gradients are there already. `is_split`: whether gradients of weights may come after those of inputs; `is_last`:
+    whether what it returns is held; `whole`: what FSDP2 has sharded of it."""
 
-    def __init__(self, planner: GraphPlanner, emitted: Emitted, is_split: bool, is_last: bool) -> None:
+    def __init__(self, planner: GraphPlanner, emitted: Emitted, is_split: bool, is_last: bool, whole: Whole) -> None:
         capture = planner.capture
         inputs = Inputs.of(capture)
         sent = [g for n, g in zip(capture.primals, capture.backward_outputs) if n in inputs.received]
         gradients = sum(s.n_bytes for s in capture.storages if s.kind == "gradient")
         output = bytes_of(capture, capture.user_outputs) if is_last else emitted.held_bytes
+        self.call_bytes: dict[tuple[Any, ...], int] = {}
         self.sizes = {
             replay.SAVED: emitted.saved_bytes,
             replay.INPUT: own_bytes(inputs.received),
@@ -60,12 +64,21 @@ class Needs:
             replay.GRADIENTS: gradients - own_bytes(n for n in sent if isinstance(n, fx.Node)),
         }
         self.sizes[replay.KEPT] = 0
-        self.call_bytes = {(replay.FORWARD, False): emitted.above.peak_bytes()}
+        self.sizes |= {replay.WHOLE: whole.whole_bytes, replay.SENT: whole.sent_bytes, replay.SUMMED: whole.summed_bytes}
+        self.sizes[replay.GRADIENTS] += whole.widened_bytes
+        self.call_bytes[replay.GATHER, False] = whole.gather_bytes()
+        self.call_bytes[replay.SUM, False] = whole.sum_bytes(self.sizes[replay.GRADIENTS])
+        self.call_bytes[replay.FORWARD, False] = emitted.above.peak_bytes()
         graph, static = emitted.backward.graph, planner.static_keys
         for has_output in (False, True):
             held = keys_of(planner.held) if has_output else set()
             below, held_bytes = planner.below(graph, held, set())
-            self.call_bytes[replay.BACKWARD, has_output] = below.peak_bytes(held_bytes)
+            end = last(emitted.backward)
+            workspace = end.meta[WORKSPACE]
+            for is_added in (False, True):
+                end.meta[WORKSPACE] = workspace - is_added * whole.widened_bytes
+                self.call_bytes[replay.BACKWARD, has_output, is_added] = below.peak_bytes(held_bytes)
+            end.meta[WORKSPACE] = workspace
             if is_split:
                 halves = split(emitted.backward, [k for k, n in enumerate(capture.primals) if n in inputs.received])
                 given = keys_of(n for n in graph.nodes if n.op == "placeholder")
@@ -79,11 +92,16 @@ class Needs:
 
     def bytes_of(self, moment: replay.Moment) -> int:
         """What the call itself takes in it."""
-        return self.call_bytes[moment.phase, moment.has_output]
+        known: tuple[Any, ...] = moment.phase, moment.has_output
+        if moment.phase == replay.BACKWARD:
+            known += (moment.beside[moment.stage, replay.GRADIENTS] > 0,)
+        return self.call_bytes[known]
 
 
-def static_bytes(capture: Capture, model: Any, n_parts: int) -> int:
-    """What is there throughout: parameters, buffers and constants, and what the caller gives for all micro-batches."""
+def static_bytes(capture: Capture, model: Any, n_parts: int, whole: Whole) -> int:
+    """What is there throughout: parameters, or shards of them, buffers and constants, and what the caller gives for all
+    micro-batches."""
     here = sum(s.n_bytes for s in capture.storages if s.kind not in DYNAMIC and s.kind not in ("parameter", "input"))
     parameters = sum(s.n_bytes for s in capture.storages if s.kind == "parameter")
-    return here + max(parameters, model_bytes(model)) + n_parts * own_bytes(Inputs.of(capture).given)
+    instead = whole.shard_bytes - whole.whole_bytes
+    return here + max(parameters, model_bytes(model)) + instead + n_parts * own_bytes(Inputs.of(capture).given)

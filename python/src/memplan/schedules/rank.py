@@ -18,6 +18,8 @@ import torch
 from memplan.budget import in_units, resolve
 from memplan.errors import BudgetError, FallbackWarning
 from memplan.graph.capture import DYNAMIC, Capture
+from memplan.graph.shards import GROUPS
+from memplan.in_place import place_of
 from memplan.library.planning import NO_BUDGET
 from memplan.plan.options import Options
 from memplan.plan.planner import Emitted, GraphPlanner
@@ -25,6 +27,7 @@ from memplan.run.learned import Learned
 from memplan.schedules import replay
 from memplan.schedules.needs import Needs, bytes_of, static_bytes
 from memplan.schedules.replay import Moment
+from memplan.schedules.whole import Whole
 
 if TYPE_CHECKING:
     from memplan.plan.graph_report import GraphReport
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 PROBES = 4  # of shares of what keeping everything saves, each halving what is left
 LEFT = 50  # a share of the budget that is left makes a limit too low
 CORRECTIONS = 2  # of a call's budget by what the count over all moments leaves or lacks
+NO_CALLS = (replay.MERGE, replay.GATHER, replay.SUM)
 ROOMS = (0.4, 1.0)  # for others, of what keeping everything takes, for which smallest plans are found
 
 
@@ -54,6 +58,8 @@ class Stage(Learned):
     """One of the rank's, or the loss. What is beside its calls is known from the schedule, and its plan is made with those of
     the rank's other stages."""
 
+    keeps_whole = True
+
     def __init__(self, rank: Rank, index: int, model: Callable[[], Any]) -> None:
         super().__init__()
         self.rank, self.index, self.model = rank, index, model
@@ -61,10 +67,16 @@ class Stage(Learned):
         self.smallest: Plan | None = None  # without regard to what is beside it
         self.is_behind = False  # it runs a plan that was made before the others were known
 
+    def whole(self) -> Whole:
+        """What FSDP2 has sharded of it."""
+        place = place_of(model) if (model := self.model()) is not None else None
+        return Whole([] if place is None or place.sharded is None else [GROUPS[g] for g in place.sharded.groups])
+
     def plan(self, planner: GraphPlanner, options: Options) -> tuple[GraphPlanner, Emitted, int]:
         """Of a graph that was captured, or is planned again. BudgetError."""
         if self.captured is None or planner.capture is not self.captured.capture:
             self.captured, self.smallest = planner, None
+            self.whole().widen(planner.capture)
             self.rank.is_whole = len(self.rank.stages) == 1
             if self.rank.is_whole:
                 self.rank.plan([self], options)
@@ -122,13 +134,13 @@ class Rank:
     # What is there
 
     def static(self) -> int:
-        known = [(s.captured.capture, s.model()) for s in self.stages.values() if s.captured is not None]
-        return self.counted_bytes + sum(static_bytes(capture, model, self.n_parts) for capture, model in known)
+        known = [(s.captured.capture, s.model(), s.whole()) for s in self.stages.values() if s.captured is not None]
+        return self.counted_bytes + sum(static_bytes(c, model, self.n_parts, whole) for c, model, whole in known)
 
     def beside_bytes(self, index: int, sizes: dict[int, dict[str, int]]) -> int:
         """The most that is beside a call of a stage. A stage that is not known yet is taken to be like this one."""
         like = sizes[index]
-        beside = [m.beside for m in self.moments if m.stage == index and m.phase != replay.MERGE]
+        beside = [m.beside for m in self.moments if m.stage == index and m.phase not in NO_CALLS]
         return max(
             (sum(n * self._sizes(sizes, s, like)[what] for (s, what), n in found.items()) for found in beside), default=0
         )
@@ -204,7 +216,8 @@ class Rank:
         return found
 
     def _needs(self, index: int, planner: GraphPlanner, emitted: Emitted) -> Needs:
-        return Needs(planner, emitted, self.is_split and 0 < index <= self.last, index == self.last)
+        is_split = self.is_split and 0 < index <= self.last
+        return Needs(planner, emitted, is_split, index == self.last, self.stages[index].whole())
 
     def _planner(self, stage: Stage, limits: dict[int, int], room: float) -> GraphPlanner:
         """With what is beside the stage at these limits, and the room at the end of forward that keeps it to its own."""
@@ -253,7 +266,7 @@ class Rank:
 
     def _alone(self, plan: Plan) -> int:
         """What a plan takes where nothing is beside it."""
-        return self.static() + plan.emitted.peak_bytes - plan.planner.static_bytes
+        return self.static() + plan.needs.sizes[replay.WHOLE] + plan.emitted.peak_bytes - plan.planner.static_bytes
 
     def _room(self, index: int, limits: dict[int, int], budget: int) -> int:
         """What a call has at these limits."""

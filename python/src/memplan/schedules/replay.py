@@ -19,8 +19,12 @@ OUTPUT_GRADIENT = "output gradient"  # received from the stage behind
 INPUT_GRADIENT = "input gradient"
 KEPT = "kept"  # from the gradients of inputs to those of weights, where these come apart
 GRADIENTS = "gradients"  # of its parameters, once there are some
+SENT = "sent"  # of a stage that FSDP2 has sharded: what all ranks send to have its parameters whole
+WHOLE = "whole"  # its parameters
+SUMMED = "summed"  # its part of their gradients
 
 FORWARD, BACKWARD, MERGE = "forward", "backward", "merge"  # what runs
+GATHER, SUM = "gather", "sum"  # what FSDP2 does
 INPUTS, WEIGHTS = "inputs", "weights"  # instead of BACKWARD: the gradients of inputs, and later those of weights
 OF_ALL = -1  # instead of a micro-batch
 
@@ -39,15 +43,18 @@ class Moment(NamedTuple):
 
 class Replay:
     """Of one rank. `stages`: its own, of `n_stages`; the loss is the stage behind the last one. `keeps_outputs`: those of the
-    last stage, which are returned as one; `accumulates`: gradients are there from the start."""
+    last stage, which are returned as one; `accumulates`: gradients are there from the start; `sharded`: which of the stages
+    FSDP2 has sharded."""
 
-    def __init__(self, stages: Iterable[int], n_stages: int, keeps_outputs: bool, accumulates: bool) -> None:
+    def __init__(
+        self, stages: Iterable[int], n_stages: int, keeps_outputs: bool, accumulates: bool, sharded: Iterable[int] = ()
+    ) -> None:
         self.stages, self.last, self.loss = set(stages), n_stages - 1, n_stages
-        self.keeps_outputs = keeps_outputs
+        self.keeps_outputs, self.sharded = keeps_outputs, set(sharded)
         self.alive: Counter[tuple[int, str, int]] = Counter()  # how many hold it
         self.moments: list[Moment] = []
         if accumulates:
-            self.alive.update((s, GRADIENTS, OF_ALL) for s in self.stages)
+            self.alive.update((s, SUMMED if s in self.sharded else GRADIENTS, OF_ALL) for s in self.stages)
 
     def run(self, actions: Iterable[Action]) -> list[Moment]:
         does: dict[str, Callable[[int, int], None]] = {
@@ -59,6 +66,9 @@ class Replay:
             "RECV_B": lambda s, m: self._take(s, OUTPUT_GRADIENT, m),
             "WAIT_SEND_F": lambda s, m: self._drop(s, OUTPUT, m),
             "WAIT_SEND_B": lambda s, m: self._drop(s, INPUT_GRADIENT, m),
+            "UNSHARD": lambda s, _: self._begin_gather(s),
+            "RESHARD": lambda s, _: self._drop(s, WHOLE, OF_ALL),
+            "REDUCE_GRAD": lambda s, _: self._sum(s),
         }
         for stage, what, part in actions:
             at_end = (what == "RECV_F" and stage == 0) or (what in ("RECV_B", "WAIT_SEND_F") and stage == self.last)
@@ -94,7 +104,27 @@ class Replay:
         """Whether the stage behind is on this rank."""
         return stage in self.stages and stage + 1 in self.stages
 
+    def _begin_gather(self, stage: int) -> None:
+        """As the schedule does, of all groups at once."""
+        if stage in self.sharded and self.alive[stage, WHOLE, OF_ALL] == 0:
+            self._take(stage, SENT, OF_ALL)
+
+    def _need_whole(self, stage: int) -> None:
+        """Before a call of a stage."""
+        if stage in self.sharded and self.alive[stage, WHOLE, OF_ALL] == 0:
+            self._note(stage, GATHER)
+            self._drop(stage, SENT, OF_ALL)
+            self._take(stage, WHOLE, OF_ALL)
+
+    def _sum(self, stage: int) -> None:
+        if stage in self.sharded:
+            self._note(stage, SUM, [(stage, WHOLE, OF_ALL), (stage, GRADIENTS, OF_ALL)])
+            self._drop(stage, WHOLE, OF_ALL)
+            self._drop(stage, GRADIENTS, OF_ALL)
+            self.alive[stage, SUMMED, OF_ALL] = 1
+
     def _forward(self, stage: int, part: int) -> None:
+        self._need_whole(stage)
         self._note(stage, FORWARD)
         self._take(stage, SAVED, part)
         self._take(stage, OUTPUT, part)
@@ -106,6 +136,7 @@ class Replay:
             self._take(self.loss, OUTPUT, part)  # which is kept to the end
 
     def _begin_backward(self, stage: int, part: int, phase: str) -> None:
+        self._need_whole(stage)
         if stage == self.last:
             own = [(self.loss, SAVED, part), (self.loss, OUTPUT, part), (stage, OUTPUT, part)]
             self._note(self.loss, BACKWARD, own, has_output=True)
@@ -150,6 +181,7 @@ class Replay:
             self._backward(stage, part)
             self._drop(stage, OUTPUT, part)
         else:
+            self._need_whole(stage)
             own = [(stage, what, part) for what in (SAVED, OUTPUT, OUTPUT_GRADIENT, KEPT)]
             self._note(stage, WEIGHTS, own, self.alive[stage, OUTPUT, part] > 0)
             self._drop(stage, INPUT_GRADIENT, part)
@@ -166,7 +198,7 @@ def gpipe(stage: int, n_parts: int) -> list[Action]:
     forward = [(stage, what, m) for m in parts for what in ("RECV_F", "F", "SEND_F")]
     backward = [(stage, what, m) for m in parts for what in ("RECV_B", "B", "SEND_B")]
     sent = [(stage, "WAIT_SEND_F", m) for m in parts]
-    return [*forward, *sent, *backward, *((stage, "WAIT_SEND_B", m) for m in parts)]
+    return [*forward, *sent, *backward, *((stage, "WAIT_SEND_B", m) for m in parts), (stage, "REDUCE_GRAD", OF_ALL)]
 
 
 def one_forward_one_backward(stage: int, n_stages: int, n_parts: int) -> list[Action]:
@@ -183,7 +215,7 @@ def one_forward_one_backward(stage: int, n_stages: int, n_parts: int) -> list[Ac
             actions += [(stage, "WAIT_SEND_F", n_forward - 1), (stage, "RECV_B", n_backward), (stage, "B", n_backward)]
             actions += [(stage, "WAIT_SEND_B", n_backward - 1)] if n_backward > 0 else []
             n_backward += 1
-    return actions
+    return [*actions, (stage, "REDUCE_GRAD", OF_ALL)]
 
 
 def listed(actions: Iterable[Any]) -> list[Action]:
@@ -192,6 +224,7 @@ def listed(actions: Iterable[Any]) -> list[Action]:
     for action in actions:
         if action is not None and action.sub_actions:
             found += listed(action.sub_actions)
-        elif action is not None and action.microbatch_index is not None:
-            found.append((action.stage_index, action.computation_type.value, action.microbatch_index))
+        elif action is not None:
+            part = OF_ALL if action.microbatch_index is None else action.microbatch_index
+            found.append((action.stage_index, action.computation_type.value, part))
     return found

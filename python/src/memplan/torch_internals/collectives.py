@@ -98,6 +98,45 @@ def wait(pending: torch.Tensor) -> torch.Tensor:
     return made
 
 
+class GatherOnHost:
+    """FSDP2's, with gloo, whose thread holds what ranks send for a moment after it is there, and may be the last to do so: we
+    hold it longer, and give that memory back."""
+
+    def __init__(self) -> None:
+        self.sent: torch.Tensor | None = None  # of the last
+
+    def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        self.sent = torch.empty(*size, dtype=dtype, device=device)
+        return self.sent
+
+    def __call__(self, output_tensor: Any, input_tensor: Any, group: Any, async_op: bool = False) -> None:
+        """`input_tensor` lies in the rank's place of the other. Gloo's own gather has memory that nobody else can give back."""
+        ranks = torch.distributed.get_process_group_ranks(group)
+        parts = zip(ranks, output_tensor.chunk(len(ranks)))
+        works: list[Any] = [torch.distributed.broadcast(part, rank, group=group, async_op=True) for rank, part in parts]
+        for work in works:
+            work.wait()
+
+    def give_back(self) -> None:
+        """When all parameters are whole."""
+        if self.sent is not None:
+            self.sent.untyped_storage().resize_(0)
+        self.sent = None
+
+
+class SumOnHost:
+    """The same for its sums, which gloo makes of all rows in a copy."""
+
+    def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(self, output_tensor: Any, input_tensor: Any, group: Any, op: Any, async_op: bool = False) -> None:
+        rows = input_tensor.clone()
+        torch.distributed.all_reduce(rows, op=op, group=group)
+        output_tensor.copy_(rows.view(-1, output_tensor.numel())[torch.distributed.get_rank(group)])
+        rows.untyped_storage().resize_(0)
+
+
 def outwards(groups: Iterable[Any]) -> list[Any]:
     """Each of these groups once, without those that are within another, or have one rank: innermost, whose ranks lie nearest to
     each other, first."""

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from memplan.errors import MemplanError
+from memplan.torch_internals.collectives import GatherOnHost, SumOnHost, gloo_has_means
 from memplan.torch_internals.names import Private
 
 STATE = Private(
@@ -31,6 +32,12 @@ KEPT = Private(
     lost="steps of sharded models whose gradients are not summed, and the one that then sums, run without a plan",
     since="2.15",
 )
+FINALIZE = Private(
+    "torch.distributed.fsdp.FSDPModule.finalize_backward",
+    use="gradients of a pipeline's sharded stages are summed when its schedule asks for that, and not before",
+    lost="stages of pipelines that fully_shard has sharded are refused",
+    since="2.15",
+)
 FAKE = "fake"  # a backend whose group has one process, whatever its size; PyTorch knows it when its store is imported
 FAKE_STORE = Private(
     "torch.testing._internal.distributed.fake_pg.FakeStore",
@@ -38,7 +45,7 @@ FAKE_STORE = Private(
     lost="meshes are refused",
     on_demand=True,
 )
-DEFAULT = ("DefaultAllGather", "DefaultReduceScatter")  # FSDP2's own collectives
+DEFAULT = ("DefaultAllGather", "DefaultReduceScatter", GatherOnHost.__name__, SumOnHost.__name__)  # FSDP2's own, and ours
 
 
 def kind() -> type[Any] | tuple[()]:
@@ -222,6 +229,22 @@ class ParameterGroup:
         """What an evaluation has left whole."""
         if self.known.is_unsharded:
             self.known.reshard()
+
+    # Parameters that are whole for several calls, as FSDP2 itself gathers them
+
+    def give_memory_back(self) -> None:
+        """Of what was sent to have parameters whole, and has arrived. With gloo that and sums are made by classes of ours."""
+        known = self.known
+        if isinstance(known._all_gather_comm, GatherOnHost):
+            known._all_gather_comm.give_back()
+        elif self.n_ranks > 1 and torch.distributed.get_backend(self.among) == "gloo":
+            known._all_gather_comm = GatherOnHost()
+            if gloo_has_means():
+                known._reduce_scatter_comm = SumOnHost()
+
+    def will_sum(self) -> None:
+        """Has FSDP2 sum, when it ends the step, what is in the gradients of its whole parameters, as if it had run backward."""
+        self.known._post_backward_pending = True
 
     def refusal(self) -> str:
         """What is not FSDP2's default here, and cannot be planned; ""."""

@@ -1,0 +1,68 @@
+"""Stages that FSDP2 has sharded. Their parameters are whole from the first micro-batch of a step on, and so are their
+gradients, which are summed when the schedule ends the step:
+
+    gathered    one group after the other: what all ranks send in one piece, beside what is whole already
+    summed      from the last group on: its parameters go, its gradients are packed and go, a rank's part of the sum stays
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memplan.graph.capture import Capture
+from memplan.torch_internals.sharding import ParameterGroup, here
+
+
+class Group:
+    """Bytes of parameters that FSDP2 gathers together. `made`, `kept`: of gradients, by backward, and as they wait."""
+
+    def __init__(self, group: ParameterGroup) -> None:
+        params, n = group.known.fsdp_params, group.n_ranks
+        trained = [k for k, p in enumerate(params) if p.sharded_param.requires_grad]
+        numels, types = [int(p._orig_size.numel()) for p in params], group.compute_types
+        self.shards = int(sum(here(p).untyped_storage().nbytes() for p in group.parameters()))
+        self.whole = int(sum(n * size.numel() * kind.itemsize for size, kind in zip(group.padded, types)))
+        self.sent = self.whole
+        self.made = [numels[k] * types[k].itemsize for k in trained]
+        self.kept = [numels[k] * (params[k].unsharded_grad_dtype or types[k]).itemsize for k in trained]
+        kind = params[0].reduce_dtype or params[0].unsharded_grad_dtype or types[0]
+        of_one = sum(group.padded[k].numel() for k in trained)
+        self.part = int(of_one * group.given_type.itemsize)
+        self.packed = int(n * of_one * kind.itemsize)
+        is_cast, is_of_gloo = kind != group.given_type, group.known.device.type == "cpu" and n > 1  # which sums in a copy
+        self.summing = (1 + is_of_gloo) * self.packed + self.packed // n + is_cast * self.part
+
+
+class Whole:
+    """Of one stage; of no groups: FSDP2 has not sharded it. `widened_bytes`: by which gradients that wait are wider than those
+    that backward makes."""
+
+    def __init__(self, groups: Sequence[ParameterGroup]) -> None:
+        self.groups = [Group(g) for g in groups]
+        self.shard_bytes = sum(g.shards for g in self.groups)
+        self.whole_bytes = sum(g.whole for g in self.groups)
+        self.sent_bytes = sum(g.sent for g in self.groups)
+        self.summed_bytes = sum(g.part for g in self.groups)
+        self.widened_bytes = sum(sum(g.kept) - sum(g.made) for g in self.groups)
+
+    def widen(self, capture: Capture) -> None:
+        """Counts what autograd takes to make gradients so, one after the other, when backward ends."""
+        wider = [kept for g in self.groups for made, kept in zip(g.made, g.kept) if kept > made]
+        capture.operations[capture.end].workspace_bytes += self.widened_bytes + max(wider, default=0)
+
+    def gather_bytes(self) -> int:
+        live = most = 0
+        for g in self.groups:
+            live += g.whole
+            most = max(most, live + g.sent)
+        return most
+
+    def sum_bytes(self, gradient_bytes: int) -> int:
+        live = most = self.whole_bytes + gradient_bytes
+        for g in reversed(self.groups):
+            live -= g.whole
+            most = max(most, live + g.packed)
+            live -= sum(g.kept)
+            most = max(most, live + g.summing)
+            live += g.part
+        return most
