@@ -82,9 +82,12 @@ def trained(
     def there() -> int:
         return 2 * xs[0][0].numel() * 4 + sum(p.numel() * 4 * (1 + (p.grad is not None)) for p in parameters)
 
+    peaks = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        peaks = [there() + peak_of_call(lambda: step(model, compiled, xs)) for _ in range(STEPS)]
+        for _ in range(STEPS):
+            model.zero_grad(set_to_none=step is not zeros_kept)  # a peak does not know what was there before, and goes
+            peaks.append(there() + peak_of_call(lambda: step(model, compiled, xs)))
     return compiled, peaks, [str(w.message) for w in caught if issubclass(w.category, memplan.FallbackWarning)]
 
 

@@ -170,8 +170,8 @@ class Backend:
         if captured.between is not None:
             compiled = captured.between.around(compiled, names_of(captured.module), captured.metadata)
         if graph is not None:
-            returned = Returned(captured, graph.most_bytes)
-            compiled = Booked(compiled, graph, self.accumulated_bytes, self.learned.owner(), captured.metadata, returned)
+            returned, owner = Returned(captured, graph.most_bytes), self.learned.owner(bool(self.together))
+            compiled = Booked(compiled, graph, self.accumulated_bytes, owner, captured.metadata, returned)
         return compiled
 
     def plan_again(self, captured: Captured) -> None:

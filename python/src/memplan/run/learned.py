@@ -5,6 +5,7 @@ start, and where others need the room while its calls wait for their backward, t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -37,18 +38,22 @@ class Learned:
         self.alone: dict[Any, tuple[int, int]] = {}  # per frame and sizes: what keep-all and the floor are without others
         self.causes: set[tuple[bool, ...]] = set()  # that were said
 
-    def owner(self) -> Owner:
-        return Owner(self.ledger, self.take_over, self.keep_less)
+    def owner(self, is_shared: bool) -> Owner:
+        return Owner(self.ledger, functools.partial(self.take_over, is_shared=is_shared), self.keep_less)
 
-    def take_over(self, graph: GraphReport, beside: Beside) -> None:
-        """A call goes beyond its budget: that is said once per cause, and the next step is planned for it."""
+    def take_over(self, graph: GraphReport, beside: Beside, is_shared: bool = False) -> None:
+        """A call goes beyond its budget: that is said once per cause, and the next step is planned for it; not where the plan
+        is that of several ranks."""
         is_stuck = graph.waiting_bytes > self.most_kept.get(graph.frame, graph.waiting_bytes)  # not reached
         can_learn = beside.learned_bytes > 0 or (beside.kept_less > 0 and not is_stuck)
         is_last = self.n_times == MOST_TIMES or not can_learn
+        ends = "no smaller plan was found" if is_last else "the next step is planned with that"
+        if is_shared:
+            ends = "ranks have one plan, which stays; a budget that is so much smaller leaves room for it"
         cause = (*beside.causes(), is_last)
         if cause not in self.causes:
             self.causes.add(cause)
-            warnings.warn(f"memplan: {beside.sentence(graph, is_last)}", FallbackWarning, stacklevel=4)
+            warnings.warn(f"memplan: {beside.sentence(graph, ends)}", FallbackWarning, stacklevel=4)
         if beside.learned_bytes > self.uncounted_bytes:
             self.uncounted_bytes, self.is_beyond = beside.learned_bytes, True
         if beside.kept_less:

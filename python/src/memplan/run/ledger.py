@@ -89,9 +89,9 @@ class Beside:
     def causes(self) -> tuple[bool, bool, bool]:
         return self.call_bytes > 0, self.gradient_bytes > 0, self.outside_bytes > 0
 
-    def sentence(self, graph: GraphReport, is_last: bool) -> str:
+    def sentence(self, graph: GraphReport, ends: str) -> str:
+        """`ends`: what is done about it."""
         causes = []
-        ends = "no smaller plan was found" if is_last else "the next step is planned with that"
         if self.call_bytes:
             calls = "1 call keeps" if self.n_calls == 1 else f"{self.n_calls} calls keep"
             cut = f", as PyTorch cuts the graph at {', '.join(self.cuts[:MOST_CUTS])}" if self.cuts else ""
