@@ -118,7 +118,7 @@ def clipped() -> None:
         assert many["identical"] is not False and many["after"]["losses"] == single["losses"], (network, n, many["after"]["losses"], single["losses"])
         free = one(network, *usual[:4])["losses"]
         assert abs(free[-1] / single["losses"][-1] - 1) > 1e-3, (network, "the limit is above the norm")
-    for network, micro_batches, within in (("mlp", 1, 0), ("cnn", 2, 1e-6), ("gpt", 2, 1e-6)):
+    for network, micro_batches, within in (("mlp", 1, 0), ("cnn", 2, 1e-6), ("gpt", 1, 1e-6)):
         many = stages(4, network, "--budget", "100%", "--no-before", *usual, mesh="dp=2,pp=2", micro_batches=micro_batches)
         is_as_planned(many)
         assert near(many["after"]["losses"], one(network, *usual, passes=2 * micro_batches)["losses"], within), (network, many["after"]["losses"])
