@@ -272,7 +272,8 @@ static mp_status open_data(const options *o, const text_list *files, const ranks
 {
     mp_rank_place place;
     MP_CHECK(mp_rank_place_of(program, r->world, &place, err));
-    const mp_feed_part part = mp_inputs_part(program, &place);
+    mp_feed_part part = mp_inputs_part(program, &place);
+    part.folder = o->training.columns_in;
     return mp_inputs_open_part(program, files->items, files->n, (uint64_t)o->search.seed, &part, out, err);
 }
 
@@ -310,9 +311,10 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
                                       o->training.random_weights || o->training.resume, &source, err));
     mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
     MP_CHECK(open_data(o, files, r, t->subject.program, &feed, err));
+    const mp_feed_part all = {.n = 1, .n_batches = 1, .folder = o->training.columns_in};
     if (o->training.test.n)
-        MP_CHECK(mp_inputs_open_feed(t->subject.program, o->training.test.items, o->training.test.n, (uint64_t)o->search.seed,
-                                     &test, err));
+        MP_CHECK(mp_inputs_open_part(t->subject.program, o->training.test.items, o->training.test.n, (uint64_t)o->search.seed,
+                                     &all, &test, err));
     tell_drawn(o, t);
     tell_without_gradient(o, t, &request.execution.hyper);
     seen_data seen = {.n_data = mp_feed_samples(feed), .n_test = test ? mp_feed_samples(test) : -1};

@@ -97,7 +97,7 @@ typedef struct training_options {
     const char *steps_each; /* of the command share */
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay, timeout;
-    const char *schedule, *save, *resume, *trace;
+    const char *schedule, *save, *resume, *trace, *columns_in;
     bool runs; /* of the command share */
     bool nesterov, random_weights, before, captures, profile;
 } training_options;

@@ -56,8 +56,8 @@ static mp_status read_column(mp_columnar_file *c, const char *path, const mp_fee
     return MP_OK;
 }
 
-mp_status mp_columnar_read(const char *path, const mp_feed_slot *slots, size_t n_slots, int64_t batch, mp_deal *deal,
-                           mp_sample_file *files, mp_error *err)
+mp_status mp_columnar_read(const char *path, const char *folder, const mp_feed_slot *slots, size_t n_slots, int64_t batch,
+                           mp_deal *deal, mp_sample_file *files, mp_error *err)
 {
     MP_ABOUT(err, path);
     MP_OWNED_BY(close_columns) mp_columnar_file *c = NULL;
@@ -65,6 +65,7 @@ mp_status mp_columnar_read(const char *path, const mp_feed_slot *slots, size_t n
     size_t n_own = 0;
     MP_ENSURE(own, err, MP_NOMEM, "out of memory");
     MP_CHECK(open_columns(path, &c, err));
+    c->folder = folder;
     deal->n_samples = c->n_rows;
     const int64_t least = mp_deal_hand(deal, 0).n;
     MP_ENSURE(c->n_rows >= batch && c->n_rows > 0, err, MP_INVALID, "the file has %lld rows, and a batch takes %lld",

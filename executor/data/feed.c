@@ -161,7 +161,7 @@ static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, 
     MP_ENSURE(text || !vocabulary, err, MP_INVALID, "--data vocabulary=FILE needs --data text=FILE");
     if (text) MP_CHECK(bind_text(f, text, vocabulary, err));
     if (columns) f->deal.n_hands = f->part.n * f->part.n_batches;
-    if (columns) MP_CHECK(mp_columnar_read(columns, f->slots, f->n, f->batch, &f->deal, f->files, err));
+    if (columns) MP_CHECK(mp_columnar_read(columns, f->part.folder, f->slots, f->n, f->batch, &f->deal, f->files, err));
     if (files) MP_CHECK(settle_files(f, err));
     MP_ENSURE(!f->deal.n_samples || f->deal.n_samples >= f->batch, err, MP_INVALID,
               "there are %lld samples, and a batch takes %lld", (long long)f->deal.n_samples, (long long)f->batch);
@@ -172,7 +172,7 @@ static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, 
 mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources, uint64_t seed,
                        mp_feed **out, mp_error *err)
 {
-    return mp_feed_open_part(slots, n_slots, sources, n_sources, seed, &(mp_feed_part){0, 1, 1}, out, err);
+    return mp_feed_open_part(slots, n_slots, sources, n_sources, seed, &(mp_feed_part){0, 1, 1, NULL}, out, err);
 }
 
 mp_status mp_feed_open_part(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources,

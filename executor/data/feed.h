@@ -50,6 +50,7 @@ mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *co
 /* Of those that share the data, which one this is, and how many micro-batches of a step each has. */
 typedef struct mp_feed_part {
     int index, n, n_batches;
+    const char *folder; /* where columns lie that are read, in files without names; NULL: in memory */
 } mp_feed_part;
 /* As mp_feed_open, for one of several. "FILE.parquet" is a source, too: inputs without a file of their own are its columns, of
  * which this rank's rows are read (columnar.h). */

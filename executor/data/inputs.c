@@ -40,13 +40,13 @@ static mp_feed_slot slot_of(const mp_program *program, int tensor, const mp_inpu
 mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
                               mp_feed **out, mp_error *err)
 {
-    return mp_inputs_open_part(program, sources, n_sources, seed, &(mp_feed_part){0, 1, 1}, out, err);
+    return mp_inputs_open_part(program, sources, n_sources, seed, &(mp_feed_part){0, 1, 1, NULL}, out, err);
 }
 
 mp_feed_part mp_inputs_part(const mp_program *program, const mp_rank_place *place)
 {
     const int n = program->options.accumulate;
-    return (mp_feed_part){place->data_index, place->n_data, n > 1 ? n : 1};
+    return (mp_feed_part){.index = place->data_index, .n = place->n_data, .n_batches = n > 1 ? n : 1};
 }
 
 mp_status mp_inputs_open_part(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,

@@ -5,14 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "estimator/base/memory.h"
+#include "formats/base/nameless.h"
 
 /* mlock2 is mlock, which sanitizers replace by nothing. */
 static mp_status take_memory(mp_tier *t, bool locked, mp_error *err)
@@ -25,23 +24,11 @@ static mp_status take_memory(mp_tier *t, bool locked, mp_error *err)
     return MP_OK;
 }
 
-/* Opens a file without a name; where the file system has none, one whose name is removed at once. -1: errno says why. */
-static int open_nameless(const char *folder, int flags)
-{
-    char path[4096];
-    int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
-    if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
-    if ((size_t)snprintf(path, sizeof path, "%s/memplan-XXXXXX", folder) >= sizeof path) return errno = ENAMETOOLONG, -1;
-    file = mkostemp(path, O_CLOEXEC | flags);
-    if (file >= 0) unlink(path);
-    return file;
-}
-
 /* Opens the file so that it is read and written directly, where the file system can and its blocks divide ours. */
 static int open_file(mp_tier *t, const char *folder)
 {
     struct statx info = {0};
-    int file = open_nameless(folder, O_DIRECT);
+    int file = mp_nameless_open(folder, O_DIRECT);
     t->is_direct = file >= 0;
     t->memory_alignment = MP_TIER_ALIGNMENT;
     if (t->is_direct && statx(file, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 && (info.stx_mask & STATX_DIOALIGN)) {
@@ -52,18 +39,7 @@ static int open_file(mp_tier *t, const char *folder)
         return -1;
     }
     if (!t->is_direct) t->memory_alignment = 1;
-    return t->is_direct ? file : open_nameless(folder, 0);
-}
-
-/* Makes the file as long as this; false: errno says why. Over the process's own limit, a call would raise a signal. */
-static bool take_room(int file, int64_t bytes)
-{
-    struct rlimit most;
-    errno = EFBIG;
-    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && (rlim_t)bytes > most.rlim_cur) return false;
-    if (fallocate(file, 0, 0, bytes) == 0) return true;
-    /* where the file system cannot, the room is found or missed as the file is written */
-    return errno == EOPNOTSUPP && ftruncate(file, bytes) == 0;
+    return t->is_direct ? file : mp_nameless_open(folder, 0);
 }
 
 static mp_status take_file(mp_tier *t, const char *folder, mp_error *err)
@@ -73,8 +49,8 @@ static mp_status take_file(mp_tier *t, const char *folder, mp_error *err)
               (long long)t->bytes, t->title);
     t->file = open_file(t, folder);
     MP_ENSURE(t->file >= 0, err, MP_IO, "no file can be made for %s: %s", t->title, strerrordesc_np(errno));
-    MP_ENSURE(take_room(t->file, whole), err, MP_IO, "there is no room of %lld bytes for %s: %s", (long long)whole, t->title,
-              strerrordesc_np(errno));
+    MP_ENSURE(mp_nameless_make_room(t->file, whole), err, MP_IO, "there is no room of %lld bytes for %s: %s", (long long)whole,
+              t->title, strerrordesc_np(errno));
     return MP_OK;
 }
 

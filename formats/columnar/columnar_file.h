@@ -15,10 +15,11 @@ typedef struct mp_row_range {
 typedef struct mp_columnar_file mp_columnar_file;
 struct mp_columnar_file {
     int64_t n_rows;
+    const char *folder; /* where what is read lies, in files without names; NULL: in memory. Set by who has opened the file */
     /* Reads these ranges of rows, which ascend, one behind the other in *out, whose first dimension counts them; it is closed
      * with mp_dataset_close. Columns have elements of MP_DTYPE_FLOAT, _DOUBLE, _INT32, _INT64 and _UINT8. MP_INVALID: there is
      * no such column, or one of another type; a row is null or has another length; MP_PARSE: what the file holds is no column;
-     * MP_NOMEM. The sentence names column and row, counted from 0. */
+     * MP_NOMEM; MP_IO: as mp_dataset_take_room. The sentence names column and row, counted from 0. */
     mp_status (*read)(mp_columnar_file *self, const char *name, const mp_row_range *ranges, size_t n_ranges, mp_dataset *out,
                       mp_error *err);
     void (*close)(mp_columnar_file *self);

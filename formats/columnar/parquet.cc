@@ -29,7 +29,7 @@ struct open_file {
 
 /* What is read of a column, and where the next row goes. */
 struct sink {
-    const char *name;
+    const char *name, *folder;
     mp_dataset set;
     int64_t row_bytes, filled_bytes, row; /* row: the first one of what is appended now */
     bool has_shape;
@@ -128,11 +128,8 @@ mp_status shape(sink &s, const arrow::Array &array, int64_t row, int64_t n_rows,
         MP_ENSURE(mp_multiply(s.row_bytes, s.set.dims[d], &s.row_bytes), err, MP_PARSE, "rows of column '%s' are too large",
                   s.name);
     MP_ENSURE(mp_multiply(bytes, s.row_bytes, &bytes), err, MP_PARSE, "column '%s' is too large", s.name);
-    s.set.owned = mp_alloc((size_t)bytes + 1, 1);
-    s.set.data = (const uint8_t *)s.set.owned;
     s.has_shape = true;
-    MP_ENSURE(s.set.owned, err, MP_NOMEM, "there is no memory for %lld bytes of column '%s'", (long long)bytes, s.name);
-    return MP_OK;
+    return mp_dataset_take_room(&s.set, s.name, bytes, s.folder, err);
 }
 
 /* Appends elements [from, from + n) of an array, which is `level` lists deep and has `per_row` elements for each row. */
@@ -240,6 +237,7 @@ mp_status read(mp_columnar_file *self, const char *name, const mp_row_range *ran
     open_file *f = reinterpret_cast<open_file *>(self);
     sink s{};
     s.name = name;
+    s.folder = self->folder;
     const mp_status st = guarded(name, err, [&] { return read_ranges(*f, s, ranges, n, err); });
     if (st != MP_OK)
         mp_dataset_close(&s.set);

@@ -3,8 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "estimator/base/names.h"
+#include "formats/base/nameless.h"
 
 static const int64_t limit_bytes = INT64_C(1) << 44;
 
@@ -107,10 +109,26 @@ mp_status mp_dataset_open(const char *path, mp_dataset *out, mp_error *err)
     return MP_OK;
 }
 
+mp_status mp_dataset_take_room(mp_dataset *d, const char *column, int64_t bytes, const char *folder, mp_error *err)
+{
+    if (folder) {
+        MP_CHECK(mp_nameless_map(folder, bytes + 1, &d->owned, err));
+        d->mapped_bytes = (size_t)bytes + 1;
+    } else {
+        d->owned = mp_alloc((size_t)bytes + 1, 1);
+    }
+    MP_ENSURE(d->owned, err, MP_NOMEM, "there is no memory for %lld bytes of column '%s'", (long long)bytes, column);
+    d->data = d->owned;
+    return MP_OK;
+}
+
 void mp_dataset_close(mp_dataset *d)
 {
     mp_file_close(&d->file);
-    mp_free(d->owned);
+    if (d->mapped_bytes)
+        munmap(d->owned, d->mapped_bytes);
+    else
+        mp_free(d->owned);
     *d = (mp_dataset){0};
 }
 

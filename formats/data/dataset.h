@@ -15,7 +15,8 @@ typedef struct mp_dataset {
     bool big_endian; /* for multi-byte elements of IDX */
     const uint8_t *data;
     mp_file file;
-    void *owned; /* `data` points into it; NULL: into the file */
+    void *owned;         /* `data` points into it; NULL: into the file */
+    size_t mapped_bytes; /* of `owned`, where it is a file without a name; 0: it is memory */
 } mp_dataset;
 
 /* Opens an .npy or IDX file, told apart by the first bytes. Close with mp_dataset_close (zeroed is fine). MP_PARSE: neither,
@@ -24,6 +25,10 @@ mp_status mp_dataset_open(const char *path, mp_dataset *out, mp_error *err);
 /* Opens a text as tokens: its bytes or, with a vocabulary (one token per line), the numbers of the longest tokens into
  * which it can be cut from left to right. MP_PARSE: a byte of the text begins no token; an empty vocabulary. */
 mp_status mp_dataset_open_text(const char *path, const char *vocabulary_path, mp_dataset *out, mp_error *err);
+/* Takes room for so many bytes of a column, which are written to `owned`: memory, or where a folder is given a file without a
+ * name in it, of which the system keeps in memory what is used and there is room for. MP_NOMEM; MP_IO: there is no room on the
+ * disk, or no file can be made. */
+mp_status mp_dataset_take_room(mp_dataset *dataset, const char *column, int64_t bytes, const char *folder, mp_error *err);
 void mp_dataset_close(mp_dataset *dataset);
 
 /* Returns element k as a number. */

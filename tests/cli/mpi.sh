@@ -53,7 +53,7 @@ done
 if [ -z "$writer" ] || [ ! -e "$build/memplan_parquet.so" ]; then
     echo "SKIPPED: trainings on Parquet files: there is no Parquet module, or no pyarrow to write such files"
 else
-    for what in as_arrays misfits; do
+    for what in as_arrays in_a_folder misfits; do
         holds "columnar_$what" "$writer" -B "$root/tests/cli/ranks/columnar.py" "$memplan" $what
     done
     [ ! -e "$build/memplan_mpi.so" ] || holds columnar_dealt "$writer" -B "$root/tests/cli/ranks/columnar.py" "$memplan" dealt

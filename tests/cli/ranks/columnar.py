@@ -25,6 +25,7 @@ from many_ranks import ENVIRONMENT, MEMPLAN, MPIRUN, WHAT, path
 
 PLAN = ["--budget", "100%", "--no-before", "--json"]
 BATCH, WIDTH, CLASSES = 6, 12, 5  # of the test network mlp
+DATA_KIB = 100_000  # of memory of its own, in which a program with Arrow trains, and into which 43 MB more do not fit
 
 
 def ended(words: list[str]) -> subprocess.CompletedProcess[str]:
@@ -97,6 +98,29 @@ def as_arrays(folder: str) -> None:
     for shape in ((23, 765), (23, 3, 17, 15)):
         file = write(f"{folder}/x.parquet", {"input": lists(pictures.reshape(shape)), "target": classes}, 5)
         assert train("cnn", "--data", file)["weights_hash"] == bits, shape
+
+
+def in_a_folder(folder: str) -> None:
+    """What is read lies in a folder, and not in memory: the same bits where memory would not do, on ranks too, and nothing is left there. What is amiss is said."""
+    x, t = samples(900_000)
+    large, own = write(f"{folder}/large.parquet", {"input": lists(x), "target": t}, 5_000), f"{folder}/columns"
+    os.mkdir(own)
+    few = write(f"{folder}/few.parquet", {"input": lists(x[:60]), "target": t[:60]})
+    words = [MEMPLAN, "train", path("mlp"), "--steps", "3", *PLAN, "--data", large, "--test", few]
+    whole = json.loads(ended(words).stdout)
+    limited = ["sh", "-c", f'ulimit -d {DATA_KIB}; exec "$@"', "sh", *words]
+    done = ended(limited)
+    assert done.returncode == 1 and re.search("large.parquet: there is no memory for [0-9]+ bytes of column '(input|target)'", done.stderr), done
+    done = ended([*limited, "--columns-in", own])
+    assert done.returncode == 0, done.stderr
+    mine = json.loads(done.stdout)
+    assert mine["after"]["weights_hash"] == whole["after"]["weights_hash"] and mine["test"] == whole["test"] and not os.listdir(own), mine
+    x, t = samples(63)
+    file = write(f"{folder}/x.parquet", {"input": lists(x), "target": t}, 7)
+    assert train("mlp", "--data", file, "--columns-in", own, ranks=2)["weights_hash"] == train("mlp", "--data", file, ranks=2)["weights_hash"] and not os.listdir(own)
+    assert f"{file}: no file can be made in '{folder}/nowhere': No such file or directory" in refused("mlp", "--data", file, "--columns-in", f"{folder}/nowhere")
+    done = ended(["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", *words[:-4], "--data", file, "--columns-in", own])
+    assert done.returncode == 2 and re.search(rf"{file}: there is no room for [0-9]+ bytes in '{own}': File too large", done.stderr) and not os.listdir(own), done
 
 
 def saved(folder: str, file: str, x: np.ndarray) -> str:
@@ -223,7 +247,7 @@ def main() -> None:
         if WHAT == "mutations":
             mutations(folder, int(sys.argv[3]))
         else:
-            {"as_arrays": as_arrays, "dealt": dealt, "misfits": misfits}[WHAT](folder)
+            {"as_arrays": as_arrays, "in_a_folder": in_a_folder, "dealt": dealt, "misfits": misfits}[WHAT](folder)
 
 
 main()

@@ -86,7 +86,9 @@ def stages() -> None:
             words = [*USUAL, *both(folder, network)]
             same(ranks(4, network, *words, *cut(network, 2), mesh="tp=2,pp=2"), one(network, *words, "--accumulate", "2"), (network, "tp=2,pp=2"))
         words = [*USUAL, *both(folder, "mlp"), *cut("mlp", 2)]
-        assert ranks(4, "mlp", *words, mesh="shard=2,zero=1,pp=2")["test"] == ranks(4, "mlp", *words, mesh="dp=2,pp=2")["test"]
+        whole = ranks(4, "mlp", *words, mesh="dp=2,pp=2")
+        assert ranks(4, "mlp", *words, mesh="shard=2,zero=1,pp=2")["test"] == whole["test"]
+        same(ranks(4, "mlp", *words, mesh="shard=2,zero=3,pp=2"), whole, "shard=2,zero=3,pp=2")
         usual, fewer = data(folder, "mlp", 70, "--test"), data(folder, "mlp", 60, "--test")
         words = [MEMPLAN, "train", path("mlp"), *USUAL, *cut("mlp", 2), "--mesh", "pp=2"]
         done = subprocess.run([*MPIRUN, "-n", "1", *words, *usual, ":", "-n", "1", *words, *fewer], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
