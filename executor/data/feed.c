@@ -286,13 +286,15 @@ void mp_feed_share(mp_feed *f, int index, int n)
     f->deal.sharers = n;
 }
 
-/* Fills a batch by its number among those of all that share the data. */
-static void fill(const mp_feed *f, int64_t batch, void *const *rows)
+/* Fills a batch by its number among those of all that share the data. Of columns that are dealt only this rank's are here, so
+ * another's batch is filled without them. */
+static void fill(const mp_feed *f, int64_t batch, bool is_own, void *const *rows)
 {
     size_t n_filled = 0;
     for (size_t slot = 0; slot < f->n; slot++) {
         if (f->slots[slot].is_elsewhere) continue;
         void *to = rows[n_filled++];
+        if (!is_own && f->files[slot].is_dealt) continue;
         if (!f->deal.n_samples) {
             generate(f, slot, batch, to);
             continue;
@@ -310,7 +312,7 @@ static void fill(const mp_feed *f, int64_t batch, void *const *rows)
 
 void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
 {
-    fill(f, batch * f->deal.sharers + f->deal.index, rows);
+    fill(f, batch * f->deal.sharers + f->deal.index, true, rows);
 }
 
 int64_t mp_feed_samples(const mp_feed *f)
@@ -347,7 +349,7 @@ mp_status mp_feed_digest(const mp_feed *f, uint64_t *digest, mp_error *err)
     for (size_t k = 0; k < f->n; k++)
         MP_ENSURE(rows[k] = mp_pool_alloc(pool, slot_bytes(&f->slots[k]) + 1, 1), err, MP_NOMEM, "no memory for a batch");
     for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
-        fill(f, batches[b], rows);
+        fill(f, batches[b], false, rows);
         for (size_t k = 0; k < f->n; k++)
             if (!f->files[k].is_dealt) hash = XXH64(rows[k], slot_bytes(&f->slots[k]), hash);
     }
