@@ -266,9 +266,6 @@ def seeded(make: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
     return make()
 
 
-# ---- on two ranks
-
-
 def llamas(rank: int) -> None:
     mesh = mesh_of_all()
     check(lambda: parallel(seeded(llama), mesh, False), words)
@@ -299,6 +296,9 @@ class WithLoss(nn.Module):
 
 def functional(rank: int) -> None:
     check(lambda: seeded(Functional, rank), numbers)
+    model = memplan.compile(seeded(Functional, rank), "min+10%", effort="quick")
+    with pytest.warns(memplan.FallbackWarning, match="taken outside of it.*: ranks have one plan, which stays"):
+        (model(*numbers(0)) * torch.ones(1 << 20).exp()).sum().backward()
 
 
 def losses_in_parts(rank: int) -> None:
@@ -337,9 +337,6 @@ def context_of_pytorch(rank: int) -> None:
 
 def habits(rank: int) -> None:
     """What is said where it cannot be planned, or ranks do not agree."""
-    outside = memplan.compile(seeded(Functional, rank), "min+10%", effort="quick")
-    with pytest.warns(memplan.FallbackWarning, match="taken outside of it.*: ranks have one plan, which stays"):
-        (outside(*numbers(0)) * torch.ones(1 << 20).exp()).sum().backward()
     model = memplan.compile(seeded(Functional, rank), "min+50%", effort="quick")
     with pytest.raises(memplan.MemplanError, match=r"another one on rank 1 than on rank 0.*\[7, 32, 32\]"):
         model(numbers(0)[0][: 8 - rank])
