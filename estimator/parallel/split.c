@@ -161,10 +161,9 @@ static mp_status take_part(splitter *x, const mp_operator *op, mp_shard at, int 
 {
     bool is_made = false;
     int made;
-    if (x->lies[*tensor].at.dim == at.dim) {
-        if (x->lies[*tensor].at.outer != at.outer) note_misdealt(x, op);
-        return MP_OK;
-    }
+    const bool is_so = x->lies[*tensor].at.dim == at.dim, is_dealt = is_so && x->lies[*tensor].at.outer == at.outer;
+    if (is_so && !is_dealt && !x->ranks->runs) note_misdealt(x, op); /* a profile's ranks would deal it so from the start */
+    if (is_dealt || (is_so && !x->ranks->runs)) return MP_OK;
     if (!is_whole(x, *tensor)) MP_CHECK(gather(x, op, false, tensor));
     MP_CHECK(make_part(x, *tensor, at, &is_made));
     if (is_made) return MP_OK;

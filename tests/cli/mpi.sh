@@ -9,7 +9,7 @@ else
         python=python3; \$python -c 'import jsonschema' 2> /dev/null || python=/usr/bin/python3
         \$python -c 'import json, jsonschema, sys; jsonschema.validate(*[json.load(open(f)) for f in sys.argv[1:]])' \\
             network.json '$root/docs/schemas/network.json'"
-    for what in as_one with_data clipped goes_on refused; do
+    for what in as_one by_name with_data clipped goes_on refused; do
         holds "mpi_split_$what" python3 -B "$root/tests/cli/ranks/split_ranks.py" "$memplan" $what
     done
     for what in as_one_batch beside_stages residual sentences; do

@@ -30,7 +30,8 @@ ADDED_IN_PARTS = {"gpt": "tokens.weight", "bert": "tokens.weight"}
 
 
 def path(network: str) -> str:
-    return os.path.join(NETWORKS, f"{network}.onnx")
+    file = os.path.join(NETWORKS, f"{network}.onnx")
+    return file if os.path.exists(file) else network  # one that is known by name
 
 
 def run(words: list[str]) -> dict:

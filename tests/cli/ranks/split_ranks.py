@@ -58,6 +58,19 @@ def as_one() -> None:
                 same_losses(whole, single, network)
 
 
+def by_name() -> None:
+    """Positions are looked up in other runs of lines than words are, and dealt anew where the two are added."""
+    small = "layers=2", "vocabulary=512", "sequence=32", "width=64", "heads=4", "feed-forward=128"
+    how = [*(word for size in small for word in ("--dim", size)), "--batch", "2", "--random-weights", *ALL]
+    for network in ("gpt2", "bert-base"):
+        with tempfile.TemporaryDirectory() as folder:
+            a, b = f"{folder}/ranks", f"{folder}/one"
+            many = ranks(2, network, *how, "--save", a, mesh="tp=2")
+            is_as_planned({**many, "identical": True})
+            same_losses(many, one(network, *how, "--save", b), network)
+            same_state(a, b, network)
+
+
 def with_data() -> None:
     """Two dimensions: one process with as many micro-batches as there are ranks with data of their own."""
     for network, mesh in (("gpt", "dp=2,tp=2"), ("mlp", "shard=2,tp=2"), ("gpt", "shard=2,zero=1,tp=2")):
