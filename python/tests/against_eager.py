@@ -75,6 +75,7 @@ def peak_of_step(model: Any, inputs: tuple[Any, ...]) -> int:
 
 
 def peak_of_call(call: Callable[[], Any]) -> int:
+    threads_of_gloo_are_done()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as tracked:
         call()
         threads_of_gloo_are_done()
@@ -82,8 +83,8 @@ def peak_of_call(call: Callable[[], Any]) -> int:
 
 
 def threads_of_gloo_are_done() -> None:
-    """They note what they free in the profile of whoever issued a collective, behind its wait, too. Where the profile ends
-    meanwhile, PyTorch 2.15 damages its heap, with eager models: once in some thousand profiles on busy cores."""
+    """They note what they free in the profile of whoever issued a collective, behind its wait, too. Where a profile begins or
+    ends meanwhile, PyTorch 2.15 damages its heap, with eager models: once in some thousand profiles on busy cores."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         time.sleep(0.02)
 
