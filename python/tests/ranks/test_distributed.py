@@ -154,7 +154,7 @@ def leaving(rank: int, make: Callable[[], nn.Module], inputs: Callable[[int, int
         n_apart = sum(later - before > 1 for before, later in zip(buckets, buckets[1:]))
         is_of_one_order = budget != "min+30%"  # else of each rank's own seconds, and buckets may wait for the last of them
         assert n_apart >= (len(buckets) - 2 if is_of_one_order else 1), (budget, got)
-        assert len(got) - buckets[0] > len(got) / 2, got
+        assert not is_of_one_order or len(got) - buckets[0] > len(got) / 2, got
         report = whole.memplan
         measured = static_bytes(model, inputs(9, rank)) + gradients + peak_of_step(whole, inputs(9, rank))
         assert abs(measured - report.planned_bytes) <= 0.01 * measured, (measured, report.planned_bytes)
