@@ -1,5 +1,5 @@
-/* accuracy.c - runs batches of held-out samples forward, through all stages, adds up what they give, and puts together what
- * ranks have of it. */
+/* accuracy.c - runs batches of held-out samples forward, through all stages, adds up what they give and the labels that have
+ * the highest score, and puts together what ranks have of it. */
 #include "executor/train/accuracy.h"
 
 #include "executor/data/inputs.h"
@@ -10,13 +10,16 @@
 #include "executor/run/rank_results.h"
 #include "executor/run/stage.h"
 #include "executor/train/evaluate.h"
-#include "executor/train/scores.h"
 #include "executor/train/stage_relay.h"
+
+typedef struct labels_count {
+    int64_t n_right, n_labels;
+} labels_count;
 
 /* What all batches have given so far. */
 typedef struct tally {
     double loss; /* the mean over the batches, or what they have added to it */
-    mp_labels_count labels;
+    labels_count labels;
 } tally;
 
 /* Memory of the backend's. */
@@ -40,6 +43,58 @@ typedef struct examiner {
     size_t n_wanted;
     mp_pool *pool;
 } examiner;
+
+/* The highest score of a position among the classes of a rank. */
+typedef struct best {
+    double score;
+    int64_t class;
+} best;
+
+static double label_at(const mp_array *labels, int64_t k)
+{
+    return labels->dtype == MP_DTYPE_INT32 ? ((const int32_t *)labels->data)[k] : (double)((const int64_t *)labels->data)[k];
+}
+
+/* Finds the best of each position among the classes that are here, of which the first one has this number. */
+static void find_best(const mp_array *scores, int64_t first, int64_t inner, int64_t n, best *out)
+{
+    const int64_t classes = scores->dims[1];
+    for (int64_t k = 0; k < n; k++) {
+        const float *of = (const float *)scores->data + k / inner * classes * inner + k % inner;
+        int64_t highest = 0;
+        for (int64_t c = 1; c < classes; c++)
+            if (of[c * inner] > of[highest * inner]) highest = c;
+        out[k] = (best){of[highest * inner], first + highest};
+    }
+}
+
+/* Adds the labels of a batch that have the highest score to *count. Scores are row-major floats whose dimension 1 is that of
+ * the classes; of several classes with the same score the first counts. Labels that name no class (the loss ignores them) are
+ * not counted. `classes`: the ranks of which each has as many of the classes, one behind the other, and all have the same
+ * labels, so that all count the same; NULL: this one has all. */
+static mp_status count_right(const mp_array *scores, const mp_array *labels, const mp_kernel_team *classes, labels_count *count,
+                             mp_error *err)
+{
+    const int64_t ranks = classes ? classes->n : 1, index = classes ? classes->index : 0, n_classes = ranks * scores->dims[1];
+    int64_t inner = 1;
+    for (int d = 2; d < scores->rank; d++) inner *= scores->dims[d];
+    const int64_t n = scores->dims[0] * inner;
+    MP_OWNED best *all = mp_alloc((size_t)(ranks * n), sizeof *all);
+    MP_ENSURE(all, err, MP_NOMEM, "there is no memory for the best scores of %lld positions", (long long)n);
+    best *own = all + index * n;
+    find_best(scores, index * scores->dims[1], inner, n, own);
+    if (classes) MP_CHECK(classes->gather(classes, own, n * (int64_t)sizeof *own, all, err));
+    for (int64_t k = 0; k < n; k++) {
+        const double label = label_at(labels, k);
+        const best *highest = &all[k];
+        if (!(label >= 0 && label < (double)n_classes)) continue;
+        for (int64_t r = 1; r < ranks; r++)
+            if (all[r * n + k].score > highest->score) highest = &all[r * n + k];
+        count->n_right += (double)highest->class == label;
+        count->n_labels++;
+    }
+    return MP_OK;
+}
 
 /* Returns the operator that compares scores with labels; -1: there is none. */
 static int find_classes(const mp_model *model)
@@ -160,7 +215,7 @@ static mp_status count(examiner *e, int64_t n_batches, tally *sum, mp_error *err
     for (size_t r = 0; r < e->n_results; r++) MP_CHECK(b->download(b, &e->values[e->results[r]], &e->host[r], err));
     sum->loss += (double)*(const float *)e->host[0].data / (double)n_batches;
     if (!e->scores) return MP_OK;
-    return mp_scores_count(&e->host[1], &e->host[2], has_own_classes ? e->how.run.team : NULL, &sum->labels, err);
+    return count_right(&e->host[1], &e->host[2], has_own_classes ? e->how.run.team : NULL, &sum->labels, err);
 }
 
 static mp_status run_batches(examiner *e, mp_feed *feed, int64_t n, tally *out, mp_error *err)

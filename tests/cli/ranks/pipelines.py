@@ -199,15 +199,17 @@ def refusals() -> None:
 
 
 def a_stage_dies() -> None:
-    job = subprocess.Popen(
-        words(2, "cnn", "--budget", "100%", "--no-before", "--steps", "1000000000"), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    killed = last_child(job, 2)
+    ends_when_one_dies(words(2, "cnn", "--budget", "100%", "--no-before", "--steps", "1000000000"), 2)
+
+
+def ends_when_one_dies(command: list[str], n: int) -> None:
+    job = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    killed = last_child(job, n)
     os.kill(killed, signal.SIGKILL)
     begin = time.monotonic()
     _, said = job.communicate(timeout=60)
     assert time.monotonic() - begin < 10 and job.returncode != 0, said
-    assert re.search(rf"memplan: rank \d: .*rank \d of 2 has ended, process {killed} on .*: it was waited for in ", said), said
+    assert re.search(rf"memplan: rank \d: .*rank \d of {n} has ended, process {killed} on .*: it was waited for in ", said), said
 
 
 def last_child(job: subprocess.Popen, n: int) -> int:
