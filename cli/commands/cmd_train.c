@@ -392,6 +392,16 @@ static void tell_interrupted(const training_options *o, const train_outcome *t)
         complain("the training was interrupted after step %lld; nothing is saved without --save", done);
 }
 
+/* Warns of a loss on the test data that is not a number. True: there is one. */
+static bool tell_bad_test(const options *o, const mp_report *r, bool is_silent)
+{
+    if (!r->has_test || isfinite(r->test.loss)) return false;
+    if (is_silent) return true;
+    complain("%s: warning: the loss on the test data is not a number%s%s", o->operands[0], r->test.fault[0] ? ": " : "",
+             r->test.fault);
+    return true;
+}
+
 static mp_status tell(const options *o, const train_outcome *t, picture_file *picture, mp_error *err)
 {
     if (o->talk.json)
@@ -421,6 +431,7 @@ static int train(options *o, ranks *r)
     if (st == MP_OK && (t.before.stopped || t.after.stopped)) tell_interrupted(&o->training, &t);
     if (st == MP_OK && t.before.stopped) return interrupt_status();
     if (st == MP_OK && !train_is_silent(r)) st = tell(o, &t, &picture, &err);
+    if (st == MP_OK && tell_bad_test(o, &t.after, train_is_silent(r))) return EXIT_NO;
     if (st == MP_OK) return train_compares(&t) && !train_identical(&t) ? EXIT_NO : EXIT_DONE;
     if (train_is_known(r, &err)) return r->status;
     mp_error_locate(&err, o->operands[0], 0, 0);

@@ -1,6 +1,7 @@
 /* train_report.c - prints what two trainings took and whether they agree, as text and as JSON. */
 #include "cli/reports/train_report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,7 +297,8 @@ void print_train(const train_outcome *t, const options *o)
 static json_t *test_json(const mp_report *r)
 {
     if (!r->has_test) return json_null();
-    return json_pack("{sI sf so}", "samples", (json_int_t)r->test.n_samples, "loss", r->test.loss, "accuracy",
+    return json_pack("{sI so so}", "samples", (json_int_t)r->test.n_samples, "loss",
+                     isfinite(r->test.loss) ? json_real(r->test.loss) : json_null(), "accuracy",
                      r->test.accuracy < 0 ? json_null() : json_real(r->test.accuracy));
 }
 

@@ -81,6 +81,9 @@ static mp_status put_cross_entropy(const writer *w, const mp_loss_options *o, in
               (long long)classes);
     MP_ENSURE(!o->class_weights || (int64_t)o->n_class_weights == classes, w->err, MP_INVALID,
               "%zu class weights are given, and '%s' has %lld classes", o->n_class_weights, t->name, (long long)classes);
+    bool any_weight = !o->class_weights;
+    for (size_t k = 0; k < o->n_class_weights; k++) any_weight |= o->class_weights[k] != 0;
+    MP_ENSURE(any_weight, w->err, MP_INVALID, "all class weights are 0, so the loss has no terms; one has to be larger");
     for (int d = 0; d < rank; d++)
         if (d != axis) dims[d < axis ? d : d - 1] = t->dims[d];
     const mp_dtype dtype = t->dtype;

@@ -85,20 +85,22 @@ mp_status mp_columnar_read(const char *path, const char *folder, const mp_feed_s
 mp_status mp_columnar_check(const mp_feed_slot *s, const mp_sample_file *file, const mp_deal *deal, mp_error *err)
 {
     MP_ABOUT(err, file->path);
-    int64_t per_row = 1, k = 0;
+    int64_t per_row = 1, k = 0, n_ignored = 0;
     for (int d = 1; d < file->set.rank; d++) per_row *= file->set.dims[d];
     MP_ENSURE(file->form != MP_SAMPLE_SHARED, err, MP_INVALID,
               "'%s' is given whole, and a column has a row for each sample: --data %s=FILE.npy gives it besides", s->name,
               s->name);
-    for (int hand = deal->index; s->n_values && hand < deal->n_hands; hand += deal->sharers) {
+    for (int hand = deal->index; (s->n_values || s->ignores) && hand < deal->n_hands; hand += deal->sharers) {
         const mp_range has = mp_deal_hand(deal, hand);
         for (int64_t row = has.from; row < has.from + has.n; row++)
             for (int64_t e = 0; e < per_row; e++, k++) {
                 const double value = mp_dataset_get(&file->set, k);
-                if ((value >= 0 && value < (double)s->n_values) || (s->ignores && value == (double)s->ignored)) continue;
+                const bool is_ignored = s->ignores && value == (double)s->ignored;
+                n_ignored += is_ignored;
+                if (is_ignored || !s->n_values || (value >= 0 && value < (double)s->n_values)) continue;
                 return MP_FAIL(err, MP_INVALID, "row %lld of column '%s' has %g, and '%s' takes whole numbers from 0 to %lld",
                                (long long)row, s->name, value, s->name, (long long)s->n_values - 1);
             }
     }
-    return MP_OK;
+    return k && n_ignored == k ? mp_samples_all_ignored(s, k, err) : MP_OK;
 }

@@ -1,6 +1,8 @@
 /* feed.c - opens the sources of a feed, and fills batches from them. */
 #include "executor/data/feed.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -40,13 +42,20 @@ static int64_t sample_elements(const mp_feed_slot *s)
 static mp_status check_range(const mp_feed_slot *s, const mp_dataset *d, int64_t n, const char *path, mp_error *err)
 {
     mp_status st = MP_OK;
-    for (int64_t k = 0; s->n_values && k < n; k++) {
-        double value = mp_dataset_get(d, k);
-        if ((value >= 0 && value < (double)s->n_values) || (s->ignores && value == (double)s->ignored)) continue;
+    int64_t n_ignored = 0;
+    for (int64_t k = 0; (s->n_values || s->ignores) && k < n; k++) {
+        const double value = mp_dataset_get(d, k);
+        const bool is_ignored = s->ignores && value == (double)s->ignored;
+        n_ignored += is_ignored;
+        if (is_ignored || !s->n_values || (value >= 0 && value < (double)s->n_values)) continue;
         st = MP_FAIL(err, MP_INVALID, "element %lld is %g, and '%s' takes whole numbers from 0 to %lld", (long long)k, value,
                      s->name, (long long)s->n_values - 1);
         mp_error_locate(err, path, 0, 0);
-        break;
+        return st;
+    }
+    if (n && n_ignored == n) {
+        st = mp_samples_all_ignored(s, n, err);
+        mp_error_locate(err, path, 0, 0);
     }
     return st;
 }
@@ -260,12 +269,18 @@ static void generate(const mp_feed *f, size_t slot, int64_t batch, void *rows)
                     (int64_t)((uint64_t)mp_random_word(f->seed, (uint32_t)batch, key, (uint64_t)k) * (uint64_t)values >> 32));
 }
 
+/* Returns the first of the n elements of a sample in its file's data. */
+static int64_t sample_place(const mp_feed *f, const mp_sample_file *file, int64_t sample, int64_t n)
+{
+    if (file->is_dealt) return mp_deal_place(&f->deal, sample) * n;
+    return file->form == MP_SAMPLE_SHARED ? 0 : sample * n;
+}
+
 static void copy_sample(const mp_feed *f, size_t slot, int64_t sample, int64_t row, void *rows)
 {
     const mp_feed_slot *s = &f->slots[slot];
     const mp_sample_file *file = &f->files[slot];
-    int64_t n = mp_sample_elements(s, file, f->batch), from = file->form == MP_SAMPLE_SHARED ? 0 : sample * n;
-    if (file->is_dealt) from = mp_deal_place(&f->deal, sample) * n;
+    const int64_t n = mp_sample_elements(s, file, f->batch), from = sample_place(f, file, sample, n);
     if (s->dtype == MP_DTYPE_FLOAT) {
         mp_dataset_floats(&file->set, from, n, (float *)rows + row * n);
         return;
@@ -278,6 +293,12 @@ static void copy_window(const mp_feed *f, size_t slot, int64_t sample, int64_t r
     int64_t from = sample + (f->slots[slot].is_target ? 1 : 0);
     for (int64_t k = 0; k < f->window; k++)
         put_integer(&f->slots[slot], rows, row * f->window + k, (int64_t)mp_dataset_get(&f->text, from + k));
+}
+
+/* Returns the samples of a slot in a batch. */
+static int64_t batch_rows(const mp_feed *f, size_t slot)
+{
+    return f->is_text || f->files[slot].form == MP_SAMPLE_ROWS ? f->batch : 1;
 }
 
 void mp_feed_share(mp_feed *f, int index, int n)
@@ -299,8 +320,7 @@ static void fill(const mp_feed *f, int64_t batch, bool is_own, void *const *rows
             generate(f, slot, batch, to);
             continue;
         }
-        int64_t n = f->is_text || f->files[slot].form == MP_SAMPLE_ROWS ? f->batch : 1;
-        for (int64_t row = 0; row < n; row++) {
+        for (int64_t row = 0; row < batch_rows(f, slot); row++) {
             int64_t sample = mp_deal_sample(&f->deal, f->seed, batch, f->batch, row);
             if (f->is_text)
                 copy_window(f, slot, sample, row, to);
@@ -313,6 +333,66 @@ static void fill(const mp_feed *f, int64_t batch, bool is_own, void *const *rows
 void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
 {
     fill(f, batch * f->deal.sharers + f->deal.index, true, rows);
+}
+
+/* Writes the sentence about an element by its number in the file. */
+static void describe_fault(const mp_feed_slot *s, const mp_sample_file *file, int64_t element, double value,
+                           char text[MP_FEED_FAULT_TEXT])
+{
+    const mp_dataset *d = &file->set;
+    int64_t at[MP_DATASET_RANK] = {0};
+    char place[MP_DATASET_RANK * 22 + 8] = "";
+    for (int k = d->rank; k-- > 0; element /= d->dims[k]) at[k] = element % d->dims[k];
+    for (int k = 1, n = 0; k < d->rank; k++)
+        n += snprintf(place + n, sizeof place - (size_t)n, "%s%lld%s", k > 1 ? ", " : " at [", (long long)at[k],
+                      k + 1 < d->rank ? "" : "]");
+    snprintf(text, MP_FEED_FAULT_TEXT, "row %lld of '%s', data of '%s', has %g%s%s", (long long)at[0], file->path, s->name,
+             value, isfinite(value) ? " (too large for float32)" : "", place);
+}
+
+/* Looks at the numbers of one sample. Masks may hold infinities. */
+static bool find_number(const mp_feed *f, size_t slot, int64_t sample, char text[MP_FEED_FAULT_TEXT])
+{
+    const mp_feed_slot *s = &f->slots[slot];
+    const mp_sample_file *file = &f->files[slot];
+    const int64_t n = mp_sample_elements(s, file, f->batch), from = sample_place(f, file, sample, n);
+    for (int64_t k = 0; k < n; k++) {
+        const double value = mp_dataset_get(&file->set, from + k);
+        if (isfinite((float)value) || (isinf(value) && s->fill == MP_FEED_FIXED)) continue;
+        describe_fault(s, file, (file->form == MP_SAMPLE_SHARED ? 0 : sample * n) + k, value, text);
+        return true;
+    }
+    return false;
+}
+
+/* Returns how many labels of a sample are not ignored. */
+static int64_t count_labels(const mp_feed *f, size_t slot, int64_t sample)
+{
+    const mp_feed_slot *s = &f->slots[slot];
+    const int64_t n = mp_sample_elements(s, &f->files[slot], f->batch), from = sample_place(f, &f->files[slot], sample, n);
+    int64_t n_labels = 0;
+    for (int64_t k = 0; k < n; k++) n_labels += mp_dataset_get(&f->files[slot].set, from + k) != (double)s->ignored;
+    return n_labels;
+}
+
+bool mp_feed_find_fault(const mp_feed *f, int64_t k, char text[MP_FEED_FAULT_TEXT])
+{
+    const int64_t batch = k * f->deal.sharers + f->deal.index;
+    for (size_t slot = 0; f->deal.n_samples && !f->is_text && slot < f->n; slot++) {
+        const mp_feed_slot *s = &f->slots[slot];
+        int64_t n_labels = s->is_target && s->ignores ? 0 : 1;
+        if (s->is_elsewhere) continue;
+        for (int64_t row = 0; row < batch_rows(f, slot); row++) {
+            const int64_t sample = mp_deal_sample(&f->deal, f->seed, batch, f->batch, row);
+            if (s->dtype == MP_DTYPE_FLOAT && find_number(f, slot, sample, text)) return true;
+            if (!n_labels) n_labels = count_labels(f, slot, sample);
+        }
+        if (n_labels) continue;
+        snprintf(text, MP_FEED_FAULT_TEXT, "all labels of this batch in '%s' are %lld, which the loss ignores",
+                 f->files[slot].path, (long long)s->ignored);
+        return true;
+    }
+    return false;
 }
 
 int64_t mp_feed_samples(const mp_feed *f)

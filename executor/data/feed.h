@@ -42,8 +42,8 @@ typedef struct mp_feed_slot {
  *
  * "text=FILE": windows of its bytes (or tokens, with "vocabulary=FILE") for the input of whole numbers, and the tokens that
  * follow as target. Release with mp_feed_free (NULL is fine). MP_INVALID: sources do not fit the slots, a label or token is
- * out of range, or there are fewer samples than a batch; other failures are those of mp_dataset_open. All files are checked
- * before the first batch. */
+ * out of range, all labels are ignored, or there are fewer samples than a batch; other failures are those of mp_dataset_open.
+ * All files are checked before the first batch. */
 mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources, uint64_t seed,
                        mp_feed **out, mp_error *err);
 
@@ -57,10 +57,16 @@ typedef struct mp_feed_part {
 mp_status mp_feed_open_part(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources,
                             uint64_t seed, const mp_feed_part *part, mp_feed **out, mp_error *err);
 
+enum { MP_FEED_FAULT_TEXT = 400 };
+
 /* Makes batch k number k * n + index of all: of n that share the data, each gets every n-th. */
 void mp_feed_share(mp_feed *feed, int index, int n);
 /* Fills rows[] of every slot that is not elsewhere with batch k, row-major, in the order of these slots. Allocates nothing. */
 void mp_feed_batch(const mp_feed *feed, int64_t k, void *const *rows);
+/* Looks for a value in batch k that makes the loss infinite or NaN: a number of a file that float32 cannot hold, an infinity
+ * outside of a mask, a NaN, or labels that are all ignored. Writes a sentence that names file and row, counted from 0; false:
+ * there is none. O(batch). */
+bool mp_feed_find_fault(const mp_feed *feed, int64_t k, char text[MP_FEED_FAULT_TEXT]);
 /* Computes a number that differs where other data are seen: of how many samples there are, and of what is in the first, the
  * middle and the last batch of an epoch. Of columns, of which ranks read different rows, only how many there are. MP_NOMEM.
  * O(three batches). */

@@ -234,3 +234,11 @@ int64_t mp_sample_elements(const mp_feed_slot *slot, const mp_sample_file *file,
     const int64_t all = elements(slot->rank, slot->dims, 0);
     return file->form == MP_SAMPLE_ROWS ? all / batch : all;
 }
+
+mp_status mp_samples_all_ignored(const mp_feed_slot *s, int64_t n, mp_error *err)
+{
+    return MP_FAIL(err, MP_INVALID,
+                   "all %lld labels of '%s' are %lld, which the loss ignores, so there is nothing to train on; --ignore-index "
+                   "names another label to ignore",
+                   (long long)n, s->name, (long long)s->ignored);
+}

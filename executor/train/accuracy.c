@@ -2,6 +2,9 @@
  * the highest score, and puts together what ranks have of it. */
 #include "executor/train/accuracy.h"
 
+#include <math.h>
+#include <stdio.h>
+
 #include "executor/data/inputs.h"
 #include "executor/ranks/exchanges.h"
 #include "executor/run/held.h"
@@ -275,12 +278,15 @@ mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program
                           .dtype = program->options.dtype}};
     const int64_t n = mp_feed_batches(feed);
     tally own = {0}, all = {0};
+    char fault[MP_FEED_FAULT_TEXT] = "";
     *out = (mp_accuracy){.n_samples = n * mp_feed_batch_size(feed), .accuracy = -1};
     program->backend->enter(program->backend);
     MP_CHECK(prepare(&e, err));
     MP_CHECK(run_batches(&e, feed, n, &own, err));
     MP_CHECK(share(&e, &own, &all, err));
     out->loss = all.loss;
+    for (int64_t k = 0; !isfinite(out->loss) && !fault[0] && k < n; k++) (void)mp_feed_find_fault(feed, k, fault);
+    snprintf(out->fault, sizeof out->fault, "%s", fault);
     if (all.labels.n_labels) out->accuracy = (double)all.labels.n_right / (double)all.labels.n_labels;
     return MP_OK;
 }

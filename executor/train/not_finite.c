@@ -12,8 +12,8 @@
 
 enum { WATCHED = 2 }; /* number of watched steps before the failed one; the origin is mostly in the last */
 
-/* Finds the first tensor of these roles that is not finite; -1: all are. */
-static mp_status find_bad(mp_execution *e, mp_watch *w, bool inputs, int *found, mp_error *err)
+/* Finds the first parameter or buffer that is not finite; -1: all are. */
+static mp_status find_bad(mp_execution *e, mp_watch *w, int *found, mp_error *err)
 {
     const mp_program *p = w->program;
     *found = -1;
@@ -25,7 +25,7 @@ static mp_status find_bad(mp_execution *e, mp_watch *w, bool inputs, int *found,
         mp_array a;
         mp_range own;
         const int storage = p->bindings->storage[t];
-        if (x->producer >= 0 || storage < 0 || !(inputs ? x->role == MP_ROLE_DATA : kept)) continue;
+        if (x->producer >= 0 || storage < 0 || !kept) continue;
         char *part = mp_execution_part(e, (int)t, &own);
         if (!part && !mp_storage_is_static(&p->graph->storages[storage])) continue;
         if (part) {
@@ -45,7 +45,7 @@ mp_status mp_check_finite(mp_execution *e, const mp_program *program, int64_t st
     MP_CLEARED_BY(mp_watch_end) mp_watch w = {0};
     int bad;
     mp_watch_begin(&w, program);
-    MP_CHECK(find_bad(e, &w, false, &bad, err));
+    MP_CHECK(find_bad(e, &w, &bad, err));
     MP_ENSURE(bad < 0, err, MP_REFUTED, "'%s' is not finite after step %" PRId64, program->model->tensors[bad].name, step);
     return MP_OK;
 }
@@ -56,7 +56,9 @@ typedef struct repetition {
     mp_input_filler filler;
     mp_watch watch;
     bool watching;
-    int bad_input, bad_start; /* a bad input tensor, a tensor that was bad from the start; -1: none */
+    int bad_start; /* a tensor that was bad from the start; -1: none */
+    bool has_fault;
+    char fault[MP_FEED_FAULT_TEXT]; /* in the data */
     int64_t bad_step;
 } repetition;
 
@@ -64,7 +66,7 @@ static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error
 {
     repetition *r = data;
     mp_status st = mp_inputs_fill(&r->filler, micro_batch, e, err);
-    if (st == MP_OK && r->watching && r->bad_input < 0) st = find_bad(e, &r->watch, true, &r->bad_input, err);
+    if (st == MP_OK && r->watching && !r->has_fault) r->has_fault = mp_feed_find_fault(r->request->feed, micro_batch, r->fault);
     return st;
 }
 
@@ -76,7 +78,7 @@ static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t 
     int64_t step = 0;
     int bad = -1;
     options.by_call = options.profile = true; /* runs in order, on one stream, and can be watched */
-    r->bad_input = r->bad_start = -1;
+    r->bad_start = -1;
     mp_watch_begin(&r->watch, t->program);
     MP_CHECK(mp_execution_new(t->program, t->plan, &options, &r->execution, err));
     MP_CHECK(mp_parameters_load(t->parameters, t->program, r->execution, err));
@@ -85,7 +87,7 @@ static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t 
     for (bool ended = false; step <= failed && !ended; step++) {
         double loss;
         if (step >= from && !r->watching) {
-            MP_CHECK(find_bad(r->execution, &r->watch, false, &r->bad_start, err));
+            MP_CHECK(find_bad(r->execution, &r->watch, &r->bad_start, err));
             if (r->bad_start >= 0) return MP_OK;
             r->watching = true;
             mp_execution_watch(r->execution, &r->watch);
@@ -93,11 +95,11 @@ static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t 
         r->bad_step = step;
         MP_CHECK(mp_execution_step(r->execution, step, fill, r, &loss, err));
         if (!r->watching) continue;
-        MP_CHECK(find_bad(r->execution, &r->watch, false, &bad, err));
-        ended = bad >= 0 || !isfinite(loss) || r->bad_input >= 0 || r->watch.first_nan.node >= 0;
+        MP_CHECK(find_bad(r->execution, &r->watch, &bad, err));
+        ended = bad >= 0 || !isfinite(loss) || r->has_fault || r->watch.first_nan.node >= 0;
         if (!ended) r->watch.first.node = -1; /* the infinities had no lasting effect */
     }
-    if (!(r->watch.first.node >= 0 || r->bad_input >= 0)) MP_CHECK(mp_execution_flush(r->execution, err));
+    if (!(r->watch.first.node >= 0 || r->has_fault)) MP_CHECK(mp_execution_flush(r->execution, err));
     return MP_OK;
 }
 
@@ -115,10 +117,20 @@ static void add(mp_error *err, const char *text)
     snprintf(err->message + length, sizeof err->message - length, "%s", text);
 }
 
+static void add_fault(const char *fault, int64_t step, mp_error *err)
+{
+    char text[MP_FEED_FAULT_TEXT + 64];
+    snprintf(text, sizeof text, "; %s, in step %" PRId64, fault, step + 1);
+    add(err, text);
+}
+
 static void add_origin(const repetition *r, const mp_origin *o, const char *what, mp_error *err)
 {
     const mp_program *p = r->request->program;
     const mp_binding *b = &p->bindings->nodes[o->node];
+    const unsigned loss_of_classes = MP_TRAIT_LOSS | MP_TRAIT_CLASSES;
+    const bool is_mean_of_none =
+        o->is_nan && b->op >= 0 && (p->model->operators[b->op].op->traits & loss_of_classes) == loss_of_classes;
     const int n = p->options.accumulate > 1 ? p->options.accumulate : 1;
     char text[400];
     static const char *const phases[] = {"forward", "backward", "backward", "clipping", "the update"};
@@ -128,6 +140,7 @@ static void add_origin(const repetition *r, const mp_origin *o, const char *what
              b->op < 0 ? "" : " '", b->op < 0 ? "" : p->model->operators[b->op].name, b->op < 0 ? "" : "'", phases[b->task],
              o->pass / n + 1);
     add(err, text);
+    if (is_mean_of_none) add(err, ": all its labels are ignored or have the weight 0, so its mean has no terms");
 }
 
 static void tell(const repetition *r, mp_error *err)
@@ -135,11 +148,11 @@ static void tell(const repetition *r, mp_error *err)
     const mp_watch *w = &r->watch;
     const mp_model *m = r->request->program->model;
     char text[400];
-    if (r->bad_input >= 0 || r->bad_start >= 0) {
-        snprintf(text, sizeof text,
-                 r->bad_input >= 0 ? "; the input '%s' is not finite in step %" PRId64
-                                   : "; '%s' is not finite before step %" PRId64,
-                 m->tensors[r->bad_input >= 0 ? r->bad_input : r->bad_start].name, r->bad_step + 1);
+    if (r->has_fault) {
+        add_fault(r->fault, r->bad_step, err);
+    } else if (r->bad_start >= 0) {
+        snprintf(text, sizeof text, "; '%s' is not finite before step %" PRId64, m->tensors[r->bad_start].name,
+                 r->bad_step + 1);
         add(err, text);
     } else if (w->first.node >= 0 || w->first_nan.node >= 0) {
         const mp_origin *first = w->first.node >= 0 ? &w->first : &w->first_nan;
@@ -147,6 +160,18 @@ static void tell(const repetition *r, mp_error *err)
         if (!first->is_nan && w->first_nan.node >= 0) add_origin(r, &w->first_nan, ", then", err);
     } else {
         add(err, "; it did not come again when the steps were repeated");
+    }
+}
+
+void mp_explain_data(const mp_train_request *request, int64_t failed, mp_error *err)
+{
+    const int n = request->program->options.accumulate > 1 ? request->program->options.accumulate : 1;
+    const int64_t from = failed > WATCHED ? failed - WATCHED : 0;
+    char fault[MP_FEED_FAULT_TEXT];
+    for (int64_t batch = from * n; err && batch < (failed + 1) * n; batch++) {
+        if (!mp_feed_find_fault(request->feed, batch, fault)) continue;
+        add_fault(fault, batch / n, err);
+        return;
     }
 }
 

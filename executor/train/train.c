@@ -117,6 +117,12 @@ static bool is_over(const training *t)
     return t->report.stopped || (int64_t)t->report.n_losses >= t->request->n_steps;
 }
 
+/* Adds to the message of a step whose loss is not finite the place in the data that makes it so, if there is one. */
+static void explain_by_data(const training *t, mp_error *err)
+{
+    mp_explain_data(t->request, t->report.first_step + (int64_t)t->report.n_losses - 1, err);
+}
+
 /* Runs the next step. All values were finite when a state was saved. */
 static mp_status run_step(training *t, mp_error *err)
 {
@@ -199,6 +205,7 @@ static void hand_out(training *t, mp_status st, mp_report *out, mp_error *err)
     mp_train_request again = *t->request;
     const char *state = t->has_saved ? again.save : again.resume;
     const bool is_explained = st == MP_REFUTED && !t->in_step && !again.execution.world; /* others do not repeat it */
+    if (st == MP_REFUTED && !is_explained) explain_by_data(t, err);
     *out = t->report;
     t->report = (mp_report){0};
     training_clear(t);
@@ -282,7 +289,9 @@ static mp_status run_turns(turns *t, mp_error *err)
         any = false;
         for (size_t i = 0; i < t->n; i++) {
             if (is_over(&t->trainings[i])) continue;
-            MP_CHECK(run_step(&t->trainings[i], err));
+            const mp_status st = run_step(&t->trainings[i], err);
+            if (st == MP_REFUTED) explain_by_data(&t->trainings[i], err);
+            MP_CHECK(st);
             if (is_over(&t->trainings[i])) MP_CHECK(end_steps(&t->trainings[i], err));
             any = true;
         }

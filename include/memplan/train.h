@@ -40,6 +40,7 @@ typedef struct mp_accuracy {
     int64_t n_samples; /* samples evaluated: whole batches; of a text, about as many windows as fit side by side in it */
     double loss;       /* the mean over the batches */
     double accuracy;   /* the share of labels with the highest score; -1: the loss is not over classes */
+    char fault[400];   /* of a loss that is not finite: the place in the data that makes it so; "": none was found */
 } mp_accuracy;
 
 typedef struct mp_report {

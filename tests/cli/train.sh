@@ -90,6 +90,13 @@ gcn --data input1=stacked_edges.npy --data target=classes.npy --test input0=node
 holds train_takes_a_graph_whole sh -c "test -s whole.losses && cmp whole.losses stacked.losses && cmp whole.losses mixed.losses"
 { head -c 3196 /dev/zero; printf '\000\000\300\177'; } | npy '<f4' '50, 16' > nan.npy # the last number is none
 try train_not_finite_data train gcn.dynamo.onnx --budget 100% --data input0=nan.npy --data input1=edges.npy --data target=classes.npy
+digits 50 '\234' | npy '|i1' '50,' > ignored.npy # -100
+try train_all_labels_ignored train gcn.dynamo.onnx --budget 100% --data input0=nodes.npy --data input1=edges.npy --data target=ignored.npy
+try train_no_class_counts train gcn.dynamo.onnx --budget 100% --class-weights 0,0,0,0,0,0,0
+holds train_tells_a_test_without_a_loss sh -c "
+    '$memplan' train gcn.dynamo.onnx --budget 100% --steps 1 --no-before --data input0=nodes.npy --data input1=edges.npy --data target=classes.npy \
+        --test input0=nan.npy --test input1=edges.npy --test target=classes.npy --json > tested.json 2> why.txt
+    test \$? = 1 && grep -q '\"loss\": null' tested.json && grep -q \"warning: the loss on the test data is not a number: row 49 of 'nan.npy', data of 'input0', has nan at .15.\" why.txt"
 try train_no_whole_graph train gcn.dynamo.onnx --budget 100% --data input0=nodes.npy --data input1=edges.npy --data target=more_classes.npy
 try train_turned_edges train gcn.dynamo.onnx --budget 100% --data input0=nodes.npy --data input1=nodes.npy --data target=classes.npy
 for loss in cross-entropy mse l1 smooth-l1 huber bce kl-div cosine; do
@@ -111,7 +118,7 @@ try train_few_weights train gcn.dynamo.onnx --budget 100% --class-weights 1,2
 try train_negative_weights train gcn.dynamo.onnx --budget 100% --class-weights negative.npy
 try train_absent_weights train gcn.dynamo.onnx --budget 100% --loss bce --pos-weight absent.npy
 try train_no_index train gcn.dynamo.onnx --budget 100% --ignore-index many
-holds train_counts_no_label sh -c "! '$memplan' train gcn.dynamo.onnx $weighted --ignore-index 6 2> why.txt && grep -q nan why.txt"
+holds train_counts_no_label sh -c "! '$memplan' train gcn.dynamo.onnx $weighted --ignore-index 6 2> why.txt && grep -q \"all 50 labels of 'target' are 6, which the loss ignores\" why.txt"
 try train_other_loss train gcn.dynamo.onnx --budget 100% --loss mse --label-smoothing 0.1
 try train_bad_picture train bert.onnx --budget 100% -o loss.jpeg
 hash() { "$memplan" train bert.onnx --budget floor+80% --no-before --json "$@" | grep weights_hash; }

@@ -1,6 +1,7 @@
 /* test_feed.c - batches: every sample once an epoch, in an order that is a function of the seed; misfits are refused before the
  * first batch.
  */
+#include <math.h>
 #include <unistd.h>
 
 #include "executor/data/feed.h"
@@ -399,6 +400,98 @@ TEST(what_an_input_is_for_decides_its_numbers)
         assert_int_equal(at[k], ascending[k]);
     }
     mp_feed_free(feed);
+}
+
+/* An .npy file of float64 numbers. */
+static const char *doubles(const char *name, const char *shape, const double *values, size_t n)
+{
+    static char npy[1024];
+    memset(npy, ' ', 128);
+    memcpy(npy, "\x93NUMPY\x01\x00v\x00", 10);
+    npy[10 + snprintf(npy + 10, 117, "{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }", shape)] = ' ';
+    npy[127] = '\n';
+    memcpy(npy + 128, values, n * sizeof *values);
+    return put(name, npy, 128 + n * sizeof *values);
+}
+
+enum { FAULTY = 4 }; /* samples of 2 x 3 numbers in batches of one */
+
+/* One number of four samples is no number; `is_mask`: the input is a mask, whose infinities are meant. */
+TEST(a_number_that_spoils_the_loss_is_found_by_file_and_row)
+{
+    static const int64_t dims[] = {1, 2, 3}, label_of_one[] = {1};
+    static const struct {
+        double value;
+        int64_t sample, at;
+        bool is_mask;
+        const char *why; /* NULL: there is no fault */
+    } cases[] = {{NAN, 0, 0, false, "data of 'image', has nan at [0, 0]"},
+                 {NAN, 3, 5, false, "data of 'image', has nan at [1, 2]"},
+                 {NAN, 2, 1, true, "has nan at [0, 1]"},
+                 {INFINITY, 1, 3, false, "has inf at [1, 0]"},
+                 {-INFINITY, 1, 3, false, "has -inf at [1, 0]"},
+                 {-INFINITY, 1, 3, true, NULL},
+                 {1e300, 2, 4, false, "has 1e+300 (too large for float32) at [1, 1]"},
+                 {3e38, 2, 4, false, NULL}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        double values[FAULTY * 6] = {0};
+        char row[32], text[MP_FEED_FAULT_TEXT] = "";
+        int n_found = 0;
+        const mp_feed_slot some[] = {
+            {"image", MP_DTYPE_FLOAT, 3, dims, 0, false, false, 0, cases[k].is_mask ? MP_FEED_FIXED : MP_FEED_RANDOM, 0, false},
+            {"label", MP_DTYPE_INT64, 1, label_of_one, 10, true, true, 9, MP_FEED_RANDOM, 0, false}};
+        values[cases[k].sample * 6 + cases[k].at] = cases[k].value;
+        const char *sources[] = {doubles("image", "4, 2, 3", values, FAULTY * 6), numbers("label", "4,", FAULTY, 9)};
+        mp_error err = {0};
+        mp_feed *feed;
+        assert_int_equal(mp_feed_open(some, 2, sources, 2, 7, &feed, &err), MP_OK);
+        for (int b = 0; b < FAULTY; b++) { /* the batches of an epoch have every sample once */
+            float image[6];
+            int64_t label;
+            bool spoils = false;
+            mp_feed_batch(feed, b, (void *[]){image, &label});
+            for (int e = 0; e < 6; e++) spoils |= !isfinite(image[e]);
+            const bool found = mp_feed_find_fault(feed, b, text);
+            assert_int_equal(found, spoils && cases[k].why);
+            n_found += found;
+        }
+        snprintf(row, sizeof row, "row %d of '", (int)cases[k].sample);
+        assert_int_equal(n_found, cases[k].why != NULL);
+        if (cases[k].why && (!strstr(text, cases[k].why) || strncmp(text, row, strlen(row)) != 0 || !strstr(text, folder)))
+            fail_msg("case %zu: %s", k, text);
+        mp_feed_free(feed);
+    }
+}
+
+/* Batches of which all labels are ignored are found; files of which all are ignored are refused. */
+TEST(labels_that_are_all_ignored_are_told)
+{
+    mp_feed_slot some[] = {slots[0], slots[1]};
+    const char *sources[] = {image_file(N), label_file(N, 200)};
+    char text[MP_FEED_FAULT_TEXT];
+    mp_error err = {0};
+    mp_feed *feed;
+    some[1].ignores = true;
+    some[1].ignored = 200; /* one label of seven; a batch has three */
+    assert_int_equal(mp_feed_open(some, 2, sources, 2, 0, &feed, &err), MP_OK);
+    for (int b = 0; b < N; b++) assert_false(mp_feed_find_fault(feed, b, text));
+    mp_feed_free(feed);
+    static const int64_t one_image[] = {1, 1, 2}, one_label[] = {1};
+    int n_found = 0;
+    some[0].dims = one_image;
+    some[1].dims = one_label; /* now one */
+    assert_int_equal(mp_feed_open(some, 2, sources, 2, 0, &feed, &err), MP_OK);
+    for (int b = 0; b < N; b++) n_found += mp_feed_find_fault(feed, b, text);
+    assert_int_equal(n_found, 1);
+    assert_non_null(strstr(text, "all labels of this batch in '"));
+    mp_feed_free(feed);
+    sources[1] = numbers("label", "7,", N, 1);
+    for (int values = 0; values < 2; values++) { /* also of a loss whose number of classes is not known */
+        some[1].ignored = 0;
+        some[1].n_values = values ? 10 : 0;
+        assert_int_equal(mp_feed_open(some, 2, sources, 2, 0, &feed, &err), MP_INVALID);
+        assert_non_null(strstr(err.message, "all 7 labels of 'label' are 0, which the loss ignores"));
+    }
 }
 
 int main(void)

@@ -82,6 +82,26 @@ TEST(weights_are_finite_in_the_end)
           NULL);
 }
 
+/* Classes of which none counts: the mean over nothing is 0 / 0, in PyTorch too. The data are made here, so that no file is at
+ * fault. */
+TEST(a_mean_over_no_labels_is_named)
+{
+    static const double weights[] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD,
+                                   .dtype = MP_DTYPE_FLOAT,
+                                   .loss_options = {.class_weights = weights, .n_class_weights = 10}};
+    training_case t = training_begin("examples/fashion_cnn.onnx", 1, &options);
+    mp_plan *plan = training_keep_all(&t);
+    mp_train_request request = training_request(&t, plan, 200);
+    mp_report report = {0};
+    mp_error err = {0};
+    assert_int_equal(mp_train(&request, &report, &err), MP_REFUTED);
+    assert_non_null(strstr(err.message, "all its labels are ignored or have the weight 0"));
+    mp_report_free(&report);
+    mp_plan_free(plan);
+    training_end(&t);
+}
+
 /* A mask of -inf is no fault of what reads it. */
 TEST(infinities_that_are_meant_are_not_blamed)
 {
