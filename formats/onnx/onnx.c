@@ -1,8 +1,8 @@
 /* onnx.c - reads ONNX files into models, step by step: map the file, scan it into a skeleton without weights
  * (onnx_scan.c), unpack that under a byte budget, add initializers and inputs, add the nodes with functions inlined
- * (onnx_nodes.c), read the metadata on modules and initializers (onnx_metadata.c), choose roles (onnx_roles.c), close
- * the open dimensions (onnx_dimensions.c), sort, infer, recognise masks (onnx_generated.c). Time and memory depend on
- * the size of the skeleton, not of the file.
+ * (onnx_nodes.c), read the metadata on modules (onnx_metadata.c) and initializers (onnx_origins.c), choose roles
+ * (onnx_roles.c), close the open dimensions (onnx_dimensions.c), sort, infer, recognise masks (onnx_generated.c). Time
+ * and memory depend on the size of the skeleton, not of the file.
  */
 #include "memplan/onnx.h"
 

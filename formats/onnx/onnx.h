@@ -121,6 +121,13 @@ mp_status mp_onnx_bind(mp_model *model, const Onnx__GraphProto *graph, const mp_
 /* True if a symbolic dimension of this name is a batch: "N", "batch_size". */
 bool mp_onnx_is_batch_name(const char *name);
 
+/* Takes one entry of the metadata; the texts are valid during the call. A status other than MP_OK ends the reading. */
+typedef mp_status (*mp_onnx_entry_taker)(void *data, const char *key, const char *value);
+
+/* Hands over every entry of the metadata that the scan has left in a message under the number `id`. MP_PARSE, MP_NOMEM. */
+mp_status mp_onnx_metadata_each(const ProtobufCMessage *message, uint32_t id, mp_onnx_budget *budget, mp_onnx_entry_taker take,
+                                void *data, mp_error *err);
+
 /* Puts the modules in front of the names of operators and of what they compute, "linear_3" becomes
  * "/blocks.0/blocks.0.fc/linear_3" (the file's name still finds the tensor), and records for each operator the call in the
  * program, and for each tensor the line that computes it. Names with modules, constants and outputs of the model stay as they

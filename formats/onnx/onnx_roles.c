@@ -15,7 +15,7 @@
  *                   the first input has a batch, is state; the rest is data
  *   initializers and state
  *                7. integers, booleans: constant (initializers), buffer (inputs); what nothing reads: constant
- *                8. the exporter has noted what it is (onnx_metadata.c): that; what it has computed is a parameter if it comes
+ *                8. the exporter has noted what it is (onnx_origins.c): that; what it has computed is a parameter if it comes
  *                   from one, else a constant
  *                9. what only sets how operators work (Resize's scales), and a single number that is not called like state
  *                   (CLIP's logit_scale is) in a file whose other initializers are not, either: constant
