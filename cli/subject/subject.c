@@ -266,6 +266,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         warn_of_version(path, out->model);
         out->inference = mp_model_inference_form(out->model);
         if (o->model.keep_inference_norms) MP_CHECK(mp_model_keep_inference_norms(out->model, err));
+        warn_of_weights(path, out->model);
         MP_CHECK(build_graph(out, o, &pipeline, err));
         warn_of_inference_form(path, &out->inference, o->model.keep_inference_norms);
         const bool may_lack_dropout = out->file && out->attention.n + out->attention.n_missed > 0;

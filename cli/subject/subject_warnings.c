@@ -32,6 +32,37 @@ void warn_of_inference_form(const char *path, const mp_inference_form *form, boo
         complain("%s: warning: %s", path, found);
 }
 
+/* Says how many tensors and elements there are, and the first names: "2 tensors of 96 elements (val_0, val_1)". */
+static const char *counted(const mp_doubt *doubt, const char *what)
+{
+    const char *elements = doubt->elements ? mp_text(" of %lld elements", (long long)doubt->elements) : "";
+    return mp_text("%d %s%s%s (%s)", doubt->n, what, doubt->n > 1 ? "s" : "", elements, doubt->names);
+}
+
+void warn_of_weights(const char *path, const mp_model *model)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    static const struct {
+        const char *what, *sentence;
+    } rows[MP_N_DOUBTS] = {
+        [MP_DOUBT_UNSIGNED] = {"tensor", "computed by the exporter: the file has no signature that tells parameters from "
+                                         "buffers, so names and uses decide; export with opset_version=18 or later"},
+        [MP_DOUBT_SHARED] = {"parameter", "read again by other operators: the exporter may have merged equal tensors, which "
+                                          "then are counted once; export with optimize=False"},
+        [MP_DOUBT_MISSING] = {"parameter",
+                              "of the exported program not in the file: the exporter merges equal or tied tensors and "
+                              "drops unused ones; export with optimize=False"},
+        [MP_DOUBT_COPIED] = {"computed copy", "of parameters that the file also has: each is counted and trained apart; "
+                                              "export with optimize=False"},
+        [MP_DOUBT_CONSTANT] = {"constant", "read as weights and not trained; --train NAME trains them"},
+        [MP_DOUBT_INTEGER] = {"integer tensor", "read as weights and not trained; export the network before quantization"},
+    };
+    if (atomic_flag_test_and_set(&said)) return;
+    for (int k = 0; k < MP_N_DOUBTS; k++)
+        if (model->doubts[k].n)
+            complain("%s: warning: %s %s", path, counted(&model->doubts[k], rows[k].what), rows[k].sentence);
+}
+
 /* Lists the kinds of guessed formulas: "12 Gelu, 3 Swish". */
 static mp_status list_formulas(const mp_model *model, const char **text, mp_error *err)
 {

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/model/doubts.h"
 #include "memplan/error.h"
 #include "memplan/model.h"
 
@@ -212,8 +213,9 @@ struct mp_model {
     mp_region *regions;    /* the first stands for the graph itself; none in a model without control operators */
     int *inputs, *outputs; /* tensor indices: declared inputs that are no initializers; declared outputs */
     size_t n_inputs, n_outputs, inputs_capacity, outputs_capacity;
-    int folded_norms;       /* batch normalizations of the network that the exporter has folded into other operators */
-    struct mp_names *names; /* tensor name -> index */
+    int folded_norms;             /* batch normalizations of the network that the exporter has folded into other operators */
+    mp_doubt doubts[MP_N_DOUBTS]; /* weights about which the file is silent */
+    struct mp_names *names;       /* tensor name -> index */
     struct mp_names *tensor_numbers, *operator_numbers; /* taken names -> the next number to append */
 };
 

@@ -138,6 +138,7 @@ typedef enum mp_onnx_origin {
     MP_ONNX_ORIGIN_UNSAID,
     MP_ONNX_ORIGIN_PARAMETER,
     MP_ONNX_ORIGIN_OF_PARAMETERS, /* the exporter computed it from parameters: a transpose, the rows of an embedding */
+    MP_ONNX_ORIGIN_OF_STATE,      /* the exporter computed it from named tensors, and no signature says of which kind */
     MP_ONNX_ORIGIN_BUFFER,
     MP_ONNX_ORIGIN_CONSTANT,
     MP_ONNX_ORIGIN_OF_CONSTANTS /* the exporter computed it, but not from parameters: a mask, zeros, sines */
@@ -146,15 +147,18 @@ typedef enum mp_onnx_origin {
 typedef struct mp_onnx_origins {
     mp_onnx_origin *of; /* per tensor of the model */
     int folded_norms;   /* batch normalizations of the exported program that are no longer operators of the graph */
+    bool is_unsigned;   /* the newer exporter wrote the file, and a later tool took the signature out */
 } mp_onnx_origins;
 
 /* Reads what PyTorch's newer exporter leaves in a graph's metadata: the inputs of the exported programme by kind
  * (`pkg.torch.export.ExportedProgram.graph_signature`), the kind of an initializer, and the names from which constant
- * folding made it (`pkg.onnxscript.optimizer.folded_from`). In a file without metadata all are UNSAID, and folded
- * normalizations are recognised by the names that exporters give to folded weights. MP_PARSE: malformed metadata;
- * MP_NOMEM. On MP_OK released with mp_onnx_origins_free. O(metadata). */
-mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget,
-                               mp_onnx_origins *out, mp_error *err);
+ * folding made it (`pkg.onnxscript.optimizer.folded_from`). Without the signature a name does not tell a parameter from a
+ * buffer: what is computed from a named tensor is then OF_STATE. In a file without metadata all are UNSAID, and folded
+ * normalizations are recognised by the names that exporters give to folded weights. Parameters that the file lacks or has
+ * twice become doubts of the model. MP_PARSE: malformed metadata; MP_NOMEM. On MP_OK released with mp_onnx_origins_free.
+ * O(metadata). */
+mp_status mp_onnx_origins_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_onnx_origins *out,
+                               mp_error *err);
 void mp_onnx_origins_free(mp_onnx_origins *origins); /* zeroed is fine */
 
 /* Sets role and role_reason of every declared input and initializer (whose role is MP_ROLE_CONSTANT so far). The
@@ -181,6 +185,8 @@ bool mp_onnx_names_entry(const char *name);
 bool mp_onnx_names_state(const char *name);
 /* True if a name ends like a table that is only looked up: "causal_mask", "rotary.cos_cached", "pixel_mean". */
 bool mp_onnx_names_table(const char *name);
+/* True if a name ends like a running statistic or a counter of batch normalization. */
+bool mp_onnx_names_statistic(const char *name);
 /* True if a name is one that PyTorch's newer exporter gives to a result that it computed and stored: "val_162",
  * "zeros_like", "unsqueeze_3". */
 bool mp_onnx_names_result(const char *name);

@@ -8,6 +8,9 @@
  *                      b_n_running_mean: BUFFER target='n.running_mean' persistent=True
  *     value_info   pkg.torch.export.graph_signature.InputSpec.kind    PARAMETER
  *                  pkg.onnxscript.optimizer.folded_from               ['l.weight', 'val_3']
+ *
+ * Below operator set 18 PyTorch converts the finished file, and the signature is lost. Other tools drop it, too.
+ * The exporter also merges small tensors of equal values; the signature shows which parameters are gone.
  */
 #include "formats/onnx/onnx.h"
 
@@ -17,13 +20,15 @@
 #include "formats/onnx/scan/onnx_scan.h"
 
 typedef struct reader {
-    const mp_model *model;
+    mp_model *model;
     mp_onnx_budget *budget;
     mp_pool *pool;
     mp_names *signature; /* name in the exported program's state -> mp_onnx_origin */
+    mp_names *sources;   /* names from which floating-point tensors were computed */
     mp_onnx_origin *of;
-    const char **means; /* running means of the exported program, by name */
-    size_t n_means, means_capacity;
+    const char **means, **parameters; /* running means and parameters of the exported program, by name */
+    size_t n_means, means_capacity, n_parameters, parameters_capacity;
+    bool is_signed;
     mp_error *err;
 } reader;
 
@@ -70,6 +75,12 @@ static mp_status read_line(reader *r, const char *line, const char *end)
     if (origin == MP_ONNX_ORIGIN_UNSAID) return MP_OK;
     const char *name = mp_pool_text(r->pool, target, length);
     MP_ENSURE(name && mp_names_set(r->signature, name, (int)origin), r->err, MP_NOMEM, "no memory for the file's metadata");
+    r->is_signed = true;
+    if (origin == MP_ONNX_ORIGIN_PARAMETER) {
+        MP_ENSURE(mp_grow(&r->parameters, &r->parameters_capacity, r->n_parameters + 1, sizeof *r->parameters), r->err,
+                  MP_NOMEM, "no memory for the file's metadata");
+        r->parameters[r->n_parameters++] = name;
+    }
     if (origin != MP_ONNX_ORIGIN_BUFFER || !ends_with(name, running_mean)) return MP_OK;
     MP_ENSURE(mp_grow(&r->means, &r->means_capacity, r->n_means + 1, sizeof *r->means), r->err, MP_NOMEM,
               "no memory for the file's metadata");
@@ -87,20 +98,34 @@ static mp_status read_signature(reader *r, const char *text)
     return MP_OK;
 }
 
-/* Finds whether a parameter is among the names of "['l.weight', 'val_3']". */
-static mp_status read_folded(reader *r, const char *text, mp_onnx_origin *out)
+/* Takes one of the names from which a floating-point tensor was computed. */
+static mp_status take_source(reader *r, int tensor, const char *name)
 {
+    const int said = mp_names_find(r->signature, name), at = mp_model_find(r->model, name);
+    const mp_tensor *t = &r->model->tensors[tensor];
+    const bool is_state = !mp_onnx_names_result(name) && !mp_onnx_names_table(name) && !mp_onnx_names_statistic(name);
+    MP_ENSURE(mp_names_set(r->sources, name, 1), r->err, MP_NOMEM, "no memory for the file's metadata");
+    if (r->is_signed ? said != MP_ONNX_ORIGIN_PARAMETER : !is_state) return MP_OK;
+    r->of[tensor] = r->is_signed ? MP_ONNX_ORIGIN_OF_PARAMETERS : MP_ONNX_ORIGIN_OF_STATE;
+    if (at < 0 || r->model->tensors[at].producer >= 0 || r->model->tensors[at].rank < 0) return MP_OK;
+    return mp_model_doubt(r->model, MP_DOUBT_COPIED, name, mp_tensor_elements(t), r->err);
+}
+
+/* Reads "['l.weight', 'val_3']": with a signature a parameter among the names counts, without one any name of state. */
+static mp_status read_folded(reader *r, int tensor, const char *text)
+{
+    const mp_tensor *t = &r->model->tensors[tensor];
     const char *end = text + strlen(text);
     size_t length;
-    *out = MP_ONNX_ORIGIN_OF_CONSTANTS;
+    if (t->producer >= 0 || t->rank < 0 || !mp_dtype_is_float(t->dtype)) return MP_OK;
+    r->of[tensor] = MP_ONNX_ORIGIN_OF_CONSTANTS;
     for (const char *name; (name = quoted(text, end, &length)); text = name + length + 1) {
-        char *copy = mp_alloc(length + 1, 1);
+        const char *copy = mp_pool_text(r->pool, name, length);
         MP_ENSURE(copy, r->err, MP_NOMEM, "no memory for the file's metadata");
-        memcpy(copy, name, length);
-        if (mp_names_find(r->signature, copy) == MP_ONNX_ORIGIN_PARAMETER) *out = MP_ONNX_ORIGIN_OF_PARAMETERS;
-        mp_free(copy);
+        MP_CHECK(take_source(r, tensor, copy));
     }
-    return MP_OK;
+    if (r->of[tensor] != MP_ONNX_ORIGIN_OF_STATE) return MP_OK;
+    return mp_model_doubt(r->model, MP_DOUBT_UNSIGNED, t->name, mp_tensor_elements(t), r->err);
 }
 
 /* The tensor that an entry is about; -1: the whole graph. */
@@ -123,21 +148,18 @@ static mp_status take_of_tensor(void *data, const char *key, const char *value)
         mp_onnx_origin said = kind_of(value, strlen(value));
         if (said) r->of[tensor] = said;
     } else if (!strcmp(key, "pkg.onnxscript.optimizer.folded_from")) {
-        return read_folded(r, value, &r->of[tensor]);
+        return read_folded(r, tensor, value);
     }
     return MP_OK;
 }
 
-/* Finds whether the scale beside this running mean is a buffer: detectors freeze batch normalization so, as arithmetic. */
-static mp_status is_frozen(const reader *r, const char *mean, bool *out)
+/* Finds the signature's kind of the tensor `entry` beside another of the same module, whose last part is as long as `last`. */
+static mp_status kind_beside(const reader *r, const char *name, const char *last, const char *entry, int *kind)
 {
-    const size_t stem = strlen(mean) - strlen(running_mean);
-    char *scale = mp_alloc(stem + sizeof "weight", 1);
-    MP_ENSURE(scale, r->err, MP_NOMEM, "no memory for the file's metadata");
-    memcpy(scale, mean, stem);
-    memcpy(scale + stem, "weight", sizeof "weight");
-    *out = mp_names_find(r->signature, scale) == MP_ONNX_ORIGIN_BUFFER;
-    mp_free(scale);
+    const size_t stem = strlen(name) - strlen(last);
+    const char *beside = mp_pool_format(r->pool, "%.*s%s", (int)stem, name, entry);
+    MP_ENSURE(beside, r->err, MP_NOMEM, "no memory for the file's metadata");
+    *kind = mp_names_find(r->signature, beside);
     return MP_OK;
 }
 
@@ -150,11 +172,10 @@ static bool is_named_as_folded(const mp_tensor *t)
 
 static mp_status count_folded_norms(const reader *r, int *out)
 {
-    int n = 0, there = 0;
-    bool frozen = false;
-    for (size_t k = 0; k < r->n_means; k++) {
-        MP_CHECK(is_frozen(r, r->means[k], &frozen));
-        n += !frozen;
+    int n = 0, there = 0, scale;
+    for (size_t k = 0; k < r->n_means; k++) { /* detectors freeze batch normalization as arithmetic: its scale is a buffer */
+        MP_CHECK(kind_beside(r, r->means[k], running_mean, "weight", &scale));
+        n += scale != MP_ONNX_ORIGIN_BUFFER;
     }
     for (size_t k = 0; !r->n_means && k < r->model->n_tensors; k++) n += is_named_as_folded(&r->model->tensors[k]);
     for (size_t k = 0; r->n_means && k < r->model->n_operators; k++)
@@ -163,19 +184,54 @@ static mp_status count_folded_norms(const reader *r, int *out)
     return MP_OK;
 }
 
+/* Finds whether the exporter has folded this parameter, of a batch normalization, into another operator. */
+static mp_status is_folded(const reader *r, const char *name, bool *out)
+{
+    int mean = -1;
+    *out = false;
+    const char *last = ends_with(name, "weight") ? "weight" : ends_with(name, "bias") ? "bias" : NULL;
+    if (last) MP_CHECK(kind_beside(r, name, last, running_mean, &mean));
+    *out = mean == MP_ONNX_ORIGIN_BUFFER;
+    return MP_OK;
+}
+
+/* Counts the parameters of the program that are neither in the file nor in what was computed from them. */
+static mp_status count_missing(const reader *r, int folded_norms)
+{
+    for (size_t k = 0; k < r->n_parameters; k++) {
+        const char *name = r->parameters[k];
+        bool folded;
+        if (mp_model_find(r->model, name) >= 0 || mp_names_find(r->sources, name) >= 0) continue;
+        MP_CHECK(is_folded(r, name, &folded));
+        if (!folded || !folded_norms) MP_CHECK(mp_model_doubt(r->model, MP_DOUBT_MISSING, name, 0, r->err));
+    }
+    return MP_OK;
+}
+
+/* True if the nodes are named as PyTorch's newer exporter names them, "node_linear". */
+static bool is_of_newer_exporter(const Onnx__GraphProto *graph)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < graph->n_node; k++) n += !strncmp(mp_onnx_text(graph->node[k]->name), "node_", 5);
+    return n > 0 && 2 * n >= graph->n_node;
+}
+
 static void reader_free(reader *r)
 {
     mp_names_free(r->signature);
+    mp_names_free(r->sources);
+    mp_free(r->parameters);
     mp_pool_free(r->pool);
     mp_free(r->of);
     mp_free(r->means);
 }
 
-mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget,
-                               mp_onnx_origins *out, mp_error *err)
+mp_status mp_onnx_origins_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_onnx_origins *out,
+                               mp_error *err)
 {
     MP_CLEARED_BY(reader_free) reader r = {.model = model, .budget = budget, .err = err};
-    MP_ENSURE((r.pool = mp_pool_new()) && (r.signature = mp_names_new()) && (r.of = mp_alloc(model->n_tensors, sizeof *r.of)),
+    MP_ENSURE((r.pool = mp_pool_new()) && (r.signature = mp_names_new()) && (r.sources = mp_names_new()) &&
+                  (r.of = mp_alloc(model->n_tensors, sizeof *r.of)),
               err, MP_NOMEM, "no memory for the file's metadata");
     subject about = {&r, -1};
     MP_CHECK(mp_onnx_metadata_each(&graph->base, MP_ONNX_GRAPH_METADATA, budget, take_of_graph, &about, err));
@@ -190,6 +246,8 @@ mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *gr
             MP_CHECK(mp_onnx_metadata_each(&info->base, MP_ONNX_VALUE_METADATA, budget, take_of_tensor, &about, err));
     }
     MP_CHECK(count_folded_norms(&r, &out->folded_norms));
+    MP_CHECK(count_missing(&r, out->folded_norms));
+    out->is_unsigned = !r.is_signed && (is_of_newer_exporter(graph) || model->doubts[MP_DOUBT_UNSIGNED].n);
     out->of = r.of;
     r.of = NULL;
     return MP_OK;

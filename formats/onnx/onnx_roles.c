@@ -16,7 +16,7 @@
  *   initializers and state
  *                7. integers, booleans: constant (initializers), buffer (inputs); what nothing reads: constant
  *                8. the exporter has noted what it is (onnx_origins.c): that; what it has computed is a parameter if it comes
- *                   from one, else a constant
+ *                   from one, else a constant; rule 11 does not apply if it comes from named tensors of which nothing is noted
  *                9. what only sets how operators work (Resize's scales), and a single number that is not called like state
  *                   (CLIP's logit_scale is) in a file whose other initializers are not, either: constant
  *               10. a mask that is only compared; batch normalization that is frozen; sines and cosines of positions; a table
@@ -164,7 +164,7 @@ static bool is_computed(const mp_tensor *t, const use *u)
 }
 
 /* Rules 10 to 12, for a floating-point tensor. */
-static void choose_state(const mp_model *model, mp_tensor *t, const use *u)
+static void choose_state(const mp_model *model, mp_tensor *t, const use *u, mp_onnx_origin origin)
 {
     if (u->how == STATISTIC)
         set_role(t, MP_ROLE_BUFFER, "running statistics of batch normalization");
@@ -176,6 +176,8 @@ static void choose_state(const mp_model *model, mp_tensor *t, const use *u)
         set_role(t, MP_ROLE_BUFFER, "sines and cosines of positions, which are computed");
     else if (is_table(t, u))
         set_role(t, MP_ROLE_BUFFER, "a table that is looked at, not learned");
+    else if (origin == MP_ONNX_ORIGIN_OF_STATE)
+        set_role(t, MP_ROLE_PARAMETER, "computed from a named tensor, which is taken for a parameter");
     else if (is_computed(t, u))
         set_role(t, MP_ROLE_CONSTANT, "named like a value that the exporter has computed");
     else
@@ -194,7 +196,7 @@ static bool choose_as_noted(mp_tensor *t, const use *u, mp_onnx_origin origin)
                  [MP_ONNX_ORIGIN_CONSTANT] = {MP_ROLE_CONSTANT, "a constant, as the exporter has noted"},
                  [MP_ONNX_ORIGIN_OF_CONSTANTS] = {MP_ROLE_CONSTANT, "a constant, as the exporter has noted"}};
     const bool is_statistic = origin == MP_ONNX_ORIGIN_BUFFER && u->how == STATISTIC;
-    if (origin == MP_ONNX_ORIGIN_UNSAID) return false;
+    if (origin == MP_ONNX_ORIGIN_UNSAID || origin == MP_ONNX_ORIGIN_OF_STATE) return false;
     set_role(t, noted[origin].role, is_statistic ? "running statistics of batch normalization" : noted[origin].reason);
     return true;
 }
@@ -208,12 +210,12 @@ static void choose_initializer(const mp_model *model, mp_tensor *t, const use *u
         set_role(t, MP_ROLE_CONSTANT, "an initializer that nothing reads");
     else if (choose_as_noted(t, u, origin))
         return;
-    else if (t->rank == 0 && !state && !mp_onnx_names_state(t->name))
+    else if (t->rank == 0 && !state && !mp_onnx_names_state(t->name) && origin != MP_ONNX_ORIGIN_OF_STATE)
         set_role(t, MP_ROLE_CONSTANT, "an initializer that is a single number");
     else if (u->how == SETTING)
         set_role(t, MP_ROLE_CONSTANT, "an initializer that sets how operators work");
     else
-        choose_state(model, t, u);
+        choose_state(model, t, u, origin);
 }
 
 /* True if the tensor is read only as weights are. STATISTIC is allowed: an exporter may merge an equal scale and
@@ -228,7 +230,7 @@ static void choose_input_state(const mp_model *model, mp_tensor *t, const use *u
     if (!mp_dtype_is_float(t->dtype))
         set_role(t, MP_ROLE_BUFFER, "an input beside the batch that is not floating-point");
     else
-        choose_state(model, t, u);
+        choose_state(model, t, u, MP_ONNX_ORIGIN_UNSAID);
 }
 
 /* Facts about the whole file. */
@@ -277,7 +279,7 @@ static void choose_inputs(mp_model *model, const use *uses)
         mp_tensor *t = &model->tensors[model->inputs[k]];
         const use *u = &uses[model->inputs[k]];
         if (u->how == STATISTIC)
-            choose_state(model, t, u);
+            choose_state(model, t, u, MP_ONNX_ORIGIN_UNSAID);
         else if (t->rank < 0)
             set_role(t, MP_ROLE_DATA, "an input with an open dimension");
         else if (e.weights_inside && !mp_onnx_names_entry(t->name) && !(e.open_inputs && is_weight(t, u)))
@@ -354,6 +356,18 @@ static mp_status train_named(mp_model *model, const mp_onnx_options *options, mp
     return MP_OK;
 }
 
+/* Counts the vectors that several operators read: in a file without signature equal ones may have been merged. */
+static mp_status doubt_shared(mp_model *model, const use *uses, mp_error *err)
+{
+    for (size_t k = 0; k < model->n_tensors; k++) {
+        const mp_tensor *t = &model->tensors[k];
+        const int others = uses[k].n_reads - 1;
+        if (t->role == MP_ROLE_PARAMETER && t->rank == 1 && others > 0)
+            MP_CHECK(mp_model_doubt(model, MP_DOUBT_SHARED, t->name, others * mp_tensor_elements(t), err));
+    }
+    return MP_OK;
+}
+
 mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const mp_onnx_options *options, mp_error *err)
 {
     MP_OWNED use *uses = NULL;
@@ -371,5 +385,6 @@ mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const m
     if (!any_data && model->n_inputs)
         set_role(&model->tensors[model->inputs[0]], MP_ROLE_DATA, "the first input, as no other looks like the batch");
     MP_CHECK(adopt_constants(model, uses, err));
+    if (origins->is_unsigned) MP_CHECK(doubt_shared(model, uses, err));
     return train_named(model, options, err);
 }

@@ -52,6 +52,12 @@ bool mp_onnx_names_table(const char *name)
     return is_one_of(last, strlen(last), tables);
 }
 
+bool mp_onnx_names_statistic(const char *name)
+{
+    const char *last = last_part(name);
+    return is_one_of(last, strlen(last), "running_mean running_var num_batches_tracked");
+}
+
 bool mp_onnx_names_state(const char *name)
 {
     const char *last = last_part(name);

@@ -33,6 +33,8 @@ FILTER='sed -n /"inputs"/,$p' try estimate_constants_json estimate gcn.dynamo.on
 # Inference graphs: a batch normalization that is gone, and five that are in inference mode.
 cp "$root/tests/gradients/fixed.onnx" .
 FILTER='sed -n /saved/p' try estimate_folded estimate dropout_cnn.dynamo.onnx
+FILTER='sed -n /parameters/p' try estimate_unsigned estimate own_two_linears.dynamo17.onnx
+FILTER='sed -n /parameters/p' try estimate_tied estimate hf_gpt2.dynamo.onnx
 FILTER='sed -n /"inference_form"/,/}/p' try estimate_folded_json estimate dropout_cnn.dynamo.onnx --json
 FILTER='sed -n /saved/p' try estimate_inference_norms estimate fixed.onnx
 FILTER='sed -n /saved/p' try estimate_kept_norms estimate fixed.onnx --keep-inference-norms

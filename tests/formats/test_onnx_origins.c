@@ -84,6 +84,88 @@ TEST(what_the_exporter_has_noted_decides)
     onnx_end(&b);
 }
 
+static const char signature_key[] = "pkg.torch.export.ExportedProgram.graph_signature",
+                  folded_key[] = "pkg.onnxscript.optimizer.folded_from";
+
+/* Operator set 17: PyTorch converts the finished file, which keeps the notes on values and loses the signature. */
+TEST(without_a_signature_names_and_uses_decide)
+{
+    static const float sines[8] = {0, 0, 1, 1, 0.84f, 0.01f, 0.54f, 0.99f};
+    static const struct row {
+        const char *name, *dims, *from, *role;
+    } rows[] = {{"val_1", "4,4", "['l.weight']", "parameter"},       /* a transposed weight */
+                {"slice_1", "2,4", "['pos', 'val_3']", "parameter"}, /* rows of a position table */
+                {"unsqueeze", "4", "['n.gain', 'val_3']", "parameter"},
+                {"val_2", "2,4", "['val_7', 'val_8']", "constant"}, /* computed from numbers alone */
+                {"slice_2", "2,4", "['attn.mask', 'val_3']", "constant"},
+                {"val_6", "4", "['n.running_var']", "constant"},
+                {"sin_1", "2,4", "['pe', 'val_3']", "buffer"}};
+    enum { N = sizeof rows / sizeof *rows };
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,4");
+    for (int k = 0; k < N; k++) {
+        Onnx__TensorProto *t = onnx_initializer(&b, rows[k].name, FLOAT, rows[k].dims);
+        if (!strcmp(rows[k].name, "sin_1")) onnx_raw(t, sines, sizeof sines);
+        note_value(&b, rows[k].name, rows[k].dims, folded_key, rows[k].from);
+    }
+    onnx_node(&b, "MatMul", "", "x,val_1", "t0");
+    for (int k = 1; k < N; k++) {
+        char in[40], out[8];
+        snprintf(in, sizeof in, "t%d,%s", k - 1, rows[k].name);
+        snprintf(out, sizeof out, "t%d", k);
+        onnx_node(&b, "Add", "", in, out);
+    }
+    onnx_output(&b, "t6", FLOAT, "");
+    mp_model *model = load(&b, 0);
+    for (int k = 0; k < N; k++) assert_role(model, rows[k].name, rows[k].role);
+    assert_int_equal(model->doubts[MP_DOUBT_UNSIGNED].n, 4);
+    assert_int_equal(model->doubts[MP_DOUBT_UNSIGNED].elements, 16 + 8 + 4 + 8);
+    assert_string_equal(model->doubts[MP_DOUBT_UNSIGNED].names, "val_1, slice_1, unsqueeze, ...");
+    mp_model_free(model);
+    note(&b, &b.graph.base, 16, signature_key,
+         "p_l_weight: PARAMETER target='l.weight'\n"); /* now the others are no parameters */
+    model = load(&b, 0);
+    for (int k = 0; k < N; k++) assert_role(model, rows[k].name, k ? "constant" : "parameter");
+    assert_int_equal(model->doubts[MP_DOUBT_UNSIGNED].n, 0);
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
+/* The exporter merges small tensors of equal values, stores a tied weight again where it transposes it, drops unused ones. */
+TEST(parameters_that_are_missing_or_there_twice_are_counted)
+{
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "ids", 7, "2,3");
+    onnx_initializer(&b, "h.weight", FLOAT, "5,4");
+    onnx_initializer(&b, "n.weight", FLOAT, "4");
+    onnx_initializer(&b, "val_1", FLOAT, "4,5");
+    onnx_node(&b, "Gather", "node_embedding", "h.weight,ids", "e");
+    onnx_node(&b, "Mul", "node_mul", "e,n.weight", "s");
+    onnx_node(&b, "Mul", "node_mul_1", "s,n.weight", "t");
+    onnx_node(&b, "MatMul", "node_linear", "t,val_1", "y");
+    onnx_output(&b, "y", FLOAT, "");
+    note_value(&b, "val_1", "4,5", folded_key, "['h.weight']");
+    mp_model *model = load(&b, 0); /* without a signature: the vector that two operators read may be two */
+    assert_int_equal(model->doubts[MP_DOUBT_SHARED].n, 1);
+    assert_int_equal(model->doubts[MP_DOUBT_SHARED].elements, 4);
+    assert_int_equal(model->doubts[MP_DOUBT_COPIED].elements, 20);
+    assert_int_equal(model->doubts[MP_DOUBT_MISSING].n, 0);
+    mp_model_free(model);
+    note(&b, &b.graph.base, 16, signature_key,
+         "p_h: PARAMETER target='h.weight'\np_n: PARAMETER target='n.weight'\np_m: PARAMETER target='m.weight'\n"
+         "p_u: PARAMETER target='unused.bias'\nb_s: BUFFER target='steps'\n");
+    model = load(&b, 0);
+    assert_int_equal(model->doubts[MP_DOUBT_SHARED].n, 0);
+    assert_int_equal(model->doubts[MP_DOUBT_COPIED].n, 1);
+    assert_string_equal(model->doubts[MP_DOUBT_COPIED].names, "h.weight");
+    assert_int_equal(model->doubts[MP_DOUBT_MISSING].n, 2);
+    assert_string_equal(model->doubts[MP_DOUBT_MISSING].names, "m.weight, unused.bias");
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
 /* Three normalizations in the programme, of which one is frozen and one has an operator. */
 TEST(folded_normalizations_are_counted)
 {

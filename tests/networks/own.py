@@ -44,6 +44,11 @@ network("own/unet")(lambda: Network(UNet(False), (numbers(2, 3, 64, 64),)))
 network("own/unet_bilinear")(lambda: Network(UNet(True), (numbers(2, 3, 64, 64),)))
 
 
+@network("own/two_linears")
+def two_linears() -> Network:
+    return Network(nn.Sequential(nn.Linear(5, 6, bias=False), nn.ReLU(), nn.Linear(6, 8)), (numbers(3, 2, 5),))
+
+
 @network("own/dropout_cnn")
 def dropout_cnn() -> Network:
     parts = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(0.1)]
