@@ -21,7 +21,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from memplan.errors import NotPlannable
 from memplan.graph.joint import as_eager_runs, flat_outputs, halves, in_formula, reaching, refuse, written_inputs
-from memplan.graph.operators import IN_PLACE, INTO_FIRST, draws, may_run_again, read_again
+from memplan.graph.operators import CHECKPOINT, IN_PLACE, INTO_FIRST, draws, may_run_again, read_again
 from memplan.graph.sizes import is_number, is_sparse, is_symbol
 from memplan.torch_internals.tensors import tree_iter
 
@@ -119,6 +119,8 @@ class Capture:
         self.static_nodes = [self.primals[i] for i in static_indices]
         written = self._written_outputs()
         self.mutated = set(written.values())
+        # Whether eager PyTorch would write a buffer a second time, when it recomputes the inside of a checkpoint.
+        self.writes_under_checkpoint = any(CHECKPOINT in self.forward_outputs[k].meta for k in written)
         self.user_outputs = [o for k, o in enumerate(self.forward_outputs) if k not in written]
         self.storages: list[Storage] = []
         self.operations: list[Operation] = []

@@ -31,6 +31,7 @@ INTO_FIRST: dict[Any, tuple[Any, str]] = {
     aten.hardtanh_backward.default: (aten.hardtanh_backward.grad_input, "grad_input"),
 }
 
+CHECKPOINT = "ac_graph_id"  # meta key of nodes that torch.utils.checkpoint covers; the value identifies the checkpoint
 BATCH_NORM_BACKWARD = aten.native_batch_norm_backward.default
 
 

@@ -25,12 +25,12 @@ from torch import fx
 from memplan.errors import MemplanError
 from memplan.graph.capture import storage_key, tensors_of
 from memplan.graph.joint import flat_outputs
+from memplan.graph.operators import CHECKPOINT
 from memplan.graph.shards import REDUCE, is_ours
 from memplan.torch_internals.tensors import tree_iter
 
 Position = int
 MARK = "of__block"  # in the name of a new parameter
-CHECKPOINT = "ac_graph_id"  # in the meta of what torch.utils.checkpoint marks: which one it is of
 VIEWS = ("aten.slice", "aten.view", "aten.as_strided", "aten.narrow", "aten.reshape")
 
 

@@ -21,8 +21,8 @@ from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
 from memplan.graph.capture import Capture
+from memplan.graph.operators import CHECKPOINT
 from memplan.graph.shards import GATHER, GROUPS, PACK, REDUCE, apart
-from memplan.graph.unroll import CHECKPOINT
 from memplan.library.planning import Step
 from memplan.plan.ahead import Time, rewrite
 from memplan.plan.planner import Emitted, GraphPlanner

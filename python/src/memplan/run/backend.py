@@ -45,6 +45,10 @@ from memplan.torch_internals.modules import active_replica
 from memplan.torch_internals.sharding import here
 
 COSTS = Costs()
+WRITTEN_ONCE = (
+    "buffers that change under torch.utils.checkpoint (running statistics) are written once per step; eager PyTorch writes"
+    " them again when it recomputes, so these buffers differ from its own"
+)
 NO_FURTHER = (
     "PyTorch captures this code for no further sizes and numbers (torch._dynamo.config.recompile_limit, cache_size_limit in"
     " old versions)"
@@ -277,6 +281,8 @@ class Backend:
         captured.n_forward_outputs = n_forward_outputs
         for sentence in (*not_measured(joint.graph.nodes), *COSTS.not_run(joint.graph.nodes)):
             self.say(sentence)
+        if captured.planner is not None and captured.planner.capture.writes_under_checkpoint:
+            self.say(WRITTEN_ONCE)
         self.tell_of_device(joint.graph)
         return self.graphs_of_plan(captured, start)
 
