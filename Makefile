@@ -62,7 +62,7 @@ say     = $(if $(V),,@echo '  $1  $@' &&)
 WARN   := -Wall -Wextra -Werror
 CFLAGS ?= -O2 -g
 # Clang also counts NULL + 0, which is an empty block.
-SAN_FLAGS := $(strip $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer $(if $(findstring clang,$(CC)),-fno-sanitize=pointer-overflow)) $(if $(filter 1,$(TSAN)),-fsanitize=thread) $(if $(FUZZ),-fsanitize=fuzzer-no-link))
+SAN_FLAGS := $(strip $(if $(filter 1,$(SAN)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer $(if $(findstring clang,$(CC)),-fno-sanitize=pointer-overflow)) $(if $(filter 1,$(TSAN)),-fsanitize=thread) $(if $(FUZZ),-fsanitize=fuzzer-no-link) $(if $(filter 1,$(SAN) $(TSAN))$(FUZZ),-DMP_DEBUG))
 MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAGS) $(WARN) $(SAN_FLAGS) $(OPENMP) -I. -Iinclude -isystem $B/gen
 # One set of objects for the archive and the shared library.
 PIC_FLAGS := -fPIC -fno-semantic-interposition

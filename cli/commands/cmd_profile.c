@@ -14,6 +14,7 @@
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
 #include "executor/run/program.h"
+#include "executor/run/program_nodes.h"
 #include "executor/tiers/link_of_device.h"
 #include "executor/tiers/link_of_host.h"
 #include "formats/json/json.h"
@@ -27,7 +28,7 @@ static mp_status new_costs(const mp_program *program, mp_pool *pool, mp_node_cos
     const mp_graph *g = program->graph;
     mp_node_cost *costs = *out = mp_pool_alloc(pool, g->n_nodes, sizeof *costs);
     for (size_t i = 0; costs && i < g->n_nodes; i++) {
-        const mp_program_node *node = &program->nodes[i];
+        const mp_program_node *node = mp_program_node_at(program, (int)i);
         mp_algorithm_cost *list = costs[i].algorithms = mp_pool_alloc(pool, node->n_algorithms, sizeof *list);
         costs[i].n_algorithms = list ? node->n_algorithms : 0;
         for (size_t k = 0; k < costs[i].n_algorithms; k++) {

@@ -74,8 +74,9 @@ static void print_rows(const train_outcome *t)
                        sent->seconds > 0 ? mp_text(", %s each", seconds_text(sent->seconds / (double)sent->n)) : "");
     }
     if (t->verbose)
-        puts("  plan, measured: bytes of the two blocks; hidden: of the time with something under way to others, what was "
-             "computed in");
+        puts("  keep-all, plan, measured: static memory and arena, as planned and as written; hidden: of the time with "
+             "something "
+             "under way to others, what was computed in");
 }
 
 /* Prints how a step of a pipeline runs. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "estimator/graph/liveness.h"
+#include "executor/run/program_nodes.h"
 #include "executor/run/stage.h"
 #include "memplan/arena.h"
 
@@ -12,7 +13,7 @@ enum { GUARD = 256 };
 
 bool mp_ready_step_does(const mp_ready_step *r, const mp_program *p, mp_task task)
 {
-    return !r->is_copy && p->bindings->nodes[r->node].task == task;
+    return !r->is_copy && mp_program_does(p, r->node, task);
 }
 
 /* Places instances side by side, in the order of the plan's list; both instances of a carried gradient share one place. */
@@ -233,7 +234,7 @@ char *mp_addresses_part(const mp_addresses *a, int tensor, mp_range *own)
 {
     const mp_program *p = a->program;
     for (size_t k = 0; p->mesh.zero == 3 && k < p->n_nodes; k++) {
-        const mp_binding *b = &p->bindings->nodes[k];
+        const mp_binding *b = mp_program_binding(p, (int)k);
         if (b->task != MP_TASK_UPDATE || b->parameter != tensor) continue;
         *own = own_range(a, tensor);
         return a->fixed + a->fixed_at[b->target];
@@ -327,8 +328,8 @@ static void share_update(const walker *w, const mp_binding *b, mp_ready_step *r)
 static mp_status ready_operands(const walker *w, const mp_step *step, int workspace, mp_ready_step *r, mp_error *err)
 {
     const mp_addresses *a = w->a;
-    const mp_program_node *node = &a->program->nodes[step->node];
-    const mp_binding *b = &a->program->bindings->nodes[step->node];
+    const mp_program_node *node = mp_program_node_at(a->program, step->node);
+    const mp_binding *b = mp_program_binding(a->program, step->node);
     r->n_slots = node->n_slots;
     if (workspace >= 0) r->workspace = a->arena + a->place_at[workspace];
     MP_ENSURE(r->slots = mp_pool_alloc(w->pool, node->n_slots + 1, sizeof *r->slots), err, MP_NOMEM, "out of memory");
@@ -368,7 +369,7 @@ static mp_status ready_collective(const walker *w, int workspace, mp_ready_step 
 /* Lists the places of a step whose guard bytes are checked: its workspace and slots. */
 static mp_status list_guarded(const walker *w, mp_ready_step *r, int workspace, mp_error *err)
 {
-    const mp_program_node *node = &w->a->program->nodes[r->node];
+    const mp_program_node *node = mp_program_node_at(w->a->program, r->node);
     int *list = mp_pool_alloc(w->pool, r->n_slots + 1, sizeof *list);
     MP_ENSURE(list, err, MP_NOMEM, "out of memory");
     if (workspace >= 0) list[r->n_guarded++] = workspace;
@@ -396,7 +397,7 @@ static mp_status ready(walker *w, int t, mp_error *err)
     }
     MP_CHECK(ready_copies(w, step, r, err));
     if (r->is_copy) return MP_OK;
-    r->is_collective = a->program->bindings->nodes[r->node].task == MP_TASK_COLLECTIVE;
+    r->is_collective = mp_program_does(a->program, r->node, MP_TASK_COLLECTIVE);
     if (r->is_collective) return ready_collective(w, workspace, r, err);
     MP_CHECK(ready_operands(w, step, workspace, r, err));
     if (a->guard_bytes) MP_CHECK(list_guarded(w, r, workspace, err));

@@ -5,6 +5,7 @@
 
 #include "executor/kernel/optimizer.h"
 #include "executor/ranks/exchanges.h"
+#include "executor/run/program_nodes.h"
 #include "executor/run/stage.h"
 
 /* True if a stage before holds the parameter, too: the gradient counts there. */
@@ -25,7 +26,7 @@ mp_status mp_clipping_open(const mp_program *p, int n_ranks, mp_pool *pool, mp_c
     MP_ENSURE(out->gradients && out->of && out->sums, err, MP_NOMEM, "out of memory");
     for (int is_whole = 0; is_whole < 2; is_whole++) {
         for (size_t k = 0; k < p->n_nodes; k++) {
-            const mp_binding *b = &p->bindings->nodes[k];
+            const mp_binding *b = mp_program_binding(p, (int)k);
             if (b->task != MP_TASK_UPDATE || (!p->model->tensors[b->parameter].part) != is_whole) continue;
             out->of[k] = counts_before(p, b->source) ? -1 : (int)out->n;
             if (out->of[k] < 0) continue;

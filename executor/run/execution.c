@@ -6,6 +6,7 @@
 #include "estimator/base/clock.h"
 #include "executor/run/execution_state.h"
 #include "executor/run/inspection.h"
+#include "executor/run/program_nodes.h"
 #include "executor/run/rank_results.h"
 #include "executor/run/stage_gathers.h"
 
@@ -62,7 +63,7 @@ static void run_updates(mp_execution *e, const mp_pass_call *call)
     const mp_program *p = e->program;
     for (size_t k = 0; k < call->n_steps; k++) {
         const mp_ready_step *r = &e->at.steps[call->step + k];
-        const mp_binding *b = &p->bindings->nodes[r->node];
+        const mp_binding *b = mp_program_binding(p, r->node);
         if (r->old_state && r->old_state != r->state)
             p->backend->copy(p->backend, r->state, r->old_state, p->graph->storages[b->state].payload_bytes);
         if (r->old_target)
@@ -86,8 +87,8 @@ static mp_status run_clip(mp_execution *e, const mp_ready_step *r, mp_error *err
 static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t pass, bool added, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_program_node *node = &e->program->nodes[r->node];
-    const mp_binding *b = &e->program->bindings->nodes[r->node];
+    mp_program_node *node = mp_program_node_at(e->program, r->node);
+    const mp_binding *b = mp_program_binding(e->program, r->node);
     mp_operands *x = &node->operands;
     uint64_t all = x->adds;
     for (size_t k = 0; k < r->n_slots; k++) node->slots[k].array->data = r->slots[k];
@@ -108,7 +109,7 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
 static void run_accumulate(mp_execution *e, const mp_ready_step *r)
 {
     const mp_program *p = e->program;
-    const mp_binding *b = &p->bindings->nodes[r->node];
+    const mp_binding *b = mp_program_binding(p, r->node);
     const mp_storage *s = &p->graph->storages[b->target];
     mp_dtype dtype = p->options.dtype;
     if (b->adds)
@@ -125,7 +126,7 @@ static void count_seconds(mp_execution *e, const mp_pass_call *call, double seco
     if (call->is_transfer) return; /* a copy back is not what its node's seconds are */
     for (int turn = 0; turn < 2; turn++) {
         for (size_t k = 0; k < call->n_steps; k++) {
-            const int node = e->at.steps[call->step + k].node, parameter = p->bindings->nodes[node].parameter;
+            const int node = e->at.steps[call->step + k].node, parameter = mp_program_binding(p, node)->parameter;
             const double size = call->n_steps > 1 ? (double)mp_stored_elements(&p->model->tensors[parameter]) : 1;
             if (turn)
                 e->seconds[node] += seconds * size / total;
@@ -160,7 +161,7 @@ static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pas
 {
     const mp_ready_step *r = &e->at.steps[call->step];
     if (call->is_transfer) return mp_channels_issue(&e->channels, call, err);
-    switch (e->program->bindings->nodes[r->node].task) {
+    switch (mp_program_binding(e->program, r->node)->task) {
     case MP_TASK_FORWARD:
     case MP_TASK_BACKWARD:
         MP_CHECK(run_operator(e, r, pass, kind & MP_RUN_ADDS, err));

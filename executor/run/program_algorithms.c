@@ -1,7 +1,7 @@
 /* program_algorithms.c - prepares calls for the algorithms that the graph names, and lists the algorithms of a backend. */
-#include "executor/run/program.h"
-
 #include <string.h>
+
+#include "executor/run/program_nodes.h"
 
 static void forget(mp_program_node *node)
 {
@@ -12,7 +12,7 @@ static void forget(mp_program_node *node)
 /* Prepares the call of every alternative of node i. If `drops` is true, alternatives that fail to prepare are left out. */
 static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
 {
-    mp_program_node *node = &p->nodes[i];
+    mp_program_node *node = mp_program_node_at(p, (int)i);
     mp_node *of = &p->graph->nodes[i];
     mp_operands x = node->operands;
     mp_error refusal = {0};
@@ -56,11 +56,12 @@ mp_status mp_program_take_algorithms(mp_program *p, mp_error *err)
 /* Makes the backend's algorithms for node i its alternatives. */
 static mp_status list(mp_program *p, size_t i, mp_error *err)
 {
+    mp_program_node *node = mp_program_node_at(p, (int)i);
     mp_node *of = &p->graph->nodes[i];
     const mp_alternative base = of->alternatives[0];
     mp_algorithms found = {0};
-    if (!p->nodes[i].operands.op || of->n_alternatives > 1) return MP_OK;
-    MP_CHECK(p->backend->algorithms(p->backend, &p->nodes[i].operands, &found, err));
+    if (!node->operands.op || of->n_alternatives > 1) return MP_OK;
+    MP_CHECK(p->backend->algorithms(p->backend, &node->operands, &found, err));
     if (found.n < 2) return MP_OK;
     mp_alternative *alternatives = mp_pool_alloc(p->graph->pool, (size_t)found.n, sizeof *alternatives);
     MP_ENSURE(alternatives, err, MP_NOMEM, "out of memory");
@@ -72,13 +73,13 @@ static mp_status list(mp_program *p, size_t i, mp_error *err)
     of->alternatives = alternatives;
     of->n_alternatives = (size_t)found.n;
     MP_CHECK(prepare(p, i, true, err));
-    mp_program_algorithm *taken = p->nodes[i].algorithms;
+    mp_program_algorithm *taken = node->algorithms;
     for (size_t k = 0; k < of->n_alternatives; k++)
         for (int f = 0; f < found.n; f++)
             if (!strcmp(found.list[f].name, of->alternatives[k].algorithm))
                 taken[k].is_deterministic = found.list[f].is_deterministic;
     if (of->n_alternatives > 1) return MP_OK;
-    forget(&p->nodes[i]); /* only one algorithm is left */
+    forget(node); /* only one algorithm is left */
     alternatives[0] = base;
     of->n_alternatives = 1;
     return MP_OK;

@@ -7,6 +7,7 @@
 #include "executor/ranks/collectives.h"
 #include "executor/run/node_list.h"
 #include "executor/run/program.h"
+#include "executor/run/program_nodes.h"
 #include "executor/run/program_split.h"
 #include "executor/run/stage.h"
 
@@ -45,12 +46,12 @@ static mp_status share_updates(const mp_program *p, mp_error *err)
     MP_ENSURE(to, err, MP_NOMEM, "out of memory");
     memset(to, -1, g->n_storages * sizeof *to);
     for (size_t k = 0; k < p->n_nodes; k++) {
-        if (p->bindings->nodes[k].task != MP_TASK_COLLECTIVE || mp_program_message(p, (int)k)) continue;
+        if (!mp_program_does(p, (int)k, MP_TASK_COLLECTIVE) || mp_program_message(p, (int)k)) continue;
         const mp_moved moved = mp_program_moved(&g->nodes[k]);
         for (size_t j = 0; moved.parts && j < moved.n; j++) to[moved.wholes[j]] = moved.parts[j];
     }
     for (size_t k = 0; k < p->n_nodes; k++)
-        if (p->bindings->nodes[k].task == MP_TASK_UPDATE) MP_CHECK(share_update(p, &p->bindings->nodes[k], to, err));
+        if (mp_program_does(p, (int)k, MP_TASK_UPDATE)) MP_CHECK(share_update(p, &p->bindings->nodes[k], to, err));
     return MP_OK;
 }
 
@@ -69,7 +70,7 @@ mp_moved mp_program_moved(const mp_node *node)
 
 bool mp_program_gathers(const mp_program *p, int node)
 {
-    return p->bindings->nodes[node].task == MP_TASK_COLLECTIVE && !mp_program_message(p, node) &&
+    return mp_program_does(p, node, MP_TASK_COLLECTIVE) && !mp_program_message(p, node) &&
            p->graph->nodes[node].phase == MP_PHASE_FORWARD;
 }
 
@@ -122,7 +123,7 @@ mp_status mp_program_exchange(mp_program *p, const mp_ranks *ranks, bool fast, m
     if (p->mesh.zero) MP_CHECK(share_updates(p, err));
     if (p->mesh.zero >= 2) MP_CHECK(mp_stage_sum_parts(p, err));
     for (size_t k = 0; k < p->n_nodes; k++)
-        if (p->bindings->nodes[k].task == MP_TASK_COLLECTIVE) MP_CHECK(take_workspace(p, &p->graph->nodes[k], err));
+        if (mp_program_does(p, (int)k, MP_TASK_COLLECTIVE)) MP_CHECK(take_workspace(p, &p->graph->nodes[k], err));
     return mp_graph_hash(p->graph, p->graph->hash, err);
 }
 
@@ -222,10 +223,11 @@ int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp
 {
     int64_t once = mp_stage_sent_bytes(p), each = 0;
     for (size_t t = 0; t < plan->n_steps; t++) {
-        const mp_node *node = &p->graph->nodes[plan->steps[t].node];
-        const mp_binding *b = &p->bindings->nodes[plan->steps[t].node];
+        const int node = plan->steps[t].node;
+        if (mp_copy_way_of(p->graph, node, plan->steps[t].alternative) != MP_COPY_NONE) continue; /* to another tier, or back */
+        const mp_binding *b = mp_program_binding(p, node);
         if (b->task == MP_TASK_COLLECTIVE && !b->message)
-            *(mp_program_runs_once(p, plan->steps[t].node) ? &once : &each) += sent_for(p, node, place);
+            *(mp_program_runs_once(p, node) ? &once : &each) += sent_for(p, &p->graph->nodes[node], place);
         if (b->op >= 0 && mp_mesh_devices(&p->mesh) > 1) each += sent_by_operator(p, b, place->part_index);
     }
     return once + each * (p->options.accumulate > 1 ? p->options.accumulate : 1);

@@ -7,6 +7,7 @@
 
 #include "estimator/parallel/split.h"
 #include "executor/operators/losses/losses.h"
+#include "executor/run/program_nodes.h"
 #include "executor/run/stage.h"
 
 static bool is_any_of(const mp_operator *op, const char *const *kinds)
@@ -76,7 +77,7 @@ static void add_once(mp_program *p, int op, int zeros, int64_t *bytes)
     enum { BIAS = 2 };
     for (size_t k = 0; k < p->n_nodes; k++) {
         mp_program_node *node = &p->nodes[k];
-        const bool is_forward = p->bindings->nodes[k].op == op && !node->operands.is_backward;
+        const bool is_forward = mp_program_binding(p, (int)k)->op == op && !node->operands.is_backward;
         for (size_t s = 0; is_forward && s < node->n_slots; s++) {
             if (node->operands.n_in <= BIAS || node->slots[s].array != &node->operands.in[BIAS]) continue;
             node->slots[s].zeros = zeros;
@@ -91,7 +92,7 @@ void mp_split_list_added_once(const mp_program *p, bool *out)
 {
     for (size_t k = 0; k < p->n_nodes; k++)
         for (size_t s = 0; s < p->nodes[k].n_slots; s++)
-            if (p->nodes[k].slots[s].zeros) out[p->bindings->nodes[k].op] = true;
+            if (p->nodes[k].slots[s].zeros) out[mp_program_binding(p, (int)k)->op] = true;
 }
 
 mp_status mp_program_split(mp_program *p, mp_error *err)
@@ -118,7 +119,7 @@ mp_status mp_program_split(mp_program *p, mp_error *err)
 /* Adds to what a node costs the seconds of what it exchanges, and to *sent what that is. */
 static void price(const mp_program *p, const mp_ranks *ranks, size_t node, mp_cost *cost, mp_rank_traffic *sent)
 {
-    const mp_binding *b = &p->bindings->nodes[node];
+    const mp_binding *b = mp_program_binding(p, (int)node);
     const mp_work work = {.model = p->model,
                           .op = b->op < 0 ? NULL : &p->model->operators[b->op],
                           .phase = p->graph->nodes[node].phase,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "executor/run/node_list.h"
+#include "executor/run/program_nodes.h"
 #include "planner/parallel/pipeline_flow.h"
 
 enum { TAG_FORWARD = 1, TAG_BACKWARD, FIRST_TAG_OF_SUMS };
@@ -84,7 +85,7 @@ static mp_status describe_sum(const cutter *c, mp_node *node, mp_stage_message *
 mp_status mp_stage_sum_parts(mp_program *p, mp_error *err)
 {
     for (size_t v = 0; v < p->n_nodes; v++) {
-        const int k = p->stage ? p->bindings->nodes[v].message : 0;
+        const int k = p->stage ? mp_program_binding(p, (int)v)->message : 0;
         mp_stage_message *m = k ? &p->stage->messages[k - 1] : NULL;
         if (!m || !m->is_sum) continue;
         m->storages = p->graph->nodes[v].alternatives->adds;
@@ -128,7 +129,7 @@ static mp_status describe_messages(const cutter *c)
 
 const mp_stage_message *mp_program_message(const mp_program *p, int node)
 {
-    const int k = p->stage ? p->bindings->nodes[node].message : 0; /* copies have no bindings, nor stages copies */
+    const int k = p->stage && mp_program_has_node(p, node) ? mp_program_binding(p, node)->message : 0;
     return k ? &p->stage->messages[k - 1] : NULL;
 }
 

@@ -2,6 +2,7 @@
 #include "executor/run/states.h"
 
 #include "estimator/graph/liveness.h"
+#include "executor/run/program_nodes.h"
 
 void mp_states_init(mp_states *states, bool plain)
 {
@@ -17,7 +18,7 @@ void mp_states_clear(mp_states *states)
 int mp_states_storage(const mp_program *p, int tensor)
 {
     for (size_t k = 0; k < p->n_nodes; k++) {
-        const mp_binding *b = &p->bindings->nodes[k];
+        const mp_binding *b = mp_program_binding(p, (int)k);
         if (b->task == MP_TASK_UPDATE && b->parameter == tensor && b->state >= 0) return mp_state_home(p->graph, b->state);
     }
     return -1;

@@ -1,6 +1,8 @@
 /* watch.c - inspects the operands of a step before and after it runs. */
 #include "executor/run/watch.h"
 
+#include "executor/run/program_nodes.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +60,7 @@ static int place(const mp_array *a, const mp_array *list, int n)
  * saves it for backward. */
 static int written(const mp_program *p, const mp_ready_step *r, const mp_array *a)
 {
-    const mp_operands *x = &p->nodes[r->node].operands;
+    const mp_operands *x = &mp_program_node_at(p, r->node)->operands;
     const int o = place(a, x->out, x->n_out), i = place(a, x->d_in, x->n_in);
     if (!x->is_backward) return o >= 0 ? x->op->out[o] : -1;
     return i >= 0 ? x->op->in[i] : -1;
@@ -66,15 +68,15 @@ static int written(const mp_program *p, const mp_ready_step *r, const mp_array *
 
 static bool is_read(const mp_program *p, const mp_ready_step *r, const mp_array *a)
 {
-    const mp_operands *x = &p->nodes[r->node].operands;
+    const mp_operands *x = &mp_program_node_at(p, r->node)->operands;
     const int i = place(a, x->d_in, x->n_in);
     if (!x->is_backward) return place(a, x->in, x->n_in) >= 0;
-    return i < 0 || (p->bindings->nodes[r->node].adds >> i & 1);
+    return i < 0 || (mp_program_binding(p, r->node)->adds >> i & 1);
 }
 
 mp_status mp_watch_before(mp_watch *w, const mp_ready_step *r, mp_error *err)
 {
-    const mp_program_node *node = &w->program->nodes[r->node];
+    const mp_program_node *node = mp_program_node_at(w->program, r->node);
     w->read = 0;
     for (size_t k = 0; k < r->n_slots; k++) {
         unsigned kinds;
@@ -125,8 +127,8 @@ static mp_status after_others(mp_watch *w, const mp_ready_step *r, const mp_bind
 mp_status mp_watch_after(mp_watch *w, const mp_ready_step *r, mp_error *err)
 {
     const mp_program *p = w->program;
-    const mp_program_node *node = &p->nodes[r->node];
-    const mp_binding *b = &p->bindings->nodes[r->node];
+    const mp_program_node *node = mp_program_node_at(p, r->node);
+    const mp_binding *b = mp_program_binding(p, r->node);
     if (b->task != MP_TASK_FORWARD && b->task != MP_TASK_BACKWARD) return after_others(w, r, b, err);
     for (size_t k = 0; k < r->n_slots; k++) {
         unsigned kinds;

@@ -8,6 +8,7 @@
 
 #include "executor/data/inputs.h"
 #include "executor/data/parameters.h"
+#include "executor/run/program_nodes.h"
 #include "executor/train/state.h"
 
 enum { WATCHED = 2 }; /* number of watched steps before the failed one; the origin is mostly in the last */
@@ -127,7 +128,7 @@ static void add_fault(const char *fault, int64_t step, mp_error *err)
 static void add_origin(const repetition *r, const mp_origin *o, const char *what, mp_error *err)
 {
     const mp_program *p = r->request->program;
-    const mp_binding *b = &p->bindings->nodes[o->node];
+    const mp_binding *b = mp_program_binding(p, o->node);
     const unsigned loss_of_classes = MP_TRAIT_LOSS | MP_TRAIT_CLASSES;
     const bool is_mean_of_none =
         o->is_nan && b->op >= 0 && (p->model->operators[b->op].op->traits & loss_of_classes) == loss_of_classes;

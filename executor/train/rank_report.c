@@ -21,7 +21,7 @@ static mp_rank_report own_report(const mp_train_request *r, const mp_execution *
     memset(&own, 0, sizeof own); /* it is sent as bytes, those between its members too */
     own.process = getpid();
     if (gethostname(own.machine, sizeof own.machine - 1)) own.machine[0] = 0;
-    own.planned_peak_bytes = report->planned_peak_bytes;
+    own.planned_peak_bytes = report->static_bytes + r->plan->arena_bytes;
     own.measured_peak_bytes = report->static_bytes + report->measured_arena_bytes;
     own.process_bytes = report->process_bytes;
     own.sent_bytes = report->sent_bytes;

@@ -2,6 +2,7 @@
 #include "executor/train/stage_relay.h"
 
 #include "executor/ranks/exchanges.h"
+#include "executor/run/program_nodes.h"
 #include "executor/run/stage.h"
 
 enum { TAG = 1 };
@@ -26,7 +27,7 @@ static mp_status list_operators(const finder *f, mp_company company, mp_error *e
     const size_t n = p->model->n_operators;
     unsigned char *own = &f->runs[(size_t)f->stages.index * n];
     for (size_t k = 0; k < p->n_nodes; k++)
-        if (p->bindings->nodes[k].task == MP_TASK_FORWARD) own[p->bindings->nodes[k].op] = 1;
+        if (mp_program_does(p, (int)k, MP_TASK_FORWARD)) own[mp_program_binding(p, (int)k)->op] = 1;
     const mp_piece piece = {(char *)f->runs, (char *)own, (int64_t)n * f->stages.n};
     return mp_communicator_gather(company.world, &f->stages, -1, &piece, 1, company.timeout, "what each stage runs", err);
 }

@@ -4,6 +4,7 @@
 #include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
+#include "tests/oracles/random_offload.h"
 
 enum { STEPS = 4 };
 
@@ -30,9 +31,9 @@ static outcome run(training_case *t, const mp_plan *plan, bool profile)
 }
 
 /* Makes a program that of one of n ranks, with buckets so small that there are several; returns how many collectives it has. */
-static int make_rank(mp_program *p, const char *mesh, bool fast)
+static int make_sharing_rank(mp_program *p, const char *mesh, bool fast, bool shares_statistics)
 {
-    mp_ranks ranks = {.bucket_bytes = 512};
+    mp_ranks ranks = {.bucket_bytes = 512, .shares_statistics = shares_statistics};
     mp_error err = {0};
     int n = 0;
     assert_int_equal(mp_mesh_read(mesh, &ranks.mesh, &err), MP_OK);
@@ -40,6 +41,11 @@ static int make_rank(mp_program *p, const char *mesh, bool fast)
     if (mp_program_exchange(p, &ranks, fast, NULL, &err) != MP_OK) fail_msg("%s", err.message);
     for (size_t k = 0; k < p->n_nodes; k++) n += p->bindings->nodes[k].task == MP_TASK_COLLECTIVE;
     return n;
+}
+
+static int make_rank(mp_program *p, const char *mesh, bool fast)
+{
+    return make_sharing_rank(p, mesh, fast, false);
 }
 
 static const struct {
@@ -131,4 +137,64 @@ TEST(what_is_not_run_is_refused)
         assert_non_null(strstr(err.message, "not run yet"));
         training_end(&t);
     }
+}
+
+/* ---- copies to another tier ---- */
+
+/* Returns the bytes that the first rank sends in a step of the plan. */
+static int64_t sent_by(const training_case *t, const mp_plan *plan)
+{
+    const int shards = (int)t->program->mesh.size[MP_DIM_SHARD], replicas = (int)t->program->mesh.size[MP_DIM_DP];
+    const mp_rank_place first = {
+        .n_data = shards * replicas, .data_stride = 1, .n_shards = shards, .n_parts = 1, .n_stages = 1, .stage_stride = 1};
+    return mp_program_sent_bytes(t->program, plan, &first);
+}
+
+static const struct {
+    const char *network, *mesh;
+    int accumulate;
+    bool shares_statistics; /* batch normalizations send while they run: so does a repeated run, but no copy of the result */
+    bool keeps_all;
+} copied_cases[] = {{"tests/gradients/mlp.onnx", "dp=2", 1, false, true},
+                    {"tests/gradients/gpt.onnx", "dp=2", 3, false, false},
+                    {"tests/gradients/gpt.onnx", "shard=2,zero=1", 1, false, false},
+                    {"tests/gradients/mlp.onnx", "shard=2,zero=2", 2, false, true},
+                    {"tests/gradients/gpt.onnx", "shard=2,zero=2", 1, false, false},
+                    {"tests/gradients/cnn.onnx", "dp=2,shard=2,zero=2", 2, false, true},
+                    {"tests/gradients/cnn.onnx", "dp=2", 1, true, true},
+                    {"tests/gradients/cnn.onnx", "shard=2,zero=1", 2, true, false}};
+
+/* The same steps with copies among them, of activations or of state, send the same bytes. */
+TEST(copies_to_another_tier_send_nothing)
+{
+    int n_copies = 0;
+    for (size_t k = 0; k < sizeof copied_cases / sizeof *copied_cases; k++) {
+        for (int moves_state = 0; moves_state < 2; moves_state++) {
+            const mp_training_options options = {
+                .optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_FLOAT, .accumulate = copied_cases[k].accumulate};
+            training_case t = training_begin(copied_cases[k].network, 0, &options);
+            make_sharing_rank(t.program, copied_cases[k].mesh, false, copied_cases[k].shares_statistics);
+            mp_plan *plain = copied_cases[k].keeps_all ? training_keep_all(&t) : training_plan(&t, 0.5);
+            const int64_t sent = sent_by(&t, plain);
+            assert_true(sent > 0);
+            if (moves_state)
+                assert_true(offload_states(t.program->graph, mp_link_find("pcie4")) > 0);
+            else
+                assert_true(offload_all(t.program->graph) > 0);
+            for (int seed = 0; seed < (moves_state ? 1 : 4); seed++) {
+                int64_t bytes[2];
+                mp_plan *plan = moves_state
+                                    ? copied_cases[k].keeps_all ? training_keep_all(&t) : training_plan(&t, 0.5)
+                                    : random_offload(t.program->graph, (uint64_t)seed, plain->steps, plain->n_steps, bytes);
+                if (!moves_state || copied_cases[k].keeps_all) /* a plan that is searched anew may run other steps again */
+                    assert_int_equal(sent_by(&t, plan), sent);
+                assert_true(sent_by(&t, plan) > 0);
+                n_copies += (int)(plan->n_steps - plain->n_steps);
+                mp_plan_free(plan);
+            }
+            mp_plan_free(plain);
+            training_end(&t);
+        }
+    }
+    assert_true(n_copies > 200);
 }

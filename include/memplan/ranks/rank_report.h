@@ -12,7 +12,7 @@ typedef struct mp_sent {
 typedef struct mp_rank_report {
     char machine[64];
     int64_t process;
-    int64_t planned_peak_bytes, measured_peak_bytes; /* the latter with the highest byte of the arena that was written */
+    int64_t planned_peak_bytes, measured_peak_bytes; /* static memory and the arena: as planned, and as far as it was written */
     int64_t process_bytes;                           /* -1: not known */
     int64_t sent_bytes, planned_sent_bytes;          /* in all steps */
     int64_t set_aside_bytes; /* of a pipeline: copied out of the arena for other micro-batches and back, in all steps */
