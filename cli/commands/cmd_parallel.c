@@ -39,6 +39,7 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     o.model.batch = micro_batch;
     o.model.accumulate = 2;
     o.model.leaves_sums = true;
+    o.model.shares_all = mesh->zero == 3;
     o.model.offload = o.model.link = (text_list){0};
     o.model.offload_state = false;
     o.model.pipeline = NULL;
@@ -103,6 +104,7 @@ static int settle(question *q)
     r->is_scheduled = o->model.pipeline != NULL;
     if (r->is_scheduled) r->schedule = (mp_schedule)mp_schedule_find(o->model.pipeline);
     r->n_chunks = r->is_scheduled && r->schedule == MP_SCHEDULE_INTERLEAVED ? o->model.chunks ? o->model.chunks : 2 : 1;
+    r->shares_apart = o->model.amp && r->ranks.rules == MP_RULES_PYTORCH;
     r->graph = graph_of;
     r->data = q;
     return EXIT_DONE;

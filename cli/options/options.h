@@ -67,6 +67,7 @@ typedef struct model_options {
     bool sync_batchnorm;
     int64_t bucket;   /* bytes */
     bool leaves_sums; /* set by commands: gradients are not summed over ranks yet */
+    bool shares_all;  /* set by commands: the ranks share out parameters, which the mesh does not say */
     /* of pipelines: micro-batches of --batch, the schedule, stages per rank, where stages begin, which rank, what waits there
      */
     int64_t micro_batches, chunks;

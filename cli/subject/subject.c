@@ -174,8 +174,9 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
         MP_CHECK(mp_model_add_adapters(s->model, &adapters, err));
     }
     if (wanted.output) MP_CHECK(find_output(s->model, &wanted.output, err));
-    MP_CHECK(mp_model_add_loss(s->model, &wanted, &loss, err));
     MP_CHECK(subject_mesh(o, &device, s, err));
+    wanted.gathers_low = wanted.amp && wanted.rules == MP_RULES_PYTORCH && (s->ranks.mesh.zero == 3 || o->model.shares_all);
+    MP_CHECK(mp_model_add_loss(s->model, &wanted, &loss, err));
     wanted.sums_each_pass = s->ranks.mesh.zero >= 2;
     s->ranks.runs = backend && backend->is_host && wanted.rules == MP_RULES_EXECUTOR && is_run(o, pipeline);
     MP_CHECK(mp_model_spread_experts(s->model, &s->ranks.mesh, err));

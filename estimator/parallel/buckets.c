@@ -60,6 +60,19 @@ static int last_adder(const mp_exchange *x, mp_exchanged *p)
     return adders[n - 1 - p->is_staged];
 }
 
+/* Returns the first node besides updates that reads a storage, of backward alone or of any phase; the number of nodes: there is
+ * none. */
+static int first_reader(const mp_graph *g, int storage, bool is_backward)
+{
+    int first = (int)g->n_nodes;
+    for (int r = storage < 0 ? 0 : g->readers_start[storage]; storage >= 0 && r < g->readers_start[storage + 1]; r++) {
+        const mp_phase phase = g->nodes[g->readers[r]].phase;
+        const bool counts = is_backward ? phase == MP_PHASE_BACKWARD : phase != MP_PHASE_UPDATE;
+        if (counts && g->readers[r] < first) first = g->readers[r];
+    }
+    return first;
+}
+
 static mp_status find_parameters(mp_exchange *x)
 {
     const mp_graph *g = x->graph;
@@ -80,8 +93,10 @@ static mp_status find_parameters(mp_exchange *x)
                             .reduced = s,
                             .reduction = -1,
                             .complete = -1,
+                            .again = -1,
                             .is_part = is_part,
                             .is_spread = is_spread,
+                            .is_lowered = g->storages[s].is_lowered,
                             .zero = mp_exchange_group(x, MP_DIM_SHARD, is_spread).n > 1 ? x->zero : 0};
         p->complete = g->producer[s];
         if (mp_storage_is_sum(g, s)) p->complete = last_adder(x, p);
@@ -90,12 +105,44 @@ static mp_status find_parameters(mp_exchange *x)
         MP_ENSURE(p->update >= 0 || !p->zero, x->err, MP_INVALID,
                   "the mesh shares out optimizer state, and %s has no update: choose an optimizer",
                   mp_storage_label(g, s).text);
-        p->used = (int)g->n_nodes;
-        for (int r = p->value < 0 ? 0 : g->readers_start[p->value]; p->value >= 0 && r < g->readers_start[p->value + 1]; r++)
-            if (g->nodes[g->readers[r]].phase != MP_PHASE_UPDATE && g->readers[r] < p->used) p->used = g->readers[r];
+        p->used = first_reader(g, p->value, false);
+        p->used_again = first_reader(g, p->value, true);
         x->graph->storages[s].any_sum_order &= p->zero >= 2; /* the reduction in its place comes last */
         if (p->value >= 0) x->of_storage[p->value] = (int)x->n_parameters;
         x->of_storage[s] = (int)x->n_parameters++;
+    }
+    return MP_OK;
+}
+
+/* Lists the parameters that no update writes: zero=3 shards their values too, and they have no gradient to scatter. */
+static mp_status find_frozen(mp_exchange *x)
+{
+    const mp_graph *g = x->graph;
+    bool *is_written = mp_pool_alloc(x->pool, g->n_storages, sizeof *is_written);
+    MP_ENSURE(is_written, x->err, MP_NOMEM, "out of memory for the graph '%s'", g->name);
+    for (size_t v = 0; v < g->n_nodes; v++)
+        for (size_t k = 0; k < g->nodes[v].alternatives->n_writes; k++) is_written[g->nodes[v].alternatives->writes[k]] = true;
+    for (int s = 0; s < (int)g->n_storages; s++) {
+        const bool is_spread = g->storages[s].is_spread;
+        if (g->storages[s].kind != MP_KIND_PARAMETER || is_written[s]) continue;
+        g->storages[s].is_spread = false;
+        const int used = first_reader(g, s, false);
+        if (x->zero != 3 || used == (int)g->n_nodes || mp_exchange_group(x, MP_DIM_SHARD, is_spread).n == 1) continue;
+        x->of_storage[s] = (int)x->n_parameters;
+        x->parameters[x->n_parameters++] = (mp_exchanged){.value = s,
+                                                          .gradient = -1,
+                                                          .state = -1,
+                                                          .update = -1,
+                                                          .shard = -1,
+                                                          .reduced = -1,
+                                                          .reduction = -1,
+                                                          .complete = -1,
+                                                          .used = used,
+                                                          .again = -1,
+                                                          .used_again = first_reader(g, s, true),
+                                                          .is_spread = is_spread,
+                                                          .is_lowered = g->storages[s].is_lowered,
+                                                          .zero = x->zero};
     }
     return MP_OK;
 }
@@ -113,17 +160,33 @@ static int by_node(const void *a, const void *b)
     return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->parameter > y->parameter) - (x->parameter < y->parameter);
 }
 
-/* Writes the parameters in the order in which they are complete, or first used. */
-static mp_status sort(mp_exchange *x, int *order, bool by_use)
+/* By which node parameters are sorted: the last that adds to their gradient, or the first that reads their value, in any phase
+ * or in backward. */
+typedef enum by { BY_COMPLETION, BY_USE, BY_USE_AGAIN } by;
+
+static int node_of(const mp_exchanged *p, by by)
 {
-    MP_OWNED ranked *list = mp_alloc(x->n_parameters + 1, sizeof *list);
+    return by == BY_COMPLETION ? p->complete : by == BY_USE ? p->used : p->used_again;
+}
+
+/* Returns how many parameters are sorted so: frozen ones have no gradient. */
+static size_t count(const mp_exchange *x, by by)
+{
+    return by == BY_COMPLETION ? x->n_trained : x->n_parameters;
+}
+
+/* Writes the parameters in an order. */
+static mp_status sort(mp_exchange *x, int *order, by by)
+{
+    const size_t n = count(x, by);
+    MP_OWNED ranked *list = mp_alloc(n + 1, sizeof *list);
     MP_ENSURE(list, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
-    for (size_t k = 0; k < x->n_parameters; k++)
-        list[k] = (ranked){.group = 2 * x->parameters[k].is_spread + (!by_use && x->parameters[k].is_part),
-                           .at = by_use ? x->parameters[k].used : x->parameters[k].complete,
+    for (size_t k = 0; k < n; k++)
+        list[k] = (ranked){.group = 2 * x->parameters[k].is_spread + (by == BY_COMPLETION && x->parameters[k].is_part),
+                           .at = node_of(&x->parameters[k], by),
                            .parameter = (int)k};
-    qsort(list, x->n_parameters, sizeof *list, by_node);
-    for (size_t k = 0; k < x->n_parameters; k++) order[k] = list[k].parameter;
+    qsort(list, n, sizeof *list, by_node);
+    for (size_t k = 0; k < n; k++) order[k] = list[k].parameter;
     return MP_OK;
 }
 
@@ -134,12 +197,13 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Cuts an order of parameters into buckets, and lists them in the order in which they are complete, or first used. */
-static size_t cut(const mp_exchange *x, const int *order, bool by_use, mp_bucket *out)
+static size_t cut(const mp_exchange *x, const int *order, by by, mp_bucket *out)
 {
     size_t n = 0;
-    for (size_t k = 0; k < x->n_parameters; k++) {
+    for (size_t k = 0; k < count(x, by); k++) {
         const mp_exchanged *p = &x->parameters[order[k]];
-        if (by_use && p->zero < 3) continue;
+        const bool by_use = by != BY_COMPLETION;
+        if (by_use && (p->zero < 3 || node_of(p, by) == (int)x->graph->n_nodes)) continue;
         const bool is_ddp = x->ranks->rules == MP_RULES_PYTORCH && !x->zero;
         const int64_t most =
             is_ddp && n == 1 && MP_FIRST_BUCKET_BYTES < x->bucket_bytes ? MP_FIRST_BUCKET_BYTES : x->bucket_bytes;
@@ -150,7 +214,7 @@ static size_t cut(const mp_exchange *x, const int *order, bool by_use, mp_bucket
         b->n++;
         b->is_staged |= p->is_staged;
         b->bytes += x->graph->storages[by_use ? p->value : p->gradient].payload_bytes;
-        b->at = by_use ? (b->n > 1 ? b->at : p->used) : p->complete;
+        b->at = by_use && b->n > 1 ? b->at : node_of(p, by);
     }
     qsort(out, n, sizeof *out, by_place);
     return n;
@@ -213,6 +277,8 @@ mp_status mp_exchange_list(mp_exchange *x)
     x->of_storage = mp_pool_alloc(x->pool, n, sizeof *x->of_storage);
     x->by_completion = mp_pool_alloc(x->pool, n, sizeof *x->by_completion);
     x->by_use = mp_pool_alloc(x->pool, n, sizeof *x->by_use);
+    x->by_use_again = mp_pool_alloc(x->pool, n, sizeof *x->by_use_again);
+    x->again = mp_pool_alloc(x->pool, n, sizeof *x->again);
     x->sent = mp_pool_alloc(x->pool, n, sizeof *x->sent);
     x->gathered = mp_pool_alloc(x->pool, n, sizeof *x->gathered);
     x->reads = mp_pool_alloc(x->pool, n + 1, sizeof *x->reads);
@@ -220,12 +286,18 @@ mp_status mp_exchange_list(mp_exchange *x)
     x->sequence = mp_pool_alloc(x->pool, x->graph->n_nodes, sizeof *x->sequence);
     MP_ENSURE(!mp_pool_failed(x->pool), x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
     MP_CHECK(find_parameters(x));
-    MP_CHECK(sort(x, x->by_completion, false));
-    x->n_sent = cut(x, x->by_completion, false, x->sent);
+    x->n_trained = x->n_parameters;
+    MP_CHECK(find_frozen(x));
+    MP_CHECK(sort(x, x->by_completion, BY_COMPLETION));
+    x->n_sent = cut(x, x->by_completion, BY_COMPLETION, x->sent);
     MP_CHECK(place_updates(x));
     if (x->zero == 3) {
-        MP_CHECK(sort(x, x->by_use, true));
-        x->n_gathered = cut(x, x->by_use, true, x->gathered);
+        MP_CHECK(sort(x, x->by_use, BY_USE));
+        x->n_gathered = cut(x, x->by_use, BY_USE, x->gathered);
+        if (x->ranks->rules == MP_RULES_PYTORCH) { /* FSDP2 frees what it has gathered for forward */
+            MP_CHECK(sort(x, x->by_use_again, BY_USE_AGAIN));
+            x->n_again = cut(x, x->by_use_again, BY_USE_AGAIN, x->again);
+        }
     } else if (x->zero) {
         for (size_t k = 0; k < x->n_sent; k++)
             if (x->sent[k].zero) x->gathered[x->n_gathered++] = x->sent[k];

@@ -6,18 +6,23 @@
 #include "estimator/base/memory.h"
 #include "memplan/ranks/exchange.h"
 
-/* A trained parameter. Storages and nodes of the old list; -1: none. */
+/* A parameter: a trained one, or with zero=3 a frozen one, which has a value alone. Storages and nodes of the old list; -1:
+ * none.
+ */
 typedef struct mp_exchanged {
     int value, gradient, state, update;
-    int shard;      /* zero=3: the part of the value that is always here; zero<3: the part that the update makes */
-    int reduced;    /* the gradient that the update reads: `gradient`, or the part of it that is left */
-    int reduction;  /* what lets the update wait for the reduction of a gradient that always lives; -1: the gradient does */
-    int complete;   /* the last node that makes or adds to the gradient */
-    int used;       /* the first node besides updates that reads the value */
-    bool is_part;   /* the gradient is summed over tp as well */
-    bool is_staged; /* stages of a pipeline sum it, once in a step: of what is scattered pass by pass, this rank's part */
-    bool is_spread; /* of experts: shared out over ranks with the same ones */
-    int zero;       /* what is shared out of it: that of the mesh, or nothing */
+    int shard;       /* zero=3: the part of the value that is always here; zero<3: the part that the update makes */
+    int reduced;     /* the gradient that the update reads: `gradient`, or the part of it that is left */
+    int reduction;   /* what lets the update wait for the reduction of a gradient that always lives; -1: the gradient does */
+    int complete;    /* the last node that makes or adds to the gradient */
+    int used;        /* the first node besides updates that reads the value */
+    int again;       /* the value as it is gathered once more for backward; -1: backward reads the first one */
+    int used_again;  /* the first node of backward that reads the value */
+    bool is_part;    /* the gradient is summed over tp as well */
+    bool is_staged;  /* stages of a pipeline sum it, once in a step: of what is scattered pass by pass, this rank's part */
+    bool is_spread;  /* of experts: shared out over ranks with the same ones */
+    bool is_lowered; /* value and gradient are exchanged in 16 bits, and their parts are in float32 */
+    int zero;        /* what is shared out of it: that of the mesh, or nothing */
 } mp_exchanged;
 
 /* Parameters that are sent or gathered together: list[first .. first+n). */
@@ -37,12 +42,13 @@ typedef struct mp_exchange {
     mp_pool *pool;
     int64_t bucket_bytes, next_id; /* next_id: of a storage that is added */
     int zero, channel, n_storages; /* storages of the graph as it was */
-    size_t n_parameters, n_sent, n_gathered;
-    mp_exchanged *parameters; /* in the order of their gradients' storages */
-    int *by_completion, *by_use, *of_storage;
+    size_t n_parameters, n_trained, n_sent, n_gathered, n_again;
+    mp_exchanged *parameters; /* the trained ones in the order of their gradients' storages, then the frozen ones */
+    int *by_completion, *by_use, *by_use_again, *of_storage;
     int *sequence; /* the old nodes in the order in which they are listed anew: updates in that of their buckets, so that those
                     * of the first one run while the last one is on its way */
     mp_bucket *sent, *gathered; /* of gradients, by completion; of values: zero=3 by use, else as `sent` */
+    mp_bucket *again;           /* of values that are gathered for backward, by their use there */
     int *reads, *writes;        /* of the node that is being made */
     mp_error *err;
 } mp_exchange;

@@ -48,18 +48,23 @@ static mp_status shrink(mp_exchange *x, mp_storage *storage, bool is_spread)
 static mp_status share_out(mp_exchange *x, mp_exchanged *p)
 {
     mp_graph *g = x->graph;
+    const int widened = p->is_lowered ? 2 : 1;
     if (p->state >= 0) MP_CHECK(shrink(x, &g->storages[p->state], p->is_spread));
-    if (p->zero >= 2) {
+    if (p->zero >= 2 && p->gradient >= 0) {
         MP_CHECK(add_storage(x, "%s, this rank's part%s", p->gradient,
-                             part(x, g->storages[p->gradient].payload_bytes, p->is_spread), MP_KIND_GRADIENT, &p->reduced));
+                             part(x, widened * g->storages[p->gradient].payload_bytes, p->is_spread), MP_KIND_GRADIENT,
+                             &p->reduced));
         mp_storage_hand_over(&g->storages[p->gradient], &g->storages[p->reduced]);
         g->storages[p->gradient].kind = MP_KIND_ACTIVATION_GRADIENT;
     }
     const mp_kind kind = p->zero == 3 ? MP_KIND_PARAMETER : MP_KIND_SAVED;
-    MP_CHECK(add_storage(x, "%s, this rank's part%s", p->value, part(x, g->storages[p->value].payload_bytes, p->is_spread),
-                         kind, &p->shard));
-    if (p->zero == 3) g->storages[p->value].kind = MP_KIND_ACTIVATION;
-    return MP_OK;
+    MP_CHECK(add_storage(x, "%s, this rank's part%s", p->value,
+                         part(x, widened * g->storages[p->value].payload_bytes, p->is_spread), kind, &p->shard));
+    if (p->zero < 3) return MP_OK;
+    g->storages[p->value].kind = MP_KIND_ACTIVATION;
+    if (!x->n_again || p->used_again == (int)g->n_nodes) return MP_OK;
+    return add_storage(x, "%s, gathered for backward%s", p->value, g->storages[p->value].payload_bytes, MP_KIND_ACTIVATION,
+                       &p->again);
 }
 
 /* Appends a copy of an old node. */
@@ -157,20 +162,20 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
     return MP_OK;
 }
 
-/* Gathers a group of parameters from their parts: for forward, or behind their updates. */
-static mp_status add_gather(mp_exchange *x, size_t k)
+/* Gathers a group of parameters from their parts: for forward, once more for backward, or behind their updates. */
+static mp_status add_gather(mp_exchange *x, const mp_bucket *b, mp_phase phase)
 {
-    const mp_bucket *b = &x->gathered[k];
-    const int *order = b->zero == 3 ? x->by_use : x->by_completion;
+    const bool is_again = phase == MP_PHASE_BACKWARD;
+    const int *order = is_again ? x->by_use_again : phase == MP_PHASE_FORWARD ? x->by_use : x->by_completion;
+    const size_t k = is_again ? x->n_gathered + (size_t)(b - x->again) : (size_t)(b - x->gathered);
     mp_node *node;
     for (size_t j = 0; j < b->n; j++) {
         const mp_exchanged *p = &x->parameters[order[b->first + j]];
         x->reads[j] = p->shard;
-        x->writes[j] = p->value;
+        x->writes[j] = is_again ? p->again : p->value;
     }
     const double seconds = seconds_of(x, MP_ALL_GATHER, mp_exchange_group(x, MP_DIM_SHARD, b->is_spread), b->bytes);
-    MP_CHECK(add_collective(x, "all-gather", "AllGather", (int64_t)k, b->zero == 3 ? MP_PHASE_FORWARD : MP_PHASE_UPDATE,
-                            seconds, b->n, b->n, false, &node));
+    MP_CHECK(add_collective(x, "all-gather", "AllGather", (int64_t)k, phase, seconds, b->n, b->n, false, &node));
     if (x->ranks->rules == MP_RULES_PYTORCH) node->alternatives->workspace_bytes = b->bytes;
     return MP_OK;
 }
@@ -261,6 +266,26 @@ static mp_status sum_parts(mp_exchange *x, mp_alternative *a)
     return MP_OK;
 }
 
+/* Lets a node of backward read the values that are gathered for backward. */
+static mp_status read_again(mp_exchange *x, mp_node *node)
+{
+    mp_alternative *copies = mp_pool_alloc(x->graph->pool, node->n_alternatives, sizeof *copies);
+    MP_ENSURE(copies, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    memcpy(copies, node->alternatives, node->n_alternatives * sizeof *copies);
+    node->alternatives = copies;
+    for (size_t f = 0; f < node->n_alternatives; f++) {
+        mp_alternative *a = &copies[f];
+        MP_ENSURE(a->reads = mp_graph_list(x->graph, a->reads, a->n_reads), x->err, MP_NOMEM,
+                  "out of memory for the graph '%s'", x->graph->name);
+        for (size_t k = 0; k < a->n_reads; k++) {
+            const int of = a->reads[k] < x->n_storages ? x->of_storage[a->reads[k]] : -1;
+            const mp_exchanged *p = of >= 0 ? &x->parameters[of] : NULL;
+            if (p && p->value == a->reads[k] && p->again >= 0) a->reads[k] = p->again;
+        }
+    }
+    return MP_OK;
+}
+
 /* Lists one old node, changed as its phase asks. */
 static mp_status list_node(mp_exchange *x, const mp_node *old)
 {
@@ -268,6 +293,7 @@ static mp_status list_node(mp_exchange *x, const mp_node *old)
     MP_CHECK(copy_node(x, old, &node));
     MP_CHECK(sum_parts(x, node->alternatives));
     if (old->phase == MP_PHASE_UPDATE) return old->alternatives->n_reads ? list_reader(x, node) : MP_OK;
+    if (x->n_again && old->phase == MP_PHASE_BACKWARD) MP_CHECK(read_again(x, node));
     return write_as_sum(x, node);
 }
 
@@ -277,7 +303,7 @@ static mp_status list_nodes(mp_exchange *x, int *number)
     mp_graph *g = x->graph;
     MP_OWNED mp_node *old = g->nodes;
     const size_t n = g->n_nodes;
-    size_t sent = 0, gathered = 0;
+    size_t sent = 0, gathered = 0, again = 0;
     g->nodes = NULL;
     g->n_nodes = g->nodes_capacity = 0;
     for (int k = 0; k < (int)n; k++) {
@@ -285,7 +311,9 @@ static mp_status list_nodes(mp_exchange *x, int *number)
         /* group k + 1 before the first reader of group k */
         while (x->zero == 3 && gathered < x->n_gathered && (!gathered || x->gathered[gathered - 1].at <= v) &&
                old[v].phase != MP_PHASE_UPDATE)
-            MP_CHECK(add_gather(x, gathered++));
+            MP_CHECK(add_gather(x, &x->gathered[gathered++], MP_PHASE_FORWARD));
+        while (again < x->n_again && x->again[again ? again - 1 : 0].at <= v && old[v].phase == MP_PHASE_BACKWARD)
+            MP_CHECK(add_gather(x, &x->again[again++], MP_PHASE_BACKWARD));
         number[v] = (int)g->n_nodes;
         MP_CHECK(list_node(x, &old[v]));
         if (old[v].forward_of >= 0) g->nodes[number[v]].forward_of = number[old[v].forward_of];
@@ -293,7 +321,7 @@ static mp_status list_nodes(mp_exchange *x, int *number)
             MP_CHECK(add_reduction(x, sent++));
         while ((x->zero == 1 || x->zero == 2) && gathered < x->n_gathered && x->gathered[gathered].at <= k &&
                old[v].phase == MP_PHASE_UPDATE)
-            MP_CHECK(add_gather(x, gathered++));
+            MP_CHECK(add_gather(x, &x->gathered[gathered++], MP_PHASE_UPDATE));
     }
     return MP_OK;
 }

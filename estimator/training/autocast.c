@@ -15,7 +15,7 @@
 typedef struct caster {
     mp_model *model;
     mp_dtype low;
-    bool shares_all;
+    bool shares_all, gathers_low;
     int *copy; /* per original tensor: its shared copy in the other type, as index + 1; 0: there is none */
     size_t n_tensors;
     mp_error *err;
@@ -26,6 +26,17 @@ bool mp_casts_parameter(const mp_model *model, const mp_operator *op)
     return op->op->traits & MP_TRAIT_CASTS && op->in[0] >= 0 && model->tensors[op->in[0]].role == MP_ROLE_PARAMETER;
 }
 
+/* True for a parameter, and for a view of one. */
+static bool is_parameter(const mp_model *model, int tensor)
+{
+    for (const mp_tensor *t = &model->tensors[tensor];; t = &model->tensors[tensor]) {
+        if (t->producer < 0) return t->role == MP_ROLE_PARAMETER;
+        const mp_operator *op = &model->operators[t->producer];
+        if (op->op->gradient != MP_GRADIENT_VIEW || op->in[0] < 0) return false;
+        tensor = op->in[0];
+    }
+}
+
 /* Lets an operand of the other of the two types (`low` and FLOAT) be read from a copy of type `to`. */
 static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
 {
@@ -34,6 +45,7 @@ static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
     const mp_tensor *t = &c->model->tensors[from];
     const mp_dtype other = to == MP_DTYPE_FLOAT ? c->low : MP_DTYPE_FLOAT;
     if (t->dtype != other) return MP_OK;
+    if (c->gathers_low && to == c->low && is_parameter(c->model, from)) return MP_OK; /* it is gathered in this type */
     const bool is_shared = (c->shares_all || t->role == MP_ROLE_PARAMETER) && (size_t)from < c->n_tensors;
     int copy = is_shared ? c->copy[from] - 1 : -1;
     if (copy < 0) {
@@ -82,14 +94,15 @@ static mp_status visit(caster *c, int index)
     return MP_OK;
 }
 
-mp_status mp_model_autocast(mp_model *model, mp_dtype low, mp_rules rules, mp_error *err)
+mp_status mp_model_autocast(mp_model *model, const mp_training_options *options, mp_error *err)
 {
     const size_t n_operators = model->n_operators;
     MP_OWNED int *copy = mp_alloc(model->n_tensors, sizeof *copy);
     caster c = {.copy = copy,
                 .model = model,
-                .low = low,
-                .shares_all = rules == MP_RULES_EXECUTOR,
+                .low = options->amp,
+                .shares_all = options->rules == MP_RULES_EXECUTOR,
+                .gathers_low = options->gathers_low,
                 .n_tensors = model->n_tensors,
                 .err = err};
     MP_ENSURE(copy, err, MP_NOMEM, "no memory to cast %zu tensors", model->n_tensors);

@@ -9,7 +9,14 @@ mp_dtype mp_builder_dtype(const mp_builder *b, int tensor)
     const mp_tensor *t = &b->model->tensors[tensor];
     bool half =
         t->dtype == MP_DTYPE_FLOAT && mp_dtype_bits(b->options->dtype) == 16 && t->role != MP_ROLE_BUFFER && tensor != b->loss;
+    if (mp_builder_is_lowered(b, tensor)) return b->options->amp;
     return half ? b->options->dtype : t->dtype;
+}
+
+bool mp_builder_is_lowered(const mp_builder *b, int tensor)
+{
+    const mp_tensor *t = &b->model->tensors[tensor];
+    return b->options->gathers_low && b->options->amp && t->role == MP_ROLE_PARAMETER && t->dtype == MP_DTYPE_FLOAT;
 }
 
 int64_t mp_builder_bytes(const mp_builder *b, int tensor)

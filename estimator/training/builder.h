@@ -55,6 +55,8 @@ typedef struct mp_builder {
 /* Return the type in which a tensor is computed, and its bytes in that type: mixed precision halves floats. */
 mp_dtype mp_builder_dtype(const mp_builder *b, int tensor);
 int64_t mp_builder_bytes(const mp_builder *b, int tensor);
+/* True for a parameter that ranks gather in 16 bits, with parts in float32. */
+bool mp_builder_is_lowered(const mp_builder *b, int tensor);
 /* Returns what the gradient of input k reads: MP_IN, MP_OUT, MP_EXTRA bits, MP_INPUTS. */
 uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k);
 

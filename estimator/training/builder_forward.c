@@ -30,7 +30,10 @@ static mp_status give_storage(mp_builder *b, int tensor)
     const mp_tensor *t = &b->model->tensors[tensor];
     if (b->storage[tensor] >= 0 || t->producer >= 0) return MP_OK;
     if (t->value && mp_tensor_elements(t) <= ARGUMENT_ELEMENTS && t->role != MP_ROLE_PARAMETER) return MP_OK;
-    return mp_builder_storage(b, t->name, mp_builder_bytes(b, tensor), kind_of_role(t->role), &b->storage[tensor]);
+    MP_CHECK(mp_builder_storage(b, t->name, mp_builder_bytes(b, tensor), kind_of_role(t->role), &b->storage[tensor]));
+    b->graph->storages[b->storage[tensor]].is_spread = t->is_spread;
+    b->graph->storages[b->storage[tensor]].is_lowered = mp_builder_is_lowered(b, tensor);
+    return MP_OK;
 }
 
 /* Adds the extras that some gradient of this operator reads. */

@@ -277,7 +277,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
     *loss = kind == MP_LOSS_AUTO ? output : -1;
     if (kind != MP_LOSS_AUTO && kind != MP_LOSS_NONE) MP_CHECK(append(model, kind, &options->loss_options, output, loss, err));
 cast:
-    if (options->amp) MP_CHECK(mp_model_autocast(model, options->amp, options->rules, err));
+    if (options->amp) MP_CHECK(mp_model_autocast(model, options, err));
     for (size_t k = 0; k < model->n_operators; k++) model->operators[k].number = (int)k + 1;
     return MP_OK;
 }

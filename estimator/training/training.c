@@ -67,6 +67,7 @@ static mp_status build_parameter_gradients(mp_builder *b)
         gradient->persistent = !updated || !once;
         gradient->is_part = b->model->tensors[t].is_summed;
         gradient->is_spread = b->model->tensors[t].is_spread;
+        gradient->is_lowered = b->graph->storages[b->storage[t]].is_lowered = mp_builder_is_lowered(b, t);
     }
     return MP_OK;
 }
@@ -94,7 +95,7 @@ static mp_status build_updates(mp_builder *b)
     for (int t = 0; t < (int)b->model->n_tensors; t++) {
         if (!is_trained(b, t)) continue;
         const mp_tensor *parameter = &b->model->tensors[t];
-        int64_t master = mp_builder_bytes(b, t) < mp_tensor_bytes(parameter) ? 1 : 0;
+        const int64_t master = mp_builder_bytes(b, t) < mp_tensor_bytes(parameter) && !mp_builder_is_lowered(b, t) ? 1 : 0;
         const int64_t elements = mp_stored_elements(parameter),
                       kept = mp_optimizer_state_bytes(b->options->optimizer, elements);
         int64_t bytes, state = -1;

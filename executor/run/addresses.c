@@ -233,13 +233,10 @@ static mp_range own_range(const mp_addresses *a, int parameter)
 char *mp_addresses_part(const mp_addresses *a, int tensor, mp_range *own)
 {
     const mp_program *p = a->program;
-    for (size_t k = 0; p->mesh.zero == 3 && k < p->n_nodes; k++) {
-        const mp_binding *b = mp_program_binding(p, (int)k);
-        if (b->task != MP_TASK_UPDATE || b->parameter != tensor) continue;
-        *own = own_range(a, tensor);
-        return a->fixed + a->fixed_at[b->target];
-    }
-    return NULL;
+    const int part = p->mesh.zero == 3 ? mp_program_part(p, p->bindings->storage[tensor]) : -1;
+    if (part < 0) return NULL;
+    *own = own_range(a, tensor);
+    return a->fixed + a->fixed_at[part];
 }
 
 /* Returns the storage of which this one is a copy, or a copy of a copy; itself if it is none. */

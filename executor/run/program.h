@@ -94,6 +94,8 @@ typedef struct mp_moved {
 mp_moved mp_program_moved(const mp_node *node);
 /* True for a gather of parameters in forward, which are the same for all micro-batches. */
 bool mp_program_gathers(const mp_program *program, int node);
+/* Returns the storage of this rank's part of a parameter that is gathered in forward; -1: it is not. O(nodes). */
+int mp_program_part(const mp_program *program, int storage);
 /* True if a collective sums gradients of which each rank of tp has a part. O(tensors). */
 bool mp_program_sums_parts(const mp_program *program, const mp_node *node);
 /* True for a collective of a step, not of each of its passes: a sum, unless ranks keep parts of sums, and what follows updates.

@@ -39,6 +39,33 @@ static mp_status share_update(const mp_program *p, mp_binding *b, const int *to,
     return MP_OK;
 }
 
+int mp_program_part(const mp_program *p, int storage)
+{
+    for (int k = 0; k < (int)p->n_nodes; k++) {
+        if (!mp_program_gathers(p, k)) continue;
+        const mp_moved moved = mp_program_moved(&p->graph->nodes[k]);
+        for (size_t j = 0; j < moved.n; j++)
+            if (moved.wholes[j] == storage) return moved.parts[j];
+    }
+    return -1;
+}
+
+/* Lets the part of each parameter that is gathered, trained or frozen, have whole elements. */
+static mp_status share_values(const mp_program *p, const int *to, mp_error *err)
+{
+    for (size_t t = 0; t < p->model->n_tensors; t++) {
+        const mp_tensor *x = &p->model->tensors[t];
+        const int storage = p->bindings->storage[t];
+        if (x->role != MP_ROLE_PARAMETER || x->producer >= 0 || storage < 0 || to[storage] < 0) continue;
+        MP_ENSURE(p->bindings->dtype[t] == p->options.dtype, err, MP_UNSUPPORTED,
+                  "'%s' is a frozen parameter of type %s, and shard=N shards parameters of type %s alone; use zero=2", x->name,
+                  mp_dtype_name(p->bindings->dtype[t]), mp_dtype_name(p->options.dtype));
+        const int64_t part = mp_rank_part(mp_stored_elements(x), p->mesh.size[MP_DIM_SHARD]);
+        MP_CHECK(set_bytes(p, to[storage], part * (mp_dtype_bits(p->options.dtype) / 8), err));
+    }
+    return MP_OK;
+}
+
 static mp_status share_updates(const mp_program *p, mp_error *err)
 {
     const mp_graph *g = p->graph;
@@ -52,7 +79,7 @@ static mp_status share_updates(const mp_program *p, mp_error *err)
     }
     for (size_t k = 0; k < p->n_nodes; k++)
         if (mp_program_does(p, (int)k, MP_TASK_UPDATE)) MP_CHECK(share_update(p, &p->bindings->nodes[k], to, err));
-    return MP_OK;
+    return p->mesh.zero == 3 ? share_values(p, to, err) : MP_OK;
 }
 
 bool mp_program_sums_fast(const mp_program *p, mp_dim dim)

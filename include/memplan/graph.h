@@ -57,7 +57,8 @@ typedef struct mp_storage {
     bool persistent; /* live throughout, whatever its kind */
     bool any_sum_order; /* contributions may come in any order */
     bool is_part;       /* gradient of which each rank that splits the model has a part, until mp_graph_exchange */
-    bool is_spread;     /* gradient of experts of which other ranks have others, until mp_graph_exchange */
+    bool is_spread;     /* gradient, or frozen value, of experts of which other ranks have others, until mp_graph_exchange */
+    bool is_lowered;    /* value or gradient of 16 bits of which ranks keep their parts in float32, until mp_graph_exchange */
 } mp_storage;
 
 typedef struct mp_in_place {

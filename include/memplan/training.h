@@ -69,10 +69,11 @@ typedef struct mp_training_options {
     bool for_gpu;              /* with the rules of PyTorch: dropout as on a GPU, where its mask has a byte an element */
     const char *const *freeze; /* shell patterns of parameters that are not trained */
     size_t n_freeze;
-    bool inexact;             /* use alternatives that round differently, so that the result depends on the plan */
-    double clip_norm;         /* the global norm that gradients are clipped to; 0: not clipped. Not with fuse backward */
-    int accumulate;           /* micro-batches per update; 0 and 1: one. With more, gradients are persistent */
-    bool sums_each_pass;      /* ranks sum the gradients of each micro-batch, and keep parts of the sums (zero=2 and 3) */
+    bool inexact;        /* use alternatives that round differently, so that the result depends on the plan */
+    double clip_norm;    /* the global norm that gradients are clipped to; 0: not clipped. Not with fuse backward */
+    int accumulate;      /* micro-batches per update; 0 and 1: one. With more, gradients are persistent */
+    bool gathers_low;    /* with amp: ranks gather parameters, and scatter gradients, in that type, and keep parts in float32 */
+    bool sums_each_pass; /* ranks sum the gradients of each micro-batch, and keep parts of the sums (zero=2 and 3) */
     const char *options_json; /* stored in the graph as it is; NULL: "{}" */
 } mp_training_options;
 

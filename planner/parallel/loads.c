@@ -107,7 +107,7 @@ static void add_update(mp_load *load, const mp_chain *chain, const mp_node *upda
 {
     const mp_graph *graph = chain->graph;
     const mp_alternative *a = update->alternatives;
-    mp_parameter_load p = {.update_ticks = a->ticks, .first = -1, .last = -1};
+    mp_parameter_load p = {.update_ticks = a->ticks, .widened = 1, .first = -1, .last = -1};
     for (size_t k = 0; k < a->n_reads; k++) {
         const mp_storage *s = &graph->storages[a->reads[k]];
         if (s->kind == MP_KIND_GRADIENT) {
@@ -118,31 +118,52 @@ static void add_update(mp_load *load, const mp_chain *chain, const mp_node *upda
         if (s->kind == MP_KIND_OPTIMIZER_STATE) p.state_bytes += s->bytes;
         if (s->kind != MP_KIND_PARAMETER) continue;
         p.value_bytes += s->bytes;
+        p.widened = s->is_lowered ? 2 : 1;
         place_parameter(chain, a->reads[k], &p);
     }
     if (p.first >= 0) load->parameters[load->n_parameters++] = p;
 }
 
+/* Adds the parameters that no update changes: ranks share them out too, and there is nothing else of them. `mark` is per
+ * storage, and zero. */
+static void add_frozen(mp_load *load, const mp_chain *chain, int *mark)
+{
+    const mp_graph *graph = chain->graph;
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        for (size_t k = 0; k < graph->nodes[v].alternatives->n_writes; k++) mark[graph->nodes[v].alternatives->writes[k]] = 1;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        mp_parameter_load p = {.value_bytes = graph->storages[s].bytes,
+                               .widened = graph->storages[s].is_lowered ? 2 : 1,
+                               .is_spread = graph->storages[s].is_spread,
+                               .first = -1,
+                               .last = -1};
+        if (graph->storages[s].kind != MP_KIND_PARAMETER || mark[s]) continue;
+        place_parameter(chain, s, &p);
+        if (p.first >= 0) load->parameters[load->n_parameters++] = p;
+    }
+}
+
 static mp_status fill(mp_load *load, const mp_chain *chain, mp_error *err)
 {
     const mp_graph *graph = chain->graph;
-    int64_t trained = 0;
-    MP_OWNED int *reader = mp_alloc(graph->n_storages + 1, sizeof *reader);
-    if (!reader) return MP_NO_MEMORY(err);
+    int64_t shared = 0;
+    MP_OWNED int *reader = mp_alloc(graph->n_storages + 1, sizeof *reader),
+                 *mark = mp_alloc(graph->n_storages + 1, sizeof *mark);
+    if (!reader || !mark) return MP_NO_MEMORY(err);
     for (int v = 0; v < (int)graph->n_nodes; v++) {
         add_node(load, chain, v, reader);
         if (graph->nodes[v].phase == MP_PHASE_UPDATE) add_update(load, chain, &graph->nodes[v]);
     }
+    add_frozen(load, chain, mark);
     add_outputs(load, chain);
     for (int k = 0; k < chain->n; k++) {
         load->blocks[k].output_bytes = chain->blocks[k].output_bytes;
         add_options(chain, k, &load->blocks[k]);
     }
-    for (size_t k = 0; k < load->n_parameters; k++)
-        trained += load->parameters[k].value_bytes + load->parameters[k].state_bytes;
+    for (size_t k = 0; k < load->n_parameters; k++) shared += load->parameters[k].value_bytes + load->parameters[k].state_bytes;
     for (size_t s = 0; s < graph->n_storages; s++) /* gradients that outlive a step are counted with their parameters */
         if (mp_kind_is_static(graph->storages[s].kind)) load->other_bytes += graph->storages[s].bytes;
-    load->other_bytes -= trained;
+    load->other_bytes -= shared;
     return MP_OK;
 }
 
@@ -171,7 +192,7 @@ mp_status mp_load_of(const mp_graph *graph, int merged, mp_load **out, mp_error 
     MP_ENSURE(load, err, MP_NOMEM, "no memory to measure the graph '%s'", graph->name);
     *load = (mp_load){.tick_seconds = graph->tick_seconds, .n_blocks = chain->n};
     load->blocks = mp_pool_alloc(pool, (size_t)chain->n, sizeof *load->blocks);
-    load->parameters = mp_pool_alloc(pool, graph->n_nodes, sizeof *load->parameters);
+    load->parameters = mp_pool_alloc(pool, graph->n_nodes + graph->n_storages, sizeof *load->parameters);
     load->block = mp_pool_alloc(pool, graph->n_nodes, sizeof *load->block);
     MP_ENSURE(load->blocks && load->parameters && load->block, err, MP_NOMEM, "no memory to measure the graph '%s'",
               graph->name);

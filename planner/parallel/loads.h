@@ -32,8 +32,10 @@ typedef struct mp_block_load {
     mp_load_option options[MP_LOAD_OPTIONS]; /* ascending in ticks, descending in bytes */
 } mp_block_load;
 
+/* A parameter; of a frozen one there is the value alone. */
 typedef struct mp_parameter_load {
     int64_t value_bytes, gradient_bytes, state_bytes, update_ticks;
+    int widened;     /* ranks hold so many times these bytes of values and gradients: 2 where they exchange 16 bits of 32 */
     bool is_part;    /* each rank of tp has a part of the gradient's sum */
     bool is_spread;  /* of experts of which other ranks of ep have others */
     int first, last; /* blocks that read it: a tied embedding is read at both ends */

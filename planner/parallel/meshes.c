@@ -29,9 +29,10 @@ typedef struct hunt {
     const mp_meshes_request *request;
     mp_meshes *found;
     size_t capacity;
-    slot slots[2][TP_MOST + 1][SPREADS][BATCHES]; /* without and with data=1, by log2 of ep and of the samples of a rank */
-    int64_t most_ep;                              /* more does not divide the experts, if there are any */
-    double times[BEST * 4];                       /* of the best so far, ascending */
+    slot slots[2][2][TP_MOST + 1][SPREADS][BATCHES]; /* of zero=3 where that is apart; without and with data=1; by log2 of ep
+                                                      * and of the samples of a rank */
+    int64_t most_ep;                                 /* more does not divide the experts, if there are any */
+    double times[BEST * 4];                          /* of the best so far, ascending */
     size_t n_times, n_best;
     mp_error *err;
 } hunt;
@@ -60,7 +61,7 @@ static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, int merge,
     const int b = log2_of(batch / sharers(mesh)), e = log2_of(mesh->size[MP_DIM_EP]);
     *out = NULL;
     if (tp > TP_MOST || b >= BATCHES || e >= SPREADS) return MP_OK;
-    slot *at = &x->slots[mesh->data][tp][e][b];
+    slot *at = &x->slots[x->request->shares_apart && mesh->zero == 3][mesh->data][tp][e][b];
     if (at->is_refused) return MP_OK;
     if (!at->loads[merge]) {
         MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
@@ -302,7 +303,7 @@ mp_status mp_meshes_search(const mp_meshes_request *request, mp_meshes **out, mp
     if (x.n_best > sizeof x.times / sizeof *x.times) x.n_best = sizeof x.times / sizeof *x.times;
     const mp_status st = search(&x);
     for (size_t k = 0; k < sizeof x.slots / sizeof(slot); k++)
-        for (int m = 0; m < MERGES; m++) mp_load_free((&x.slots[0][0][0][0])[k].loads[m]);
+        for (int m = 0; m < MERGES; m++) mp_load_free((&x.slots[0][0][0][0][0])[k].loads[m]);
     MP_CHECK(st);
     *out = found;
     found = NULL;

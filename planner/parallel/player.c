@@ -111,8 +111,8 @@ static int64_t larger(int64_t a, int64_t b)
 static mp_block_sums sums_of(const mp_step_request *r, const mp_parameter_load *p)
 {
     const int zero = r->ranks->mesh.zero, share = p->is_spread ? MP_SPREAD : MP_COMMON;
-    mp_block_sums sum = {.value_bytes = mp_player_part(r, p->value_bytes, zero == 3, share),
-                         .gradient_bytes = mp_player_part(r, p->gradient_bytes, zero >= 2, share),
+    mp_block_sums sum = {.value_bytes = mp_player_part(r, p->widened * p->value_bytes, zero == 3, share),
+                         .gradient_bytes = mp_player_part(r, p->widened * p->gradient_bytes, zero >= 2, share),
                          .state_bytes = mp_player_part(r, p->state_bytes, zero >= 1, share),
                          .update_ticks = mp_player_part(r, p->update_ticks, zero >= 1, share)};
     sum.values[share] = p->value_bytes;

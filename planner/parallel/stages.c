@@ -63,9 +63,9 @@ int64_t mp_step_floor(const mp_step_request *r)
     int64_t always = 0, gradients = 0, largest = 0;
     for (size_t k = 0; k < r->load->n_parameters; k++) {
         const mp_parameter_load *p = &r->load->parameters[k];
-        always += mp_player_part(r, p->value_bytes, zero == 3, p->is_spread) +
+        always += mp_player_part(r, p->widened * p->value_bytes, zero == 3, p->is_spread) +
                   mp_player_part(r, p->state_bytes, zero >= 1, p->is_spread) - mp_player_movable_state(r, p);
-        gradients += mp_player_part(r, p->gradient_bytes, zero >= 2, p->is_spread);
+        gradients += mp_player_part(r, p->widened * p->gradient_bytes, zero >= 2, p->is_spread);
     }
     for (int k = 0; k < r->load->n_blocks; k++) largest = larger(largest, r->load->blocks[k].largest_bytes);
     if (mp_player_ranks(r) > 1) return larger((always + gradients) / mp_player_ranks(r), largest);

@@ -44,3 +44,27 @@ try parallel_experts parallel mixtral-8x7b $mixed --devices 8 --device a100 --dt
 try parallel_ep_given parallel mixtral-8x7b $mixed --devices 8 --device a100 --dtype bf16 --global-batch 16 --mesh ep=4 -q
 try parallel_ep_of_none parallel gpt2 --dim layers=2 --devices 8 --device a100 --global-batch 16 --mesh ep=4 -q
 try parallel_zero_given parallel gpt2 --dim layers=2 --devices 8 --device a100 --global-batch 16 --mesh zero=2 -q
+# Frozen weights are sharded: of LoRA a rank holds an eighth of all parameters, 2 bytes each, in both commands.
+holds parallel_frozen sh -c "
+    lora='gpt2 --dim layers=4 --lora 8:* --dtype bf16 --device a100'
+    '$memplan' estimate \$lora --mesh shard=8 --json > frozen_estimate.json &&
+    '$memplan' parallel \$lora --devices 8 --mesh shard=8,zero=3 --micro-batch 1 --global-batch 8 --json > frozen_parallel.json; python3 -c '
+import json
+a, b = json.load(open(\"frozen_estimate.json\")), json.load(open(\"frozen_parallel.json\"))
+held = a[\"n_parameters\"] * 2 / 8
+for bytes in (a[\"parameter_bytes\"], b[\"best\"][0][\"stages\"][0][\"memory\"][\"weights\"]):
+    assert abs(bytes / held - 1) < 0.02, (bytes, held)
+'"
+# FSDP2 keeps no bf16 copy of a weight from forward to backward: 4 bytes of each part are held, and 2 bytes of each weight are not
+# saved, which dp=8 saves. So 70 billion parameters fit 64 cards of 80 GB.
+holds parallel_mixed_precision sh -c "
+    amp='gpt2 --dim layers=4 --dim sequence=128 --amp bf16 --rules pytorch --device a100 --batch 1'
+    '$memplan' estimate \$amp --mesh shard=8 --json > amp_shard.json && '$memplan' estimate \$amp --mesh dp=8 --json > amp_dp.json; python3 -c '
+import json
+a, b = json.load(open(\"amp_shard.json\")), json.load(open(\"amp_dp.json\"))
+tables = (50257 + 128) * 768 # no product reads the positions, and tokens are read as they are, too
+products = a[\"n_parameters\"] - tables
+assert abs(a[\"parameter_bytes\"] / (4 * a[\"n_parameters\"] / 8) - 1) < 0.01, a[\"parameter_bytes\"]
+assert a[\"saved_activation_bytes\"] <= b[\"saved_activation_bytes\"] - 2 * 0.99 * products, (products, a[\"saved_activation_bytes\"], b[\"saved_activation_bytes\"])
+'"
+holds parallel_fits_mixed_precision "$memplan" parallel llama3-70b --devices 64 --device a100 --amp bf16 --rules pytorch --mesh shard=64 --micro-batch 1 -q

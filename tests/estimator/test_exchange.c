@@ -142,8 +142,108 @@ TEST(pytorch_holds_buckets)
         exchanged(graph, &ranks);
         for (size_t i = 0; i < graph->n_nodes; i++)
             if (is_collective(graph, (int)i)) n += graph->nodes[i].alternatives[0].workspace_bytes;
-        assert_int_equal(n, 2 * whole); /* what is scattered, and what is gathered */
+        assert_int_equal(n, 2 * whole + (zero == 3 ? 330 : 0)); /* scattered, and gathered: c, which backward reads, twice */
         assert_int_equal(payload(graph, MP_KIND_BUFFER), buffers);
+        mp_graph_free(graph);
+    }
+}
+
+/* ---- frozen parameters ---- */
+
+/* `a` and `b` are frozen: no gradient, no state. zero=3 shards all values alike, zero 1 and 2 shard none. With every parameter
+ * that is frozen, and is not sharded, a rank would hold 2 * 16 * 33 bytes more. */
+TEST(frozen_parameters_are_sharded)
+{
+    static const char *const frozen[] = {"a", "b"};
+    static const int64_t elements[] = {16 * 33, 33, 33 * 5, 5};
+    for (int rules = 0; rules < MP_N_RULES; rules++)
+        for (int zero = 0; zero <= 3; zero++)
+            for (int64_t n = 2; n <= 8; n++) {
+                mp_graph *graph = graph_of(
+                    mlp, (mp_training_options){
+                             .optimizer = MP_OPTIMIZER_ADAMW, .rules = (mp_rules)rules, .freeze = frozen, .n_freeze = 2});
+                mp_ranks ranks = ranks_of(zero ? 1 : n, zero ? n : 1, zero, 400);
+                int64_t parameters = 0, gradients = 0, state = 0, gathered = 0;
+                ranks.rules = (mp_rules)rules;
+                for (size_t k = 0; k < 4; k++) {
+                    parameters += zero == 3 ? up(2 * elements[k], n) : 2 * elements[k];
+                    if (k < 2) continue;
+                    gradients += zero >= 2 ? up(2 * elements[k], n) : 2 * elements[k];
+                    state += zero ? up(12 * elements[k], n) : 12 * elements[k];
+                }
+                exchanged(graph, &ranks);
+                assert_int_equal(payload(graph, MP_KIND_PARAMETER), parameters);
+                assert_int_equal(payload(graph, MP_KIND_GRADIENT), gradients);
+                assert_int_equal(payload(graph, MP_KIND_OPTIMIZER_STATE), state);
+                for (size_t i = 0; i < graph->n_nodes; i++) { /* each value is gathered once for forward */
+                    const mp_alternative *a = graph->nodes[i].alternatives;
+                    if (!is_collective(graph, (int)i) || graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
+                    for (size_t k = 0; k < a->n_writes; k++) gathered += graph->storages[a->writes[k]].payload_bytes;
+                }
+                assert_int_equal(gathered, zero == 3 ? 1462 : 0);
+                mp_graph_free(graph);
+            }
+}
+
+/* Backward reads a frozen weight where an earlier parameter trains: FSDP2 gathers it again, and keeps it no longer than the
+ * last reader of forward. `b` is read by forward alone. */
+TEST(pytorch_gathers_again_for_backward)
+{
+    static const char *const frozen[] = {"c"};
+    mp_graph *graph = graph_of(
+        mlp,
+        (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW, .rules = MP_RULES_PYTORCH, .freeze = frozen, .n_freeze = 1});
+    mp_ranks ranks = ranks_of(1, 4, 3, 1);
+    int64_t again = 0;
+    ranks.rules = MP_RULES_PYTORCH;
+    const mp_rank_traffic traffic = exchanged(graph, &ranks);
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_node *node = &graph->nodes[i];
+        if (!is_collective(graph, (int)i) || strcmp(node->op, "AllGather") != 0) continue;
+        const int written = node->alternatives->writes[0];
+        for (int r = graph->readers_start[written]; r < graph->readers_start[written + 1]; r++)
+            assert_int_equal(graph->nodes[graph->readers[r]].phase == MP_PHASE_BACKWARD, node->phase == MP_PHASE_BACKWARD);
+        if (node->phase == MP_PHASE_BACKWARD) again += graph->storages[written].payload_bytes;
+    }
+    assert_int_equal(again, 330); /* of c alone: the gradient of x is not wanted */
+    /* 3/4 of what is gathered, 1462 bytes and 330 again, and of the gradients of a, b and d */
+    assert_true(llabs(traffic.sent_bytes - 3 * (1462 + 330 + 1056 + 66 + 10) / 4) <= 8);
+    mp_graph_free(graph);
+}
+
+/* FSDP2's mixed precision: parts of value, gradient and state in fp32, 4 + 4 + 8 bytes a parameter, and gathers and scatters of
+ * 2 bytes each. No cast of a parameter is left, so nothing of it lives from forward to backward. */
+TEST(mixed_precision_gathers_in_16_bits)
+{
+    for (int64_t n = 2; n <= 8; n++) {
+        mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW,
+                                                              .dtype = MP_DTYPE_FLOAT,
+                                                              .amp = MP_DTYPE_BFLOAT16,
+                                                              .gathers_low = true,
+                                                              .rules = MP_RULES_PYTORCH});
+        static const int64_t elements[] = {16 * 33, 33, 33 * 5, 5};
+        mp_ranks ranks = ranks_of(1, n, 3, 0);
+        int64_t parameters = 0, state = 0, gathered = 0, scattered = 0;
+        ranks.rules = MP_RULES_PYTORCH;
+        for (size_t k = 0; k < 4; k++) {
+            parameters += up(4 * elements[k], n);
+            state += up(8 * elements[k], n);
+        }
+        exchanged(graph, &ranks);
+        assert_int_equal(payload(graph, MP_KIND_PARAMETER), parameters);
+        assert_int_equal(payload(graph, MP_KIND_GRADIENT), parameters);
+        assert_int_equal(payload(graph, MP_KIND_OPTIMIZER_STATE), state);
+        for (size_t i = 0; i < graph->n_nodes; i++) {
+            const mp_alternative *a = graph->nodes[i].alternatives;
+            const bool is_gather = !strcmp(graph->nodes[i].op, "AllGather") && graph->nodes[i].phase == MP_PHASE_FORWARD;
+            for (size_t k = 0; is_gather && k < a->n_writes; k++) gathered += graph->storages[a->writes[k]].payload_bytes;
+            for (size_t k = 0; !strcmp(graph->nodes[i].op, "ReduceScatter") && k < a->n_reads; k++)
+                scattered += graph->storages[a->reads[k]].payload_bytes;
+            for (size_t k = 0; !strcmp(graph->nodes[i].op, "Cast") && k < a->n_reads; k++)
+                assert_null(strstr(graph->storages[a->reads[k]].name, "part"));
+        }
+        assert_int_equal(gathered, 2 * (16 * 33 + 33 + 33 * 5 + 5));
+        assert_int_equal(scattered, gathered);
         mp_graph_free(graph);
     }
 }
@@ -288,7 +388,10 @@ TEST(networks_of_every_mesh_pass_the_checker)
                 for (int fuse = 0; fuse < 2; fuse++)
                     for (int accumulate = 1; accumulate <= 2; accumulate++)
                         for (int rules = 0; rules < MP_N_RULES; rules++) {
+                            static const char *const frozen[] = {"c"};
                             mp_graph *graph = graph_of(texts[m], (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW,
+                                                                                       .freeze = frozen,
+                                                                                       .n_freeze = n == 5,
                                                                                        .fuse = (mp_fuse)fuse,
                                                                                        .rules = (mp_rules)rules,
                                                                                        .accumulate = accumulate});

@@ -11,9 +11,12 @@
  *     param.  whole, gathered after     whole, gathered after       1/n, gathered for forward and backward
  *             their update              their update
  *
+ * Frozen parameters are shared out as trained ones are: they have a value alone.
+ *
  * Without `rules` of PyTorch nothing else is allocated: a collective works on the tensors where they are. With them a rank
  * holds what DDP and FSDP2 allocate beside: DDP's buckets always (the first of 1 MiB, the others as asked), FSDP2's gathered
- * buffer beside the parameters, and the input of the reduce-scatter beside the gradients.
+ * buffer beside the parameters, and the input of the reduce-scatter beside the gradients. FSDP2 keeps no gathered parameter
+ * from forward to backward: another gather makes it for backward. Of what is_lowered, the parts have twice the bits.
  *
  *     const mp_ranks ranks = {.mesh = mesh, .network = network};
  * Parameters of experts (is_spread) are shared out, and their gradients summed, over the ranks that have the same ones; where

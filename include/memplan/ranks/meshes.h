@@ -77,11 +77,12 @@ typedef struct mp_meshes_request {
     bool is_scheduled;    /* only this schedule of pipelines, with so many chunks; else all */
     mp_schedule schedule;
     int64_t n_chunks;
-    mp_ranks ranks;  /* network, algorithm, buckets; of its mesh only `sequence` counts */
-    mp_mesh fixed;   /* dimensions that are given; 0: free. zero 0: free. data: only meshes with it */
-    int64_t most_tp; /* 0: the devices of a node */
-    size_t n_best;   /* how many to rank; 0: 5 */
-    mp_host host;    /* what may lie there */
+    mp_ranks ranks;    /* network, algorithm, buckets; of its mesh only `sequence` counts */
+    mp_mesh fixed;     /* dimensions that are given; 0: free. zero 0: free. data: only meshes with it */
+    int64_t most_tp;   /* 0: the devices of a node */
+    size_t n_best;     /* how many to rank; 0: 5 */
+    mp_host host;      /* what may lie there */
+    bool shares_apart; /* `graph` builds another graph for zero=3: ranks gather parameters in 16 bits */
     /* Builds the training graph of one rank, split over tp, of a micro-batch, and says what its operators send to other ranks
      * in it. MP_UNSUPPORTED, MP_INVALID: this split is left out. */
     mp_status (*graph)(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
