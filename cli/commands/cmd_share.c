@@ -136,14 +136,34 @@ static mp_share_plans_request request_of(const options *o, const sharing_job *jo
                                     .progress_data = x};
 }
 
+/* Plans every job with all kept. *fits: the jobs then fit beside each other, which is the way that needs the most. */
+static mp_status keep_all_of_jobs(const options *o, sharing *s, shower *x, bool *fits, mp_error *err)
+{
+    int64_t bytes = 0;
+    *fits = true;
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        sharing_job *job = sharing_job_of(s, i);
+        const mp_share_plans_request request = request_of(o, job, x);
+        MP_ABOUT(err, job->subject.path);
+        if (s->jobs[i].as == i) MP_CHECK(mp_share_plans_keep_all(&request, &job->plans, err));
+        *fits = *fits && mp_add(bytes, job->plans.keep_all_bytes, &bytes);
+    }
+    *fits = *fits && bytes <= sharing_capacity(s, MP_SHARE_BESIDE, s->n_jobs);
+    return MP_OK;
+}
+
+/* Searches for further plans of every job, unless all of them fit as they are. */
 static mp_status plan_jobs(const options *o, sharing *s, shower *x, mp_error *err)
 {
-    for (x->job = 0; x->job < s->n_jobs; x->job++) {
+    bool fits;
+    MP_CHECK(keep_all_of_jobs(o, s, x, &fits, err));
+    s->is_searched = !fits;
+    for (x->job = 0; s->is_searched && x->job < s->n_jobs; x->job++) {
         sharing_job *job = &s->jobs[x->job];
         if (job->as != x->job) continue;
         MP_ABOUT(err, job->subject.path);
         const mp_share_plans_request request = request_of(o, job, x);
-        MP_CHECK(mp_share_plans_of(&request, &job->plans, err));
+        MP_CHECK(mp_share_plans_more(&request, &job->plans, err));
         s->stopped |= job->plans.stopped;
     }
     return MP_OK;

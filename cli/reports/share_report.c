@@ -227,7 +227,7 @@ static void print_ways(const sharing *s)
         const mp_share_way way = (mp_share_way)k;
         const mp_share_split *x = &s->ways[way].split;
         if (!is_for(s, way)) continue;
-        const char *least = mp_bytes_text(with_reserves(s, way, x->least_bytes));
+        const char *least = s->is_searched ? mp_bytes_text(with_reserves(s, way, x->least_bytes)) : "-";
         if (x->fits)
             screen_row("  %-18s  %11s  %11s  %9s  %9s", way_texts[way], least, mp_bytes_text(with_reserves(s, way, x->bytes)),
                        seconds_text((double)x->ticks * TICK), bound_text(&s->ways[way]));
@@ -254,6 +254,9 @@ void print_sharing(const sharing *s, const options *o)
     print_offset(s);
     if (s->ways[s->way].split.fits) print_price(s);
     print_ways(s);
+    if (!s->is_searched)
+        screen_text(0, "Everything fits with all activations kept, so no smaller plans were searched for. A smaller --memory "
+                       "shows the least that is needed.");
     if (has_limits(s)) print_limits(s);
     putchar('\n');
     print_verdict(s, o);
@@ -308,11 +311,12 @@ static json_t *ways_json(const sharing *s)
         if (!is_for(s, way)) continue;
         const bool has_next = x->fits && x->next_bytes >= 0;
         const double price = x->fits ? (double)x->price_ticks / (double)x->price_bytes * GIB * TICK : 0;
-        json_t *one = json_pack("{s:s, s:b, s:I, s:I, s:o, s:o, s:o, s:o}", "mode", mp_share_way_name(way), "fits",
-                                (int)x->fits, "capacity_bytes", (json_int_t)sharing_capacity(s, way, s->n_jobs),
-                                "smallest_bytes", (json_int_t)x->least_bytes, "bytes", mp_json_integer_if(x->fits, x->bytes),
-                                "seconds", mp_json_real_if(x->fits, (double)x->ticks * TICK), "bound_seconds",
-                                mp_json_real_if(w->bound.fits, (double)w->bound.ticks * TICK), "budgets", budgets_json(s, way));
+        json_t *one =
+            json_pack("{s:s, s:b, s:I, s:o, s:o, s:o, s:o, s:o}", "mode", mp_share_way_name(way), "fits", (int)x->fits,
+                      "capacity_bytes", (json_int_t)sharing_capacity(s, way, s->n_jobs), "smallest_bytes",
+                      mp_json_integer_if(s->is_searched, x->least_bytes), "bytes", mp_json_integer_if(x->fits, x->bytes),
+                      "seconds", mp_json_real_if(x->fits, (double)x->ticks * TICK), "bound_seconds",
+                      mp_json_real_if(w->bound.fits, (double)w->bound.ticks * TICK), "budgets", budgets_json(s, way));
         mp_json_set(&one, "refusal_is_proved", json_boolean(!w->bound.fits));
         mp_json_set(&one, "refused_job", mp_json_integer_if(!x->fits, (int64_t)w->refused));
         mp_json_set(&one, "price_seconds_per_gib", mp_json_real_if(x->fits, price));

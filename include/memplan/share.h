@@ -111,6 +111,10 @@ typedef struct mp_share_plans {
  * with the bound for each. On MP_OK *out is released with mp_share_plans_free. Deterministic. Errors as mp_solve_with_arena;
  * MP_LIMIT: the ticks of all steps do not fit in 62 bits. */
 mp_status mp_share_plans_of(const mp_share_plans_request *request, mp_share_plans *out, mp_error *err);
+/* mp_share_plans_of in two parts. The first has keep-all alone, and the bound that nothing is faster: where all jobs fit with
+ * it, the second, which searches, has nothing to add. Errors likewise. */
+mp_status mp_share_plans_keep_all(const mp_share_plans_request *request, mp_share_plans *out, mp_error *err);
+mp_status mp_share_plans_more(const mp_share_plans_request *request, mp_share_plans *plans, mp_error *err);
 /* Plans for one more budget, with the same request, and takes what that adds to plans and bounds. Errors likewise; after one
  * the plans are as good as before. */
 mp_status mp_share_plans_add(const mp_share_plans_request *request, int64_t budget_bytes, mp_share_plans *plans, mp_error *err);

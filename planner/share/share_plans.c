@@ -143,26 +143,42 @@ static mp_status plan_keep_all(planner *x, mp_error *err)
     return take(x, &answer.smallest, err);
 }
 
-mp_status mp_share_plans_of(const mp_share_plans_request *asked, mp_share_plans *out, mp_error *err)
+mp_status mp_share_plans_keep_all(const mp_share_plans_request *request, mp_share_plans *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_share_plans_free) mp_share_plans found = {0};
+    planner x = {.request = request, .found = &found};
+    MP_CHECK(plan_keep_all(&x, err));
+    *out = found;
+    found = (mp_share_plans){0};
+    return MP_OK;
+}
+
+mp_status mp_share_plans_more(const mp_share_plans_request *asked, mp_share_plans *plans, mp_error *err)
+{
     MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
     MP_OWNED_BY(mp_plan_free) mp_plan *smallest = NULL;
     mp_share_plans_request request = *asked;
     const size_t n = request.n_budgets > 1 ? request.n_budgets : MP_SHARE_BUDGETS;
-    planner x = {.request = &request, .found = &found, .n_expected = n + 1};
+    planner x = {.request = &request, .found = plans, .n_expected = n + 1};
     if (!request.problem) {
         MP_CHECK(mp_problem_new(request.graph, &problem, err));
         request.problem = problem;
     }
-    MP_CHECK(plan_keep_all(&x, err));
     const mp_request least = request_of(&x);
     if (tell(&x, NULL)) MP_CHECK(mp_smallest_plan(&least, true, &smallest, err));
     x.n_searches++;
-    const int64_t from = smallest ? mp_plan_need(smallest) : 0, span = found.keep_all_bytes - from;
+    const int64_t from = smallest ? mp_plan_need(smallest) : 0, span = plans->keep_all_bytes - from;
     if (smallest) MP_CHECK(take(&x, &smallest, err));
-    for (size_t k = 0; k < n && !found.stopped; k++)
+    for (size_t k = 0; k < n && !plans->stopped; k++)
         if (!k || span > 0) MP_CHECK(plan_within(&x, from + (int64_t)((double)span * (double)k / (double)(n - 1)), err));
+    return MP_OK;
+}
+
+mp_status mp_share_plans_of(const mp_share_plans_request *request, mp_share_plans *out, mp_error *err)
+{
+    MP_CLEARED_BY(mp_share_plans_free) mp_share_plans found = {0};
+    MP_CHECK(mp_share_plans_keep_all(request, &found, err));
+    MP_CHECK(mp_share_plans_more(request, &found, err));
     *out = found;
     found = (mp_share_plans){0};
     return MP_OK;

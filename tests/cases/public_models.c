@@ -306,6 +306,24 @@ static mp_status share_plans_of(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, plans, mp_share_plans_of(&request, &plans, err), mp_share_plans_free(&plans));
 }
 
+static mp_status share_plans_keep_all(public_world *w, mp_error *err)
+{
+    const mp_share_plans_request request = share_request_of(w);
+    mp_share_plans plans;
+    PUBLIC_OUTPUT(w, plans, mp_share_plans_keep_all(&request, &plans, err), mp_share_plans_free(&plans));
+}
+
+static mp_status share_plans_more(public_world *w, mp_error *err)
+{
+    const mp_share_plans_request request = share_request_of(w);
+    mp_share_plans plans;
+    mp_status st;
+    assert_int_equal(mp_share_plans_keep_all(&request, &plans, NULL), MP_OK);
+    PUBLIC_LIMITED(w, st, mp_share_plans_more(&request, &plans, err));
+    mp_share_plans_free(&plans);
+    return st;
+}
+
 static mp_status share_plans_add(public_world *w, mp_error *err)
 {
     const mp_share_plans_request request = share_request_of(w);
@@ -444,6 +462,8 @@ const public_call public_models[] = {{"mp_communicator_open", communicator_open}
                                      {"mp_share_lockstep_bound", share_lockstep_bound},
                                      {"mp_share_lockstep_place", share_lockstep_place},
                                      {"mp_share_plans_of", share_plans_of},
+                                     {"mp_share_plans_keep_all", share_plans_keep_all},
+                                     {"mp_share_plans_more", share_plans_more},
                                      {"mp_share_plans_add", share_plans_add},
                                      {"mp_model_fuse_attention", fuse_attention},
                                      {"mp_architecture_model", architecture_model},

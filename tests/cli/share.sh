@@ -7,6 +7,14 @@ try share_lockstep_longest share fashion_cnn.onnx fashion_cnn.onnx --batch 64 --
 try share_lockstep_three share chain.json chain.json chain.json --memory 1KiB --mode lockstep
 try share_lockstep_steps share chain.json chain.json --memory 1KiB --mode lockstep --steps 1,2
 try share_lockstep_refused share chain.json chain.json --memory 0.4KiB --mode lockstep -q
+# nothing is searched for where everything fits: this took over a minute
+holds share_does_not_search_where_all_fits sh -c "
+    timeout 20 '$memplan' share gpt2 bert-base --batch 4 --memory 80GiB --json > fits.json && python3 -c \"
+import json
+answer = json.load(open('fits.json'))
+assert answer['complete'] and all(len(job['options']) == 1 for job in answer['jobs'])
+assert all(way['fits'] and way['smallest_bytes'] is None and way['seconds'] == way['bound_seconds'] for way in answer['ways'])\""
+try share_all_fits share mlp.onnx fashion_cnn.onnx --batch 64 --memory 40MiB --reserve 1MiB
 try share_longest share mlp.onnx fashion_cnn.onnx --batch 64 $small --goal longest -q
 try share_steps share mlp.onnx fashion_cnn.onnx --batch 64 $small --steps 100,1
 try share_three share mlp.onnx fashion_cnn.onnx mlp.onnx --batch 64 --memory 30MiB --reserve 1MiB --effort quick

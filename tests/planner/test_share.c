@@ -316,6 +316,36 @@ TEST(plans_and_bounds_are_those_of_the_budgets_whatever_their_order)
     mp_graph_free(graph);
 }
 
+/* Where all jobs fit with everything kept, the split of keep-all alone takes no more time than that of all plans, and both
+ * parts together find the plans of the whole. */
+TEST(keep_all_is_enough_where_all_of_it_fits)
+{
+    mp_graph *graph = chain();
+    mp_share_plans whole, parts;
+    const mp_share_plans_request request = {.graph = graph, .n_budgets = 4};
+    assert_int_equal(mp_share_plans_of(&request, &whole, NULL), MP_OK);
+    assert_int_equal(mp_share_plans_keep_all(&request, &parts, NULL), MP_OK);
+    assert_int_equal(parts.n, 1);
+    const mp_share_job all = {.options = whole.options, .n = whole.n, .static_bytes = whole.static_bytes},
+                       one = {.options = parts.options, .n = parts.n, .static_bytes = parts.static_bytes};
+    const mp_share_job pairs[2][2] = {{all, all}, {one, one}};
+    mp_share_split splits[2];
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(
+            mp_share_split_of(&(mp_share_request){.jobs = pairs[k], .n_jobs = 2, .capacity_bytes = 2 * whole.keep_all_bytes},
+                              &splits[k], NULL),
+            MP_OK);
+    assert_true(splits[0].fits && splits[1].fits && splits[0].ticks == splits[1].ticks && splits[1].next_bytes < 0);
+    assert_int_equal(mp_share_plans_more(&request, &parts, NULL), MP_OK);
+    assert_int_equal(parts.n, whole.n);
+    for (size_t k = 0; k < whole.n; k++)
+        assert_true(parts.options[k].bytes == whole.options[k].bytes && parts.options[k].ticks == whole.options[k].ticks);
+    for (int k = 0; k < 2; k++) mp_share_split_free(&splits[k]);
+    mp_share_plans_free(&whole);
+    mp_share_plans_free(&parts);
+    mp_graph_free(graph);
+}
+
 /* Two jobs in lock-step need less than beside each other, and their profiles have the plans' peaks and times. */
 TEST(two_jobs_in_lock_step_are_one)
 {
