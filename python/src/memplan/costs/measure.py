@@ -24,11 +24,12 @@ from torch import fx
 from torch.profiler import record_function
 
 from memplan.costs.cache import Cache
+from memplan.costs.made_up import fill_integers, made_up
 from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
 from memplan.graph.collectives import is_collective, sent_bytes
 from memplan.graph.collectives import workspace_bytes as collective_workspace
 from memplan.graph.operators import has_own_generator, is_foreign
-from memplan.graph.sizes import is_number, number_now
+from memplan.graph.sizes import is_number
 from memplan.torch_internals.autograd import is_allocation, memory_events, profiled
 from memplan.torch_internals.dispatch import in_thread
 
@@ -57,32 +58,24 @@ class Cost:
     result_bytes: tuple[int, ...] = ()
 
 
+def is_whole(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has all of its storage."""
+    return storage_bytes(tensor) == tensor.numel() * tensor.element_size()
+
+
 def describe(node: fx.Node) -> str:
     """Equal for calls that cost the same: operator, layouts, scalars."""
 
     def one(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return (tuple(value.shape), tuple(value.stride()), str(value.dtype), str(value.device))
+            layout = tuple(value.shape), tuple(value.stride()), str(value.dtype), str(value.device)
+            return layout if is_whole(value) else (*layout, storage_bytes(value))
         return type(value).__name__ if is_number(value) else value
 
     def argument(a: Any) -> Any:
         return fx.node.map_aggregate(a.meta.get("val"), one) if isinstance(a, fx.Node) else a
 
     return f"{node.target} {fx.node.map_aggregate((node.args, node.kwargs), argument)}"
-
-
-def made_up(value: Any) -> Any:
-    """A real tensor of the layout of a fake one: small positive random numbers, which any operator takes, zeros for integers
-    (an index that is in range), and masks that choose everything, which takes the most."""
-    if not isinstance(value, torch.Tensor):
-        return number_now(value)
-    n = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride())) if value.numel() else 0
-    memory = torch.empty(n, dtype=value.dtype, device=value.device)
-    if value.dtype.is_floating_point:
-        memory.normal_().abs_().mul_(0.02)
-    else:
-        memory.fill_(value.dtype == torch.bool)
-    return memory.as_strided(tuple(value.shape), tuple(value.stride()))
 
 
 def behind_forward(*args: Any) -> tuple[Any, ...]:
@@ -107,6 +100,7 @@ def call_of(node: fx.Node, runs_makers: bool = False) -> Callable[[], Any]:
 
     function: Any = node.target
     args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), argument)
+    fill_integers(node, args)
     if function is torch.ops.aten.mkldnn_rnn_layer_backward.default:
         args = behind_forward(*args)
     return functools.partial(function, *args, **kwargs)

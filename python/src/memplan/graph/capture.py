@@ -21,7 +21,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from memplan.errors import NotPlannable
 from memplan.graph.joint import as_eager_runs, flat_outputs, halves, in_formula, reaching, refuse, written_inputs
-from memplan.graph.operators import CHECKPOINT, IN_PLACE, INTO_FIRST, draws, may_run_again, read_again
+from memplan.graph.layouts import is_dense, obeys, same_layout
+from memplan.graph.operators import APART, CHECKPOINT, draws, may_run_again, may_write_into_first, read_again
 from memplan.graph.sizes import is_number, is_sparse, is_symbol
 from memplan.torch_internals.tensors import tree_iter
 
@@ -94,11 +95,6 @@ def refuse_values(nodes: Iterable[fx.Node]) -> None:
             raise NotPlannable(f"{node.name} is a sparse tensor")
         if (is_symbol(value) and not is_number(value)) or any(is_symbol(s) for t in tensors_of(value) for s in t.shape):
             raise NotPlannable(f"the size of {node.name} depends on data")
-
-
-def is_dense(tensor: Any) -> bool:
-    """Whether a clone has this tensor's strides."""
-    return isinstance(tensor, torch.Tensor) and bool(torch.ops.aten.is_non_overlapping_and_dense(tensor))
 
 
 class Capture:
@@ -310,7 +306,7 @@ class Capture:
         """The pair (from, to) of an operator that may write into its first argument. Backward does not write into what
         forward has saved: it may be run once more."""
         first = node.args[0] if node.args else None
-        if (node.target not in IN_PLACE and node.target not in INTO_FIRST) or not isinstance(first, fx.Node):
+        if not may_write_into_first(node) or not isinstance(first, fx.Node):
             return []
         if not same_layout(first.meta.get("val"), node.meta.get("val")):
             return []
@@ -328,6 +324,19 @@ class Capture:
             if self.storages[place].kind in DYNAMIC and size != self.storages[place].n_bytes:
                 self.storages[place].n_bytes = self.sizes[storage_key(tensor)] = size
                 self.storages[self.handed.get(place, place)].n_bytes = size
+
+    def keep_apart(self) -> None:
+        """Forbids writing into a first argument whose memory has another size than the result's, as soon as sizes are known: a
+        loss divided by a number would hold memory of the size of the loss's input."""
+        for operation in self.operations:
+            node = operation.source
+            first = node.args[0] if node is not None and node.args else None
+            if node is None or not isinstance(first, fx.Node):
+                continue
+            sizes = {self.storages[s].n_bytes for n in (first, node) for s in self._tensor_places(n)}
+            if len(sizes) > 1 and may_write_into_first(node):
+                operation.in_place = []
+                node.meta[APART] = True
 
     def _dynamic(self, storages: Iterable[int]) -> list[int]:
         return [s for s in storages if self.storages[s].kind in DYNAMIC]
@@ -383,20 +392,3 @@ class Capture:
                 most = max(most, copied)
                 growth += max(0, copied - (0 if is_shared else self.sizes[storage_key(value)]))
         return most + growth
-
-
-def obeys(gradient: torch.Tensor, parameter: torch.Tensor) -> bool:
-    """Whether PyTorch takes this as the parameter's gradient as it is: a dense parameter's has its strides."""
-    if not torch.ops.aten.is_non_overlapping_and_dense(parameter):
-        return gradient.is_contiguous()
-    strides = zip(gradient.shape, gradient.stride(), parameter.stride())
-    return all(a == b for size, a, b in strides if size != 1)
-
-
-def same_layout(a: Any, b: Any) -> bool:
-    """Whether one tensor can be written where another lies."""
-    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
-        return False
-    if (a.dtype, a.shape, a.stride()) != (b.dtype, b.shape, b.stride()):
-        return False
-    return 0 not in a.stride() and storage_bytes(a) == storage_bytes(b)

@@ -13,17 +13,9 @@ from torch import fx
 from memplan.costs.measure import Cost
 from memplan.costs.roofline import Device
 from memplan.errors import NotPlannable
-from memplan.graph.capture import (
-    MOVED,
-    Capture,
-    Moved,
-    Operation,
-    obeys,
-    storage_bytes,
-    storage_key,
-    tensors_of,
-)
+from memplan.graph.capture import MOVED, Capture, Moved, Operation, storage_bytes, storage_key, tensors_of
 from memplan.graph.joint import as_eager_runs, flat_outputs, halves, reaching
+from memplan.graph.layouts import obeys
 from memplan.graph.updates import UpdateCost, Updates
 from memplan.library.planning import Step
 from memplan.memory.host import Pool

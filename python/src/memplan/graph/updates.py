@@ -16,9 +16,11 @@ from typing import Any
 
 import torch
 
-from memplan.costs.measure import apart, cuda_workspace, fastest_seconds, host_workspaces, made_up
+from memplan.costs.made_up import made_up
+from memplan.costs.measure import apart, cuda_workspace, fastest_seconds, host_workspaces
 from memplan.errors import MemplanError
-from memplan.graph.capture import allocated, obeys, storage_bytes, storage_key, tensors_of
+from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
+from memplan.graph.layouts import obeys
 from memplan.memory.states import EXCHANGED, Layout, States, Tensors, home_bytes, large, layouts_of
 from memplan.torch_internals.modules import has_step_hooks
 from memplan.torch_internals.tensors import has_gradient_hooks

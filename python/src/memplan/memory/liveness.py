@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from torch import fx
 
-from memplan.graph.capture import allocated, same_layout, storage_bytes, storage_key, tensors_of
-from memplan.graph.operators import IN_PLACE, INTO_FIRST
+from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
+from memplan.graph.layouts import same_layout
+from memplan.graph.operators import may_write_into_first
 
 WORKSPACE = "memplan_workspace"  # of a node, in its meta
 SECONDS = "memplan_seconds"
@@ -88,7 +89,7 @@ class Liveness:
 
     def _takes_over(self, node: fx.Node) -> bool:
         """Whether the first argument's memory ends here, is ours, and has the result's layout."""
-        if node.op != "call_function" or (node.target not in IN_PLACE and node.target not in INTO_FIRST):
+        if node.op != "call_function" or not may_write_into_first(node):
             return False
         first = node.args[0]
         if not isinstance(first, fx.Node) or not same_layout(first.meta.get("val"), node.meta.get("val")):

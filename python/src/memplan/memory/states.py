@@ -23,7 +23,8 @@ import torch
 
 from memplan.budget import in_units
 from memplan.errors import MemplanError
-from memplan.graph.capture import allocated, is_dense
+from memplan.graph.capture import allocated
+from memplan.graph.layouts import is_dense
 from memplan.memory.host import Pool, copy_back, finish, issue, pays, wait
 
 EXCHANGED = "a parameter was exchanged for another tensor: make a new TrainStep"

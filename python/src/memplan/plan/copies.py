@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from memplan.graph.capture import Capture, allocated, is_dense, storage_bytes, storage_key
+from memplan.graph.capture import Capture, allocated, storage_bytes, storage_key
+from memplan.graph.layouts import is_dense
 from memplan.library.planning import Copy, Step
 from memplan.memory.host import Pool, copy_back, copy_out, lease_slab, pays, wait
 from memplan.memory.liveness import WORKSPACE

@@ -14,7 +14,8 @@ import torch
 from torch import fx
 
 from memplan.costs.measure import Cost
-from memplan.graph.capture import Capture, device_of_first, is_dense, storage_bytes
+from memplan.graph.capture import Capture, device_of_first, storage_bytes
+from memplan.graph.layouts import is_dense
 from memplan.graph.operators import is_random, only_first_makes, second_form
 from memplan.graph.shards import shards_in
 from memplan.graph.sizes import is_number

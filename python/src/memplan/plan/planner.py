@@ -67,6 +67,7 @@ class GraphPlanner:
         self.capture, self.costs, self.name, self.together = capture, costs, name, together
         for node, cost in costs.items():
             capture.take_sizes(node, cost.result_bytes)
+        capture.keep_apart()
         self.static_keys = keys_of(capture.primals)
         self.held = capture.user_outputs
         self.planning = Planning(name)

@@ -22,7 +22,7 @@ from memplan.graph.distributed import bucket_caps, refuse_cut
 from memplan.graph.earlier import hold_earlier
 from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
-from memplan.graph.operators import drop_unread_arguments
+from memplan.graph.operators import drop_unread_arguments, write_straight
 from memplan.graph.shards import put_in_place, shards_in
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.memory.host import pool_for
@@ -239,7 +239,7 @@ class Backend:
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **known: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Cuts the joint graph: as planned, or, with a warning, as PyTorch does where it cannot be planned."""
-        for change in (drop_unread_arguments, keep_for_backward, put_in_place, take_waits_out):
+        for change in (drop_unread_arguments, write_straight, keep_for_backward, put_in_place, take_waits_out):
             change(joint.graph)
         joint.recompile()
         captured = self.current

@@ -1,0 +1,61 @@
+"""Made-up arguments for a call that is measured: real tensors of a fake one's layout, with values that any operator takes and
+for which it needs the most memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.graph.capture import storage_bytes
+from memplan.graph.sizes import number_now
+from memplan.torch_internals.dispatch import schema_of
+
+ENDS = "offs"  # of groups of rows or columns, in a grouped product
+STARTS = "offsets"  # of bags, in a list of indices
+COUNTS = "bag_size"  # an empty bag has no gradient, and takes no memory for one
+
+
+def made_up(value: Any) -> Any:
+    """A real tensor of the layout of a fake one, in a storage as large as its storage, which some operators copy as a whole.
+
+    Values are small positive random numbers, which any operator takes, zeros for integers (an index that is in range), and
+    masks that choose everything, which takes the most."""
+    if not isinstance(value, torch.Tensor):
+        return number_now(value)
+    n = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride())) if value.numel() else 0
+    memory = torch.empty(max(n, storage_bytes(value) // value.element_size()), dtype=value.dtype, device=value.device)
+    if value.dtype.is_floating_point:
+        memory[:n].normal_().abs_().mul_(0.02)
+    else:
+        memory[:n].fill_(value.dtype == torch.bool)
+    return memory.as_strided(tuple(value.shape), tuple(value.stride()))
+
+
+def grouped_size(tensors: Sequence[torch.Tensor]) -> int:
+    """How many rows or columns the groups of a grouped product share: those of the operand without a dimension of groups."""
+    left, right = tensors
+    if left.dim() == right.dim():
+        return int(left.shape[-1])
+    return int(left.shape[0] if left.dim() == 2 else right.shape[-1])
+
+
+def fill_integers(node: fx.Node, args: Sequence[Any]) -> None:
+    """Writes integers into made-up arguments for which zeros would mean that there is nothing to compute: bounds of groups and
+    bags divide their elements evenly, and no bag is empty."""
+    named = {a.name: v for a, v in zip(getattr(schema_of(node.target), "arguments", ()), args) if isinstance(v, torch.Tensor)}
+    if COUNTS in named:
+        named[COUNTS].fill_(1)
+    if ENDS in named and len(named) > 2:
+        total = grouped_size([v for name, v in named.items() if name != ENDS][:2])
+        named[ENDS].copy_(bounds(named[ENDS].numel(), total) + total // max(1, named[ENDS].numel()))
+        named[ENDS][-1:] = total
+    if STARTS in named and "indices" in named and COUNTS not in named:
+        named[STARTS].copy_(bounds(named[STARTS].numel(), named["indices"].numel()))
+
+
+def bounds(n: int, total: int) -> torch.Tensor:
+    """Where n pieces of the same length begin."""
+    return torch.arange(n) * (total // max(1, n))
