@@ -52,8 +52,11 @@ void warn_of_weights(const char *path, const mp_model *model)
         [MP_DOUBT_MISSING] = {"parameter",
                               "of the exported program not in the file: the exporter merges equal or tied tensors and "
                               "drops unused ones; export with optimize=False"},
-        [MP_DOUBT_COPIED] = {"computed copy", "of parameters that the file also has: each is counted and trained apart; "
-                                              "export with optimize=False"},
+        [MP_DOUBT_COPIED] = {"transposed duplicate",
+                             "of a tied parameter, counted and trained apart: the exporter stored it twice; "
+                             "export with optimize=False, or do_constant_folding=False with dynamo=False"},
+        [MP_DOUBT_ADOPTED] = {"constant", "trained: most weights of the file are no initializers; --freeze NAME leaves one as "
+                                          "it is"},
         [MP_DOUBT_CONSTANT] = {"constant", "read as weights and not trained; --train NAME trains them"},
         [MP_DOUBT_INTEGER] = {"integer tensor", "read as weights and not trained; export the network before quantization"},
     };

@@ -13,6 +13,7 @@ typedef enum mp_doubt_kind {
     MP_DOUBT_SHARED,   /* read by several operators in such a file: equal tensors may have been merged */
     MP_DOUBT_MISSING,  /* parameters of the exported program that the file does not have */
     MP_DOUBT_COPIED,   /* copies of a parameter that the file also has: it is counted twice */
+    MP_DOUBT_ADOPTED,  /* written by operators as constants, and trained: the initializers have fewer weights */
     MP_DOUBT_CONSTANT, /* read as weights, and written by operators as constants: not trained */
     MP_DOUBT_INTEGER,  /* read as weights, and stored as integers: not trained */
     MP_N_DOUBTS

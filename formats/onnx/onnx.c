@@ -1,8 +1,8 @@
 /* onnx.c - reads ONNX files into models, step by step: map the file, scan it into a skeleton without weights
  * (onnx_scan.c), unpack that under a byte budget, add initializers and inputs, add the nodes with functions inlined
- * (onnx_nodes.c), read the metadata on modules (onnx_metadata.c) and initializers (onnx_origins.c), choose roles
- * (onnx_roles.c), close the open dimensions (onnx_dimensions.c), sort, infer, recognise masks (onnx_generated.c). Time
- * and memory depend on the size of the skeleton, not of the file.
+ * (onnx_nodes.c), separate merged tensors (onnx_merged.c), read the metadata on modules (onnx_metadata.c) and initializers
+ * (onnx_origins.c), choose roles (onnx_roles.c), close the open dimensions (onnx_dimensions.c), sort, infer, recognise masks
+ * (onnx_generated.c). Time and memory depend on the size of the skeleton, not of the file.
  */
 #include "memplan/onnx.h"
 
@@ -138,10 +138,12 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     MP_CHECK(mp_onnx_inputs(model, graph, options, err));
     MP_CHECK(mp_onnx_nodes(model, file, budget, err));
     MP_CHECK(add_outputs(model, graph, err));
+    MP_CHECK(mp_onnx_separate(model, err));
     MP_CHECK(mp_onnx_scopes_read(model, graph, budget, err));
     MP_CHECK(mp_onnx_origins_read(model, graph, budget, &origins, err));
     model->folded_norms = origins.folded_norms;
     MP_CHECK(mp_onnx_roles(model, &origins, options, err));
+    MP_CHECK(mp_onnx_separate_statistics(model, err));
     MP_CHECK(mp_onnx_bind(model, graph, options, err));
     MP_CHECK(mp_model_sort(model, err));
     MP_CHECK(mp_model_infer(model, err));

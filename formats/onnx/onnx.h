@@ -5,6 +5,7 @@
 
 #include "estimator/base/names.h"
 #include "estimator/model/model.h"
+#include "formats/onnx/onnx_uses.h"
 #include "formats/onnx/scan/onnx_scan.h"
 #include "memplan/onnx.h"
 #include "onnx.pb-c.h"
@@ -134,6 +135,12 @@ mp_status mp_onnx_metadata_each(const ProtobufCMessage *message, uint32_t id, mp
  * are. Must be called after the outputs are declared. MP_PARSE: damaged metadata; MP_NOMEM. O(metadata). */
 mp_status mp_onnx_scopes_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_error *err);
 
+/* Makes initializers of the parameters and statistics that PyTorch's older exporter wrote as Identity of another tensor of
+ * equal values. Roles are not chosen yet. MP_NOMEM. O(operands). */
+mp_status mp_onnx_separate(mp_model *model, mp_error *err);
+/* Gives each batch normalization that reads a parameter as a running statistic a buffer of its own. MP_NOMEM. O(operands). */
+mp_status mp_onnx_separate_statistics(mp_model *model, mp_error *err);
+
 typedef enum mp_onnx_origin {
     MP_ONNX_ORIGIN_UNSAID,
     MP_ONNX_ORIGIN_PARAMETER,
@@ -167,6 +174,27 @@ void mp_onnx_origins_free(mp_onnx_origins *origins); /* zeroed is fine */
  * floating-point state that matches options->train is trained whatever the rules say. MP_INVALID: a name that is no
  * input, a pattern that nothing has; MP_NOMEM. O(operands + tensors times patterns). */
 mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const mp_onnx_options *options, mp_error *err);
+
+/* Sets a role. A tensor that training changes loses its value, so that it is not folded. */
+void mp_onnx_set_role(mp_tensor *t, mp_role role, const char *reason);
+/* Chooses the role of an initializer. `state`: the file's initializers have the names of a state dictionary. */
+void mp_onnx_choose_initializer(const mp_model *model, mp_tensor *t, const mp_onnx_use *u, mp_onnx_origin origin, bool state);
+/* True if the elements are in the file and all equal. */
+bool mp_onnx_is_uniform(const mp_tensor *t);
+/* True if the tensor is read only as weights are. */
+bool mp_onnx_is_weight(const mp_tensor *t, const mp_onnx_use *u);
+
+/* Turns weights that operators write as constants into initializers, if they have more elements than the weights among the
+ * initializers and inputs. Initializers have their roles; inputs have none yet. MP_NOMEM. O(operands). */
+mp_status mp_onnx_roles_adopt(mp_model *model, const mp_onnx_use *uses, mp_error *err);
+/* Turns such constants into initializers whose own name, or that of a tensor rearranged from them, matches the pattern. A
+ * pattern with wildcards takes only what is read as a weight. Sets *any if there is one. MP_NOMEM. */
+mp_status mp_onnx_roles_adopt_named(mp_model *model, const mp_onnx_use *uses, const char *pattern, bool *any, mp_error *err);
+/* Counts the matrices that PyTorch's older exporter transposed and whose original is also in the file, as the rows of an
+ * embedding. Values must still be there: before roles are chosen. MP_NOMEM. O(such matrices times tensors). */
+mp_status mp_onnx_roles_doubt_tied(mp_model *model, const mp_onnx_use *uses, mp_error *err);
+/* Counts what is read as a weight and not trained, as doubts of the model. MP_NOMEM. */
+mp_status mp_onnx_roles_doubt_constants(mp_model *model, const mp_onnx_use *uses, mp_error *err);
 
 /* Sets `mask` of square boolean (or byte) tensors from outside that have no value in the model, from the file's values.
  * A buffer without values is taken for a causal mask: true where scores are hidden if a Where puts a negative constant

@@ -15,7 +15,16 @@
 #include "formats/onnx/onnx_tensor.h"
 #include "formats/onnx/scan/onnx_wire.h"
 
-enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_ATTRIBUTE = 5 };
+enum {
+    MODEL_GRAPH = 7,
+    GRAPH_NODE = 1,
+    GRAPH_INITIALIZER = 5,
+    NODE_INPUT = 1,
+    NODE_OUTPUT = 2,
+    NODE_NAME = 3,
+    NODE_KIND = 4,
+    NODE_ATTRIBUTE = 5
+};
 enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_TENSOR = 5, ATTRIBUTE_GRAPH = 6 };
 enum { TENSOR_TYPE = 2, TENSOR_FLOATS = 4, TENSOR_INT32S = 5, TENSOR_INT64S = 7, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 enum { TENSOR_DOUBLES = 10, TENSOR_UINT64S = 11, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, ENTRY_KEY = 1, ENTRY_VALUE = 2 };
@@ -39,6 +48,11 @@ typedef struct payload {
     const uint8_t *bytes, *end;
 } payload;
 
+/* An Identity of the graph: `name` has the values of `of`. */
+typedef struct copy {
+    const char *name, *of;
+} copy;
+
 struct mp_onnx_weights {
     mp_file file;
     const char *path;
@@ -48,6 +62,8 @@ struct mp_onnx_weights {
     mp_names *names;
     payload *payloads;
     size_t n, capacity;
+    copy *copies;
+    size_t n_copies, copies_capacity;
 };
 
 /* The fields of a TensorProto that are used here. */
@@ -113,6 +129,32 @@ static mp_status walk_subgraph(mp_onnx_weights *w, const char *node, const mp_wi
     return walk_graph(w, prefix, graph.bytes, graph.end, depth + 1, err);
 }
 
+/* Notes an Identity, as which exporters write tensors of equal values. */
+static mp_status note_copy(mp_onnx_weights *w, const uint8_t *at, const uint8_t *end, const mp_wire_field *output,
+                           mp_error *err)
+{
+    static const char identity[] = "Identity";
+    mp_wire_field kind, input;
+    if (!find_field(at, end, NODE_KIND, &kind) || kind.end - kind.bytes != sizeof identity - 1 ||
+        memcmp(kind.bytes, identity, sizeof identity - 1) || !find_field(at, end, NODE_INPUT, &input))
+        return MP_OK;
+    MP_ENSURE(mp_grow(&w->copies, &w->copies_capacity, w->n_copies + 1, sizeof *w->copies), err, MP_NOMEM, "out of memory");
+    const copy found = {text_of(w->pool, output), text_of(w->pool, &input)};
+    MP_ENSURE(found.name && found.of, err, MP_NOMEM, "out of memory");
+    w->copies[w->n_copies++] = found;
+    return MP_OK;
+}
+
+/* Gives copies the values of their originals, which stand behind the nodes in the file. */
+static mp_status resolve_copies(mp_onnx_weights *w, mp_error *err)
+{
+    for (size_t k = 0; k < w->n_copies; k++) {
+        const int of = mp_names_find(w->names, w->copies[k].of);
+        if (of >= 0) MP_CHECK(add(w, w->copies[k].name, w->payloads[of].bytes, w->payloads[of].end, err));
+    }
+    return MP_OK;
+}
+
 /* Adds the tensor of a Constant node under the name of the node's output. */
 static mp_status walk_node(mp_onnx_weights *w, const char *prefix, const uint8_t *at, const uint8_t *end, int depth,
                            mp_error *err)
@@ -120,6 +162,7 @@ static mp_status walk_node(mp_onnx_weights *w, const char *prefix, const uint8_t
     mp_wire_field output, name, attribute, t;
     const uint8_t *from = at;
     if (!find_field(at, end, NODE_OUTPUT, &output)) return MP_OK;
+    if (!prefix) MP_CHECK(note_copy(w, at, end, &output, err));
     if (!find_field(at, end, NODE_NAME, &name) || name.bytes == name.end) name = output;
     while (from < end && mp_wire_next(&from, end, &attribute)) {
         if (attribute.id != NODE_ATTRIBUTE || attribute.wire != MP_WIRE_BYTES) continue;
@@ -163,6 +206,7 @@ mp_status mp_onnx_weights_open(const char *path, const char *permitted, mp_onnx_
         MP_ENSURE(mp_wire_next(&at, end, &f), err, MP_PARSE, "the file is cut off");
         if (f.id == MODEL_GRAPH && f.wire == MP_WIRE_BYTES) MP_CHECK(walk_graph(w, NULL, f.bytes, f.end, 0, err));
     }
+    MP_CHECK(resolve_copies(w, err));
     *out = w;
     w = NULL;
     return MP_OK;
@@ -174,6 +218,7 @@ void mp_onnx_weights_close(mp_onnx_weights *w)
     mp_file_close(&w->file);
     mp_names_free(w->names);
     mp_free(w->payloads);
+    mp_free(w->copies);
     mp_pool_free(w->pool);
     mp_free(w);
 }
