@@ -51,14 +51,6 @@ static size_t module_rows(const estimate *e)
     return (size_t)(more < 1 ? MODULE_ROWS : more < MODULE_ROWS - 1 ? MODULE_ROWS + 1 - more : 2);
 }
 
-/* Returns the rules that a graph was built under: those in its options, else the executor's. */
-static mp_rules rules_of(const subject *s)
-{
-    const char *name = json_string_value(json_object_get(s->options, "rules"));
-    int rules = name ? mp_rules_find(name) : -1;
-    return rules < 0 ? MP_RULES_EXECUTOR : (mp_rules)rules;
-}
-
 /* Finds keep-all's timeline and peak node. Updates fused into backward run where their gradients are complete. */
 static mp_status find_peak(estimate *e, mp_error *err)
 {
@@ -83,7 +75,7 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     MP_CHECK(subject_load(o->operands[0], o, &e->subject, err));
     graph = e->subject.graph;
     if (option_given(o, OPT_DEVICE)) room_of_subject(&e->subject, o, &e->room);
-    e->rules = rules_of(&e->subject);
+    e->rules = subject_rules(&e->subject);
     e->n_parameters = e->n_trained = -1;
     if (e->subject.model) count_parameters(e->subject.model, &o->model, &e->n_parameters, &e->n_trained);
     MP_CHECK(mp_summarize(graph, e->rules, &e->summary, err));
@@ -93,7 +85,8 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     MP_CHECK(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
     e->has_updates = option_given(o, OPT_FUSE) && e->subject.model;
     if (e->has_updates) MP_CHECK(compare_updates(o, &e->updates, err));
-    if ((!o->talk.quiet && !o->output.csv) || o->talk.json) MP_CHECK(other_rules_of(o, &e->subject, &e->other, err));
+    if (!o->output.csv && (!o->talk.quiet || o->talk.json || *e->room.name))
+        MP_CHECK(other_rules_of(o, &e->subject, &e->other, err));
     if (!o->talk.quiet && !o->output.csv) MP_CHECK(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
     return MP_OK;
 }
@@ -195,7 +188,8 @@ static void print_verdict(const talk_options *o, const estimate *e)
     const char *title = e->subject.title, *peak = mp_bytes_text(e->timeline->peak_bytes);
     const bool fits = e->timeline->peak_bytes <= room_bytes(&e->room);
     if (*e->room.name)
-        screen_verdict(o->color, fits ? SCREEN_GOOD : SCREEN_BAD, "%s: keeping everything takes %s. %s %s.", title, peak,
+        screen_verdict(o->color, fits ? SCREEN_GOOD : SCREEN_BAD, "%s%s: keeping everything takes %s%s. %s %s.", title,
+                       subject_program(&e->subject), peak, other_rules_text(&e->other, e->timeline->peak_bytes),
                        fits ? "Fits" : "Does not fit", room_text(&e->room));
     else
         screen_verdict(o->color, SCREEN_PLAIN, "%s: keeping everything takes %s.", title, peak);

@@ -26,10 +26,11 @@ static bool is_plain_number(const char *text)
 }
 
 /* Reads the options; within is "2.00 GiB", or the memory of a device. */
-static int settle(const options *o, int64_t *memory_bytes, char *within, double *overhead)
+static int settle(options *o, int64_t *memory_bytes, char *within, double *overhead)
 {
     const char *why;
     budget share;
+    options_take_card(o);
     const int rc = memory_read(o, memory_bytes);
     if (rc) return rc;
     if (!budget_parse(o->search.overhead, &share, &why) ||
@@ -68,7 +69,9 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
 
 typedef struct builder {
     const options *asked;
-    char name[128]; /* of the model, from the last graph built */
+    char name[128];      /* of the model, from the last graph built */
+    const char *program; /* as subject_program, likewise */
+    other_rules other;   /* keep-all of kept_batch */
 } builder;
 
 static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *err)
@@ -79,8 +82,16 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     o.model.batch = batch;
     MP_CHECK(subject_load(o.operands[0], &o, &s, err));
     snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
+    b->program = subject_program(&s);
     *out = subject_take_graph(&s);
     return MP_OK;
+}
+
+/* Returns the batch that fits with everything kept; 1 if none does. */
+static int64_t kept_batch(const mp_fit *found)
+{
+    const int64_t batch = found->answers[MP_FIT_KEEP_ALL].batch;
+    return batch > 0 ? batch : 1;
 }
 
 static bool show(int64_t batch, const mp_progress *search, void *data)
@@ -107,15 +118,15 @@ static json_t *answer_json(const mp_fit_answer *a)
                      mp_json_real_if(a->next_overhead >= 0, a->next_overhead));
 }
 
-static json_t *fit_json(const mp_fit_request *r, const mp_fit *found, const char *name)
+static json_t *fit_json(const mp_fit_request *r, const mp_fit *found, const builder *b, const options *o)
 {
     const mp_fit_answer *a = found->answers;
-    return json_pack("{s:o, s:I, s:f, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "model", mp_json_text(name), "memory_bytes",
-                     (json_int_t)r->memory_bytes, "overhead", r->overhead, "batch_keep_all",
-                     (json_int_t)a[MP_FIT_KEEP_ALL].batch, "batch_recompute", (json_int_t)a[MP_FIT_RECOMPUTE].batch,
-                     "batch_any", (json_int_t)a[MP_FIT_ANY].batch, "complete", !found->stopped, "keep_all",
-                     answer_json(&a[MP_FIT_KEEP_ALL]), "recompute", answer_json(&a[MP_FIT_RECOMPUTE]), "any",
-                     answer_json(&a[MP_FIT_ANY]));
+    return json_pack("{s:o, s:s, s:o, s:I, s:f, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "model", mp_json_text(b->name), "rules",
+                     o->model.rules, "other_rules", other_rules_json(&b->other), "memory_bytes", (json_int_t)r->memory_bytes,
+                     "overhead", r->overhead, "batch_keep_all", (json_int_t)a[MP_FIT_KEEP_ALL].batch, "batch_recompute",
+                     (json_int_t)a[MP_FIT_RECOMPUTE].batch, "batch_any", (json_int_t)a[MP_FIT_ANY].batch, "complete",
+                     !found->stopped, "keep_all", answer_json(&a[MP_FIT_KEEP_ALL]), "recompute",
+                     answer_json(&a[MP_FIT_RECOMPUTE]), "any", answer_json(&a[MP_FIT_ANY]));
 }
 
 static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbose)
@@ -160,9 +171,10 @@ static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_
 }
 
 /* Prints "resnet18 in 2.00 GiB: batch 62 keeping all, 91 at +20.0 % time, 104 at any time." */
-static void print_verdict(const talk_options *o, const mp_fit_request *r, const mp_fit *found, const char *name,
+static void print_verdict(const talk_options *o, const mp_fit_request *r, const mp_fit *found, const builder *b,
                           const char *bytes)
 {
+    const char *name = mp_text("%s%s,", b->name, b->program);
     const mp_fit_answer *a = found->answers;
     const char *counted = o->verbose ? mp_text(" (%s bytes)", count_text(r->memory_bytes)) : "";
     if (a[MP_FIT_ANY].batch > 0)
@@ -178,19 +190,28 @@ static void print_verdict(const talk_options *o, const mp_fit_request *r, const 
         screen_verdict(o->color, SCREEN_BAD, "%s in %s%s: not even a batch of one fits.", name, bytes, counted);
 }
 
-static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *found, const char *name, const char *within)
+/* Prints keep-all of the same batch under the other rules. */
+static void print_other(const other_rules *other, int64_t batch)
 {
-    print_verdict(&o->talk, r, found, name, within);
+    if (other->is_known)
+        screen_text(2, "  %s, keeping everything takes %s at batch %lld (%s).", other_rules_name(other),
+                    mp_bytes_text(other->peak_bytes), (long long)batch, other_rules_option(other));
+}
+
+static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *found, const builder *b, const char *within)
+{
+    print_verdict(&o->talk, r, found, b, within);
     if (o->talk.quiet) return;
     putchar('\n');
     screen_row("  %-10s %7s  %11s%s  %9s  %9s  %11s  %s", "", "batch", "peak",
                o->talk.verbose ? "                          " : "", "extra", "time", "per sample", "found by");
     for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k], o->talk.verbose);
     if (found->answers[MP_FIT_ANY].batch) puts("  (each of these plans was replayed and holds)");
+    print_other(&b->other, kept_batch(found));
     puts("\nThe next batch:");
     for (int k = 0; k < MP_N_FIT_MEANS; k++) print_next((mp_fit_means)k, &found->answers[k], r);
     putchar('\n');
-    print_verdict(&o->talk, r, found, name, within);
+    print_verdict(&o->talk, r, found, b, within);
 }
 
 int cmd_fit(options *o)
@@ -220,10 +241,12 @@ int cmd_fit(options *o)
     progress_end(&shown);
     if (st != MP_OK) return input_failed(&err);
     if (found.stopped && !o->talk.quiet) complain("the search was cut short; this is what it had found");
+    if ((!o->talk.quiet || o->talk.json) && other_rules_at(o, o->operands[0], kept_batch(&found), &b.other, &err) != MP_OK)
+        return input_failed(&err);
     if (o->talk.json)
-        rc = print_json("fit", fit_json(&request, &found, b.name));
+        rc = print_json("fit", fit_json(&request, &found, &b, o));
     else
-        print_fit(o, &request, &found, b.name, within);
+        print_fit(o, &request, &found, &b, within);
     const mp_fit_answer *any = &found.answers[MP_FIT_ANY];
     return rc || any->batch > 0 ? rc : no_plan_status(any->end != MP_FIT_NOT_FOUND && any->end != MP_FIT_UNKNOWN);
 }

@@ -49,6 +49,7 @@ static int settle(options *o, budget *b)
     if (!o->search.budget && !o->search.checkpoints && strcmp(o->search.solver, "none")) o->search.budget = "device";
     if (o->search.budget && !budget_parse(o->search.budget, b, &why))
         return usage_error("--budget: '%s' %s", o->search.budget, why);
+    if (o->search.budget && b->kind == BUDGET_DEVICE) options_take_card(o);
     if (o->search.second_stream && strcmp(o->model.fuse, "backward"))
         return usage_error("--second-stream needs --fuse backward");
     if (o->search.second_stream && o->model.offload.n)

@@ -64,7 +64,9 @@ static mp_status load_jobs(const options *o, sharing *s, mp_error *err)
         size_t as = 0;
         while (as < i && (strcmp(o->operands[as], o->operands[i]) != 0 || s->jobs[as].n_steps != s->jobs[i].n_steps)) as++;
         s->jobs[i].as = as;
-        if (as == i) MP_CHECK(subject_load(o->operands[i], o, &s->jobs[i].subject, err));
+        if (as != i) continue;
+        MP_CHECK(subject_load(o->operands[i], o, &s->jobs[i].subject, err));
+        if (!o->talk.quiet || o->talk.json) MP_CHECK(other_rules_of(o, &s->jobs[i].subject, &s->jobs[i].other, err));
     }
     return MP_OK;
 }
@@ -336,6 +338,7 @@ int cmd_share(options *o)
         complain("out of memory");
         return EXIT_NO;
     }
+    options_take_card(o);
     int rc = memory_read(o, &memory_bytes);
     if (!rc) rc = read_steps(o, &s);
     if (!rc && s.way == MP_SHARE_LOCKSTEP && !is_pair(&s))

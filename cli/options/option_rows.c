@@ -1,6 +1,7 @@
 /* option_rows.c - the option table made of the rows of options.def, and the names that options choose from. */
 #include "cli/options/options.h"
 #include "cli/options/own_device.h"
+#include "estimator/base/names.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "executor/kernel/backend.h"
@@ -58,6 +59,11 @@ static const char *device_choice(size_t k)
 static bool is_other_device(const char *name)
 {
     return mp_backend_is_name(name) || device_is_own(name) || device_is_file(name);
+}
+
+bool option_is_executor(const char *name)
+{
+    return mp_names_are_alike(name, "memplan");
 }
 
 #define QUOTED(x) #x

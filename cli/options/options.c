@@ -12,7 +12,9 @@
 #include "cli/options/own_device.h"
 #include "estimator/base/memory.h"
 #include "estimator/base/names.h"
+#include "executor/kernel/backend.h"
 #include "formats/base/text.h"
+#include "memplan/training.h"
 
 bool option_given(const options *o, option_id id)
 {
@@ -226,6 +228,13 @@ static int read_device_file(options *o)
     return EXIT_DONE;
 }
 
+void options_take_card(options *o)
+{
+    const bool runs = o->command == CMD_TRAIN || o->command == CMD_PROFILE || o->training.runs;
+    if (runs || option_given(o, OPT_RULES) || mp_backend_is_name(o->model.device)) return;
+    o->model.rules = mp_rules_name(MP_RULES_PYTORCH);
+}
+
 int options_parse(command_id command, int argc, char **argv, options *o)
 {
     *o = (options){.command = command};
@@ -251,8 +260,11 @@ int options_parse(command_id command, int argc, char **argv, options *o)
         }
     }
     if (raw || o->talk.help) return EXIT_DONE;
-    const int rc = count_operands(o);
-    return rc ? rc : read_device_file(o);
+    int rc = count_operands(o);
+    if (!rc) rc = read_device_file(o);
+    if (option_given(o, OPT_RULES) && option_is_executor(o->model.rules)) o->model.rules = mp_rules_name(MP_RULES_EXECUTOR);
+    if (!rc && option_given(o, OPT_DEVICE)) options_take_card(o);
+    return rc;
 }
 
 void options_free(options *o)

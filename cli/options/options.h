@@ -72,6 +72,7 @@ typedef struct model_options {
      */
     int64_t micro_batches, chunks;
     const char *pipeline, *stages, *rank, *held;
+    bool is_second;     /* no option: the graph is built again to compare, and no warning is printed twice */
     int own_device;     /* no option: the number of the GPU that --device cuda is in this process */
     int64_t rank_bytes; /* no option: the memory for which stages are balanced; 0: that of --device */
 } model_options;
@@ -152,10 +153,18 @@ typedef struct option_row {
 
 extern const option_row option_rows[N_OPTIONS]; /* indexed by option_id */
 
+/* True for the other name of the executor's rules, "memplan". */
+bool option_is_executor(const char *name);
+
 /* Fills *o from the words after the command. On a mistake it complains and returns EXIT_USAGE (EXIT_NO without memory); release
  * with options_free in any case. */
 int options_parse(command_id command, int argc, char **argv, options *o);
 void options_free(options *o);
+/* Notes that the answer is about the memory of --device. If that is a card, PyTorch trains there: without --rules, and unless
+ * the command itself trains, PyTorch's rules are taken. memplan's own executor trains on cpu and cuda. Called by options_parse
+ * if
+ * --device was given. */
+void options_take_card(options *o);
 /* True if the option was given on the command line. */
 bool option_given(const options *o, option_id id);
 /* Returns "--", or "-" for a name of one letter. */

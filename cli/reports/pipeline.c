@@ -85,6 +85,7 @@ mp_status pipeline_take(pipeline *p, int rank, const subject *s, const mp_step *
     }
     const int64_t batch = subject_batch(s);
     snprintf(p->title, sizeof p->title, "%s", s->title);
+    p->program = subject_program(s);
     snprintf(p->mesh, sizeof p->mesh, "%s", mp_mesh_write(&s->ranks.mesh).text);
     p->micro_batch = batch / p->shape.n_micro_batches;
     p->n_blocks = s->n_blocks;

@@ -26,9 +26,11 @@ typedef struct pipeline {
     const options *asked;
     mp_pipeline_shape shape;
     char title[256], mesh[128];
+    const char *program; /* as subject_program */
     int n_blocks, *begins;
     int64_t micro_batch; /* samples; 0: not known */
     device_room room;    /* of the device that was named; without one its name is "" */
+    other_rules other;   /* the fullest rank's peak under the other rules */
     pipeline_rank *ranks;
     mp_stage_seconds *seconds, *keep_all_seconds; /* per stage */
     mp_played *played, *keep_all_played;

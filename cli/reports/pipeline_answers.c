@@ -29,8 +29,8 @@ static void print_verdict(const pipeline *p)
     const char *bytes = mp_bytes_text(peak);
     if (*p->room.name)
         screen_verdict(p->asked->talk.color, fits ? SCREEN_GOOD : SCREEN_BAD,
-                       "%s, %s: keeping everything takes %s on the fullest rank. %s %s.", p->title, p->mesh, bytes,
-                       fits ? "Fits" : "Does not fit", room_text(&p->room));
+                       "%s, %s%s: keeping everything takes %s on the fullest rank%s. %s %s.", p->title, p->mesh, p->program,
+                       bytes, other_rules_text(&p->other, peak), fits ? "Fits" : "Does not fit", room_text(&p->room));
     else
         screen_verdict(p->asked->talk.color, SCREEN_PLAIN, "%s, %s: keeping everything takes %s on the fullest rank.", p->title,
                        p->mesh, bytes);
@@ -62,6 +62,21 @@ mp_status pipeline_estimate_ranks(const options *o, pipeline *p, mp_error *err)
     return pipeline_play(p, err);
 }
 
+/* Finds the fullest rank's peak under the other rules. It is not known if they are refused. */
+static mp_status find_other(const options *o, pipeline *p, mp_error *err)
+{
+    mp_error ours = {0};
+    MP_CLEARED_BY(pipeline_free) pipeline again = {0};
+    const options asked = other_options(o);
+    p->other = (other_rules){.rules = (mp_rules)mp_rules_find(asked.model.rules)};
+    if (pipeline_estimate_ranks(&asked, &again, &ours) == MP_OK) {
+        p->other.is_known = true;
+        p->other.peak_bytes = pipeline_peak(&again);
+    }
+    MP_ENSURE(ours.code != MP_NOMEM, err, MP_NOMEM, "%s", ours.message);
+    return MP_OK;
+}
+
 int pipeline_estimate(const options *o)
 {
     mp_error err = {0};
@@ -69,6 +84,7 @@ int pipeline_estimate(const options *o)
     if (o->output.csv) return usage_error("--csv is about one graph: --rank says which");
     if (pipeline_estimate_ranks(o, &p, &err) != MP_OK) return input_failed(&err);
     if (o->talk.json) return print_json("pipeline", pipeline_json(&p));
+    if (*p.room.name && find_other(o, &p, &err) != MP_OK) return input_failed(&err);
     print_verdict(&p);
     if (o->talk.quiet) return EXIT_DONE;
     putchar('\n');

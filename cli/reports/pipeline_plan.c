@@ -241,13 +241,13 @@ static void print_ranks(const pipeline *p)
 
 static void print_verdict(const pipeline *p, int without)
 {
-    const char *budget = p->asked->search.budget;
+    const char *budget = p->asked->search.budget, *program = *p->room.name ? p->program : "";
     if (without >= 0)
-        screen_verdict(p->asked->talk.color, SCREEN_OPEN, "%s, %s: no plan was found for rank %d within %s.", p->title, p->mesh,
-                       without, budget);
+        screen_verdict(p->asked->talk.color, SCREEN_OPEN, "%s, %s%s: no plan was found for rank %d within %s.", p->title,
+                       p->mesh, program, without, budget);
     else
-        screen_verdict(p->asked->talk.color, SCREEN_GOOD, "%s, %s: fits %s on every rank, %s time of a step.", p->title,
-                       p->mesh, budget, extra_text(p->played->seconds, p->keep_all_played->seconds));
+        screen_verdict(p->asked->talk.color, SCREEN_GOOD, "%s, %s%s: fits %s on every rank, %s time of a step.", p->title,
+                       p->mesh, program, budget, extra_text(p->played->seconds, p->keep_all_played->seconds));
 }
 
 /* Says what is for one graph only. */

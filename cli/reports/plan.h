@@ -50,8 +50,13 @@ void outcome_free(outcome *out);
 
 /* Returns "the budget of 8.00 GiB", or the memory of a device that it is, as mp_text does; with -v also in bytes. */
 const char *plan_budget_text(const outcome *out);
+/* Returns the title of a verdict, "gpt2, batch 8"; ", in PyTorch" follows if the answer is about a device's memory, or
+ * PyTorch's rules. As mp_text. */
+const char *plan_title(const outcome *out);
 /* True if the plan wraps whole modules instead of choosing single tensors. */
 bool plan_is_by_modules(const mp_plan *plan);
+/* Prints the line of the table with keep-all under the other rules, if they are known. */
+void print_plan_other(const outcome *out);
 /* Print parts of a plan's report: the heading of the table, one of its lines (ticks -1: it is a bound, without an
  * order), the arena. */
 void print_plan_heading(const outcome *out);

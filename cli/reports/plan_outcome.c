@@ -76,6 +76,12 @@ const char *plan_budget_text(const outcome *out)
     return mp_text("the budget of %s%s", mp_bytes_text(out->budget_bytes), counted);
 }
 
+const char *plan_title(const outcome *out)
+{
+    const bool names_program = out->fills_device || subject_rules(out->subject) == MP_RULES_PYTORCH;
+    return mp_text("%s%s", out->subject->title, names_program ? subject_program(out->subject) : "");
+}
+
 void print_plan_heading(const outcome *out)
 {
     screen_row("  %-10s %11s  %s%7s  %9s  %9s", "", "peak", out->asked->talk.verbose ? "                          " : "", "",
@@ -90,6 +96,13 @@ void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t
                base > 0 ? 100.0 * (double)peak / (double)base : 100.0,
                ticks >= 0 ? seconds_text((double)ticks * out->subject->graph->tick_seconds) : "",
                ticks >= 0 ? extra_text((double)ticks, (double)out->keep_all->ticks) : "", note);
+}
+
+void print_plan_other(const outcome *out)
+{
+    if (out->other.is_known)
+        print_plan_line(out, other_rules_name(&out->other), out->other.peak_bytes, -1,
+                        mp_text("  (%s)", other_rules_option(&out->other)));
 }
 
 bool plan_is_by_modules(const mp_plan *plan)

@@ -120,7 +120,7 @@ int no_plan_status(bool is_proved)
 /* Prints the first and the last line. */
 static void print_no(const outcome *out, const char *more)
 {
-    const char *title = out->subject->title, *budget = plan_budget_text(out);
+    const char *title = plan_title(out), *budget = plan_budget_text(out);
     if (is_refused(out))
         screen_verdict(out->asked->talk.color, SCREEN_BAD, "%s: does not fit %s%s.", title, budget, more);
     else
@@ -163,6 +163,7 @@ mp_status print_smallest(const outcome *out, mp_error *err)
     putchar('\n');
     print_plan_heading(out);
     print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
+    print_plan_other(out);
     print_plan_line(out, "smallest", smallest->peak_bytes, smallest->ticks, "  of what was found");
     print_plan_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
     MP_CHECK(print_plan_arena(out, smallest, err));

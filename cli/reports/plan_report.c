@@ -100,7 +100,7 @@ static void print_bound(const outcome *out)
 static void print_verdict(const outcome *out)
 {
     const mp_plan *plan = out->answer.plan;
-    const char *title = out->subject->title, *color = out->asked->talk.color;
+    const char *title = plan_title(out), *color = out->asked->talk.color;
     const int64_t base = out->keep_all->ticks;
     const char *extra = plan->ticks == base ? "no extra" : extra_text((double)plan->ticks, (double)base);
     if (out->budget_bytes == MP_NO_LIMIT)
@@ -124,9 +124,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     putchar('\n');
     print_plan_heading(out);
     print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
-    if (out->other.is_known)
-        print_plan_line(out, other_rules_name(&out->other), out->other.peak_bytes, -1,
-                        mp_text("  (%s)", other_rules_option(&out->other)));
+    print_plan_other(out);
     print_plan_line(out, "this plan", plan->peak_bytes, plan->ticks, "");
     const bool over = segments_peak > out->budget_bytes;
     const bool by_modules = plan_is_by_modules(plan);

@@ -2,6 +2,7 @@
 #include "cli/reports/share_report.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
@@ -137,6 +138,15 @@ static const char *names_text(const sharing *s, size_t n)
     return text;
 }
 
+/* Returns the program of all jobs, ", in PyTorch", or "" if they have several. */
+static const char *program_of(const sharing *s)
+{
+    const char *program = subject_program(&sharing_job_of(s, 0)->subject);
+    for (size_t i = 1; i < s->n_jobs; i++)
+        if (strcmp(subject_program(&sharing_job_of(s, i)->subject), program) != 0) return "";
+    return *program ? mp_text("%s,", program) : "";
+}
+
 static const char *card_text(const sharing *s)
 {
     if (!*s->room.name) return mp_text("%s", mp_bytes_text(s->room.memory_bytes));
@@ -157,16 +167,16 @@ static void print_verdict(const sharing *s, const options *o)
         const char *extra = extra_text((double)w->split.ticks, (double)keep_all_ticks(s));
         const char *bound = w->split.ticks <= w->bound.ticks ? "and no split takes less"
                                                              : mp_text("and no split takes less than %s", bound_text(w));
-        screen_verdict(color, SCREEN_GOOD, "%s in %s, %s: %s %s (%s), %s.", names_text(s, s->n_jobs), within, how,
-                       sharing_goal(s, s->way) == MP_SHARE_TOTAL ? "all of it in" : "the longest in", time, extra, bound);
+        screen_verdict(color, SCREEN_GOOD, "%s%s in %s, %s: %s %s (%s), %s.", names_text(s, s->n_jobs), program_of(s), within,
+                       how, sharing_goal(s, s->way) == MP_SHARE_TOTAL ? "all of it in" : "the longest in", time, extra, bound);
         return;
     }
     const int64_t need = with_reserves(s, s->way, w->split.least_bytes);
     screen_verdict(color, w->bound.fits ? SCREEN_OPEN : SCREEN_BAD,
-                   "%s in %s, %s: job %zu (%s) cannot join%s; all of them need %s, %s more than there is.",
-                   names_text(s, s->n_jobs), within, how, w->refused + 1, sharing_job_of(s, w->refused)->subject.title,
-                   w->bound.fits ? ", as far as was found" : "", mp_bytes_text(need),
-                   mp_bytes_text(need - s->room.memory_bytes));
+                   "%s%s in %s, %s: job %zu (%s) cannot join%s; all of them need %s, %s more than there is.",
+                   names_text(s, s->n_jobs), program_of(s), within, how, w->refused + 1,
+                   sharing_job_of(s, w->refused)->subject.title, w->bound.fits ? ", as far as was found" : "",
+                   mp_bytes_text(need), mp_bytes_text(need - s->room.memory_bytes));
 }
 
 /* Prints a job with the budget that it has, or if the jobs do not fit with the smallest that was found. */
@@ -181,6 +191,18 @@ static void print_job(const sharing *s, size_t i, bool verbose)
                seconds_text((double)o->ticks * TICK), sharing_job_of(s, i)->subject.title, exact);
 }
 
+/* Prints keep-all of the jobs under the other rules. */
+static void print_others(const sharing *s)
+{
+    const char *list = "", *name = "", *option = "";
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        const other_rules *other = &sharing_job_of(s, i)->other;
+        if (other->is_known) name = other_rules_name(other), option = other_rules_option(other);
+        list = mp_text("%s%s%s", list, *list ? ", " : "", other->is_known ? mp_bytes_text(other->peak_bytes) : "not known");
+    }
+    if (*name) screen_text(2, "  %s keep all takes %s (%s)", name, list, option);
+}
+
 static void print_jobs(const sharing *s, const options *o)
 {
     screen_row("  %2s  %11s  %11s  %11s  %9s  %9s", "", s->ways[s->way].split.fits ? "budget" : "smallest", "always live",
@@ -188,6 +210,7 @@ static void print_jobs(const sharing *s, const options *o)
     for (size_t i = 0; i < s->n_jobs; i++) print_job(s, i, o->talk.verbose);
     if (s->room.reserve_bytes)
         screen_text(2, "  and %s for context and libraries of each process (--reserve)", mp_bytes_text(s->room.reserve_bytes));
+    print_others(s);
 }
 
 /* Prints how the steps of two jobs lie beside each other. */
@@ -281,8 +304,10 @@ static json_t *jobs_json(const sharing *s)
         const mp_share_plans *p = &j->plans;
         const int64_t batch = subject_batch(&j->subject);
         const char *name = j->subject.graph->name;
+        const char *rules = *subject_program(&j->subject) ? mp_rules_name(subject_rules(&j->subject)) : NULL;
         mp_json_append(&list,
-                       json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:s?}", "model", mp_json_text(name ? name : ""),
+                       json_pack("{s:o, s:s?, s:o, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:s?}", "model",
+                                 mp_json_text(name ? name : ""), "rules", rules, "other_rules", other_rules_json(&j->other),
                                  "batch", mp_json_integer_if(batch > 0, batch), "steps", (json_int_t)j->n_steps, "static_bytes",
                                  (json_int_t)p->static_bytes, "floor_bytes", (json_int_t)p->floor_bytes, "baseline_peak_bytes",
                                  (json_int_t)p->keep_all_bytes, "baseline_seconds", (double)p->keep_all_ticks * TICK, "options",

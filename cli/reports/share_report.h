@@ -9,6 +9,7 @@ typedef struct sharing_job {
     subject subject;
     mp_share_plans plans; /* ticks are nanoseconds, of all its steps */
     int64_t n_steps;
+    other_rules other; /* keep-all under the other rules */
     size_t as; /* the first job of the same file and as many steps: its subject and plans are also this one's, which has none */
 } sharing_job;
 

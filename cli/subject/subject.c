@@ -224,6 +224,19 @@ static void warn_of_version(const char *path, const mp_model *model)
         }
 }
 
+mp_rules subject_rules(const subject *s)
+{
+    const char *name = json_string_value(json_object_get(s->options, "rules"));
+    const int rules = name ? mp_rules_find(name) : -1;
+    return rules < 0 ? MP_RULES_EXECUTOR : (mp_rules)rules;
+}
+
+const char *subject_program(const subject *s)
+{
+    if (!json_object_get(s->options, "rules")) return "";
+    return subject_rules(s) == MP_RULES_PYTORCH ? ", in PyTorch" : ", in memplan";
+}
+
 int64_t subject_batch(const subject *s)
 {
     const mp_model *m = s->model;
@@ -271,7 +284,8 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         MP_CHECK(build_graph(out, o, &pipeline, err));
         warn_of_inference_form(path, &out->inference, o->model.keep_inference_norms);
         const bool may_lack_dropout = out->file && out->attention.n + out->attention.n_missed > 0;
-        if (o->given[OPT_RULES] && mp_rules_find(o->model.rules) == MP_RULES_PYTORCH)
+        const bool is_told = o->model.is_second || o->source; /* a plan was warned of when it was made */
+        if (!is_told && mp_rules_find(o->model.rules) == MP_RULES_PYTORCH)
             MP_CHECK(warn_of_guesses(path, out->model, may_lack_dropout && !out->inference.has_dropout, err));
     }
     out->options = mp_json_parse(out->graph->options);

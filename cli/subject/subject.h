@@ -111,6 +111,11 @@ void subject_print_ranks(const subject *s);
 /* Returns the same as JSON, a new reference; NULL if memory is short. */
 json_t *subject_ranks_json(const subject *s);
 
+/* Returns the rules that the graph was built under: those in its options, else the executor's. */
+mp_rules subject_rules(const subject *s);
+/* Returns the program that a verdict is about, ", in PyTorch" or ", in memplan"; "" for a graph of another program. */
+const char *subject_program(const subject *s);
+
 /* Returns the batch of the data inputs; 0 if it is not known. */
 int64_t subject_batch(const subject *s);
 
@@ -130,6 +135,12 @@ typedef struct other_rules {
 /* Builds the model's training graph once more under the rules that the options have not chosen: PyTorch's with
  * attention kept as its own operator, without measured costs. Not known if that is refused; MP_NOMEM. */
 mp_status other_rules_of(const options *o, const subject *s, other_rules *out, mp_error *err);
+/* As other_rules_of, for the model at this path and batch; batch 0: that of the options. */
+mp_status other_rules_at(const options *o, const char *path, int64_t batch, other_rules *out, mp_error *err);
+/* Returns the options under the other rules: nothing is measured, nothing copied, and no warning printed twice. */
+options other_options(const options *o);
+/* Returns ", 7.62 GiB in memplan" as mp_text does; "" if the peak is not known, or is as large. */
+const char *other_rules_text(const other_rules *other, int64_t peak_bytes);
 /* Return "in PyTorch" or "in memplan", and the option that shows more: "--rules pytorch". */
 const char *other_rules_name(const other_rules *other);
 const char *other_rules_option(const other_rules *other);

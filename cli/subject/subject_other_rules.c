@@ -1,28 +1,40 @@
 /* subject_other_rules.c - builds the graph once more under the other rules, and describes the result. */
 #include "cli/subject/subject.h"
 
+#include "cli/messages/quantities.h"
 #include "estimator/training/training.h"
 #include "memplan/update_effect.h"
 
-mp_status other_rules_of(const options *o, const subject *s, other_rules *out, mp_error *err)
+static mp_rules other_than(const options *o)
+{
+    return mp_rules_find(o->model.rules) == MP_RULES_PYTORCH ? MP_RULES_EXECUTOR : MP_RULES_PYTORCH;
+}
+
+options other_options(const options *o)
+{
+    options asked = *o;
+    const mp_rules rules = other_than(o);
+    asked.model.rules = mp_rules_name(rules);
+    asked.model.is_second = true;
+    asked.model.costs = NULL;
+    asked.model.offload = asked.model.link = (text_list){0}; /* it is about keep-all */
+    asked.model.offload_state = false;
+    if (rules == MP_RULES_PYTORCH) {
+        asked.model.fused_attention = true;
+        asked.model.chunk_steps = 0; /* PyTorch does not cut sequences */
+    }
+    return asked;
+}
+
+mp_status other_rules_at(const options *o, const char *path, int64_t batch, other_rules *out, mp_error *err)
 {
     mp_error ours = {0};
     mp_update_effect effect;
     MP_CLEARED_BY(subject_free) subject again = {0};
-    options asked = *o;
-    other_rules other = {.rules = mp_rules_find(o->model.rules) == MP_RULES_PYTORCH ? MP_RULES_EXECUTOR : MP_RULES_PYTORCH};
-    *out = other;
-    if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return MP_OK;
-    asked.model.rules = mp_rules_name(other.rules);
-    asked.given[OPT_RULES] = false; /* warnings are about the options that the user gave */
-    asked.model.costs = NULL;
-    asked.model.offload = asked.model.link = (text_list){0}; /* it is about keep-all */
-    asked.model.offload_state = false;
-    if (other.rules == MP_RULES_PYTORCH) {
-        asked.model.fused_attention = true;
-        asked.model.chunk_steps = 0; /* PyTorch does not cut sequences */
-    }
-    if (subject_load(o->operands[0], &asked, &again, &ours) == MP_OK &&
+    options asked = other_options(o);
+    *out = (other_rules){.rules = other_than(o)};
+    if (batch) asked.model.batch = batch;
+    if (subject_load(path, &asked, &again, &ours) == MP_OK && again.graph->n_nodes <= SUBJECT_TRIED_NODES &&
         mp_update_effect_of(again.graph, 1, &effect, &ours) == MP_OK) {
         out->is_known = true;
         out->peak_bytes = effect.peak_bytes;
@@ -31,9 +43,22 @@ mp_status other_rules_of(const options *o, const subject *s, other_rules *out, m
     return MP_OK;
 }
 
+mp_status other_rules_of(const options *o, const subject *s, other_rules *out, mp_error *err)
+{
+    *out = (other_rules){.rules = other_than(o)};
+    if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return MP_OK;
+    return other_rules_at(o, s->path, 0, out, err);
+}
+
 const char *other_rules_name(const other_rules *other)
 {
     return other->rules == MP_RULES_PYTORCH ? "in PyTorch" : "in memplan";
+}
+
+const char *other_rules_text(const other_rules *other, int64_t peak_bytes)
+{
+    if (!other->is_known || other->peak_bytes == peak_bytes) return "";
+    return mp_text(", %s %s", mp_bytes_text(other->peak_bytes), other_rules_name(other));
 }
 
 const char *other_rules_option(const other_rules *other)

@@ -15,7 +15,7 @@ row() { # NETWORK PUBLISHED
     "$memplan" estimate "$1.onnx" --batch 16 --optimizer sgd --json > "$json"
     share=$(awk -v f="$(value forward_seconds)" -v b="$(value backward_seconds)" 'BEGIN { printf "%.2f", 100 * f / (f + b) }')
     start=$(date +%s)
-    "$memplan" fit "$1.onnx" --memory "$memory" --optimizer sgd --overhead "$share%" --json > "$json"
+    "$memplan" fit "$1.onnx" --memory "$memory" --rules executor --optimizer sgd --overhead "$share%" --json > "$json"
     extra=$(sed -n '/"recompute": {/,/}/s/^ *"overhead": *\([^,]*\),*$/\1/p' "$json" | head -n 1)
     awk -v name="$1" -v keep="$(value batch_keep_all)" -v some="$(value batch_recompute)" -v extra="$extra" -v share="$share" \
         -v theirs="$2" -v took="$(($(date +%s) - start))" \

@@ -111,8 +111,8 @@ def ours(memplan: str, judge: Judge, devices: int, batch: int) -> tuple[float, t
     """Samples a second of our best mesh by Calculon's figures, the mesh, and how often Calculon was asked."""
     llm, app, _ = judge
     answer = json.loads(subprocess.run(
-        [memplan, "parallel", *shape(app), "--device", "a100", "--dtype", "fp16", "--devices", str(devices), "--global-batch", str(batch),
-         "--json"], capture_output=True, text=True, check=True).stdout)
+        [memplan, "parallel", *shape(app), "--device", "a100", "--rules", "executor", "--dtype", "fp16", "--devices", str(devices),
+         "--global-batch", str(batch), "--json"], capture_output=True, text=True, check=True).stdout)
     meshes = {(c["mesh"]["tp"], c["mesh"]["pp"], c["mesh"]["dp"] * c["mesh"]["shard"], c["micro_batch"])
               for c in answer["best"] + answer["set_aside"] if c["reason"] not in ("floor", "over-memory") and not c["mesh"]["data"]}
     meshes = {mesh for mesh in meshes if app.num_blocks % mesh[1] == 0}  # Calculon's stages are alike

@@ -243,6 +243,8 @@ def planned(memplan: str, row: dict[str, str]) -> dict[str, Any]:
         *shape,
         "--device",
         "h100",
+        "--rules",
+        "executor",
         "--devices",
         row["devices"],
         "--mesh",

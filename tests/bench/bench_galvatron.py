@@ -190,6 +190,8 @@ def ours(memplan: str, judge: Judge) -> tuple[float, tuple[int, ...]]:
         f"sequence={case.sequence}",
         "--device",
         "a100",
+        "--rules",
+        "executor",
         "--dtype",
         "bf16",
         "--memory",

@@ -285,7 +285,7 @@ def mpt(memplan: str, row: dict[str, str]) -> str:
     mesh = ["--devices", row["devices"], "--mesh", f"shard={row['devices']},zero={row['zero']}"]
     batch = ["--global-batch", row["global_batch"], "--micro-batch", row["micro_batch"]]
     shape = sizes(layers=layers, width=width, heads=heads, feed_forward=4 * width, sequence=int(row["seq"]), vocabulary=50432)
-    asked = [memplan, "parallel", "gpt2", "--device", "h100", "--amp", "bf16", *mesh, *batch, *shape, "--json"]
+    asked = [memplan, "parallel", "gpt2", "--device", "h100", "--rules", "executor", "--amp", "bf16", *mesh, *batch, *shape, "--json"]
     answer = json.loads(subprocess.run(asked, capture_output=True, text=True, check=False).stdout)
     choice = (answer["best"] + answer["set_aside"])[0]
     if not answer["best"]:

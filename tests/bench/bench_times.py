@@ -84,7 +84,7 @@ def read(path: Path) -> list[Row]:
 
 
 def run(memplan: str, command: str, row: Row, rate: float, *more: str) -> str:
-    known = ("--no-fused-attention", "--device", f"a100,fp16={rate:.3f}", "--dtype", "fp16")
+    known = ("--no-fused-attention", "--device", f"a100,fp16={rate:.3f}", "--rules", "executor", "--dtype", "fp16")
     return subprocess.run([memplan, command, *row.shape, *known, *more], capture_output=True, text=True, check=True).stdout
 
 

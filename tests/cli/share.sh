@@ -1,5 +1,5 @@
 # share.sh - one card for several jobs: the split, its price, who cannot join, and by turns.
-small='--memory 26MiB --reserve 1MiB --effort quick'
+small='--memory 26MiB --reserve 1MiB --effort quick --rules memplan'
 try share share mlp.onnx fashion_cnn.onnx --batch 64 $small
 try share_turns share mlp.onnx fashion_cnn.onnx --batch 64 $small --mode turns
 try share_lockstep share mlp.onnx fashion_cnn.onnx --batch 64 $small --mode lockstep

@@ -17,7 +17,7 @@ try fit_graph fit chain.json --memory 1MiB
 try fit_fixed fit mlp.onnx --dim N=4 --memory 16MiB
 try fit_absent fit absent.onnx --memory 16MiB
 holds fit_agrees_with_plan sh -c "
-    batch=\$('$memplan' fit mlp.onnx --memory 16MiB --overhead 5% --json | sed -n 's/.*\"batch_any\": \([0-9]*\).*/\1/p')
+    batch=\$('$memplan' fit mlp.onnx --rules executor --memory 16MiB --overhead 5% --json | sed -n 's/.*\"batch_any\": \([0-9]*\).*/\1/p')
     '$memplan' plan mlp.onnx --budget 16MiB --batch \$batch > /dev/null && ! '$memplan' plan mlp.onnx --budget 16MiB --batch \$((batch + 1)) > /dev/null"
 # No plan was found for a batch of one, whose floor leaves space for it: that is no proof.
 try fit_not_known fit fashion_cnn.onnx --memory 1475KiB --solver segments -q

@@ -52,9 +52,9 @@ holds units_as_people_write_them sh -c "
 try devices_reserve estimate mlp.onnx --batch 64 --device t4,memory=7MiB --reserve 1MiB -q
 try devices_no_reserve estimate mlp.onnx --batch 64 --device t4,memory=7MiB --reserve 0 -q
 try devices_all_reserved plan mlp.onnx --batch 64 --device t4,memory=1GiB
-try devices_filled plan mlp.onnx --batch 64 --device t4,memory=6660KiB --reserve 100KiB
-try devices_named plan mlp.onnx --batch 64 --device t4,memory=6660KiB,reserve=100KiB --budget device -q
-try devices_exceeded plan mlp.onnx --batch 64 --device t4,memory=6660KiB,reserve=100KiB --budget 6600KiB
+try devices_filled plan mlp.onnx --batch 64 --device t4,memory=6660KiB --reserve 100KiB --rules memplan
+try devices_named plan mlp.onnx --batch 64 --device t4,memory=6660KiB,reserve=100KiB --rules memplan --budget device -q
+try devices_exceeded plan mlp.onnx --batch 64 --device t4,memory=6660KiB,reserve=100KiB --rules memplan --budget 6600KiB
 try devices_fit fit mlp.onnx --device t4,memory=6660KiB --reserve 100KiB -q
 try devices_of_a_graph plan chain.json -q
 device_file() { # KEY-AND-VALUE: a file of a device on standard output
@@ -79,9 +79,11 @@ holds devices_in_any_case sh -c "
     '$memplan' estimate mlp.onnx --batch 64 --device 'RTX 4090' | grep -q 'GeForce RTX 4090' &&
     '$memplan' graph mlp.onnx --batch 64 --device A100 -o upper.json && '$memplan' graph mlp.onnx --batch 64 --device a100 -o lower.json &&
     cmp upper.json lower.json"
+# whose memory a verdict is about: in the headline, the last line, -q, the exit status, fit, and the limits of MPS
+holds verdicts_are_about_the_program_that_trains python3 "$root/tests/cli/verdicts.py" "$memplan"
 holds a_device_of_ones_own sh -c "
-    '$memplan' estimate mlp.onnx --batch 64 --device a100,memory=1MiB | grep -q 'Does not fit the 1.00 MiB' &&
-    '$memplan' plan mlp.onnx --batch 64 --device a100,memory=1MiB,bandwidth=10 --budget 100% -o own_device.json &&
+    '$memplan' estimate mlp.onnx --batch 64 --device a100,memory=1MiB -q | grep -q 'Does not fit the 1.00 MiB' &&
+    '$memplan' plan mlp.onnx --batch 64 --device a100,memory=1MiB,bandwidth=10 --rules memplan --budget 100% -o own_device.json &&
     '$memplan' check mlp.onnx own_device.json | grep -q ' 2.43 ms'" # 204 us on the a100 itself
 holds overhead_with_and_without_a_sign sh -c "
     '$memplan' fit mlp.onnx --memory 300MB --overhead 20 --effort quick > plain.txt && '$memplan' fit mlp.onnx --memory 300MB --overhead 20% --effort quick | cmp - plain.txt"

@@ -50,7 +50,7 @@ END
 # ---- the largest batch
 title="the largest batch in $room, $fit_net fp32"
 if enough 60 "$title" && path=$(model $fit_net); then
-    if ours 150 "$build/memplan" fit "$path" --device "$device" --memory $room --overhead 20% --moves 100 --json > "$work/logs/fit.json" 2> "$work/logs/fit.txt"; then
+    if ours 150 "$build/memplan" fit "$path" --device "$device" --rules executor --memory $room --overhead 20% --moves 100 --json > "$work/logs/fit.json" 2> "$work/logs/fit.txt"; then
         keep=$(value "$work/logs/fit.json" batch_keep_all) with=$(value "$work/logs/fit.json" batch_recompute)
         note "$title" ok "memplan: $keep with everything kept, $with with 20 % of recomputation"
         [ "$with" -gt 0 ] && ours_row $fit_net "$with" fp32 "memplan $room" --budget $room --time-limit 15
