@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "cli/messages/screen.h"
+#include "estimator/graph/fold.h"
+#include "estimator/graph/liveness.h"
 #include "formats/json/json.h"
 
 mp_status pipeline_asked(const options *o, bool *out, mp_error *err)
@@ -49,14 +51,29 @@ options pipeline_rank_options(const pipeline *p, int rank, rank_options *space)
 }
 
 /* Puts the seconds of a rank's chunks at its stages. */
-static mp_status take_seconds(const pipeline *p, const subject *s, int rank, const mp_step *steps, size_t n,
+static mp_status take_seconds(const pipeline *p, const mp_rank *of, int rank, const mp_step *steps, size_t n,
                               mp_stage_seconds *to, mp_error *err)
 {
     MP_OWNED mp_stage_seconds *chunks = mp_alloc((size_t)p->shape.n_chunks, sizeof *chunks);
     if (!chunks) return MP_NO_MEMORY(err);
-    MP_CHECK(mp_rank_seconds(&s->rank, steps, n, chunks, err));
+    MP_CHECK(mp_rank_seconds(of, steps, n, chunks, err));
     for (int c = 0; c < p->shape.n_chunks; c++) to[c * p->shape.n_ranks + rank] = chunks[c];
     return MP_OK;
+}
+
+/* Takes the rank's step with everything kept and nothing copied, with which extra time is compared. */
+static mp_status take_plain(pipeline *p, const subject *s, int rank, mp_error *err)
+{
+    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED mp_step *steps = mp_alloc(s->graph->n_nodes, sizeof *steps);
+    mp_rank plain = s->rank; /* borrows all that it points to */
+    if (!steps) return MP_NO_MEMORY(err);
+    if (mp_graph_n_state_copies(s->graph)) {
+        MP_CHECK(mp_state_fold(s->graph, &folded, err));
+        plain.graph = folded;
+    }
+    MP_CHECK(mp_plain_ticks(s->graph, &p->ranks[rank].keep_all_ticks, err));
+    return take_seconds(p, &plain, rank, steps, mp_keep_all(plain.graph, steps), p->keep_all_seconds, err);
 }
 
 mp_status pipeline_take(pipeline *p, int rank, const subject *s, const mp_step *steps, size_t n, mp_error *err)
@@ -77,11 +94,11 @@ mp_status pipeline_take(pipeline *p, int rank, const subject *s, const mp_step *
     r->tick_seconds = g->tick_seconds;
     if (!steps) {
         r->keep_all_peak_bytes = r->peak_bytes = keep_all->peak_bytes;
-        r->keep_all_ticks = r->ticks = keep_all->ticks;
-        MP_CHECK(take_seconds(p, s, rank, all, keep_all->n_steps, p->keep_all_seconds, err));
-        MP_CHECK(take_seconds(p, s, rank, all, keep_all->n_steps, p->seconds, err));
+        r->ticks = keep_all->ticks;
+        MP_CHECK(take_plain(p, s, rank, err));
+        MP_CHECK(take_seconds(p, &s->rank, rank, all, keep_all->n_steps, p->seconds, err));
     } else {
-        MP_CHECK(take_seconds(p, s, rank, steps, n, p->seconds, err));
+        MP_CHECK(take_seconds(p, &s->rank, rank, steps, n, p->seconds, err));
     }
     const int64_t batch = subject_batch(s);
     snprintf(p->title, sizeof p->title, "%s", s->title);

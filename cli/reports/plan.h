@@ -14,6 +14,7 @@
 typedef struct outcome {
     subject *subject;
     const mp_timeline *keep_all;
+    int64_t plain_ticks;  /* of the user's step, as mp_plain_ticks has it: extra time is compared with it */
     other_rules other;    /* the peak of keep-all under the other rules */
     budget_ends ends;     /* the two plans between which a relative budget lies */
     int64_t budget_bytes; /* MP_NO_LIMIT: none */

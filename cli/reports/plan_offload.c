@@ -121,7 +121,7 @@ static void print_worth(const outcome *out)
 {
     const mp_graph *graph = out->subject->graph;
     const char *tiers = "";
-    if (!out->has_worth || out->answer.plan->ticks <= out->keep_all->ticks) return;
+    if (!out->has_worth || out->answer.plan->ticks <= out->plain_ticks) return;
     for (size_t m = 1; m < graph->n_tiers; m++)
         if (out->subject->tier_bytes[m])
             tiers = mp_text("%s, on the %s %s", tiers, graph->tiers[m], worth_text(out, out->worth.tier_ticks[m]));

@@ -10,6 +10,7 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "estimator/base/clock.h"
+#include "estimator/graph/fold.h"
 #include "formats/base/text.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
@@ -20,6 +21,7 @@ mp_status outcome_start(outcome *out, mp_error *err)
     const mp_step *steps;
     out->budget_bytes = MP_NO_LIMIT;
     MP_CHECK(mp_problem_keep_all(out->subject->problem, &steps, &out->keep_all, err));
+    MP_CHECK(mp_plain_ticks(out->subject->graph, &out->plain_ticks, err));
     return mp_problem_floor(out->subject->problem, &out->floor_bytes, &out->floor_reason, err);
 }
 
@@ -95,7 +97,7 @@ void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t
                out->asked->talk.verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
                base > 0 ? 100.0 * (double)peak / (double)base : 100.0,
                ticks >= 0 ? seconds_text((double)ticks * out->subject->graph->tick_seconds) : "",
-               ticks >= 0 ? extra_text((double)ticks, (double)out->keep_all->ticks) : "", note);
+               ticks >= 0 ? extra_text((double)ticks, (double)out->plain_ticks) : "", note);
 }
 
 void print_plan_other(const outcome *out)

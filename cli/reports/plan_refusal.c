@@ -162,11 +162,11 @@ mp_status print_smallest(const outcome *out, mp_error *err)
     const mp_plan *smallest = out->answer.smallest;
     putchar('\n');
     print_plan_heading(out);
-    print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
+    print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->plain_ticks, "");
     print_plan_other(out);
     print_plan_line(out, "smallest", smallest->peak_bytes, smallest->ticks, "  of what was found");
     print_plan_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
-    MP_CHECK(print_plan_arena(out, smallest, err));
+    if (!out->other.is_known || mp_plan_need(smallest) > smallest->peak_bytes) MP_CHECK(print_plan_arena(out, smallest, err));
     screen_text(4, "  the smallest budget %sthat can be met: --budget %lld",
                 out->interrupted ? "found until Ctrl-C " : "found ", (long long)mp_plan_need(smallest));
     print_tier_enough(out);

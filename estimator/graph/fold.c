@@ -95,6 +95,19 @@ mp_status mp_state_fold(const mp_graph *graph, mp_graph **out, mp_error *err)
     return MP_OK;
 }
 
+mp_status mp_plain_ticks(const mp_graph *graph, int64_t *ticks, mp_error *err)
+{
+    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    MP_ENSURE(steps, err, MP_NOMEM, "no memory for a schedule of %zu steps", graph->n_nodes);
+    if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_state_fold(graph, &folded, err));
+    const mp_graph *plain = folded ? folded : graph; /* keep-all copies no activation, but moves all state */
+    MP_CHECK(mp_timeline_build(plain, steps, mp_keep_all(plain, steps), &timeline, err));
+    *ticks = timeline->ticks;
+    return MP_OK;
+}
+
 size_t mp_steps_leave_out(const mp_graph *graph, mp_step *steps, size_t n, bool (*is_out)(const mp_graph *graph, int node),
                           int *at)
 {

@@ -56,6 +56,7 @@ typedef struct mp_timeline_columns {
     mp_timeline *timeline, *keep_all;
     mp_layer *layer;       /* per span of the timeline */
     mp_activity *activity; /* per step */
+    int64_t plain_ticks;   /* of the user's step, as mp_plain_ticks has it */
     int64_t *ends;         /* per step: when it ends, in ticks (makespan.h) */
     size_t n_activity[MP_N_ACTIVITIES];
     size_t n;

@@ -5,6 +5,7 @@
 
 #include "estimator/base/memory.h"
 #include "estimator/base/names.h"
+#include "estimator/graph/fold.h"
 #include "formats/base/ids.h"
 #include "formats/json/json.h"
 #include "memplan/makespan.h"
@@ -328,8 +329,7 @@ static mp_status read_plan(const json_t *json, const mp_graph *graph, mp_plan **
     MP_CHECK(read_steps(&r, steps));
     MP_CHECK(read_offsets(&r, &top));
     MP_CHECK(read_tier_offsets(&r, &top));
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (!(graph->nodes[i].flags & MP_NODE_OPTIONAL)) r.plan->baseline_ticks += graph->nodes[i].alternatives[0].ticks;
+    MP_CHECK(mp_plain_ticks(graph, &r.plan->baseline_ticks, err));
     *out = r.plan;
     r.plan = NULL;
     return MP_OK;

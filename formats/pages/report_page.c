@@ -261,8 +261,8 @@ static void put_summary(mp_text_builder *out, const mp_report_request *request, 
         put_tile(out, mp_bytes_text(request->plan->budget_bytes), "budget");
     put_tile(out, mp_bytes_text(c->timeline->static_bytes), "always there: parameters, optimizer, batch");
     put_tile(out, mp_bytes_text(request->floor_bytes), "floor: no order of steps takes less");
-    if (request->plan && c->keep_all->ticks > 0) {
-        put_tile(out, mp_text("%+.1f %%", 100 * ((double)c->timeline->ticks / (double)c->keep_all->ticks - 1)), "extra time");
+    if (request->plan && c->plain_ticks > 0) {
+        put_tile(out, mp_text("%+.1f %%", 100 * ((double)c->timeline->ticks / (double)c->plain_ticks - 1)), "extra time");
         put_tile(out, mp_text("%zu", c->n_activity[MP_ACTIVITY_RECOMPUTE]), "operators run again");
         put_tile(out, mp_text("%zu", request->plan->n_checkpoints), "checkpoints");
     }

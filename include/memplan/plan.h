@@ -35,8 +35,8 @@ typedef struct mp_plan {
     int64_t arena_bytes;                      /* -1: no offsets yet; see memplan/arena.h */
     int64_t baseline_peak_bytes, floor_bytes; /* -1: not stated */
     mp_tier_claim tiers[MP_MAX_TIERS];        /* per tier of the graph; the device's claims are those above */
-    int64_t ticks, baseline_ticks;
-    double seconds;                               /* of its ticks, as claimed; negative: not stated */
+    int64_t ticks, baseline_ticks;            /* baseline: of keep-all without copies of state, the step as the user has it */
+    double seconds;                           /* of its ticks, as claimed; negative: not stated */
     double baseline_seconds, lower_bound_seconds; /* negative: not stated */
     char *bound_covers;                           /* "any-order" or "this-order"; "" if there is no bound */
     size_t n_checkpoints;

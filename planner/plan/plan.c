@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
 
 int64_t mp_plan_live_bytes(const mp_plan *plan)
@@ -106,7 +107,8 @@ static mp_status claim_baseline(mp_plan *plan, const mp_graph *graph, mp_error *
     MP_CHECK(mp_timeline_build(graph, steps, mp_keep_all(graph, steps), &timeline, err));
     plan->baseline_peak_bytes = timeline->peak_bytes;
     plan->baseline_ticks = timeline->ticks;
-    plan->baseline_seconds = (double)timeline->ticks * graph->tick_seconds;
+    if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_plain_ticks(graph, &plan->baseline_ticks, err));
+    plan->baseline_seconds = (double)plan->baseline_ticks * graph->tick_seconds;
     return MP_OK;
 }
 

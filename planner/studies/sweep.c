@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/fold.h"
 #include "estimator/graph/plain.h"
 #include "memplan/check.h"
 #include "memplan/search.h"
@@ -312,7 +313,7 @@ static mp_status baseline(sweep *x, mp_error *err)
     const mp_timeline *timeline;
     MP_CHECK(mp_problem_keep_all(x->request->problem, &steps, &timeline, err));
     x->found->keep_all_bytes = timeline->peak_bytes;
-    x->found->keep_all_ticks = timeline->ticks;
+    MP_CHECK(mp_plain_ticks(x->request->graph, &x->found->keep_all_ticks, err));
     x->found->static_bytes = timeline->static_bytes;
     x->found->tick_seconds = x->request->graph->tick_seconds;
     return mp_problem_floor(x->request->problem, &x->found->floor_bytes, NULL, err);

@@ -134,6 +134,7 @@ static int64_t solved(const mp_graph *g, int n_states, int64_t *bound)
     const int64_t ticks = sim.ticks;
     assert_true(steps_obey(g, answer.plan->steps, answer.plan->n_steps) && ticks == answer.plan->ticks);
     assert_true(sim.tiers[0].peak_bytes <= request.budget_bytes && sim.tiers[1].peak_bytes == 2 * STATE);
+    assert_int_equal(answer.plan->baseline_ticks, 2000000); /* both updates of 1 ms, without copies */
     *bound = answer.bound.ticks;
     simulation_free(&sim);
     mp_answer_free(&answer);
@@ -204,7 +205,9 @@ static bool fits(const mp_graph *g, int64_t budget_bytes, int64_t *ticks)
     return *ticks >= 0;
 }
 
-static void solve_and_compare(const mp_graph *g, int64_t budget_bytes, int64_t least_ticks, uint64_t seed, int *n_found)
+/* plain_ticks: of the step before states were moved. */
+static void solve_and_compare(const mp_graph *g, int64_t budget_bytes, int64_t least_ticks, int64_t plain_ticks, uint64_t seed,
+                              int *n_found)
 {
     mp_answer answer;
     mp_error err = {0};
@@ -221,6 +224,7 @@ static void solve_and_compare(const mp_graph *g, int64_t budget_bytes, int64_t l
         if (answer.plan->ticks > least_ticks)
             fail_msg("seed %d: %d ticks, in order %d", (int)seed, (int)sim.ticks, (int)least_ticks);
         if (answer.bound.ticks > answer.plan->ticks) fail_msg("seed %d: a bound above the plan", (int)seed);
+        assert_int_equal(answer.plan->baseline_ticks, plain_ticks);
         if (mp_plan_check_proofs(g, answer.plan, true, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
         simulation_free(&sim);
         ++*n_found;
@@ -254,6 +258,7 @@ TEST(plans_with_state_in_another_tier_are_right_and_fit_where_any_does)
         simulation_free(&held);
         held = simulate(before, steps, mp_keep_all(before, steps));
         assert_int_equal(high, held.tiers[0].peak_bytes);
+        const int64_t plain_ticks = held.ticks;
         simulation_free(&held);
         /* so does keep-all with updates where they can run first */
         mp_step *early;
@@ -272,7 +277,7 @@ TEST(plans_with_state_in_another_tier_are_right_and_fit_where_any_does)
         if (floor_bytes > least) fail_msg("seed %d: the floor is %d, and %d suffices", (int)seed, (int)floor_bytes, (int)least);
         for (int64_t budget = least; budget <= least + 64; budget += 32) {
             assert_true(fits(g, budget, &ticks));
-            solve_and_compare(g, budget, all ? INT64_MAX : ticks, seed, &n_found);
+            solve_and_compare(g, budget, all ? INT64_MAX : ticks, plain_ticks, seed, &n_found);
         }
         mp_free(steps);
         mp_graph_free(folded);
@@ -301,8 +306,9 @@ TEST(with_collectives_beside_compute_no_claim_is_over_what_a_plan_takes)
             ranks.network.inside.latency_seconds = g->tick_seconds * (double)(seed % 4) / 8;
             ranks.network.inside.bytes_per_second = 16 / g->tick_seconds;
             assert_int_equal(mp_graph_exchange(g, &ranks, NULL, NULL), MP_OK);
+            mp_step *steps = mp_alloc(3 * g->n_nodes, sizeof *steps);
+            simulation plain = simulate(g, steps, mp_keep_all(g, steps)); /* with its waits for the network */
             move_states(g, &link, seed % 3 == 0, &n);
-            mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);
             simulation all = simulate(g, steps, mp_keep_all(g, steps));
             const mp_request request = {
                 .graph = g, .budget_bytes = INT64_MAX / 4, .effort = MP_EFFORT_QUICK, .wants_bound = true};
@@ -313,6 +319,8 @@ TEST(with_collectives_beside_compute_no_claim_is_over_what_a_plan_takes)
             if (answer.bound.ticks > all.ticks || answer.bound.ticks > answer.plan->ticks)
                 fail_msg("seed %d, %s: a bound above a plan", (int)seed, mesh);
             n_claims += answer.bound.ticks > 0;
+            assert_int_equal(answer.plan->baseline_ticks, plain.ticks);
+            simulation_free(&plain);
             mp_answer_free(&answer);
             simulation_free(&all);
             mp_free(steps);
