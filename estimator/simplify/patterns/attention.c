@@ -148,6 +148,16 @@ static bool is_of_pytorch(const mp_attention_found *f)
     return f->ratio == 0 && (f->is_safe || (f->scale_q != 1 && mp_near(f->scale_q, f->scale_k)));
 }
 
+/* Returns the operand whose depth is not innermost in memory: no fused kernel of PyTorch takes it, neither on the CPU nor on a
+ * GPU, so that PyTorch multiplies, keeps the scores and multiplies again. -1: there is none. */
+static int read_by_columns(const mp_rewriter *r, const mp_attention_found *f)
+{
+    const int last = mp_rewriter_tensor(r, f->q)->rank - 1;
+    if (!mp_attention_reads_rows(r, f->q, last)) return f->q;
+    if (!mp_attention_reads_rows(r, f->k, last - f->k_is_turned)) return f->k;
+    return mp_attention_reads_rows(r, f->v, last) ? -1 : f->v;
+}
+
 /* Tries one reading: with operand `added` of an addition as the mask, or without one. */
 static bool match_with(const mp_rewriter *r, int root, int added, const bool *has_gradient, mp_pattern *pattern,
                        mp_attention_found *f, attention_gap *gap)
@@ -164,7 +174,11 @@ static bool match_with(const mp_rewriter *r, int root, int added, const bool *ha
     if (f->added >= 0 && has_gradient[f->added]) return gap_at(gap, -1, f->added, "is added to the scores and has a gradient");
     if (!mp_pattern_is_closed(r, pattern, root))
         return gap_at(gap, root, -1, "is not alone to read the probabilities or scores");
-    return r->rules != MP_RULES_PYTORCH || is_of_pytorch(f) || gap_at(gap, -1, -1, NULL);
+    if (r->rules != MP_RULES_PYTORCH) return true;
+    if (!is_of_pytorch(f)) return gap_at(gap, -1, -1, NULL);
+    const int columns = read_by_columns(r, f);
+    return columns < 0 ||
+           gap_at(gap, -1, columns, "has rows that are not contiguous, for which PyTorch has no fused attention");
 }
 
 /* True if operator `root` is the product with V of an attention: then `pattern` has its operators and `found` its

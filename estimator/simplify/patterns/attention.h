@@ -28,6 +28,9 @@ static inline const mp_tensor *mp_rewriter_tensor(const mp_rewriter *r, int tens
 /* Transpositions bring heads to the front and back. Where the innermost dimension stays and nobody else reads the results,
  * attention reads and writes the projections' layout, and no copy with heads in front is made or kept for backward. */
 
+/* True if the dimension d of the tensor is innermost in memory, as PyTorch lays it out: a transposition is a view, and
+ * operators element by element keep the order of their input. O(operators before it). */
+bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d);
 /* Reads K and V before they are repeated for heads that share them, if both are repeated alike or all heads share one. */
 void mp_attention_take_out_groups(const mp_rewriter *r, mp_attention_found *found);
 /* Absorbs the transpositions in front of Q, K and V. */

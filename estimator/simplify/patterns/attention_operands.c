@@ -47,6 +47,26 @@ static void order_of(const mp_rewriter *r, const mp_operator *op, int64_t order[
     for (int d = 0; d < rank; d++) order[d] = !perm ? rank - 1 - d : perm[d] < 0 ? perm[d] + rank : perm[d];
 }
 
+bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
+{
+    for (const mp_operator *op; (op = mp_writer(r, tensor)) && op->op; tensor = op->in[0]) {
+        const unsigned same = MP_TRAIT_IN_PLACE | MP_TRAIT_PARTS; /* element by element, or a part: the order of the input */
+        const mp_tensor *x = mp_rewriter_tensor(r, op->in[0]), *y = mp_rewriter_tensor(r, tensor);
+        int64_t order[MP_RANK_MAX];
+        if (y->dims[d] == 1) return true;
+        if (op->op->traits & MP_TRAIT_PERMUTES) {
+            order_of(r, op, order);
+            d = (int)order[d];
+        } else if (!(op->op->traits & same) || x->rank != y->rank || x->dims[d] != y->dims[d]) {
+            break; /* written in its own order */
+        }
+    }
+    const mp_tensor *t = mp_rewriter_tensor(r, tensor);
+    int64_t inner = 1;
+    for (int k = d + 1; k < t->rank; k++) inner *= t->dims[k];
+    return inner == 1 || t->dims[d] == 1;
+}
+
 /* Absorbs the transposition before operand k, *tensor, if the depth is innermost before it, too. */
 static void take_in_operand(const mp_rewriter *r, mp_pattern *pattern, mp_attention_found *f, int k, int *tensor)
 {
