@@ -197,6 +197,7 @@ static mp_status visit(mp_inference *w, int index)
         break;
     }
     if (mp_is_sequence_operator(&op)) return mp_sequence_resolve(w, index);
+    if (mp_is_attention_operator(&op)) return mp_attention_expand(w, index);
     if (!hands_sequence_on(w, &op)) return infer_row(w, index);
     mp_inference_remove(w, index);
     return mp_inference_alias(w, op.in[0], op.out[0]);
@@ -238,7 +239,7 @@ mp_status mp_model_infer(mp_model *model, mp_error *err)
     for (size_t k = 0; k < n; k++) {
         const mp_operator *op = &model->operators[k];
         if (op->removed || op->region) continue;
-        changed |= op->control || mp_is_sequence_operator(op);
+        changed |= op->control || mp_is_sequence_operator(op) || mp_is_attention_operator(op);
         MP_CHECK(visit(&w, (int)k));
     }
     if (!changed) return MP_OK;

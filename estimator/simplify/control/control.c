@@ -19,7 +19,7 @@ static const mp_op *row_of(const mp_operator *op)
 
 static bool lacks_row(const mp_operator *op)
 {
-    return !op->removed && !op->control && !mp_is_sequence_operator(op) && !row_of(op);
+    return !op->removed && !op->control && !mp_is_sequence_operator(op) && !mp_is_attention_operator(op) && !row_of(op);
 }
 
 static mp_status refuse_kinds(const mp_refused_kinds *refused, mp_error *err)

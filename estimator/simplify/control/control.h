@@ -88,6 +88,12 @@ bool mp_is_sequence_operator(const mp_operator *op);
 /* Replaces a sequence operator by operators on tensors, or by nothing. */
 mp_status mp_sequence_resolve(mp_inference *w, int op);
 
+/* True for ONNX's Attention. */
+bool mp_is_attention_operator(const mp_operator *op);
+/* Replaces an Attention, whose operands are inferred, by products, softmax and masks. MP_UNSUPPORTED: it reads keys of earlier
+ * calls, puts its scores out, or has a window. */
+mp_status mp_attention_expand(mp_inference *w, int op);
+
 /* Looks up the row of every operator that is sure to run: those of the graph and of the bodies of loops, but not those in
  * branches of an If. MP_UNSUPPORTED: "the model has operators that are not supported: NonMaxSuppression (2), StringNormalizer
  * (1); the first one is node 'x'". O(operators). */
