@@ -7,6 +7,7 @@
 #include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
+#include "cli/messages/rank_interrupt.h"
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
 #include "cli/options/outputs.h"
@@ -32,34 +33,60 @@ enum { STEPS = 10 }; /* default of --steps */
 typedef struct step_progress {
     const char *what; /* "keep-all", "plan" */
     bool shows, any;
-    double shown_at; /* seconds */
+    double start, shown_at; /* seconds */
+    log_times logs;
     /* if a signal comes and the step does not end within the grace time, the process ends with this sentence: */
     const char *late;
-    unsigned grace;             /* seconds: one, plus the time of a step if something would be lost */
-    bool saves, ended, catches; /* catches: signals end the training after a step */
+    unsigned grace;               /* seconds: one, plus the time of a step if something would be lost */
+    bool saves, has_saved, ended; /* ended: a signal ends the training after this step */
+    bool is_rank;                 /* of many, with the sentences of ranks */
 } step_progress;
 
 #define LATE "memplan: stopped in the middle of a step that did not end; "
+#define LATE_RANKS "memplan: the launcher ends the ranks before the step has ended; "
+#define LATE_SAVING "memplan: the launcher ends the ranks while they save; "
+#define NOT_YET "nothing was saved yet\n"
+#define NOTHING "nothing was to be saved\n"
+#define WHOLE "what was saved last is whole\n"
 
-/* Lets no signal end the process while it saves. */
+/* Sets the sentence for a signal that comes now. */
+static void set_late(step_progress *p, const char *sentence)
+{
+    if (p->is_rank)
+        rank_interrupt_late(sentence);
+    else
+        interrupt_force(sentence, p->grace);
+}
+
+/* Lets no signal end the process while it saves. The launcher may end a rank all the same. */
 static void around_saving(bool begins, void *data)
 {
     step_progress *p = data;
-    p->late = LATE "what was saved last is whole\n";
-    if (p->catches) interrupt_force(begins || p->ended ? NULL : p->late, p->grace);
+    if (begins) {
+        set_late(p, !p->is_rank ? NULL : p->has_saved ? LATE_SAVING WHOLE : LATE_SAVING NOT_YET);
+        return;
+    }
+    p->has_saved = true;
+    p->late = p->is_rank ? LATE_RANKS WHOLE : LATE WHOLE;
+    set_late(p, p->ended ? NULL : p->late);
 }
 
 static bool show_step(const mp_train_progress *now, void *data)
 {
     step_progress *p = data;
     if (p->saves && (unsigned)now->seconds + 2 > p->grace) p->grace = (unsigned)now->seconds + 2;
-    p->ended = p->catches && interrupt_asked();
-    if (p->catches) interrupt_force(p->ended ? NULL : p->late, p->grace);
+    p->ended = p->is_rank ? rank_interrupt_asked() : interrupt_asked();
+    if (!p->ended || !p->is_rank || !p->saves) set_late(p, p->ended ? NULL : p->late);
     if (p->ended) return false;
-    if (p->shows && mp_clock_now() >= p->shown_at + 0.1) {
-        p->shown_at = mp_clock_now();
-        terminal_line(STDERR_FILENO, mp_text("%s: step %lld of %lld  loss %.6g  %s a step", p->what, (long long)now->step,
-                                             (long long)now->n_steps, now->loss, seconds_text(now->seconds)));
+    const double clock = mp_clock_now();
+    const bool is_due = log_is_due(&p->logs, clock - p->start), is_shown = p->shows && clock >= p->shown_at + 0.1;
+    if (!is_due && !is_shown) return true;
+    const char *text = mp_text("%s: step %lld of %lld  loss %.6g  %s a step", p->what, (long long)now->step,
+                               (long long)now->n_steps, now->loss, seconds_text(now->seconds));
+    if (is_due) complain("progress: %s", text);
+    if (is_shown) {
+        p->shown_at = clock;
+        terminal_line(STDERR_FILENO, text);
         p->any = true;
     }
     return true;
@@ -263,7 +290,8 @@ static mp_status try_tiers(const train_outcome *t, mp_execution_options *executi
 static void step_progress_end(step_progress *shown)
 {
     if (shown->any) terminal_clear(STDERR_FILENO);
-    if (shown->catches) interrupt_release();
+    if (shown->is_rank) rank_interrupt_late(NULL);
+    interrupt_release();
 }
 
 /* Opens this rank's part of the data. */
@@ -287,9 +315,13 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
     step_progress shown = {.what = o->training.before ? "run 1 of 2, keeping all" : "training",
                            .shows = !train_is_silent(r) && o->talk.shows_progress && !o->talk.quiet &&
                                     terminal_rewrites(STDERR_FILENO),
-                           .late = o->training.save ? LATE "nothing was saved yet\n" : LATE "nothing was to be saved\n",
+                           .start = mp_clock_now(),
+                           .late = r->world           ? o->training.save ? LATE_RANKS NOT_YET : LATE_RANKS NOTHING
+                                   : o->training.save ? LATE NOT_YET
+                                                      : LATE NOTHING,
                            .grace = 1,
-                           .catches = !r->world};
+                           .is_rank = r->world};
+    if (!train_is_silent(r)) shown.logs = log_times_start(o);
     mp_train_request request = {.program = t->subject.program,
                                 .plan = t->keep_all,
                                 .execution = {.hyper = hyper_of(o),
@@ -303,8 +335,8 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
                                 .progress = show_step,
                                 .saving = around_saving,
                                 .progress_data = &shown};
-    if (shown.catches) interrupt_catch(true, !shown.shows);
-    if (shown.catches) interrupt_force(shown.late, shown.grace);
+    interrupt_catch(true, !shown.shows);
+    set_late(&shown, shown.late);
     MP_CHECK(mp_hyper_check(&request.execution.hyper, err));
     /* the state that --resume reads has a value for each parameter */
     MP_CHECK(mp_parameter_source_open(t->subject.program, t->subject.file, (uint64_t)o->search.seed,
@@ -429,7 +461,10 @@ static int train(options *o, ranks *r)
     }
     mp_status st = run(o, &files, r, &t, &reads, &err);
     if (st == MP_OK && (t.before.stopped || t.after.stopped)) tell_interrupted(&o->training, &t);
-    if (st == MP_OK && t.before.stopped) return interrupt_status();
+    if (st == MP_OK && t.before.stopped) {
+        r->all_failed = true; /* the ranks have agreed to stop */
+        return r->world ? rank_interrupt_status() : interrupt_status();
+    }
     if (st == MP_OK && !train_is_silent(r)) st = tell(o, &t, &picture, &err);
     if (st == MP_OK && tell_bad_test(o, &t.after, train_is_silent(r))) return EXIT_NO;
     if (st == MP_OK) return train_compares(&t) && !train_identical(&t) ? EXIT_NO : EXIT_DONE;

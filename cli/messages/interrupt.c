@@ -6,14 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/messages/launcher.h"
 #include "cli/messages/messages.h"
+#include "cli/messages/rank_interrupt.h"
 #include "cli/messages/terminal.h"
 
 static volatile sig_atomic_t asked, speaks; /* asked: number of the signal */
 static const char *volatile last_words;     /* NULL: the process may take its time to stop */
 static volatile unsigned grace;             /* seconds that it otherwise has */
 static struct sigaction old_int, old_term, old_alarm;
-static bool has_term;
+static bool has_term, is_silent; /* is_silent: another rank speaks */
 
 static void on_interrupt(int signal)
 {
@@ -39,6 +41,7 @@ static void on_end(int signal)
 {
     static const char words[] = "memplan: stopped before it was done\n";
     asked = signal;
+    if (is_silent) _exit(interrupt_status());
     _exit(write(STDERR_FILENO, words, sizeof words - 1) < 0 ? EXIT_NO : interrupt_status());
 }
 
@@ -47,6 +50,7 @@ void interrupt_begin(void)
     const struct sigaction action = {.sa_handler = on_end};
     struct sigaction old;
     const int signals[] = {SIGINT, SIGTERM};
+    is_silent = launcher_rank() > 0;
     for (size_t k = 0; k < sizeof signals / sizeof *signals; k++)
         if (sigaction(signals[k], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(signals[k], &action, NULL);
 }
@@ -56,6 +60,7 @@ void interrupt_catch(bool term, bool quiet)
     /* SA_RESETHAND: a second signal has its default effect and kills */
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     const struct sigaction late = {.sa_handler = on_alarm};
+    if (rank_interrupt_is_on()) return;
     asked = 0;
     speaks = !quiet && terminal_rewrites(STDERR_FILENO);
     has_term = term;
@@ -68,6 +73,7 @@ void interrupt_catch(bool term, bool quiet)
 
 void interrupt_release(void)
 {
+    if (rank_interrupt_is_on()) return;
     sigaction(SIGINT, &old_int, NULL);
     interrupt_force(NULL, 0);
     if (has_term) sigaction(SIGTERM, &old_term, NULL);

@@ -8,7 +8,9 @@
 /* Must be called in the program's first line. From here on both signals end the program with a sentence and
  * interrupt_status(), unless they were ignored when it was started. */
 void interrupt_begin(void);
-/* From here until interrupt_release SIGINT, and with `term` SIGTERM too, only asks to stop. `quiet`: no message is shown. */
+/* The functions below do nothing in a rank of many, which has handlers of its own (rank_interrupt.h).
+ *
+ * From here until interrupt_release SIGINT, and with `term` SIGTERM too, only asks to stop. `quiet`: no message is shown. */
 void interrupt_catch(bool term, bool quiet);
 void interrupt_release(void);
 /* True if a signal asked to stop since interrupt_catch; also after interrupt_release. */

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/messages/launcher.h"
 #include "estimator/base/visible_text.h"
 
 enum { WIDTH = 80, WIDTH_MAX = 1000, LEAST = 2 };
@@ -31,7 +32,8 @@ bool terminal_takes_color(int fd, const char *when)
 {
     const char *no = getenv("NO_COLOR");
     if (!strcmp(when, "always")) return true;
-    return !strcmp(when, "auto") && !(no && *no) && terminal_rewrites(fd);
+    /* a launcher gives ranks a terminal of their own, whatever it writes to */
+    return !strcmp(when, "auto") && !(no && *no) && launcher_rank() < 0 && terminal_rewrites(fd);
 }
 
 /* Writes in one call if possible, so that a signal handler's text does not come between. */

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "cli/messages/messages.h"
+#include "cli/messages/rank_interrupt.h"
 #include "executor/ranks/exchanges.h"
-#include "executor/ranks/peers.h"
 #include "executor/run/rank_results.h"
 #include "executor/run/stage.h"
 #include "formats/json/plan_json.h"
@@ -36,12 +36,6 @@ static void limit(const options *o, const char *sentence)
     alarm(sentence ? (unsigned)ceil(seconds) : 0);
 }
 
-static void on_term(int signal)
-{
-    (void)signal;
-    mp_peers_call_off();
-}
-
 mp_status train_join(options *o, ranks *r, mp_error *err)
 {
     mp_mesh mesh;
@@ -53,7 +47,7 @@ mp_status train_join(options *o, ranks *r, mp_error *err)
     limit(o, NULL);
     if (r->world) messages_as_rank(mp_communicator_rank(r->world));
     MP_CHECK(st);
-    signal(SIGTERM, on_term); /* a launcher sends it to all when one has ended: first they say which */
+    rank_interrupt_begin(mp_communicator_rank(r->world));
     const long long n = mp_communicator_size(r->world), wanted = mp_mesh_devices(&mesh);
     r->compares = true;
     MP_ENSURE(n == wanted, err, MP_INVALID,
@@ -227,6 +221,7 @@ bool train_is_known(ranks *r, const mp_error *err)
 
 int train_leave(const options *o, ranks *r, int status)
 {
+    rank_interrupt_end();
     if (r->world && status != EXIT_DONE && !r->all_failed) {
         fflush(NULL);
         limit(o, ""); /* why it ends is said already */

@@ -81,11 +81,25 @@ static int first_in(const mp_peers *peers, state wanted)
     return -1;
 }
 
-static volatile sig_atomic_t called_off;
+static volatile sig_atomic_t called_off, hushed;
 
 void mp_peers_call_off(void)
 {
     called_off = true;
+}
+
+void mp_peers_hush(void)
+{
+    hushed = true;
+}
+
+/* True if a rank, or with -1 any rank, is on another machine. */
+static bool is_elsewhere(const mp_peers *peers, int rank)
+{
+    bool any = !peers;
+    for (int r = 0; peers && r < peers->n; r++)
+        any |= (rank < 0 || r == rank) && strcmp(peers->list[r].machine, peers->list[peers->rank].machine) != 0;
+    return any;
 }
 
 static const char *host_of(const mp_peers *peers, int rank)
@@ -108,15 +122,17 @@ mp_status mp_patience_go_on(mp_patience *p, bool moved, int missing, const char 
         return MP_OK;
     }
     p->looked_at = now;
+    if (hushed) return MP_OK;
     const mp_peers *peers = p->world->who;
     const int gone = first_in(peers, STATE_GONE), n = p->world->n;
     if (gone >= 0)
         return MP_FAIL(err, MP_IO, "rank %d of %d has ended, process %lld on %s: it was waited for in %s", gone, n,
                        (long long)peers->list[gone].process, peers->list[gone].host, what);
-    if (called_off && missing >= 0)
+    const bool is_called_off = called_off && is_elsewhere(peers, missing);
+    if (is_called_off && missing >= 0)
         return MP_FAIL(err, MP_IO, "rank %d of %d, on %s, was waited for in %s when the launcher ended all ranks", missing, n,
                        host_of(peers, missing), what);
-    MP_ENSURE(!called_off, err, MP_IO, "other ranks were waited for in %s when the launcher ended all of them", what);
+    MP_ENSURE(!is_called_off, err, MP_IO, "other ranks were waited for in %s when the launcher ended all of them", what);
     if (now < p->moved_at + p->timeout) return MP_OK;
     const int stopped = first_in(peers, STATE_STOPPED);
     if (stopped >= 0)

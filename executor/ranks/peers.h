@@ -21,8 +21,11 @@ mp_peer mp_peer_self(void);
  * version of memplan than this rank, or says nothing that can be understood. */
 mp_status mp_peers_check(const mp_peers *peers, int n, mp_error *err);
 
-/* May be called by a signal's handler, of a launcher that ends all: who waits for other ranks fails and says for whom. */
+/* May be called by a signal's handler, of a launcher that ends all. A wait for ranks on other machines fails and names the
+ * rank: whether these have ended is not known here. */
 void mp_peers_call_off(void);
+/* May be called by a signal's handler of a process that is about to end: waits do not fail any more. */
+void mp_peers_hush(void);
 
 /* Waiting for other ranks, as long as something moves or `timeout` seconds have not passed since. */
 typedef struct mp_patience {

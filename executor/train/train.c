@@ -10,6 +10,7 @@
 #include "estimator/base/clock.h"
 #include "executor/data/inputs.h"
 #include "executor/data/parameters.h"
+#include "executor/ranks/exchanges.h"
 #include "executor/train/accuracy.h"
 #include "executor/train/not_finite.h"
 #include "executor/train/rank_report.h"
@@ -71,6 +72,7 @@ typedef struct training {
     mp_execution *execution;
     mp_input_filler filler;
     double *seconds, *input_seconds; /* per step */
+    bool *stops;                     /* per rank */
     bool has_saved;                  /* a newer state than the first */
     bool in_step;                    /* a step itself failed */
 } training;
@@ -81,6 +83,7 @@ static void training_clear(training *t)
     mp_execution_free(t->execution);
     mp_free(t->seconds);
     mp_free(t->input_seconds);
+    mp_free(t->stops);
     mp_report_free(&t->report);
 }
 
@@ -95,7 +98,8 @@ static mp_status start(training *t, const mp_train_request *r, mp_error *err)
     t->seconds = mp_alloc((size_t)r->n_steps, sizeof *t->seconds);
     t->input_seconds = mp_alloc((size_t)r->n_steps, sizeof *t->input_seconds);
     report->losses = mp_alloc((size_t)r->n_steps, sizeof *report->losses);
-    MP_ENSURE(t->seconds && t->input_seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps",
+    t->stops = mp_alloc(r->execution.world ? (size_t)mp_communicator_size(r->execution.world) : 1, sizeof *t->stops);
+    MP_ENSURE(t->seconds && t->input_seconds && t->stops && report->losses, err, MP_NOMEM, "no memory for %lld steps",
               (long long)r->n_steps);
     if (r->execution.profile) {
         report->node_seconds = mp_alloc(r->program->graph->n_nodes, sizeof *report->node_seconds);
@@ -123,6 +127,17 @@ static void explain_by_data(const training *t, mp_error *err)
     mp_explain_data(t->request, t->report.first_step + (int64_t)t->report.n_losses - 1, err);
 }
 
+/* All ranks stop after the same step: as soon as one of them is asked to. */
+static mp_status agree_to_stop(training *t, bool own, mp_error *err)
+{
+    const mp_company company = mp_execution_company(t->execution);
+    t->report.stopped = own;
+    if (!t->request->execution.world) return MP_OK;
+    MP_CHECK(mp_communicator_exchange(company.world, &own, sizeof own, t->stops, company.timeout, "the end of a step", err));
+    for (int k = 0; k < mp_communicator_size(company.world); k++) t->report.stopped |= t->stops[k];
+    return MP_OK;
+}
+
 /* Runs the next step. All values were finite when a state was saved. */
 static mp_status run_step(training *t, mp_error *err)
 {
@@ -146,7 +161,7 @@ static mp_status run_step(training *t, mp_error *err)
                           : "-inf",
               (long long)(step + 1));
     const mp_train_progress p = {k + 1, r->n_steps, loss, t->seconds[k]};
-    if (r->progress && !r->progress(&p, r->progress_data)) report->stopped = true;
+    MP_CHECK(agree_to_stop(t, r->progress && !r->progress(&p, r->progress_data), err));
     if (r->save && (is_over(t) || (r->save_every && (step + 1) % r->save_every == 0))) {
         MP_CHECK(save(r, t->execution, step + 1, err));
         t->has_saved = true;
