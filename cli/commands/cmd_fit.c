@@ -235,8 +235,8 @@ int cmd_fit(options *o)
     if (refuse_fixed(o, &err) != MP_OK) return input_failed(&err);
     progress_start(&shown, o, 0, request.memory_bytes);
     if (request.effort == MP_EFFORT_THOROUGH && !shown.shows && !o->talk.quiet && o->talk.shows_progress)
-        complain("every batch that is tried has a thorough search of its own: this takes up to minutes, without a line of "
-                 "progress where no terminal is (Ctrl-C keeps what was found)");
+        complain("every batch that is tried has a thorough search of its own: this takes up to minutes (Ctrl-C keeps what was "
+                 "found)");
     const mp_status st = mp_fit_batch(&request, &found, &err);
     progress_end(&shown);
     if (st != MP_OK) return input_failed(&err);

@@ -10,6 +10,7 @@
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
 #include "cli/reports/link_report.h"
+#include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
@@ -46,6 +47,7 @@ typedef struct watch {
     size_t round, n_rounds;
     double start, end; /* by mp_clock_now; end 0: no limit */
     double shown_at;
+    log_times logs;
     bool shows, any, stopped;
     bool catches; /* signals are caught */
 } watch;
@@ -64,10 +66,13 @@ static bool look(const mp_train_progress *now, void *data)
     watch *w = data;
     const double clock = mp_clock_now();
     w->stopped |= interrupt_asked() || (w->end > 0 && clock > w->end && (w->round > 0 || now->step > 1));
-    if (w->shows && clock >= w->shown_at + 0.1) {
-        terminal_line(STDERR_FILENO,
-                      mp_text("measuring  %.0f s  round %zu of %zu, step %lld of %lld  (Ctrl-C keeps what there is)",
-                              clock - w->start, w->round + 1, w->n_rounds, (long long)now->step, (long long)now->n_steps));
+    const bool is_due = log_is_due(&w->logs, clock - w->start), is_shown = w->shows && clock >= w->shown_at + 0.1;
+    const char *text = is_due || is_shown ? mp_text("measuring  %.0f s  round %zu of %zu, step %lld of %lld", clock - w->start,
+                                                    w->round + 1, w->n_rounds, (long long)now->step, (long long)now->n_steps)
+                                          : NULL;
+    if (is_due) complain("progress: %s", text);
+    if (is_shown) {
+        terminal_line(STDERR_FILENO, mp_text("%s  (Ctrl-C keeps what there is)", text));
         w->shown_at = clock;
         w->any = true;
     }
@@ -120,7 +125,10 @@ static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_n
     MP_OWNED_BY(mp_parameter_source_free) mp_parameter_source *source = NULL;
     size_t n_rounds = 1;
     MP_CLEARED_BY(watch_end)
-    watch w = {.start = mp_clock_now(), .shown_at = -1, .shows = o->talk.shows_progress && terminal_rewrites(STDERR_FILENO)};
+    watch w = {.start = mp_clock_now(),
+               .shown_at = -1,
+               .logs = log_times_start(o),
+               .shows = o->talk.shows_progress && terminal_rewrites(STDERR_FILENO)};
     mp_hyper hyper = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->model.optimizer));
     mp_train_request request = {.program = t->subject.program,
                                 .execution = {.hyper = hyper, .seed = (uint64_t)o->search.seed, .profile = true},

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/messages/interrupt.h"
+#include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/terminal.h"
 #include "estimator/base/clock.h"
@@ -17,6 +18,20 @@ double progress_time_left(const search_options *o)
     return left > LEAST * o->time_limit ? left : LEAST * o->time_limit;
 }
 
+log_times log_times_start(const options *o)
+{
+    const double FIRST = 10;
+    return (log_times){o->talk.shows_progress && !o->talk.quiet && !terminal_rewrites(STDERR_FILENO), FIRST};
+}
+
+bool log_is_due(log_times *times, double seconds)
+{
+    const double MOST_APART = 600;
+    if (!times->is_on || seconds < times->next_at) return false;
+    while (times->next_at <= seconds) times->next_at += times->next_at < MOST_APART ? times->next_at : MOST_APART;
+    return true;
+}
+
 void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t budget_bytes)
 {
     *p = (progress){.floor_bytes = floor_bytes,
@@ -26,27 +41,27 @@ void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t 
                     .best_ticks = -1,
                     .bound_ticks = -1,
                     .shows = o->talk.shows_progress && !o->talk.quiet && terminal_rewrites(STDERR_FILENO),
-                    .verbose = o->talk.verbose};
+                    .verbose = o->talk.verbose,
+                    .logs = log_times_start(o)};
     interrupt_catch(o->command != CMD_TRAIN, !p->shows);
     if (o->command != CMD_TRAIN) interrupt_force("memplan: stopped before a plan was found\n", MOST_SECONDS);
 }
 
-/* Returns "  best +5.7 %, at least +5.6 %  (Ctrl-C keeps the best)". */
+/* Returns "  best +5.7 %, at least +5.6 %". */
 static const char *extra_found(const progress *p, int64_t baseline_ticks)
 {
     const double base = (double)baseline_ticks;
     const bool none = p->best_ticks < 0;
-    return mp_text("%s%s%s%s  (Ctrl-C %s)", none ? "  no plan yet" : "  best ",
-                   none ? "" : extra_text((double)p->best_ticks, base), p->bound_ticks > baseline_ticks ? ", at least " : "",
-                   p->bound_ticks > baseline_ticks ? extra_text((double)p->bound_ticks, base) : "",
-                   none ? "stops" : "keeps the best");
+    return mp_text("%s%s%s%s", none ? "  no plan yet" : "  best ", none ? "" : extra_text((double)p->best_ticks, base),
+                   p->bound_ticks > baseline_ticks ? ", at least " : "",
+                   p->bound_ticks > baseline_ticks ? extra_text((double)p->bound_ticks, base) : "");
 }
 
-/* Returns "  18.90 GiB so far  (Ctrl-C keeps it)". */
+/* Returns "  18.90 GiB so far". */
 static const char *smallest_found(const mp_progress *now)
 {
     const int64_t bytes = now->smallest_peak_bytes;
-    return mp_text("%s  (Ctrl-C keeps it)", bytes >= 0 ? mp_text("  %s so far", mp_bytes_text(bytes)) : "");
+    return bytes >= 0 ? mp_text("  %s so far", mp_bytes_text(bytes)) : "";
 }
 
 static const char *details(const progress *p, const mp_progress *now)
@@ -63,17 +78,21 @@ bool progress_show(const mp_progress *now, void *data)
     if (interrupt_asked() || now->best_ticks >= 0) interrupt_force(NULL, 0);
     if (interrupt_asked()) return false;
     const double t = mp_clock_now() - p->start;
-    if (!p->shows || t < p->shown_at + 0.1) return true;
-    p->shown_at = t;
-    p->any = true;
+    const bool is_due = log_is_due(&p->logs, t), is_shown = p->shows && t >= p->shown_at + 0.1;
+    if (!is_due && !is_shown) return true;
     if (now->best_ticks >= 0) p->best_ticks = now->best_ticks;
     if (now->bound_ticks > p->bound_ticks) p->bound_ticks = now->bound_ticks;
     const bool no_plan = p->budget_bytes < p->floor_bytes;
-    if (!interrupt_asked())
-        terminal_line(STDERR_FILENO,
-                      mp_text("%s%s  %.0f s%s%s", p->what, no_plan ? "searching for the smallest budget" : "searching", t,
-                              no_plan ? smallest_found(now) : extra_found(p, now->baseline_ticks),
-                              p->verbose ? details(p, now) : ""));
+    const char *found = no_plan ? smallest_found(now) : extra_found(p, now->baseline_ticks);
+    const char *text =
+        mp_text("%s%s  %.0f s%s", p->what, no_plan ? "searching for the smallest budget" : "searching", t, found);
+    const char *more = p->verbose ? details(p, now) : "";
+    if (is_due) complain("progress: %s%s", text, more);
+    if (!is_shown) return true;
+    p->shown_at = t;
+    p->any = true;
+    const char *keeps = no_plan ? "keeps it" : p->best_ticks < 0 ? "stops" : "keeps the best";
+    if (!interrupt_asked()) terminal_line(STDERR_FILENO, mp_text("%s  (Ctrl-C %s)%s", text, keeps, more));
     return true;
 }
 
@@ -83,6 +102,7 @@ bool progress_next(progress *p, const char *what)
     snprintf(p->what, sizeof p->what, "%s: ", what);
     p->best_ticks = p->bound_ticks = -1;
     if (interrupt_asked()) interrupt_force(NULL, 0);
+    if (log_is_due(&p->logs, t)) complain("progress: %s  %.0f s", what, t);
     if (p->shows && !interrupt_asked() && t >= p->shown_at + 0.1) {
         p->shown_at = t;
         p->any = true;

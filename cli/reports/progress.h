@@ -1,10 +1,21 @@
-/* progress.h - the progress of a search in one line, overwritten on a terminal and never wrapped; nothing is written
- * into a pipe, to a dumb terminal, or with -q or --no-progress. Ctrl-C ends the search with the best so far, a second
- * one the program (interrupt.h). */
+/* progress.h - the progress of a search in one line, overwritten on a terminal and never wrapped. In a pipe or on a dumb
+ * terminal a line "memplan: progress: ..." is added after 10 s, and then after twice the time each, at least every 10 minutes. Nothing is written with
+ * -q or --no-progress. Ctrl-C ends the search with the best so far, a second one the program (interrupt.h). */
 #pragma once
 
 #include "cli/options/options.h"
 #include "memplan/solver.h"
+
+/* When the next line of a log is due, in seconds since the work began. */
+typedef struct log_times {
+    bool is_on;
+    double next_at;
+} log_times;
+
+/* Starts the times of a log: on if progress is shown, and not on a terminal that rewrites its lines. */
+log_times log_times_start(const options *o);
+/* Returns true if a line is due, and sets when the next one is. */
+bool log_is_due(log_times *times, double seconds);
 
 typedef struct progress {
     int64_t floor_bytes;
@@ -13,6 +24,7 @@ typedef struct progress {
     double shown_at;
     int64_t best_ticks, bound_ticks; /* also of earlier searches; -1: none */
     bool shows, any, verbose;
+    log_times logs;
     char what[48]; /* text before the line: which of several searches runs */
 } progress;
 
