@@ -17,6 +17,7 @@ from habits.trial import Net, pair
 import memplan
 from memplan.frameworks.counted import LOG, Counted
 from memplan.in_place import place_of
+from memplan.memory.optimizer_state import optimizer_bytes
 
 LOGGED_BYTES = 64  # of the numbers that Lightning keeps of a step: losses, and what is logged
 
@@ -88,11 +89,11 @@ def test_the_optimizer_within_a_wrapper_is_counted() -> None:
     accelerate = pytest.importorskip("accelerate")
     accelerate.state.AcceleratorState._reset_state(True)
     wrapped = accelerate.Accelerator(cpu=True).prepare(plain)
-    before = memplan.api.optimizer_bytes(wrapped)
+    before = optimizer_bytes(wrapped)
     model(*pair()).backward()
     wrapped.step()
     assert before == optimizer_state_bytes(plain) > 0
-    assert memplan.api.optimizer_bytes(wrapped) == memplan.api.optimizer_bytes(plain)
+    assert optimizer_bytes(wrapped) == optimizer_bytes(plain)
 
 
 class TestHuggingFace:

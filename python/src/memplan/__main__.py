@@ -15,7 +15,7 @@ import torch
 
 import memplan
 from memplan.command import UsageError
-from memplan.command.inputs import make_inputs, read_inputs, read_mesh, shard_options
+from memplan.command.inputs import make_inputs, read_inputs, read_lower, read_mesh, shard_options
 from memplan.command.model import build, place_of, refusal
 from memplan.mesh.rank_report import RankReport
 
@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("model", metavar="MODULE:BUILD", help="what makes the model, as torchvision.models:resnet50")
     shared.add_argument("--inputs", required=True, help="'(8,3,224,224)'; '(N,128) int64 <50257, mask=(N,128) bool'")
     shared.add_argument("--device", help="a device's name, as h100: the model is made on the meta device and runs nowhere")
+    shared.add_argument("--autocast", metavar="TYPE", help="of a region of torch.autocast around the model, as bfloat16")
     shared.add_argument("--optimizer", metavar="NAME", help="of torch.optim, as AdamW: what it keeps is counted")
     shared.add_argument("--accumulate", action="store_true", help="gradients of earlier batches are counted")
     shared.add_argument("--reserve", default=0, metavar="BYTES", help="so much more is counted")
@@ -65,6 +66,8 @@ def parser() -> argparse.ArgumentParser:
 
 def options_of(asked: argparse.Namespace, model: torch.nn.Module) -> dict[str, Any]:
     options = {name: getattr(asked, name) for name in OF_COMPILE}
+    if asked.autocast:
+        options["autocast"] = read_lower(asked.autocast)
     if asked.mesh:
         options |= {"mesh": read_mesh(asked.mesh), "shard": shard_options(asked.precision)}
     if asked.optimizer:

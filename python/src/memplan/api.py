@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,16 +11,19 @@ from typing import Any
 
 import torch
 
-from memplan.budget import Budget, gradient_bytes, only_bytes, total_bytes
+from memplan.budget import Budget, gradient_bytes, only_bytes
 from memplan.errors import BudgetError, MemplanError, RankError
 from memplan.graph.distributed import refuse_sharded
+from memplan.graph.meant import Region
 from memplan.in_place import InPlace, as_before, inner, place_of, uncompile
 from memplan.library.planning import Watcher
+from memplan.memory.optimizer_state import optimizer_bytes
 from memplan.plan.options import Options
 from memplan.report import Report
 from memplan.run.asked import asking
-from memplan.run.backend import Backend, Estimated, Handed
+from memplan.run.backend import Backend, Estimated
 from memplan.run.eagerly import SKIPPED, Eagerly, reason_of
+from memplan.run.handed import Handed
 from memplan.torch_internals.capture import (
     capture_errors,
     counting,
@@ -32,37 +34,10 @@ from memplan.torch_internals.capture import (
     limit_name,
     setting,
 )
-from memplan.torch_internals.sharding import here
+from memplan.torch_internals.leaves import capturing_leaves
 
 MOST_SIZES = 256  # of inputs that have a plan at a time
-DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
 LOG_METHODS = ("debug", "info", "info_once", "warning", "warning_once", "warn", "error", "exception", "critical", "log")
-
-
-def optimizer_bytes(optimizer: torch.optim.Optimizer, instead: Mapping[int, Any] | None = None) -> int:
-    """What an optimizer keeps between steps, also if it has not made one yet: then it is asked on a small parameter. A
-    framework's wrapper (accelerate, Lightning) has the optimizer in it. `instead`: parameters in the place of others, by the
-    ids of those."""
-    while isinstance(within := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
-        optimizer = within
-    total = 0
-    for group in optimizer.param_groups:
-        fresh = [(instead or {}).get(id(p), p) for p in group["params"] if not optimizer.state.get(p)]
-        used = [v for p in group["params"] for v in optimizer.state.get(p, {}).values() if isinstance(v, torch.Tensor)]
-        total += total_bytes(used)
-        if fresh:
-            total += states_like(optimizer, group) * sum(here(p).numel() * p.element_size() for p in fresh)
-    return total
-
-
-def states_like(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> int:
-    """How many tensors of its size an optimizer keeps for a parameter, by what it makes for a small one."""
-    dummy = torch.nn.Parameter(torch.zeros(DUMMY_SHAPE))
-    dummy.grad = torch.zeros(DUMMY_SHAPE)
-    takes = inspect.signature(type(optimizer)).parameters
-    probe = type(optimizer)([dummy], **{k: v for k, v in group.items() if k in takes and k != "params"})
-    probe.step()
-    return sum(isinstance(v, torch.Tensor) and v.shape == dummy.shape for v in probe.state[dummy].values())
 
 
 def backend_for(
@@ -119,6 +94,12 @@ def capturing(only_these_sizes: bool) -> contextlib.AbstractContextManager[Any]:
     return dynamo_settings(**settings)
 
 
+def meaning(backend: Backend, function: Callable[..., Any]) -> contextlib.AbstractContextManager[Any]:
+    """In it, a model on the meta device is captured as on the device that is named."""
+    meant = backend.options.meant
+    return meant.capturing(backend.model() or function) if meant is not None else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def told(backend: Backend, name: str) -> Iterator[None]:
     """In it, the first call has its line on a terminal."""
@@ -153,7 +134,9 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
             try:
                 with (
                     told(backend, eagerly.name),
+                    meaning(backend, function),
                     capturing(bool(backend.together)),
+                    capturing_leaves(),
                     counting(fullgraph) as is_skipped,
                     asking(function, args, kwargs) as asked,
                 ):
@@ -207,6 +190,7 @@ def compile(
     inductor: bool = False,
     verify: bool = False,
     device: str | None = None,
+    autocast: Region = None,
     offload: Budget | None = None,
     link: str | float | None = None,
 ) -> Any:
@@ -228,8 +212,10 @@ def compile(
     cache: a folder that keeps what operators cost and which plans were found; "off": nothing is kept.
     verify: before the first step of each graph it is run as planned and eagerly, with what the user has left alone, and the
         report says whether all bits are equal, or the largest difference and where (a FallbackWarning, too), and the peaks.
-    device: for models on the meta device, where nothing runs: the row of `memplan devices` whose seconds, memory ("auto") and
-        attention the plan has.
+    device: for models on the meta device, where nothing runs: the row of `memplan devices` whose seconds, memory ("auto"),
+        kernels and autocast the plan has.
+    autocast: with `device`, the type of a torch.autocast region around the model on that device: torch.bfloat16,
+        torch.float16, True (PyTorch's default there) or False (none). The default is the region around the call.
     offload: so much of the host's memory ("32GiB") is for copies of activations, which come back for backward, where that is
         quicker than to compute them again; link: how fast copies are, a name of `memplan devices`, "24GB/s" or bytes a second
         each way (the device's link; 24 GB/s where that is not known, and on a CPU).
@@ -239,6 +225,7 @@ def compile(
     """
     options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "timeout": timeout}
     options |= {"on_infeasible": on_infeasible, "progress": progress, "cache": cache, "verify": verify, "device": device}
+    options["autocast"] = autocast
     options |= {"reserve": reserve, "fullgraph": fullgraph, "offload": offload, "link": link}
     backend = backend_for(backend_kind(inductor), model, budget, [optimizer], accumulate, **options)
     return compiled_with(model, backend, fullgraph)

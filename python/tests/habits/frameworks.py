@@ -103,12 +103,61 @@ def compiled_before(t: Trial) -> None:
     trained(t, t.compile(small_gpt2()), [])
 
 
-@habit(FRAMEWORKS, "`Trainer` of a model with `peft`'s LoRA", needs=(*HUGGING_FACE, "peft"))
-def with_adapters(t: Trial) -> None:
+def adapted(model: Any) -> Any:
+    """With `peft`'s LoRA."""
     from peft import LoraConfig, get_peft_model
 
     config = LoraConfig(r=4, lora_dropout=0.1, target_modules=["c_attn"], fan_in_fan_out=True)
-    trained(t, get_peft_model(small_gpt2(), config), [callback()] if t.ours else [])
+    return get_peft_model(model, config)
+
+
+@habit(FRAMEWORKS, "`Trainer` of a model with `peft`'s LoRA", needs=(*HUGGING_FACE, "peft"))
+def with_adapters(t: Trial) -> None:
+    trained(t, adapted(small_gpt2()), [callback()] if t.ours else [])
+
+
+@habit(FRAMEWORKS, "`Trainer` with `gradient_checkpointing=True` and LoRA", needs=(*HUGGING_FACE, "peft"))
+def with_adapters_and_checkpoints(t: Trial) -> None:
+    trained(t, adapted(small_gpt2()), [callback()] if t.ours else [], gradient_checkpointing=True)
+
+
+def texts() -> Any:
+    return padded([Rows(4)[k] for k in range(4)])
+
+
+def stepped(t: Trial, model: Any) -> None:
+    """Two steps of LoRA, and one that is measured."""
+    model.train()
+    t.compile(model)
+    for _ in range(2):
+        model.zero_grad()
+        loss = model(**texts()).loss
+        loss.backward()
+        t.keep("loss", loss)
+    del loss
+    t.keep_state(model)
+    inputs = texts()
+
+    def step() -> None:
+        model(**inputs).loss.backward()
+
+    t.measure(model, step)
+
+
+@habit(FRAMEWORKS, "LoRA with `enable_input_require_grads`", needs=(*HUGGING_FACE, "peft"))
+def with_inputs_that_require(t: Trial) -> None:
+    model = small_gpt2()
+    model.enable_input_require_grads()
+    stepped(t, adapted(model))
+
+
+@habit(FRAMEWORKS, "`prepare_model_for_kbit_training`, then LoRA", needs=(*HUGGING_FACE, "peft"))
+def prepared_for_few_bits(t: Trial) -> None:
+    from peft import prepare_model_for_kbit_training
+
+    model = small_gpt2()
+    model.is_loaded_in_8bit = True  # as a quantized model says
+    stepped(t, adapted(prepare_model_for_kbit_training(model)))
 
 
 @habit(FRAMEWORKS, "`Trainer` that smooths labels", WARNS, "smooths labels outside of the model", needs=HUGGING_FACE)

@@ -80,6 +80,18 @@ def embedded(t: Trial) -> None:
     t.keep_state(model)
 
 
+@habit(MODEL, "a hook that calls `requires_grad_()` on what a frozen embedding returns")
+def hooked_to_require(t: Trial) -> None:
+    model = Words()
+    model.words.requires_grad_(False)
+    model.words.register_forward_hook(lambda _, __, out: out.requires_grad_(True))
+    compiled = t.compile(model)
+    inputs = torch.randint(0, 50, (64,), generator=torch.Generator().manual_seed(1))
+    compiled(inputs).backward()
+    t.keep_state(model)
+    t.measure(model, lambda: compiled(inputs).backward())
+
+
 @habit(MODEL, "`torch.utils.checkpoint` inside")
 def checkpointed(t: Trial) -> None:
     class Marked(Net):

@@ -16,7 +16,7 @@ from memplan.run import backend
 from memplan.run.ledger import LEDGER
 from memplan.schedules import replay
 from memplan.schedules.rank import Rank
-from memplan.torch_internals import autograd, capture, dispatch
+from memplan.torch_internals import autograd, capture, dispatch, leaves
 from without.case import Take, Two, assert_eagers_bits, assert_trains, planned, said, without, x_of
 
 
@@ -71,6 +71,29 @@ def the_limit_ends_in_pytorchs_error(*_: Any) -> None:
 class Asks(Two):
     def forward(self, x: torch.Tensor) -> Any:
         return super().forward(x) * (2 if torch.compiler.is_compiling() else 1)
+
+
+class Begins(Two):
+    """Whose input, or a result of it, begins to require a gradient."""
+
+    def __init__(self, of_input: bool = False) -> None:
+        super().__init__()
+        self.of_input = of_input
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return super().forward((x if self.of_input else x * 2).requires_grad_())
+
+
+@without(leaves.RETURNED)
+def what_a_layer_returns_ends_a_capture(*_: Any) -> None:
+    model = planned(Begins())
+    assert any("requires_grad" in s for s in said(lambda: model(x_of()).backward())) and not model.memplan.graphs
+
+
+@without(leaves.METHOD)
+def an_input_ends_a_capture(*_: Any) -> None:
+    model = planned(Begins(of_input=True))
+    assert any("requires_grad" in s for s in said(lambda: model(x_of()).backward())) and not model.memplan.graphs
 
 
 @without(capture.ANSWER)

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import memplan
 from memplan.graph import native
-from memplan.torch_internals import dispatch
+from memplan.torch_internals import dispatch, elsewhere, engine
 from without.case import Two, assert_eagers_bits, assert_trains, planned, without, x_of
 
 
@@ -74,3 +74,17 @@ def attention_is_written_out(*_: Any) -> None:
     q = torch.randn(1, 2, 64, 8, device="meta", requires_grad=True)
     found = memplan.estimate(lambda q: nn.functional.scaled_dot_product_attention(q, q, q).sum(), (q,), device="h100")
     assert max(s.n_bytes for s in found.graph.capture.storages) >= 2 * 64 * 64 * 4
+
+
+@without(engine.INPUT_METADATA, elsewhere.FAKE_TENSOR)
+def a_named_gpu_is_refused(*_: Any) -> None:
+    with torch.device("meta"), pytest.raises(memplan.MemplanError, match="the meta device are refused for a named GPU"):
+        memplan.estimate(Two(), [torch.empty(4, 8)], device="h100")
+
+
+@without(elsewhere.SWITCH)
+def a_decorated_forward_is_not_looked_at(*_: Any) -> None:
+    model = Two()
+    model.forward = torch.autocast("cpu", enabled=False)(model.forward)  # type: ignore[method-assign]
+    with elsewhere.gpu_is_there(model, True) as off:
+        assert off == []

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from memplan.command import UsageError
+from memplan.graph.meant import LOWER
 
 BATCH = "N"  # in the place of a size
 ITEM = re.compile(
@@ -97,6 +98,15 @@ def shard_options(precision: str | None) -> dict[str, Any]:
     from torch.distributed.fsdp import MixedPrecisionPolicy
 
     return {"mp_policy": MixedPrecisionPolicy(param_dtype=kind, reduce_dtype=torch.float32)}
+
+
+def read_lower(name: str) -> torch.dtype:
+    """The type of a region of autocast. UsageError."""
+    kind = getattr(torch, name, None)
+    if kind not in LOWER:
+        raise UsageError(f"{name!r} is no type of autocast: write bfloat16 or float16")
+    assert isinstance(kind, torch.dtype)
+    return kind
 
 
 def make_inputs(inputs: Sequence[Input], device: torch.device, batch: int | None) -> tuple[list[Any], dict[str, Any]]:

@@ -16,6 +16,7 @@ from memplan.graph.collectives import is_collective, sendings, workspace_bytes
 from memplan.library.planning import collective_seconds, device_names, network_of, roofline_seconds, room_bytes
 from memplan.torch_internals.collectives import stride_of
 
+BEFORE_AMPERE = ("v100", "t4")
 CONVOLUTIONS = "aten.convolution"
 
 
@@ -28,6 +29,7 @@ class Device:
         if self.room_bytes < 0:
             raise MemplanError(f"{name!r} is no device that is known: {', '.join(device_names())}")
         self.is_gpu = name.lower() != "cpu"
+        self.has_flash = self.is_gpu and name.lower() not in BEFORE_AMPERE  # and attention of bf16 at all
         self.network = network_of(name)  # what such devices are usually joined by
 
     def __str__(self) -> str:

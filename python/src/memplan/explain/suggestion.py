@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.api import backend_for, captured, report_of, states_like
+from memplan.api import backend_for, captured, report_of
 from memplan.budget import in_units
 from memplan.costs.measure import Cost, bytes_of_rnn, moved_bytes
 from memplan.costs.roofline import Device
@@ -24,6 +24,7 @@ from memplan.graph.capture import storage_bytes
 from memplan.graph.updates import UpdateCost, Updates
 from memplan.in_place import place_of
 from memplan.library.planning import roofline_seconds
+from memplan.memory.optimizer_state import state_bytes
 from memplan.plan.options import Options
 from memplan.report import Report
 from memplan.run.backend import Backend, Estimated
@@ -70,10 +71,10 @@ class NotUpdated(Updates):
 
     def _measure(self, options: dict[str, Any], like: torch.Tensor, state: Any) -> UpdateCost:
         own = storage_bytes(like)
-        n = states_like(self.optimizer, options)
-        moved = own * (3 + 2 * n)  # parameter and state are read and written, the gradient is read
+        kept = state_bytes(self.optimizer, [{**options, "params": [torch.nn.Parameter(like.detach())]}])
+        moved = own * 3 + 2 * kept  # parameter and state are read and written, the gradient is read
         seconds = moved if self.row is None else roofline_seconds(self.row.name, "float32", 0, moved)
-        return UpdateCost(seconds, TEMPORARIES * own, n * own, n * own, ())
+        return UpdateCost(seconds, TEMPORARIES * own, kept, kept, ())
 
 
 class OfCall(NotRun, Backend):

@@ -51,6 +51,7 @@ def efficient(q: Any, k: Any, v: Any, mask: Any, p: float, is_causal: bool, scal
 
 def attention(
     is_gpu: bool,
+    has_flash: bool,
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -67,10 +68,11 @@ def attention(
     is_square = not is_causal or q.shape[-2] == k.shape[-2]
     learns_mask = mask is not None and mask.requires_grad
     has_groups = enable_gqa and q.shape[1] != k.shape[1]
-    if is_gpu and is_plain and mask is None and q.dtype in HALVES and q.shape[-1] <= MOST_FLASH_WIDTH and is_square:
+    if has_flash and is_plain and mask is None and q.dtype in HALVES and q.shape[-1] <= MOST_FLASH_WIDTH and is_square:
         return flash(q, k, v, dropout_p, is_causal, scale)
     is_aligned = q.shape[-1] * q.element_size() % ALIGNED_BYTES == 0
-    if is_gpu and is_plain and is_aligned and not has_groups and q.dtype in (*HALVES, torch.float32):
+    types = (*HALVES, torch.float32) if has_flash else (torch.float16, torch.float32)
+    if is_gpu and is_plain and is_aligned and not has_groups and q.dtype in types:
         return efficient(q, k, v, mask, dropout_p, is_causal, scale)
     if not is_gpu and is_plain and dropout_p == 0 and not learns_mask and not (mask is not None and is_causal):
         result: torch.Tensor = HOST_FLASH(q, k, v, dropout_p, is_causal, attn_mask=mask, scale=scale)[0]
@@ -84,5 +86,6 @@ def knows_attention() -> bool:
     return all((FLASH, EFFICIENT, HOST_FLASH, WRITTEN_OUT))
 
 
-def attention_on(is_gpu: bool) -> Callable[..., torch.Tensor]:
-    return functools.partial(attention, is_gpu)
+def attention_on(is_gpu: bool, has_flash: bool = False) -> Callable[..., torch.Tensor]:
+    """`has_flash`: whether it is a GPU with the kernels of Ampere and newer."""
+    return functools.partial(attention, is_gpu, has_flash)

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from torch import fx
 
+from memplan.costs.roofline import Device
 from memplan.graph.attention import attention_on, knows_attention
 from memplan.torch_internals.dispatch import AUTOCAST_BEGINS, has_kernel, kernels, run_kernel, schema_of, with_python_kernels
 
 WRITTEN_OUT = ("Autograd", "CompositeImplicitAutograd")
+RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 FUSED_DROPOUT = ("cuda", "xpu")  # where eager's dropout is one operator
 # Eager's form of these cannot be captured: it reads what is in tensors, or writes into them. Theirs runs the same kernels.
 STAY = (
@@ -137,20 +139,38 @@ def made_of_others() -> dict[Any, dict[str, Any]]:
     return found
 
 
-def on_meta(is_gpu: bool) -> dict[Any, dict[str, Any]]:
-    """What runs on the device that is meant where tensors are on the meta device."""
-    fused = functools.partial(dropout, meant="cuda" if is_gpu else "cpu")
-    attention = {"AutogradMeta": attention_on(is_gpu)} if knows_attention() else {}
-    return made_of_others() | {
-        torch.ops.aten.scaled_dot_product_attention.default: attention,
-        torch.ops.aten.dropout.default: {"AutogradMeta": fused},
+def on_meta() -> dict[Any, dict[str, Any]]:
+    """What runs on the host where tensors are on the meta device."""
+    attention = {"AutogradMeta": attention_on(False)} if knows_attention() else {}
+    return made_of_others() | {torch.ops.aten.scaled_dot_product_attention.default: attention}
+
+
+def without_cudnn(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """A recurrent layer by PyTorch's own kernels: cuDNN's cannot be captured without a GPU."""
+    with torch.backends.cudnn.flags(enabled=False):
+        return run_kernel(operator, WRITTEN_OUT[1], *args, **kwargs)
+
+
+def on_gpu(has_flash: bool) -> dict[Any, dict[str, Any]]:
+    """What runs on a GPU that is not here."""
+    places = ("AutogradCUDA", "AutogradMeta")
+    found = made_of_others() | {
+        torch.ops.aten.dropout.default: {"AutogradMeta": functools.partial(dropout, meant="cuda")},
+        torch.ops.aten.scaled_dot_product_attention.default: (
+            dict.fromkeys(places, attention_on(True, has_flash)) if knows_attention() else {}
+        ),
     }
+    for name in RECURRENT:
+        packet = getattr(torch.ops.aten, name)
+        for operator in (packet.input, packet.data):
+            found[operator] = {"AutogradCUDA": functools.partial(without_cudnn, operator)}
+    return found
 
 
 @contextlib.contextmanager
-def native_kernels(for_gpu: bool = False) -> Iterator[None]:
-    """In it, a capture sees the operators that eager runs; on the meta device those of a GPU or the host."""
-    meant = on_meta(for_gpu)
+def native_kernels(device: Device | None = None) -> Iterator[None]:
+    """In it, a capture sees the operators that eager runs. `device`: on one that need not be here."""
+    meant = on_gpu(device.has_flash) if device is not None and device.is_gpu else on_meta()
     with contextlib.ExitStack() as stack:
         for operator in {*overloads(), *OURS, *meant}:
             stack.enter_context(kernels(operator, OURS.get(operator, {}) | meant.get(operator, {}), without=WRITTEN_OUT))

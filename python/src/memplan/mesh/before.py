@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
-from memplan.api import backend_for, optimizer_bytes, report_of
+from memplan.api import backend_for, report_of
 from memplan.budget import Budget, only_bytes, total_bytes
 from memplan.errors import MemplanError
 from memplan.graph.shards import GROUPS
 from memplan.graph.unroll import Unequal
+from memplan.memory.optimizer_state import optimizer_bytes
 from memplan.mesh.kinds import BUCKETS, BUFFER, GRAD, INPUT, PARAM, SHARDED_GRAD, SHARDED_PARAM, STATE
 from memplan.mesh.rank_report import RankReport
 from memplan.mesh.ranks import Blocks, Mesh, Placed, Split, fake_ranks, placed
@@ -75,6 +76,8 @@ def of_rank(
     counted = reserve + state + bucket_bytes + gradients
     backend = backend_for(Backend, here.model, budget, [], False, reserve=counted, only_report=True, **options)
     backend.repeats = here.repeats
+    if backend.options.meant is not None:
+        backend.options.meant.is_split = sharding.is_split(here.model)
     is_sharded = isinstance(here.model, sharding.kind())
     static = {
         SHARDED_PARAM if is_sharded else PARAM: here.parameter_bytes(),

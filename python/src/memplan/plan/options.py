@@ -9,6 +9,7 @@ from memplan.budget import Budget, only_bytes, read_link
 from memplan.costs.cache import Cache
 from memplan.costs.roofline import Device
 from memplan.errors import MemplanError
+from memplan.graph.meant import Meant, Region, read_region
 from memplan.library.planning import Watcher
 from memplan.progress import Line
 
@@ -28,6 +29,7 @@ class Options:
     cache: str | None = None  # a folder, "off", or where the environment says
     verify: bool = False
     device: Device | None = None  # given by its name
+    autocast: Region = None  # of that device, around the model
     offload: Budget | None = None
     link: str | float | None = None  # None: the device's
     timeout: float = 600.0  # seconds that ranks wait for each other, beside a search
@@ -36,6 +38,10 @@ class Options:
         self.line = Line(is_wanted=self.progress is None)
         if self.device is not None and not isinstance(self.device, Device):
             self.device = Device(self.device)
+        if read_region(self.autocast) is not None and self.device is None:
+            raise MemplanError("autocast= is for a device that is named (device='h100'): here torch.autocast says it")
+        known = self.device
+        self.meant = Meant(known.name, known.is_gpu, self.autocast) if known is not None else None
         if self.on_infeasible not in ON_INFEASIBLE:
             raise MemplanError(f"on_infeasible is 'raise' or 'smallest', not {self.on_infeasible!r}")
         if self.progress is not None and not callable(self.progress):
@@ -57,5 +63,5 @@ class Options:
 
     def same_everywhere(self) -> dict[str, str]:
         """What has to be one on all ranks, by what it is called."""
-        names = ("budget", "effort", "time_limit", "on_infeasible", "verify", "offload", "link", "device")
+        names = ("budget", "effort", "time_limit", "on_infeasible", "verify", "offload", "link", "device", "autocast")
         return {f"the option {name}": str(getattr(self, name)) for name in names}

@@ -15,12 +15,13 @@ from torch import fx
 from memplan.budget import gradient_bytes, model_bytes, only_bytes
 from memplan.costs.measure import Cost, Costs, is_away, not_measured
 from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
-from memplan.graph.capture import Capture
+from memplan.graph.capture import Capture, tensors_of
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, inside_sentence, noticing, regions
 from memplan.graph.collectives import groups_in, need_to_plan, put_waits_at_once, take_waits_out
 from memplan.graph.distributed import bucket_caps, refuse_cut
 from memplan.graph.earlier import hold_earlier
 from memplan.graph.joint import halves
+from memplan.graph.meant import NO_REGION, has_region, put_away
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments, write_straight
 from memplan.graph.shards import put_in_place, shards_in
@@ -33,6 +34,7 @@ from memplan.run.asked import heard
 from memplan.run.between import Backward, Between, names_of
 from memplan.run.captured import Captured, Run, cut_of, frame_of_graph, graph_name, of_model
 from memplan.run.execute import compile_graph
+from memplan.run.handed import raising, weakly
 from memplan.run.learned import Learned
 from memplan.run.ledger import Booked
 from memplan.run.overlap import as_at_first, writes_into_inputs
@@ -137,8 +139,9 @@ class Backend:
         if torch.is_grad_enabled():
             self.hold(module, inputs)
         try:
+            self.tell_of_device(module.graph, inputs)
             refuse_cut()
-            with native_kernels(self.means_gpu()), cached_casts(), backward_outside():
+            with native_kernels(self.options.device), cached_casts(), backward_outside():
                 captured.compiled = with_backward(module, inputs, **compilers)
         except MemplanError as error:
             return raising(error)
@@ -239,6 +242,8 @@ class Backend:
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **known: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Cuts the joint graph: as planned, or, with a warning, as PyTorch does where it cannot be planned."""
+        if self.options.meant is not None:
+            put_away(joint.graph, self.options.meant)
         for change in (drop_unread_arguments, write_straight, keep_for_backward, put_in_place, take_waits_out):
             change(joint.graph)
         joint.recompile()
@@ -283,17 +288,21 @@ class Backend:
             self.say(sentence)
         if captured.planner is not None and captured.planner.capture.writes_under_checkpoint:
             self.say(WRITTEN_ONCE)
-        self.tell_of_device(joint.graph)
+        if self.options.device is None and is_away(joint.graph.nodes):
+            if has_region(captured.module.graph):
+                raise MemplanError(NO_REGION)
+            self.say(NOTHING_RUNS)
         return self.graphs_of_plan(captured, start)
 
-    def tell_of_device(self, joint: fx.Graph) -> None:
-        """What a device that is named is for. MemplanError where operators run, and are measured."""
-        if self.options.device is not None and not is_away(joint.nodes):
-            raise MemplanError(
-                f"device={self.options.device.name!r} is for models on the meta device: here operators are measured"
-            )
-        if self.options.device is None and is_away(joint.nodes):
-            self.say(NOTHING_RUNS)
+    def tell_of_device(self, graph: fx.Graph, inputs: Iterable[Any]) -> None:
+        """Says which regions of autocast have no effect on the named device. MemplanError: operators run here."""
+        meant = self.options.meant
+        if meant is None:
+            return
+        if not any(t.device.type == "meta" for t in map(here, tensors_of(list(inputs)))):
+            raise MemplanError(f"device={meant.name!r} is for models on the meta device: here operators are measured")
+        for sentence in meant.notes(graph):
+            self.say(sentence)
 
     def graphs_of_plan(self, captured: Captured, start: float) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Of a plan within the budget, which is reported. Where there is none they are those of the smallest, which nobody
@@ -321,7 +330,7 @@ class Backend:
         self.learned.report_alone(graph, planner.capture)
         if (replica := active_replica()) is not None:
             graph.notes.append(captured.hand_over(emitted.backward.graph, bucket_caps(replica) if self.keeps_captures else []))
-        if captured.others:
+        if captured.others and self.options.meant is None:
             graph.notes.append(f"bits of the capture, not of eager: {', '.join(captured.others)}")
         if self.only_report:
             self.estimated = planner
@@ -347,9 +356,6 @@ class Backend:
             return COSTS.measure(sources, self.options.kept, self.options.line.measured)
         return {node: device.cost(node) for node in sources}
 
-    def means_gpu(self) -> bool:
-        return self.options.device is not None and self.options.device.is_gpu
-
     def outside_bytes(self, capture: Capture, frame: Any) -> int:
         """What is in memory beside this graph: what the caller said, the model's parameters and buffers that it does not read;
         and of other graphs of the model gradients, and what those before it have saved."""
@@ -372,35 +378,3 @@ def run_of(graph: fx.GraphModule) -> Run:
 def forward_run(captured: Captured | None, graph: fx.GraphModule) -> Run:
     run = run_of(graph)
     return captured.between.forward(run) if captured is not None and captured.between is not None else run
-
-
-class Handed:
-    """The backend as torch.compile gets it, which keeps what it gets until torch._dynamo.reset: it does not keep the backend,
-    with which plans, graphs and parameters would stay. Who calls what is compiled has to."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = weakref.ref(backend)
-        self.__name__ = backend.__name__
-
-    def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
-        backend = self.backend()
-        return backend(module, inputs) if backend is not None else raising(MemplanError("what was compiled is gone"))
-
-
-def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, which does not keep its object: for what PyTorch keeps."""
-    kept = weakref.WeakMethod(method)
-
-    def call(*told: Any, **known: Any) -> Any:
-        return found(*told, **known) if (found := kept()) is not None else None
-
-    return call
-
-
-def raising(error: Exception) -> Callable[..., Any]:
-    """Instead of a compiled graph: raises when it is called. PyTorch wraps what is raised while it compiles."""
-
-    def call(*_: Any) -> Any:
-        raise error.with_traceback(None)
-
-    return call

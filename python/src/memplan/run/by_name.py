@@ -11,7 +11,8 @@ from torch import fx
 
 from memplan.errors import MemplanError
 from memplan.plan.options import Options
-from memplan.run.backend import Backend, raising
+from memplan.run.backend import Backend
+from memplan.run.handed import raising
 from memplan.torch_internals import capture
 
 BY_OPTIONS: dict[int, tuple[dict[str, Any], Backend]] = {}

@@ -20,6 +20,11 @@ TORCH = os.path.dirname(torch.__file__)
 LINE = re.compile(r'File "([^"]+)", line (\d+)')
 SKIPPED = "PyTorch has captured nothing of it (torch.compiler.disable, or what it skips)"
 
+REMEDIES = {  # per word of what PyTorch says
+    "requires_grad": "call requires_grad_() before the model is called, and return or store x.detach() instead of a tensor x on"
+    " which forward calls it",
+}
+
 
 def beyond_capture() -> str | None:
     """Why what is called now is not for a capture, None: it is."""
@@ -62,7 +67,8 @@ def reason_of(error: BaseException) -> str:
     where = line_of(error)
     inner = getattr(error, "inner_exception", None) or error
     first = str(inner).strip().partition("\n")[0]
-    return f"PyTorch cannot capture {where or 'it'} ({first or type(inner).__name__})"
+    remedy = next((f"; {remedy}" for word, remedy in REMEDIES.items() if word in first), "")
+    return f"PyTorch cannot capture {where or 'it'} ({first or type(inner).__name__}){remedy}"
 
 
 class Eagerly:

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
-from memplan.api import backend_for, compiled_with, optimizer_bytes
+from memplan.api import backend_for, compiled_with
 from memplan.budget import Budget, only_bytes
 from memplan.errors import BudgetError, MemplanError, RankError
 from memplan.graph.distributed import is_replicated
+from memplan.memory.optimizer_state import optimizer_bytes
 from memplan.plan.options import Options
 from memplan.report import Report
 from memplan.run.backend import Backend

@@ -4,7 +4,10 @@ and what is so without it. No other file of the package has a private name of Py
     autograd   nodes of the graph of autograd, what they save, the engine, the profiler's events
     capture    what PyTorch captures, knows of it, and makes of it
     devices    who is told when memory runs out
+    elsewhere  captures for a device that need not be here
+    engine     backward without PyTorch's engine
     dispatch   operators, their kernels, and what watches them
+    leaves     tensors that begin to require a gradient while they are captured
     modules    modules, optimizers and replicas
     sharding   what fully_shard has made of a model
     tensors    counters of writes, hooks, values in values
@@ -15,10 +18,22 @@ from __future__ import annotations
 import warnings
 
 from memplan.errors import FallbackWarning
-from memplan.torch_internals import autograd, capture, devices, dispatch, modules, sharding, tensors
+from memplan.torch_internals import autograd, capture, devices, dispatch, elsewhere, engine, leaves, modules, sharding, tensors
 from memplan.torch_internals.names import missing
 
-__all__ = ["autograd", "capture", "devices", "dispatch", "modules", "probe", "sharding", "tensors"]
+__all__ = [
+    "autograd",
+    "capture",
+    "devices",
+    "dispatch",
+    "elsewhere",
+    "engine",
+    "leaves",
+    "modules",
+    "probe",
+    "sharding",
+    "tensors",
+]
 
 
 def probe() -> None:

@@ -69,6 +69,13 @@ def is_real(group: Any) -> bool:
     return torch.distributed.get_world_size(group) > 1 and torch.distributed.get_backend(group) != FAKE
 
 
+def is_split(model: torch.nn.Module) -> bool:
+    """Whether ranks split its operators, beside what FSDP2 shards."""
+    n_sharded = 1 if kind() and isinstance(model, kind()) else 0
+    placed = [getattr(p, "placements", ()) for p in model.parameters()]
+    return any(sum(not way.is_replicate() for way in ways) > n_sharded for ways in placed)
+
+
 class Cut(NamedTuple):
     """How tensor parallel has cut a parameter, of which FSDP2 has the part on this rank."""
 

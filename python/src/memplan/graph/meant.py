@@ -1,0 +1,136 @@
+"""The device that is meant. A model on the meta device is captured as if its tensors were on a device of a named kind: types
+under autocast, kernels, layouts and branches of the user's code are that device's. The device need not be here. The graph that
+comes out is on the meta device again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.errors import MemplanError
+from memplan.graph.capture import tensors_of
+from memplan.graph.casts import KEYS, n_regions
+from memplan.graph.native import RECURRENT
+from memplan.torch_internals.dispatch import AUTOCAST_BEGINS
+from memplan.torch_internals.elsewhere import AWAY, gpu_is_there, placing_on
+
+Region = torch.dtype | bool | None  # of autocast; None: the one that is there
+NOT_CUDNN = (
+    "{} is estimated with PyTorch's own kernels: cuDNN's, which a GPU runs, cannot be captured without one; they may keep"
+    " more bytes for backward (reserve= counts them)"
+)
+NOT_SPLIT = (
+    "autocast is not estimated for a mesh whose ranks split operators (tp): estimate it with shard or dp, or leave"
+    " torch.autocast out"
+)
+LOWER = (torch.float16, torch.bfloat16)
+NO_REGION = "the meta device has no autocast, and no device is named: name one (device='h100'), or leave torch.autocast out"
+
+
+def read_region(given: Region) -> Region:
+    """MemplanError: it is no type to which autocast casts."""
+    if given is None or isinstance(given, bool) or given in LOWER:
+        return given
+    raise MemplanError(f"autocast={given!r} is no type of autocast: write torch.bfloat16, torch.float16, True or False")
+
+
+def kind_of(is_gpu: bool) -> str:
+    """Of PyTorch's devices."""
+    return "cuda" if is_gpu else "cpu"
+
+
+class Meant:
+    """`name`: of a device in the library's table."""
+
+    def __init__(self, name: str, is_gpu: bool, region: Region = None) -> None:
+        self.name, self.kind, self.region = name, kind_of(is_gpu), region
+        self.sentences: list[str] = []  # about regions, for the user
+        self.is_split = False  # operators are split over ranks: DTensors stay on the meta device, which has no autocast
+
+    @contextlib.contextmanager
+    def capturing(self, model: Any) -> Iterator[None]:
+        """In it, what is captured of the meta device is captured as of this one. MemplanError."""
+        self.sentences.clear()
+        around = self._around()
+        if self.is_split:
+            if around.get("enabled", bool(around)) or torch.is_autocast_enabled(self.kind):
+                raise MemplanError(NOT_SPLIT)
+            yield
+            return
+        with contextlib.ExitStack() as stack:
+            if self.kind == "cuda":
+                off = stack.enter_context(gpu_is_there(model, self.region is None))
+                self.sentences += [self._switched_off("around a forward", region.fast_dtype) for region in off]
+            if around:
+                stack.enter_context(torch.autocast(self.kind, **around))
+            stack.enter_context(placing_on(torch.device(self.kind, 0) if self.kind == "cuda" else torch.device("cpu")))
+            yield
+
+    def _around(self) -> dict[str, Any]:
+        """The region of autocast in which the model is called, empty: that which is there."""
+        if isinstance(self.region, torch.dtype):
+            return {"dtype": self.region}
+        if self.region is not None:
+            return {"enabled": self.region, "dtype": torch.get_autocast_dtype(self.kind)}
+        others = [kind for kind in KEYS if kind != self.kind and torch.is_autocast_enabled(kind)]
+        self.sentences += map(self._no_effect, others)
+        is_off = self.kind == "cuda" and not torch.cuda.is_available() and n_regions() > len(others)
+        if not is_off or torch.is_autocast_enabled(self.kind):
+            return {}
+        dtype = torch.get_autocast_dtype(self.kind)
+        self.sentences.append(self._switched_off("around the call", dtype))
+        return {"dtype": dtype}
+
+    def _no_effect(self, kind: str) -> str:
+        return (
+            f"torch.autocast({kind!r}) has no effect on {self.name}; autocast=torch.bfloat16 estimates in lower precision,"
+            " and autocast=False without"
+        )
+
+    def _switched_off(self, where: str, dtype: torch.dtype) -> str:
+        return (
+            f"PyTorch has switched torch.autocast('cuda') {where} off, as there is no GPU here; the estimate is of"
+            f" {str(dtype).removeprefix('torch.')}, and autocast=False is one without"
+        )
+
+    def notes(self, graph: fx.Graph) -> list[str]:
+        """Sentences about the regions of a captured call."""
+        if self.is_split and regions_in(graph):
+            raise MemplanError(NOT_SPLIT)
+        others = {kind for kind in regions_in(graph) if kind != self.kind}
+        inside = [self._no_effect(kind) for kind in sorted(others)] if self.region is None else []
+        recurrent = {getattr(n.target, "__name__", "") for n in graph.nodes} & set(RECURRENT) if self.kind == "cuda" else set()
+        layers = [NOT_CUDNN.format(", ".join(sorted(recurrent)))] if recurrent else []
+        return list(dict.fromkeys([*self.sentences, *inside, *layers]))
+
+
+def regions_in(graph: fx.Graph) -> list[str]:
+    """For which kinds of devices a captured call switches autocast on."""
+    begins = [n for n in graph.nodes if n.op == "call_function" and getattr(n.target, "__name__", "") == AUTOCAST_BEGINS]
+    return [str(n.args[0]) for n in begins if n.args[2]]
+
+
+def has_region(graph: fx.Graph) -> bool:
+    """Whether a captured call is, or may be, in a region of autocast on any device."""
+    is_around = any(map(torch.is_autocast_enabled, KEYS)) or (n_regions() > 0 and not torch.cuda.is_available())
+    return is_around or bool(regions_in(graph))
+
+
+def put_away(graph: fx.Graph, meant: Meant) -> None:
+    """Puts a graph that was captured as on this device onto the meta device, where it came from."""
+    kind = meant.kind
+    if meant.is_split:
+        return
+
+    def moved(value: Any) -> Any:
+        return AWAY if isinstance(value, torch.device) and value.type == kind else value
+
+    for node in graph.nodes:
+        for tensor in tensors_of(node.meta.get("val")):
+            if tensor.device.type == kind:
+                tensor.fake_device = AWAY  # type: ignore[attr-defined]
+        node.args, node.kwargs = (fx.node.map_aggregate(a, moved) for a in (node.args, node.kwargs))

@@ -1,0 +1,94 @@
+"""Of captures for a device that need not be here: where their tensors are said to be, and regions of autocast that PyTorch
+switches off without that device."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import nn
+from torch.fx.experimental import proxy_tensor
+
+from memplan.torch_internals import engine
+from memplan.torch_internals.dispatch import FAKE
+from memplan.torch_internals.names import Private
+
+NUMBERS_KEPT = "CONSTANT_NUMEL_LIMIT"  # of a captured constant, up to which captures compute with it
+AWAY = torch.device("meta")
+FAKE_TENSOR = Private(
+    "torch._subclasses.fake_tensor.FakeTensor",
+    use="to capture a model on the meta device for a named device",
+    lost=engine.NO_BACKWARD,
+)
+SWITCH = Private(
+    "_enabled",
+    use="whether PyTorch has switched a region of autocast off",
+    lost="regions that decorate a forward are not honoured where there is no GPU",
+    of=lambda: torch.autocast("cpu", enabled=False),
+)
+
+
+@contextlib.contextmanager
+def placing_on(device: torch.device) -> Iterator[None]:
+    """In it, captured tensors that would be on the meta device are on this one. MemplanError."""
+    for name in (FAKE_TENSOR, FAKE, engine.INPUT_METADATA):
+        name.need()
+    kind = FAKE_TENSOR.get()
+    make = kind.__new__
+
+    def moved(value: Any) -> Any:
+        return device if isinstance(value, (str, torch.device)) and torch.device(value).type == AWAY.type else value
+
+    def made(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return make(cls, *map(moved, args), **{name: moved(value) for name, value in kwargs.items()})
+
+    FAKE.get().cache_clear()
+    try:
+        with mock.patch.object(kind, "__new__", made):
+            yield
+    finally:
+        FAKE.get().cache_clear()  # what operators that name the meta device have made
+
+
+@contextlib.contextmanager
+def gpu_is_there(model: Any, honours: bool) -> Iterator[list[Any]]:
+    """In it, regions of autocast on a GPU are switched on as they would be there, and gradients are computed without it.
+    `honours`: regions around a forward that PyTorch has switched off are switched on; they are yielded."""
+    off = switched_off(model, "cuda") if honours and SWITCH and not torch.cuda.is_available() else []
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(torch.autograd, "grad", engine.gradients))
+        stack.enter_context(mock.patch.object(proxy_tensor, NUMBERS_KEPT, -1))  # else they would be copied to the GPU
+        stack.enter_context(mock.patch.object(torch.cuda, "is_bf16_supported", lambda *_, **__: True))
+        stack.enter_context(mock.patch.object(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False))
+        for region in off:
+            stack.enter_context(mock.patch.object(region, SWITCH.paths[0], True))
+        yield off
+
+
+def switched_off(model: Any, kind: str) -> list[Any]:
+    """Regions that modules keep or that decorate their forwards, and are switched off."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    found: dict[int, Any] = {}
+    for module in modules:
+        for value in (*vars(module).values(), type(module).forward):
+            found.update({id(region): region for region in regions_of(value)})
+    if not modules:
+        found = {id(region): region for region in regions_of(model)}
+    return [region for region in found.values() if region.device == kind and not getattr(region, SWITCH.paths[0])]
+
+
+def regions_of(value: Any) -> Iterator[Any]:
+    """Regions of autocast that this is, or that decorate it."""
+    seen = set()
+    while value is not None and id(value) not in seen:
+        seen.add(id(value))
+        if isinstance(value, torch.autocast):
+            yield value
+        for cell in getattr(value, "__closure__", None) or ():
+            with contextlib.suppress(ValueError):  # an empty cell
+                if isinstance(cell.cell_contents, torch.autocast):
+                    yield cell.cell_contents
+        value = getattr(value, "__wrapped__", None) or getattr(value, "__func__", None)
