@@ -172,7 +172,7 @@ verify: needs-data $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our
 	@tests/verify/verify_plans.sh $B/memplan $(DATA)
 
 check: | $B/check-packages ## the layout of code and documents; FOLDER=planner/pack: there only
-	@$(if $(FOLDER),,python3 -B tests/layout/test_rules.py && tests/layout/tuning.sh && python3 -B tests/docs/excerpts.py)
+	@$(if $(FOLDER),,python3 -B tests/layout/test_rules.py && python3 -B tests/layout/test_prose.py && python3 -B tests/layout/prose.py && tests/layout/tuning.sh && python3 -B tests/docs/excerpts.py)
 	@python3 -B tests/layout/check.py $(FOLDER)
 	@$(if $(FOLDER),,$(MAKE) -s all $B/manual)
 	@$(if $(FOLDER),,$(if $(filter 1,$(CUDA)),python3 -B tests/cuda/resources.py $B))

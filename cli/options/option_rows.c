@@ -61,11 +61,6 @@ static bool is_other_device(const char *name)
     return mp_backend_is_name(name) || device_is_own(name) || device_is_file(name);
 }
 
-bool option_is_executor(const char *name)
-{
-    return mp_names_are_alike(name, "memplan");
-}
-
 #define QUOTED(x) #x
 #define TEXT_OF(macro) QUOTED(macro)
 

@@ -235,6 +235,11 @@ void options_take_card(options *o)
     o->model.rules = mp_rules_name(MP_RULES_PYTORCH);
 }
 
+bool option_is_executor(const char *name)
+{
+    return mp_names_are_alike(name, "memplan");
+}
+
 int options_parse(command_id command, int argc, char **argv, options *o)
 {
     *o = (options){.command = command};

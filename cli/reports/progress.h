@@ -1,6 +1,7 @@
 /* progress.h - the progress of a search in one line, overwritten on a terminal and never wrapped. In a pipe or on a dumb
- * terminal a line "memplan: progress: ..." is added after 10 s, and then after twice the time each, at least every 10 minutes. Nothing is written with
- * -q or --no-progress. Ctrl-C ends the search with the best so far, a second one the program (interrupt.h). */
+ * terminal a line "memplan: progress: ..." is added after 10 s, and then after twice the time each, at least every 10 minutes.
+ * Nothing is written with -q or --no-progress. Ctrl-C ends the search with the best so far, a second one the program
+ * (interrupt.h). */
 #pragma once
 
 #include "cli/options/options.h"

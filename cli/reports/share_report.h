@@ -29,7 +29,7 @@ typedef struct sharing {
     sharing_way ways[MP_N_SHARE_WAYS];
     mp_share_lockstep lockstep; /* of two jobs of equally many steps; n 0: there are no two such */
     mp_arena_pair arena;        /* of the two in lock-step, if they fit */
-    bool is_searched; /* false: all jobs fit with everything kept, so no plan that needs less was looked for */
+    bool is_searched;           /* false: all jobs fit with everything kept, so no plan that needs less was looked for */
     bool stopped;
 } sharing;
 

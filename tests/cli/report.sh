@@ -8,9 +8,9 @@ holds report_hostile_names "$memplan" report hostile_names.json --no-curve -o ho
 holds report_source_lines sh -c "grep -q 'class=.src.>net.py:6: &lt;/script&gt;&lt;i&gt;<' hostile.html && grep -q '.source.:.net.py:6: .u003c/script>' hostile.html"
 holds report_budget sh -c "'$memplan' report fashion_cnn.onnx --batch 64 --budget floor+50% --no-curve -o budget.html && grep -q '<h2>Checkpoints' budget.html"
 holds report_is_html sh -c "command -v python3 > /dev/null || exit 0
-    python3 -B '$root/tests/cli/report_page.py' report.html keep_all.html hostile.html budget.html copied.html"
+    python3 -B '$root/tests/cli/pages/report_page.py' report.html keep_all.html hostile.html budget.html copied.html"
 # In a browser: report_page.js does what a reader does, and judges. Without a browser that starts, nothing is judged.
-for page in report keep_all hostile copied; do { sed '/<\/body>/,$d' $page.html; echo '<script>'; cat "$root/tests/cli/report_page.js"; echo '</script></body></html>'; } > judged_$page.html; done
+for page in report keep_all hostile copied; do { sed '/<\/body>/,$d' $page.html; echo '<script>'; cat "$root/tests/cli/pages/report_page.js"; echo '</script></body></html>'; } > judged_$page.html; done
 holds report_in_a_browser sh -c "command -v chromium > /dev/null || exit 0
     for page in report keep_all hostile copied report:--window-size=420,900; do
         window=\${page#*:}; page=\${page%:*}

@@ -14,7 +14,7 @@ import torch
 from against_eager import eager_copy
 
 import memplan
-from threads.situations import SITUATIONS, Situation
+from threads.situations import Situation
 
 BUDGET = "min+50%"
 STEPS = 3
@@ -69,15 +69,3 @@ def verdict(situation: Situation) -> tuple[str, str]:
     if not faults:
         return "works", f"also said: {said[0]}" if said else ""
     return ("warned", said[0]) if said else ("silent", "; ".join(faults))
-
-
-if __name__ == "__main__":
-    for one in SITUATIONS:
-        try:
-            kind, why = verdict(one)
-        except Exception as error:  # a raw error of PyTorch is a fault, too
-            kind, why = "ERROR", f"{type(error).__name__}: {error}".split("\n")[0]
-        print(
-            f"{kind:7} {one.name:50} {one.thread}\n        {why[:200]}" if why else f"{kind:7} {one.name:50} {one.thread}",
-            flush=True,
-        )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from threads.situations import SITUATIONS, Situation
+
+from threads import SITUATIONS
+from threads.situations import Situation
 from threads.verdict import verdict
 
 
