@@ -45,14 +45,17 @@ TEST(pytorch_keeps_these_bytes_of_the_examples)
 
 /* Activations and the same formulas by hand, a recurrent layer before a linear one, group normalization, products of turned
  * tensors, from both exporters: what PyTorch 2.15 reports, by tests/exports.py --only saved own/formulas own/lstm_into_linear
- * own/group_norms own/turned_products. */
+ * own/group_norms own/turned_products own/attention_by_columns. */
 TEST(pytorch_keeps_these_bytes_of_what_it_runs_as_one_or_as_many)
 {
     static const struct {
         const char *network;
         int64_t bytes;
-    } rows[] = {
-        {"own_formulas", 15872}, {"own_lstm_into_linear", 97792}, {"own_group_norms", 49280}, {"own_turned_products", 21504}};
+    } rows[] = {{"own_formulas", 15872},
+                {"own_lstm_into_linear", 97792},
+                {"own_group_norms", 49280},
+                {"own_turned_products", 21504},
+                {"own_attention_by_columns", 2627712}};
     static const char *const exporters[] = {"torchscript", "dynamo"};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         for (size_t e = 0; e < 2; e++) {

@@ -99,11 +99,10 @@ network("own/diffusion_unet")(lambda: Network(Diffusion(), (numbers(2, 3, 16, 16
 
 class ImageAttention(nn.Module):
     """Denoisers' attention over the places of an image, as PyTorch's own operator. The channels come first, so that the depth of
-    queries, keys and values is not innermost in memory, for which PyTorch has no fused kernel; with `rows` it is made so."""
+    queries, keys and values is not innermost in memory, for which PyTorch has no fused kernel."""
 
-    def __init__(self, rows: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.rows = rows
         self.into, self.norm = nn.Conv2d(3, 32, 3, padding=1), nn.GroupNorm(8, 32)
         self.qkv, self.proj, self.out = nn.Conv2d(32, 96, 1), nn.Conv2d(32, 32, 1), nn.Conv2d(32, 3, 3, padding=1)
 
@@ -111,16 +110,12 @@ class ImageAttention(nn.Module):
         h = self.into(x)
         n, c, height, width = h.shape
         parts = self.qkv(self.norm(h)).chunk(3, 1)
-        if self.rows:
-            q, k, v = (part.flatten(2).transpose(1, 2).reshape(n, -1, 4, c // 4).transpose(1, 2) for part in parts)
-        else:
-            q, k, v = (part.reshape(n, 4, c // 4, height * width).transpose(2, 3) for part in parts)
+        q, k, v = (part.reshape(n, 4, c // 4, height * width).transpose(2, 3) for part in parts)
         h = h + self.proj(F.scaled_dot_product_attention(q, k, v).transpose(2, 3).reshape(n, c, height, width))
         return self.out(F.silu(h))
 
 
-network("own/attention_by_columns")(lambda: Network(ImageAttention(False), (numbers(2, 3, 16, 16),)))
-network("own/attention_by_rows")(lambda: Network(ImageAttention(True), (numbers(2, 3, 16, 16),)))
+network("own/attention_by_columns")(lambda: Network(ImageAttention(), (numbers(2, 3, 16, 16),)))
 
 
 class Recurrent(nn.Module):
