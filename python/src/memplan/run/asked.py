@@ -26,6 +26,7 @@ from memplan.torch_internals.tensors import tree_iter, versions_of
 
 NOT_ASKED = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, in_place.__file__))  # by whom it does not matter
 MOST_NAMED = 3
+CHECKPOINT_CALL = "activation_checkpoint"  # in the name of the captured call of torch.utils.checkpoint
 NOTHING = torch.empty(0)
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 Run = Callable[..., Any]
@@ -62,6 +63,7 @@ class Asked:
         self.places: dict[str, None] = {}
         self.copy: nn.Module | None = None
         self.captured: Counter[Print] = Counter()
+        self.has_checkpoints = False  # of the user, which hide the tensors that eager keeps
 
     def hear(self, translator: Any) -> None:
         place = place_of(translator)
@@ -87,6 +89,7 @@ class Asked:
 
     def take(self, module: fx.GraphModule, inputs: Sequence[Any]) -> None:
         """Takes the prints of the captured graph, which is about to run."""
+        self.has_checkpoints |= any(CHECKPOINT_CALL in str(n.target) for n in module.graph.nodes)
         if self.copy is not None:
             with drawing_from([g.clone_state() for g in generators()]):
                 self.captured = prints(lambda: module(*apart_from(inputs)))
@@ -96,6 +99,13 @@ class Asked:
         places = list(self.places)
         named = ", ".join(places[:MOST_NAMED]) + (f" and {len(places) - MOST_NAMED} more" if places[MOST_NAMED:] else "")
         eager = self._eager()
+        if eager is not None and eager <= self.captured and not self.has_checkpoints:
+            return
+        if self.has_checkpoints:
+            say(
+                f"{named} asks whether it is compiled, and torch.utils.checkpoint hides the tensors that eager keeps: whether"
+                " the plan has eager's bits is not known; verify=True compares them"
+            )
         if eager is not None and eager <= self.captured:
             return
         if eager is None:
