@@ -48,7 +48,7 @@ CUDA_ARCHES ?= $(shell $(NVCC) --list-gpu-code | sed -n 's/^sm_\([0-9]*[05]\)$$/
 CUDA_GEN     = $(foreach a,$(CUDA_ARCHES),-gencode arch=compute_$a$(comma)code=sm_$a) -gencode arch=compute_$(lastword $(CUDA_ARCHES))$(comma)code=compute_$(lastword $(CUDA_ARCHES))
 CUDA_LIBS    = -L$(CUDA_HOME)/lib64 -lcudnn -lcublasLt -lcudart_static -lrt -lpthread -ldl -l:libstdc++.a -static-libgcc -lm
 
-# Graphs, models and figures that no clone has: benches take them from there, tests skip what they miss (docs/data.md).
+# Graphs, models and figures that no clone has: benches take them from there, tests skip what they miss (docs/internals/data.md).
 export DATA
 
 # The pack for a machine with a GPU is built for one architecture; its programs find libraries in the lib beside them.
@@ -110,7 +110,7 @@ test-python: $B/package/libmemplan.so | $B/venv/bin/python3 ## the tests of the 
 	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest transformers accelerate peft lightning nbclient ipykernel
 	@tests/python.sh $B/venv/bin/python3 $B/package/libmemplan.so
 
-bench-python: $B/libmemplan.so | $B/venv/bin/python3 ## the tables of docs/pytorch.md, with PyTorch and networks of libraries in build/venv (BENCH=rivals)
+bench-python: $B/libmemplan.so | $B/venv/bin/python3 ## the tables of docs/reference/python.md, with PyTorch and networks of libraries in build/venv (BENCH=rivals)
 	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy torchvision transformers timm diffusers accelerate peft
 	@for b in $(or $(BENCH),small zoo strangers guards rivals start train_step); do MEMPLAN_CACHE=off MEMPLAN_LIBRARY=$(abspath $B)/libmemplan.so \
 	  PYTHONPATH=python/src:python/tests OMP_NUM_THREADS=1 $B/venv/bin/python3 -B python/bench/bench_$$b.py $(NETWORKS) || exit 1; done
@@ -143,7 +143,7 @@ bench-ranks: needs-data all ## as root: two ranks on a slow network, sums beside
 needs-data:
 	@[ -n "$(DATA)" ] || { echo "Give DATA=FOLDER: bench/graphs there is converted from github.com/pfnet-research/recompute and \
 	github.com/haoming-codes/moccasin by tests/bench/convert_graphs.py, bench/minimalloc copied from github.com/google/minimalloc, models \
-	exported from PyTorch by tests/bench/export_models.py (docs/data.md)." >&2; exit 2; }
+	exported from PyTorch by tests/bench/export_models.py (docs/internals/data.md)." >&2; exit 2; }
 
 fuzz: ## new inputs for every fuzzing target, with clang's libFuzzer and sanitizers: SECONDS=60 each, TARGETS="operators readers"
 	@$(MAKE) CC=clang SAN=1 FUZZ=1 CUDA=0 fuzzers
@@ -176,8 +176,8 @@ check: | $B/check-packages ## the layout of code and documents; FOLDER=planner/p
 	@python3 -B tests/layout/check.py $(FOLDER)
 	@$(if $(FOLDER),,$(MAKE) -s all $B/manual)
 	@$(if $(FOLDER),,$(if $(filter 1,$(CUDA)),python3 -B tests/cuda/resources.py $B))
-	@$(if $(FOLDER),,$B/manual markdown | diff -u docs/commands.md - || { echo "docs/commands.md is out of date: make docs"; exit 1; })
-	@$(if $(FOLDER),,$B/manual schema | diff -u docs/schemas/options.json - || { echo "docs/schemas/options.json is out of date: make docs"; exit 1; })
+	@$(if $(FOLDER),,$B/manual markdown | diff -u docs/reference/commands.md - || { echo "docs/reference/commands.md is out of date: make docs"; exit 1; })
+	@$(if $(FOLDER),,$B/manual schema | diff -u docs/reference/schemas/options.json - || { echo "docs/reference/schemas/options.json is out of date: make docs"; exit 1; })
 	@$(if $(FOLDER),,rm -rf $B/installed && $(MAKE) -s install PREFIX=$(abspath $B/installed) DESTDIR= && tests/docs/installed.sh $(abspath $B/installed) "$(CC)")
 
 analyse: tidy | $B/analyse-packages ## clang-tidy, cppcheck and gcc's -fanalyzer over all code: not a word
@@ -213,9 +213,9 @@ resources: $(MODULES) ## registers, stack and spills of the GPU's kernels, as pt
 format: ## lay the code out with clang-format
 	find cli include estimator planner formats executor examples tests -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' | xargs clang-format -i
 
-docs: $B/manual ## write docs/commands.md and docs/schemas/options.json anew, from the tables of commands and options
-	$B/manual markdown > docs/commands.md
-	$B/manual schema > docs/schemas/options.json
+docs: $B/manual ## write docs/reference/commands.md and docs/reference/schemas/options.json anew, from the tables of commands and options
+	$B/manual markdown > docs/reference/commands.md
+	$B/manual schema > docs/reference/schemas/options.json
 
 install: $B/memplan $B/libmemplan.so $B/manual $(MODULES) ## program, library, headers, completion, manual and a pkg-config file under PREFIX
 	install -D -m 755 $B/memplan $(DESTDIR)$(PREFIX)/bin/memplan
@@ -227,8 +227,8 @@ install: $B/memplan $B/libmemplan.so $B/manual $(MODULES) ## program, library, h
 	$(if $(MODULES),install -D -m 755 $(MODULES) -t $(DESTDIR)$(PREFIX)/lib/memplan)
 	install -D -m 644 include/memplan/*.h -t $(DESTDIR)$(PREFIX)/include/memplan
 	$(foreach f,pictures ranks,install -D -m 644 include/memplan/$f/*.h -t $(DESTDIR)$(PREFIX)/include/memplan/$f &&) true
-	install -D -m 644 docs/*.md -t $(DESTDIR)$(PREFIX)/share/doc/memplan
-	install -D -m 644 docs/schemas/*.json -t $(DESTDIR)$(PREFIX)/share/memplan/schemas
+	$(foreach f,tutorials guides reference internals,install -D -m 644 docs/$f/*.md -t $(DESTDIR)$(PREFIX)/share/doc/memplan/$f &&) install -D -m 644 docs/README.md -t $(DESTDIR)$(PREFIX)/share/doc/memplan
+	install -D -m 644 docs/reference/schemas/*.json -t $(DESTDIR)$(PREFIX)/share/memplan/schemas
 	ln -sfn ../../memplan/schemas $(DESTDIR)$(PREFIX)/share/doc/memplan/schemas
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/share/man/man1
 	$B/manual man > $(DESTDIR)$(PREFIX)/share/man/man1/memplan.1

@@ -1,8 +1,8 @@
 /* manual.c - the reference of the command line, from the tables of commands and options: a program of its own, for `make docs`
  * and `make install`.
  *
- *     manual markdown     docs/commands.md
- *     manual schema       docs/schemas/options.json
+ *     manual markdown     docs/reference/commands.md
+ *     manual schema       docs/reference/schemas/options.json
  *     manual names        the commands that have a page
  *     manual man [NAME]   the man page memplan-NAME(1), or memplan(1)
  */
@@ -155,7 +155,7 @@ static void schema(void)
 {
     puts("{\n  \"$schema\": \"https://json-schema.org/draft/2020-12/schema\",\n  \"$id\": \"memplan-options.json\",\n"
          "  \"title\": \"options of graphs and plans\",\n"
-         "  \"description\": \"What a graph was built with. A key is the option of its name: docs/commands.md. And "
+         "  \"description\": \"What a graph was built with. A key is the option of its name: docs/reference/commands.md. And "
          "threads: of the device, where one runs here that has some.\",\n"
          "  \"type\": \"object\",\n  \"additionalProperties\": false,\n  \"properties\": {");
     for (int k = 0; k < N_OPTIONS; k++) {

@@ -95,7 +95,7 @@ int cmd_devices(options *o)
          "link: to the host's memory, for copies (--offload).\n"
          "A card that is like one of them: --device a100,memory=40GiB,bandwidth=1555\n"
          "(also fp32, tf32, fp16 and bf16 in TFLOP/s, launch in microseconds, reserve),\n"
-         "or --device mycard.json, a file that says so (docs/formats.md).\n"
+         "or --device mycard.json, a file that says so (docs/reference/formats.md).\n"
          "cpu stands in for whatever runs memplan: times are those of eight such cores,\n"
          "until 'memplan profile' has measured the machine at hand.");
     putchar('\n');

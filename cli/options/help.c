@@ -143,7 +143,7 @@ static bool help_group(FILE *to, const command *c, group wanted, const char *hea
 
 static void help_data(FILE *to)
 {
-    fputs("\nwhat --data takes in train (docs/training.md has examples):\n", to);
+    fputs("\nwhat --data takes in train (docs/reference/training.md has examples):\n", to);
     row_of(to, "synthetic", "random numbers that suit what each input means to the network (the default)");
     row_of(to, "NAME=FILE", "for each input: .npy, or IDX as MNIST has it; the first dimension counts samples");
     row_of(to, "FILE.parquet", "for all inputs: the columns of their names; a rank of many reads its own rows");

@@ -3,7 +3,7 @@
  *     a100,memory=40GiB          bandwidth in GB/s, fp32, tf32, fp16 and bf16 in TFLOP/s, launch in microseconds
  *     t4,memory=15GiB,fp16=60,bandwidth=280,reserve=1GiB,name=ours
  *
- * A file may say the same (docs/formats.md); it is converted into such a text, which plans and graphs store.
+ * A file may say the same (docs/reference/formats.md); it is converted into such a text, which plans and graphs store.
  */
 #pragma once
 

@@ -23,7 +23,7 @@ void report_second_stream(const mp_second_stream *effect, double tick_seconds);
 json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds);
 
 /* Prints the answer of a command as JSON on standard output, headed by "format": "memplan-COMMAND-answer" and the
- * "version" of its schema in docs/schemas. Takes ownership of json (NULL: memory was short). MP_NOMEM, MP_IO. */
+ * "version" of its schema in docs/reference/schemas. Takes ownership of json (NULL: memory was short). MP_NOMEM, MP_IO. */
 mp_status answer_in_json(const char *command, json_t *json, mp_error *err);
 /* As answer_in_json, with a sentence if it fails. Returns the exit status. */
 int print_json(const char *command, json_t *json);

@@ -45,7 +45,7 @@ struct mp_communicator {
     mp_status (*send)(mp_communicator *self, const void *from, int64_t bytes, int to, int tag, mp_message *out, mp_error *err);
     mp_status (*receive)(mp_communicator *self, void *to, int64_t bytes, int from, int tag, mp_message *out, mp_error *err);
     /* Looks whether a message has come, and of how many bytes, without receiving it; -1: none has. A library may write what is
-     * too long behind its room (docs/ranks.md). NULL: it cannot look. */
+     * too long behind its room (docs/internals/ranks.md). NULL: it cannot look. */
     mp_status (*probe)(mp_communicator *self, int from, int tag, int64_t *bytes, mp_error *err);
     mp_status (*broadcast)(mp_communicator *self, void *values, int64_t bytes, int root, mp_message *out, mp_error *err);
     /* Sums in an order of the library's own. all_reduce: of n elements in their place. reduce_scatter: rank r gets the sum of

@@ -6,7 +6,7 @@
  * A plan is of one micro-batch, so what it keeps from its forward to its backward has one place in the arena, and others use
  * the same bytes before and after. So when another micro-batch runs in between, what is kept is copied into a slot of the
  * storage `held`, which has one for each micro-batch that can wait, and before the backward it is exchanged for what is in its
- * place (docs/ranks.md says why). Gathered parameters are the same for all of them (stage_gathers.h). */
+ * place (docs/internals/ranks.md says why). Gathered parameters are the same for all of them (stage_gathers.h). */
 #pragma once
 
 #include "executor/run/calls.h"

@@ -1,4 +1,4 @@
-/* network_json.h - networks as files: what was measured, or what somebody knows of one's own (docs/formats.md). */
+/* network_json.h - networks as files: what was measured, or what somebody knows of one's own (docs/reference/formats.md). */
 #pragma once
 
 #include "memplan/ranks/network.h"

@@ -3,8 +3,8 @@
  * Fix two nodes i and j, i before j in every plan. While i first runs, the retained activations fit into the budget less the
  * memory that every plan needs there. Every activation that a node of (i, j] reads and that was not retained must be recomputed
  * in between. Choosing the retained set that minimises recomputation is a knapsack-constrained closure problem; relaxing the
- * memory constraint with a multiplier leaves a minimum cut. The bounds of disjoint intervals add up. docs/bound.md has the
- * proof, an example of six nodes and what each stage adds.
+ * memory constraint with a multiplier leaves a minimum cut. The bounds of disjoint intervals add up. docs/internals/bound.md
+ * has the proof, an example of six nodes and what each stage adds.
  */
 #pragma once
 
@@ -36,6 +36,6 @@ typedef struct mp_bound {
  * where nothing is marked and lifetimes are short, the sum over parts of the list (planner/bound/bound.h). MP_NOMEM. O(nodes *
  * edges / 64) time and O(nodes^2 / 4) bytes for the precedence relation, beyond 32,767 nodes O(graph) both; for each k of
  * effort some hundreds of minimum cuts, in practice about linear each, and linear programmes of about 10^8 rows * iterations.
- * Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976); docs/bound.md has all sources. */
+ * Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976); docs/internals/bound.md has all sources. */
 mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
                           mp_error *err);

@@ -1,6 +1,6 @@
 /* bound_stage.h - the stages of the bound: their names, which of them are switched on, and what each has proved.
  *
- * A stage raises the bound that the stages before it have proved. docs/bound.md says what each one is.
+ * A stage raises the bound that the stages before it have proved. docs/internals/bound.md says what each one is.
  */
 #pragma once
 

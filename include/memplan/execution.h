@@ -5,7 +5,7 @@
 #include "memplan/optimizer.h"
 #include "memplan/ranks/communicator.h"
 
-/* A memory besides the device's, for plans that copy there (docs/plan-rules.md, Tiers). */
+/* A memory besides the device's, for plans that copy there (docs/internals/plan-rules.md, Tiers). */
 typedef struct mp_tier_memory {
     const char *folder;     /* its file lies there, without a name, so that nothing is left of it; NULL: the program's memory */
     int64_t capacity_bytes; /* most that it may take; 0: as much as the plan takes */

@@ -173,7 +173,7 @@ static inline bool mp_node_may_rerun(const mp_node *node)
     return node->phase == MP_PHASE_FORWARD && !(node->flags & (MP_NODE_ONCE | MP_NODE_OPTIONAL));
 }
 /* True if the node copies the state of an update from the tier where it lies, or back there: an update that reads one storage
- * and writes one, of which one is on the device (docs/plan-rules.md). O(1). */
+ * and writes one, of which one is on the device (docs/internals/plan-rules.md). O(1). */
 bool mp_node_copies_state(const mp_graph *graph, int node);
 /* Which way a run of a node copies between tiers: out are optional nodes, in are alternatives that return, and state has both.
  * O(1). */

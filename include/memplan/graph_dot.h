@@ -21,6 +21,6 @@
 bool mp_graph_dot_is(const char *path);
 
 /* Reads a graph and finishes it. On MP_OK *out is released with mp_graph_free. MP_PARSE: malformed, over a limit
- * (docs/formats.md), not directed, cyclic, an attribute that is missing or wrong; names the node. MP_IO, MP_NOMEM. O(size of
- * the text). Graphviz keeps global state: one thread at a time. */
+ * (docs/reference/formats.md), not directed, cyclic, an attribute that is missing or wrong; names the node. MP_IO, MP_NOMEM.
+ * O(size of the text). Graphviz keeps global state: one thread at a time. */
 mp_status mp_graph_dot_read(const char *path, mp_graph **out, mp_error *err);

@@ -1,4 +1,4 @@
-/* graph_json.h - training graphs as JSON ("memplan-graph", version 1; docs/formats.md describes it).
+/* graph_json.h - training graphs as JSON ("memplan-graph", version 1; docs/reference/formats.md describes it).
  *
  *     MP_CHECK(mp_graph_read("graph.json", &graph, err));        // err: file, line, column, and the node or storage
  */

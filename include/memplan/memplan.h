@@ -16,13 +16,13 @@
  * A graph of your own, in place of the first four steps: graph.h, graph_json.h, graph_dot.h. The same from other languages,
  * through one opaque handle: planning.h.
  *
- * Words (docs/glossary.md has all of them): a *node* is the forward, loss, backward or update part of an operator; it reads and
- * writes *storages*. A *step* is one run of a node; a *plan* is a list of steps, and whatever runs twice in it is *recomputed*.
- * A storage is *live* from its production to its last read. The *peak* is the most that is live at any step, *static bytes*
- * (parameters, optimizer state, inputs) included. *Keep-all* recomputes nothing: the baseline. The *floor* is certified: no
- * order of steps has a lower peak. The *bound* is certified: no plan within the budget takes less time. The *arena* is the one
- * block in which everything that comes and goes has an *offset*. Intervals are half-open, [begin, end), but for fields
- * named `first` and `last`, which both belong to it.
+ * Words (docs/reference/glossary.md has all of them): a *node* is the forward, loss, backward or update part of an operator; it
+ * reads and writes *storages*. A *step* is one run of a node; a *plan* is a list of steps, and whatever runs twice in it is
+ * *recomputed*. A storage is *live* from its production to its last read. The *peak* is the most that is live at any step,
+ * *static bytes* (parameters, optimizer state, inputs) included. *Keep-all* recomputes nothing: the baseline. The *floor* is
+ * certified: no order of steps has a lower peak. The *bound* is certified: no plan within the budget takes less time. The
+ * *arena* is the one block in which everything that comes and goes has an *offset*. Intervals are half-open, [begin, end), but
+ * for fields named `first` and `last`, which both belong to it.
  *
  * Units: bytes are int64_t, named ..._bytes. Time is int64_t ticks, of tick_seconds of the graph each; so sums are exact.
  *

@@ -1,4 +1,4 @@
-/* plan_json.h - plans as JSON ("memplan-plan", version 1; docs/formats.md describes it).
+/* plan_json.h - plans as JSON ("memplan-plan", version 1; docs/reference/formats.md describes it).
  *
  *     MP_CHECK(mp_plan_read("plan.json", graph, &plan, err));    // MP_INVALID: it is for another graph
  *     MP_CHECK(mp_plan_check(graph, plan, err));                 // what comes from elsewhere is not trusted

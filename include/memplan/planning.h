@@ -2,7 +2,7 @@
  *
  * For other languages (Python's ctypes, FFIs) and for programs that are not built again when the library is: nothing but
  * pointers, integers, doubles and texts crosses it, and no layout of a struct has to be known. Settings and answers go by
- * name, so new ones do not change it. docs/library.md has an example; python/ is built on it.
+ * name, so new ones do not change it. docs/reference/library.md has an example; python/ is built on it.
  *
  *     mp_planning *p = mp_planning_new("chain", 1e-9);
  *     int a = mp_planning_add_storage(p, "a", "activation", 100);
@@ -47,7 +47,7 @@ const char *mp_planning_hash(const mp_planning *planning);      /* 32 hexadecima
 const mp_graph *mp_planning_graph(const mp_planning *planning); /* belongs to the handle; complete once it is finished. O(1) */
 const mp_plan *mp_planning_plan(const mp_planning *planning);   /* of the last search, owned by the handle; NULL: none. O(1) */
 
-/* ---- the graph (docs/plan-rules.md) ---- */
+/* ---- the graph (docs/internals/plan-rules.md) ---- */
 
 /* Adds a storage of a kind ("parameter", "activation", ...; mp_kind) and returns its number, counted from 0. -1: no such kind,
  * the graph is finished, out of memory. Amortised O(1). */

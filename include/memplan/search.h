@@ -1,5 +1,5 @@
 /* search.h - the request of a search, and what a searcher can ask of its search: judge a candidate, and when to end.
- * For searchers of your own (mp_request.own; docs/adding-a-searcher.md) and those of the table (solver.h).
+ * For searchers of your own (mp_request.own; docs/internals/adding-a-searcher.md) and those of the table (solver.h).
  *
  * A searcher proposes schedules; mp_search_offer judges each with the timeline and keeps the best. So a searcher is
  * only the idea that makes its candidates, and all are compared by the same measure.

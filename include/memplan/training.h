@@ -91,10 +91,10 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
 mp_status mp_training_graph(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
                             mp_graph **out, mp_error *err);
 
-/* ---- copies of activations to other memories, as choices of a training graph (docs/offload.md) ----
+/* ---- copies of activations to other memories, as choices of a training graph (docs/internals/offload.md) ----
  *
  * For each activation a graph so extended has a copy out, which runs never or once, and a way back. Whether a plan keeps it,
- * recomputes it or copies it is then decided by its steps (docs/plan-rules.md); keep-all copies nothing.
+ * recomputes it or copies it is then decided by its steps (docs/internals/plan-rules.md); keep-all copies nothing.
  *
  *     const mp_offload offload = {.host = mp_link_find("pcie4")};
  *     MP_CHECK(mp_graph_offload(graph, &offload, NULL, err));
@@ -125,7 +125,8 @@ typedef struct mp_offload {
  *
  * With moves_state each optimizer state of least_bytes and more that one update alone uses, reading and writing it, lies in the
  * first of the tiers ("s on the host"): s becomes what the update makes in the memory of "old s", and two nodes copy that in
- * and s out (docs/plan-rules.md). These states count in *n_copied, too, and the graph cannot run without their copies.
+ * and s out (docs/internals/plan-rules.md). These states count in *n_copied, too, and the graph cannot run without their
+ * copies.
  *
  * Finishes the graph, which has to be a finished one without these tiers. MP_INVALID: neither tier, or a copy takes more ticks
  * than can be counted; MP_PARSE: the tiers are there; MP_NOMEM. After an error the graph can only be released. O(graph). */

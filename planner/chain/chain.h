@@ -28,9 +28,9 @@ typedef struct mp_chain_option {
     bool keeps_output;                    /* true if the block's output is kept too */
     mp_chain_run rerun, backward;         /* forward in any pass but the first; backward with its recomputations */
     mp_chain_need first_need, rerun_need; /* forward in the first pass (with pinned bytes), in later ones (without) */
-    int64_t movable_bytes;                /* of kept_bytes: what may be copied to another tier instead (docs/offload.md) */
-    int n_movable;                        /* storages that these are */
-    int64_t backward_bytes;               /* the peak of `backward`, kept storages and gradients of the block included */
+    int64_t movable_bytes;  /* of kept_bytes: what may be copied to another tier instead (docs/internals/offload.md) */
+    int n_movable;          /* storages that these are */
+    int64_t backward_bytes; /* the peak of `backward`, kept storages and gradients of the block included */
 } mp_chain_option;
 
 typedef struct mp_chain_block {

@@ -1,8 +1,9 @@
 /* turn_around.h - where a graph without nodes marked loss or backward turns from producing to consuming, and the graph with
  * phases marked from there, for searchers that need them.
  *
- * Marks are a searcher's view only. Which nodes may be recomputed stays as docs/plan-rules.md says: in an unmarked graph every
- * forward node, also after the turn-around. A plan of the marked view is a plan of the graph, since the view forbids more.
+ * Marks are a searcher's view only. Which nodes may be recomputed stays as docs/internals/plan-rules.md says: in an unmarked
+ * graph every forward node, also after the turn-around. A plan of the marked view is a plan of the graph, since the view
+ * forbids more.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* player.h - a step that is being played: its parameters block by block, what each block keeps, and what it copies to the
- * host's memory and back (docs/parallel.md, "With the host's memory"). */
+ * host's memory and back (docs/internals/parallel.md, "With the host's memory"). */
 #pragma once
 
 #include "planner/parallel/stages.h"

@@ -1,5 +1,6 @@
 /* away.c - a bound for plans with copies, from the one for plans without: what is away from the device while a node runs was
- * copied out before it and comes back after it, so it is no more than the links carry (docs/bound.md, "Graphs with copies"). */
+ * copied out before it and comes back after it, so it is no more than the links carry (docs/internals/bound.md, "Graphs with
+ * copies"). */
 #include "planner/solve/away.h"
 
 #include <math.h>

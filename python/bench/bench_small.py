@@ -1,4 +1,4 @@
-"""The table of docs/pytorch.md: planned and measured peak, planned and measured extra time, on the CPU.
+"""The table of docs/reference/python.md: planned and measured peak, planned and measured extra time, on the CPU.
 
 make bench-python BENCH=small
 """

@@ -1,4 +1,4 @@
-"""The tables of whole steps in docs/pytorch.md: planned and measured peak and extra time with AdamW(fused=True), on the CPU;
+"""The tables of whole steps in docs/reference/python.md: planned and measured peak and extra time with AdamW(fused=True), on the CPU;
 and the smallest plans with the optimizer's state on the device and on the host. Losses, weights, buffers and the optimizer's
 state are eager's bits, else it stops.
 

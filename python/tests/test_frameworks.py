@@ -222,7 +222,7 @@ class TestHuggingFace:
         assert same_state(*sides)
 
     def test_the_name_of_a_backend_is_no_way_in(self, tmp_path: Path) -> None:
-        """accelerate has a list of its own; what to write instead is in docs/pytorch.md."""
+        """accelerate has a list of its own; what to write instead is in docs/reference/python.md."""
         with pytest.raises(ValueError, match="not a valid DynamoBackend"):
             frameworks.trainer(frameworks.small_gpt2(), str(tmp_path), [], torch_compile_backend="memplan")
 

@@ -1,4 +1,4 @@
-"""Every row of the table of habits in docs/pytorch.md is run, and the table is made from them."""
+"""Every row of the table of habits in docs/reference/habits.md is run, and the table is made from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from habits import calls, frameworks, gradients, loops, models, precision
 from habits.trial import HABITS, Habit, faults, table
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "pytorch.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "habits.md"
 ROOMS = (loops, gradients, models, calls, precision, frameworks)  # whose import fills HABITS
 
 

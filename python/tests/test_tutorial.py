@@ -1,4 +1,4 @@
-"""docs/pytorch-tutorial.md: its blocks run in order, in one program, and print what stands below them."""
+"""docs/tutorials/pytorch.md: its blocks run in order, in one program, and print what stands below them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "pytorch-tutorial.md"
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorials" / "pytorch.md"
 BLOCK = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 TIMED = re.compile(r"[+-]?\d+(\.\d+)?(%| ms)|(?<=twice: )\d+")  # what seconds decide
 NUMBER = re.compile(r"\d+(\.\d+)?")

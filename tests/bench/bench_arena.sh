@@ -6,7 +6,7 @@
 # PLANS: a folder where plans stay, and are taken from if they are there. CHECKER: a program that judges GRAPH PLAN beside ours.
 memplan=$1 models=${2:-${DATA:-DATA}/models}
 [ $# -ge 1 ] || { sed -n 2,6p "$0" >&2; exit 2; }
-[ -d "$models" ] || { echo "bench: no models in $models: tests/bench/export_models.py exports them from PyTorch (docs/data.md)" >&2; exit 2; }
+[ -d "$models" ] || { echo "bench: no models in $models: tests/bench/export_models.py exports them from PyTorch (docs/internals/data.md)" >&2; exit 2; }
 shift $(($# > 1 ? 2 : 1))
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
 json=$folder/json plans=${PLANS:-$folder} wrong=0

@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench_large.sh MEMPLAN [NAME...] - the largest graphs of docs/reliability.md: time and peak memory of `estimate`, and of `plan` with 10 seconds
+# bench_large.sh MEMPLAN [NAME...] - the largest graphs of docs/internals/reliability.md: time and peak memory of `estimate`, and of `plan` with 10 seconds
 # for the search. It takes some minutes, 4 GB of memory and 300 MB of disk.
 #
 # chain: a product and a million Sigmoids, one behind the other. sum: one Sum of a tensor, a million times. fan: 100,000 Sigmoids of one

@@ -3,7 +3,7 @@
 # .CAPACITY.csv, as those that were published with it (Moffitt 2023; DATA/bench/minimalloc): one line per instance. Every placement
 # has been verified before it is written. TIME_LIMIT: seconds per instance (60).
 memplan=$1 folder=${2:-${DATA:-DATA}/bench/minimalloc} minimize=$3
-[ -d "$folder" ] || { echo "bench: no instances in $folder: copy those of github.com/google/minimalloc (docs/data.md)" >&2; exit 2; }
+[ -d "$folder" ] || { echo "bench: no instances in $folder: copy those of github.com/google/minimalloc (docs/internals/data.md)" >&2; exit 2; }
 json=$(mktemp) && trap 'rm -f "$json"' EXIT
 value() { sed -n "s/^ *\"$1\": *\([^,]*\),*$/\1/p" "$json"; }
 printf '%-12s %8s %10s %10s %10s %10s %8s\n' instance buffers capacity height bound nodes seconds

@@ -4,7 +4,7 @@
 # same batches with the same number of threads there and here, everything kept, in turns: the median step and the peak of the process.
 # A net without a model in MODELS is exported from there.
 build=$1 models=${2:-${DATA:-DATA}/models}
-[ -d "$models" ] || { echo "bench: no models in $models: tests/bench/export_models.py exports them from PyTorch (docs/data.md)" >&2; exit 2; }
+[ -d "$models" ] || { echo "bench: no models in $models: tests/bench/export_models.py exports them from PyTorch (docs/internals/data.md)" >&2; exit 2; }
 while read -r name batch steps; do
     "$build/tests/bench_updates" "$models/$name.onnx" "$batch" "$steps" || exit 1
     echo

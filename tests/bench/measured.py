@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NO_DATA = """bench: {} is no folder of published graphs and models: tests/bench/convert_graphs.py makes the graphs from
-github.com/pfnet-research/recompute and github.com/haoming-codes/moccasin, tests/bench/export_models.py the models (docs/data.md)"""
+github.com/pfnet-research/recompute and github.com/haoming-codes/moccasin, tests/bench/export_models.py the models (docs/internals/data.md)"""
 NO_PLAN = (1, 3)  # exit statuses: none exists, and none was found
 SHAPING = ("--batch", "--optimizer", "--dtype", "--device")  # options that say which graph it is
 

@@ -9,7 +9,8 @@ const char *data_file(const char *name, ...)
     static char path[1024];
     const char *folder = getenv("DATA");
     if (!folder || !*folder) {
-        print_message("SKIPPED: DATA=FOLDER is not set; docs/data.md says what lies there, from where, and how it is made\n");
+        print_message(
+            "SKIPPED: DATA=FOLDER is not set; docs/internals/data.md says what lies there, from where, and how it is made\n");
         return NULL;
     }
     const int length = snprintf(path, sizeof path, "%s/", folder);
@@ -19,6 +20,6 @@ const char *data_file(const char *name, ...)
     vsnprintf(path + length, sizeof path - (size_t)length, name, rest);
     va_end(rest);
     if (access(path, R_OK) == 0) return path;
-    print_message("SKIPPED: %s is not there; docs/data.md says where it comes from\n", path);
+    print_message("SKIPPED: %s is not there; docs/internals/data.md says where it comes from\n", path);
     return NULL;
 }

@@ -1,5 +1,5 @@
 /* data_file.h - files that no clone has: published graphs, models, what PyTorch says of them, in the folder $DATA
- * (docs/data.md). */
+ * (docs/internals/data.md). */
 #pragma once
 
 /* The path of such a file or folder, "models/unet.onnx", in a block that the next call writes anew. NULL, and a line that says

@@ -53,7 +53,7 @@ case "$build" in *san*) ;; *) # a sanitizer wants to be loaded first itself
     holds the_folder_is_synced sh -c "
         rm -f reached && LD_PRELOAD='$fault' FAULT_CALL=fsync FAULT_AT=2 FAULT_ERROR=5 FAULT_MARK=reached '$memplan' graph faulty/mlp.onnx --batch 4 -o faulty/out.json 2> why.txt
         test \$? = 1 && test -e reached && grep -q 'is written, but its folder' why.txt && '$memplan' graph faulty/mlp.onnx --batch 4 | cmp - faulty/out.json"
-    # Memory that runs out at some places, in libraries too. docs/reliability.md: at more of them.
+    # Memory that runs out at some places, in libraries too. docs/internals/reliability.md: at more of them.
     holds memory_runs_out python3 -B "$root/tests/cli/allocations.py" "$memplan" "$build/tests/modules/failing_malloc.so" 3 graph estimate check pack train dot
     holds memory_runs_out_in_onednn python3 -B "$root/tests/cli/allocations.py" "$memplan" "$build/tests/modules/failing_malloc.so" 15 profile ;;
 esac

@@ -8,7 +8,7 @@ else
     holds mpi_network_is_as_its_schema_says sh -c "
         python=python3; \$python -c 'import jsonschema' 2> /dev/null || python=/usr/bin/python3
         \$python -c 'import json, jsonschema, sys; jsonschema.validate(*[json.load(open(f)) for f in sys.argv[1:]])' \\
-            network.json '$root/docs/schemas/network.json'"
+            network.json '$root/docs/reference/schemas/network.json'"
     for what in as_one by_name with_data clipped goes_on refused; do
         holds "mpi_split_$what" python3 -B "$root/tests/cli/ranks/split_ranks.py" "$memplan" $what
     done

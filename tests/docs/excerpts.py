@@ -12,7 +12,7 @@ BLOCK = re.compile(r"<!-- from (\S+) -->\n+```\w*\n(.*?)^```$", re.DOTALL | re.M
 
 def main() -> int:
     bad = n = 0
-    for document in sorted(pathlib.Path("docs").glob("*.md")):
+    for document in sorted(pathlib.Path("docs").rglob("*.md")):
         for path, text in BLOCK.findall(document.read_text()):
             n += 1
             if text not in pathlib.Path(path).read_text():

@@ -8,7 +8,7 @@ bad=0
 complain() { echo "installed: $1"; bad=1; }
 
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
-unset LD_LIBRARY_PATH # what was linked as docs/library.md says starts as it is
+unset LD_LIBRARY_PATH # what was linked as docs/reference/library.md says starts as it is
 flags=$(pkg-config --cflags --libs memplan) || exit 1
 cd "$work" || exit 1
 for source in "$here"/examples/*.c; do
@@ -36,7 +36,7 @@ says "of 59048960 bytes" ./plan_model "$here/examples/mlp4.onnx" 1024 96 plan.js
 says "plan.json holds" "$prefix/bin/memplan" check "$here/examples/mlp4.onnx" plan.json --batch 1024
 says "step 2: loss" ./train_plan "$here/examples/fashion_cnn.onnx" 16 9000000 2
 
-for schema in "$here"/docs/schemas/*.json; do
+for schema in "$here"/docs/reference/schemas/*.json; do
     cmp -s "$schema" "$prefix/share/memplan/schemas/$(basename "$schema")" || complain "the schema $(basename "$schema") is not installed"
 done
 [ -e "$prefix/share/doc/memplan/schemas/plan.json" ] || complain "the documents' link to the schemas leads nowhere"

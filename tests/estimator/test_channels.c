@@ -75,7 +75,7 @@ TEST(files_keep_channels_tiers_and_copies_and_name_none_without)
     }
 }
 
-/* The graph of the eight steps in docs/plan-rules.md. */
+/* The graph of the eight steps in docs/internals/plan-rules.md. */
 enum { STORE_A, STORE_B, STORE_C, STORE_D, STORE_GA, STORE_AH, N_STORES };
 enum { NODE_A, NODE_B, NODE_C, NODE_D, NODE_E, NODE_F, NODE_OUT, N_NODES };
 

@@ -179,7 +179,7 @@ TEST(large_values_in_a_subgraph_are_found)
     onnx_end(&b);
 }
 
-/* docs/control-flow.md: three bags, of which the second one is empty. */
+/* docs/internals/control-flow.md: three bags, of which the second one is empty. */
 TEST(the_example_of_the_documentation_holds)
 {
     mp_error err = {0};

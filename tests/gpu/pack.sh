@@ -42,7 +42,7 @@ cp -r tests/gpu tests/gradients "$to/tests" &&
     cp tests/bench/bench_torch.py tests/bench/torch_nets.py "$to/tests/bench" &&
     cp examples/*.onnx "$to/examples" && cp examples/bert/bert.onnx "$to/examples/bert" &&
     ln -s tests/gpu/run.sh "$to/run" || exit 2
-if [ -d "$models" ]; then cp "$models"/*.onnx "$to/models" && chmod u+w "$to/models"/*; else echo "pack: no models at $models (DATA=FOLDER, docs/data.md)" >&2; fi
+if [ -d "$models" ]; then cp "$models"/*.onnx "$to/models" && chmod u+w "$to/models"/*; else echo "pack: no models at $models (DATA=FOLDER, docs/internals/data.md)" >&2; fi
 
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf "$work/pack.tar" memplan-gpu || exit 2
 xz -T0 --lzma2=preset=3,dict=64MiB < "$work/pack.tar" > "$archive" || exit 2

@@ -59,7 +59,7 @@ def print_kernels(gigabytes: dict[str, tuple[float, float]]) -> None:
 
 def main(build: Path, models: Path, option: str, wanted: list[str]) -> int:
     if not models.is_dir():
-        print(f"launches: no models in {models}: tests/bench/export_models.py exports them from PyTorch (docs/data.md)", file=sys.stderr)
+        print(f"launches: no models in {models}: tests/bench/export_models.py exports them from PyTorch (docs/internals/data.md)", file=sys.stderr)
         return 2
     if option != "--kernels":
         print("| model, batch | launches | own kernels | libraries | own kernels' GB | operands once | ratio |", end="")

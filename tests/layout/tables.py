@@ -10,7 +10,7 @@ MAX_MAIN_LINES = 100
 MAX_ENTRIES = 48  # of a folder: what a screen shows
 MAX_PYTHON_LINES = 400  # of the PyTorch package
 MAX_COLUMNS = 120  # of Markdown
-MAX_FRONT_LINES = {"README.md": 120, "ARCHITECTURE.md": 120}
+MAX_FRONT_LINES = {"README.md": 80, "ARCHITECTURE.md": 120}
 
 # Functions of headers whose definition is in no file whose name begins with the header's: the most there may be. Only ever made smaller.
 MAX_STRAYS = 7

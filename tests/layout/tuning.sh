@@ -1,7 +1,7 @@
 #!/bin/sh
-# tuning.sh - docs/tuning.md is the table of planner/math/tuning.def: compares them, or with `write` writes the document anew.
+# tuning.sh - docs/internals/tuning.md is the table of planner/math/tuning.def: compares them, or with `write` writes the document anew.
 cd "$(dirname "$0")/../.." || exit 2
-def=planner/math/tuning.def doc=docs/tuning.md
+def=planner/math/tuning.def doc=docs/internals/tuning.md
 new=$(mktemp) || exit 2
 trap 'rm -f "$new"' EXIT
 cat > "$new" <<'HEAD'

@@ -1,4 +1,4 @@
-/* test_bound_example.c - the worked example of docs/bound.md: the graph of its tables, and every figure in them. */
+/* test_bound_example.c - the worked example of docs/internals/bound.md: the graph of its tables, and every figure in them. */
 #include "memplan/bound.h"
 #include "planner/bound/interval/bound_couple.h"
 #include "tests/cases/bound_case.h"
@@ -40,7 +40,7 @@ static int read_tables(void **state)
     char line[256];
     bool is_inside = false, was_row = false;
     int table = 0;
-    FILE *file = fopen("docs/bound.md", "r");
+    FILE *file = fopen("docs/internals/bound.md", "r");
     assert_non_null(file);
     while (fgets(line, sizeof line, file)) {
         if (!strncmp(line, "## ", 3)) is_inside = !strcmp(line, "## A worked example\n");
@@ -63,7 +63,7 @@ static const char *text_of(const char *table, const char *name, const char *colu
         for (int c = 1; c < MOST_CELLS; c++)
             if (!strcmp(rows[head].cells[c], column)) return rows[k].cells[c];
     }
-    fail_msg("docs/bound.md has no %s of %s %s", column, table, name);
+    fail_msg("docs/internals/bound.md has no %s of %s %s", column, table, name);
     return NULL;
 }
 
@@ -84,7 +84,7 @@ static int find_storage(const char *name)
 {
     for (size_t s = 0; s < graph->n_storages; s++)
         if (!strcmp(graph->storages[s].name, name)) return (int)s;
-    fail_msg("docs/bound.md has no storage %s", name);
+    fail_msg("docs/internals/bound.md has no storage %s", name);
     return -1;
 }
 
@@ -93,7 +93,7 @@ static int find_node(const char *name)
     if (!strcmp(name, "end")) return -1;
     for (size_t v = 0; v < graph->n_nodes; v++)
         if (!strcmp(graph->nodes[v].name, name)) return (int)v;
-    fail_msg("docs/bound.md has no node %s", name);
+    fail_msg("docs/internals/bound.md has no node %s", name);
     return -1;
 }
 
@@ -299,5 +299,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(stages_prove_what_their_rows_say, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_answer_is_proved, set_up, tear_down),
     };
-    return cmocka_run_group_tests_name("docs/bound.md", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("docs/internals/bound.md", tests, NULL, NULL);
 }

@@ -96,7 +96,7 @@ TEST(most_crosses_before_the_turn_around)
     }
 }
 
-/* The example of docs/large-graphs.md: a and b are read again when g3 runs, and most crosses before it. */
+/* The example of docs/internals/large-graphs.md: a and b are read again when g3 runs, and most crosses before it. */
 TEST(the_page_tells_where_its_example_turns)
 {
     static const int bytes[] = {4, 6, 5, 3, 2, 2, 2, 1},

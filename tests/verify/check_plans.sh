@@ -4,7 +4,7 @@
 # `stricter-...` lie in something that only memplan looks at. Exit status 1 if a verdict is not what it should be.
 build=$1 verifier=$2
 [ $# = 2 ] || { sed -n 2,4p "$0" >&2; exit 2; }
-[ -f "$verifier" ] || { echo "verify: no $verifier: a program of another hand that judges GRAPH PLAN (docs/data.md)" >&2; exit 2; }
+[ -f "$verifier" ] || { echo "verify: no $verifier: a program of another hand that judges GRAPH PLAN (docs/internals/data.md)" >&2; exit 2; }
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
 for test in test_check test_plan_json; do
     MEMPLAN_DUMP=$folder "$build/tests/$test" > "$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }

@@ -6,7 +6,7 @@ memplan=$1 data=$2
 [ $# -ge 2 ] || { sed -n 2,4p "$0" >&2; exit 2; }
 shift 2
 [ -f "$data/tools/check_plan.py" ] ||
-    { echo "verify: no $data/tools/check_plan.py: a program of another hand that judges GRAPH PLAN (docs/data.md)" >&2; exit 2; }
+    { echo "verify: no $data/tools/check_plan.py: a program of another hand that judges GRAPH PLAN (docs/internals/data.md)" >&2; exit 2; }
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
 found=0 none=0 wrong=0
 verify() { # FILE OPTION...: the file with the options it is read with, at each budget by each searcher

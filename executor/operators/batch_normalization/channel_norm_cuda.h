@@ -1,7 +1,7 @@
 /* channel_norm_cuda.h - own kernels for batch normalization. Enqueued on mp_cuda_stream().
  *
- * docs/gpu.md says why they are used instead of cuDNN's. Tensors are dense, with channels innermost or row-major, and all
- * tensors of a call have the same layout. How a sum is cut depends on sizes, type and layout alone. If channels are
+ * docs/internals/gpu.md says why they are used instead of cuDNN's. Tensors are dense, with channels innermost or row-major, and
+ * all tensors of a call have the same layout. How a sum is cut depends on sizes, type and layout alone. If channels are
  * innermost and a multiple of what 16 bytes hold, threads keep their channels (channel_vectors.cuh); otherwise a kernel for
  * any layout runs. */
 #pragma once

@@ -23,9 +23,9 @@ typedef struct mp_pipeline_request {
     mp_pipeline_shape shape;
     int64_t memory_bytes; /* of a rank: a stage that is over it hands blocks to its neighbours; 0: no matter */
     const int *begins;    /* the first block of each stage, ascending from 0; NULL: the slowest stage as fast as can be */
-    bool is_run;          /* by processes of which each has its rank's memory alone (docs/ranks.md): activations that are sent
-                             have room until the next rank takes them, a micro-batch has for itself all that is computed
-                             while it runs, and sums over ranks come in one order */
+    bool is_run; /* by processes of which each has its rank's memory alone (docs/internals/ranks.md): activations that are sent
+                    have room until the next rank takes them, a micro-batch has for itself all that is computed
+                    while it runs, and sums over ranks come in one order */
 } mp_pipeline_request;
 
 /* Where a network is cut, and what flows between its stages. */

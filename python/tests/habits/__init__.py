@@ -1,1 +1,1 @@
-"""What people do with a model, habit by habit: the table of docs/pytorch.md."""
+"""What people do with a model, habit by habit: the table of docs/reference/habits.md."""

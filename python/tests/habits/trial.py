@@ -1,7 +1,7 @@
 """A habit: something that people do with a model, run once in eager PyTorch and once with memplan.
 
 What it keeps has to have eager's bits, its last step's peak has to be the planned one, and what is said is in the table of
-docs/pytorch.md, which is made from these habits.
+docs/reference/habits.md, which is made from these habits.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def table(habits: Iterable[Habit]) -> str:
-    """The rows as docs/pytorch.md has them."""
+    """The rows as docs/reference/habits.md has them."""
     lines, group = ["| | habit | | the sentence says |", "|---|---|---|---|"], ""
     for h in sorted(habits, key=lambda h: GROUPS.index(h.group)):
         lines.append(f"| {h.group if h.group != group else ''} | {h.what} | {h.outcome} | {h.sentence} |")
