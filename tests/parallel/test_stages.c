@@ -47,7 +47,8 @@ static void random_world(world *w, uint64_t seed)
     for (int k = 0; k < w->load.n_blocks; k++) random_block(w, &w->blocks[k]);
     for (int k = 0; k < PARAMETERS; k++) {
         const int first = (int)below(w, w->load.n_blocks);
-        w->parameters[k] = (mp_parameter_load){.value_bytes = 1 + below(w, 9),
+        w->parameters[k] = (mp_parameter_load){.widened = 1,
+                                               .value_bytes = 1 + below(w, 9),
                                                .gradient_bytes = 1 + below(w, 9),
                                                .state_bytes = below(w, 20),
                                                .update_ticks = below(w, 5),
@@ -445,8 +446,8 @@ TEST(experts_are_shared_out_among_ranks_that_have_the_same)
         mp_block_load block = {.forward_ticks = 1, .backward_ticks = 1, .n_options = 1};
         mp_parameter_load parameters[2];
         for (int j = 0; j < 2; j++)
-            parameters[j] =
-                (mp_parameter_load){.value_bytes = 640, .gradient_bytes = 640, .state_bytes = 3840, .is_spread = j == 1};
+            parameters[j] = (mp_parameter_load){
+                .widened = 1, .value_bytes = 640, .gradient_bytes = 640, .state_bytes = 3840, .is_spread = j == 1};
         const mp_load load = {
             .tick_seconds = 1, .sent_bytes = 48, .n_blocks = 1, .blocks = &block, .n_parameters = 2, .parameters = parameters};
         mp_ranks ranks = {.bucket_bytes = 1 << 20};
@@ -482,7 +483,7 @@ TEST(a_stated_slowdown_is_counted_where_collectives_run_beside)
     for (int k = 0; k < 2; k++) {
         const int64_t bytes = k ? 2048 : 128;
         mp_block_load block = {.forward_ticks = 4, .backward_ticks = 8, .n_options = 1};
-        mp_parameter_load parameter = {.value_bytes = bytes, .gradient_bytes = bytes};
+        mp_parameter_load parameter = {.widened = 1, .value_bytes = bytes, .gradient_bytes = bytes};
         const mp_load load = {.tick_seconds = 1, .n_blocks = 1, .blocks = &block, .n_parameters = 1, .parameters = &parameter};
         mp_ranks ranks = {.bucket_bytes = bytes / 2, .algorithm = MP_ALGORITHM_RING};
         mp_stage stage;
