@@ -49,6 +49,7 @@ class Meant:
     def __init__(self, name: str, is_gpu: bool, region: Region = None) -> None:
         self.name, self.kind, self.region = name, kind_of(is_gpu), region
         self.sentences: list[str] = []  # about regions, for the user
+        self.is_captured = False  # the graph at hand
         self.is_split = False  # operators are split over ranks: DTensors stay on the meta device, which has no autocast
 
     @contextlib.contextmanager
@@ -67,7 +68,9 @@ class Meant:
                 self.sentences += [self._switched_off("around a forward", region.fast_dtype) for region in off]
             if around:
                 stack.enter_context(torch.autocast(self.kind, **around))
-            stack.enter_context(placing_on(torch.device(self.kind, 0) if self.kind == "cuda" else torch.device("cpu")))
+            device = torch.device(self.kind, 0) if self.kind == "cuda" else torch.device("cpu")
+            self.is_captured = False
+            stack.enter_context(placing_on(device, lambda: not self.is_captured))
             yield
 
     def _around(self) -> dict[str, Any]:
@@ -122,6 +125,7 @@ def has_region(graph: fx.Graph) -> bool:
 
 def put_away(graph: fx.Graph, meant: Meant) -> None:
     """Puts a graph that was captured as on this device onto the meta device, where it came from."""
+    meant.is_captured = True  # a planner's tensors are on the meta device
     kind = meant.kind
     if meant.is_split:
         return

@@ -147,6 +147,8 @@ class Backend:
             return raising(error)
         finally:
             self.current = None
+            if self.options.meant is not None:
+                self.options.meant.is_captured = False  # there may be graphs behind it
             self.options.line.end()
         captured.metadata = metadata_now()
         captured.run = self.around(captured)

@@ -4,7 +4,7 @@ switches off without that device."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -32,15 +32,16 @@ SWITCH = Private(
 
 
 @contextlib.contextmanager
-def placing_on(device: torch.device) -> Iterator[None]:
-    """In it, captured tensors that would be on the meta device are on this one. MemplanError."""
+def placing_on(device: torch.device, goes_on: Callable[[], bool]) -> Iterator[None]:
+    """In it, captured tensors that would be on the meta device are on this one, as long as `goes_on` says so. MemplanError."""
     for name in (FAKE_TENSOR, FAKE, engine.INPUT_METADATA):
         name.need()
     kind = FAKE_TENSOR.get()
     make = kind.__new__
 
     def moved(value: Any) -> Any:
-        return device if isinstance(value, (str, torch.device)) and torch.device(value).type == AWAY.type else value
+        is_place = isinstance(value, (str, torch.device)) and goes_on()
+        return device if is_place and torch.device(value).type == AWAY.type else value
 
     def made(cls: Any, *args: Any, **kwargs: Any) -> Any:
         return make(cls, *map(moved, args), **{name: moved(value) for name, value in kwargs.items()})
