@@ -23,9 +23,9 @@ LOGGED_BYTES = 64  # of the numbers that Lightning keeps of a step: losses, and 
 
 
 def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """What is there after a step, but for counters."""
+    """All tensors that are there after a step, counters included."""
     values = [v for state in optimizer.state.values() for v in state.values() if isinstance(v, torch.Tensor)]
-    return sum(v.numel() * v.element_size() for v in values if v.dim())
+    return sum(v.numel() * v.element_size() for v in values)
 
 
 def gradient_bytes(model: torch.nn.Module) -> int:

@@ -116,6 +116,122 @@ def test_state_of_other_shapes_is_counted_to_the_byte(name: str) -> None:
     assert before == after_a_step(model, optimizer) > 0
 
 
+def of_timm() -> list[str]:
+    """The names of its optimizers; those of other packages are not installed."""
+    try:
+        import timm.optim
+    except ImportError:
+        return []
+    return [name for name in timm.optim.list_optimizers() if not name.startswith(("bnb", "fused", "apex"))]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", of_timm())
+def test_state_of_timms_optimizers_is_counted_to_the_byte(name: str) -> None:
+    """AdaHessian differentiates gradients and has a counter from the start; kron has compiled code; others have generators."""
+    import timm.optim
+
+    model = model_of()
+    optimizer = timm.optim.create_optimizer_v2(model, opt=name, lr=1e-3)
+    before = optimizer_bytes(optimizer)
+    model(torch.randn(8, 24)).square().mean().backward(create_graph="hessian" in name)
+    optimizer.step()
+    assert before == size(dict(optimizer.state))
+
+
+def test_state_of_transformers_adafactor_is_counted_to_the_byte() -> None:
+    optimization = pytest.importorskip("transformers.optimization")
+    model = model_of()
+    optimizer = optimization.Adafactor(model.parameters())
+    before = optimizer_bytes(optimizer)
+    assert before == after_a_step(model, optimizer) > 0
+
+
+def test_state_of_sparse_gradients_is_counted_to_the_byte() -> None:
+    model = nn.EmbeddingBag(50, 8, sparse=True)
+    optimizer = torch.optim.SparseAdam(model.parameters())
+    before = optimizer_bytes(optimizer)
+    model(torch.zeros(2, 3, dtype=torch.int64)).sum().backward()
+    optimizer.step()
+    assert before == size(dict(optimizer.state)) == 2 * 4 * 50 * 8
+
+
+class Around(torch.optim.Optimizer):
+    """Moves along the gradient, asks for the loss there, and has another optimizer step from where it was, as SAM does."""
+
+    def __init__(self, parameters: Any, inner: Any, lr: float = 1e-3) -> None:
+        super().__init__(parameters, {"lr": lr})
+        self.inner = inner(self.param_groups, lr=lr)
+        self.param_groups = self.inner.param_groups
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        assert closure is not None, "it needs a closure"
+        for p in self.param_groups[0]["params"]:
+            self.state[p]["before"] = p.clone()
+            p.add_(p.grad)
+        self.zero_grad()
+        with torch.enable_grad():
+            closure()
+        for p in self.param_groups[0]["params"]:
+            p.copy_(self.state[p]["before"])
+        self.inner.step()
+
+
+def test_an_optimizer_around_another_is_counted_with_it_and_changes_nothing() -> None:
+    model = model_of()
+    before = [p.detach().clone() for p in model.parameters()]
+    optimizer = Around(model.parameters(), torch.optim.AdamW)
+    found = optimizer_bytes(optimizer)
+    numbers, n = sum(p.numel() for p in model.parameters()), len(before)
+    assert found == 4 * (3 * numbers + n)
+    assert all(map(torch.equal, before, model.parameters())) and all(p.grad is None for p in model.parameters())
+    assert not optimizer.state and not optimizer.inner.state
+
+
+def test_hooks_schedulers_and_frozen_parameters() -> None:
+    model = model_of()
+    model[0].requires_grad_(False)
+    optimizer = torch.optim.AdamW(model.parameters())
+    torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    calls: list[int] = []
+    optimizer.register_step_pre_hook(lambda *_: calls.append(1))
+    before = optimizer_bytes(optimizer)
+    assert not calls
+    assert before == after_a_step(model, optimizer)
+
+
+def test_state_from_the_constructor_is_that_of_a_rank() -> None:
+    """Adagrad makes its sums at once, of the whole parameter; a rank has a part."""
+    whole, part = nn.Parameter(torch.zeros(64, 3)), nn.Parameter(torch.zeros(16, 3))
+    optimizer = torch.optim.Adagrad([whole])
+    assert optimizer_bytes(optimizer) == 4 * 64 * 3 + 4
+    assert optimizer_bytes(optimizer, {id(whole): part}) == 4 * 16 * 3 + 4
+
+
+def test_state_of_a_step_that_was_broken_off() -> None:
+    """As where memory runs out in an update: a counter is there, and its moments are not."""
+    model = model_of()
+    optimizer = torch.optim.AdamW(model.parameters())
+    expected = optimizer_bytes(optimizer)
+    after_a_step(model, optimizer)
+    last = list(model.parameters())[-1]
+    del optimizer.state[last]["exp_avg"], optimizer.state[last]["exp_avg_sq"]
+    model[0].weight.grad = None
+    del optimizer.state[model[0].weight]
+    assert optimizer_bytes(optimizer) == expected
+
+
+def test_an_optimizer_that_holds_a_module_is_refused() -> None:
+    class Holds(Own):
+        def __init__(self, model: nn.Module) -> None:
+            super().__init__(model.parameters(), flat)
+            self.model = model
+
+    with pytest.raises(memplan.MemplanError, match=r"it holds a Sequential\); .*reserve="):
+        optimizer_bytes(Holds(model_of()))
+
+
 def test_it_is_in_the_estimate() -> None:
     model, x = nn.Sequential(nn.Linear(24, 40), nn.Linear(40, 4)), torch.randn(8, 24)
     optimizer = Own(model.parameters(), kronecker)

@@ -1,29 +1,35 @@
 """The bytes that an optimizer keeps between steps, found by a step of a copy of it.
 
 The copy has parameters of the real shapes, types and devices, without memory (PyTorch's fake tensors). If a step needs values
-(a norm that decides, a number taken out of a tensor), the copy runs on zeros on the CPU instead, one shape after the other.
+(a norm that decides, a number taken out of a tensor), the copy runs on small numbers on the CPU instead. If all parameters
+together are too large for that, it runs on one shape after the other.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 from memplan.errors import MemplanError
+from memplan.memory.optimizer_copy import Copy
+from memplan.torch_internals.capture import all_eager, aot_settings
 from memplan.torch_internals.dispatch import without_memory
 from memplan.torch_internals.sharding import here
 
-MOST_REAL_NUMBERS = 2**24  # of a parameter with which a step is run on the CPU
+MOST_REAL_NUMBERS = 2**24  # with which a step is run on the CPU
 REMEDY = "leave optimizer= out and count its state with reserve="
+Gradient = Callable[[torch.Tensor], torch.Tensor]
 
 
 def optimizer_bytes(optimizer: torch.optim.Optimizer, instead: Mapping[int, Any] | None = None) -> int:
     """Returns the bytes of all tensors that an optimizer keeps between steps, step counters included.
 
-    State that exists is counted as it is. For parameters without state the optimizer runs a step on a copy.
+    If all trained parameters have state, it is counted as it is. Otherwise the optimizer runs a step on a copy.
 
     Args:
         optimizer: the optimizer, or a framework's wrapper around it (accelerate, Lightning).
@@ -34,76 +40,129 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer, instead: Mapping[int, Any]
     """
     while isinstance(within := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
         optimizer = within
-    fresh = [
-        {**group, "params": [(instead or {}).get(id(p), p) for p in group["params"] if not optimizer.state.get(p)]}
-        for group in optimizer.param_groups
-    ]
-    return unique_bytes(tensors_in(dict(optimizer.state))) + state_bytes(optimizer, [g for g in fresh if g["params"]])
+    trained = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+    if not instead and all(any(True for _ in tensors_in(optimizer.state.get(p, {}))) for p in trained):
+        return unique_bytes(tensors_in(dict(optimizer.state)))
+    return stepped_bytes(optimizer, lambda p: here((instead or {}).get(id(p), p)))
 
 
 def state_bytes(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]]) -> int:
-    """Returns the bytes that an optimizer of this class keeps for parameters of these groups that are trained."""
-    groups = [{**g, "params": [here(p) for p in g["params"] if p.requires_grad]} for g in groups]
-    groups = [g for g in groups if g["params"]]
-    if not groups:
+    """Returns the bytes that this optimizer keeps for other parameters, in groups with these options."""
+    return stepped_bytes(optimizer, here, groups)
+
+
+def stepped_bytes(
+    optimizer: torch.optim.Optimizer,
+    local: Callable[[torch.Tensor], torch.Tensor],
+    groups: list[dict[str, Any]] | None = None,
+) -> int:
+    """Returns the bytes that a copy keeps after a step. `local`: the tensor on this rank in the place of a parameter."""
+    given = groups if groups is not None else optimizer.param_groups
+    sizes = [local(p).numel() for group in given for p in group["params"] if p.requires_grad]
+    if not sizes:
         return 0
     need_no_arguments(optimizer)
-    try:
-        with without_memory():
-            return kept_by(optimizer, groups, torch.empty_like)
-    except Exception:  # it needs values
-        return state_bytes_of_zeros(optimizer, groups)
+    ways = itertools.product((groups, given), (plain, with_graph), (False, True))
+    for of_groups, gradient, needs_closure in ways:  # a step that was broken off may have left state that is not whole
+        with contextlib.suppress(Exception), without_values():
+            return kept_by(Copy(optimizer, local, torch.empty_like, of_groups), gradient, needs_closure)
+    if sum(sizes) <= MOST_REAL_NUMBERS:
+        return real_bytes(optimizer, local, groups)
+    return bytes_of_shapes(optimizer, local, given)
 
 
-def state_bytes_of_zeros(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]]) -> int:
+def bytes_of_shapes(
+    optimizer: torch.optim.Optimizer, local: Callable[[torch.Tensor], torch.Tensor], groups: list[dict[str, Any]]
+) -> int:
+    """The same, of one parameter at a time and once for equal ones."""
     known: dict[Any, int] = {}
     total = 0
     for group in groups:
         for p in group["params"]:
-            key = (id(group), tuple(p.shape), p.dtype)
+            own = local(p)
+            if not p.requires_grad:
+                continue
+            if own.numel() > MOST_REAL_NUMBERS:
+                name = type(optimizer).__name__
+                raise MemplanError(
+                    f"optimizer={name}: its step on {own.numel():,} numbers cannot be run without memory; {REMEDY}"
+                )
+            key = (id(group), tuple(own.shape), own.dtype)
             if key not in known:
-                known[key] = bytes_of_zeros(optimizer, group, p)
+                known[key] = real_bytes(optimizer, local, [{**group, "params": [p]}])
             total += known[key]
     return total
 
 
-def bytes_of_zeros(optimizer: torch.optim.Optimizer, group: dict[str, Any], p: torch.Tensor) -> int:
-    name = type(optimizer).__name__
-    if p.numel() > MOST_REAL_NUMBERS:
-        raise MemplanError(f"optimizer={name}: its step on {p.numel():,} numbers cannot be run without memory; {REMEDY}")
-    try:
-        return kept_by(optimizer, [{**group, "params": [p]}], zeros_here)
-    except Exception as error:
-        raise MemplanError(f"optimizer={name}: its step fails on a copy ({type(error).__name__}: {error}); {REMEDY}") from error
-
-
-def zeros_here(p: torch.Tensor) -> torch.Tensor:
-    return torch.zeros(p.shape, dtype=p.dtype)
-
-
-def kept_by(
-    optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]], make: Callable[[torch.Tensor], torch.Tensor]
+def real_bytes(
+    optimizer: torch.optim.Optimizer,
+    local: Callable[[torch.Tensor], torch.Tensor],
+    groups: list[dict[str, Any]] | None,
 ) -> int:
-    """Returns the bytes that a copy of the optimizer keeps after a step on parameters that `make` makes."""
-    made = []
-    for group in groups:
-        params = [torch.nn.Parameter(make(p.detach())) for p in group["params"]]
-        for p in params:
-            p.grad = make(p.detach())
-        made.append({**group, "params": params})
-    copy = of_same_class(optimizer, made)
-    given = {id(t) for group in made for p in group["params"] for t in (p, p.grad)}
-    type(optimizer).step(copy)
-    return unique_bytes(t for t in tensors_in(dict(copy.state)) if id(t) not in given)
+    """Of a step on numbers on the CPU. MemplanError: it fails."""
+    first: Exception | None = None
+    for gradient in (plain, with_graph, sparse):
+        try:
+            with all_eager(), torch.random.fork_rng(devices=[]), torch.enable_grad():
+                return kept_by(Copy(optimizer, local, small_numbers, groups), gradient, False)
+        except Exception as error:
+            first = first or error
+    raise MemplanError(
+        f"optimizer={type(optimizer).__name__}: its step fails on a copy ({type(first).__name__}: {first}); {REMEDY}"
+    ) from first
 
 
-def of_same_class(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-    """Returns a new optimizer of the class, with these groups and the defaults of the other one."""
-    kind: Any = type(optimizer)
-    takes = inspect.signature(kind).parameters
-    options = {k: v for k, v in optimizer.defaults.items() if k in takes and k != "params"}
-    new: torch.optim.Optimizer = kind(groups, **options)
-    return new
+@contextlib.contextmanager
+def without_values() -> Iterator[None]:
+    """In it, tensors have no memory, and whoever asks for its address gets an error."""
+    with (
+        aot_settings(fake_tensor_allow_unsafe_data_ptr_access=False),
+        all_eager(),  # what is compiled reads memory
+        torch.enable_grad(),
+        without_memory(),
+    ):
+        yield
+
+
+def small_numbers(like: torch.Tensor) -> torch.Tensor:
+    """Numbers between 0.01 and 0.07, which no step takes for a converged one."""
+    numbers = torch.arange(like.numel()).remainder(7).add(1)
+    made: torch.Tensor = (numbers * 0.01 if like.dtype.is_floating_point else numbers).to(like.dtype).reshape(like.shape)
+    return made
+
+
+# Gradients, by the parameter and a tensor of its shape
+
+
+def plain(p: torch.Tensor) -> torch.Tensor:
+    return p.detach().clone()
+
+
+def with_graph(p: torch.Tensor) -> torch.Tensor:
+    """For a step that differentiates gradients."""
+    return p * p
+
+
+def sparse(p: torch.Tensor) -> torch.Tensor:
+    return p.detach().clone().to_sparse(1)
+
+
+def kept_by(copy: Copy, gradient: Gradient, needs_closure: bool) -> int:
+    """Returns the bytes that a copy keeps after a step. `needs_closure`: if it computes the loss, and gradients, again."""
+
+    def again() -> torch.Tensor:
+        for p in copy.trained:
+            p.grad = gradient(p)
+        return torch.zeros(())
+
+    again()
+    step: Any = type(copy.optimizer).step
+    if needs_closure:
+        step(copy.optimizer, again)
+    else:
+        step(copy.optimizer)
+    given = {id(t) for p in copy.parameters for t in (p, p.grad)}
+    return unique_bytes(t for t in copy.kept(tensors_in) if id(t) not in given)
 
 
 def need_no_arguments(optimizer: torch.optim.Optimizer) -> None:

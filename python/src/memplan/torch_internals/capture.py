@@ -142,6 +142,12 @@ def aot_settings(**settings: Any) -> contextlib.AbstractContextManager[Any]:
     return patched(functorch.compile.config, settings)
 
 
+def all_eager() -> contextlib.AbstractContextManager[Any]:
+    """In it, functions that were compiled run as eager does."""
+    stance: Any = getattr(torch.compiler, "set_stance", None)
+    return stance("force_eager") if stance is not None else dynamo_settings(disable=True)
+
+
 def limit_name() -> str:
     """The setting that says for how many sizes and numbers PyTorch captures one piece of code."""
     return known("recompile_limit", "cache_size_limit")
