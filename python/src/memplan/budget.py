@@ -45,6 +45,11 @@ def read_link(given: str | float) -> tuple[str, float]:
     raise MemplanError(f"{given!r} is no link: write a name of `memplan devices`, '24GB/s' or bytes a second")
 
 
+def is_smallest(budget: Budget) -> bool:
+    """Whether a budget is the peak of the smallest plan."""
+    return isinstance(budget, str) and re.fullmatch(r"\s*(min|floor)\s*", budget) is not None
+
+
 def resolve(budget: Budget, keep_all_bytes: int, min_bytes: Callable[[], int], auto_bytes: Callable[[], int]) -> int:
     """A budget in bytes, for a graph of which the rest is known. "floor" is another word for "min", what the smallest plan
     needs: budgets count from what can be reached, and not from what is certified."""
@@ -55,7 +60,7 @@ def resolve(budget: Budget, keep_all_bytes: int, min_bytes: Callable[[], int], a
             return auto_bytes()
         if (plain := read_bytes(budget)) is not None:
             return plain
-        if re.fullmatch(r"\s*(min|floor)\s*", budget):
+        if is_smallest(budget):
             return min_bytes()
         if m := re.fullmatch(r"\s*((?:min|floor)\s*\+)?\s*(\d{1,19}(?:\.\d{1,19})?)\s*%\s*", budget):
             base = min_bytes() if m[1] else 0

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.budget import AUTO_SHARE, free_host_bytes, in_units, read_link, resolve
+from memplan.budget import AUTO_SHARE, free_host_bytes, in_units, is_smallest, read_link, resolve
 from memplan.costs.cache import replace_file
 from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
@@ -204,7 +204,8 @@ class GraphPlanner:
         self.was_cut_short = False
         keep_all = self.planning.number("keep_all_bytes")
         budget = resolve(options.budget, keep_all, lambda: self._least_bytes(options), lambda: self.auto_bytes(options.device))
-        found = self.within(budget, options) or self._smallest(budget, options, is_first)
+        found = None if is_smallest(options.budget) else self.within(budget, options)  # its budget is that plan's peak
+        found = found or self._smallest(budget, options, is_first)
         return self._ahead(found, budget), budget
 
     def ready(self, options: Options) -> None:
