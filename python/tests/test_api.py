@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -21,6 +22,7 @@ from torch import nn
 import memplan
 from memplan.budget import in_units, read_bytes, resolve
 from memplan.library.planning import Planning, Progress
+from memplan.plan.planner import GraphPlanner
 
 
 def test_the_backend_by_name() -> None:
@@ -77,6 +79,56 @@ def test_the_largest_batch() -> None:
     assert memplan.estimate(model, networks.vectors(batch + 1), budget=budget).recomputed
     assert memplan.fit(model, networks.vectors, budget, overhead=2.0, most=7)[0] == 7
     assert memplan.fit(model, networks.vectors, 1000) == (0, None)
+
+
+@pytest.mark.parametrize(("least", "step"), [(2, 1), (2, 4), (3, 5), (8, 8)])
+def test_batches_that_are_tried(least: int, step: int) -> None:
+    """The largest of least, least + step, ... that a search of all finds."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 64), nn.BatchNorm1d(64), nn.Tanh(), nn.Linear(64, 1)).to("meta")
+    tried: list[int] = []
+
+    def inputs(n: int) -> tuple[torch.Tensor]:
+        tried.append(n)
+        return (torch.empty(n, 4, device="meta"),)
+
+    options: dict[str, Any] = {"budget": "16KiB", "device": "a100", "cache": "off"}
+    batch, report = memplan.fit(model, inputs, least=least, step=step, most=40, overhead=0.0, **options)
+    fits = []
+    for n in range(least, 41, step):
+        with contextlib.suppress(memplan.BudgetError):
+            if memplan.estimate(model, (torch.empty(n, 4, device="meta"),), **options).overhead <= 0.0:
+                fits.append(n)
+    assert batch == max(fits) < 40 - step and report is not None
+    assert len(tried) == len(set(tried)) and all((n - least) % step == 0 and n <= 40 for n in tried)
+
+
+def test_a_batch_of_one_that_cannot_be_trained_is_told() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))
+    with pytest.raises(
+        memplan.MemplanError, match=r"(?s)fit begins with a batch of 1, and least= with a larger one.*more than 1 value"
+    ):
+        memplan.fit(model, lambda n: (torch.randn(n, 4),), "1MiB")
+    with pytest.raises(memplan.MemplanError, match=r"least=9 is above most=8"):
+        memplan.fit(model, lambda n: (torch.randn(n, 4),), "1MiB", least=9, most=8)
+    with pytest.raises(memplan.MemplanError, match=r"step=0 is no batch"):
+        memplan.fit(model, lambda n: (torch.randn(n, 4),), "1MiB", step=0)
+
+
+def test_the_smallest_plan_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a quicker one within its peak once more."""
+    model, inputs = networks.make("transformer")
+    searches: list[int | None] = []
+    search = GraphPlanner.search
+
+    def counted(self: GraphPlanner, target: int | None, options: Any) -> bool:
+        searches.append(target)
+        return search(self, target, options)
+
+    monkeypatch.setattr(GraphPlanner, "search", counted)
+    report = memplan.estimate(model, inputs, budget="min", cache="off")
+    assert len([target for target in searches if target is not None]) == 1
+    assert report.planned_bytes <= report.budget_bytes
 
 
 class Broken(nn.Module):

@@ -29,6 +29,9 @@ def tied():
 def fails():
     raise ValueError("no weights here")
 
+def normed():
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))
+
 class ByName(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -90,6 +93,32 @@ def test_an_estimate_is_the_functions(builds: Path, capsys: pytest.CaptureFixtur
     known = report.scalars()
     for name in ("planned_bytes", "keep_all_bytes", "floor_bytes", "static_bytes", "saved_bytes", "n_operators"):
         assert told[name] == known[name]
+
+
+def test_parameters_gradients_state_and_remedies(builds: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sums by hand: a table of 11 rows of 8, a matrix of 8 by 8 and 8 numbers beside it."""
+    asked = ["estimate", "builds:ByName", "--inputs", "ids=(32,64) <11, mask=(32,64)", "--optimizer", "AdamW"]
+    assert main([*asked, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    n = 11 * 8 + 8 * 8 + 8
+    assert told["n_parameters"] == told["n_trained_parameters"] == n
+    assert told["parameter_bytes"] == told["gradient_bytes"] == 4 * n
+    assert told["optimizer_bytes"] == 2 * 4 * n + 3 * 4
+    assert main(asked) == 0
+    text = capsys.readouterr().out
+    assert f"{n} parameters take 640 B, gradients 640 B\nAdamW keeps 1.26 KiB between steps\nwhat would help\n" in text
+    assert "  less memory: this plan takes " in text
+
+
+def test_a_batch_begins_where_it_can_be_trained(builds: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["fit", "builds:normed", "--inputs", "(N,4)", "--budget", "20KiB", "--device", "a100"]
+    assert main(asked) == 2
+    assert "--least begins with a larger one" in capsys.readouterr().err
+    assert main([*asked, "--least", "2", "--step", "3"]) == 0
+    n = int(capsys.readouterr().out.split()[2])
+    assert n > 2 and n % 3 == 2
+    assert main([*asked, "--least", "0"]) == 1
+    assert "least=0 is no batch" in capsys.readouterr().err
 
 
 def test_a_plan_and_its_files(builds: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,12 +9,13 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 import memplan
-from memplan.command import UsageError
+from memplan.command import UsageError, about
 from memplan.command.inputs import make_inputs, read_inputs, read_lower, read_mesh, shard_options
 from memplan.command.model import build, place_of, refusal
 from memplan.mesh.rank_report import RankReport
@@ -60,6 +61,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--save", metavar="FILE.json", help="the plan, for the program memplan")
     fit = command("fit", "the largest N whose step fits", "auto")
     fit.add_argument("--overhead", type=float, default=0.2, help="extra time at most (%(default)s: a fifth)")
+    fit.add_argument("--least", type=int, default=1, help="the smallest N that is tried (%(default)s)")
+    fit.add_argument("--step", type=int, default=1, help="between the N that are tried (%(default)s)")
     fit.add_argument("--most", type=int, default=1 << 16, help="the largest N that is tried (%(default)s)")
     return top
 
@@ -75,36 +78,60 @@ def options_of(asked: argparse.Namespace, model: torch.nn.Module) -> dict[str, A
         if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
             raise UsageError(f"torch.optim has no optimizer {asked.optimizer!r}")
         make: Any = kind
-        options["optimizer"] = make(model.parameters())
+        try:
+            options["optimizer"] = make(model.parameters())
+        except (TypeError, ValueError) as error:  # Muon takes matrices alone
+            raise UsageError(f"{asked.optimizer} does not take this model's parameters: {error}") from None
     return options
 
 
-def answer(asked: argparse.Namespace) -> tuple[str, memplan.Report]:
-    """A line before the report, and the report. MemplanError."""
+@dataclass(frozen=True)
+class Answer:
+    """`line`: before the report."""
+
+    line: str
+    report: memplan.Report
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer | None
+
+    def numbers(self) -> dict[str, float]:
+        return about.numbers(self.model, self.optimizer) | self.report.scalars()
+
+    def text(self) -> str:
+        more = [self.report.more()] if isinstance(self.report, RankReport) else []
+        lines = [*about.sentences(self.model, self.optimizer), *more, *about.remedies(self.report)]
+        return f"{self.line}{self.report}\n" + "\n".join(lines) + "\n"
+
+
+def answer(asked: argparse.Namespace) -> Answer:
+    """MemplanError."""
     inputs = read_inputs(asked.inputs)
     model = build(asked.model, META if asked.device else None)
     options, device = options_of(asked, model), place_of(model)
-    batch = 1 if asked.command == "fit" else asked.batch
+    batch = asked.least if asked.command == "fit" else asked.batch
     args, kwargs = make_inputs(inputs, device, batch)
     try:
         if asked.command != "fit":
-            return "", memplan.estimate(model, args, kwargs=kwargs, budget=asked.budget, **options)
+            report = memplan.estimate(model, args, kwargs=kwargs, budget=asked.budget, **options)
+            return Answer("", report, model, options.get("optimizer"))
         if all(n is not None for i in inputs for n in i.shape):
             raise UsageError("no input has N in its shape, the size that fit looks for: '(N,3,224,224)'")
         if args and kwargs:
             raise UsageError("fit takes inputs that all go by their place, or all by name")
         which = 1 if kwargs else 0
-        limits = {"overhead": asked.overhead, "most": asked.most}
-        found, report = memplan.fit(model, lambda n: make_inputs(inputs, device, n)[which], asked.budget, **limits, **options)
+        limits = {name: getattr(asked, name) for name in ("overhead", "least", "step", "most")}
+        n, found = memplan.fit(model, lambda n: make_inputs(inputs, device, n)[which], asked.budget, **limits, **options)
     except memplan.BudgetError:
         raise
     except memplan.MemplanError as error:
         if (why := refusal(model, args, kwargs)) is not None:
-            raise UsageError(f"the model does not take these inputs: {why}") from None
+            begins = f" (N = {batch}; --least begins with a larger one)" if asked.command == "fit" else ""
+            raise UsageError(f"the model does not take these inputs: {why}{begins}") from None
         raise error
-    if report is None:
-        raise memplan.BudgetError(f"not even N = 1 fits {asked.budget} at {asked.overhead:.0%} more time")
-    return f"N = {found} is the largest that fits {asked.budget} at {asked.overhead:.0%} more time\n", report
+    if found is None:
+        raise memplan.BudgetError(f"not even N = {asked.least} fits {asked.budget} at {asked.overhead:.0%} more time")
+    line = f"N = {n} is the largest that fits {asked.budget} at {asked.overhead:.0%} more time\n"
+    return Answer(line, found, model, options.get("optimizer"))
 
 
 @contextlib.contextmanager
@@ -129,8 +156,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings(), quiet():
         warnings.showwarning = lambda warning, *_: say(warning)
         try:
-            line, report = answer(asked)
-            more = f"{report.more()}\n" if isinstance(report, RankReport) and not asked.json else ""
+            found = answer(asked)
+            report = found.report
+            told = json.dumps(found.numbers(), indent=1) + "\n" if asked.json else found.text()
             if getattr(asked, "timeline", None):
                 report.timeline(asked.timeline)
             if getattr(asked, "graph", None):
@@ -142,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 2 if isinstance(error, UsageError) else 1
         except KeyboardInterrupt:
             return 130
-    sys.stdout.write(json.dumps(report.scalars(), indent=1) + "\n" if asked.json else f"{line}{report}\n{more}")
+    sys.stdout.write(told)
     return 0
 
 

@@ -22,7 +22,7 @@ from memplan.plan.options import Options
 from memplan.report import Report
 from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated
-from memplan.run.eagerly import SKIPPED, Eagerly, reason_of
+from memplan.run.eagerly import CANNOT_CAPTURE, SKIPPED, Eagerly, reason_of
 from memplan.run.handed import Handed
 from memplan.torch_internals.capture import (
     capture_errors,
@@ -308,12 +308,36 @@ def fit(
     budget: Budget = "auto",
     *,
     overhead: float = 0.2,
+    least: int = 1,
+    step: int = 1,
     most: int = 1 << 16,
     **options: Any,
 ) -> tuple[int, Report | None]:
-    """The largest batch whose step fits the budget with at most this extra time, and its report; 0 and None: not even one.
-    `make_inputs(batch)` makes the model's inputs, a dictionary where they go by name. Batches are tried by doubling, then by
-    bisection."""
+    """Find the largest batch whose step fits the budget with at most this extra time.
+
+    Batches are tried by doubling, then by bisection.
+
+    Args:
+        model: a module or a function.
+        make_inputs: makes the model's inputs for a batch, as a dictionary where they go by name.
+        budget: as in compile.
+        overhead: extra time at most, as a share of the step.
+        least: the smallest batch that is tried. BatchNorm cannot train on 1.
+        step: only `least`, `least + step`, `least + 2 * step` and so on are tried.
+        most: the largest batch that may be tried.
+        **options: as in estimate.
+
+    Returns:
+        The batch and its report; 0 and None if not even `least` fits.
+
+    Raises:
+        MemplanError: the model cannot train on a batch of `least`.
+    """
+    for name, value in (("least", least), ("step", step), ("most", most)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise MemplanError(f"{name}={value!r} is no batch: write a whole number from 1 on")
+    if most < least:
+        raise MemplanError(f"least={least} is above most={most}: no batch lies between them")
 
     def tried(batch: int) -> Report | None:
         inputs = make_inputs(batch)
@@ -322,16 +346,23 @@ def fit(
             report = estimate(model, args, budget=budget, kwargs=kwargs, **options)
         except BudgetError:
             return None
+        except MemplanError as error:
+            if batch > least or not str(error).startswith(CANNOT_CAPTURE):
+                raise
+            sentence = f"fit begins with a batch of {least}, and least= with a larger one, as BatchNorm needs"
+            raise MemplanError(f"{sentence}: {error}") from None
         if math.isnan(report.overhead):
             raise MemplanError("how much longer a step takes is not known on the meta device: name one (device='h100')")
         return report if report.overhead <= overhead else None
 
-    low, best, high = 0, None, 1
-    while high <= most and (found := tried(high)) is not None:
-        low, best, high = high, found, 2 * high
-    high = min(high, most + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        found = tried(middle)
-        low, best, high = (middle, found, high) if found is not None else (low, best, middle)
-    return low, best
+    n, best = 0, None  # batches least, least + step, ... that fit, and the report of the last
+    above = (most - least) // step + 1  # how many there are
+    next_one = 1
+    while next_one <= above and (found := tried(least + (next_one - 1) * step)) is not None:
+        n, best, next_one = next_one, found, 2 * next_one
+    above = min(next_one - 1, above)
+    while above > n:
+        middle = (n + above + 1) // 2
+        found = tried(least + (middle - 1) * step)
+        n, best, above = (middle, found, above) if found is not None else (n, best, middle - 1)
+    return (least + (n - 1) * step, best) if n else (0, None)

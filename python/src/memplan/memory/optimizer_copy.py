@@ -119,7 +119,7 @@ class Copy:
             made = MethodType(value.__func__, self._of(value.__self__))
         else:
             made = value
-            with contextlib.suppress(Exception):  # of what cannot be copied
+            with contextlib.suppress(Exception):  # some objects cannot be copied
                 made = self._remember(value, copy.deepcopy(value, dict(self.known)))
         return made
 

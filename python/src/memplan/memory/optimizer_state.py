@@ -117,7 +117,7 @@ def without_values() -> Iterator[None]:
     """In it, tensors have no memory, and whoever asks for its address gets an error."""
     with (
         aot_settings(fake_tensor_allow_unsafe_data_ptr_access=False),
-        all_eager(),  # what is compiled reads memory
+        all_eager(),  # compiled code reads memory
         torch.enable_grad(),
         without_memory(),
     ):

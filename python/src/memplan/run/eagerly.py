@@ -57,6 +57,9 @@ def line_of(error: BaseException) -> str:
     return "{}:{}".format(*(users or found)[-1]) if found else ""
 
 
+CANNOT_CAPTURE = "PyTorch cannot capture"
+
+
 def reason_of(error: BaseException) -> str:
     """Why PyTorch has not captured, in a sentence of ours."""
     if is_limit(error):
@@ -68,7 +71,7 @@ def reason_of(error: BaseException) -> str:
     inner = getattr(error, "inner_exception", None) or error
     first = str(inner).strip().partition("\n")[0]
     remedy = next((f"; {remedy}" for word, remedy in REMEDIES.items() if word in first), "")
-    return f"PyTorch cannot capture {where or 'it'} ({first or type(inner).__name__}){remedy}"
+    return f"{CANNOT_CAPTURE} {where or 'it'} ({first or type(inner).__name__}){remedy}"
 
 
 class Eagerly:
