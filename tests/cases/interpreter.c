@@ -72,6 +72,10 @@ static bool binary(const char *kind, double a, double b, double *y)
         *y = a / b;
     else if (!strcmp(kind, "Pow"))
         *y = pow(a, b);
+    else if (!strcmp(kind, "GreaterOrEqual"))
+        *y = a >= b;
+    else if (!strcmp(kind, "And"))
+        *y = a != 0 && b != 0;
     else
         return false;
     return true;
@@ -237,6 +241,12 @@ static void run_where(const struct run *r, const mp_operator *op, double *y)
     }
 }
 
+static void run_expand(const struct run *r, const mp_operator *op, double *y)
+{
+    const mp_tensor *out = mp_operator_out(r->model, op, 0);
+    for (int64_t k = 0; k < count(out); k++) y[k] = r->at[op->in[0]][broadcast_index(out, mp_operator_in(r->model, op, 0), k)];
+}
+
 static bool run_operator(const struct run *r, const mp_operator *op, double *y)
 {
     const char *kind = op->kind;
@@ -250,6 +260,8 @@ static bool run_operator(const struct run *r, const mp_operator *op, double *y)
         run_attention(r, op, y);
     } else if (strstr(kind, "Softmax")) {
         run_softmax(r, op, y);
+    } else if (!strcmp(kind, "Expand")) {
+        run_expand(r, op, y);
     } else if (!strcmp(kind, "Where")) {
         run_where(r, op, y);
     } else if (!strcmp(kind, "Transpose")) {
