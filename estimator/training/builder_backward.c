@@ -305,6 +305,14 @@ static mp_status build_given_gradients(mp_builder *b)
     return MP_OK;
 }
 
+/* Adds the given gradients of parameters: no operator computes a parameter, so none has added them. */
+static mp_status complete_parameters(mp_builder *b)
+{
+    for (int t = 0; b->loss < 0 && t < (int)b->model->n_tensors; t++)
+        if (b->has_gradient[t] && b->model->tensors[t].role == MP_ROLE_PARAMETER) MP_CHECK(flush(b, t));
+    return MP_OK;
+}
+
 mp_status mp_build_backward(mp_builder *b)
 {
     count_contributions(b);
@@ -322,5 +330,5 @@ mp_status mp_build_backward(mp_builder *b)
         int n = groups_of(b, op, groups);
         for (int g = 0; g < n; g++) MP_CHECK(build_group(b, k, &groups[g]));
     }
-    return MP_OK;
+    return complete_parameters(b);
 }

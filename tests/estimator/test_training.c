@@ -340,6 +340,38 @@ TEST(without_a_loss_the_gradients_of_the_outputs_are_inputs)
     mp_model_free(m);
 }
 
+/* A parameter that is an output, itself or as a view, gets the given gradient, beside that of an operator that reads it. */
+TEST(a_parameter_that_is_an_output_gets_the_given_gradient)
+{
+    for (int rules = 0; rules < MP_N_RULES; rules++)
+        for (int is_read = 0; is_read < 2; is_read++)
+            for (int is_view = 0; is_view < 2; is_view++) {
+                const mp_training_options options = {
+                    .loss = MP_LOSS_NONE, .optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT, .rules = (mp_rules)rules};
+                mp_model *m = new_model();
+                hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 3, 4);
+                hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 4, 5);
+                if (is_view) hand_operator(m, "Identity", "w", "shown");
+                hand_output(m, is_view ? "shown" : "w");
+                if (is_read) {
+                    hand_operator(m, "MatMul", "data w", "y");
+                    hand_output(m, "y");
+                }
+                mp_graph *g = train(m, &options);
+                int n = 0, given = storage_named(g, is_view ? "gradient of shown, given" : "gradient of w, given");
+                const int gradient = storage_named(g, "gradient of w");
+                for (size_t k = 0; k < g->n_nodes; k++) {
+                    const mp_alternative *a = g->nodes[k].alternatives;
+                    const int *to = is_read ? a->adds : a->writes;
+                    const size_t n_to = is_read ? a->n_adds : a->n_writes;
+                    n += a->n_reads == 1 && a->reads[0] == given && n_to == 1 && to[0] == gradient;
+                }
+                assert_int_equal(n, 1);
+                mp_graph_free(g);
+                mp_model_free(m);
+            }
+}
+
 TEST(a_sequence_gets_its_loss_per_position)
 {
     mp_model *m = new_model();
