@@ -93,6 +93,7 @@ int interrupt_status(void)
 
 void interrupt_force(const char *sentence, unsigned seconds)
 {
+    if (rank_interrupt_is_on()) return; /* alarm is the rank's */
     grace = seconds;
     last_words = sentence;
     alarm(sentence && asked ? seconds : 0);

@@ -23,6 +23,7 @@ typedef enum stage { STAGE_NONE, STAGE_CALL_OFF, STAGE_SPEAK, STAGE_END, STAGE_I
 static volatile sig_atomic_t asked, next; /* number of the signal; the stage at the next alarm */
 static const char *volatile late;
 static volatile bool is_on, trains, is_first;
+static const mp_peers *peers;
 static pid_t launcher;
 static double kill_seconds;
 
@@ -46,6 +47,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     const int kept = errno;
     (void)context;
     asked = signal;
+    if (!trains && info->si_pid != launcher) mp_peers_signal(peers, info->si_pid, SIGTERM);
     if (!trains)
         set_alarm(STAGE_CALL_OFF, CALL_OFF);
     else if (signal == SIGTERM && info->si_pid == launcher)
@@ -83,13 +85,14 @@ static void on_alarm(int signal)
     errno = kept;
 }
 
-void rank_interrupt_begin(int rank)
+void rank_interrupt_begin(const mp_communicator *world)
 {
     const struct sigaction alarmed = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     const struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = (int)SA_RESETHAND | SA_SIGINFO | SA_RESTART};
     launcher = launcher_process();
     kill_seconds = launcher_kill_seconds();
-    is_first = rank == 0;
+    is_first = world->rank == 0;
+    peers = world->who;
     is_on = true;
     sigaction(SIGALRM, &alarmed, NULL);
     sigaction(SIGINT, &action, NULL);

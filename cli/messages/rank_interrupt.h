@@ -1,15 +1,18 @@
 /* rank_interrupt.h - SIGINT and SIGTERM to a rank: to one of them, or from the launcher to all.
  *
- * Before the training they end the rank, and rank 0 prints one sentence. In a training they ask to stop: the ranks agree at the
- * end of the step, save, and rank 0 prints one sentence. The launcher sends SIGKILL soon after SIGTERM. If the step or the save
- * has not ended shortly before that, rank 0 prints which state is left. A second signal of the same kind ends the rank.
+ * Before the training they end all ranks of the machine, and rank 0 prints one sentence. In a training they ask to stop: the
+ * ranks agree at the end of the step, save, and rank 0 prints one sentence. The launcher sends SIGKILL soon after SIGTERM. If
+ * the step or the save has not ended shortly before that, rank 0 prints which state is left. A second signal of the same kind
+ * ends the rank.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* Handles signals of this rank from here on. Called when the ranks are joined. */
-void rank_interrupt_begin(int rank);
+#include "executor/ranks/communicator.h"
+
+/* Handles signals of this rank from here on. Called when the ranks are joined, whose communicator must stay valid. */
+void rank_interrupt_begin(const mp_communicator *world);
 /* True from rank_interrupt_begin on. */
 bool rank_interrupt_is_on(void);
 /* From here on a signal asks to stop. The sentence, which must stay valid, is printed if the launcher's SIGKILL is near. NULL:

@@ -47,7 +47,7 @@ mp_status train_join(options *o, ranks *r, mp_error *err)
     limit(o, NULL);
     if (r->world) messages_as_rank(mp_communicator_rank(r->world));
     MP_CHECK(st);
-    rank_interrupt_begin(mp_communicator_rank(r->world));
+    rank_interrupt_begin(r->world);
     const long long n = mp_communicator_size(r->world), wanted = mp_mesh_devices(&mesh);
     r->compares = true;
     MP_ENSURE(n == wanted, err, MP_INVALID,

@@ -102,6 +102,14 @@ static bool is_elsewhere(const mp_peers *peers, int rank)
     return any;
 }
 
+void mp_peers_signal(const mp_peers *peers, int64_t sender, int signal)
+{
+    for (int r = 0; peers && r < peers->n; r++)
+        if (!is_elsewhere(peers, r) && peers->list[r].process == sender) return;
+    for (int r = 0; peers && r < peers->n; r++)
+        if (r != peers->rank && !is_elsewhere(peers, r)) kill((pid_t)peers->list[r].process, signal);
+}
+
 static const char *host_of(const mp_peers *peers, int rank)
 {
     return peers && rank < peers->n && peers->list[rank].host[0] ? peers->list[rank].host : "an unknown machine";

@@ -27,6 +27,9 @@ void mp_peers_call_off(void);
 /* May be called by a signal's handler of a process that is about to end: waits do not fail any more. */
 void mp_peers_hush(void);
 
+/* Sends a signal to the other ranks on this machine, unless one of them is its sender. May be called by a signal's handler. */
+void mp_peers_signal(const mp_peers *peers, int64_t sender, int signal);
+
 /* Waiting for other ranks, as long as something moves or `timeout` seconds have not passed since. */
 typedef struct mp_patience {
     const mp_communicator *world;

@@ -22,6 +22,7 @@ else
         holds "mpi_one_plan_$what" python3 -B "$root/tests/cli/ranks/one_plan.py" "$memplan" $what
     done
     holds mpi_copied python3 -B "$root/tests/cli/ranks/copied_ranks.py" "$memplan" some
+    holds mpi_interrupted python3 -B "$root/tests/cli/ranks/interrupts.py" "$memplan" 4
     holds mpi_strange python3 -B "$root/tests/cli/ranks/strange_ranks.py" "$memplan" refused
     holds mpi_killed python3 -B "$root/tests/cli/ranks/killed_ranks.py" "$memplan" 5
     for what in saved_in_parts resharded part_is_amiss uneven_data; do

@@ -2,11 +2,13 @@
 """interrupts.py MEMPLAN N - trainings under mpirun are interrupted N times: SIGINT and SIGTERM, to mpirun and to single ranks, at varied times.
 
 Each one ends in time and saves the step, or reports that it could not. Exactly one sentence says so, without colours. A saved state has the step of the sentence,
-a training goes on with it, and the first saved state of each mesh has the bits of a training of as many steps that nobody interrupted.
+a training goes on with it, and the first saved state of each mesh has the bits of a training of as many steps that nobody interrupted. A fourth comes in the search
+for a plan, and a fourth in a step that takes longer than the launcher waits.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -18,7 +20,15 @@ import sys
 import tempfile
 import time
 
-MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gradients", "mlp.onnx")
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+MODEL = os.path.join(TESTS, "gradients", "mlp.onnx")
+SHORT, PLANNING, LONG = "short steps", "planning", "a long step"
+LARGE = "gpt2 --dim layers=4 --dim width=512 --dim heads=4 --dim feed-forward=2048 --dim vocabulary=1024 --dim sequence=128 --batch 64 --random-weights".split()
+WORK = {
+    SHORT: [MODEL, "--budget", "100%"],
+    PLANNING: [os.path.join(TESTS, "..", "examples", "resnet50.onnx"), "--batch", "32", "--budget", "floor+20%", "--effort", "thorough", "--random-weights"],
+    LONG: [*LARGE, "--budget", "100%"],
+}
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 MESHES = {"dp=2": 2, "shard=2": 2, "pp=2": 2, "tp=2": 2, "dp=2,shard=2": 4}
 ENDLESS = "1000000000"
@@ -29,9 +39,9 @@ REPORTED = re.compile(
 )
 
 
-def start(memplan: str, mesh: str, *more: str) -> subprocess.Popen:
+def start(memplan: str, work: str, mesh: str, *more: str) -> subprocess.Popen:
     micro_batches = ["--batch", "24", "--micro-batches", "4"] if "pp" in mesh else []
-    words = [*MPIRUN, "-n", str(MESHES[mesh]), memplan, "train", MODEL, "--mesh", mesh, "--budget", "100%", "--no-before", *micro_batches, *more]
+    words = [*MPIRUN, "-n", str(MESHES[mesh]), memplan, "train", *WORK[work], "--mesh", mesh, "--no-before", *micro_batches, *more]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ASAN_OPTIONS": "detect_leaks=0"}
     return subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -82,8 +92,8 @@ def tensors(state: str) -> dict[str, bytes]:
     return found
 
 
-def goes_on(memplan: str, state: str) -> bool:
-    words = [memplan, "train", MODEL, "--budget", "100%", "--no-before", "--steps", "1", "--resume", state, "-q"]
+def goes_on(memplan: str, work: str, state: str) -> bool:
+    words = [memplan, "train", *WORK[work], "--no-before", "--steps", "1", "--resume", state, "-q"]
     return subprocess.run(words, capture_output=True, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}).returncode == 0
 
 
@@ -99,12 +109,15 @@ def all_have_ended(pids: list[int]) -> bool:
 def main() -> int:
     memplan, n = sys.argv[1], int(sys.argv[2])
     draw, counts, failures, compared = random.Random(7), {"saved": 0, "reported": 0}, 0, set()
+    cases = list(itertools.product((SHORT, PLANNING, SHORT, LONG), (signal.SIGINT, signal.SIGTERM), (True, False)))
     with tempfile.TemporaryDirectory(dir=".") as folder:
         for k in range(n):
-            mesh, sent = list(MESHES)[k // 4 % len(MESHES)], (signal.SIGINT, signal.SIGTERM)[k % 2]
-            to_mpirun, delay = k // 2 % 2 == 0, draw.uniform(0, 1) if k % 5 == 0 else draw.uniform(1, 4)
-            state = f"{folder}/state{k}" if MESHES[mesh] != 2 or mesh in ("shard=2", "pp=2") else f"{folder}/state{k}.safetensors"
-            job = start(memplan, mesh, "--steps", ENDLESS, "--save", state)
+            work, sent, to_mpirun = cases[k * 5 % len(cases)]
+            mesh = draw.choice(list(MESHES)) if work == SHORT else "dp=2"
+            delay = draw.uniform(0, 1) if k % 5 == 0 and work == SHORT else draw.uniform(1, 4) if work == SHORT else draw.uniform(2, 4)
+            in_folder = MESHES[mesh] != 2 or mesh in ("shard=2", "pp=2")
+            state = f"{folder}/state{k}" + ("" if in_folder else ".safetensors")
+            job = start(memplan, work, mesh, "--steps", ENDLESS, "--save", state)
             pids = ranks_of(job, MESHES[mesh])
             time.sleep(delay)
             begin = time.monotonic()
@@ -113,7 +126,7 @@ def main() -> int:
             took = time.monotonic() - begin
             sentences = [line for line in said.splitlines() if line.startswith("memplan: ")]
             saved = [match for match in map(SAVED.match, sentences) if match]
-            what = f"interrupt {k}, {sent.name} to {'mpirun' if to_mpirun else 'a rank'} after {delay:.2f} s, {mesh}"
+            what = f"interrupt {k}, {sent.name} to {'mpirun' if to_mpirun else 'a rank'} after {delay:.2f} s, {work}, {mesh}"
             problems = []
             if len(sentences) != 1 or not REPORTED.match(sentences[0]):
                 problems.append(f"{len(sentences)} sentences")
@@ -123,22 +136,26 @@ def main() -> int:
                 problems.append("a rank is left")
             if saved:
                 step = int(saved[0][1])
-                if step_of(state) != step or not goes_on(memplan, state):
+                if step_of(state) != step or not goes_on(memplan, work, state):
                     problems.append(f"the state of step {step} is not the one that was saved")
-                elif mesh not in compared and step < 20000:
+                elif work == SHORT and mesh not in compared and step < 20000:
                     compared.add(mesh)
                     other = f"{folder}/other{k}" + (".safetensors" if state.endswith(".safetensors") else "")
-                    start(memplan, mesh, "--steps", str(step), "--save", other).communicate()
+                    start(memplan, work, mesh, "--steps", str(step), "--save", other).communicate()
                     if tensors(state) != tensors(other):
                         problems.append(f"{step} steps without an interrupt save other bits")
             elif os.path.exists(state) and (not os.path.isdir(state) or INDEX in os.listdir(state)):
                 problems.append("a state was saved, and no sentence reports it")
+            if not saved and work == SHORT and not to_mpirun and delay > 1:
+                problems.append("nothing was saved, and nothing limited the time to save")
             counts["saved" if saved else "reported"] += 1
             failures += bool(problems)
             if problems:
                 print(f"FAILED: {what}, {took:.1f} s: {'; '.join(problems)}\n{said}")
-            for left in (state,):
-                shutil.rmtree(left, ignore_errors=True)
+            if in_folder:
+                shutil.rmtree(state, ignore_errors=True)
+            elif os.path.exists(state):
+                os.unlink(state)
     print(f"{n} interrupts: {counts['saved']} saved, {counts['reported']} reported, {failures} failures; bits compared on {', '.join(sorted(compared)) or 'none'}")
     return failures > 0
 
