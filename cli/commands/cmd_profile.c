@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/messages/interrupt.h"
+#include "cli/messages/launcher.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
@@ -280,6 +281,12 @@ int cmd_profile(options *o)
     if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
     if (o->output.links.n) return profile_links(o);
     if (o->output.network) return profile_network(o);
+    if (launcher_rank() > 0 && launcher_ranks() > 1) return EXIT_DONE; /* rank 0 refuses for all */
+    if (launcher_ranks() > 1)
+        return usage_error(
+            "the launcher has started %d processes, which would disturb each other's measurements; start memplan without the "
+            "launcher, or measure the network with --network",
+            launcher_ranks());
     if (!o->n_operands) return usage_error("profile needs a model, --link WHERE or --network");
     if (o->model.reduce || o->training.timeout > 0) return usage_error("--reduce and --timeout are for profile --network");
     if (!o->output.out) return usage_error("profile needs a file to write: -o costs.json");

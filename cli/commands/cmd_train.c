@@ -217,6 +217,7 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     MP_CHECK(subject_load_with_plan(o->operands[0], own_plan, o, &t->subject, err));
     const bool had_joined = r->world;
     MP_CHECK(train_join(o, r, err)); /* the mesh may be the plan's */
+    MP_CHECK(train_check_alone(r, err));
     MP_ENSURE(had_joined || !o->model.own_device || strcmp(o->model.device, "cuda") != 0, err, MP_UNSUPPORTED,
               "the mesh of a plan on GPUs has to be said, too, so that each rank takes its own: --mesh %s", o->model.mesh);
     MP_ENSURE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");

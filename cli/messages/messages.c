@@ -9,6 +9,7 @@
 #include "cli/messages/print.h"
 #include "formats/base/file.h"
 
+#define PREFIX "memplan: "
 enum { SENTENCE_MAX = 8192 };
 
 static int this_rank = -1; /* -1: there are no others */
@@ -16,9 +17,11 @@ static bool output_lost;   /* true once a sentence has said that standard output
 
 static void speak(const char *format, va_list args)
 {
-    char text[SENTENCE_MAX];
-    print_text(text, sizeof text, format, args);
-    print_to(stderr, "memplan: %s\n", text);
+    char line[SENTENCE_MAX] = PREFIX;
+    const size_t prefix = sizeof PREFIX - 1;
+    print_text(line + prefix, sizeof line - prefix - 1, format, args);
+    strcat(line, "\n");
+    (void)fwrite(line, 1, strlen(line), stderr); /* at once: the lines of several ranks do not mix */
 }
 
 void complain(const char *format, ...)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/messages/launcher.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/rank_interrupt.h"
 #include "executor/ranks/exchanges.h"
@@ -56,6 +57,19 @@ mp_status train_join(options *o, ranks *r, mp_error *err)
     r->compares = false;
     o->model.own_device = mp_communicator_number_here(r->world);
     return MP_OK;
+}
+
+mp_status train_check_alone(ranks *r, mp_error *err)
+{
+    const int n = launcher_ranks();
+    if (r->world || n == 1) return MP_OK;
+    r->all_failed = true;
+    r->is_told = launcher_rank() > 0;
+    r->status = r->is_told ? EXIT_DONE : EXIT_USAGE; /* a failure here would make the launcher end rank 0 before it speaks */
+    return MP_FAIL(err, MP_INVALID,
+                   "the launcher has started %d processes, and without --mesh each would be a training of its own; add --mesh "
+                   "dp=%d, or start memplan without the launcher",
+                   n, n);
 }
 
 mp_status train_take_stage(options *o, ranks *r, mp_error *err)

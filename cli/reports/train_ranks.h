@@ -18,6 +18,9 @@ typedef struct ranks {
  * rank 0 alone speaks, but for errors, and --device cuda is the GPU of the rank's number on its machine. Else r->world stays
  * NULL. MP_INVALID: there are not as many processes as ranks. As mp_communicator_open. */
 mp_status train_join(options *o, ranks *r, mp_error *err);
+/* Fails if a launcher has started several processes and the options, or the plan, have no mesh of several ranks: each would be
+ * a training of its own and save into the same files. MP_INVALID; rank 0 alone says it, and the others end with status 0. */
+mp_status train_check_alone(ranks *r, mp_error *err);
 /* Lets the options name the stage of a pipeline that this process runs. MP_INVALID: they have --accumulate, too. */
 mp_status train_take_stage(options *o, ranks *r, mp_error *err);
 /* Compares what has to be the same on all ranks before a plan is searched for. Fails as mp_communicator_agree. */

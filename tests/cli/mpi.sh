@@ -22,6 +22,9 @@ else
         holds "mpi_one_plan_$what" python3 -B "$root/tests/cli/ranks/one_plan.py" "$memplan" $what
     done
     holds mpi_copied python3 -B "$root/tests/cli/ranks/copied_ranks.py" "$memplan" some
+    for what in without_a_mesh lines_are_whole; do
+        holds "mpi_$what" python3 -B "$root/tests/cli/ranks/alone_ranks.py" "$memplan" $what
+    done
     holds mpi_interrupted python3 -B "$root/tests/cli/ranks/interrupts.py" "$memplan" 4
     holds mpi_strange python3 -B "$root/tests/cli/ranks/strange_ranks.py" "$memplan" refused
     holds mpi_killed python3 -B "$root/tests/cli/ranks/killed_ranks.py" "$memplan" 5
