@@ -20,8 +20,9 @@ static void speak(const char *format, va_list args)
     char line[SENTENCE_MAX] = PREFIX;
     const size_t prefix = sizeof PREFIX - 1;
     print_text(line + prefix, sizeof line - prefix - 1, format, args);
-    strcat(line, "\n");
-    (void)fwrite(line, 1, strlen(line), stderr); /* at once: the lines of several ranks do not mix */
+    const size_t n = strlen(line);
+    line[n] = '\n';
+    (void)fwrite(line, 1, n + 1, stderr); /* at once: the lines of several ranks do not mix */
 }
 
 void complain(const char *format, ...)

@@ -109,22 +109,23 @@ static mp_status meet(const saving *s, mp_status own, void *word, int64_t bytes,
     return mp_communicator_meet(s->world, own, word, bytes, seconds, "saving", err);
 }
 
-static mp_status write_part(const saving *s, const char *folder, const char *name, mp_error *err)
+static mp_status write_part(const saving *s, const char *folder, const char *name, char checksum[MP_CHECKSUM_TEXT],
+                            mp_error *err)
 {
     char path[MP_SAVE_PATH];
     mp_metadatum metadata[METADATA];
     memcpy(metadata, s->metadata, sizeof metadata);
     metadata[s->n_metadata] = (mp_metadatum){"save", name};
     MP_CHECK(mp_checkpoint_part(folder, name, s->world->rank, s->all.n_writers, path, sizeof path, err));
-    return mp_safetensors_write(path, s->tensors, s->n_tensors, metadata, s->n_metadata + 1, err);
+    return mp_safetensors_write_summed(path, s->tensors, s->n_tensors, metadata, s->n_metadata + 1, checksum, err);
 }
 
-static mp_status commit(const saving *s, mp_save *save, mp_error *err)
+static mp_status commit(const saving *s, mp_save *save, const char (*checksums)[MP_CHECKSUM_TEXT], mp_error *err)
 {
     mp_save_entry *entries = mp_pool_alloc(s->pool, s->all.n, sizeof *entries);
     MP_ENSURE(entries, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < s->all.n; k++) entries[k] = (mp_save_entry){s->all.list[k].name, s->all.list[k].writer};
-    return mp_checkpoint_commit(save, entries, s->all.n, s->metadata, s->n_metadata, err);
+    return mp_checkpoint_commit(save, entries, s->all.n, checksums, s->metadata, s->n_metadata, err);
 }
 
 /* All ranks write their parts; then rank 0 makes the save. */
@@ -132,14 +133,20 @@ static mp_status save_folder(const saving *s, const char *folder, int64_t step, 
 {
     MP_CLEARED_BY(mp_checkpoint_end) mp_save save = {0};
     const bool is_first = !s->world->rank;
-    char name[MP_SAVE_NAME] = "";
+    char name[MP_SAVE_NAME] = "", checksum[MP_CHECKSUM_TEXT] = "";
+    char(*checksums)[MP_CHECKSUM_TEXT] = mp_pool_alloc(s->pool, (size_t)s->world->n, sizeof *checksums);
     mp_status st = is_first ? mp_checkpoint_begin(folder, step, s->all.n_writers, &save, err) : MP_OK;
     memcpy(name, save.name, sizeof name);
     MP_CHECK(meet(s, st, name, sizeof name, err));
     MP_ENSURE(*name && memchr(name, 0, sizeof name) && !strchr(name, '/'), err, MP_IO,
               "rank 0 has sent something else than the name of the save");
-    MP_CHECK(meet(s, write_part(s, folder, name, err), NULL, 0, err));
-    st = is_first ? commit(s, &save, err) : MP_OK;
+    st = checksums ? write_part(s, folder, name, checksum, err) : MP_NO_MEMORY(err);
+    MP_CHECK(meet(s, st, NULL, 0, err));
+    MP_CHECK(mp_communicator_exchange(s->world, checksum, sizeof checksum, checksums,
+                                      mp_execution_company(s->execution).timeout, "the checksums of a save", err));
+    for (int k = 0; k < s->world->n; k++)
+        MP_ENSURE(!checksums[k][MP_CHECKSUM_TEXT - 1], err, MP_IO, "rank %d has sent something else than a checksum", k);
+    st = is_first ? commit(s, &save, checksums, err) : MP_OK;
     return meet(s, st, NULL, 0, err);
 }
 

@@ -127,20 +127,29 @@ mp_status mp_checkpoint_part(const char *folder, const char *name, int k, int n,
     return path_in(folder, file, path, size, err);
 }
 
-mp_status mp_checkpoint_commit(mp_save *s, const mp_save_entry *entries, size_t n, const mp_metadatum *metadata,
-                               size_t n_metadata, mp_error *err)
+/* Writes the name of part k of a save. */
+static void name_part(const mp_save *s, int k, char file[MP_SAVE_NAME + 64])
 {
-    char path[MP_SAVE_PATH];
-    json_t *notes = json_object(), *map = json_object();
+    snprintf(file, MP_SAVE_NAME + 64, "%s.%d-of-%d.safetensors", s->name, k + 1, s->n_parts);
+}
+
+mp_status mp_checkpoint_commit(mp_save *s, const mp_save_entry *entries, size_t n, const char (*checksums)[MP_CHECKSUM_TEXT],
+                               const mp_metadatum *metadata, size_t n_metadata, mp_error *err)
+{
+    char path[MP_SAVE_PATH], file[MP_SAVE_NAME + 64];
+    json_t *notes = json_object(), *map = json_object(), *sums = json_object();
     mp_json_out out;
     for (size_t k = 0; k < n_metadata; k++) mp_json_set(&notes, metadata[k].key, mp_json_text(metadata[k].value));
     mp_json_set(&notes, "save", mp_json_text(s->name));
     for (size_t k = 0; k < n; k++) {
-        char file[MP_SAVE_NAME + 64];
-        snprintf(file, sizeof file, "%s.%d-of-%d.safetensors", s->name, entries[k].part + 1, s->n_parts);
+        name_part(s, entries[k].part, file);
         mp_json_set(&map, entries[k].tensor, mp_json_text(file));
     }
-    json_t *index = json_pack("{s:o, s:o}", "metadata", notes, "weight_map", map);
+    for (int k = 0; k < s->n_parts; k++) {
+        name_part(s, k, file);
+        mp_json_set(&sums, file, mp_json_text(checksums[k]));
+    }
+    json_t *index = json_pack("{s:o, s:o, s:o}", "metadata", notes, "checksums", sums, "weight_map", map);
     mp_json_start(&out, index);
     MP_CHECK(path_in(s->folder, INDEX_NAME, path, sizeof path, err));
     MP_CHECK(mp_json_finish(&out, path, err));
@@ -178,6 +187,27 @@ struct mp_checkpoint {
     part *parts;
 };
 
+/* Compares the metadata of a part with those of the index, and its checksum if the index has checksums. */
+static mp_status compare_part(const mp_checkpoint *c, const part *p, mp_error *err)
+{
+    const json_t *sums = json_object_get(c->index, "checksums");
+    const char *key, *wanted = json_string_value(json_object_get(sums, p->file));
+    char sum[MP_CHECKSUM_TEXT];
+    json_t *value;
+    json_object_foreach(json_object_get(c->index, "metadata"), key, value)
+    {
+        const char *of_index = json_string_value(value), *of_part = mp_safetensors_metadatum(p->tensors, key);
+        MP_ENSURE(!of_index || !of_part || !strcmp(of_index, of_part), err, MP_PARSE,
+                  "this part has the %.60s %.60s, and the index %.60s: one of both is damaged", key, of_part, of_index);
+    }
+    if (!sums) return MP_OK;
+    MP_ENSURE(wanted, err, MP_PARSE, "the index has no checksum of this part");
+    MP_CHECK(mp_safetensors_checksum(p->tensors, sum, err));
+    MP_ENSURE(!strcmp(sum, wanted), err, MP_PARSE,
+              "this part is damaged: its checksum is %s, and %.60s in the index; go on from another save", sum, wanted);
+    return MP_OK;
+}
+
 /* Opens a part, which is of the save that the index is of. */
 static mp_status open_part(const mp_checkpoint *c, const char *folder, part *p, mp_error *err)
 {
@@ -191,7 +221,7 @@ static mp_status open_part(const mp_checkpoint *c, const char *folder, part *p, 
     const char *of = mp_safetensors_metadatum(p->tensors, "save");
     MP_ENSURE(of && !strcmp(of, save), err, MP_PARSE, "this part is of the save %.60s, and the index is of %.60s",
               of ? of : "without a name", save);
-    return MP_OK;
+    return compare_part(c, p, err);
 }
 
 /* Returns the part with this file; adds it if it is new. */

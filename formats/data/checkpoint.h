@@ -36,9 +36,9 @@ typedef struct mp_save_entry {
 mp_status mp_checkpoint_begin(const char *folder, int64_t step, int n_parts, mp_save *out, mp_error *err);
 /* Writes the path of part k of n. MP_INVALID: it is too long. */
 mp_status mp_checkpoint_part(const char *folder, const char *name, int k, int n, char *path, size_t size, mp_error *err);
-/* Replaces the index, and removes the parts of older saves. MP_IO, MP_NOMEM. */
-mp_status mp_checkpoint_commit(mp_save *save, const mp_save_entry *entries, size_t n, const mp_metadatum *metadata,
-                               size_t n_metadata, mp_error *err);
+/* Replaces the index, which stores the checksum of each part, and removes the parts of older saves. MP_IO, MP_NOMEM. */
+mp_status mp_checkpoint_commit(mp_save *save, const mp_save_entry *entries, size_t n, const char (*checksums)[MP_CHECKSUM_TEXT],
+                               const mp_metadatum *metadata, size_t n_metadata, mp_error *err);
 /* Removes the parts that the index does not name, those of a save that was not made among them, and gives the folder free. A
  * zeroed one is fine. */
 void mp_checkpoint_end(mp_save *save);
@@ -48,8 +48,9 @@ void mp_checkpoint_end(mp_save *save);
 mp_status mp_checkpoint_try(const char *path, mp_error *err);
 
 typedef struct mp_checkpoint mp_checkpoint;
-/* Opens a file, or a folder with all parts that its index names. MP_PARSE, located at the part: it is missing, cut short, of
- * another save, or lacks a tensor. MP_PARSE, MP_IO, MP_NOMEM as mp_safetensors_open. */
+/* Opens a file, or a folder with all parts that its index names, and compares their checksums and metadata with the index. An
+ * index of an older version has no checksums. MP_PARSE, located at the part: it is missing, cut short, damaged, of another
+ * save, or lacks a tensor. MP_PARSE, MP_IO, MP_NOMEM as mp_safetensors_open. */
 mp_status mp_checkpoint_open(const char *path, mp_checkpoint **out, mp_error *err);
 void mp_checkpoint_close(mp_checkpoint *checkpoint); /* NULL is fine */
 MP_OWNER(mp_checkpoint_close, mp_checkpoint)

@@ -56,8 +56,8 @@ static json_t *header_of(const mp_named_tensor *tensors, size_t n, const mp_meta
     return header;
 }
 
-mp_status mp_safetensors_write(const char *path, const mp_named_tensor *tensors, size_t n, const mp_metadatum *metadata,
-                               size_t n_metadata, mp_error *err)
+mp_status mp_safetensors_write_summed(const char *path, const mp_named_tensor *tensors, size_t n, const mp_metadatum *metadata,
+                                      size_t n_metadata, char checksum[MP_CHECKSUM_TEXT], mp_error *err)
 {
     MP_ABOUT(err, path);
     MP_OWNED_BY(json_decref) json_t *header = NULL;
@@ -76,7 +76,14 @@ mp_status mp_safetensors_write(const char *path, const mp_named_tensor *tensors,
     parts[1] = (mp_file_part){text, size};
     parts[2] = (mp_file_part){"        ", padding};
     for (size_t k = 0; k < n; k++) parts[3 + k] = (mp_file_part){tensors[k].data, (size_t)bytes_of(&tensors[k])};
+    if (checksum) MP_CHECK(mp_checksum_of(parts, n + 3, checksum, err));
     return mp_file_write_parts(path, parts, n + 3, err);
+}
+
+mp_status mp_safetensors_write(const char *path, const mp_named_tensor *tensors, size_t n, const mp_metadatum *metadata,
+                               size_t n_metadata, mp_error *err)
+{
+    return mp_safetensors_write_summed(path, tensors, n, metadata, n_metadata, NULL, err);
 }
 
 struct mp_safetensors {
@@ -203,4 +210,9 @@ const mp_named_tensor *mp_safetensors_find(const mp_safetensors *s, const char *
 const char *mp_safetensors_metadatum(const mp_safetensors *s, const char *key)
 {
     return json_string_value(json_object_get(json_object_get(s->header, "__metadata__"), key));
+}
+
+mp_status mp_safetensors_checksum(const mp_safetensors *s, char checksum[MP_CHECKSUM_TEXT], mp_error *err)
+{
+    return mp_checksum_of(&(mp_file_part){s->file.bytes, s->file.size}, 1, checksum, err);
 }

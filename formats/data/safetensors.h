@@ -6,7 +6,7 @@
 #pragma once
 
 #include "estimator/model/model.h"
-#include "formats/base/file.h"
+#include "formats/base/checksum.h"
 #include "memplan/memory.h"
 
 typedef struct mp_named_tensor {
@@ -25,6 +25,10 @@ typedef struct mp_metadatum {
 mp_status mp_safetensors_write(const char *path, const mp_named_tensor *tensors, size_t n, const mp_metadatum *metadata,
                                size_t n_metadata, mp_error *err);
 
+/* The same, and gives the checksum of the whole file, from the bytes in memory; NULL: none is wanted. */
+mp_status mp_safetensors_write_summed(const char *path, const mp_named_tensor *tensors, size_t n, const mp_metadatum *metadata,
+                                      size_t n_metadata, char checksum[MP_CHECKSUM_TEXT], mp_error *err);
+
 typedef struct mp_safetensors mp_safetensors;
 /* Maps a file and checks its whole header: lengths, types, shapes, and that the data lie inside without overlap. Close
  * with mp_safetensors_close (NULL is fine). MP_PARSE, MP_IO, MP_NOMEM; err->input is the path. */
@@ -35,3 +39,5 @@ MP_OWNER(mp_safetensors_close, mp_safetensors)
 const mp_named_tensor *mp_safetensors_find(const mp_safetensors *file, const char *name);
 /* Returns the value of a metadatum, NULL if there is none. */
 const char *mp_safetensors_metadatum(const mp_safetensors *file, const char *key);
+/* Gives the checksum of the file, all of which is read. MP_NOMEM. */
+mp_status mp_safetensors_checksum(const mp_safetensors *file, char checksum[MP_CHECKSUM_TEXT], mp_error *err);

@@ -1,6 +1,7 @@
 /* test_checkpoint.c - folders of saved trainings: what is committed comes back, what is not is gone with the next save, and at
  * no moment between is there neither the old save nor the new one. */
 #include <dirent.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "estimator/base/memory.h"
@@ -32,14 +33,14 @@ static void clear(void)
 }
 
 /* Writes part k of a save with one tensor of values that tell the step. */
-static mp_status write_part(const mp_save *s, const char *name, int k, double step, mp_error *err)
+static mp_status write_part(const mp_save *s, const char *name, int k, double step, char sum[MP_CHECKSUM_TEXT], mp_error *err)
 {
     const float values[] = {(float)step, (float)k, 7};
     const mp_named_tensor tensor = {k ? "b" : "a", MP_DTYPE_FLOAT, 1, three, values};
-    const mp_metadatum of = {"save", name};
+    const mp_metadatum of[] = {{"save", name}, {"step", step == 1 ? "1" : "2"}};
     char path[MP_SAVE_PATH];
     MP_CHECK(mp_checkpoint_part(s->folder, name, k, 2, path, sizeof path, err));
-    return mp_safetensors_write(path, &tensor, 1, &of, 1, err);
+    return mp_safetensors_write_summed(path, &tensor, 1, of, 2, sum, err);
 }
 
 static mp_status save_two(int64_t step, mp_error *err)
@@ -48,8 +49,9 @@ static mp_status save_two(int64_t step, mp_error *err)
     const mp_metadatum note = {"step", step == 1 ? "1" : "2"};
     MP_CLEARED_BY(mp_checkpoint_end) mp_save s = {0};
     MP_CHECK(mp_checkpoint_begin(folder, step, 2, &s, err));
-    for (int k = 0; k < 2; k++) MP_CHECK(write_part(&s, s.name, k, (double)step, err));
-    return mp_checkpoint_commit(&s, entries, 2, &note, 1, err);
+    char sums[2][MP_CHECKSUM_TEXT];
+    for (int k = 0; k < 2; k++) MP_CHECK(write_part(&s, s.name, k, (double)step, sums[k], err));
+    return mp_checkpoint_commit(&s, entries, 2, (const char(*)[MP_CHECKSUM_TEXT])sums, &note, 1, err);
 }
 
 /* Returns the step that is in the folder, the same in its metadata and in both parts; 0: none can be read. */
@@ -91,7 +93,7 @@ TEST(a_save_that_is_not_made_changes_nothing)
     for (int n_written = 0; n_written <= 2; n_written++) {
         mp_save s = {0};
         assert_int_equal(mp_checkpoint_begin(folder, 2, 2, &s, &err), MP_OK);
-        for (int k = 0; k < n_written; k++) assert_int_equal(write_part(&s, s.name, k, 2, &err), MP_OK);
+        for (int k = 0; k < n_written; k++) assert_int_equal(write_part(&s, s.name, k, 2, NULL, &err), MP_OK);
         assert_int_equal(count_files(".safetensors"), 2 + n_written);
         assert_int_equal(step_in(), 1);
         mp_checkpoint_end(&s);
@@ -138,6 +140,73 @@ TEST(two_trainings_do_not_save_into_one_folder_at_once)
     assert_int_equal(mp_checkpoint_begin(folder, 1, 2, &two, &err), MP_OK);
     mp_checkpoint_end(&two);
     mp_checkpoint_end(&two);
+}
+
+/* Returns the bytes of a file in memory that the caller frees. */
+static unsigned char *contents_of(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    unsigned char *bytes = malloc(*size);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    fclose(file);
+    return bytes;
+}
+
+static void put_contents(const char *path, const unsigned char *bytes, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* True if the folder has exactly what save_two(2) saves; opening fails otherwise, or a name is not found. */
+static bool is_refused_or_whole(mp_status *opened)
+{
+    mp_checkpoint *c = NULL;
+    *opened = mp_checkpoint_open(folder, &c, NULL);
+    if (*opened != MP_OK) return *opened == MP_PARSE;
+    const char *step = mp_checkpoint_metadatum(c, "step");
+    bool is_whole = !step || !strcmp(step, "2");
+    for (int k = 0; k < 2; k++) {
+        const float wanted[] = {2, (float)k, 7};
+        const mp_named_tensor *t = mp_checkpoint_find(c, k ? "b" : "a");
+        is_whole &= !t || !memcmp(t->data, wanted, sizeof wanted);
+    }
+    mp_checkpoint_close(c);
+    return is_whole;
+}
+
+/* One flipped bit, anywhere: in a part it is refused. In the index it is refused or changes nothing that is read. */
+TEST(a_flipped_bit_is_noticed)
+{
+    mp_error err = {0};
+    clear();
+    assert_int_equal(save_two(2, &err), MP_OK);
+    DIR *list = opendir(folder);
+    for (const struct dirent *entry; (entry = readdir(list));) {
+        char path[MP_SAVE_PATH];
+        size_t size;
+        mp_status opened;
+        if (entry->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        unsigned char *bytes = contents_of(path, &size);
+        const bool is_part = strstr(entry->d_name, "-of-");
+        for (size_t bit = 0; bit < 8 * size; bit++) {
+            bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+            put_contents(path, bytes, size);
+            bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+            if (!is_refused_or_whole(&opened) || (is_part && opened == MP_OK))
+                fail_msg("%s: bit %zu goes unnoticed", entry->d_name, bit);
+        }
+        put_contents(path, bytes, size);
+        free(bytes);
+        assert_int_equal(step_in(), 2);
+    }
+    closedir(list);
 }
 
 /* Memory that is short at any call: the old save or the new one, and no third thing; nothing is kept. */

@@ -50,6 +50,7 @@ FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
             "executor/data/parameters.c",
             "executor/run/inspection.c",
             "executor/run/rank_results.c",
+            "formats/base/checksum.c",
         ),
     ),
     ("cmocka.h", ("tests",)),

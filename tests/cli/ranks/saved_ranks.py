@@ -125,6 +125,7 @@ def part_is_amiss() -> None:
                 ("short", f"{state}/{third}: "),
                 ("other", f"{state}/{third}: this part is of the save step-2."),
                 ("garbage", f"{state}/{third}: "),
+                ("a bit", f"{state}/{third}: this part is damaged: its checksum is "),
                 ("index", f"{state}/{INDEX}: the index is not JSON"),
                 ("no index", f"{state}: the folder has no {INDEX}, so no training was saved into it"),
                 ("outside", f"{state}/../{third}: the index names a part that is not in its folder"),
@@ -140,6 +141,12 @@ def part_is_amiss() -> None:
                 elif what == "garbage":
                     with open(f"{state}/{third}", "r+b") as file:
                         file.write(b"\xff" * 64)
+                elif what == "a bit":
+                    with open(f"{state}/{third}", "r+b") as file:
+                        file.seek(-7, os.SEEK_END)
+                        byte = file.read(1)[0]
+                        file.seek(-7, os.SEEK_END)
+                        file.write(bytes([byte ^ 4]))
                 elif what == "index":
                     os.truncate(f"{state}/{INDEX}", 50)
                 elif what == "no index":
