@@ -1,7 +1,7 @@
 /* communicator.c - a communicator of MPI, as a module: the one place that knows MPI.
  *
  * Open MPI moves its work on inside of its own calls only. These are made by the training's thread, between two operators and
- * while it waits (docs/internals/ranks.md has what a thread of its own would bring), so MPI_THREAD_FUNNELED is enough. */
+ * while it waits (docs/internals/ranks.md has the costs of a separate thread), so MPI_THREAD_FUNNELED is enough. */
 #include "executor/ranks/communicator.h"
 
 #include <limits.h>
