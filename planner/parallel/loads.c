@@ -1,4 +1,4 @@
-/* loads.c - the blocks of a training graph with their ticks and bytes, and its parameters with the blocks that read them. */
+/* loads.c - measures the blocks of a training graph (ticks, bytes) and finds the blocks that read each parameter. */
 #include "planner/parallel/loads.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Returns what a node needs at once, besides what is always live: its operands and its workspace. */
+/* Returns the non-static bytes that a node needs in order to run: its operands and its workspace. */
 static int64_t bytes_of_node(const mp_graph *graph, const mp_node *node)
 {
     const mp_alternative *a = node->alternatives;
@@ -31,8 +31,8 @@ bool mp_makes_weights_alone(const mp_graph *graph, const mp_node *node)
     return node->phase == MP_PHASE_BACKWARD && a->n_writes + a->n_adds > 0;
 }
 
-/* Adds what a node that makes gradients of parameters reads of a micro-batch, unless another one of its block does, too.
- * `reader` is per storage: 1 + the last block of which one does. */
+/* For a node that computes weight gradients: adds the bytes that it reads of a micro-batch to its block. Each storage counts
+ * once per block. `reader` is per storage: 1 + the last block that read it. */
 static void add_waiting(mp_load *load, const mp_chain *chain, int node, int *reader)
 {
     const mp_alternative *a = chain->graph->nodes[node].alternatives;
@@ -56,7 +56,7 @@ static void add_node(mp_load *load, const mp_chain *chain, int node, int *reader
     add_waiting(load, chain, node, reader);
 }
 
-/* Adds up, for every block, what it hands on that may be copied. */
+/* Adds up, per block, the outputs to later blocks that may be copied to the host. */
 static void add_outputs(mp_load *load, const mp_chain *chain)
 {
     for (int s = 0; s < (int)chain->graph->n_storages; s++) {
@@ -68,7 +68,8 @@ static void add_outputs(mp_load *load, const mp_chain *chain)
     }
 }
 
-/* Turns the options of a block of the chain into what a rank holds and recomputes. What the block hands on is held as well. */
+/* Converts the options of a block of the chain into bytes kept and recomputation on a rank. The block's output counts as
+ * kept. */
 static void add_options(const mp_chain *chain, int k, mp_block_load *block)
 {
     const mp_chain_block *of = &chain->blocks[k];
@@ -86,11 +87,11 @@ static void add_options(const mp_chain *chain, int k, mp_block_load *block)
         if (!last || found.kept_bytes < last->kept_bytes) block->options[block->n_options++] = found;
     }
     if (of->n_options) return;
-    block->options[block->n_options++] = /* the last block: backward comes right after forward */
-        (mp_load_option){.kept_bytes = pinned, .transient_bytes = of->alone_need.bytes[0]};
+    /* last block: its backward follows its forward immediately, so that one option is enough */
+    block->options[block->n_options++] = (mp_load_option){.kept_bytes = pinned, .transient_bytes = of->alone_need.bytes[0]};
 }
 
-/* Notes the blocks whose nodes read a parameter. */
+/* Finds the first and the last block whose nodes read a parameter. */
 static void place_parameter(const mp_chain *chain, int storage, mp_parameter_load *p)
 {
     const mp_graph *graph = chain->graph;
@@ -102,7 +103,7 @@ static void place_parameter(const mp_chain *chain, int storage, mp_parameter_loa
     }
 }
 
-/* Adds what one update changes: its parameter, gradient and state. */
+/* Adds the parameter, gradient and optimizer state of one update. */
 static void add_update(mp_load *load, const mp_chain *chain, const mp_node *update)
 {
     const mp_graph *graph = chain->graph;
@@ -124,8 +125,8 @@ static void add_update(mp_load *load, const mp_chain *chain, const mp_node *upda
     if (p.first >= 0) load->parameters[load->n_parameters++] = p;
 }
 
-/* Adds the parameters that no update changes: ranks share them out too, and there is nothing else of them. `mark` is per
- * storage, and zero. */
+/* Adds the frozen parameters. They are sharded like the others but have no gradient and no state. `mark` is per storage; the
+ * caller zeroes it. */
 static void add_frozen(mp_load *load, const mp_chain *chain, int *mark)
 {
     const mp_graph *graph = chain->graph;
@@ -161,13 +162,13 @@ static mp_status fill(mp_load *load, const mp_chain *chain, mp_error *err)
         add_options(chain, k, &load->blocks[k]);
     }
     for (size_t k = 0; k < load->n_parameters; k++) shared += load->parameters[k].value_bytes + load->parameters[k].state_bytes;
-    for (size_t s = 0; s < graph->n_storages; s++) /* gradients that outlive a step are counted with their parameters */
+    for (size_t s = 0; s < graph->n_storages; s++) /* gradients that outlive a step are not in `shared`: they count here */
         if (mp_kind_is_static(graph->storages[s].kind)) load->other_bytes += graph->storages[s].bytes;
     load->other_bytes -= shared;
     return MP_OK;
 }
 
-/* Leaves every merged-th end. */
+/* Keeps only every `merged`-th block boundary. */
 static void merge(bool *ends, int n, int merged)
 {
     int k = 0;

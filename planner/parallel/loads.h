@@ -1,8 +1,8 @@
-/* loads.h - what a network asks of its ranks, block by block: seconds, and bytes for each way to keep less.
+/* loads.h - the cost of a network per block: seconds, and the bytes kept under each recomputation option.
  *
- * The blocks and the ways to run them are those of the searcher `chain` (planner/chain): a block ends at a cut tensor, its
- * first option keeps all that its backward reads, later ones less, and each says what is recomputed for that. Blocks that are
- * equal are measured alike, so that a search over thousands of splits asks for a graph once per network, split and batch.
+ * Blocks and options are those of the searcher `chain` (planner/chain). A block ends at a cut tensor. Its first option keeps
+ * everything that its backward reads. Later options keep less and list the recomputation that this costs. Equal blocks are
+ * measured once. A search over thousands of splits therefore builds one graph per network, split and micro-batch.
  */
 #pragma once
 
@@ -11,41 +11,41 @@
 
 enum { MP_LOAD_OPTIONS = 9 };
 
-/* One way to run a block forward and later backward. */
+/* One recomputation option of a block. */
 typedef struct mp_load_option {
-    int64_t kept_bytes;      /* from the block's forward to its backward, for one micro-batch */
+    int64_t kept_bytes;      /* from the block's forward to its backward, per micro-batch */
     int64_t extra_ticks;     /* of recomputation */
-    int64_t transient_bytes; /* beyond what is kept, while its forward or backward runs */
-    int64_t movable_bytes;   /* of what is kept: it may be copied to the host and back instead */
-    int n_movable;           /* in so many copies */
+    int64_t transient_bytes; /* in addition to kept_bytes, while its forward or backward runs */
+    int64_t movable_bytes;   /* part of kept_bytes that may be copied to the host and back */
+    int n_movable;           /* number of copies for movable_bytes */
 } mp_load_option;
 
 typedef struct mp_block_load {
     int64_t forward_ticks, backward_ticks; /* without recomputation */
-    int64_t weights_ticks;                 /* of backward: of what makes gradients of parameters alone, which may wait */
-    int64_t weights_bytes;                 /* that this reads of a micro-batch, each storage once */
-    int64_t output_bytes;                  /* what the next block reads */
-    int64_t movable_output_bytes;          /* of these: what may be copied to the host, in n_movable_outputs copies */
+    int64_t weights_ticks;        /* part of the backward that computes weight gradients alone and may be postponed (ZB-H1) */
+    int64_t weights_bytes;        /* bytes of a micro-batch that this part reads, each storage once */
+    int64_t output_bytes;         /* read by the next block */
+    int64_t movable_output_bytes; /* part of output_bytes that may be copied to the host, in n_movable_outputs copies */
     int n_movable_outputs;
-    int64_t largest_bytes; /* the most that one of its nodes reads and works with */
+    int64_t largest_bytes; /* operands and workspace of its largest node */
     int n_options;
     mp_load_option options[MP_LOAD_OPTIONS]; /* ascending in ticks, descending in bytes */
 } mp_block_load;
 
-/* A parameter; of a frozen one there is the value alone. */
+/* One parameter. A frozen parameter has value_bytes only. */
 typedef struct mp_parameter_load {
     int64_t value_bytes, gradient_bytes, state_bytes, update_ticks;
-    int widened;     /* ranks hold so many times these bytes of values and gradients: 2 where they exchange 16 bits of 32 */
-    bool is_part;    /* each rank of tp has a part of the gradient's sum */
-    bool is_spread;  /* of experts of which other ranks of ep have others */
-    int first, last; /* blocks that read it: a tied embedding is read at both ends */
+    int widened; /* factor on the bytes of values and gradients on a rank: 2 if ranks exchange 16-bit copies of 32-bit values */
+    bool is_part;    /* each rank of tp holds a partial sum of the gradient */
+    bool is_spread;  /* parameter of an expert; the ranks of ep hold different experts */
+    int first, last; /* first and last block that read it; a tied embedding is read at both ends */
 } mp_parameter_load;
 
 typedef struct mp_load {
     mp_pool *pool; /* owns the arrays */
     double tick_seconds;
-    int64_t sent_bytes;  /* of a micro-batch: by operators to other ranks. Its owner sets it */
-    int64_t other_bytes; /* always live besides parameters, gradients and state: the batch, buffers, constants */
+    int64_t sent_bytes;  /* per micro-batch: bytes that operators send to other ranks. The caller sets it */
+    int64_t other_bytes; /* always live besides parameters, gradients and optimizer state: batch, buffers, constants */
     int n_blocks;
     mp_block_load *blocks;
     int *block; /* per node: its block; -1: an update */
@@ -53,12 +53,12 @@ typedef struct mp_load {
     mp_parameter_load *parameters;
 } mp_load;
 
-/* Measures a training graph; a network without cut tensors is one block. `merged` blocks, 1 or more, are taken as one, whose
- * options keep less than theirs do together: not what each of them reads. *out is released with mp_load_free (NULL is fine).
- * MP_NOT_APPLICABLE: no backward phase. MP_NOMEM. O(blocks * list lengths). */
+/* Measures a training graph. A network without cut tensors is one block. If `merged` is above 1, so many neighbouring blocks
+ * become one; its options can keep less, since they need not keep the inputs of the inner blocks. Release *out with
+ * mp_load_free (NULL is allowed). MP_NOT_APPLICABLE: the graph has no backward phase. MP_NOMEM. O(blocks * list lengths). */
 mp_status mp_load_of(const mp_graph *graph, int merged, mp_load **out, mp_error *err);
 void mp_load_free(mp_load *load);
 
-/* True if a backward node makes gradients of parameters alone, so that no other stage waits for it. */
+/* True if a backward node computes weight gradients alone, so that no other stage waits for it. */
 bool mp_makes_weights_alone(const mp_graph *graph, const mp_node *node);
 MP_OWNER(mp_load_free, mp_load)

@@ -1,4 +1,4 @@
-/* meshes.c - lists all meshes of so many devices, bounds them, and plays the promising ones through. */
+/* meshes.c - lists all meshes of a number of devices, computes lower bounds for them, and simulates the promising ones. */
 #include "memplan/ranks/meshes.h"
 
 #include <stdlib.h>
@@ -17,11 +17,11 @@ enum {
     SPREADS = 8,
     MOST_CHUNKS = 8,
     MERGES = 4
-}; /* micro-batches, and ep, of 1, 2, 4, ... */
+}; /* BATCHES and SPREADS: micro-batch sizes and values of ep are powers of two */
 
-/* What is known of one split at one micro-batch. */
+/* The measured costs for one split and one micro-batch size. */
 typedef struct slot {
-    mp_load *loads[MERGES]; /* with 1, 2, 4, ... blocks taken as one; NULL: not asked for yet, or refused */
+    mp_load *loads[MERGES]; /* with 1, 2, 4, ... blocks merged into one; NULL: not measured yet, or refused */
     bool is_refused;
 } slot;
 
@@ -29,15 +29,15 @@ typedef struct hunt {
     const mp_meshes_request *request;
     mp_meshes *found;
     size_t capacity;
-    slot slots[2][2][TP_MOST + 1][SPREADS][BATCHES]; /* of zero=3 where that is apart; without and with data=1; by log2 of ep
-                                                      * and of the samples of a rank */
-    int64_t most_ep;                                 /* more does not divide the experts, if there are any */
-    double times[BEST * 4];                          /* of the best so far, ascending */
+    slot slots[2][2][TP_MOST + 1][SPREADS]
+              [BATCHES]; /* indices: zero=3 if it is sharded apart; data=0 or 1; tp; log2 of ep; log2 of the samples per rank */
+    int64_t most_ep;     /* larger values do not divide the number of experts, if the network has experts */
+    double times[BEST * 4]; /* step times of the fastest meshes so far, ascending */
     size_t n_times, n_best;
     mp_error *err;
 } hunt;
 
-/* Returns over how many ranks of a tp group a micro-batch is shared out. */
+/* Returns the number of ranks of a tp group among which a micro-batch is split. */
 static int64_t sharers(const mp_mesh *mesh)
 {
     return mesh->data ? mesh->size[MP_DIM_TP] : 1;
@@ -53,8 +53,8 @@ static int log2_of(int64_t n)
     return k;
 }
 
-/* Gives what the network asks of a rank at a split and a micro-batch; NULL: it cannot be built so. Only where a mesh does not
- * fit otherwise, blocks are taken together (merge > 0). */
+/* Returns in *out the costs per rank for a split and a micro-batch size; NULL: the graph cannot be built. Blocks are merged
+ * (merge > 0) only if the mesh does not fit otherwise. */
 static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, int merge, const mp_load **out)
 {
     const int64_t tp = mesh->size[MP_DIM_TP];
@@ -96,7 +96,8 @@ static mp_step_request step_of(const hunt *x, const mp_mesh_choice *c, const mp_
                              .worth_seconds = x->n_times == x->n_best ? x->times[x->n_best - 1] : 0};
 }
 
-/* Lists a mesh with its micro-batch and schedule, if the batch divides and the network can be cut so often. */
+/* Lists a mesh with a micro-batch size and a schedule, if the sizes divide the global batch and the network has enough
+ * blocks. */
 static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_schedule schedule, int64_t n_chunks)
 {
     mp_ranks ranks;
@@ -124,7 +125,7 @@ static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_sche
     return MP_OK;
 }
 
-/* Lists all schedules of a mesh and a micro-batch; chunks double as long as each stage has a block. */
+/* Lists all schedules of a mesh and a micro-batch size. The number of chunks doubles while every stage has a block. */
 static mp_status add_schedules(hunt *x, const mp_mesh *mesh, int64_t batch)
 {
     const mp_meshes_request *r = x->request;
@@ -143,7 +144,7 @@ static bool permits(const hunt *x, mp_dim dim, int64_t n)
     return !x->request->fixed.size[dim] || x->request->fixed.size[dim] == n;
 }
 
-/* Lists the ways to spread experts, if there are any, over the ranks of dp and shard: over none, 2, 4, ... of them. */
+/* Lists the values of ep for a network with experts: 1, 2, 4, ... ranks of dp and shard. */
 static mp_status add_spreads(hunt *x, mp_mesh mesh, int64_t batch)
 {
     const int64_t shard = mesh.size[MP_DIM_SHARD], copies = mesh.size[MP_DIM_DP] * shard,
@@ -161,7 +162,7 @@ static mp_status add_spreads(hunt *x, mp_mesh mesh, int64_t batch)
     return MP_OK;
 }
 
-/* Lists the ways to share out what a mesh of dp times shard ranks has, with all micro-batches and schedules. */
+/* Lists all splits of `copies` ranks into dp and shard, with every ZeRO stage, micro-batch size and schedule. */
 static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
 {
     for (int64_t shard = 1; shard <= copies; shard++) {
@@ -200,7 +201,7 @@ static mp_status list_all(hunt *x)
     return MP_OK;
 }
 
-/* Those that fit first, by time; the others by bound. Ties in the order of the list. */
+/* Sorts by the lower bound on the step time; ties by dimensions, so that the order is deterministic. */
 static int by_bound(const void *a, const void *b)
 {
     const mp_mesh_choice *x = a, *y = b;
@@ -222,7 +223,7 @@ static int by_verdict(const void *a, const void *b)
     return by_bound(a, b);
 }
 
-/* Notes the time of a mesh that fits among those of the best. */
+/* Inserts the step time of a mesh that fits into the sorted list of the fastest ones. */
 static void note_time(hunt *x, double seconds)
 {
     size_t k = x->n_times < x->n_best ? x->n_times++ : x->n_best - 1;
@@ -231,8 +232,9 @@ static void note_time(hunt *x, double seconds)
     x->times[k] = seconds;
 }
 
-/* True if a mesh that does not fit, however its blocks recompute, may do so with blocks taken together, and be among the best:
- * no stage is full without activations, and the time of what has been recomputed leaves it ahead. */
+/* True if a mesh that exceeds the memory under every recomputation option may fit with merged blocks and be among the fastest.
+ * Two conditions: every stage fits without activations, and the step with its recomputation is faster than the slowest of the
+ * list. */
 static bool may_merge(const hunt *x, const mp_mesh_choice *c)
 {
     double extra = 0;
@@ -284,7 +286,7 @@ static mp_status search(hunt *x)
     for (size_t k = 0; k < x->found->n; k++) MP_CHECK(judge(x, &x->found->choices[k]));
     qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_verdict);
     for (mp_mesh_choice *c = x->found->choices; x->found->n_best < x->n_best && x->found->n_best < x->found->n; c++) {
-        if (c->verdict != MP_VERDICT_SLOWER) break; /* those that were played through come first */
+        if (c->verdict != MP_VERDICT_SLOWER) break; /* the simulated meshes that fit are sorted to the front */
         c->verdict = MP_VERDICT_BEST;
         x->found->n_best++;
     }

@@ -1,4 +1,4 @@
-/* pipeline.c - where a network is cut into the stages of a pipeline, and in which stage each of its nodes runs. */
+/* pipeline.c - cuts a network into pipeline stages and assigns each node to a stage. */
 #include "estimator/base/memory.h"
 #include "planner/parallel/loads.h"
 #include "planner/parallel/pipeline_flow.h"
@@ -16,7 +16,7 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
-/* ---- where stages end ---- */
+/* ---- stage boundaries ---- */
 
 static mp_status take_begins(mp_pipeline *x, const int *begins, mp_error *err)
 {
@@ -30,7 +30,8 @@ static mp_status take_begins(mp_pipeline *x, const int *begins, mp_error *err)
     return MP_OK;
 }
 
-/* Cuts so that the slowest stage is as fast as can be; where a rank is over the memory, blocks go to its neighbours. */
+/* Chooses the stage boundaries that make the slowest stage fastest. If a rank exceeds the memory, some of its blocks move to
+ * neighbours. */
 static mp_status balance(mp_pipeline *x, const mp_load *load, int64_t memory_bytes, mp_error *err)
 {
     const mp_step_request request = {.load = load,
@@ -48,7 +49,7 @@ static mp_status balance(mp_pipeline *x, const mp_load *load, int64_t memory_byt
     return MP_OK;
 }
 
-/* ---- where nodes run ---- */
+/* ---- stages of nodes ---- */
 
 static int stage_of_block(const mp_pipeline *x, int block)
 {
@@ -57,7 +58,8 @@ static int stage_of_block(const mp_pipeline *x, int block)
     return q;
 }
 
-/* True if all that a forward node reads is the same for every micro-batch, so that each stage computes it for itself. */
+/* True if a forward node reads only data that is the same for every micro-batch. Each stage then computes the node for
+ * itself. */
 static bool runs_everywhere(const mp_pipeline *x, const mp_node *node)
 {
     const mp_graph *g = x->graph;
@@ -72,8 +74,9 @@ static bool runs_everywhere(const mp_pipeline *x, const mp_node *node)
     return true;
 }
 
-/* Returns the stage of a backward node: that of its forward node; else of the first stage that makes a gradient that it reads,
- * since that comes last; else of the last stage that makes what it reads. */
+/* Returns the stage of a backward node. If the node has a forward node, it is the same stage. Otherwise it is the first stage
+ * that produces a gradient among its inputs, as the backward reaches that stage last. Without such a gradient it is the last
+ * stage that produces an input. */
 static int stage_of_backward(const mp_pipeline *x, const mp_node *node, int before)
 {
     const mp_graph *g = x->graph;
@@ -90,7 +93,7 @@ static int stage_of_backward(const mp_pipeline *x, const mp_node *node, int befo
     return first < x->n_stages ? first : made >= 0 ? made : before;
 }
 
-/* Checks that gradients go from later stages to earlier ones only. */
+/* Checks that gradients flow from later stages to earlier ones only. */
 static mp_status check_flow(const mp_pipeline *x, mp_error *err)
 {
     const mp_graph *g = x->graph;

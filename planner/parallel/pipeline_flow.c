@@ -1,10 +1,10 @@
-/* pipeline_flow.c - finds what crosses between stages, and which ranks hold a parameter. */
+/* pipeline_flow.c - finds the tensors that cross stage boundaries and the ranks that hold each parameter. */
 #include "planner/parallel/pipeline_flow.h"
 
 #include "estimator/base/memory.h"
 #include "planner/parallel/loads.h"
 
-/* Finds which nodes run in which stages: each in its own one, and those that run everywhere where they are read. */
+/* Finds the nodes of each stage. A node that runs everywhere is needed in the stages that read its output. */
 static void find_needed(mp_flow *flow, const mp_pipeline *x)
 {
     const mp_graph *g = x->graph;
@@ -20,7 +20,7 @@ static void find_needed(mp_flow *flow, const mp_pipeline *x)
         }
 }
 
-/* Finds the nodes of backward for which no other stage waits. */
+/* Finds the backward nodes that no other stage waits for. */
 static void find_those_for_weights(mp_flow *flow)
 {
     const mp_graph *g = flow->graph;
@@ -42,7 +42,7 @@ static void see(mp_stage_crossing *c, int stage)
     if (stage > c->last) c->last = stage;
 }
 
-/* Finds between which stages a storage crosses: from its makers to all that touch it. */
+/* Finds the stage boundaries that a storage crosses: all between its producers and the nodes that read it or add to it. */
 static mp_stage_crossing crossing_of(const mp_flow *flow, const mp_pipeline *x, int s)
 {
     const mp_graph *g = x->graph;
@@ -57,7 +57,7 @@ static mp_stage_crossing crossing_of(const mp_flow *flow, const mp_pipeline *x, 
     return c.last < 0 ? (mp_stage_crossing){0} : c;
 }
 
-/* Finds the ranks that read a parameter, and the gradient that has to be summed over them. */
+/* Finds the ranks that read a parameter. If several ranks do, finds its gradient, which must be summed over them. */
 static void find_holders(mp_flow *flow, const mp_pipeline *x, int s)
 {
     const mp_graph *g = x->graph;

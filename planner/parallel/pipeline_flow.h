@@ -1,9 +1,10 @@
-/* pipeline_flow.h - what flows between the stages of a pipeline, the same for every rank. */
+/* pipeline_flow.h - the tensors that flow between the stages of a pipeline. The result is the same for every rank. */
 #pragma once
 
 #include "memplan/ranks/pipeline.h"
 
-/* Where a storage crosses: from stage q to q + 1, or its gradient back, for first <= q < last. */
+/* The boundaries that a storage crosses: it is sent from stage q to q + 1 for first <= q < last. If is_backward, it is a
+ * gradient and is sent from q + 1 to q. */
 typedef struct mp_stage_crossing {
     int first, last;
     bool is_backward;
@@ -11,19 +12,19 @@ typedef struct mp_stage_crossing {
 
 typedef struct mp_flow {
     const mp_graph *graph;
-    bool *needed;                 /* per stage and node */
-    bool *for_weights;            /* per node: it makes gradients of parameters alone, or reads what such a node makes */
-    bool *is_of_rank;             /* per storage: it is there once per rank, not once per chunk */
+    bool *needed;                 /* per stage and node: the stage runs the node */
+    bool *for_weights;            /* per node: it computes weight gradients alone, or depends on such a node */
+    bool *is_of_rank;             /* per storage: one copy per rank; false: one copy per chunk */
     mp_stage_crossing *crossings; /* per storage */
-    int *holders;                 /* per parameter: ranks that read it; 0: none */
-    int *first, *last;            /* per parameter: the first and the last of them */
-    int *summed;                  /* per gradient of a parameter of several ranks: that parameter; -1: none */
+    int *holders;                 /* per parameter: number of ranks that read it; 0: none */
+    int *first, *last;            /* per parameter: the first and the last rank that read it */
+    int *summed;                  /* per gradient: its parameter, if several ranks read that parameter; otherwise -1 */
 } mp_flow;
 
-/* Fills in pipeline->flow, once it is known which node runs in which stage. MP_NOMEM. O(graph * stages). */
+/* Fills in pipeline->flow. Precondition: every node has a stage. MP_NOMEM. O(graph * stages). */
 mp_status mp_flow_new(mp_pipeline *pipeline, mp_pool *pool, mp_error *err);
 
-/* True if a node runs in a stage: those that run everywhere do where they are read. O(1). */
+/* True if a stage runs a node. A node without a stage of its own runs in every stage that reads its output. O(1). */
 static inline bool mp_flow_needs(const mp_flow *flow, int stage, int node)
 {
     return flow->needed[(size_t)stage * flow->graph->n_nodes + (size_t)node];

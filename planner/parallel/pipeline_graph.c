@@ -1,8 +1,8 @@
-/* pipeline_graph.c - the training graph of one rank of a pipeline, node by node from the graph of one device.
+/* pipeline_graph.c - builds the training graph of one pipeline rank from the graph of a single device, node by node.
  *
- * Storages that are always live, gradients of parameters, and what updates make are there once per rank; every other storage
- * once per chunk that touches it, as different micro-batches run in the chunks. What crosses from a stage to the next one is
- * every storage that is made up to there and read beyond, and of gradients the reverse.
+ * A rank holds one copy of each static storage, of each weight gradient and of each output of an update. Of every other storage
+ * it holds one copy per chunk that uses it, because the chunks process different micro-batches. A stage boundary is crossed by
+ * every activation that is produced before it and read after it. Gradients cross it in the other direction.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,16 +21,16 @@ typedef struct builder {
     mp_rank *out;
     mp_pool *pool;
     int rank, channel;
-    int *token;            /* per such gradient: what its sum writes so that its update waits; -1: nothing */
-    int *of_rank;          /* per storage: its number in this rank; -1: not here */
-    int *of_chunk;         /* per chunk and storage, likewise; those of the rank too, where the chunk has them */
-    int *number;           /* per chunk and node: its number in this rank; -1 */
-    int *sent;             /* per chunk: the storage that says that its activations have been sent, and its gradients; -1 */
-    int *list, *more;      /* of storages, of the node that is being made */
-    int summed;            /* what a sum over ranks waits for: the last transfer, or the sum before; -1: nothing */
-    size_t chunk_capacity; /* of out->chunk */
-    size_t whole_capacity; /* of out->whole_storage */
-    size_t nodes_capacity; /* of out->whole_node */
+    int *token;            /* per gradient summed over ranks: token that the all-reduce writes and the update reads; -1: none */
+    int *of_rank;          /* per storage of the whole graph: its index on this rank; -1: absent */
+    int *of_chunk;         /* per chunk and storage: the same, including the shared storages that the chunk uses */
+    int *number;           /* per chunk and node: its index on this rank; -1: absent */
+    int *sent;             /* per chunk: tokens written by the sends of activations and of gradients; -1: none */
+    int *list, *more;      /* scratch lists of storages for the node under construction */
+    int summed;            /* token that the next all-reduce waits for, of a transfer or an all-reduce; -1: none */
+    size_t chunk_capacity; /* capacity of out->chunk */
+    size_t whole_capacity; /* capacity of out->whole_storage */
+    size_t nodes_capacity; /* capacity of out->whole_node */
     mp_error *err;
 } builder;
 
@@ -60,7 +60,7 @@ static mp_status add_storage(builder *b, const mp_storage *like, int chunk, int 
     return MP_OK;
 }
 
-/* Gives the rank's storage for one of the whole graph, in a chunk; it is made when it is first asked for. */
+/* Returns in *index the rank's copy of a storage in a chunk. The copy is created at the first request. */
 static mp_status storage_of(builder *b, int chunk, int s, int *index)
 {
     const mp_graph *g = b->whole;
@@ -70,14 +70,14 @@ static mp_status storage_of(builder *b, int chunk, int s, int *index)
         const bool is_of_batch = !b->flow->is_of_rank[s] && (p < 0 || b->x->stage[p] >= 0 || b->x->is_run);
         MP_CHECK(add_storage(b, &g->storages[s], is_of_batch ? chunk : -1, at));
         b->out->whole_storage[*at] = s;
-        if (b->flow->summed[s] >= 0) b->graph->storages[*at].any_sum_order = false; /* the sum over ranks comes last */
+        if (b->flow->summed[s] >= 0) b->graph->storages[*at].any_sum_order = false; /* the all-reduce adds last */
         if (g->storages[s].kind == MP_KIND_INPUT) b->out->batch_bytes[chunk] += g->storages[s].bytes;
     }
     *index = *here = *at;
     return MP_OK;
 }
 
-/* Copies a list; storages for which no rank has a number yet are made, unless they are those of another rank's update. */
+/* Maps a list of storages to the rank's copies, created if missing. An update's gradients on other ranks are left out. */
 static mp_status copy_list(builder *b, int chunk, const int *from, size_t n, bool is_update, int **out, size_t *n_out)
 {
     size_t kept = 0;
@@ -92,7 +92,7 @@ static mp_status copy_list(builder *b, int chunk, const int *from, size_t n, boo
     return *out || !kept ? MP_OK : MP_NO_MEMORY(b->err);
 }
 
-/* Lets what makes a gradient that is summed over ranks add to it. */
+/* If a node writes a gradient that is summed over ranks, turns the write into an addition to that gradient. */
 static mp_status write_as_sum(builder *b, const mp_alternative *from, mp_alternative *a)
 {
     size_t n_writes = 0, n_adds = a->n_adds;
@@ -122,7 +122,7 @@ static mp_status copy_alternative(builder *b, int chunk, const mp_node *node, co
     return is_update ? MP_OK : write_as_sum(b, from, a);
 }
 
-/* Appends a node, which is number `whole` of the whole graph, or of the pipeline. */
+/* Appends a node. `whole` is its index in the graph of a single device; -1: a node of the pipeline itself. */
 static mp_status append_node(builder *b, int whole, mp_node **node)
 {
     MP_CHECK(mp_graph_node(b->graph, node, b->err));
@@ -154,10 +154,10 @@ static mp_status copy_node(builder *b, int chunk, int v)
     return MP_OK;
 }
 
-/* ---- what crosses ---- */
+/* ---- transfers between stages ---- */
 
-/* Appends a node on the network, which runs once; its lists are b->list[0..n_reads) and b->more[0..n_writes), or what it adds
- * to. */
+/* Appends a node on the network channel that may run only once. It reads b->list[0..n_reads). It writes b->more[0..n_writes),
+ * or adds to them if `adds` is true. */
 static mp_status add_network_node(builder *b, const char *op, const char *name, mp_phase phase, double seconds, size_t n_reads,
                                   size_t n_writes, bool adds)
 {
@@ -178,15 +178,15 @@ static mp_status add_network_node(builder *b, const char *op, const char *name, 
     return node->name && has_lists ? MP_OK : MP_NO_MEMORY(b->err);
 }
 
-/* Adds a storage without bytes that one node writes so that another waits for it. */
+/* Adds a token: a storage of zero bytes that one node writes and another reads, so that the second waits for the first. */
 static mp_status add_token(builder *b, const char *name, int *index)
 {
     const mp_storage token = {.name = name, .kind = MP_KIND_SAVED};
     return add_storage(b, &token, -1, index);
 }
 
-/* Adds the room from which so many bytes of activations are sent to the next rank while this one goes on. Without it two ranks
- * of which one has to send an activation, and the other a gradient, would wait for each other. */
+/* Adds the send buffer for activations, so that this rank computes on while the next rank receives. Without the buffer two
+ * ranks can deadlock, if one sends an activation while the other sends a gradient. */
 static mp_status add_outbox(builder *b, int q, int64_t bytes)
 {
     char name[64];
@@ -196,7 +196,7 @@ static mp_status add_outbox(builder *b, int q, int64_t bytes)
     return add_storage(b, &room, -1, &b->out->outbox);
 }
 
-/* Returns the ranks between which a stage hands over to the next one: from the last rank back to the first one for chunks. */
+/* Returns the two ranks of a stage and the next one. With chunks, the last rank sends to the first. */
 static mp_rank_group neighbours(const builder *b, int stage)
 {
     mp_rank_group group = mp_mesh_group(&b->x->ranks->mesh, MP_DIM_PP);
@@ -206,7 +206,7 @@ static mp_rank_group neighbours(const builder *b, int stage)
     return group;
 }
 
-/* True if a stage adds to a gradient that it has received. */
+/* True if a node of this stage adds to a gradient received from the next stage. */
 static bool adds_here(const builder *b, int chunk, int s)
 {
     const int q = chunk * b->x->shape.n_ranks + b->rank;
@@ -215,7 +215,8 @@ static bool adds_here(const builder *b, int chunk, int s)
     return false;
 }
 
-/* Receives or sends what crosses between stages q and q + 1. What is received may be a sum, to which it adds then. */
+/* Appends the node that receives or sends all storages that cross from stage q to q + 1. The node adds to a received gradient
+ * if this stage adds to that gradient as well. */
 static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bool sends)
 {
     const mp_graph *g = b->whole;
@@ -259,13 +260,13 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
                           is_backward && chunk + 1 < b->x->shape.n_chunks ? b->sent[2 * chunk + 3] : -1};
     for (int k = 0; k < 2; k++)
         if (before[k] >= 0) b->list[n_reads++] = before[k];
-    if (b->x->is_run && is_backward && !q) { /* the last that the first rank does before sums: else others would wait for it */
+    if (b->x->is_run && is_backward && !q) { /* rank 0 must receive before its all-reduces: the other ranks send first */
         MP_CHECK(add_token(b, name, &b->summed));
         b->more[n++] = b->summed;
     }
     MP_CHECK(add_network_node(b, "Receive", name, phase, seconds, n_reads, n, n_sums == n));
     if (!n_sums || n_sums == n) return MP_OK;
-    mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives; /* some are sums and some are not */
+    mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives; /* sums first, then plain writes */
     a->adds = a->writes;
     a->n_adds = n_sums;
     a->writes += n_sums;
@@ -273,10 +274,10 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
     return MP_OK;
 }
 
-/* ---- what waits until others have gone backward ---- */
+/* ---- postponed weight gradients (ZB-H1) ---- */
 
-/* Marks the end of what the rank before waits for: what comes later reads what the mark writes. Nothing is to be sent: no mark.
- */
+/* Appends the marker node at which the gradient for the previous stage is complete. Weight gradients read the marker's token
+ * and therefore run later. Without a gradient to send there is no marker. */
 static mp_status add_turn(builder *b, int chunk, int q)
 {
     size_t n = 0;
@@ -292,7 +293,7 @@ static mp_status add_turn(builder *b, int chunk, int q)
     return MP_OK;
 }
 
-/* Lets the node that was listed last wait for what writes a storage, if it does not yet; -1: for nothing. */
+/* Makes the last node of the list wait for the producer of a storage, if it does not read that storage yet; -1: no change. */
 static mp_status let_wait(builder *b, int storage)
 {
     mp_node *node = &b->graph->nodes[b->graph->n_nodes - 1];
@@ -309,7 +310,7 @@ static mp_status let_wait(builder *b, int storage)
     return MP_OK;
 }
 
-/* Sums the gradients of parameters that several ranks hold, each in its place. */
+/* Appends, for each weight gradient that several ranks hold, the all-reduce that sums it in place. */
 static mp_status add_sums(builder *b)
 {
     const mp_graph *g = b->whole;
@@ -321,7 +322,7 @@ static mp_status add_sums(builder *b)
         mp_rank_group group = mp_mesh_group(mesh, MP_DIM_PP);
         group.n = n;
         group.stride *= (b->flow->last[parameter] - b->flow->first[parameter]) / (n - 1);
-        const int64_t shares = mesh->zero >= 2 ? mesh->size[MP_DIM_SHARD] : 1; /* scattered before */
+        const int64_t shares = mesh->zero >= 2 ? mesh->size[MP_DIM_SHARD] : 1; /* after the reduce-scatter */
         const int64_t bytes = (g->storages[s].payload_bytes + shares - 1) / shares;
         const double seconds =
             mp_collective_seconds(&b->x->ranks->network, MP_ALL_REDUCE, b->x->ranks->algorithm, group, bytes);
@@ -338,7 +339,7 @@ static mp_status add_sums(builder *b)
         if (!is_awaited && !b->x->is_run) continue;
         int token;
         MP_CHECK(add_token(b, name, &token));
-        if (is_awaited) b->token[s] = token; /* an update may read at any time what always lives */
+        if (is_awaited) b->token[s] = token; /* a static storage is readable at any time: the token orders them */
         if (b->x->is_run) b->summed = token;
         mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives;
         a->n_writes = 1;
@@ -348,9 +349,9 @@ static mp_status add_sums(builder *b)
     return MP_OK;
 }
 
-/* ---- the rank's list ---- */
+/* ---- the rank's node list ---- */
 
-/* True if a node runs in a stage's forward, or in its backward. */
+/* True if node v runs in the forward pass of stage q, or in its backward pass if is_backward. */
 static bool runs_in(const builder *b, int q, int v, bool is_backward)
 {
     return (b->whole->nodes[v].phase != MP_PHASE_FORWARD) == is_backward && mp_flow_needs(b->flow, q, v);
@@ -375,7 +376,7 @@ static mp_status add_stage(builder *b, int chunk, bool is_backward)
     return MP_OK;
 }
 
-/* True if the rank holds a parameter that this node updates, or the node is about all parameters: it updates none. */
+/* True if the rank holds a parameter that this node updates. *is_of_all: it updates none, like the global gradient norm. */
 static bool updates_here(const builder *b, const mp_node *node, bool *is_of_all)
 {
     const mp_alternative *a = node->alternatives;
@@ -389,8 +390,8 @@ static bool updates_here(const builder *b, const mp_node *node, bool *is_of_all)
     return is_here || *is_of_all;
 }
 
-/* Adds the updates of the rank's parameters. What is about the gradients of all of them takes its share of the time; where the
- * rank runs, that waits for all others, who may wait for what this rank sends: so it comes after that. */
+/* Appends the updates of the rank's parameters. A node over all gradients takes the rank's share of its ticks. In a run it
+ * waits for all ranks, so it runs after this rank's last transfer. */
 static mp_status add_updates(builder *b)
 {
     const mp_graph *g = b->whole;
@@ -412,7 +413,7 @@ static mp_status add_updates(builder *b)
     return MP_OK;
 }
 
-/* Adds the room for what other micro-batches keep while one runs, if there ever are any; of no bytes yet. */
+/* Adds the storage for the stash of other micro-batches in flight, if the schedule ever has any. Its size is set later. */
 static mp_status add_held(builder *b)
 {
     MP_OWNED mp_kept *one = mp_alloc((size_t)b->x->shape.n_chunks, sizeof *one);
@@ -420,7 +421,7 @@ static mp_status add_held(builder *b)
     for (int c = 0; c < b->x->shape.n_chunks; c++) one[c] = (mp_kept){1, 1};
     MP_CHECK(mp_schedule_held_bytes(&b->x->shape, b->rank, one, b->out->held_bytes, b->err));
     const int64_t waiting = mp_rank_most_held(b->out);
-    for (int c = 0; c < b->x->shape.n_chunks; c++) b->out->held_bytes[c] = 0; /* of no bytes until it is said how many */
+    for (int c = 0; c < b->x->shape.n_chunks; c++) b->out->held_bytes[c] = 0; /* mp_rank_hold sets the sizes */
     const mp_storage held = {.name = "kept for other micro-batches", .kind = MP_KIND_ACTIVATION, .persistent = true};
     return waiting ? add_storage(b, &held, -1, &b->out->held) : MP_OK;
 }
@@ -436,7 +437,7 @@ static mp_status list_all(builder *b)
     MP_CHECK(add_updates(b));
     MP_CHECK(add_held(b));
     if (!updates_first || b->graph->n_nodes == n_listed) return MP_OK;
-    mp_node *nodes = b->graph->nodes; /* put them in front, as the whole graph has them */
+    mp_node *nodes = b->graph->nodes; /* the whole graph lists updates first: move them to the front */
     const size_t n_updates = b->graph->n_nodes - n_listed;
     mp_node *moved = mp_pool_alloc(b->pool, b->graph->n_nodes, sizeof *moved);
     int *moved_whole = mp_pool_alloc(b->pool, b->graph->n_nodes, sizeof *moved_whole), *whole = b->out->whole_node;

@@ -1,5 +1,5 @@
-/* player.c - adds up what stages hold, chooses what their blocks keep and what lies on the host instead, and plays the copies
- * of that beside compute: activations block by block, and the state of one parameter after the other. */
+/* player.c - computes the memory of each stage. It chooses what each block keeps and what is offloaded to the host, and
+ * simulates the copies parallel to compute: activations per block, optimizer state per parameter. */
 #include "planner/parallel/player.h"
 
 #include "memplan/training.h"
@@ -19,8 +19,10 @@ static double seconds_of(const mp_link *link, bool is_in, int64_t n, int64_t byt
 double mp_player_pass(const mp_player *x, const mp_stage *stage, bool is_backward)
 {
     const mp_load *load = x->request->load;
-    double clock = 0, sent = 0, before = 0;           /* of compute; the ends of the last copy, and of the one before */
-    for (int b = stage->begin; b < stage->end; b++) { /* backward is this from its end to its beginning */
+    /* ends of the compute so far, of the last copy, and of the copy before it */
+    double clock = 0, sent = 0, before = 0;
+    /* the backward pass is simulated in forward order: its time is the same */
+    for (int b = stage->begin; b < stage->end; b++) {
         const mp_block_load *block = &load->blocks[b];
         const mp_load_option *o = &block->options[x->options[b]];
         const int64_t ticks = is_backward ? block->backward_ticks + o->extra_ticks : block->forward_ticks;
@@ -41,17 +43,17 @@ int64_t mp_player_movable_state(const mp_step_request *r, const mp_parameter_loa
     return r->host.link && r->host.takes_state && bytes >= least ? bytes : 0;
 }
 
-/* True if a stage reads a parameter; *is_first: no stage before it does. */
+/* True if a stage reads a parameter. *is_first: no earlier stage reads it. */
 static bool reads(const mp_stage *stage, const mp_parameter_load *p, bool *is_first)
 {
     *is_first = p->first >= stage->begin && p->first < stage->end;
     return *is_first || (p->last >= stage->begin && p->last < stage->end);
 }
 
-/* Returns the bytes of state that are to be on the device at once. */
+/* Returns the most bytes of offloaded state that the device may hold at once. */
 static int64_t window_of(const mp_player *x, const mp_stage *stage, int64_t room_bytes)
 {
-    enum { AT_ONCE = 3 }; /* one comes, one is used, one goes */
+    enum { AT_ONCE = 3 }; /* one parameter's state arrives, one is in use, one leaves */
     int64_t largest = 0;
     bool is_first;
     for (size_t k = 0; k < x->request->load->n_parameters; k++) {
@@ -101,7 +103,7 @@ mp_away_updates mp_player_update_away(const mp_player *x, const mp_stage *stage,
     return out;
 }
 
-/* ---- what a rank holds ---- */
+/* ---- memory of a rank ---- */
 
 static int64_t larger(int64_t a, int64_t b)
 {
@@ -160,7 +162,7 @@ mp_block_sums mp_player_sums(const mp_player *x, const mp_stage *stage)
     return sum;
 }
 
-/* Returns the bytes of a block's parameters that are there in part, and gathered for it. */
+/* Returns the bytes of a block's parameters that are sharded at rest and gathered for the block. */
 static int64_t gathered_bytes(const mp_player *x, int block)
 {
     int64_t bytes = 0;
@@ -169,7 +171,7 @@ static int64_t gathered_bytes(const mp_player *x, int block)
     return bytes;
 }
 
-/* Adds up what is always there, and what the exchange of parameters and gradients takes beside it. */
+/* Adds up the static bytes of a stage and the buffers for exchanging parameters and gradients. */
 static void hold_parameters(const mp_player *x, mp_stage *stage)
 {
     const mp_step_request *r = x->request;
@@ -184,22 +186,22 @@ static void hold_parameters(const mp_player *x, mp_stage *stage)
     stage->parameter_bytes = sum.value_bytes;
     stage->gradient_bytes = sum.gradient_bytes;
     stage->state_bytes = sum.state_bytes;
-    for (int b = stage->begin; b < stage->end && zero == 3; b++) /* a block's, and the next one's, which are on their way */
-        gathered = larger(gathered, 2 * gathered_bytes(x, b));
+    /* the running block's parameters, and the next block's, which are being prefetched */
+    for (int b = stage->begin; b < stage->end && zero == 3; b++) gathered = larger(gathered, 2 * gathered_bytes(x, b));
     const int64_t bucket = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
     stage->buffer_bytes = r->load->other_bytes + (zero == 3 ? gathered : zero == 2 ? 2 * bucket : 0);
 }
 
-/* A rank's stages, and what it holds. */
+/* All stages of one rank, and its memory. */
 typedef struct holder {
     mp_stage *stages;
-    int first, n, step; /* stages first, first + step, ... */
-    int64_t always;     /* parameters, gradients, state and buffers of all of them */
-    int64_t updates;    /* state that is away otherwise, on the device at once while updates run */
+    int first, n, step; /* stages first, first + step, ... below n */
+    int64_t always;     /* parameters, gradients, state and buffers of all its stages */
+    int64_t updates;    /* offloaded state that is on the device at once while updates run */
 } holder;
 
-/* Adds up what the rank keeps as its options are now, and finds the block whose next option frees the most bytes per tick; -1:
- * none has a next one. */
+/* Adds up the bytes kept under the current options. Returns the block whose next option frees the most bytes per tick; -1: no
+ * block has another option. */
 static int look_over(const mp_player *x, const holder *rank)
 {
     const mp_load *load = x->request->load;
@@ -216,7 +218,7 @@ static int look_over(const mp_player *x, const holder *rank)
             kept += o->kept_bytes;
             if (x->is_away[b]) {
                 moved += o->movable_bytes;
-                moving = larger(moving, 2 * o->movable_bytes); /* one block's that runs, one's on its way */
+                moving = larger(moving, 2 * o->movable_bytes); /* one block computes while the other is being copied */
             }
             waiting += block->weights_bytes;
             transient = larger(transient, o->transient_bytes);
@@ -242,8 +244,8 @@ static int look_over(const mp_player *x, const holder *rank)
     return chosen;
 }
 
-/* Chooses an option for each block of a rank: the first of all, then, while that is too much, the next one of the block where
- * it frees the most bytes per tick. Returns false if all that can be recomputed is not enough. */
+/* Chooses an option for each block of a rank. It starts with the first options. While the rank exceeds the memory, it advances
+ * the block whose next option frees the most bytes per tick. Returns false if the last options still exceed the memory. */
 static bool keep_within(const mp_player *x, const holder *rank)
 {
     const mp_load *load = x->request->load;
@@ -264,17 +266,17 @@ static bool keep_within(const mp_player *x, const holder *rank)
     return rank->stages[rank->first].peak_bytes <= memory_bytes;
 }
 
-/* ---- what is on the host instead ---- */
+/* ---- choice of offloaded data ---- */
 
-/* What a rank has on the host: state, and what so many of its blocks keep. */
+/* One offloading choice of a rank: optimizer state or not, and the number of blocks whose activations are offloaded. */
 typedef struct choice {
     bool moves_state, fits;
     int n_away;
-    double seconds; /* that the rank is busy in a step */
+    double seconds; /* busy seconds of the rank per step */
     int64_t peak_bytes;
 } choice;
 
-/* Moves the state of a rank to the host, or back from there. */
+/* Moves the optimizer state of a rank to the host, or back to the device. */
 static void move_state(const mp_player *x, holder *rank, bool moves)
 {
     rank->updates = 0;
@@ -293,7 +295,8 @@ static void move_state(const mp_player *x, holder *rank, bool moves)
     }
 }
 
-/* Has the rank's blocks away that c says, evenly spread, so that the others hide their copies, and fills in the rest of c. */
+/* Offloads c->n_away blocks of the rank and fills in the other fields of c. The blocks are spread evenly, so that the compute
+ * of the blocks between them hides the copies. */
 static void try_away(const mp_player *x, holder *rank, int n_blocks, choice *c)
 {
     int64_t on_host = 0, ticks = 0;
@@ -317,7 +320,7 @@ static void try_away(const mp_player *x, holder *rank, int n_blocks, choice *c)
     c->seconds += (double)ticks * x->request->load->tick_seconds;
     if (!x->request->host.bytes || on_host <= x->request->host.bytes) return;
     c->fits = false;
-    c->peak_bytes = INT64_MAX; /* never better than nothing on the host */
+    c->peak_bytes = INT64_MAX; /* the host's memory is exceeded: worse than no offloading */
 }
 
 static bool is_better(const choice *a, const choice *b)
@@ -326,8 +329,7 @@ static bool is_better(const choice *a, const choice *b)
     return a->fits ? a->seconds < b->seconds : a->peak_bytes < b->peak_bytes;
 }
 
-/* Chooses what a rank has on the host: its state or not, and the number of blocks with which it is the fastest. Returns whether
- * it fits. */
+/* Chooses the fastest offloading of a rank: state or not, and a number of blocks. Returns whether the rank fits. */
 static bool move_away(const mp_player *x, holder *rank)
 {
     enum { STEPS = 16 };

@@ -1,5 +1,4 @@
-/* rank.c - one rank of a pipeline: what it keeps for the micro-batches that wait while one runs, and how long it is busy with
- * each. */
+/* rank.c - one pipeline rank: its stash for micro-batches in flight, and its busy seconds per micro-batch. */
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -19,7 +18,7 @@ void mp_rank_free(mp_rank *rank)
     *rank = (mp_rank){0};
 }
 
-/* ---- what is held ---- */
+/* ---- stash ---- */
 
 mp_status mp_rank_turn_around(const mp_graph *graph, const mp_step *steps, size_t n, size_t *at, mp_error *err)
 {
@@ -36,13 +35,13 @@ mp_status mp_rank_turn_around(const mp_graph *graph, const mp_step *steps, size_
     return MP_OK;
 }
 
-/* Returns the storage's chunk; -1: it is not of a micro-batch. */
+/* Returns the chunk of a storage; -1: it belongs to no micro-batch. */
 static int chunk_of_storage(const mp_rank *rank, int s)
 {
     return (size_t)s < rank->n_storages ? rank->chunk[s] : -1;
 }
 
-/* Marks a list of storages, once each, and adds up those of a micro-batch by chunk. */
+/* Adds the bytes of a list of storages to their chunks. `seen` makes each storage count once. */
 static void keep(const mp_rank *rank, const int *list, size_t n, bool *seen, int64_t *bytes)
 {
     for (size_t k = 0; k < n; k++) {
@@ -52,8 +51,8 @@ static void keep(const mp_rank *rank, const int *list, size_t n, bool *seen, int
     }
 }
 
-/* Adds up, by chunk, what is live in front of a step: what is read from there on before it is made again, and what issued steps
- * hold. */
+/* Adds up, per chunk, the bytes live before step `at`: storages read from there on before they are written again, and operands
+ * and results of copies still running. */
 static void add_live(const mp_rank *rank, const mp_step *steps, size_t n, size_t at, bool *seen, int64_t *bytes)
 {
     memset(seen, 0, rank->graph->n_storages * sizeof *seen);
@@ -67,7 +66,7 @@ static void add_live(const mp_rank *rank, const mp_step *steps, size_t n, size_t
     }
 }
 
-/* Returns behind which step what is left of a micro-batch's backward waits; n: nothing does. */
+/* Returns the step after which the weight gradients of a micro-batch are postponed; n: none are. */
 static size_t turn_of(const mp_rank *rank, const mp_step *steps, size_t n)
 {
     for (size_t t = 0; t < n && rank->turn >= 0; t++) {
@@ -127,7 +126,7 @@ mp_status mp_rank_check(const mp_rank *rank, const mp_step *steps, size_t n, mp_
     return MP_OK;
 }
 
-/* Returns the chunk whose storages a node touches; -1: it touches none of a micro-batch. */
+/* Returns the chunk whose storages a node uses; -1: it uses none of a micro-batch. */
 static int chunk_of(const mp_rank *rank, const mp_alternative *a)
 {
     const int *const lists[] = {a->writes, a->adds, a->reads};
@@ -140,7 +139,7 @@ static int chunk_of(const mp_rank *rank, const mp_alternative *a)
     return -1;
 }
 
-/* Gives the nodes that compute in a chunk so many bytes more of a workspace. */
+/* Adds more[chunk] bytes of workspace to each compute node of a chunk. */
 static void widen(mp_rank *rank, const int64_t *more)
 {
     for (size_t v = 0; v < rank->graph->n_nodes; v++) {
@@ -174,15 +173,15 @@ mp_status mp_rank_hold(mp_rank *rank, const int64_t *bytes, mp_error *err)
     return mp_graph_finish(rank->graph, err);
 }
 
-/* ---- how long ---- */
+/* ---- seconds ---- */
 
-/* True if a node sends or receives what is of a micro-batch. */
+/* True if a node sends or receives data of a micro-batch. */
 static bool is_transfer(const mp_rank *rank, const mp_node *node)
 {
     return node->alternatives->channel > MP_CHANNEL_SECOND_STREAM && chunk_of(rank, node->alternatives) >= 0;
 }
 
-/* True if a node makes gradients of parameters alone: where these wait, if it does. */
+/* True if a node computes weight gradients alone. If the schedule postpones them, it is true for the postponed nodes. */
 static bool is_of_weights(const mp_rank *rank, const mp_node *node)
 {
     const mp_alternative *a = node->alternatives;
@@ -192,7 +191,7 @@ static bool is_of_weights(const mp_rank *rank, const mp_node *node)
     return false;
 }
 
-/* Copies the graph's nodes for a clock on which sends and receives take no time: what they take is between the stages. */
+/* Copies the graph with sends and receives of zero ticks. Their time is counted between the stages, not on the rank. */
 static mp_status without_transfers(const mp_rank *rank, mp_pool *pool, mp_graph *out, mp_error *err)
 {
     const mp_graph *g = rank->graph;
@@ -210,7 +209,7 @@ static mp_status without_transfers(const mp_rank *rank, mp_pool *pool, mp_graph 
     return MP_OK;
 }
 
-/* Returns the seconds of the transfer with which a chunk's forward ends; 0: it is the last stage. */
+/* Returns the seconds of the send that ends a chunk's forward; 0: last stage. */
 static double send_seconds(const mp_rank *rank, int chunk)
 {
     const mp_graph *g = rank->graph;
@@ -240,7 +239,7 @@ mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, m
         const int chunk = chunk_of(rank, a);
         mp_stage_seconds *s = &seconds[chunk < 0 ? 0 : chunk];
         if (mp_step_is_issued(steps[t]) && a->channel > MP_CHANNEL_SECOND_STREAM)
-            continue; /* beside compute: what waits for it tells */
+            continue; /* it runs parallel to compute: its time shows in the step that waits for it */
         const double took = (double)(ends[t] - clock) * tick;
         clock = ends[t];
         if (node->phase == MP_PHASE_UPDATE)

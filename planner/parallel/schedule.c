@@ -1,4 +1,4 @@
-/* schedule.c - the turns of a pipeline's ranks, what is held between them, and when each of them begins. */
+/* schedule.c - the order of turns of each pipeline rank, the stash between turns, and the time at which each turn begins. */
 #include "memplan/ranks/schedule.h"
 
 #include "estimator/base/memory.h"
@@ -35,19 +35,19 @@ mp_status mp_schedule_check(const mp_pipeline_shape *s, mp_error *err)
     return MP_OK;
 }
 
-/* ---- the order ---- */
+/* ---- order ---- */
 
-/* Returns how many forwards a rank runs before its first backward. */
+/* Returns the number of forwards of a rank before its first backward. */
 static int64_t warm_up(const mp_pipeline_shape *s, int rank)
 {
     const int64_t p = s->n_ranks, all = s->n_micro_batches * s->n_chunks;
-    if (p == 1) return 1; /* nothing to wait for */
+    if (p == 1) return 1; /* a single rank waits for nobody */
     if (s->schedule == MP_SCHEDULE_GPIPE) return all;
     if (s->schedule == MP_SCHEDULE_INTERLEAVED) return smaller(all, 2 * (p - rank - 1) + (s->n_chunks - 1) * p + 1);
     return smaller(all, p - rank);
 }
 
-/* Returns the k-th forward of a rank, or its k-th backward. */
+/* Returns the k-th forward, or the k-th backward, of a rank. */
 static mp_turn turn_at(const mp_pipeline_shape *s, mp_pass pass, int64_t k)
 {
     const int64_t group = (int64_t)s->n_ranks * s->n_chunks;
@@ -80,7 +80,7 @@ void mp_schedule_order(const mp_pipeline_shape *s, int rank, mp_turn *turns)
     }
 }
 
-/* ---- what is held ---- */
+/* ---- stash ---- */
 
 mp_status mp_schedule_held_bytes(const mp_pipeline_shape *s, int rank, const mp_kept *kept, int64_t *bytes, mp_error *err)
 {
@@ -110,18 +110,18 @@ int64_t mp_schedule_in_flight(const mp_pipeline_shape *s, int rank)
     return warm_up(s, rank);
 }
 
-/* ---- when ---- */
+/* ---- times ---- */
 
 typedef struct clockwork {
     const mp_pipeline_shape *shape;
     const mp_stage_seconds *stages;
     mp_played *played;
-    double *forward, *backward; /* per stage and micro-batch: when it has ended; negative: not yet */
-    size_t *next;               /* per rank */
+    double *forward, *backward; /* per stage and micro-batch: end time; negative: not simulated yet */
+    size_t *next;               /* per rank: its next turn */
     double *clock, *busy;
 } clockwork;
 
-/* Returns when what a turn waits for is there; negative: not yet known. */
+/* Returns the time at which the input of a turn has arrived; negative: not known yet. */
 static double ready_at(const clockwork *x, int stage, const mp_turn *turn)
 {
     const int64_t m = x->shape->n_micro_batches;
@@ -132,7 +132,7 @@ static double ready_at(const clockwork *x, int stage, const mp_turn *turn)
     return end < 0 ? end : end + x->stages[is_forward ? other : stage].send;
 }
 
-/* Runs the next turn of a rank; false: it has to wait, or there is none. */
+/* Simulates the next turn of a rank. Returns false if the turn has to wait, or if no turn is left. */
 static bool advance(clockwork *x, int rank)
 {
     mp_played *played = x->played;
@@ -156,7 +156,7 @@ static bool advance(clockwork *x, int rank)
     return true;
 }
 
-/* Plays all turns and sums up. Every order of mp_schedule_order comes to its end. */
+/* Simulates all turns and sums up the times. The orders of mp_schedule_order never deadlock. */
 static void play(clockwork *x)
 {
     const int n = x->shape->n_ranks;

@@ -1,4 +1,4 @@
-/* stages.c - cuts a network into stages, and plays a step through. */
+/* stages.c - cuts a network into stages and simulates one training step. */
 #include "planner/parallel/stages.h"
 
 #include <string.h>
@@ -16,26 +16,26 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* Returns the seconds of a collective that is cut into pieces: each has its latency. */
+/* Returns the seconds of a collective that is sent in pieces. Each piece costs a latency. */
 static double seconds_of(const mp_step_request *r, mp_collective collective, mp_rank_group group, int64_t bytes, int64_t pieces)
 {
     return (double)pieces * mp_collective_seconds(&r->ranks->network, collective, r->ranks->algorithm, group, bytes / pieces);
 }
 
-/* Returns the seconds of compute with so many seconds of collectives beside it, as far as they last. */
+/* Returns the seconds of compute slowed down by collectives that run at the same time. */
 static double slower(const mp_step_request *r, double compute, double collectives)
 {
     return compute + r->ranks->network.slowdown * (collectives < compute ? collectives : compute);
 }
 
-/* Returns into how many buckets so many bytes are cut. */
+/* Returns the number of buckets for so many bytes. */
 static int64_t buckets(const mp_step_request *r, int64_t bytes)
 {
     const int64_t most = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
     return bytes > most ? (bytes + most - 1) / most : 1;
 }
 
-/* Returns into how many pieces parameters are gathered: a block's at once, or several blocks' that fill a bucket. */
+/* Returns the number of all-gathers for so many bytes: one per block, or fewer if a bucket holds several blocks. */
 static int64_t gathers(const mp_step_request *r, const mp_stage *stage, int64_t bytes)
 {
     const int64_t n = buckets(r, bytes), n_blocks = stage->end - stage->begin;
@@ -69,19 +69,21 @@ int64_t mp_step_floor(const mp_step_request *r)
     }
     for (int k = 0; k < r->load->n_blocks; k++) largest = larger(largest, r->load->blocks[k].largest_bytes);
     if (mp_player_ranks(r) > 1) return larger((always + gradients) / mp_player_ranks(r), largest);
-    /* with one micro-batch, gradients may be there only when the largest node has run */
+    /* with one micro-batch, the gradients need not be live while the largest node runs */
     return r->n_micro_batches > 1 ? always + gradients + largest : always + larger(gradients, largest);
 }
 
-/* ---- where stages end ---- */
+/* ---- stage boundaries ---- */
 
-/* Cuts the blocks, from the last one on, into stages of at most so many ticks; false: that takes more stages than there are. */
+/* Cuts the blocks into n stages of at most so many ticks, starting at the last block. Returns false if n stages are not
+ * enough. */
 static bool cut_within(const mp_load *load, int64_t ticks, int n, mp_stage *stages)
 {
     int end = load->n_blocks;
     for (int i = n - 1; i >= 0; i--) {
         int begin = end - 1;
-        while (begin > i && ticks_of(load, begin - 1, end) <= ticks) begin--; /* a block for each stage before it is left */
+        /* leaves at least one block for each earlier stage */
+        while (begin > i && ticks_of(load, begin - 1, end) <= ticks) begin--;
         if (i == 0) begin = 0;
         if (begin < i || ticks_of(load, begin, end) > ticks) return false;
         stages[i].begin = begin;
@@ -104,9 +106,9 @@ static void cut(const mp_load *load, int n, mp_stage *stages)
     cut_within(load, high, n, stages);
 }
 
-/* ---- how long it takes ---- */
+/* ---- seconds ---- */
 
-/* Sets the seconds of a micro-batch, with what gathering parameters adds to them, and returns those of the update. */
+/* Sets the forward and backward seconds of a micro-batch, gathers of parameters included. Returns the seconds of the update. */
 static double time_stage(const mp_player *x, mp_stage *stage)
 {
     const mp_step_request *r = x->request;
@@ -114,7 +116,8 @@ static double time_stage(const mp_player *x, mp_stage *stage)
     int64_t forward = 0, backward = 0;
     const bool shares_all = r->ranks->mesh.zero == 3, spreads = r->ranks->mesh.size[MP_DIM_EP] > 1;
     const mp_block_sums sum = mp_player_sums(x, stage);
-    double gather = 0, scatter = 0, first = 0, last = 0; /* of all, of the first gather and the last scatter */
+    /* seconds of all gathers, all scatters, the first gather, the last scatter */
+    double gather = 0, scatter = 0, first = 0, last = 0;
     for (int b = stage->begin; b < stage->end; b++) {
         forward += load->blocks[b].forward_ticks;
         backward += load->blocks[b].backward_ticks;
@@ -140,7 +143,7 @@ static double time_stage(const mp_player *x, mp_stage *stage)
         stage->sent_bytes += r->n_micro_batches * (2 * mp_collective_sent_bytes(MP_ALL_GATHER, shards.n, values) +
                                                    mp_collective_sent_bytes(MP_REDUCE_SCATTER, shards.n, gradients));
     }
-    if (shares_all) { /* beside compute, as long as that lasts */
+    if (shares_all) { /* collectives overlap with compute, except the first gather and the last scatter */
         const double slower_forward = slower(r, stage->forward_seconds, gather),
                      slower_backward = slower(r, stage->backward_seconds, gather + scatter);
         stage->forward_seconds = later(slower_forward, gather) + first;
@@ -152,7 +155,8 @@ static double time_stage(const mp_player *x, mp_stage *stage)
     return stage->update_seconds;
 }
 
-/* Returns what the operators of a stage send in a micro-batch: its share of what all do, by their ticks. */
+/* Returns the bytes that the operators of a stage send per micro-batch: the network's total in proportion to the stage's
+ * ticks. */
 static int64_t sent_by_operators(const mp_load *load, const mp_stage *stage)
 {
     const int64_t all = ticks_of(load, 0, load->n_blocks);
@@ -160,8 +164,8 @@ static int64_t sent_by_operators(const mp_load *load, const mp_stage *stage)
     return (int64_t)((double)load->sent_bytes * (double)ticks_of(load, stage->begin, stage->end) / (double)all + 0.5);
 }
 
-/* Adds the seconds in which a stage's gradients are summed, and updated parameters gathered, of one share of them; *last: of
- * the bucket that the last node completes. */
+/* Adds the seconds of gradient sums and parameter gathers for one group of parameters. *last: seconds of the last bucket, which
+ * no compute hides. */
 static void add_exchange(const mp_player *x, mp_stage *stage, int share, double *sums, double *last, double *gather)
 {
     const mp_step_request *r = x->request;
@@ -187,7 +191,7 @@ static void add_exchange(const mp_player *x, mp_stage *stage, int share, double 
     *last = later(*last, seconds / (double)n);
 }
 
-/* Returns the seconds behind a stage's last backward in which gradients are summed, and updated parameters gathered. */
+/* Returns the seconds after a stage's last backward for summing gradients and gathering updated parameters. */
 static double exchange_of(const mp_player *x, mp_stage *stage)
 {
     double sums = 0, last = 0, gather = 0;
@@ -197,8 +201,8 @@ static double exchange_of(const mp_player *x, mp_stage *stage)
     return later(last, sums - stage->backward_seconds) + longer + gather;
 }
 
-/* Where a stage is over the memory, hands a block of it to the neighbour that holds less, again and again; each stage that
- * cannot take part any more ends it. Returns whether all fit. */
+/* While a stage exceeds the memory, moves a block from the fullest stage to its less full neighbour. It stops if that stage has
+ * one block left, or after 2 n moves. Returns whether all stages fit. */
 static bool relieve(const mp_player *x, mp_stage *stages, int n)
 {
     const int64_t memory_bytes = x->request->memory_bytes;
@@ -220,7 +224,7 @@ static bool relieve(const mp_player *x, mp_stage *stages, int n)
     }
 }
 
-/* Returns the seconds of a micro-batch's backward that make gradients of parameters, which may wait. */
+/* Returns the seconds of a micro-batch's weight gradients, which may be postponed. */
 static double weights_of(const mp_player *x, const mp_stage *stage)
 {
     int64_t ticks = 0;
@@ -228,7 +232,7 @@ static double weights_of(const mp_player *x, const mp_stage *stage)
     return (double)ticks * x->request->load->tick_seconds;
 }
 
-/* Says how many micro-batches each chunk of a rank holds when it holds the most. */
+/* Sets, for each chunk of a rank, the micro-batches in flight at the rank's fullest moment. */
 static mp_status count_flight(const mp_pipeline_shape *shape, int rank, mp_stage *stages, mp_error *err)
 {
     const size_t n = mp_schedule_turns(shape);
@@ -252,17 +256,17 @@ static mp_status count_flight(const mp_pipeline_shape *shape, int rank, mp_stage
     return MP_OK;
 }
 
-/* A step at its stages. */
+/* One step with its current stage boundaries. */
 typedef struct step {
     const mp_player *x;
     mp_pipeline_shape shape;
-    int n;          /* stages */
-    mp_stage *held; /* with what they hold, and not yet how long they take */
+    int n;          /* number of stages */
+    mp_stage *held; /* stages with their memory; the seconds are not set yet */
     mp_stage *tried;
     mp_stage_seconds *seconds;
 } step;
 
-/* Says how long the stages take that are held, and if they fit plays them through; fills in all of *out but its peak. */
+/* Sets the seconds of the current stages. If they fit, simulates the step. Fills in all of *out but its peak. */
 static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *err)
 {
     const mp_step_request *r = s->x->request;
@@ -290,7 +294,7 @@ static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *e
     return MP_OK;
 }
 
-/* Gives a stage a block of its neighbour, and says what their ranks hold then. Returns whether they fit. */
+/* Moves a block from a stage to its neighbour and computes the memory of both ranks. Returns whether they fit. */
 static bool shift(const step *s, int from, int to)
 {
     mp_stage *stages = s->held;
@@ -302,7 +306,7 @@ static bool shift(const step *s, int from, int to)
     return mp_player_hold(s->x, stages, to % s->shape.n_ranks) && fits;
 }
 
-/* Returns the rank that is busy for the longest. */
+/* Returns the rank with the most busy seconds. */
 static int busiest(const step *s, const mp_stage *stages)
 {
     int found = 0;
@@ -316,7 +320,7 @@ static int busiest(const step *s, const mp_stage *stages)
     return found;
 }
 
-/* Gives a stage a block of its neighbour if that makes the step shorter. */
+/* Moves a block from a stage to its neighbour if that makes the step shorter. Otherwise restores the stages. */
 static mp_status try_shift(const step *s, int from, int to, mp_mesh_choice *out, bool *is_better, mp_error *err)
 {
     mp_mesh_choice tried = *out;
@@ -336,9 +340,8 @@ static mp_status try_shift(const step *s, int from, int to, mp_mesh_choice *out,
     return MP_OK;
 }
 
-/* Where the busiest rank computes again, fewer blocks there may be worth more than even stages: gives one of them to a
- * neighbour, again and again, while that makes the step shorter. What ranks compute again while they would wait costs
- * nothing. */
+/* Moves blocks away from the busiest rank, if it recomputes, while the step gets shorter. Recomputation on a rank that would be
+ * idle costs no time. Uneven stages can therefore be faster than even ones. */
 static mp_status even_out(const step *s, mp_mesh_choice *out, mp_error *err)
 {
     const int n_ranks = s->shape.n_ranks;
