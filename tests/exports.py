@@ -13,6 +13,9 @@ By hand, not in CI: needs torch, onnx and onnxscript; transformers and torchvisi
   train       two steps with everything kept and with the plan: the same bits or not
   saved       bytes for backward, as memplan counts them by PyTorch's rules, beside those that autograd holds
   gradients   only with --only: the largest error of any gradient after one step on .npy files (networks/one_step.py)
+
+With --matrix: ten networks (or the patterns) in ten operator sets, by both exporters with three options each, and a table of
+parameter counts beside PyTorch's (networks/matrix.py). The status is 1 if a count is wrong without a warning.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ import onnx  # noqa: E402
 import torch  # noqa: E402
 from onnx import numpy_helper  # noqa: E402
 
-from networks import one_step  # noqa: E402
+from networks import matrix, one_step  # noqa: E402
 from networks.registry import Network, networks  # noqa: E402
 
 EXPORTERS = ("torchscript", "dynamo")
@@ -129,6 +132,7 @@ KEPT_METADATA = (
     "pkg.torch.export.ExportedProgram.graph_signature",
     "pkg.torch.export.graph_signature.InputSpec.kind",
     "pkg.onnxscript.optimizer.folded_from",
+    "pkg.onnxscript.rewriter.rule_name",
 )
 
 
@@ -289,6 +293,7 @@ def main() -> int:
     parser.add_argument("--only", help="stages, such as parameters,gradients (default: parameters,saved,plan,train)")
     parser.add_argument("--keep", type=Path, help="leave the files here, and take those that are there")
     parser.add_argument("--store", type=Path, help="write the files here without weights, as test data (tests/networks/files)")
+    parser.add_argument("--matrix", action="store_true", help="count parameters over operator sets and export options")
     parser.add_argument("--list", action="store_true", help="name the networks")
     args = parser.parse_args()
     for package in ("own", "graphs", "hugging_face", "pictures"):
@@ -300,6 +305,10 @@ def main() -> int:
     if args.list:
         print("\n".join(chosen))
         return 0
+    if args.matrix:
+        with tempfile.TemporaryDirectory() as scratch:
+            names = matrix.NETWORKS if args.patterns == ["*"] else tuple(chosen)
+            return int(matrix.table(args.memplan, args.keep or Path(scratch), silence, names) > 0)
     steps = set((args.only or "parameters,saved,plan,train").split(","))
     memplan = Memplan(args.memplan, args.checker)
     with tempfile.TemporaryDirectory() as scratch:

@@ -170,16 +170,33 @@ static bool is_named_as_folded(const mp_tensor *t)
            (ends_with(t->name, ".weight_bias") || (!strncmp(t->name, "onnx::Conv", 10) && t->rank >= 3));
 }
 
-static mp_status count_folded_norms(const reader *r, int *out)
+/* Counts the node if the exporter's optimizer has folded a batch normalization into it. */
+static mp_status take_of_node(void *data, const char *key, const char *value)
+{
+    if (!strcmp(key, "pkg.onnxscript.rewriter.rule_name")) *(int *)data += strstr(value, "FuseBatchNormInto") != NULL;
+    return MP_OK;
+}
+
+/* Without a signature the names of tensors and the metadata of nodes tell, as far as a file has them. */
+static mp_status count_marked_norms(const reader *r, const Onnx__GraphProto *graph, int *out)
+{
+    int named = 0, noted = 0;
+    for (size_t k = 0; k < r->model->n_tensors; k++) named += is_named_as_folded(&r->model->tensors[k]);
+    for (size_t k = 0; k < graph->n_node; k++)
+        MP_CHECK(mp_onnx_metadata_each(&graph->node[k]->base, MP_ONNX_NODE_METADATA, r->budget, take_of_node, &noted, r->err));
+    *out = named > noted ? named : noted;
+    return MP_OK;
+}
+
+static mp_status count_folded_norms(const reader *r, const Onnx__GraphProto *graph, int *out)
 {
     int n = 0, there = 0, scale;
+    if (!r->n_means) return count_marked_norms(r, graph, out);
     for (size_t k = 0; k < r->n_means; k++) { /* detectors freeze batch normalization as arithmetic: its scale is a buffer */
         MP_CHECK(kind_beside(r, r->means[k], running_mean, "weight", &scale));
         n += scale != MP_ONNX_ORIGIN_BUFFER;
     }
-    for (size_t k = 0; !r->n_means && k < r->model->n_tensors; k++) n += is_named_as_folded(&r->model->tensors[k]);
-    for (size_t k = 0; r->n_means && k < r->model->n_operators; k++)
-        there += !strcmp(r->model->operators[k].kind, "BatchNormalization");
+    for (size_t k = 0; k < r->model->n_operators; k++) there += !strcmp(r->model->operators[k].kind, "BatchNormalization");
     *out = n > there ? n - there : 0;
     return MP_OK;
 }
@@ -245,7 +262,7 @@ mp_status mp_onnx_origins_read(mp_model *model, const Onnx__GraphProto *graph, m
         if (about.tensor >= 0)
             MP_CHECK(mp_onnx_metadata_each(&info->base, MP_ONNX_VALUE_METADATA, budget, take_of_tensor, &about, err));
     }
-    MP_CHECK(count_folded_norms(&r, &out->folded_norms));
+    MP_CHECK(count_folded_norms(&r, graph, &out->folded_norms));
     MP_CHECK(count_missing(&r, out->folded_norms));
     out->is_unsigned = !r.is_signed && (is_of_newer_exporter(graph) || model->doubts[MP_DOUBT_UNSIGNED].n);
     out->of = r.of;

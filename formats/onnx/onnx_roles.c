@@ -11,8 +11,8 @@
  *                   read as a weight while another input has an open dimension
  *                5. other inputs have an open dimension: this one is state (below)
  *                6. every input is fixed: what is only read as a weight is a parameter; what stands behind the first weight
- *                   in the list, what is called like state, a single floating-point number, and what has a leading 1 where
- *                   the first input has a batch, is state; the rest is data
+ *                   in the list or is called like state is state; in a file with such inputs also a single floating-point
+ *                   number, and what has a leading 1 where the first input has a batch; the rest is data
  *   initializers and state
  *                7. integers, booleans: constant (initializers), buffer (inputs); what nothing reads: constant
  *                8. the exporter has noted what it is (onnx_origins.c): that; what it has computed is a parameter if it comes
@@ -187,11 +187,21 @@ static evidence gather_evidence(const mp_model *model, const mp_onnx_use *uses)
     return e;
 }
 
+/* True for a single floating-point number, and for a leading 1 where the first input has a batch. */
+static bool looks_like_state(const mp_tensor *t, int64_t batch)
+{
+    return (batch > 1 && t->rank > 1 && t->dims[0] == 1) || (mp_dtype_is_float(t->dtype) && t->rank == 0);
+}
+
 /* Rule 6: no dimension of any input is open, and the weights are among the inputs. */
 static void choose_among_fixed(mp_model *model, const mp_onnx_use *uses)
 {
-    bool behind_weights = false;
+    bool behind_weights = false, is_stripped = false;
     int64_t batch = 0;
+    for (size_t k = 0; k < model->n_inputs; k++) {
+        const mp_tensor *t = &model->tensors[model->inputs[k]];
+        is_stripped |= mp_onnx_is_weight(t, &uses[model->inputs[k]]) || mp_onnx_names_entry(t->name);
+    }
     for (size_t k = 0; k < model->n_inputs; k++) {
         mp_tensor *t = &model->tensors[model->inputs[k]];
         const mp_onnx_use *u = &uses[model->inputs[k]];
@@ -199,7 +209,7 @@ static void choose_among_fixed(mp_model *model, const mp_onnx_use *uses)
             mp_onnx_set_role(t, MP_ROLE_PARAMETER, "an input that is only read as a weight");
             behind_weights = true;
         } else if (u->how == MP_ONNX_READ_STATISTIC || mp_onnx_names_entry(t->name) || (behind_weights && u->n_reads) ||
-                   (batch > 1 && t->rank > 1 && t->dims[0] == 1) || (mp_dtype_is_float(t->dtype) && t->rank == 0)) {
+                   (is_stripped && looks_like_state(t, batch))) {
             choose_input_state(model, t, u);
         } else {
             mp_onnx_set_role(t, MP_ROLE_DATA, "an input that is not read as a weight");

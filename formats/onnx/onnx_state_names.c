@@ -78,6 +78,7 @@ bool mp_onnx_is_state_dictionary(const mp_model *model)
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         if (t->role != MP_ROLE_CONSTANT || !mp_dtype_is_float(t->dtype)) continue;
+        if (!strncmp(t->name, "onnx::", 6)) continue; /* PyTorch's older exporter has folded it, and keeps the other names */
         if (mp_onnx_names_result(t->name) || !is_identifier(t->name)) return false;
         entries_within |= strchr(t->name, '.') && mp_onnx_names_entry(t->name);
     }

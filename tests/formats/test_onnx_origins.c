@@ -197,6 +197,30 @@ TEST(folded_normalizations_are_counted)
     onnx_end(&b);
 }
 
+/* Below operator set 18 there is no signature, and no bias where all shifts are zero. The optimizer notes what it has done. */
+TEST(folded_normalizations_are_counted_by_the_rules_of_the_optimizer)
+{
+    static const char key[] = "pkg.onnxscript.rewriter.rule_name";
+    onnx_builder b;
+    onnx_start(&b);
+    onnx_input(&b, "x", FLOAT, "2,4,6,6");
+    onnx_initializer(&b, "a.weight", FLOAT, "4,4,1,1");
+    onnx_initializer(&b, "c.weight", FLOAT, "4,4,1,1");
+    onnx_initializer(&b, "c.weight_bias", FLOAT, "4");
+    onnx_initializer(&b, "d.weight", FLOAT, "4,4,1,1");
+    Onnx__NodeProto *node = onnx_node(&b, "Conv", "node_Conv_40", "x,a.weight", "getitem");
+    note(&b, &node->base, 9, key, "RemoveOptionalBiasFromConv, FuseBatchNormIntoConv, RemoveOptionalBiasFromConv");
+    node = onnx_node(&b, "Conv", "node_Conv_41", "getitem,c.weight,c.weight_bias", "getitem_3");
+    note(&b, &node->base, 9, key, "FuseBatchNormIntoConvTranspose");
+    node = onnx_node(&b, "Conv", "node_conv2d", "getitem_3,d.weight", "y");
+    note(&b, &node->base, 9, key, "RemoveOptionalBiasFromConv");
+    onnx_output(&b, "y", FLOAT, "");
+    mp_model *model = load(&b, 0);
+    assert_int_equal(model->folded_norms, 2);
+    mp_model_free(model);
+    onnx_end(&b);
+}
+
 /* A file of the exporter, without weights. */
 /* Modules go into names, as the older exporter has them; the file's own names still find the tensors. */
 TEST(modules_and_lines_come_from_the_metadata)

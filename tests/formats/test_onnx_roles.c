@@ -60,6 +60,25 @@ TEST(stripped_state_is_no_data)
 }
 
 /* Weights inside the file: integers, numbers and settings are no parameters, running statistics are buffers. */
+/* Two inputs of fixed shape and no weight: nothing says that the file is stripped, so a leading 1 and a number are data. */
+TEST(a_file_without_weights_has_no_state)
+{
+    static const char *const shapes[] = {"1,2,3,4", "1,4", ""};
+    for (int k = 0; k < 3; k++) {
+        onnx_builder b;
+        onnx_start(&b);
+        onnx_input(&b, "x", FLOAT, "2,3,4");
+        onnx_input(&b, "other", FLOAT, shapes[k]);
+        onnx_node(&b, "Add", "", "x,other", "y");
+        onnx_output(&b, "y", FLOAT, "");
+        mp_model *model = load(&b, 0);
+        assert_role(model, "x", "data");
+        assert_role(model, "other", "data");
+        mp_model_free(model);
+        onnx_end(&b);
+    }
+}
+
 TEST(initializers_are_told_apart)
 {
     onnx_builder b;
@@ -357,10 +376,11 @@ TEST(what_is_trained_can_be_named)
     onnx_end(&b);
 }
 
-/* PyTorch's older exporter stores the state dictionary and nothing else: a single number there is a parameter of the module. */
+/* PyTorch's older exporter stores the state dictionary, and tensors that it has folded from it under names of its own: a single
+ * number of another name is a parameter of the module. */
 TEST(single_numbers_of_a_state_dictionary_are_trained)
 {
-    static const char *const others[] = {NULL, "val_3", "onnx::Mul_12", "12"};
+    static const char *const others[] = {NULL, "onnx::Mul_12", "val_3", "12"};
     static const float two = 2;
     for (int k = 0; k < 4; k++) {
         onnx_builder b;
@@ -373,7 +393,7 @@ TEST(single_numbers_of_a_state_dictionary_are_trained)
         onnx_node(&b, "Mul", "", "h,scale", "y");
         onnx_output(&b, "y", FLOAT, "");
         mp_model *model = load(&b, 0);
-        assert_role(model, "scale", k ? "constant" : "parameter");
+        assert_role(model, "scale", k > 1 ? "constant" : "parameter");
         mp_model_free(model);
         onnx_end(&b);
     }

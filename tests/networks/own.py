@@ -49,6 +49,13 @@ def two_linears() -> Network:
     return Network(nn.Sequential(nn.Linear(5, 6, bias=False), nn.ReLU(), nn.Linear(6, 8)), (numbers(3, 2, 5),))
 
 
+@network("own/encoder")
+def encoder() -> Network:
+    """Two layers that are copies of each other, as nn.TransformerEncoder makes them."""
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    return Network(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), (numbers(3, 7, 64),))
+
+
 @network("own/dropout_cnn")
 def dropout_cnn() -> Network:
     parts = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(0.1)]
@@ -279,7 +286,7 @@ BY_HAND = (
 network("own/formulas")(lambda: Network(Formulas(*OPERATORS, *BY_HAND), (numbers(8, 16),)))
 
 
-class Recurrent(nn.Module):
+class BatchFirst(nn.Module):
     """The batch first: a layer that reads what a recurrent one has written copies it, since its time comes first there."""
 
     def __init__(self) -> None:
@@ -290,7 +297,7 @@ class Recurrent(nn.Module):
         return self.head(self.lstm(x)[0])
 
 
-network("own/lstm_into_linear")(lambda: Network(Recurrent(), (numbers(4, 10, 16),)))
+network("own/lstm_into_linear")(lambda: Network(BatchFirst(), (numbers(4, 10, 16),)))
 
 
 @network("own/group_norms")
