@@ -1,10 +1,13 @@
-/* annealed.c - simulated annealing over choices: what is kept, copied or computed again, storage by storage.
+/* annealed.c - simulated annealing over one choice per storage: keep, offload or recompute.
  *
- * A change is one to three storages, or all outputs of their nodes, that are chosen anew: nine tensors of a block that gain
- * nothing one by one go together. Energy is the makespan, and a penalty for every byte over the budget in every step. Choices
- * are far fewer than orders of steps, and when copies begin and end follows from all of them at once (choices.h); so this finds
- * which tensors share the link, and moves of single steps (planner/anneal) then have little to mend. What choices cannot say,
- * such as computing a tensor again twice, is left to those. Source: Kirkpatrick, Gelatt and Vecchi 1983.
+ * A move chooses anew for one to three storages, or for all outputs of their nodes. Joint moves are needed because the nine
+ * tensors of a block may save nothing one by one. The energy is the makespan plus a penalty per byte over the budget in each
+ * step.
+ *
+ * The space of choices is much smaller than that of step orders, and choices determine when copies begin and end (choices.h).
+ * This search therefore decides which tensors share the link, and the moves of single steps (planner/anneal) repair the rest.
+ * Plans that choices cannot express, such as two recomputations of one tensor, are left to those moves. Source: Kirkpatrick,
+ * Gelatt and Vecchi 1983.
  */
 #include "planner/search/searchers.h"
 
@@ -17,12 +20,12 @@
 
 typedef struct walk {
     mp_trials *x;
-    mp_choice *before, *best; /* per storage: before the present change; of the best plan */
-    size_t n_bytes;           /* of each of these arrays */
+    mp_choice *before, *best; /* per storage: choices before the current move; choices of the best plan */
+    size_t n_bytes;           /* size in bytes of each of these arrays */
     uint64_t random;
-    double step, penalty, now; /* ticks of keep-all; of a byte over the budget in a step; the present energy */
+    double step, penalty, now; /* ticks of keep-all; penalty per byte over the budget in a step; current energy */
     int64_t best_ticks, update_ticks;
-    int n_over; /* successive looks at which the budget was exceeded */
+    int n_over; /* consecutive checks at which the budget was exceeded */
 } walk;
 
 static double energy(const walk *w, int64_t ticks, int64_t over)
@@ -30,7 +33,7 @@ static double energy(const walk *w, int64_t ticks, int64_t over)
     return over == INT64_MAX ? INFINITY : (double)ticks + w->penalty * (double)over;
 }
 
-/* Starts from what the best plan so far does with each storage. */
+/* Starts from the choices of the best plan so far. */
 static mp_status begin(walk *w, mp_error *err)
 {
     mp_trials *x = w->x;
@@ -55,7 +58,7 @@ static mp_status begin(walk *w, mp_error *err)
     return MP_OK;
 }
 
-/* Chooses anew for a storage, or for all that its node makes. */
+/* Draws a new choice for a storage, or for all outputs of its node. */
 static void flip(walk *w)
 {
     mp_trials *x = w->x;
@@ -71,7 +74,7 @@ static void flip(walk *w)
     }
 }
 
-/* Raises the penalty while the budget is exceeded for long, and lowers it to the least again. */
+/* Raises the penalty if the budget has been exceeded for long. Once the budget is met, lowers it to `least` step by step. */
 static void adjust(walk *w, double least)
 {
     w->n_over = w->x->over ? w->n_over + 1 : 0;
@@ -81,7 +84,7 @@ static void adjust(walk *w, double least)
     w->now = energy(w, w->x->ticks, w->x->over);
 }
 
-/* Changes some choices, and takes that back if it leads to more than the energy drawn. */
+/* Changes some choices. Undoes the change if its energy exceeds the drawn limit. */
 static mp_status change(walk *w, double temperature, mp_error *err)
 {
     mp_trials *x = w->x;
@@ -92,7 +95,8 @@ static mp_status change(walk *w, double temperature, mp_error *err)
     for (int k = mp_splitmix_below(&w->random, MP_CHOICES_FLIPS); k >= 0; k--) flip(w);
     if (!memcmp(w->before, x->choices.of, w->n_bytes)) return MP_OK;
     mp_choices_order(&x->choices, &n);
-    const double computing = (double)(x->choices.begins[x->choices.n] + w->update_ticks); /* known without the timeline */
+    /* compute time, known without building the timeline */
+    const double computing = (double)(x->choices.begins[x->choices.n] + w->update_ticks);
     if (computing <= most) MP_CHECK(mp_trials_judge(x, &ticks, &over, err));
     if (energy(w, ticks, over) > most) {
         memcpy(x->choices.of, w->before, w->n_bytes);

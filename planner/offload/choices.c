@@ -1,4 +1,5 @@
-/* choices.c - the order without copies, when each copy begins and ends on clocks that never wait, and both put together. */
+/* choices.c - derives an order of steps from the choices: the order without copies, then the begin and end of each copy on
+ * clocks that never wait, then both merged. */
 #include "planner/offload/choices.h"
 
 #include <stdlib.h>
@@ -6,11 +7,11 @@
 
 #include "estimator/graph/liveness.h"
 
-/* A copy that begins before a place in the order. */
+/* A copy that begins before a given place in the order. */
 typedef struct mp_choice_copy {
-    int place, turn; /* of one place those of a low turn come first */
-    int waiting;     /* the place that waits for it ... */
-    bool is_back;    /* ... as soon as it begins, or of a copy back as soon as its own step does */
+    int place, turn; /* copies at the same place run in ascending `turn` */
+    int waiting;     /* place in the order that waits for this copy */
+    bool is_back;    /* a copy back: place `waiting` waits from this copy's own step on; otherwise from its begin */
     mp_step step;
 } mp_choice_copy;
 
@@ -39,7 +40,7 @@ static bool is_copied(const mp_choices *x, int s)
            !x->reruns[x->graph->producer[s]];
 }
 
-/* Demands the nodes that compute what a node reads and is missing. */
+/* Adds the nodes that recompute the missing inputs of a node to the demanded list. */
 static void demand_reads(mp_choices *x, int node, int *n)
 {
     const mp_alternative *base = base_of(x, node);
@@ -68,12 +69,12 @@ static void append(mp_choices *x, int node, bool is_late)
     x->order[x->n++] = (mp_step){.node = node};
 }
 
-/* Computes again what a node reads and is missing, and what that reads, in list order. */
+/* Recomputes the missing inputs of a node, and in turn their missing inputs, in list order. */
 static void rerun_inputs(mp_choices *x, int node)
 {
     int n = 0;
     demand_reads(x, node, &n);
-    for (int k = 0; k < n; k++) demand_reads(x, x->demanded[k], &n); /* the list grows meanwhile */
+    for (int k = 0; k < n; k++) demand_reads(x, x->demanded[k], &n); /* n grows inside the loop */
     for (int k = 0; k < n; k++) mp_heap_push(&x->in_order, x->demanded[k], x->demanded[k]);
     while (x->in_order.n) {
         const int again = mp_heap_pop(&x->in_order);
@@ -103,8 +104,8 @@ static void order_steps(mp_choices *x)
     }
 }
 
-/* Gives every copy out its end, and every copy back its begin: before the last place from which compute hides it and all copies
- * back that come later. */
+/* Sets the end of every copy out and the begin of every copy back. A copy back begins at the last place from which compute
+ * still hides it together with all later copies back. */
 static void time_copies(mp_choices *x)
 {
     int64_t free_at = 0, next = INT64_MAX;
@@ -188,7 +189,7 @@ const mp_step *mp_choices_order(mp_choices *x, size_t *n_steps)
 
 mp_status mp_choices_start(const mp_graph *graph, mp_choices *out, mp_error *err)
 {
-    const size_t n_nodes = graph->n_nodes, n_storages = graph->n_storages, most = 2 * n_nodes; /* each node again, once */
+    const size_t n_nodes = graph->n_nodes, n_storages = graph->n_storages, most = 2 * n_nodes; /* each node at most twice */
     MP_CLEARED_BY(mp_choices_clear) mp_choices x = {.graph = graph, .pool = mp_pool_new()};
     x.of = mp_pool_alloc(x.pool, n_storages, sizeof *x.of);
     x.order = mp_pool_alloc(x.pool, most, sizeof *x.order);

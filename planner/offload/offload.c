@@ -1,8 +1,9 @@
-/* offload.c - the rules by which others choose what is copied and what is computed again, to compare with and to start from.
+/* offload.c - published rules that choose which tensors are offloaded and which are recomputed. They serve as baselines and as
+ * starting points.
  *
- * A rule chooses tensors only; choices.h makes a plan of its choices, the same way for all. Every try is judged by the
- * timeline (trials.h): a choice is taken only if fewer bytes are over the budget then, which is kinder to the rules than their
- * own estimates.
+ * A rule chooses tensors only. choices.h turns the choices of every rule into a plan in the same way. The timeline judges each
+ * attempt (trials.h): a choice is kept only if it lowers the bytes over the budget. This favours the rules over their own
+ * estimates.
  */
 #include "planner/search/searchers.h"
 
@@ -16,19 +17,19 @@
 typedef mp_trials rule;
 typedef mp_trial_candidate candidate;
 
-/* The ticks of a node's base form. */
+/* Returns the ticks of a node's base alternative. */
 static int64_t ticks_of(const rule *x, int node)
 {
     return x->graph->nodes[node].alternatives[0].ticks;
 }
 
-/* True if the rule may try another choice. */
+/* True while the rule may make another attempt. */
 static bool goes_on(const rule *x)
 {
     return x->n_tries < MP_OFFLOAD_WORK / (int64_t)x->graph->n_nodes && !mp_search_stopped(x->search);
 }
 
-/* Takes a choice if the plan is then less over the budget, or not over it as before, and takes no more ticks than that. */
+/* Tries a choice. Keeps it if the bytes over the budget fall, or are zero, and the plan takes at most `most_ticks`. */
 static mp_status attempt(rule *x, int s, mp_choice wanted, int64_t most_ticks, mp_error *err)
 {
     const mp_choice before = x->choices.of[s];
@@ -54,7 +55,7 @@ static int by_rank(const void *a, const void *b)
                               : (x->storage > y->storage) - (x->storage < y->storage);
 }
 
-/* Ranks the candidates, highest first. */
+/* Sorts the candidates by descending rank. */
 static void rank(rule *x, double (*rank_of)(const rule *x, int s))
 {
     for (size_t k = 0; k < x->n_candidates; k++) x->candidates[k].rank = rank_of(x, x->candidates[k].storage);
@@ -71,7 +72,7 @@ static double ticks_per_byte(const rule *x, int s)
     return (double)ticks_of(x, x->graph->producer[s]) / bytes_of(x, s);
 }
 
-/* Returns how long the storage is not used between forward and backward, beyond what copying it out and back takes. */
+/* Returns the ticks between a storage's uses in forward and backward, less the ticks of copying it out and back. */
 static double free_ticks(const rule *x, int s)
 {
     if (!mp_choices_may_copy(&x->choices, s)) return -1;
@@ -80,7 +81,7 @@ static double free_ticks(const rule *x, int s)
     return (double)(x->choices.begins[x->choices.life[s].late] - x->choices.begins[x->choices.life[s].early + 1] - copying);
 }
 
-/* Copies what it may as long as no step waits for it. */
+/* Offloads candidates by rank, as long as no step waits for the copies. */
 static mp_status copy_hidden(rule *x, mp_error *err)
 {
     for (size_t k = 0; k < x->n_candidates && x->over > 0; k++)
@@ -89,12 +90,13 @@ static mp_status copy_hidden(rule *x, mp_error *err)
     return MP_OK;
 }
 
-/* What takes the most time per byte to compute is copied, as far as the link allows; what takes the least is computed again. */
+/* Offloads the storages with the most recomputation ticks per byte, as far as copies stay hidden. Recomputes the ones with the
+ * fewest. */
 static mp_status choose_greedily(rule *x, mp_error *err)
 {
     rank(x, ticks_per_byte);
     MP_CHECK(copy_hidden(x, err));
-    for (int64_t before = INT64_MAX; x->over < before;) { /* what was in vain may not be when more is gone */
+    for (int64_t before = INT64_MAX; x->over < before;) { /* an attempt that failed may succeed once more storages are gone */
         before = x->over;
         for (size_t k = x->n_candidates; k-- > 0 && x->over > 0;) {
             const int s = x->candidates[k].storage;
@@ -110,7 +112,7 @@ static double readers_first(const rule *x, int s)
     return -x->choices.life[s].late;
 }
 
-/* Brings back ahead what a step waits for, first what is read first, as long as it fits. */
+/* Moves copies back that a step waits for to an earlier place, first readers first, as long as the plan fits. */
 static mp_status bring_ahead(rule *x, mp_error *err)
 {
     rank(x, readers_first);
@@ -120,7 +122,8 @@ static mp_status bring_ahead(rule *x, mp_error *err)
     return MP_OK;
 }
 
-/* Everything is copied, the largest first as long as the other tier has room; then what fits stays, again the largest first. */
+/* Offloads every candidate, the largest first, as long as the other tier has room. Then keeps candidates again while the plan
+ * fits, the largest first. */
 static mp_status choose_largest(rule *x, mp_error *err)
 {
     const mp_request *request = mp_search_request(x->search);
@@ -142,7 +145,7 @@ static mp_status choose_largest(rule *x, mp_error *err)
     return bring_ahead(x, err);
 }
 
-/* Writes what each node takes to compute again with those of its inputs that are computed again too. */
+/* Computes the ticks to recompute each node, including its inputs that are recomputed too. */
 static void sum_reruns(const rule *x, double *ticks)
 {
     for (size_t v = 0; v < x->graph->n_nodes; v++) {
@@ -154,7 +157,7 @@ static void sum_reruns(const rule *x, double *ticks)
     }
 }
 
-/* Computes a storage again, or copies it if that takes less than what computing it again does by itself. */
+/* Recomputes a storage, or offloads it if that costs less time than recomputing it. */
 static mp_status choose_cheaper(rule *x, int s, double rerun_ticks, mp_error *err)
 {
     const int64_t ticks = x->ticks, over = x->over;
@@ -171,8 +174,8 @@ static mp_status choose_cheaper(rule *x, int s, double rerun_ticks, mp_error *er
     return MP_OK;
 }
 
-/* What is free the longest is copied while that is hidden; of the rest what saves the most bytes per second is computed again,
- * or copied if that takes less. If that is not enough, more is copied whatever it takes. */
+/* Offloads the storages with the longest unused time while copies stay hidden. Then recomputes the storage that saves the most
+ * bytes per second, or offloads it if that costs less time. If the plan still does not fit, offloads more at any cost. */
 static mp_status choose_by_saving(rule *x, mp_error *err)
 {
     MP_OWNED double *ticks = mp_alloc(x->graph->n_nodes, sizeof *ticks);
@@ -192,7 +195,7 @@ static mp_status choose_by_saving(rule *x, mp_error *err)
                 if (c->rank > x->candidates[best].rank) best = k;
             }
             const candidate chosen = x->candidates[best];
-            x->candidates[best] = x->candidates[n - 1]; /* each has its turn once in a round */
+            x->candidates[best] = x->candidates[n - 1]; /* each candidate is tried once per round */
             x->candidates[n - 1] = chosen;
             if (x->choices.of[chosen.storage] != MP_CHOICE_KEPT) continue;
             MP_CHECK(choose_cheaper(x, chosen.storage, ticks[x->graph->producer[chosen.storage]], err));

@@ -1,9 +1,9 @@
-/* trials.c - judges choices by the timeline of their plan, and offers the plan of the last ones. */
+/* trials.c - judges choices by the timeline of their plan, and offers the plan of the final choices. */
 #include "planner/offload/trials.h"
 
 #include "planner/order/updates.h"
 
-/* Returns by how many bytes all steps together are over the budget; INT64_MAX: another tier is. */
+/* Returns the bytes over the budget, summed over all steps; INT64_MAX: another tier is over its limit. */
 static int64_t bytes_over(const mp_trials *x, const mp_timeline *timeline)
 {
     const mp_request *request = mp_search_request(x->search);
@@ -55,7 +55,7 @@ mp_status mp_trials_run(mp_search *search, mp_status (*choose)(mp_trials *trials
     MP_ENSURE(x.candidates = mp_alloc(graph->n_storages, sizeof *x.candidates), err, MP_NOMEM, "out of memory for a rule");
     MP_CHECK(mp_trials_judge(&x, &x.ticks, &x.over, err));
     find_candidates(&x);
-    if (!x.over) return MP_OK; /* keep-all fits, and was offered */
+    if (!x.over) return MP_OK; /* keep-all fits; it has been offered already */
     MP_CHECK(choose(&x, err));
     const mp_step *order = mp_choices_order(&x.choices, &n);
     MP_CHECK(mp_updates_place_within(graph, order, n, request->budget_bytes, &steps, &n, err));

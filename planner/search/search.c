@@ -1,4 +1,4 @@
-/* search.c - the state of a search: judges candidates, keeps what is proved, and watches the clock. */
+/* search.c - the state of a search: judges candidates, stores proved bounds, and watches the time limit. */
 #include "planner/search/search.h"
 
 #include <string.h>
@@ -58,14 +58,14 @@ int64_t mp_search_enough(const mp_search *search)
     return search->known.ticks > search->baseline_ticks ? search->known.ticks : search->baseline_ticks;
 }
 
-/* ---- what is proved ---- */
+/* ---- proved bounds ---- */
 
 bool mp_search_is_infeasible(const mp_search *search)
 {
     return search->known.infeasible;
 }
 
-/* Takes the better of two bounds; of equals the first. */
+/* Merges two bounds: the larger ticks, and infeasible if either is. On equality the first one is kept. */
 static void merge(mp_bound *to, const mp_bound *found)
 {
     const mp_bound before = *to;
@@ -122,7 +122,7 @@ bool mp_search_will_do(mp_search *search)
     return mp_search_settled(search) || (gap > 0 && mp_search_is_within(search, gap));
 }
 
-/* Returns an empty bound for the plans that are asked for. */
+/* Returns an empty bound over the plans that the request allows. */
 static mp_bound claim(const mp_search *search)
 {
     return (mp_bound){.ticks = -1,
@@ -202,7 +202,7 @@ bool mp_search_stopped(mp_search *search)
     return search->stopped || search->n_offers_of_solver >= search->moves || had_its_share(search);
 }
 
-/* ---- what is kept ---- */
+/* ---- kept schedules ---- */
 
 mp_status mp_candidate_take(mp_candidate *kept, const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks,
                             const char *solver, mp_error *err)
@@ -217,7 +217,7 @@ mp_status mp_candidate_take(mp_candidate *kept, const mp_step *steps, size_t n, 
     return MP_OK;
 }
 
-/* True if what is live in the tiers besides the device fits. */
+/* True if the live bytes in every tier other than the device are within their limits. */
 static bool fits_beside(const mp_request *request, const mp_timeline *timeline)
 {
     for (size_t m = 1; m < timeline->n_tiers; m++)
@@ -238,7 +238,7 @@ bool mp_request_fits_plan(const mp_request *request, const mp_plan *plan)
     return fits;
 }
 
-/* Judges a schedule as it is. */
+/* Judges a schedule with its alternatives unchanged. */
 static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
                              mp_error *err)
 {
@@ -257,7 +257,7 @@ static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, 
     return request->on_offer ? request->on_offer(steps, n, peak, time, request->on_offer_data, err) : MP_OK;
 }
 
-/* Judges a schedule with the best algorithms within the budget, and with those of the lowest peak. */
+/* Judges a schedule twice: with the fastest algorithms within the budget, and with the algorithms of the lowest peak. */
 static mp_status judge(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
 {
     const mp_graph *graph = search->request->graph;

@@ -1,9 +1,9 @@
-/* search.h - the state of one search: the request, the schedules kept, what is proved, and the time left. For
- * planner/search/search.c, which keeps it, and planner/solve/solver.c, which starts and ends it; searchers see it through
+/* search.h - the state of one search: request, kept schedules, proved bounds and remaining time. It is internal to
+ * planner/search/search.c, which maintains it, and planner/solve/solver.c, which starts and ends it. Searchers use
  * memplan/search.h.
  *
- * The proof in a thread beside a search may end at any time. The same input must give the same plan, so its result never
- * decides which schedules are tried, or which of them is kept: it only ends a search that can find nothing cheaper.
+ * The proof thread that runs parallel to a search may end at any time. The same input must give the same plan. The thread's
+ * result therefore never decides which schedules are tried or kept. It only ends a search that cannot find a cheaper plan.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "planner/order/turn_around.h"
 #include "planner/search/algorithms.h"
 
-/* A schedule that was kept, and the searcher it is from. */
+/* A kept schedule and the searcher that found it. */
 typedef struct mp_candidate {
     mp_step *steps;
     size_t n, capacity;
@@ -24,24 +24,25 @@ struct mp_search {
     const mp_request *request;
     mp_request seen; /* the request as the running searcher sees it: with the relaxed or marked graph */
     mp_variant relaxed;
-    mp_variant marked; /* the graph with marked phases; of the relaxed one, if there are algorithms */
+    mp_variant marked; /* the graph with marked phases: the relaxed graph if nodes have algorithms, otherwise the original */
     bool has_algorithms;
     const char *solver; /* name of the running searcher */
     mp_candidate best, smallest;
-    mp_plan *least;         /* the plan of mp_smallest_plan; NULL: not asked for */
-    int64_t baseline_ticks; /* of what has to be computed, once: no plan takes less */
-    int64_t keep_all_ticks; /* the same with its waits for channels that keep-all does not hide */
+    mp_plan *least;         /* the plan of mp_smallest_plan; NULL: not computed */
+    int64_t baseline_ticks; /* ticks of running each required node once: no plan takes less */
+    int64_t keep_all_ticks; /* the same, plus waits for other channels that keep-all cannot hide */
     int64_t n_offers, n_offers_of_solver, n_moves, moves;
     double start, last_progress, moves_start;
     double share;           /* the fraction of the time limit at which the running searcher must end */
-    mp_proof *proof;        /* the proof beside the search; NULL: none, or it has ended */
-    mp_status proof_status; /* the status with which the proof ended */
+    mp_proof *proof;        /* the parallel proof; NULL: none, or it has ended */
+    mp_status proof_status; /* status of the ended proof */
     mp_error proof_err;
-    mp_bound known;  /* the bound proved without the thread; ticks -1: none */
-    mp_bound proved; /* the best bound, with or without the thread */
+    mp_bound known;  /* the best bound proved outside the proof thread; ticks -1: none */
+    mp_bound proved; /* the best bound, proof thread included */
     mp_bound_report first_report,
-        proof_report; /* of the bound before the search and of the thread's; only if a report is asked for */
-    bool has_proof;   /* true once a thread was started */
+        /* reports of the bound before the search and of the proof thread; set only if the request asks for a report */
+        proof_report;
+    bool has_proof; /* true once a proof thread was started */
     bool stopped;
     bool was_cut; /* true if a searcher used up its share of the time */
 };
@@ -49,16 +50,17 @@ struct mp_search {
 /* Copies the steps into the candidate, which reuses its memory. MP_NOMEM. */
 mp_status mp_candidate_take(mp_candidate *kept, const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks,
                             const char *solver, mp_error *err);
-/* Starts the search's clock. */
+/* Starts the clock of the search. */
 void mp_search_begin(mp_search *search);
-/* Ends the search if its time is over or the caller's progress call says so; calls it ten times a second. */
+/* Ends the search if its time limit is reached or the caller's progress function returns false. Calls that function ten times a
+ * second. */
 void mp_search_check_limits(mp_search *search);
-/* Takes a bound that was proved without the thread beside the search, if it is better than the known one. */
+/* Stores a bound that was proved outside the proof thread, if it is better than the known bound. */
 void mp_search_take_bound(mp_search *search, const mp_bound *bound);
-/* Ends the proof beside the search, if there is one, and takes its bound; proof_status tells of failure. */
+/* Ends the proof thread, if it runs, and stores its bound. On failure proof_status holds the status. */
 void mp_search_end_proof(mp_search *search);
-/* Runs a searcher on its view of the graph. One that chooses algorithms gets the request's graph; others get the relaxed graph
- * (if nodes have algorithms), and that with phases marked if they want phases. */
+/* Runs a searcher on its view of the graph. A searcher that chooses algorithms gets the request's graph. The others get the
+ * relaxed graph if nodes have algorithms. If they need phases, the phases of that graph are marked. */
 mp_status mp_search_run(mp_search *search, const mp_solver *solver, mp_error *err);
-/* Releases what the search keeps. */
+/* Releases everything that the search owns. */
 void mp_search_clear(mp_search *search);

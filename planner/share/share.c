@@ -1,4 +1,4 @@
-/* share.c - the best split of a capacity among jobs: their step functions merged into one. */
+/* share.c - finds the best split of a memory capacity among jobs by merging their step functions (ticks over bytes). */
 #include "memplan/share.h"
 
 #include <stdlib.h>
@@ -6,10 +6,12 @@
 
 #include "estimator/base/memory.h"
 
-/* A sum that no other one of the same jobs beats in bytes and ticks. */
+/* A combination of options, one per job, that no other combination dominates in bytes and ticks. */
 typedef struct point {
     int64_t bytes, ticks;
-    uint32_t before, option; /* the point of the jobs before, and the option of this job, that it is made of; by turns unused */
+    uint32_t before,
+        /* index of the point for the previous jobs, and of this job's option; unused if jobs run by turns */
+        option;
 } point;
 
 /* Points by ascending bytes and descending ticks: a step function of the capacity. */
@@ -20,7 +22,7 @@ typedef struct frontier {
 
 typedef struct merger {
     const mp_share_request *request;
-    size_t n_jobs; /* frontiers[0..n_jobs) are those of the first 1, 2, ... jobs */
+    size_t n_jobs; /* frontiers[k] covers jobs 0 to k */
     frontier *frontiers;
 } merger;
 
@@ -39,7 +41,7 @@ static int by_bytes(const void *a, const void *b)
     return (p->option > q->option) - (p->option < q->option);
 }
 
-/* Sorts points, and leaves out those that another one beats. */
+/* Sorts the points and removes dominated ones. */
 static void keep_best(frontier *f)
 {
     size_t n = 0;
@@ -70,7 +72,7 @@ static mp_status too_large(mp_error *err)
     return MP_FAIL(err, MP_LIMIT, "bytes or ticks of the jobs together do not fit in 63 bits");
 }
 
-/* ---- beside each other: sums of bytes, sums or maxima of ticks ---- */
+/* ---- jobs at the same time: bytes add up, ticks add up or their maximum counts ---- */
 
 static mp_status merge(const mp_share_job *job, mp_share_goal goal, const frontier *before, frontier *out, mp_error *err)
 {
@@ -103,9 +105,9 @@ static mp_status merge_beside(merger *m, mp_error *err)
     return MP_OK;
 }
 
-/* ---- by turns: each job has its fastest option for which a turn has room ---- */
+/* ---- jobs by turns: each job uses the fastest option that fits into the memory for one turn ---- */
 
-/* Returns the fastest option that needs at most so many bytes beside what is always live; job->n: there is none. */
+/* Returns the fastest option with at most turn_bytes besides its static bytes; job->n: none. */
 static size_t option_within(const mp_share_job *job, int64_t turn_bytes)
 {
     size_t k = job->n;
@@ -113,7 +115,7 @@ static size_t option_within(const mp_share_job *job, int64_t turn_bytes)
     return k ? k - 1 : job->n;
 }
 
-/* Sets the point of a room for turns. *is_one: every job has an option there. */
+/* Sets the point for a given memory per turn. *is_one is false if some job has no option that fits. */
 static mp_status point_of_turns(const mp_share_request *r, int64_t static_bytes, int64_t turn_bytes, point *out, bool *is_one,
                                 mp_error *err)
 {
@@ -156,7 +158,7 @@ static mp_status merge_turns(merger *m, mp_error *err)
 
 /* ---- the split ---- */
 
-/* Sets each job's option of point k of all jobs. */
+/* Returns each job's option in point k of the last frontier. */
 static void choose(const merger *m, size_t k, size_t *chosen)
 {
     const mp_share_request *r = m->request;
@@ -173,14 +175,14 @@ static void choose(const merger *m, size_t k, size_t *chosen)
     }
 }
 
-/* True if q lies on or above the line from p to r. */
+/* True if q is on or above the line from p to r. */
 static bool is_above(const point *p, const point *q, const point *r)
 {
     return (__int128)(q->ticks - p->ticks) * (r->bytes - p->bytes) >= (__int128)(r->ticks - p->ticks) * (q->bytes - p->bytes);
 }
 
-/* Sets the price at the capacity, from the edge of the lower convex hull above it. Of the points of a frontier, those from
- * which the hull is made are left in place. */
+/* Sets the price at the capacity: the slope of the edge of the lower convex hull above the capacity. The frontier is not
+ * changed. */
 static mp_status find_price(const frontier *all, int64_t capacity_bytes, mp_share_split *out, mp_error *err)
 {
     MP_OWNED point *hull = mp_alloc(all->n, sizeof *hull);
@@ -218,7 +220,7 @@ static mp_status split(const mp_share_request *request, mp_share_split *out, mp_
     return find_price(all, request->capacity_bytes, out, err);
 }
 
-/* Of the splits whose longest job takes no more, takes the one with the smallest total. */
+/* Among the splits with the same longest job time, chooses the split with the smallest total time. */
 static mp_status lower_total(const mp_share_request *request, mp_share_split *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_share_split_free) mp_share_split lower = {0};

@@ -1,4 +1,5 @@
-/* share_lockstep.c - two steps that repeat beside each other: the offset at which their bytes have the lowest common peak. */
+/* share_lockstep.c - finds, for two jobs that repeat their steps at the same time, the offset with the lowest common peak
+ * memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 /* ---- profiles ---- */
 
-/* Joins levels two by two, at the higher one. */
+/* Halves the number of levels: each pair of neighbours becomes one level with the larger bytes. */
 static void coarsen(mp_share_profile *p)
 {
     size_t n = 0;
@@ -24,7 +25,8 @@ static void coarsen(mp_share_profile *p)
     p->n = n;
 }
 
-/* Appends a level; one of no ticks raises its neighbour. *raised are the bytes of such levels that wait for the next one. */
+/* Appends a level. A level of zero ticks raises its neighbour instead. *raised holds the bytes of zero-tick levels until the
+ * next level is appended. */
 static void append(mp_share_profile *p, int64_t ticks, int64_t bytes, int64_t *raised)
 {
     if (*raised > bytes) bytes = *raised;
@@ -37,7 +39,7 @@ static void append(mp_share_profile *p, int64_t ticks, int64_t bytes, int64_t *r
         p->levels[p->n++] = (mp_share_level){ticks, bytes};
 }
 
-/* Sets when each step begins and, behind the last, when all have ended. */
+/* Computes the begin of each step, and after the last step the end of all. */
 static mp_status starts_of(const mp_graph *graph, const mp_plan *plan, double unit_seconds, int64_t *starts, mp_error *err)
 {
     const double scale = unit_seconds > 0 ? graph->tick_seconds / unit_seconds : 1, MOST = 0x1p62;
@@ -81,7 +83,7 @@ void mp_share_profile_free(mp_share_profile *profile)
 
 /* ---- offsets ---- */
 
-/* Offsets [begin, end) at which two levels meet, which have so many bytes together. */
+/* Offsets [begin, end) at which two given levels overlap, and the sum of their bytes. */
 typedef struct arc {
     int64_t begin, end, bytes;
 } arc;
@@ -99,7 +101,7 @@ static int64_t period_of(const mp_share_profile *p)
     return sum;
 }
 
-/* Finds the least and the most bytes. */
+/* Finds the smallest and the largest level. */
 static void extremes_of(const mp_share_profile *p, int64_t *least, int64_t *most)
 {
     *least = *most = p->levels[0].bytes;
@@ -109,7 +111,7 @@ static void extremes_of(const mp_share_profile *p, int64_t *least, int64_t *most
     }
 }
 
-/* Appends an arc of a circle, cut where it goes over its end. */
+/* Appends an interval of offsets modulo `period`. An interval that crosses the period is split in two. */
 static size_t put_arc(arc *arcs, size_t n, int64_t begin, int64_t length, int64_t period, int64_t bytes)
 {
     begin = ((begin % period) + period) % period;
@@ -120,7 +122,7 @@ static size_t put_arc(arc *arcs, size_t n, int64_t begin, int64_t length, int64_
     return n;
 }
 
-/* Lists, by their begin, the offsets at which each level of one meets each of the other. */
+/* Lists the intervals of offsets at which each level of one profile overlaps each level of the other, sorted by begin. */
 static size_t list_arcs(const mp_share_profile *first, const mp_share_profile *second, int64_t period, arc *arcs)
 {
     size_t n = 0;
@@ -139,7 +141,7 @@ static size_t list_arcs(const mp_share_profile *first, const mp_share_profile *s
     return n;
 }
 
-/* Returns the first offset at which nothing over the limit meets; `period`: there is none. */
+/* Returns the first offset at which no overlap exceeds the limit; `period`: none. */
 static int64_t offset_within(const arc *arcs, size_t n, int64_t limit_bytes)
 {
     int64_t reached = 0;
@@ -192,7 +194,7 @@ static int by_option(const void *a, const void *b)
     return (p->ticks > q->ticks) - (p->ticks < q->ticks);
 }
 
-/* Makes the step function of pairs; those that another one beats are left out. */
+/* Converts pairs of options to a step function. Dominated pairs are removed. */
 static mp_status take_pairs(pair *pairs, size_t n, mp_share_lockstep *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_share_lockstep_free)
@@ -212,7 +214,7 @@ static mp_status take_pairs(pair *pairs, size_t n, mp_share_lockstep *out, mp_er
     return MP_OK;
 }
 
-/* Copies a profile, with a wait at its end, up to a period. */
+/* Copies a profile and pads it with a wait at its end up to the period. */
 static mp_status padded(const mp_share_profile *p, int64_t static_bytes, int64_t period, mp_share_profile *out, mp_error *err)
 {
     const int64_t wait = period - period_of(p);
@@ -234,7 +236,7 @@ static mp_status find_offset(const mp_share_job jobs[2], const mp_share_profile 
     return mp_share_offset_of(&first, &second, out, err);
 }
 
-/* Sets the options of all pairs; without profiles from bounds. */
+/* Evaluates all pairs of options. Without profiles, the result is a bound. */
 static mp_status pair_jobs(const mp_share_job jobs[2], const mp_share_profile *const *profiles, mp_share_goal goal,
                            mp_share_lockstep *out, mp_error *err)
 {
@@ -283,7 +285,7 @@ void mp_share_lockstep_free(mp_share_lockstep *lockstep)
 
 /* ---- one arena ---- */
 
-/* Lays out a pair; *bytes with what is always live. */
+/* Places a pair in one arena. *bytes includes the static bytes of both jobs. */
 static mp_status lay_out(const mp_graph *const graphs[2], const mp_plan *const plans[2], double unit_seconds, int64_t delay,
                          int64_t capacity_bytes, mp_arena_pair *out, int64_t *bytes, mp_error *err)
 {

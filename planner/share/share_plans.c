@@ -1,4 +1,4 @@
-/* share_plans.c - what a job can do: its plans for several budgets, and what is proved between these. */
+/* share_plans.c - computes the options of one job: its plans for several budgets, and the bounds proved between them. */
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static bool on_progress(const mp_progress *search, void *data)
     return tell(data, search);
 }
 
-/* Returns the ticks of all steps in the unit of the result, rounded up or down; -1: too many. */
+/* Returns the ticks of all steps in the unit of the result, rounded up or down; -1: overflow. */
 static int64_t in_unit(const planner *x, int64_t ticks, bool up)
 {
     const mp_share_plans_request *r = x->request;
@@ -58,7 +58,7 @@ static mp_request request_of(planner *x)
                         .progress_data = x};
 }
 
-/* Takes a plan, unless another one beats it, and releases those that it beats; *plan is then NULL. */
+/* Inserts a plan unless another plan dominates it. Releases the plans that it dominates. If inserted, *plan becomes NULL. */
 static mp_status take(planner *x, mp_plan **plan, mp_error *err)
 {
     mp_share_plans *f = x->found;
@@ -84,14 +84,14 @@ static mp_status take(planner *x, mp_plan **plan, mp_error *err)
     return MP_OK;
 }
 
-/* Takes a bound: nothing within this budget, or a smaller one, takes fewer ticks. */
+/* Inserts a bound: no plan within this budget, or a smaller one, takes fewer ticks. */
 static mp_status take_bound(mp_share_plans *f, int64_t budget_bytes, int64_t ticks, mp_error *err)
 {
     size_t n_raised = 0, room = f->n_bounds;
     while (n_raised < f->n_bounds && f->bounds[n_raised].bytes <= budget_bytes) n_raised++;
     if (!n_raised || f->bounds[n_raised - 1].ticks >= ticks) return MP_OK;
     MP_ENSURE(mp_grow(&f->bounds, &room, f->n_bounds + 1, sizeof *f->bounds), err, MP_NOMEM, "out of memory for bounds");
-    /* what is below the budget, and lower, becomes one step; the last of it goes on behind the budget */
+    /* all lower bounds up to the budget merge into one step; the last of them continues above the budget */
     mp_share_option *b = f->bounds;
     size_t first = n_raised;
     while (first && b[first - 1].ticks <= ticks) first--;
@@ -123,7 +123,7 @@ static mp_status plan_within(planner *x, int64_t budget_bytes, mp_error *err)
     return take_bound(found, budget_bytes, ticks, err);
 }
 
-/* Takes keep-all, the end of the options, and the bound that nothing is faster, whatever the budget. */
+/* Adds the keep-all plan, which is the fastest option, and the bound that no plan is faster at any budget. */
 static mp_status plan_keep_all(planner *x, mp_error *err)
 {
     mp_share_plans *found = x->found;

@@ -1,6 +1,6 @@
-/* away.c - a bound for plans with copies, from the one for plans without: what is away from the device while a node runs was
- * copied out before it and comes back after it, so it is no more than the links carry (docs/internals/bound.md, "Graphs with
- * copies"). */
+/* away.c - proves a bound for plans with copies from the bound for plans without. The bytes away from the device while a node
+ * runs were copied out before it and are copied back after it. They cannot exceed the bytes that the links carry in that time
+ * (docs/internals/bound.md, "Graphs with copies"). */
 #include "planner/solve/away.h"
 
 #include <math.h>
@@ -12,11 +12,11 @@
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 
-/* How fast storages of the device go to a tier and come back, in bytes per tick over all channels, at best. */
+/* The best rate at which a tier receives storages of the device and returns them, in bytes per tick over all channels. */
 typedef struct link {
     double out[MP_MAX_CHANNELS], in[MP_MAX_CHANNELS]; /* per channel; INFINITY: a copy takes no time */
-    double bytes;                                     /* of all storages that can come back */
-    double per_byte;                                  /* bytes of the device for each byte there, at most */
+    double bytes;                                     /* of all storages that can be copied back */
+    double per_byte;                                  /* most bytes on the device per byte in the tier */
 } link;
 
 static int64_t bytes_in(const mp_graph *graph, const int *storages, size_t n, int tier)
@@ -36,8 +36,9 @@ static double ratio(int64_t bytes, int64_t divisor)
     return divisor ? (double)bytes / (double)divisor : bytes ? INFINITY : 0;
 }
 
-/* What comes back reads at least one copy that is there. So a byte of a copy stands for at most the sum of what all ways back
- * make that read it, over its bytes. `comes` has room for a number per storage. */
+/* A copy back reads at least one storage of the tier. A byte there therefore stands for at most this many bytes on the device:
+ * the sum of the outputs of all copies back that read the storage, divided by its bytes. `comes` is scratch, one entry per
+ * storage. */
 static link link_of(const mp_graph *graph, int tier, int64_t *comes)
 {
     link found = {{0}, {0}, 0, 0};
@@ -55,7 +56,7 @@ static link link_of(const mp_graph *graph, int tier, int64_t *comes)
             for (size_t i = 0; i < a->n_reads; i++) comes[a->reads[i]] += made;
             if (made > most) most = made;
         }
-        found.bytes += (double)most * (double)node->n_alternatives; /* alternatives may bring back other outputs */
+        found.bytes += (double)most * (double)node->n_alternatives; /* different alternatives may copy back different outputs */
     }
     for (size_t s = 0; s < graph->n_storages; s++) {
         if (graph->storages[s].tier == tier) raise(&found.per_byte, ratio(comes[s], graph->storages[s].bytes));
@@ -64,17 +65,17 @@ static link link_of(const mp_graph *graph, int tier, int64_t *comes)
     return found;
 }
 
-/* A bound in the making. */
+/* The state of a proof. */
 typedef struct proof {
     const mp_graph *graph;
     int64_t budget_bytes;
     const int64_t *tier_bytes;
     link links[MP_MAX_TIERS];
     mp_plain plain;
-    mp_pool *pool; /* owns the arrays, per node of the plain graph */
+    mp_pool *pool; /* owns the arrays below, per node of the graph without copies */
     bool *is_beside;
-    int64_t *before, *after; /* what compute does at least before a node begins, and after it has ended */
-    int64_t *filled;         /* the workspace that stands for what cannot be away while it runs */
+    int64_t *before, *after; /* least ticks of compute before a node begins, and after it has ended */
+    int64_t *filled;         /* workspace added for bytes that cannot be away while the node runs */
 } proof;
 
 static void clear(proof *x)
@@ -83,11 +84,11 @@ static void clear(proof *x)
     mp_pool_free(x->pool);
 }
 
-/* Returns the most bytes that are away in all tiers while something runs for which `before` ticks have passed at most, and for
- * which `after` follow at most, `both` together. */
+/* Returns the most bytes that all tiers can hold while a node runs. At most `before` ticks precede the node, at most `after`
+ * follow it, and at most `both` in total. */
 static double most_away(const proof *x, double before, double after, double both)
 {
-    double sum = 1; /* more than rounding takes */
+    double sum = 1; /* more than the rounding error */
     for (int m = 1; m < (int)x->graph->n_tiers; m++) {
         const link *l = &x->links[m];
         double out = 0, in = 0, most = l->bytes;
@@ -106,7 +107,8 @@ static double most_away(const proof *x, double before, double after, double both
     return sum;
 }
 
-/* True if some node computes from a copy: a plan with copies then need not be one without them that keeps more. */
+/* True if some node computes on a copy in another tier. A plan with copies then cannot always be turned into one without copies
+ * that keeps more. */
 static bool computes_from_copies(const mp_graph *graph)
 {
     for (size_t v = 0; v < graph->n_nodes; v++)
@@ -132,7 +134,7 @@ static mp_status begin(proof *x, mp_error *err)
     int64_t *comes = mp_pool_alloc(x->pool, x->graph->n_storages, sizeof *comes);
     MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     for (int m = 1; m < (int)x->graph->n_tiers; m++) x->links[m] = link_of(x->graph, m, comes);
-    for (size_t v = 0; v < n; v++) { /* what is not on compute takes none of its time */
+    for (size_t v = 0; v < n; v++) { /* nodes off the compute channel take no compute time */
         const mp_node *node = &x->graph->nodes[x->plain.nodes[v]];
         for (size_t f = 0; f < node->n_alternatives; f++)
             x->is_beside[v] |= !node->alternatives[f].returns && node->alternatives[f].channel > MP_CHANNEL_SECOND_STREAM;
@@ -153,7 +155,7 @@ static int64_t sum_ticks(const mp_precedence *order, const uint64_t *nodes)
     return sum;
 }
 
-/* Finds what compute does before and after each node. */
+/* Computes the ticks of compute before and after each node. */
 static void find_sides(proof *x, const mp_precedence *order)
 {
     for (int v = 0; v < order->n - 1 && order->only_vertex < 0; v++) {
@@ -162,8 +164,8 @@ static void find_sides(proof *x, const mp_precedence *order)
     }
 }
 
-/* Gives nodes that run once a workspace of as many bytes as cannot be away while they run, of `away` in all, in plans of so
- * many ticks. */
+/* Adds workspace to nodes that run once: the part of `away` bytes that cannot be away while the node runs, in plans of `ticks`
+ * ticks. */
 static void fill(proof *x, const mp_precedence *order, int64_t ticks, int64_t away)
 {
     for (int v = 0; v < order->n - 1 && order->only_vertex < 0; v++) {
@@ -177,8 +179,9 @@ static void fill(proof *x, const mp_precedence *order, int64_t ticks, int64_t aw
     }
 }
 
-/* Proves what plans of at most so many ticks take. What the interval that decides takes for recomputation comes after the node
- * where it begins, and after all that precede that: so less can be away there, and it may take more. */
+/* Proves a bound on plans of at most `ticks` ticks. The recomputation of the deciding interval runs after the node at its begin
+ * and after all that node's ancestors. Fewer bytes can therefore be away at that node. Further rounds use this to raise the
+ * bound. */
 static mp_status prove(proof *x, int64_t ticks, int effort, mp_bound *out, mp_error *err)
 {
     MP_OWNED_BY(mp_problem_free) mp_problem *first = NULL;
@@ -218,22 +221,22 @@ mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int
     if (computes_from_copies(graph)) return MP_OK;
     MP_CHECK(begin(&x, err));
     MP_CHECK(prove(&x, ticks, effort, out, err));
-    bool is_met = out->infeasible || out->ticks > ticks; /* what takes less is away for less */
+    bool is_met = out->infeasible || out->ticks > ticks; /* a faster plan has even fewer bytes away */
     int64_t least = is_met ? ticks : out->ticks;
     for (int k = 0; k < MP_AWAY_TARGETS && effort > 0 && least < ticks && (is_met || !k); k++) {
         mp_bound bound = {.ticks = -1};
         const int64_t target = least + (ticks - least) / (k ? 2 : MP_AWAY_NEAR);
-        MP_CHECK(prove(&x, target, effort, &bound, err)); /* so if nothing takes less than the target, nothing does at all */
+        MP_CHECK(prove(&x, target, effort, &bound, err)); /* if no plan is below the target, then no plan at all is */
         is_met = bound.infeasible || bound.ticks > target;
         if (is_met || bound.ticks > least) least = is_met ? target : bound.ticks;
     }
     out->ticks = least;
     out->infeasible = false;
-    out->from = out->to = -1; /* of another graph */
+    out->from = out->to = -1; /* node numbers of another graph */
     return MP_OK;
 }
 
-/* True if an optional node copies the storage `from` to `copy`, which is not smaller. */
+/* True if an optional node copies the storage `from` to `copy`, and `copy` is not smaller. */
 static bool is_copied_whole(const mp_graph *graph, int from, int copy)
 {
     const int node = graph->producer[copy];
@@ -244,7 +247,7 @@ static bool is_copied_whole(const mp_graph *graph, int from, int copy)
     return false;
 }
 
-/* True if all that comes back to the device was copied from there before, each storage as a whole. */
+/* True if every storage that is copied back to the device was copied out before, as a whole. */
 static bool are_copied_whole(const mp_graph *graph)
 {
     for (size_t v = 0; v < graph->n_nodes; v++)
@@ -270,8 +273,8 @@ mp_status mp_tier_floors(const mp_graph *graph, int64_t budget_bytes, const int6
     MP_CHECK(mp_plain_of(graph, &plain, err));
     MP_CHECK(mp_floor(plain.graph, &least_bytes, &node, err));
     for (int m = 1; m < (int)graph->n_tiers; m++) {
-        int64_t away = least_bytes - budget_bytes;                            /* at some moment, in all tiers ... */
-        for (int other = 1; other < (int)graph->n_tiers && away > 0; other++) /* ... less what the others may hold */
+        int64_t away = least_bytes - budget_bytes;                            /* total over all tiers at some moment */
+        for (int other = 1; other < (int)graph->n_tiers && away > 0; other++) /* minus the most that the other tiers may hold */
             if (other != m) away -= tier_bytes[other] ? tier_bytes[other] : away;
         if (away > floor_bytes[m]) floor_bytes[m] = away;
     }

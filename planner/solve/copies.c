@@ -1,12 +1,14 @@
-/* copies.c - begins what runs on channels of its own, copies and collectives, before it is needed, and waits for it late: first
- * of all of them at once, by what is live where, then one by one, nearest first; with the timeline as judge.
+/* copies.c - issues copies and collectives earlier than they are needed and waits for them later, so that compute hides them.
+ * First all of them are moved at once, guided by the live bytes. Then they are moved one by one, nearest positions first. The
+ * timeline judges every attempt.
  *
- * All at once: going through the plan in order, a step on a channel begins as many steps earlier as compute takes `lead` times
- * its seconds, and is waited for as many later, as far as no step in between may not run beside it, and what is held meanwhile
- * fits beside what is live. Two blocks, whose parameters w1 and w2 are gathered anew in backward, and lead 1:
+ * All at once: the plan is scanned in order. A copy begins so many steps earlier that compute takes `lead` times the copy's
+ * seconds in between. The wait is moved later in the same way. A move ends at a step that must not overlap with the copy, or
+ * where the bytes held exceed the free memory. Example: two blocks with parameters w1 and w2 that are gathered again for
+ * backward, and lead 1:
  *
- *     gather w2, backward 2, gather w1, backward 1      each gather is waited for at once
- *     gather w2, gather w1, backward 2, backward 1      w1 is on its way while block 2 runs, and is live for as long
+ *     gather w2, backward 2, gather w1, backward 1   compute waits for each gather
+ *     gather w2, gather w1, backward 2, backward 1   w1 is gathered while block 2 runs, and is live that long
  */
 #include "planner/solve/copies.h"
 
@@ -17,19 +19,19 @@
 
 typedef struct search {
     const mp_request *request;
-    mp_step *steps, *trial, *best; /* the plan so far; the one that is tried; the best of the present copy */
+    mp_step *steps, *trial, *best; /* the current plan; the attempt; the best attempt for the current copy */
     int n;
-    int64_t n_trials;          /* how many there may still be */
+    int64_t n_trials;          /* attempts left */
     int64_t ticks, peak_bytes; /* of `best` */
     mp_error *err;
-    /* per step, for all at once */
-    int64_t *live_bytes; /* with what is held longer */
-    int *begin, *wait;   /* the step before which it begins, and the one that waits for it */
-    int *first, *next;   /* the first step that begins before it, and the next one that begins where it does; -1: none */
-    int *position;       /* where it is then */
+    /* per step, for moving all at once: */
+    int64_t *live_bytes; /* including storages that are held longer */
+    int *begin, *wait;   /* step before which it begins; step that waits for it */
+    int *first, *next;   /* linked lists: first step that begins before this one; next step with the same begin; -1: none */
+    int *position;       /* its position in the new order */
 } search;
 
-/* How much longer than a channel's step compute is to take beside it: it may wait for others of its channel. */
+/* Factors on a copy's seconds: the compute to place parallel to it. Factors above 1 allow for queueing on the channel. */
 static const double leads[] = {1, 2, 4};
 
 static bool is_copy(const search *x, mp_step step)
@@ -38,7 +40,7 @@ static bool is_copy(const search *x, mp_step step)
     return graph->nodes[step.node].alternatives[step.alternative].channel > MP_CHANNEL_SECOND_STREAM;
 }
 
-/* Takes x->trial as x->best if it obeys the rules, fits, and takes less time, or as much and less memory. */
+/* Replaces x->best by x->trial if the attempt is valid, fits, and takes less time, or the same time and less memory. */
 static mp_status judge(search *x)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -60,7 +62,7 @@ static const mp_alternative *alternative_of(const search *x, int t)
     return &x->request->graph->nodes[x->steps[t].node].alternatives[x->steps[t].alternative];
 }
 
-/* True if a list of a step has one of these storages. */
+/* True if two lists of storages have a common element. */
 static bool shares(const int *list, size_t n, const int *storages, size_t n_storages)
 {
     for (size_t i = 0; i < n; i++)
@@ -75,7 +77,7 @@ static bool touches(const mp_alternative *a, const int *storages, size_t n)
            shares(a->adds, a->n_adds, storages, n);
 }
 
-/* True if `other` may not run beside `a`: it changes what that reads, or touches what it makes. */
+/* True if `other` must not overlap with `a`: it changes an input of `a` or uses an output of `a`. */
 static bool is_apart(const mp_alternative *a, const mp_alternative *other)
 {
     return shares(other->writes, other->n_writes, a->reads, a->n_reads) ||
@@ -94,7 +96,7 @@ static int64_t bytes_on_device(const search *x, const int *storages, size_t n)
     return bytes;
 }
 
-/* Finds where step t may begin and be waited for, and holds what it makes and reads from there on. */
+/* Finds how far step t can be moved in both directions, and adds the bytes that it holds meanwhile to live_bytes. */
 static void widen(search *x, int t, int64_t room_bytes, double lead)
 {
     const mp_alternative *a = alternative_of(x, t);
@@ -125,8 +127,8 @@ static void widen(search *x, int t, int64_t room_bytes, double lead)
     x->wait[t] = until;
 }
 
-/* Writes the steps into x->trial in the order of their begins; each is waited for where x->wait says, by the next step that
- * has stayed in its place. */
+/* Writes the steps into x->trial, sorted by their new begins. The wait of each is at step x->wait, or at the next step that was
+ * not moved. */
 static void put_in_order(search *x)
 {
     int at = 0;
@@ -150,7 +152,7 @@ static void put_in_order(search *x)
     }
 }
 
-/* Tries to begin all earlier, and to wait for all later. */
+/* Tries to begin all copies earlier and to wait for all of them later. */
 static mp_status improve_all(search *x, double lead, mp_error *err)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -166,8 +168,8 @@ static mp_status improve_all(search *x, double lead, mp_error *err)
     return judge(x);
 }
 
-/* Moves step t of x->steps to an earlier position in x->trial. Waits for steps from there on shift with them; the step that
- * waited for nothing is waited for where the next step was. */
+/* Moves step t of x->steps to an earlier position in x->trial and shifts the waits of the steps in between. If step t was not
+ * issued, the wait for it is at the step that followed it. */
 static void move_up(search *x, int t, int to)
 {
     const mp_step moved = x->steps[t];
@@ -181,7 +183,7 @@ static void move_up(search *x, int t, int to)
     if (!mp_step_is_issued(moved) && to < t) mp_steps_issue(x->trial, to, to + 1, t + 1);
 }
 
-/* Tries later waits for the copy in step t, and earlier positions. */
+/* Tries later waits for the copy in step t, then earlier positions. */
 static mp_status improve(search *x, int t)
 {
     memcpy(x->best, x->steps, (size_t)x->n * sizeof *x->best);

@@ -1,11 +1,12 @@
-/* copies.h - copies issued beside compute: where in a plan each begins, and which step waits for it. */
+/* copies.h - overlaps copies with compute: chooses the position of each copy and the step that waits for it. */
 #pragma once
 
 #include "memplan/search.h"
 
-/* Issues a plan's copies and collectives within the request's budgets: all at once, each as far ahead of what needs it, and
- * waited for as long after it, as its channel asks for and the memory has room; then one after the other gets the `until`, or
- * the earlier position, that makes the plan take the least, until none gains anything. What runs stays the same. Writes the
- * plan's n_steps steps, and whether they take less than its own. Deterministic. MP_NOMEM. Each trial is a timeline: three for
- * all at once; a copy has at most 2 * MP_COPY_TRIALS of them in a round, and all have MP_COPY_WORK steps. */
+/* Issues a plan's copies and collectives within the request's budgets. First all copies are moved at once: each begins ahead of
+ * its use, and is waited for later, by the time that its channel needs, if memory permits. Then, one after the other, each gets
+ * the `until` or the earlier position with the shortest plan, until no move helps. The set of steps does not change. Writes
+ * plan->n_steps steps to `steps`. *is_faster: the steps take less time than the plan. Deterministic. MP_NOMEM. Each attempt
+ * builds a timeline: three for all at once, then at most 2 * MP_COPY_TRIALS per copy and round, and at most MP_COPY_WORK steps
+ * in all. */
 mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_step *steps, bool *is_faster, mp_error *err);

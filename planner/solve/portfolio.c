@@ -1,9 +1,9 @@
-/* portfolio.c - the table of searchers, from the simplest on, and the searchers that are not worth a file: `none`, and `auto`.
+/* portfolio.c - the table of searchers, simplest first, and two short searchers: `none` and `auto`.
  *
- * `auto` runs those that are worth their time, each starting from what those before it have found. First what may prove its
- * plan, then what is quick and good on graphs of any size, so that a search that is cut short has it; the one that improves on
- * plans, whatever they come from, is last. What cuts the list into segments or blocks runs only where there is no plan yet, to
- * give that one a smaller start: else cuts and moves find all that it finds (BENCHMARKS.md, Ablation).
+ * `auto` runs the searchers that suit the graph. Each starts from the best plans of the earlier ones. Searchers that can prove
+ * their plan are first. Searchers that are fast on graphs of any size follow, so that a search that is cut short has their
+ * plan. Annealing improves plans of any origin and is last. Searchers that cut the list into segments or blocks run only while
+ * no plan is known, to provide a smaller start. Otherwise cuts and moves find the same plans (BENCHMARKS.md, Ablation).
  */
 #include "planner/solve/portfolio.h"
 
@@ -17,8 +17,8 @@
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
 
-/* Updates are where keep-all has them; if the graph fuses them into backward, a second offer has them as early as possible:
- * the same work, but gradients are freed earlier. */
+/* Updates run where keep-all has them. If the graph fuses updates into backward, a second offer runs them as early as possible.
+ * The work is the same, but gradients are freed earlier. */
 mp_status mp_run_none(mp_search *search, mp_error *err)
 {
     const mp_graph *graph = mp_search_request(search)->graph;
@@ -30,7 +30,7 @@ mp_status mp_run_none(mp_search *search, mp_error *err)
     for (size_t t = 0; t < n_all; t++)
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) steps[n++] = steps[t];
     if (n == n_all || mp_update_order_of(graph).keeps_inputs) return MP_OK;
-    mp_steps_issue(steps, 0, (int)n, 0); /* in order: other steps come after them now */
+    mp_steps_issue(steps, 0, (int)n, 0); /* the steps behind changed, so nothing may be issued */
     MP_CHECK(mp_updates_place(graph, steps, n, &fused, &n, err));
     return mp_search_offer(search, fused, n, NULL, NULL, err);
 }
@@ -76,7 +76,7 @@ const mp_solver *mp_portfolio_row(size_t k)
     return k < mp_portfolio_count() ? &rows[k] : NULL;
 }
 
-/* Returns the row of a searcher. */
+/* Returns the table row of a searcher. */
 static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error *err))
 {
     size_t k = 0;
@@ -104,16 +104,16 @@ static bool is_large(const mp_search *search)
     return mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* True for searchers that see the list as segments or as a chain of blocks. */
+/* True for searchers that treat the list as segments or as a chain of blocks. */
 static bool cuts_the_list(const mp_solver *solver)
 {
     return solver->run == mp_run_chain || solver->run == mp_run_chen || solver->run == mp_run_segments ||
            solver->run == mp_run_lower_set;
 }
 
-/* True if a searcher takes part in this search: exact searches only on tiny graphs, integer programmes on small ones,
- * searchers that cut the list only while there is no plan, and of those on large graphs only chains. `decides`: the others
- * have found no plan, and on graphs that are not tiny the exact search is asked whether there is one. */
+/* True if a searcher takes part in this search. Exact searches run on tiny graphs only, integer programmes on small ones.
+ * Searchers that cut the list run only while no plan is known; on large graphs only the chain searcher does. `decides`: no
+ * other searcher has found a plan. The exact search then runs on larger graphs to decide whether a plan exists. */
 static bool takes_part(const mp_solver *solver, const mp_search *search, bool decides)
 {
     const mp_request *request = mp_search_request(search);
@@ -125,13 +125,13 @@ static bool takes_part(const mp_solver *solver, const mp_search *search, bool de
     if (solver->run == mp_run_ilp) return request->graph->n_nodes <= MP_AUTO_ILP_NODES;
     if (cuts_the_list(solver) && solver->run != mp_run_chain) {
         const size_t most = mp_search_is_infeasible(search) ? MP_AUTO_CUT_NODES : MP_LARGE_GRAPH_NODES;
-        if (request->graph->n_nodes > most) return false; /* priced has quick segments */
+        if (request->graph->n_nodes > most) return false; /* on large graphs the searcher "priced" finds segments quickly */
     }
     return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
 }
 
-/* *out: true if nothing fits and the smallest peak so far is the floor, or on a graph of some size hardly above it, so that no
- * search for smaller ones pays. */
+/* Sets *out to true if no plan fits and the smallest peak is at the floor. On larger graphs a peak slightly above the floor
+ * counts too, since a search for smaller peaks is not worth its time. */
 static mp_status is_at_floor(mp_search *search, bool *out, mp_error *err)
 {
     int64_t floor_bytes;
@@ -159,7 +159,7 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
     return st;
 }
 
-/* Finds the smallest plan where no plan fits yet, unless none is to be looked for. */
+/* Finds the smallest plan if no plan fits yet, unless the request forbids this search. */
 static mp_status find_smallest(mp_search *search, mp_error *err)
 {
     mp_request asked = *search->request;
@@ -170,8 +170,8 @@ static mp_status find_smallest(mp_search *search, mp_error *err)
     return asked.find_smallest(&asked, false, &search->least, err);
 }
 
-/* Anneals; where no plan fits yet, from the smallest plan if the budget is near what that needs. Else from scratch, which finds
- * cheaper plans, and from the smallest only if that finds none. */
+/* Anneals. If no plan fits yet and the budget is close to the need of the smallest plan, it starts from the smallest plan.
+ * Otherwise it starts from scratch, which finds cheaper plans. If that fails, it starts from the smallest plan. */
 static mp_status anneal(mp_search *search, mp_error *err)
 {
     const double budget = (double)mp_search_request(search)->budget_bytes;
@@ -185,7 +185,7 @@ static mp_status anneal(mp_search *search, mp_error *err)
     return run(search, mp_run_anneal, false, err);
 }
 
-/* Runs all but the annealing. */
+/* Runs all searchers except annealing. */
 static mp_status run_others(mp_search *search, mp_error *err)
 {
     static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {

@@ -1,4 +1,4 @@
-/* second_stream.c - updates moved to a second stream, one by one, as long as memory and time permit. */
+/* second_stream.c - moves updates to a second stream, one group after another, while memory and time permit. */
 #include "memplan/second_stream.h"
 
 #include <string.h>
@@ -16,9 +16,9 @@ typedef struct search {
     const mp_graph *graph;
     mp_step *steps;
     int n;
-    int64_t limit_bytes; /* limit for live bytes while updates run beside a step */
-    int64_t *done;       /* per step, and for the end: when all that it waits for has run */
-    int64_t second_free; /* when the second stream has run everything issued */
+    int64_t limit_bytes; /* most live bytes while updates overlap with a step */
+    int64_t *done;       /* per step, and one for the end: time at which its waits are over */
+    int64_t second_free; /* time at which the second stream has finished everything issued */
     mp_second_stream effect;
     mp_error *err;
 } search;
@@ -33,7 +33,7 @@ static bool is_update(const search *x, int t)
     return x->graph->nodes[x->steps[t].node].phase == MP_PHASE_UPDATE;
 }
 
-/* Issues steps [first, end) until a step, and asks whether the rules and the memory permit it. */
+/* Issues the steps [first, end) with a wait at step `until`. *yes: the rules and the memory permit it. */
 static mp_status fits(const search *x, int first, int end, int until, bool *yes)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -46,7 +46,8 @@ static mp_status fits(const search *x, int first, int end, int until, bool *yes)
     return MP_OK;
 }
 
-/* Finds the latest wait up to `until` that is permitted; `end`: none. A later wait keeps more live, beside more steps. */
+/* Finds the latest permitted wait up to `until`; `end`: none. A later wait overlaps with more steps and keeps more bytes
+ * live. */
 static mp_status latest_within(const search *x, int first, int end, int until, int *out)
 {
     int within = end, over = until + 1;
@@ -63,7 +64,7 @@ static mp_status latest_within(const search *x, int first, int end, int until, i
     return MP_OK;
 }
 
-/* Issues the updates of steps [first, end) at `clock`, or leaves them in order if that would hide nothing. */
+/* Issues the updates in steps [first, end) at time `clock`. If overlap would hide nothing, they stay in order. */
 static mp_status place_group(search *x, int first, int end, int64_t clock)
 {
     int64_t ticks = 0, passed = clock, start = clock > x->second_free ? clock : x->second_free;
@@ -104,8 +105,8 @@ static mp_status place_all(search *x)
     return MP_OK;
 }
 
-/* Takes the plan's order with its updates as early as possible, if that fits the memory; else as it is. In keep-all's order
- * updates come last, where nothing is left to run beside. */
+/* Copies the plan's steps, with updates as early as possible if that fits into memory. In the order of keep-all, updates are
+ * last and have nothing to overlap with. */
 static mp_status take_steps(search *x, const mp_plan *plan)
 {
     const size_t n = plan->n_steps;
@@ -147,7 +148,7 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
         after = NULL;
         MP_CHECK(mp_plan_with_steps(graph, before, x.steps, &after, err));
         if (mp_plan_need(after) <= limit) break;
-        /* what the arena exceeds the live bytes by, and twice that each time that leaving this free has not helped */
+        /* lowers the limit by the bytes over it, and doubles this margin after each failed round */
         x.limit_bytes -= (mp_plan_need(after) - limit) << round;
     }
     if (!after || mp_plan_need(after) > limit || !x.effect.n_beside) {

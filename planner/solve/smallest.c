@@ -1,4 +1,4 @@
-/* smallest.c - a search for the lowest peak, on a graph whose ticks are sizes; then offsets. */
+/* smallest.c - searches for the lowest peak on a graph in which ticks are bytes, then computes offsets. */
 #include "planner/solve/smallest.h"
 
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "planner/search/algorithms.h"
 #include "planner/solve/solver.h"
 
-enum { TIER_ROUNDS = 4 }; /* in which the arena of a tier is made to fit; in the last one nothing is copied there */
+enum { TIER_ROUNDS = 4 }; /* rounds to fit the arena of a tier; in the last one nothing is copied to that tier */
 
 static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
 {
-    enum { MOST = 1 << 30 }; /* so that sums over all steps of a search do not overflow */
+    enum { MOST = 1 << 30 }; /* prevents overflow of sums over all steps of a search */
     const int *const lists[] = {a->reads, a->writes, a->adds};
     const size_t lengths[] = {a->n_reads, a->n_writes, a->n_adds};
     int64_t kib = 1;
@@ -23,7 +23,7 @@ static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
     return kib < MOST ? kib : MOST;
 }
 
-/* Makes a graph in which every node takes, in every alternative, as many ticks as it touches bytes. */
+/* Builds a graph in which every alternative of a node takes one tick per KiB that the node reads and writes. */
 static mp_status timeless_of(const mp_graph *graph, mp_variant *out, mp_error *err)
 {
     MP_CHECK(mp_variant_of(graph, out, err));
@@ -33,7 +33,7 @@ static mp_status timeless_of(const mp_graph *graph, mp_variant *out, mp_error *e
     return MP_OK;
 }
 
-/* Makes the plan of the schedule on the original graph, with the fastest algorithms that keep its peak. */
+/* Builds the plan of the schedule on the original graph, with the fastest algorithms that keep its peak. */
 static mp_status plan_of(const mp_graph *graph, const mp_plan *found, mp_plan **out, mp_error *err)
 {
     MP_OWNED mp_step *steps = mp_alloc(found->n_steps, sizeof *steps);
@@ -45,7 +45,7 @@ static mp_status plan_of(const mp_graph *graph, const mp_plan *found, mp_plan **
     return MP_OK;
 }
 
-/* Copies offsets. */
+/* Copies a list of offsets. */
 static mp_status copy_places(const mp_place *from, size_t n, mp_place **to, size_t *n_to, mp_error *err)
 {
     MP_ENSURE(*to = mp_alloc(n, sizeof **to), err, MP_NOMEM, "no memory for %zu offsets", n);
@@ -54,7 +54,7 @@ static mp_status copy_places(const mp_place *from, size_t n, mp_place **to, size
     return MP_OK;
 }
 
-/* Copies a plan, with its offsets. */
+/* Copies a plan and its offsets. */
 static mp_status copy_of(const mp_graph *graph, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *copy = NULL;
@@ -98,7 +98,7 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
     if (request->problem) MP_CHECK(mp_problem_of_ticks(&x.graph, request->problem, &problem, err));
     mp_request asked = {.graph = &x.graph,
                         .problem = problem,
-                        .budget_bytes = 0, /* proved infeasible at once: the search only looks for small peaks */
+                        .budget_bytes = 0, /* infeasible by the floor: the search then only looks for small peaks */
                         .wants_bound = true,
                         .solver = request->solver,
                         .own = request->own,
@@ -141,7 +141,7 @@ mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, 
     return mp_plan_check(request->graph, answer->plan, err);
 }
 
-/* True if the plan to start from can be the answer as it is. */
+/* True if the request's start plan can be the answer unchanged. */
 static bool is_in_hand(const mp_request *request, bool with_arena)
 {
     const mp_plan *start = request->start;

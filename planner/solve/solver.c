@@ -1,5 +1,5 @@
-/* solver.c - answers a request: a first plan, a bound before the searcher runs, a better bound in a thread, and the check of
- * the plan. */
+/* solver.c - answers a request: first plans, a bound before the search, a better bound in a thread, and the check of the
+ * plan. */
 #include "planner/solve/solver.h"
 
 #include <string.h>
@@ -50,7 +50,8 @@ void mp_plan_take_request(const mp_request *request, int64_t floor_bytes, mp_pla
         if (request->tier_bytes[m]) plan->tiers[m].budget_bytes = request->tier_bytes[m];
 }
 
-/* Makes the plan of a kept schedule for the request, and checks it. A plan that the check refutes is an internal error. */
+/* Converts a kept schedule to a plan for the request, and checks it. If the check refutes the plan, this is an internal
+ * error. */
 static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
@@ -81,7 +82,7 @@ mp_status mp_plan_with_steps(const mp_graph *graph, const mp_plan *before, const
     return MP_OK;
 }
 
-/* True if the bound before the search has had its share of the time limit. */
+/* True if the bound before the search has used its share of the time limit. */
 static bool ends_first_bound(void *data)
 {
     mp_search *search = data;
@@ -89,7 +90,7 @@ static bool ends_first_bound(void *data)
     return search->stopped || mp_search_elapsed(search) > MP_FIRST_BOUND_SHARE;
 }
 
-/* True if the proof in a thread has had its share of the time limit. */
+/* True if the proof thread has used its share of the time limit. */
 static bool ends_proof(void *data)
 {
     return mp_search_elapsed(data) > MP_PROOF_SHARE;
@@ -100,8 +101,8 @@ bool mp_request_is_bounded(const mp_request *request)
     return request->wants_bound && request->budget_bytes < MP_NO_LIMIT;
 }
 
-/* How much effort the bound gets: before the search, and in all. With `on_offer` the sequence of offers must be
- * reproducible, so no proof may end the search at a time of its own, and all of it comes before. */
+/* The effort for the bound: before the search, and in total. With `on_offer` the sequence of offers must be reproducible. The
+ * thread must not end the search early then, so all of the proof runs before the search. */
 typedef struct bound_efforts {
     int before, most;
 } bound_efforts;
@@ -115,7 +116,7 @@ static bound_efforts efforts_of(const mp_search *search)
     return (bound_efforts){search->request->on_offer ? most : 1, most};
 }
 
-/* Proves a bound of little effort, then starts the proof in a thread. */
+/* Proves a bound with little effort, then starts the proof thread. */
 static mp_status find_bound(mp_search *search, mp_error *err)
 {
     const mp_request *request = search->request;
@@ -139,9 +140,9 @@ static mp_status find_bound(mp_search *search, mp_error *err)
     return MP_OK;
 }
 
-/* Finishes the bound, unless the plan takes no extra time, or there is no plan: then the bound is what was proved before the
- * search. Once a plan meets the bound, the search ends and reports only that plan: listing others would depend on timing and
- * so not be reproducible. */
+/* Sets the final bound. Without a plan, or with a plan of no extra time, it is the bound from before the search. If a plan
+ * meets the bound of the thread, the answer contains that plan alone. The other plans would depend on timing and would not be
+ * reproducible. */
 static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err)
 {
     if (search->best.solver) mp_search_await_proof(search);
@@ -151,20 +152,21 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
         MP_CHECK(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
                                    search->best.ticks, search->best.solver, err));
     if (!mp_request_is_bounded(search->request)) return MP_OK;
-    const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks; /* it cannot matter */
+    /* a higher bound would change nothing */
+    const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks;
     found->bound = is_needless ? search->known : search->proved;
     if (!search->request->explains_bound) return MP_OK;
     MP_ENSURE(found->report = mp_alloc(1, sizeof *found->report), err, MP_NOMEM, "out of memory to explain a bound");
     mp_bound_report_init(found->report);
     mp_bound_report_merge(found->report, &search->first_report, true);
-    /* if the plan met the bound early, the proof beside the search ended at any point, and so did its report */
+    /* if the plan met the bound early, the proof thread ended at a random point and so did its report */
     if (search->has_proof && !is_needless && !(search->best.solver && search->best.ticks <= search->known.ticks))
         mp_bound_report_merge(found->report, &search->proof_report, search->proved.ticks > search->known.ticks);
     return MP_OK;
 }
 
-/* First plans, found before any time is spent on the bound, so that a search with a short time limit returns something: the
- * plan it starts from, keep-all, and on large graphs one that fits. */
+/* Offers the first plans before any time is spent on the bound, so that a search with a short time limit returns a plan: the
+ * start plan, keep-all, and on large graphs a plan that fits. */
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
     static const mp_solver first = {"priced", "", "", mp_run_lagrange_first, false, false, true, false};
@@ -174,7 +176,7 @@ static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err
     const mp_step *steps;
     const mp_timeline *timeline;
     if (request->start) MP_CHECK(mp_search_offer_plan(search, request->start, err));
-    if (!request->checkpoints && !is_auto && solver->run != mp_run_none) { /* those two do it themselves */
+    if (!request->checkpoints && !is_auto && solver->run != mp_run_none) { /* these two searchers offer keep-all themselves */
         MP_CHECK(mp_problem_keep_all(request->problem, &steps, &timeline, err));
         MP_CHECK(mp_search_offer(search, steps, timeline->n_steps, NULL, NULL, err));
     }
@@ -247,7 +249,7 @@ mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_erro
     MP_CHECK(begin(&search, solver, err));
     MP_CHECK(find_bound(&search, err));
     if (request->skips_if_proved && mp_search_is_infeasible(&search))
-        MP_CHECK(mp_search_delegate(&search, mp_portfolio_row(0), 1, err)); /* keep-all, so that there is an answer */
+        MP_CHECK(mp_search_delegate(&search, mp_portfolio_row(0), 1, err)); /* offers keep-all, so that the answer has a plan */
     else
         MP_CHECK(mp_search_run(&search, solver, err));
     MP_CHECK(finish_bound(&search, &found, err));
@@ -287,7 +289,7 @@ static mp_status check_floor(mp_problem *problem, const mp_plan *plan, mp_error 
     return MP_OK;
 }
 
-/* Raises *ticks to what every plan with copies takes if none takes less than this one. */
+/* Raises *ticks to the bound proved for plans with copies up to the time of this plan. */
 static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, int64_t *ticks, mp_error *err)
 {
     int64_t tier_bytes[MP_MAX_TIERS] = {0};
@@ -299,13 +301,13 @@ static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, int64_
     return MP_OK;
 }
 
-/* Returns the seconds of a bound, of the graph or without its copies of state. */
+/* Returns the seconds of a bound. If the graph copies optimizer state, adds the least time for these copies. */
 static double seconds_of(const mp_graph *graph, int64_t ticks)
 {
     return (double)(mp_graph_n_state_copies(graph) ? mp_state_bound(graph, ticks) : ticks) * graph->tick_seconds;
 }
 
-/* Checks the plan's bound against a proof for plans within its budget. */
+/* Checks the bound that a plan claims against a new proof for its budget. */
 static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const mp_plan *plan, bool keeps_order, mp_error *err)
 {
     static const mp_effort efforts[] = {MP_EFFORT_NORMAL, MP_EFFORT_THOROUGH};

@@ -1,33 +1,33 @@
-/* solver.h - what the searches of planner/solve and planner/studies share in addition to mp_solve. */
+/* solver.h - functions shared by the searches of planner/solve and planner/studies, in addition to mp_solve. */
 #pragma once
 
 #include "memplan/plan.h"
 #include "memplan/solver.h"
 
-/* Returns how many candidates a searcher tries by default: fewer on larger graphs, where an offer takes longer. O(1). */
+/* Returns the default number of candidates for a searcher. Larger graphs get fewer, as an offer takes longer there. O(1). */
 int64_t mp_default_moves(const mp_graph *graph);
 
-/* Copies the request and gives it a problem: the caller's, or if that is NULL a new one, which is *own and is released with
- * mp_problem_free. MP_NOMEM. */
+/* Copies the request and sets its problem: the caller's, or a new one if that is NULL. A new problem is returned in *own;
+ * release it with mp_problem_free. MP_NOMEM. */
 mp_status mp_request_complete(const mp_request *request, mp_request *out, mp_problem **own, mp_error *err);
 
-/* mp_solve of a request that has a problem, by one search: of a graph with copies by this searcher alone, and no copy is issued
- * afterwards. As mp_solve. */
+/* mp_solve for a request that has a problem, as a single search. On a graph with copies only the named searcher runs, and no
+ * copies are issued afterwards. As mp_solve. */
 mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_error *err);
-/* True if a bound is asked for, and there is a budget. */
+/* True if the request wants a bound and has a budget. */
 bool mp_request_is_bounded(const mp_request *request);
 
-/* Makes a plan of as many other steps, with the request and the proofs of the plan before, and offsets if that has some.
- * MP_NOMEM. As mp_plan_new and mp_arena_layout. */
+/* Builds a plan from other steps, as many as the plan has. It inherits the request, the proofs and, if the plan has offsets,
+ * gets new offsets. MP_NOMEM. As mp_plan_new and mp_arena_layout. */
 mp_status mp_plan_with_steps(const mp_graph *graph, const mp_plan *before, const mp_step *steps, mp_plan **out, mp_error *err);
 
-/* Writes into a plan what it was made for, and the floor. */
+/* Stores the request's budgets and options and the floor in a plan. */
 void mp_plan_take_request(const mp_request *request, int64_t floor_bytes, mp_plan *plan);
-/* Writes the answer's bound into its plan, and checks the plan. MP_NOMEM. As mp_plan_check. */
+/* Stores the answer's bound in its plan, and checks the plan. MP_NOMEM. As mp_plan_check. */
 mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err);
 
-/* Checks that the floor and the lower bound that a plan claims are no higher than what is proved here: the floor as in
- * memplan/floor.h; the bound, if `proves_bound`, by planning for the plan's budget again, first with normal and then with
- * thorough effort. MP_REFUTED: the plan claims more than that, or a bound for unknown orders. MP_NOMEM. As mp_floor, and
- * with `proves_bound` as mp_solve. */
+/* Checks that the floor and the bound claimed by a plan do not exceed the values proved here. The floor is proved as in
+ * memplan/floor.h. The bound is proved only if `proves_bound`: by planning for the same budget again, with normal and then with
+ * thorough effort. MP_REFUTED: the plan claims more, or claims a bound for unknown orders. MP_NOMEM. As mp_floor, and with
+ * `proves_bound` as mp_solve. */
 mp_status mp_plan_check_proofs(const mp_graph *graph, const mp_plan *plan, bool proves_bound, mp_error *err);

@@ -1,6 +1,12 @@
-/* solver_stages.c - answers a request; what a graph with copies is searched for, one after the other: choices, by others'
- * rules and at random, the plan without copies, on tiny graphs every plan that copies in order, the plan that only copies, and
- * moves of all kinds. A stage is left out where it is proved that it finds nothing better. */
+/* solver_stages.c - answers a request. A graph with copies is searched in stages:
+ * - choices by published rules, then at random
+ * - the plan without copies
+ * - on tiny graphs, every plan that copies in order
+ * - the plan that only copies
+ * - moves of all kinds
+ *
+ * A stage is skipped if it is proved to find nothing better.
+ */
 #include "planner/solve/solver.h"
 
 #include <string.h>
@@ -24,8 +30,8 @@ typedef struct stages {
     mp_plain plain;
     double start;
     mp_plan *best;   /* NULL: none yet */
-    mp_plan *chosen; /* the plan of choices at random, which others do not start from; NULL: none */
-    mp_plan *least;  /* the smallest plan; NULL: not looked for */
+    mp_plan *chosen; /* the plan of random choices; other searches do not start from it; NULL: none */
+    mp_plan *least;  /* the smallest plan; NULL: not computed */
     bool stopped;
 } stages;
 
@@ -50,14 +56,14 @@ static int64_t ticks_of(const stages *x, const mp_plan *plan)
     return fits(x->request, plan) ? plan->ticks : INT64_MAX;
 }
 
-/* The ticks of the best plan; INT64_MAX: none fits. */
+/* Returns the ticks of the best plan; INT64_MAX: none fits. */
 static int64_t best_ticks(const stages *x)
 {
     const int64_t best = ticks_of(x, x->best), chosen = ticks_of(x, x->chosen);
     return best < chosen ? best : chosen;
 }
 
-/* Takes a plan in the place of the best if it is better; of equals the earlier stays. *plan is then NULL. */
+/* Replaces the best plan if the new one is better; *plan is then NULL. On equality the earlier one remains. */
 static void hand_on(stages *x, mp_plan **plan)
 {
     const bool does_fit = fits(x->request, *plan), did = fits(x->request, x->best);
@@ -70,7 +76,7 @@ static void hand_on(stages *x, mp_plan **plan)
     *plan = NULL;
 }
 
-/* What is asked for in a stage that ends at this share of the time limit. */
+/* Returns the request for a stage that ends at this share of the time limit. */
 static mp_request ask(const stages *x, const char *solver, double share)
 {
     const double LEAST = 1e-3, left = share * x->request->time_limit - (mp_clock_now() - x->start);
@@ -100,14 +106,14 @@ static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_erro
     return request->on_offer(after->steps, after->n_steps, after->peak_bytes, after->ticks, request->on_offer_data, err);
 }
 
-/* True if the best plan takes so little that one without copies is not worth the seconds of finding a first one by moves. */
+/* True if the best plan is so fast that it is not worth the seconds to search by moves for a first plan without copies. */
 static bool is_in_hand(const stages *x)
 {
     const int64_t ticks = best_ticks(x), all = mp_ticks_of_all(x->request->graph);
     return ticks < INT64_MAX && ticks - all <= (int64_t)(MP_COPIES_IN_HAND * (double)all);
 }
 
-/* Finds the best plan without copies, as a plan of the graph with them; leaves out some of the searchers. */
+/* Finds the best plan without copies, converted to the graph with copies. solvers_off excludes searchers. */
 static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
 {
     static const mp_solver soon = {"auto", "", "", mp_run_auto_or_none, false, true, false, false};
@@ -137,7 +143,7 @@ static mp_status solve_plain(stages *x, unsigned solvers_off, mp_error *err)
     return MP_OK;
 }
 
-/* Runs a searcher that copies, and hands on its plan with the copies issued. */
+/* Runs a searcher that uses copies, issues the copies of its plan, and keeps the plan if it is better. */
 static mp_status solve_copying(stages *x, const mp_request *stage, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
@@ -151,7 +157,7 @@ static mp_status solve_copying(stages *x, const mp_request *stage, mp_error *err
     return MP_OK;
 }
 
-/* True if the best plan is so near to what is proved that the request asks for no more. */
+/* Sets *out to true if the best plan is within the gap to the bound that the request accepts. */
 static mp_status will_do(const stages *x, bool *out, mp_error *err)
 {
     const mp_request *request = x->request;
@@ -165,7 +171,7 @@ static mp_status will_do(const stages *x, bool *out, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the plan of choices at random. Where no rule has a plan that fits, they seldom find one. */
+/* Finds the plan of random choices. It is skipped if no rule found a plan that fits, since it seldom succeeds then. */
 static mp_status choose_at_random(stages *x, mp_error *err)
 {
     bool is_done;
@@ -181,8 +187,8 @@ static mp_status choose_at_random(stages *x, mp_error *err)
     return st;
 }
 
-/* Takes the plan of choices at random if it is better than the others. If they are near, moves are tried from them first: they
- * may lie in a better valley. */
+/* Replaces the best plan by the plan of random choices if that is better. If the two are close, first tries moves from the best
+ * plan, which may lead to a better local minimum. */
 static mp_status take_chosen(stages *x, mp_error *err)
 {
     static const mp_solver moves = {"anneal", "", "", mp_run_anneal, false, true, false, true};
@@ -196,7 +202,7 @@ static mp_status take_chosen(stages *x, mp_error *err)
     return MP_OK;
 }
 
-/* True if it is proved that no plan without copies takes less than the best. */
+/* Sets *out to true if it is proved that no plan without copies is faster than the best plan. */
 static mp_status is_plain_in_vain(const stages *x, bool *out, mp_error *err)
 {
     MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
@@ -210,7 +216,7 @@ static mp_status is_plain_in_vain(const stages *x, bool *out, mp_error *err)
     return MP_OK;
 }
 
-/* The same of plans that compute nothing again. */
+/* The same for plans that recompute nothing. */
 static mp_status is_copying_alone_in_vain(const stages *x, bool *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_variant_free) mp_variant once = {0};
@@ -225,7 +231,7 @@ static mp_status is_copying_alone_in_vain(const stages *x, bool *out, mp_error *
     return MP_OK;
 }
 
-/* Finds the smallest plan where no plan fits yet, to start from. */
+/* If no plan fits yet, finds the smallest plan as a starting point. */
 static mp_status find_smallest(stages *x, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
@@ -237,13 +243,13 @@ static mp_status find_smallest(stages *x, mp_error *err)
     return MP_OK;
 }
 
-/* True if not even the smallest plan fits, so that little is to be hoped for. */
+/* True if not even the smallest plan fits. Further search has little chance then. */
 static bool is_hopeless(const stages *x)
 {
     return x->least && best_ticks(x) == INT64_MAX;
 }
 
-/* Finds plans to start from, for moves of all kinds. */
+/* Finds starting plans for moves of all kinds. */
 static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
 {
     static const mp_solver rules = {"auto", "", "", mp_run_offload_rules, false, true, false, true};
@@ -255,14 +261,14 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     MP_CHECK(choose_at_random(x, err));
     MP_CHECK(is_plain_in_vain(x, &is_in_vain, err));
     const bool is_lost = is_auto && x->request->find_smallest && best_ticks(x) == INT64_MAX;
-    if (is_lost) { /* annealing goes on for long where it finds no plan; the smallest plan says whether to hope for one */
+    if (is_lost) { /* annealing without a plan is slow; the smallest plan shows whether a plan may exist */
         MP_CHECK(solve_plain(x, ~mp_portfolio_bit(mp_run_lagrange), err));
         MP_CHECK(find_smallest(x, err));
     }
     if (!is_in_vain && (!is_lost || best_ticks(x) < INT64_MAX)) MP_CHECK(solve_plain(x, 0, err));
     if (is_auto && x->request->graph->n_nodes <= MP_AUTO_EXACT_NODES) {
         asked = ask(x, "exact", MP_COPIES_PLAIN_SHARE);
-        asked.start = NULL; /* the best plan in order need not be better before its copies are issued */
+        asked.start = NULL; /* the best plan in order may be slower until its copies are issued */
         const mp_status st = solve_copying(x, &asked, &ours);
         if (st != MP_OK && st != MP_NOT_APPLICABLE && err && err->code == MP_OK) *err = ours;
         if (st != MP_OK && st != MP_NOT_APPLICABLE) return st;
@@ -275,7 +281,7 @@ static mp_status find_starts(stages *x, bool is_auto, mp_error *err)
     return take_chosen(x, err);
 }
 
-/* Claims what is proved of all plans with copies, if that is more. */
+/* Proves a bound for plans with copies, and claims it if it is higher. */
 static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_bound bound;
@@ -317,7 +323,7 @@ static mp_status solve_in_stages(const mp_request *request, mp_answer *answer, m
     return mp_request_is_bounded(request) ? bound_copies(request, answer, err) : MP_OK;
 }
 
-/* Makes the plans of a graph that copies state of those found without, and proves the bound of the one that fits. */
+/* Adds copies of optimizer state to the plans of the folded graph, and proves the bound of the plan that fits. */
 static mp_status copy_state(const mp_request *request, const mp_graph *folded, const mp_answer *plain, mp_answer *found,
                             mp_error *err)
 {
@@ -335,7 +341,7 @@ static mp_status copy_state(const mp_request *request, const mp_graph *folded, c
     MP_CHECK(mp_plan_check(graph, found->plan, err));
     MP_CHECK(issue_copies(request, &found->plan, err));
     if (bound->ticks < 0) return MP_OK;
-    if (folded->has_copies) { /* what can be away depends on the time of the plan, which is another one now */
+    if (folded->has_copies) { /* the bytes that can be away depend on the plan's time, which has changed */
         bound->ticks = mp_ticks_of_all(folded);
         MP_CHECK(mp_copies_bound(folded, request->budget_bytes, request->tier_bytes, found->plan->ticks, 1, &away, err));
         if (away.ticks > bound->ticks) *bound = away;
@@ -344,7 +350,7 @@ static mp_status copy_state(const mp_request *request, const mp_graph *folded, c
     return mp_answer_claim_bound(found, graph, err);
 }
 
-/* Answers a request for a graph that copies state: by plans without these copies, which get them afterwards. */
+/* Answers a request for a graph that copies optimizer state: plans the folded graph, then adds the copies. */
 static mp_status solve_with_state(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     const mp_graph *graph = request->graph;
@@ -363,7 +369,7 @@ static mp_status solve_with_state(const mp_request *request, mp_answer *answer, 
     asked.on_offer_data = &heard;
     MP_CHECK(mp_solve(&asked, &plain, err));
     found = plain;
-    found.plan = found.smallest = found.least = NULL; /* of the folded graph */
+    found.plan = found.smallest = found.least = NULL; /* these belong to the folded graph */
     plain.report = NULL;
     MP_CHECK(copy_state(request, folded, &plain, &found, err));
     *answer = found;

@@ -1,5 +1,5 @@
-/* state.c - searches without the copies of optimizer state, then puts them around the updates, so far apart that they are
- * hidden where the link and the memory permit it. */
+/* state.c - adds copies of optimizer state to plans of the folded graph, which has none. A copy is placed far enough from its
+ * update that compute hides it, as far as link and memory permit. */
 #include "planner/solve/state.h"
 
 #include <string.h>
@@ -16,10 +16,10 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* An update that has copies. */
+/* An update with copies of its state. */
 typedef struct paged {
     int at;          /* its position in the folded plan */
-    int first, last; /* its copies in come before step `first` of that; those out are waited for before step `last` */
+    int first, last; /* copies in begin before step `first` of the folded plan; step `last` waits for the copies out */
     int64_t bytes, in_ticks, out_ticks;
 } paged;
 
@@ -28,11 +28,12 @@ typedef struct placing {
     const mp_step *steps; /* the folded plan: n steps */
     int n, n_updates;
     paged *updates;
-    int64_t *clock, *room; /* per step of the folded plan: ticks of compute before it; bytes that are free beside it */
-    int *at, *from;        /* per step of it, and the end: its step in `all`, and the first of those put before it */
+    int64_t *clock, *room; /* per step of the folded plan: ticks of compute before it; free bytes while it runs */
+    /* per step of the folded plan, and one for the end: its index in `all`; the first index inserted before it */
+    int *at, *from;
     int n_all;
     mp_step *all;   /* the plan with copies: n_all steps */
-    paged **copies; /* per step of that: the update for which it copies, NULL: it does not */
+    paged **copies; /* per step of `all`: the update that it copies for; NULL: not a copy */
     mp_error *err;
 } placing;
 
@@ -47,7 +48,7 @@ static int64_t sum_of(const placing *x, const mp_step *copies, size_t n, int64_t
     return ticks;
 }
 
-/* Finds the updates that have copies, in order at first, and what compute does before each step. */
+/* Finds the updates with copies, placed in order, and the ticks of compute before each step. */
 static mp_status begin(placing *x, mp_pool *pool)
 {
     const size_t n = (size_t)x->n, most = n + mp_graph_n_state_copies(x->graph);
@@ -79,19 +80,19 @@ static void take_room(placing *x, int from, int to, int64_t bytes)
     for (int t = from; t < to; t++) x->room[t] -= bytes;
 }
 
-/* How many updates copies may come ahead of theirs, or be waited for behind it; with `anywhere` those in may come earlier
- * still. */
+/* Limit on the distance between copies and their update. With `anywhere`, copies in may begin even earlier. */
 typedef struct distance {
-    int updates; /* 0: in order */
+    int updates; /* counted in updates; 0: in order */
     bool anywhere;
 } distance;
 
-/* Moves copies in ahead, one update after the other: until they would have ended when their update can run, as far as there is
- * room on the way; and has those out waited for when they would have ended, or where their memory is wanted. */
+/* Moves copies in to an earlier step, one update after the other: to the step at which they must begin to end in time, as far
+ * as memory permits. Moves the waits for copies out to the step at which the copies have ended, or at which their memory is
+ * needed. */
 static mp_status move_apart(placing *x, int64_t budget_bytes, distance most)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
-    MP_OWNED int64_t *start = mp_alloc((size_t)x->n_updates + 1, sizeof *start); /* when copies in have to begin */
+    MP_OWNED int64_t *start = mp_alloc((size_t)x->n_updates + 1, sizeof *start); /* time at which the copies in must begin */
     int64_t out_free = 0;
     int first = 0;
     MP_ENSURE(start, x->err, MP_NOMEM, "out of memory for %d updates", x->n_updates);
@@ -127,7 +128,7 @@ static void issue(const placing *x, int t, int until)
     mp_steps_issue(x->all, t, t + 1, until > t + 1 ? until : 0);
 }
 
-/* Writes the plan with copies. */
+/* Writes the plan with copies to x->all. */
 static void write_all(placing *x)
 {
     paged *next_in = x->updates, *next = x->updates, *end = x->updates + x->n_updates;
@@ -148,8 +149,8 @@ static void write_all(placing *x)
     }
 }
 
-/* Gives the steps of a folded plan their copies: in order, or apart as far as the budget permits. What needs no
- * more than that without copies does not with them. *x holds the result, in the pool. */
+/* Adds copies to the steps of a folded plan: in order, or apart as far as the budget permits. If the folded plan fits, the plan
+ * with copies fits too. *x holds the result, owned by the pool. */
 static mp_status place_copies(placing *x, distance most, int64_t budget_bytes, mp_pool *pool)
 {
     MP_ENSURE(pool, x->err, MP_NOMEM, "out of memory for a plan of %d steps", x->n);
@@ -159,7 +160,7 @@ static mp_status place_copies(placing *x, distance most, int64_t budget_bytes, m
     return MP_OK;
 }
 
-/* Makes the plans of a folded one's steps, and keeps the best of them and of *best, which may be NULL. */
+/* Builds plans with copies from the steps of a folded plan. Keeps the best of them and *best, which may be NULL. */
 static mp_status take_better(const mp_request *request, const mp_graph *folded, const char *solver, const mp_step *steps,
                              size_t n, mp_plan **best, mp_error *err)
 {
@@ -187,7 +188,7 @@ static bool is_update(const mp_graph *graph, int node)
     return graph->nodes[node].phase == MP_PHASE_UPDATE;
 }
 
-/* Copies the steps of a plan but for those of some nodes; *out is released with mp_free. */
+/* Copies the steps of a plan except those of some nodes. Release *out with mp_free. */
 static mp_status leave_out(const mp_graph *graph, const mp_plan *plan, bool (*is_out)(const mp_graph *graph, int node),
                            mp_step **out, size_t *n, mp_error *err)
 {
@@ -241,8 +242,8 @@ int64_t mp_ticks_of_all(const mp_graph *graph)
     return ticks;
 }
 
-/* Returns the ticks that certainly precede updates that run behind backward, of `ticks` that all takes; a bound that counts
- * collectives beside compute does not say when: they may be on their way while the first updates run. */
+/* Returns the ticks, out of `ticks`, that certainly precede the updates after backward. A bound that includes collectives does
+ * not say when these run: they may overlap with the first updates. */
 static int64_t ticks_before_updates(const mp_graph *graph, int64_t ticks, int64_t updates)
 {
     int64_t compute = 0;
@@ -293,7 +294,7 @@ mp_status mp_state_hear(const mp_step *steps, size_t n, int64_t peak_bytes, int6
     const mp_state_listener *l = data;
     const mp_request *request = l->request;
     int64_t state_bytes = 0;
-    (void)ticks; /* without copies */
+    (void)ticks; /* ticks of the folded plan */
     for (int m = 1; m < (int)request->graph->n_tiers; m++) state_bytes += mp_graph_static_bytes_in(request->graph, m);
     for (int k = 0; k <= STEPS; k++) {
         MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();

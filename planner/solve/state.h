@@ -1,35 +1,35 @@
-/* state.h - graphs whose optimizer state lies in another tier and is copied to the device for its update: the searchers see the
- * folded graph (estimator/graph/fold.h), and the plans of that get their copies here. */
+/* state.h - plans for graphs that keep optimizer state in another tier and copy it to the device for its update. Searchers see
+ * the folded graph (estimator/graph/fold.h). Its plans get their copies here. */
 #pragma once
 
 #include "estimator/graph/fold.h"
 #include "memplan/search.h"
 
-/* Makes the plan of a folded one, with its steps, or in a graph that fuses updates into backward also with updates as early as
- * they may run, or at the end; and with copies as many updates ahead and behind as is fastest within the request's budget on
- * the device. A plan that fits without them fits with them. MP_NOMEM. About twice as many timelines as log2(updates), or six
- * times. */
+/* Builds a plan with copies from a folded plan. It tries the folded plan's steps. If the graph fuses updates into backward, it
+ * also tries updates as early as possible, or at the end. Copies run as many updates ahead of and after their update as is
+ * fastest within the device budget. If the folded plan fits, the result fits. MP_NOMEM. Builds about 2 log2(updates) timelines,
+ * or 6 log2(updates) with fused updates. */
 mp_status mp_state_plan(const mp_request *request, const mp_graph *folded, const mp_plan *plan, mp_plan **out, mp_error *err);
-/* Makes the plan that runs each update between its copies, in order: its peak is that of the folded one. MP_NOMEM. */
+/* Builds the plan that runs each update between its copies, in order. Its peak equals that of the folded plan. MP_NOMEM. */
 mp_status mp_state_in_order(const mp_graph *graph, const mp_plan *plan, mp_plan **out, mp_error *err);
-/* Makes the folded plan of one with copies. MP_NOMEM. */
+/* Builds the folded plan of a plan with copies. MP_NOMEM. */
 mp_status mp_state_fold_plan(const mp_graph *graph, const mp_graph *folded, const mp_plan *plan, mp_plan **out, mp_error *err);
 
-/* The `data` of mp_state_hear: a request with on_offer, and the graph that is searched for it. */
+/* The `data` of mp_state_hear: a request with on_offer, and its folded graph. */
 typedef struct mp_state_listener {
     const mp_request *request;
     const mp_graph *folded;
 } mp_state_listener;
-/* An mp_offer_call for the search of the folded graph: hands its schedules on, with copies in the memory that they need, and
- * with more of it, in steps up to that of all state. */
+/* An mp_offer_call for the search of the folded graph. It passes each schedule on with copies added, several times: within the
+ * schedule's own peak, and with more memory in steps, up to the bytes of all state. */
 mp_status mp_state_hear(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data, mp_error *err);
 
-/* MP_INVALID: what is always live in a tier is more than the request's budget there. O(storages). */
+/* MP_INVALID: the static bytes of a tier exceed the request's budget for it. O(storages). */
 mp_status mp_state_check_room(const mp_request *request, mp_error *err);
-/* Returns the ticks of every node on compute once, in its base alternative: neither copies nor collectives, nor what need not
- * run. No plan takes less. O(nodes). */
+/* Returns the ticks of running every required compute node once, in its base alternative, without copies and collectives. No
+ * plan takes less. O(nodes). */
 int64_t mp_ticks_of_all(const mp_graph *graph);
-/* Returns what a plan of the graph takes at least, if one of the folded graph takes `ticks`: each channel carries all of its
- * state, and the first or last copy of the other way runs before or after that; with MP_FUSE_NONE copies out come after all but
- * updates. O(graph). */
+/* Returns a lower bound on the ticks of a plan with copies, given a bound `ticks` for the folded graph. Each channel carries
+ * all of its state. The first or last copy in the other direction runs before or after that. With MP_FUSE_NONE, copies out
+ * follow everything except updates. O(graph). */
 int64_t mp_state_bound(const mp_graph *graph, int64_t ticks);

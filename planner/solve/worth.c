@@ -1,4 +1,5 @@
-/* worth.c - quick searches at changed limits: from the plan, to compare; or for any plan, to halve what a tier may have. */
+/* worth.c - short searches with changed limits: from a given plan, to compare times; or for any plan, to find a sufficient tier
+ * size. */
 #include "planner/solve/worth.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@
 
 #define GIB (INT64_C(1) << 30)
 
-/* Lowers *ticks to those of the best plan that a short search finds from this one, which fits. */
+/* Lowers *ticks to the best result of a short search that starts from this plan. Precondition: the plan fits. */
 static mp_status find_less(const mp_request *limits, const mp_plan *plan, int64_t *ticks, mp_error *err)
 {
     static const mp_solver cooling = {"anneal", "", "", mp_run_anneal, false, true, false, true};
@@ -33,7 +34,7 @@ static mp_status find_less(const mp_request *limits, const mp_plan *plan, int64_
     return MP_OK;
 }
 
-/* Makes a graph whose copies take half as long. */
+/* Builds a graph in which copies take half as long. */
 static mp_status halved_of(const mp_graph *graph, mp_variant *out, mp_error *err)
 {
     MP_CHECK(mp_variant_of(graph, out, err));
@@ -80,8 +81,8 @@ static bool never(void *data)
     return false;
 }
 
-/* Tries a budget of the tier, 0 for none. *fits: a plan was found, which takes *bytes there. What only recomputes is left out:
- * it would fit with any budget of the tier. */
+/* Searches with a given budget of the tier; 0: none. *fits: a plan was found; *bytes: its need in that tier. Searchers that
+ * only recompute are left out, since their plans would fit with any budget of the tier. */
 static mp_status try_tier(const mp_request *request, int tier, int64_t tier_bytes, bool with_arena, int64_t *bytes, bool *fits,
                           mp_error *err)
 {
@@ -97,7 +98,7 @@ static mp_status try_tier(const mp_request *request, int tier, int64_t tier_byte
     if (answer.plan && with_arena) {
         const mp_arena_options options = {.capacity_bytes = asked.budget_bytes - answer.plan->static_bytes,
                                           .tier_bytes = asked.tier_bytes,
-                                          .stop = never}; /* it ends where it fits */
+                                          .stop = never}; /* it ends as soon as the layout fits */
         MP_CHECK(mp_arena_layout_within(request->graph, answer.plan, &options, err));
     }
     *fits = answer.plan && mp_request_fits_plan(&asked, answer.plan);

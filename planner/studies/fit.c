@@ -1,10 +1,12 @@
-/* fit.c - the largest batch within a memory.
+/* fit.c - finds the largest batch that fits into a memory.
  *
- * 1. Without recomputation one timeline judges a batch: it is doubled until it no longer fits.
- * 2. The floor is as cheap, and no plan is below it: doubling until it is over the memory bounds the other two answers.
- * 3. Within such a bracket peaks and extra time grow nearly linearly with the batch, so two of them tell where to look; from
- * there strides that grow fourfold bracket the answer, and bisection closes the bracket.
- * What was tried is remembered, and what one answer needed serves the next.
+ * 1. Without recomputation, one timeline decides whether a batch fits. The batch is doubled until it no longer fits. 2. The
+ * floor is equally cheap to compute, and no plan is below it. Doubling until the floor exceeds the memory gives an upper limit
+ * for the other two answers. 3. Within such a bracket, peaks and extra time grow almost linearly with the batch. Two known
+ * points therefore predict the answer. From there, strides that grow fourfold bracket the answer, and bisection closes the
+ * bracket.
+ *
+ * Every trial is remembered, so that the trials for one answer also serve the next.
  */
 #include "memplan/fit.h"
 
@@ -18,22 +20,22 @@
 #include "planner/math/tuning.h"
 #include "planner/solve/solver.h"
 
-/* Everything known about a batch. */
+/* One batch size that was tried, and the results. */
 typedef struct trial {
     int64_t batch, static_bytes, floor_bytes, kept_bytes /* kept_bytes: the need of keep-all */;
     int64_t baseline_ticks;
     double tick_seconds;
     bool searched;
-    int64_t smallest_bytes, peak_bytes, ticks; /* of the search, with arenas; peak_bytes -1: no plan fits */
+    int64_t smallest_bytes, peak_bytes, ticks; /* results of the search, offsets included; peak_bytes -1: no plan fits */
     const char *solver;                        /* the searcher's name */
-    mp_step *steps;                            /* of the plan, or if there is none of the smallest; NULL: not searched */
+    mp_step *steps; /* of the plan, or without a plan those of the smallest plan; NULL: not searched */
     size_t n_steps;
 } trial;
 
 typedef struct fit {
     const mp_fit_request *request;
     size_t n_trials, capacity, n_searches;
-    trial *trials; /* in the order of trial */
+    trial *trials; /* in the order in which they were tried */
     int64_t batch; /* the batch being tried */
     bool stopped;
 } fit;
@@ -57,7 +59,7 @@ static trial *known(const fit *x, int64_t batch)
     return NULL;
 }
 
-/* Returns the table's own copy of a name, which outlives the plan. */
+/* Returns the name from the table of searchers, which outlives the plan. */
 static const char *solver_name(const char *name)
 {
     const mp_solver *solver = mp_solver_find(name);
@@ -82,7 +84,7 @@ static double overhead_of(const trial *t)
     return t->baseline_ticks > 0 ? (double)(t->ticks - t->baseline_ticks) / (double)t->baseline_ticks : 0;
 }
 
-/* Gives the plan of the nearest batch that was searched, for this batch's graph; *out NULL: there is none. */
+/* Converts the plan of the nearest searched batch to this batch's graph. *out is NULL if no batch was searched. */
 static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch, mp_plan **out, mp_error *err)
 {
     const trial *nearest = NULL;
@@ -95,18 +97,18 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
     if (!nearest || (x->request->solver && strcmp(x->request->solver, "auto"))) return MP_OK;
     const mp_status st = mp_plan_new(graph, nearest->solver, nearest->steps, nearest->n_steps, out, &ours);
     if (st == MP_NOMEM && err) *err = ours;
-    return st == MP_NOMEM ? st : MP_OK; /* differs in shape: no start then */
+    return st == MP_NOMEM ? st : MP_OK; /* the graphs differ in shape: start without a plan */
 }
 
-/* True if a plan takes hardly more time than allowed: then a search from scratch may find what a neighbour's plan does not lead
- * to. (Where there is no plan, walks towards smaller peaks come as far from the neighbour's as from anywhere.) */
+/* True if a plan slightly exceeds the allowed time. A search from scratch may then find a plan that the neighbour's plan does
+ * not lead to. If no plan fits, searching from scratch reaches no smaller peaks than starting from the neighbour's plan. */
 static bool is_nearly_quick_enough(const fit *x, const trial *t)
 {
     const double limit = x->request->overhead;
     return t->peak_bytes >= 0 && overhead_of(t) > limit && overhead_of(t) < MP_FIT_NEAR_TIME * limit;
 }
 
-/* Records what a search found, unless a better result is known. */
+/* Records the result of a search, unless a better one is known. */
 static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
 {
     const mp_plan *plan = answer->plan ? answer->plan : answer->smallest;
@@ -125,8 +127,8 @@ static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
     return MP_OK;
 }
 
-/* Searches for a plan, from the nearest batch's plan, and, if that is nearly quick enough, from scratch. Does not record a
- * search that was stopped. */
+/* Searches for a plan, starting from the nearest batch's plan. If the result is slightly too slow, also searches from scratch.
+ * A stopped search is not recorded. */
 static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
@@ -159,7 +161,8 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
     return MP_OK;
 }
 
-/* Gives what is known about a batch, after a search if `deep` and the floor permits a plan; *out NULL: stopped. */
+/* Returns the results for a batch in *out. Searches first if `deep` is true and the floor permits a plan. *out is NULL if the
+ * user stopped the study. */
 static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
@@ -175,7 +178,7 @@ static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, 
                   "out of memory for %zu batches", x->n_trials);
         t = &x->trials[x->n_trials++];
         *t = made;
-        if (t->kept_bytes <= x->request->memory_bytes) { /* no plan can be cheaper */
+        if (t->kept_bytes <= x->request->memory_bytes) { /* keep-all fits, and no plan is faster */
             t->peak_bytes = t->smallest_bytes = t->kept_bytes;
             t->ticks = t->baseline_ticks;
             t->solver = solver_name("none");
@@ -197,13 +200,13 @@ static bool fits(const fit *x, const trial *t, mp_fit_means means)
     return means == MP_FIT_ANY || overhead_of(t) <= x->request->overhead;
 }
 
-/* True if it is known whether the trial fits by these means, with or without a search. */
+/* True if the trial is known to fit, or known not to fit, by these means. */
 static bool is_judged(const fit *x, const trial *t, mp_fit_means means)
 {
     return means == MP_FIT_KEEP_ALL || t->searched || t->peak_bytes >= 0 || t->floor_bytes > x->request->memory_bytes;
 }
 
-/* Finds the largest batch known to fit, and the smallest above it known not to fit. */
+/* Finds the largest batch known to fit, and the smallest larger one known not to fit. */
 static void bracket(const fit *x, mp_fit_means means, int64_t *low, int64_t *high)
 {
     for (size_t k = 0; k < x->n_trials; k++) {
@@ -216,7 +219,7 @@ static void bracket(const fit *x, mp_fit_means means, int64_t *low, int64_t *hig
     }
 }
 
-/* Returns where the line through two points reaches y, always inside the bracket. */
+/* Returns the x at which the line through two points reaches y, limited to the inside of the bracket. */
 static int64_t between(int64_t low, int64_t high, double x0, double y0, double x1, double y1, double y)
 {
     const double at = y1 > y0 ? floor(x0 + (y - y0) / (y1 - y0) * (x1 - x0)) : ((double)low + (double)high) / 2;
@@ -224,7 +227,7 @@ static int64_t between(int64_t low, int64_t high, double x0, double y0, double x
     return at < (double)high ? (int64_t)at : high - 1;
 }
 
-/* Returns the first batch to try in a bracket wider than one; *blind: there was nothing to predict it from. */
+/* Returns the first batch to try in a bracket wider than one. *blind: no known points allow a prediction. */
 static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high, bool *blind)
 {
     const trial *below = known(x, low), *above = known(x, high), *searched = NULL;
@@ -234,7 +237,7 @@ static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high
                        (double)x->request->memory_bytes);
     if (means == MP_FIT_RECOMPUTE && below && above && above->peak_bytes >= 0)
         return between(low, high, (double)low, overhead_of(below), (double)high, overhead_of(above), x->request->overhead);
-    for (size_t k = 0; k < x->n_trials; k++) /* finds the largest batch that was searched */
+    for (size_t k = 0; k < x->n_trials; k++) /* finds the largest searched batch */
         if (x->trials[k].searched && (!searched || x->trials[k].batch > searched->batch)) searched = &x->trials[k];
     if (means == MP_FIT_ANY && searched)
         return between(low, high, 0, (double)searched->static_bytes, (double)searched->batch, (double)searched->smallest_bytes,
@@ -243,7 +246,7 @@ static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high
     return low + (high - low) / 2;
 }
 
-/* Closes the bracket around the largest batch that fits; low 0 stands for no batch at all. */
+/* Narrows the bracket until it contains only the largest batch that fits. low 0: no batch fits. */
 static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high, mp_error *err)
 {
     int64_t stride = 0; /* upwards from low, or downwards from high; 0: none yet */
@@ -271,7 +274,8 @@ static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high,
     return MP_OK;
 }
 
-/* Doubles the batch until it no longer fits, or not even by the floor. *high is the first that does not. */
+/* Doubles the batch until it does not fit, judged by keep-all, or by the floor if by_floor. *high is the first batch that does
+ * not fit. */
 static mp_status grow(fit *x, bool by_floor, int64_t from, int64_t most, int64_t *high, mp_error *err)
 {
     const trial *t;

@@ -1,4 +1,4 @@
-/* frontier.h - the Pareto frontier of schedules: no schedule is both as small and as fast as another. */
+/* frontier.h - the Pareto frontier of schedules in peak bytes and ticks. */
 #pragma once
 
 #include "memplan/timeline.h"
@@ -9,13 +9,13 @@ typedef struct mp_frontier_point {
     size_t n_steps;
 } mp_frontier_point;
 
-typedef struct mp_frontier {   /* empty if zeroed. Released with mp_frontier_free */
-    mp_frontier_point *points; /* sorted: peaks rise, ticks fall */
+typedef struct mp_frontier {   /* empty if zeroed; release with mp_frontier_free */
+    mp_frontier_point *points; /* sorted by ascending peak and descending ticks */
     size_t n, capacity;
 } mp_frontier;
 
-/* Copies a schedule into the frontier, unless a point is as small and as fast; dominated points are removed. MP_NOMEM.
- * O(points + n_steps). */
+/* Copies a schedule into the frontier, unless it is dominated. Points that it dominates are removed. MP_NOMEM. O(points +
+ * n_steps). */
 mp_status mp_frontier_add(mp_frontier *frontier, const mp_step *steps, size_t n_steps, int64_t peak_bytes, int64_t ticks,
                           mp_error *err);
 

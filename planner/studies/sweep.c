@@ -1,7 +1,8 @@
-/* sweep.c - curves: a first search per searcher, the bounds, and a search for each budget where a curve is not yet at its
- * bound.
+/* sweep.c - computes curves of time over memory. Each searcher searches once, then the bounds are computed. Afterwards each
+ * budget at which a curve is above its bound gets another search.
  *
- * All searches may build on what any searcher has tried: one frontier has everything, and one per searcher has its points.
+ * Every search may start from the plans of any searcher. One frontier holds all schedules, and one frontier per searcher holds
+ * its own.
  */
 #include "memplan/sweep.h"
 
@@ -21,16 +22,17 @@
 #include "planner/solve/state.h"
 #include "planner/studies/frontier.h"
 
-/* True of graphs with copies to other tiers, but for those that copy state, whose plans are made of others. */
+/* True for graphs that can offload activations. Graphs that can copy optimizer state are excluded, because the solver builds
+ * their plans from those of another graph. */
 static bool copies_activations(const mp_graph *graph)
 {
     return graph->n_tiers > 1 && !mp_graph_n_state_copies(graph);
 }
 
-/* The curves of a graph with copies, unless searchers are asked for. */
+/* The curves of a graph with copies, unless the request names searchers. */
 static const struct {
     const char *name, *solver;
-    bool is_plain; /* without copies */
+    bool is_plain; /* graph without copies */
 } three[] = {{"recompute only", "auto", true}, {"offload only", "copy-only", false}, {"both", "auto", false}};
 enum { N_THREE = sizeof three / sizeof *three };
 
@@ -38,11 +40,11 @@ typedef struct sweep {
     const mp_sweep_request *request;
     mp_sweep *found;
     bool is_three;
-    mp_plain plain;            /* of a graph with copies, for the first of three curves */
+    mp_plain plain;            /* for graphs with copies: the graph of the first curve, which has none */
     const mp_solver **solvers; /* per curve */
-    mp_frontier *tried;        /* per curve: the schedules that its searcher has tried */
+    mp_frontier *tried;        /* per curve: the schedules tried by its searcher */
     size_t n_tried;
-    mp_frontier all; /* the schedules that any searcher has tried */
+    mp_frontier all; /* the schedules tried by all searchers */
     size_t n_searches, n_expected;
 } sweep;
 
@@ -71,7 +73,7 @@ static mp_status note(const mp_step *steps, size_t n, int64_t peak_bytes, int64_
     return mp_frontier_add(data, steps, n, peak_bytes, ticks, err);
 }
 
-/* What is tried on the graph without copies, and where it goes as steps of the graph with them. */
+/* Collects the schedules tried on the graph without copies, converted to steps of the graph with copies. */
 typedef struct plain_note {
     const mp_plain *plain;
     mp_frontier *tried;
@@ -87,8 +89,8 @@ static mp_status note_plain(const mp_step *steps, size_t n, int64_t peak_bytes, 
     return mp_frontier_add(to->tried, copy, n, peak_bytes, ticks, err);
 }
 
-/* Runs one search for a curve, and records what it tries and proves. A search that was stopped does not count: *done is then
- * false. */
+/* Runs one search for a curve. Records the schedules that it tries and the bound that it proves. If the search was stopped,
+ * *done is false and the search does not count. */
 static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t budget_bytes, const mp_plan *start,
                         mp_frontier *tried, mp_sweep_bound *bound, bool *done, mp_error *err)
 {
@@ -104,7 +106,7 @@ static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t bud
                           .effort = x->request->effort,
                           .start = start,
                           .refine = start,
-                          .wants_bound = bound && solver->run == mp_run_exact, /* this searcher proves its own results */
+                          .wants_bound = bound && solver->run == mp_run_exact, /* the exact searcher proves its own results */
                           .keep_order = x->request->keep_order,
                           .progress = on_progress,
                           .progress_data = x,
@@ -130,7 +132,7 @@ static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t bud
     return MP_OK;
 }
 
-/* Makes what one searcher has tried available to all. */
+/* Adds the schedules tried by one searcher to the common frontier. */
 static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
 {
     for (size_t k = 0; k < tried->n; k++) {
@@ -142,8 +144,9 @@ static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
 
 /* ---- curves ---- */
 
-/* Runs a searcher's first search. A budget just below keep-all's peak makes it try everything; a searcher that improves on
- * other plans looks for one that is smaller than all of them, as do the three curves of a graph with copies. */
+/* Runs the first search of a curve. The budget is just below keep-all's peak, so that the searcher tries everything. Two kinds
+ * search for a plan smaller than all known ones instead: a searcher that improves other plans, and the three curves of a graph
+ * with copies. */
 static mp_status open_curve(sweep *x, const mp_solver *solver, mp_error *err)
 {
     mp_sweep *found = x->found;
@@ -213,8 +216,8 @@ static mp_status append(sweep *x, mp_sweep_curve *curve, const mp_frontier_point
     return MP_OK;
 }
 
-/* Searches for one budget, from the best plan for it, unless that is proved optimal. `exact`, which is very quick, runs
- * anyway, to show its own result. */
+/* Searches at one budget, starting from the best plan for it, unless that plan is proved optimal. `exact` is very quick and
+ * runs in any case, to show its own result. */
 static mp_status improve(sweep *x, size_t c, mp_sweep_bound *bound, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
@@ -249,7 +252,7 @@ static mp_status fill_curve(sweep *x, size_t c, mp_error *err)
     if (!x->request->budgets) MP_CHECK(append(x, curve, &x->tried[c].points[0], curve->smallest_bytes, err));
     for (size_t k = 0; k < x->found->n_bounds; k++) {
         const int64_t budget = x->found->bounds[k].budget_bytes;
-        if (!x->request->budgets && budget <= curve->smallest_bytes) continue; /* below the begin of the curve */
+        if (!x->request->budgets && budget <= curve->smallest_bytes) continue; /* below the first point of the curve */
         MP_CHECK(append(x, curve, mp_frontier_within(&x->tried[c], budget), budget, err));
     }
     return MP_OK;
@@ -257,7 +260,7 @@ static mp_status fill_curve(sweep *x, size_t c, mp_error *err)
 
 /* ---- bounds ---- */
 
-/* Returns the k-th of n budgets that the sweep chooses itself. */
+/* Returns the k-th of the n budgets used if the request names none. */
 static int64_t default_budget(const sweep *x, size_t k, size_t n)
 {
     const int64_t least = x->all.n ? x->all.points[0].peak_bytes : x->found->floor_bytes;
@@ -265,7 +268,7 @@ static int64_t default_budget(const sweep *x, size_t k, size_t n)
     return n < 2 ? least : least + (int64_t)(span * (double)k / (double)(n - 1));
 }
 
-/* Chooses the budgets, and bounds each. A bound for a larger budget holds for every smaller one. */
+/* Chooses the budgets and computes a bound for each. A bound for a larger budget also holds for every smaller one. */
 static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
 {
     const mp_sweep_request *request = x->request;
@@ -278,7 +281,7 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
         mp_sweep_bound *b = &found->bounds[k];
         mp_bound bound = {0};
         b->budget_bytes = request->budgets ? request->budgets[k] : default_budget(x, k, n);
-        b->ticks = k + 1 < n ? b[1].ticks : has_state ? 0 : found->keep_all_ticks; /* nothing is faster */
+        b->ticks = k + 1 < n ? b[1].ticks : has_state ? 0 : found->keep_all_ticks; /* no plan is faster than keep-all */
         if (found->stopped) continue;
         MP_CHECK(mp_prove(request->problem, b->budget_bytes, request->keep_order, &options, &bound, err));
         if (has_state) bound.ticks = mp_state_bound(request->graph, bound.ticks);
@@ -289,7 +292,7 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
     return MP_OK;
 }
 
-/* Raises the bounds of a graph with copies by what is proved beside the plans that were found. */
+/* For a graph with copies: tries to prove higher bounds, with the plans found as targets. */
 static mp_status raise_bounds(sweep *x, mp_error *err)
 {
     const mp_sweep *found = x->found;

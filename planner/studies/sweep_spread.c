@@ -1,4 +1,4 @@
-/* sweep_spread.c - lists of evenly spread checkpoints, each judged by the timeline. */
+/* sweep_spread.c - judges lists of evenly spread checkpoints with the timeline. */
 #include "memplan/sweep.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct spread {
     mp_spread_point *points;
 } spread;
 
-/* Counts the activations that some later segment reads from an earlier one. */
+/* Counts the activations of a segment that some later segment reads. */
 static size_t count_held(const spread *x)
 {
     const mp_boundaries *b = x->boundaries;
@@ -29,7 +29,7 @@ static size_t count_held(const spread *x)
     return n;
 }
 
-/* Inserts a point in order; of two with the same number of checkpoints, the one with the lower peak stays. */
+/* Inserts a point in order. Of two points with the same number of checkpoints, it keeps the one with the lower peak. */
 static void insert(spread *x, mp_spread_point point)
 {
     size_t at = 0;
@@ -54,8 +54,8 @@ static mp_status judge(spread *x, mp_error *err)
     return MP_OK;
 }
 
-/* Puts one end into each of `count` equal stretches of the possible positions: at the last of those where the fewest bytes
- * cross. */
+/* Divides the possible positions into `count` equal ranges and places one segment end in each: where the fewest bytes cross,
+ * the last such position on ties. */
 static void put_ends(spread *x, int count)
 {
     const mp_boundaries *b = x->boundaries;
@@ -70,11 +70,11 @@ static void put_ends(spread *x, int count)
     }
 }
 
-/* Returns how many ends the next list has: one more, or, if the lists that are left would not reach `last` that way, a
- * fraction more. */
+/* Returns the number of segment ends in the next list: one more. If the remaining lists would not reach `last` in steps of one,
+ * it grows by a fraction instead. */
 static int next_count(int count, int last, size_t left)
 {
-    int64_t power = 0; /* the fraction in 1/16: the smallest that reaches `last` with the lists that are left */
+    int64_t power = 0; /* the fraction in sixteenths: the smallest with which the remaining lists reach `last` */
     for (; power < MP_SPREAD_SIXTEENTHS; power++) {
         int64_t reached = count;
         for (size_t k = 0; k < left && reached < last; k++) reached += reached * power / 16 > 1 ? reached * power / 16 : 1;
@@ -94,7 +94,7 @@ mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points
     MP_OWNED bool *ends = mp_alloc((size_t)boundaries->n, sizeof *ends);
     MP_OWNED mp_spread_point *found = mp_alloc(most + 1, sizeof *found);
     spread x = {.boundaries = boundaries, .ends = ends, .points = found};
-    const int last = x.boundaries->n - 1; /* the most ends possible */
+    const int last = x.boundaries->n - 1; /* the largest number of ends */
     MP_ENSURE(ends && found, err, MP_NOMEM, "out of memory for %zu lists of checkpoints", most);
     MP_CHECK(judge(&x, err));
     for (int count = 0; count < last && x.n < most;) {

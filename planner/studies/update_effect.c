@@ -1,10 +1,11 @@
-/* update_effect.c - keep-all with the updates as early as possible: peak, gradients and memory traffic. */
+/* update_effect.c - measures keep-all with each update as early as possible: peak, gradient bytes and memory traffic. */
 #include "memplan/update_effect.h"
 
 #include "estimator/graph/traffic.h"
 #include "planner/order/updates.h"
 
-/* Computes the bytes of parameters' gradients that are live at each step; `live` has one step more than the timeline. */
+/* Computes the bytes of weight gradients whose lifetime begins or ends at each step. `live` has one entry more than the
+ * timeline. */
 static void count_gradients(const mp_graph *graph, const mp_timeline *timeline, int64_t *live)
 {
     for (size_t k = 0; k < timeline->n_spans; k++) {
@@ -29,7 +30,7 @@ mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_upd
     MP_CHECK(mp_timeline_build(graph, steps, n, &timeline, err));
     MP_ENSURE(live = mp_alloc(n + 1, sizeof *live), err, MP_NOMEM, "%zu steps", n);
     count_gradients(graph, timeline, live);
-    for (size_t s = 0; s < graph->n_storages; s++) { /* gradients shared by several micro-batches are always live */
+    for (size_t s = 0; s < graph->n_storages; s++) { /* gradients accumulated over several micro-batches are static */
         const mp_storage *x = &graph->storages[s];
         if (x->kind != MP_KIND_GRADIENT) continue;
         if (mp_storage_is_static(x)) always += x->payload_bytes;
