@@ -24,7 +24,9 @@ typedef struct applied {
     const mp_graph *graph;
     const mp_plan *plan;
     mp_modules *modules;
-    int64_t budget_bytes; /* of the plan; without a budget the plan's peak */
+    const mp_architecture *architecture; /* of a network known by name; else NULL */
+    bool *chosen;                        /* for each module: it is wrapped */
+    int64_t budget_bytes;                /* of the plan; without a budget the plan's peak */
     FILE *to;
     applied_means *found;
     mp_error *err;
@@ -37,10 +39,15 @@ enum { APPLIED_TEXT_MAX = 1024 };
 const char *applied_quoted(const char *name, int n, bool formatted, char *text);
 /* Prints one line of a list of names: "layers.3", */
 void applied_list(const applied *x, const char *name);
+/* Returns the name of a module in the user's program: for a network known by name its path in transformers. The text is
+ * valid until the next call. */
+const char *applied_module(const applied *x, int module);
 /* Prints "peak 4.79 GiB, time +10.0 %". */
 void applied_cost(const applied *x, int64_t peak_bytes, int64_t ticks);
 /* Prints the first lines: the plan, and what the framework makes of it. */
 void applied_head(applied *x, const char *what, int64_t peak_bytes, int64_t ticks);
+/* Prints whose module names follow, if they are not those of the user's file. */
+void applied_origin(const applied *x);
 /* Says that the framework's means do not fit the budget. */
 mp_status applied_too_coarse(applied *x, const char *what, int64_t peak_bytes);
 

@@ -24,6 +24,13 @@ void applied_list(const applied *x, const char *name)
     print_to(x->to, "    \"%s\",\n", applied_quoted(name, INT_MAX, false, text));
 }
 
+const char *applied_module(const applied *x, int module)
+{
+    static _Thread_local char text[APPLIED_TEXT_MAX];
+    const char *name = x->modules->modules[module].name;
+    return x->architecture ? mp_architecture_block_path(x->architecture, name, text, sizeof text) : name;
+}
+
 void applied_cost(const applied *x, int64_t peak_bytes, int64_t ticks)
 {
     print_to(x->to, "peak %s, time %s", mp_bytes_text(peak_bytes), extra_text((double)ticks, (double)x->plan->baseline_ticks));
@@ -37,6 +44,11 @@ void applied_head(applied *x, const char *what, int64_t peak_bytes, int64_t tick
     print_to(x->to, "\n#   the plan itself: ");
     applied_cost(x, x->plan->peak_bytes, x->plan->ticks);
     print_to(x->to, "; everything kept: peak %s\n", mp_bytes_text(x->plan->baseline_peak_bytes));
+}
+
+void applied_origin(const applied *x)
+{
+    if (x->architecture) print_to(x->to, "#   module names are those of Hugging Face's transformers 5\n");
 }
 
 mp_status applied_too_coarse(applied *x, const char *what, int64_t peak_bytes)

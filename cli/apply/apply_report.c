@@ -57,16 +57,16 @@ static void print_wrapped(const applied *x, const checkpointer *by, const bool *
                                   : "import torch_remat\n\n");
     print_to(x->to, "for name in [\n");
     for (int m = 0; m < x->modules->n; m++)
-        if (chosen[m]) applied_list(x, x->modules->modules[m].name);
+        if (chosen[m]) applied_list(x, applied_module(x, m));
     print_to(x->to, "]:\n    module = model.get_submodule(name)\n");
     if (may_be_in_place(x->modules, chosen))
         print_to(x->to, "    if getattr(module, \"inplace\", False):\n"
-                        "        module.inplace = False  # its input has to be there for the second run\n");
+                        "        module.inplace = False  # the second run needs its input\n");
     print_to(x->to, "    module.forward = %s\n", by->wrapped);
     if (writes_again(x->modules, chosen))
-        print_to(x->to, "# Modules among them move their buffers (running statistics) twice in a step.\n");
+        print_to(x->to, "# Some of these modules update their buffers (running statistics) twice per step.\n");
     if (!by->is_torchs)
-        print_to(x->to, "# Modules run again to their ends. Dropout in them would draw other numbers then: it needs\n"
+        print_to(x->to, "# Modules are recomputed to their ends. Dropout in them would draw other numbers: pass\n"
                         "# recompute_state_hooks= with the generators' state.\n");
 }
 
@@ -89,9 +89,8 @@ static mp_status apply_pytorch(applied *x, const checkpointer *by)
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .own = &mp_modules_solver};
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     bool is_one = false;
-    MP_OWNED bool *chosen = mp_alloc((size_t)x->modules->n, sizeof *chosen);
+    bool *chosen = x->chosen;
     const mp_plan *plan = x->plan;
-    if (!chosen) return MP_NO_MEMORY(x->err);
     MP_CHECK(mp_module_schedule_read(x->modules, plan->steps, plan->n_steps, chosen, &is_one, x->err));
     if (!is_one) {
         MP_CHECK(mp_solve(&request, &answer, x->err));
@@ -108,19 +107,19 @@ static mp_status apply_pytorch(applied *x, const checkpointer *by)
 
 static void print_huggingface(const applied *x, const blocks *b, int k)
 {
-    const char *name = x->modules->modules[b->module[0]].name;
+    const char *name = applied_module(x, b->module[0]);
+    const int digits = (int)strlen(x->modules->modules[b->module[0]].name) - b->prefix, prefix = (int)strlen(name) - digits;
     char text[APPLIED_TEXT_MAX];
     print_to(x->to, "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})\n");
     if (k == b->n) return;
-    if (b->prefix > 1 && name[b->prefix - 1] == '.') {
-        print_to(x->to, "for block in model.get_submodule(\"%s\")[%d:]:\n", applied_quoted(name, b->prefix - 1, false, text),
-                 k);
+    if (prefix > 1 && name[prefix - 1] == '.') {
+        print_to(x->to, "for block in model.get_submodule(\"%s\")[%d:]:\n", applied_quoted(name, prefix - 1, false, text), k);
         print_to(x->to, "    block.gradient_checkpointing = False\n");
         return;
     }
     print_to(x->to, "for k in range(%d, %d):\n", k, b->n);
     print_to(x->to, "    model.get_submodule(f\"%s{k}\").gradient_checkpointing = False\n",
-             applied_quoted(name, b->prefix, true, text));
+             applied_quoted(name, prefix, true, text));
 }
 
 static void print_megatron(const applied *x, const blocks *b, int k)
@@ -132,11 +131,28 @@ static void print_megatron(const applied *x, const blocks *b, int k)
 static void print_deepspeed(const applied *x, const blocks *b, int k)
 {
     print_to(x->to, "import functools\n\nimport deepspeed\n\nfor name in [\n");
-    for (int i = 0; i < k; i++) applied_list(x, x->modules->modules[b->module[i]].name);
+    for (int i = 0; i < k; i++) applied_list(x, applied_module(x, b->module[i]));
     print_to(x->to, "]:\n    module = model.get_submodule(name)\n");
     print_to(x->to,
              "    module.forward = functools.partial(deepspeed.checkpointing.non_reentrant_checkpoint, module.forward)\n");
     print_to(x->to, "# In the configuration, for contiguous_memory_optimization only: \"number_checkpoints\": %d\n", k);
+}
+
+static void print_wrapped_blocks(const applied *x, const blocks *b, int k, const checkpointer *by)
+{
+    for (int m = 0; m < x->modules->n; m++) x->chosen[m] = false;
+    for (int i = 0; i < k; i++) x->chosen[b->module[i]] = true;
+    print_wrapped(x, by, x->chosen);
+}
+
+static void print_torch_blocks(const applied *x, const blocks *b, int k)
+{
+    print_wrapped_blocks(x, b, k, &by_torch);
+}
+
+static void print_remat_blocks(const applied *x, const blocks *b, int k)
+{
+    print_wrapped_blocks(x, b, k, &by_remat);
 }
 
 typedef void (*block_printer)(const applied *x, const blocks *b, int k);
@@ -150,12 +166,12 @@ static mp_status apply_blocks(applied *x, block_printer print)
     MP_CHECK(blocks_fewest(&b, x->budget_bytes, &k, &peak_bytes, &ticks, x->err));
     if (k < 0) return applied_too_coarse(x, "with every block checkpointed the peak is", peak_bytes);
     MP_CHECK(blocks_judge(&b, b.n, NULL, &all_peak_bytes, &all_ticks, x->err));
-    applied_head(x,
-                 mp_text("the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n, x->modules->modules[b.module[0]].name),
+    applied_head(x, mp_text("the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n, applied_module(x, b.module[0])),
                  peak_bytes, ticks);
     print_to(x->to, "#   all blocks: ");
     applied_cost(x, all_peak_bytes, all_ticks);
     fputc('\n', x->to);
+    applied_origin(x);
     if (k > 0)
         print(x, &b, k);
     else
@@ -199,14 +215,17 @@ static void print_paddle(const applied *x, const int *list, size_t n)
     print_to(x->to, "optimizer = paddle.incubate.optimizer.RecomputeOptimizer(optimizer)\noptimizer._set_checkpoints([\n");
     for (size_t k = 0; k < n; k++) applied_list(x, tensor_name(x->graph, list[k]));
     print_to(x->to, "])\n");
-    if (x->subject->model)
-        print_to(x->to, "# The names are the model file's; a programme built by hand may call its variables otherwise.\n");
+    if (x->architecture)
+        print_to(x->to,
+                 "# The names are memplan's; 'memplan graph' lists the operators, to find these values in your program.\n");
+    else if (x->subject->model)
+        print_to(x->to, "# The names are the model file's; a program built by hand may call its variables otherwise.\n");
 }
 
 static void print_jax(const applied *x, const int *list, size_t n)
 {
     print_to(x->to, "# Name these values where they are made: jax.ad_checkpoint.checkpoint_name(value, \"name\").\n");
-    print_to(x->to, "# XLA chooses the order in which it makes the rest again; counted is: segment by segment.\n");
+    print_to(x->to, "# memplan counts recomputation segment by segment; XLA chooses its own order.\n");
     print_to(x->to, "policy = jax.checkpoint_policies.save_only_these_names(\n");
     for (size_t k = 0; k < n; k++) applied_list(x, tensor_name(x->graph, list[k]));
     print_to(x->to, ")\nloss = jax.checkpoint(loss, policy=policy)\n");
@@ -237,7 +256,14 @@ mp_status report_apply(const subject *s, const char *framework, FILE *to, applie
     MP_OWNED_BY(mp_modules_free) mp_modules *modules = NULL;
     MP_CHECK(mp_modules_new(s->graph, &modules, err));
     applied x = {.subject = s, .graph = s->graph, .plan = plan, .modules = modules, .to = to, .found = found, .err = err};
+    MP_OWNED bool *chosen = mp_alloc((size_t)modules->n, sizeof *chosen);
+    if (!chosen) return MP_NO_MEMORY(err);
+    x.chosen = chosen;
     x.budget_bytes = plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : plan->peak_bytes;
+    if (s->model && !s->file) x.architecture = subject_architecture(s->path);
+    /* In transformers the norms are outside of attention and mlp, so that only whole blocks are the same modules. */
+    if (x.architecture && !strcmp(framework, "pytorch")) return apply_blocks(&x, print_torch_blocks);
+    if (x.architecture && !strcmp(framework, "torch-remat")) return apply_blocks(&x, print_remat_blocks);
     if (!strcmp(framework, "pytorch")) return apply_pytorch(&x, &by_torch);
     if (!strcmp(framework, "torch-remat")) return apply_pytorch(&x, &by_remat);
     if (!strcmp(framework, "pytorch-selective")) return apply_selective(&x);

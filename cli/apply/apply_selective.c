@@ -151,7 +151,7 @@ static void print_lines(const applied *x, const selective *s, const found *best)
     print_to(x->to, "                return c.CheckpointPolicy.MUST_SAVE\n");
     print_to(x->to, "        return c.CheckpointPolicy.PREFER_RECOMPUTE\n\n");
     print_to(x->to, "    return c.create_selective_checkpoint_contexts(policy)\n\n\nfor name in [\n");
-    for (int i = 0; i < best->k; i++) applied_list(x, x->modules->modules[s->blocks->module[i]].name);
+    for (int i = 0; i < best->k; i++) applied_list(x, applied_module(x, s->blocks->module[i]));
     print_to(x->to, "]:\n    module = model.get_submodule(name)\n");
     print_to(x->to, "    module.forward = functools.partial(\n");
     print_to(x->to, "        c.checkpoint, module.forward, use_reentrant=False, context_fn=contexts\n    )\n");
@@ -178,8 +178,9 @@ mp_status apply_selective(applied *x)
     if (best.k < 0) return applied_too_coarse(x, "with every block checkpointed the peak is", best.smallest_bytes);
     applied_head(x,
                  mp_text("the first %d of %d blocks (%.100s, ...) in selective checkpoints", best.k, b.n,
-                         x->modules->modules[b.module[0]].name),
+                         applied_module(x, b.module[0])),
                  best.peak_bytes, best.ticks);
+    applied_origin(x);
     if (best.k > 0)
         print_lines(x, &s, &best);
     else

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "estimator/architectures/layers.h"
 #include "estimator/base/names.h"
@@ -282,6 +283,26 @@ mp_status mp_architecture_model(const mp_architecture *a, int64_t batch, int64_t
     *out = model;
     model = NULL;
     return MP_OK;
+}
+
+const char *mp_architecture_block_path(const mp_architecture *a, const char *block, char *text, size_t size)
+{
+    static const struct {
+        mp_architecture_family family;
+        const char *ours, *theirs; /* what a path begins with */
+    } rows[] = {
+        {MP_FAMILY_GPT, "layers.", "transformer.h."},        {MP_FAMILY_LLAMA, "layers.", "model.layers."},
+        {MP_FAMILY_BERT, "layers.", "bert.encoder.layer."},  {MP_FAMILY_VIT, "layers.", "vit.layers."},
+        {MP_FAMILY_T5, "encoder.layers.", "encoder.block."}, {MP_FAMILY_T5, "decoder.layers.", "decoder.block."},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const size_t length = strlen(rows[k].ours);
+        if (rows[k].family != a->family || strncmp(block, rows[k].ours, length)) continue;
+        snprintf(text, size, "%s%s", rows[k].theirs, block + length);
+        return text;
+    }
+    snprintf(text, size, "%s", block);
+    return text;
 }
 
 mp_status mp_architecture_parameters(const mp_architecture *a, int64_t *n, mp_error *err)

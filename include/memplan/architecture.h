@@ -69,5 +69,9 @@ mp_status mp_architecture_set(mp_architecture *architecture, const char *size, i
 mp_status mp_architecture_model(const mp_architecture *architecture, int64_t batch, int64_t sequence, mp_model **out,
                                 mp_error *err);
 
+/* Writes the path of a block in transformers 5, the library of Hugging Face: for "layers.3" of GPT "transformer.h.3". Other
+ * names are copied. Text beyond `size` bytes is cut. Returns text. O(length). */
+const char *mp_architecture_block_path(const mp_architecture *architecture, const char *block, char *text, size_t size);
+
 /* Counts the numbers that are trained. MP_INVALID, MP_NOMEM. O(layers). */
 mp_status mp_architecture_parameters(const mp_architecture *architecture, int64_t *n, mp_error *err);

@@ -14,6 +14,9 @@ try models_train_nothing estimate gpt2 --train 'head.*'
 tiny='--dim layers=2 --dim width=16 --dim heads=2 --dim feed-forward=32 --dim vocabulary=11 --dim sequence=64'
 try models_plan plan gpt2 $tiny --batch 4 --budget 90% -o named.json
 try models_check check gpt2 named.json
+for whom in pytorch pytorch-selective huggingface; do
+    try "models_apply_$whom" apply gpt2 $tiny --batch 4 named.json --for $whom
+done
 try models_fit fit gpt2 $tiny --memory 2MiB --effort quick
 holds models_train sh -c "'$memplan' train gpt2 $tiny --batch 4 --device cpu --budget 90% --steps 3 | grep -q 'same, bit for bit'"
 for name in llama3-8b mixtral-8x7b; do

@@ -363,6 +363,26 @@ TEST(a_longer_sequence_has_more_learned_positions)
     }
 }
 
+/* named_modules() of transformers 5.24: GPT2LMHeadModel, MixtralForCausalLM, BertForMaskedLM, ViTForImageClassification and
+ * T5ForConditionalGeneration. */
+TEST(blocks_have_the_paths_of_transformers)
+{
+    static const struct {
+        const char *name, *block, *path;
+    } cases[] = {{"gpt2", "layers.3", "transformer.h.3"},
+                 {"mixtral-8x7b", "layers.31", "model.layers.31"},
+                 {"bert-large", "layers.0", "bert.encoder.layer.0"},
+                 {"vit-base", "layers.11", "vit.layers.11"},
+                 {"t5-small", "encoder.layers.5", "encoder.block.5"},
+                 {"t5-small", "decoder.layers.0", "decoder.block.0"},
+                 {"gpt2", "classifier", "classifier"}};
+    char text[32];
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const mp_architecture a = named(cases[k].name);
+        assert_string_equal(mp_architecture_block_path(&a, cases[k].block, text, sizeof text), cases[k].path);
+    }
+}
+
 TEST(sizes_that_do_not_fit_are_refused)
 {
     static const struct {
