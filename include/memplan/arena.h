@@ -1,64 +1,64 @@
-/* arena.h - the arena of a plan gives every instance and every workspace an offset in one block of memory.
+/* arena.h - the arena: offsets for all instances and workspaces of a plan in one block of memory.
  *
- * An item is an instance of a storage, or the workspace of a step; instances that take over each other's memory in place are
- * one item, and so are the two lives of a carried gradient, whose bytes stay where they are from one step of training to the
- * next. Items that are live together must not overlap. This is dynamic storage allocation (NP-hard: Garey and Johnson 1979,
+ * An item is an instance of a storage or the workspace of a step. Instances that take over each other's memory in place form
+ * one item. The two lives of a carried gradient also form one item, because its bytes keep their place between training steps.
+ * Items that are live at the same time must not overlap. This is dynamic storage allocation (NP-hard: Garey and Johnson 1979,
  * SR2).
  *
- * Method: items are placed one after the other, by first fit and by best fit, in several orders (by size, by size times
- * lifetime, by lifetime, by beginning, around the fullest step). The lowest height wins. The live bytes of the fullest step are
- * a lower bound, and where they are reached the search ends; else an exact search (memplan/pack.h) of bounded length looks for
- * a lower arena, at first without the small items, which are placed last, or for the proof that there is none.
- */
+ * Method: first fit and best fit place the items one by one, in several orders: by size, by size times lifetime, by lifetime,
+ * by beginning, and outwards from the step with the most live bytes. The lowest arena wins. The live bytes of that step are a
+ * lower bound. If the arena meets the lower bound, the search ends. Otherwise an exact search (pack.h) of bounded length tries
+ * to find a lower arena or to prove that none exists. It first leaves out the small items and places them last. */
 #pragma once
 
 #include "memplan/pack.h"
 #include "memplan/plan.h"
 
-/* Gives every instance and workspace of the plan's steps an offset in its tier, a multiple of the tier's alignment; replaces
- * the places, n_places and arena_bytes of the plan and of its tiers. Deterministic. O(rounds * n^2) for n items, with a small
- * constant; more than 20,000 items by first fit in a few orders, through an index, in practice about O(n log^2 n). MP_INVALID:
- * as mp_timeline_build. MP_NOMEM. */
+/* Assigns an offset in its tier to each instance and workspace of the plan's steps, a multiple of the tier's alignment.
+ * Replaces places, n_places and arena_bytes of the plan and of its tiers. Deterministic. O(rounds * n^2) for n items, with a
+ * small constant. Beyond 20,000 items only first fit in a few orders with an index runs, in practice about O(n log^2 n).
+ * MP_INVALID: as mp_timeline_build. MP_NOMEM. */
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
-/* The effort spent on the arena of one plan. */
+/* The effort for the arena of one plan. */
 typedef struct mp_arena_options {
-    int64_t capacity_bytes; /* if the arena is higher, a longer exact search looks for one within this height; 0: none does */
-    const int64_t *tier_bytes; /* the same of each tier besides the device, with what is always live there; NULL: none */
-    bool (*stop)(void *data);  /* asked now and then; true ends the search, and so does an arena within the capacity. NULL:
-                                * never stop */
+    int64_t capacity_bytes; /* if the arena is higher, a longer exact search looks for an arena within this height; 0: no longer
+                               search */
+    const int64_t *tier_bytes; /* the same limit per tier other than the device, static bytes included; NULL: none */
+    bool (*stop)(
+        void *data); /* polled during the search; true ends it. An arena within the capacity also ends it. NULL: never stop */
     void *data;
 } mp_arena_options;
 
 /* Like mp_arena_layout, with these options. Deterministic as long as `stop` is. */
 mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err);
 
-/* Like mp_arena_layout of the device alone, with an exact search as long as the options say (NULL: as short as there). Height,
- * bound and the options' `enough` are bytes. */
+/* Like mp_arena_layout for the device only, with an exact search controlled by the options (NULL: as short as in
+ * mp_arena_layout). Height, bound and the options' `enough` are bytes. */
 mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err);
 
-/* Computes a lower bound on the arena of the plan's steps, where in-place items share an offset: the live bytes of the
- * fullest step, or more if the exact search proves more. Does not change the plan. Otherwise as mp_arena_layout. */
+/* Computes a lower bound on the arena of the plan's steps, in which in-place items share an offset. The bound is the maximum of
+ * live bytes over the steps, or more if the exact search proves more. The plan is unchanged. Otherwise as mp_arena_layout. */
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err);
 
-/* Where a plan's instances lie in one tier. */
+/* The places of a plan's instances in one tier. */
 typedef struct mp_tier_layout {
     mp_place *places; /* released with mp_free */
     size_t n_places;
-    int64_t arena_bytes; /* without what is always live in the tier */
+    int64_t arena_bytes; /* without static bytes of the tier */
 } mp_tier_layout;
 
-/* Like mp_arena_layout for what the plan's steps have in a tier (workspaces are on the device), in blocks of `alignment` bytes,
- * or of the next multiple of the graph's alignment: offsets and arena_bytes are whole blocks, and no two instances that are
- * live together share one. The plan does not change. On an error *out does not either. */
+/* Like mp_arena_layout for one tier, in blocks of `alignment` bytes, rounded up to a multiple of the graph's alignment. Offsets
+ * and arena_bytes are whole blocks. Instances that are live at the same time share no block. Workspaces are on the device. The
+ * plan is unchanged. On an error *out is unchanged. */
 mp_status mp_arena_layout_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment, mp_tier_layout *out,
                                mp_error *err);
 
 /* ---- two plans in one arena ---- */
 
-/* A plan, and when its steps begin: step t at starts[t], in ticks of a common clock, and starts[n_steps] is when it has ended.
- */
+/* A plan with the start times of its steps: step t starts at starts[t], in ticks of a common clock. starts[n_steps] is the end
+ * of the plan. */
 typedef struct mp_arena_half {
     const mp_graph *graph;
     const mp_plan *plan;
@@ -66,17 +66,19 @@ typedef struct mp_arena_half {
 } mp_arena_half;
 
 typedef struct mp_arena_pair {
-    mp_tier_layout layouts[2]; /* of each plan: its places in the common arena, and how high those reach */
+    mp_tier_layout layouts[2]; /* per plan: its places in the common arena, and the height that they reach */
     int64_t arena_bytes;       /* the height of the common arena */
-    int64_t bound_bytes;       /* proved: at this delay no arena is lower */
+    int64_t bound_bytes;       /* proved: no arena at this delay is lower */
 } mp_arena_pair;
 
-/* Lays out one arena on the device for two plans that repeat beside each other with one period, the second one delayed: what
- * lives at one time does not overlap, and neither does it if the steps run one by one in the order in which they begin. An
- * arena over `capacity_bytes` has a longer search (0: none has). The plans do not change, and mp_plan_check holds with the
- * places in place of theirs. On MP_OK *out is released with mp_arena_pair_free. Deterministic. MP_INVALID: steps that begin
- * before the one before them, or after the period; a delay that is not within it; alignments of which none is a multiple of the
- * other. MP_NOMEM. As mp_arena_layout for the items of both. */
+/* Lays out one device arena for two plans that run concurrently and repeat with a common period; the second plan is delayed.
+ * Items that are live at the same time do not overlap. They also do not overlap if the steps run one by one in the order of
+ * their start times. If the arena exceeds `capacity_bytes`, a longer search follows (0: never). The plans are unchanged. Each
+ * plan passes mp_plan_check with its places in the common arena. On MP_OK release *out with mp_arena_pair_free. Deterministic.
+ * Cost as mp_arena_layout for the items of both plans.
+ *
+ * MP_INVALID: start times that descend or exceed the period; a delay outside the period; alignments of which neither is a
+ * multiple of the other. MP_NOMEM. */
 mp_status mp_arena_layout_pair(const mp_arena_half halves[2], int64_t period, int64_t delay, int64_t capacity_bytes,
                                mp_arena_pair *out, mp_error *err);
-void mp_arena_pair_free(mp_arena_pair *pair); /* a zeroed one is fine */
+void mp_arena_pair_free(mp_arena_pair *pair); /* a zeroed struct is allowed */

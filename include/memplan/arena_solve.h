@@ -1,4 +1,4 @@
-/* arena_solve.h - plans that fit with their arena: what `memplan plan` answers with.
+/* arena_solve.h - searches for plans whose static bytes plus arena fit the budget, as `memplan plan` does.
  *
  *     const mp_request request = {.graph = graph, .budget_bytes = INT64_C(8) << 30, .wants_bound = true};
  *     mp_answer answer = {0};
@@ -10,10 +10,12 @@
 
 #include "memplan/solver.h"
 
-/* As mp_solve, and every plan in the answer has offsets, with which it passed mp_plan_check: the budget bounds static_bytes +
- * arena_bytes. Where the arena of the plan that was found goes over the budget, the search is repeated from there, below that
- * plan's peak; where that leaves part of the budget free, above it again; a few times in all, and the cheapest that fits is
- * the answer. The smallest plan is the last resort. The answer's plan is NULL if none fits with its arena. A quarter of a time
- * limit is kept for arenas and these searches; if the first plan fits, that time improves it. The same holds of the budgets of
- * other tiers, and of what is always live and the arena there. */
+/* Like mp_solve, but the budget limits static_bytes + arena_bytes, and every plan in the answer has offsets that passed
+ * mp_plan_check. The answer's plan is NULL if no plan was found whose arena fits. Budgets of other tiers also limit static
+ * bytes plus arena.
+ *
+ * If the arena of a plan exceeds the budget, the search is repeated from that plan with a lower limit on the peak. If the next
+ * plan leaves budget unused, the limit is raised again. The number of repetitions is small and fixed, and the cheapest plan
+ * that fits is the answer. The last resort is the smallest plan. A quarter of a time limit is reserved for arenas and
+ * repetitions. If the first plan fits, the remaining time improves it. */
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err);

@@ -1,4 +1,4 @@
-/* backend.h - what runs a training step: the CPU, or a GPU's module, which is loaded when it is asked for.
+/* backend.h - backends execute a training step: the CPU, or a GPU module that is loaded on request.
  *
  *     const mp_backend *cpu;
  *     MP_CHECK(mp_backend_open("cpu", &cpu, err));
@@ -14,14 +14,14 @@
 
 typedef struct mp_backend mp_backend;
 
-/* Returns the name of backend k, also if this build lacks it; NULL if k is beyond the last. */
+/* Returns the name of backend k, even if this build lacks it. NULL: k is beyond the last backend. */
 const char *mp_backend_name(size_t k);
 /* True if this is the name of a backend or of one of its devices: "cpu", "cuda", "cuda:0" to "cuda:15". */
 #define MP_BACKEND_LAST_DEVICE 15
 bool mp_backend_is_name(const char *name);
-/* Finds the backend of this name, and loads it if it is a module; "cuda:1" is its device 1, "cuda" device 0. A name always
- * gives the same backend while the program runs. *out NULL: no backend has this name. MP_UNSUPPORTED: this build lacks its
- * module, or cannot load it; MP_NOMEM. */
+/* Finds the backend with this name, and loads its module if necessary. "cuda:1" is device 1 of the backend, "cuda" is device 0.
+ * Repeated calls with the same name return the same backend. *out NULL: no backend has this name. MP_UNSUPPORTED: this build
+ * lacks the module, or cannot load it. MP_NOMEM. */
 mp_status mp_backend_open(const char *name, const mp_backend **out, mp_error *err);
 /* Like mp_backend_open, but returns NULL on any failure, without a reason. */
 const mp_backend *mp_backend_find(const char *name);

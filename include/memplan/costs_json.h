@@ -1,6 +1,5 @@
-/* costs_json.h - measured costs of a training graph's nodes, in place of what a target estimates: seconds, and where a node
- * can be computed by several algorithms, seconds and workspace of each.
- */
+/* costs_json.h - measured costs of a training graph's nodes, which replace the target's estimates. A cost is the seconds of a
+ * node. For a node with several algorithms it also has the seconds and workspace of each. */
 #pragma once
 
 #include "memplan/graph.h"
@@ -9,26 +8,26 @@ typedef struct mp_algorithm_cost {
     const char *name;
     double seconds;
     int64_t workspace_bytes;
-    bool is_deterministic; /* the same bits in every run */
+    bool is_deterministic; /* true if every run gives the same bits */
 } mp_algorithm_cost;
 
 typedef struct mp_node_cost {
-    double seconds;      /* of the way that the target takes by default */
-    size_t n_algorithms; /* 0: the node has no algorithms to choose from */
+    double seconds;      /* seconds of the target's default implementation */
+    size_t n_algorithms; /* 0: no algorithms to choose from */
     mp_algorithm_cost *algorithms;
 } mp_node_cost;
 
-/* Writes costs[node] of every node, as `memplan profile` does. MP_IO, MP_NOMEM. O(nodes). */
+/* Writes costs[node] of every node, in the format of `memplan profile`. MP_IO, MP_NOMEM. O(nodes). */
 mp_status mp_costs_write(const char *path, const mp_graph *graph, const mp_node_cost *costs, mp_error *err);
 
 typedef struct mp_costs_options {
-    bool fast;               /* also take algorithms that are not deterministic */
-    int64_t workspace_limit; /* bytes; algorithms that need more are not taken. 0: no limit */
+    bool fast;               /* also use nondeterministic algorithms */
+    int64_t workspace_limit; /* bytes; algorithms with a larger workspace are not used. 0: no limit */
 } mp_costs_options;
 
-/* Gives every node the seconds that the file has for its name, alternatives in proportion, and the graph a new hash. A node
- * with algorithms that may be taken gets them as its alternatives: the fastest is the base, and one that is neither faster nor
- * smaller than another is left out. MP_INVALID: costs of another device than the graph's target, or of a node that wrote
- * another number of bytes (another batch); a node that the file lacks (named), algorithms for one that has alternatives;
- * MP_PARSE, MP_IO, MP_NOMEM. O(size of the file + nodes). */
+/* Sets every node's time to the file's seconds for the node's name, scales alternatives in proportion, and computes a new graph
+ * hash. A node with permitted algorithms receives them as alternatives. The fastest algorithm is the base. An algorithm that is
+ * neither faster nor smaller than another is dropped. MP_INVALID: the costs belong to another device than the graph's target; a
+ * node's bytes differ from the measured node (another batch); the file lacks a node, which the message names; a node has both
+ * algorithms and alternatives. MP_PARSE, MP_IO, MP_NOMEM. O(size of the file + nodes). */
 mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_options *options, mp_error *err);

@@ -1,13 +1,13 @@
-/* error.h - how every function of memplan says that something went wrong.
+/* error.h - how every function of memplan reports errors.
  *
- * A function that can fail returns an mp_status and takes an mp_error as its last parameter, which may be NULL. On failure
- * its other outputs are untouched. The library never prints, exits or aborts: only cli/ speaks to people.
+ * A function that can fail returns an mp_status and takes an mp_error as its last parameter, which may be NULL. On failure its
+ * other outputs are untouched. The library never prints, exits or aborts: only cli/ writes messages for users.
  *
- * A function returns at once. What it owns is released by the return (memory.h has the owners):
+ * A function may return at any point. The owners of memory.h release its objects on return:
  *
  *     MP_OWNED_BY(thing_free) thing *t = NULL;
- *     MP_ENSURE(n > 0, err, MP_INVALID, "a thing of %d parts", n);  // returns MP_INVALID if that does not hold
- *     MP_CHECK(thing_new(n, &t, err));                              // passes a failure on
+ *     MP_ENSURE(n > 0, err, MP_INVALID, "a thing of %d parts", n);  // returns MP_INVALID if the condition is false
+ *     MP_CHECK(thing_new(n, &t, err));                              // returns the status of a failure
  *     *out = t; t = NULL;
  *     return MP_OK;
  */
@@ -29,8 +29,9 @@
 typedef enum mp_status { MP_STATUS_LIST(MP_STATUS_ENUM) MP_N_STATUS } mp_status;
 #undef MP_STATUS_ENUM
 
-/* What went wrong. `message` is one sentence without a full stop that names the operator or tensor; `input` the file it is
- * about ("" if none), `line` and `column` the place in it, 1-based (0: unknown). `source`:`source_line` is ours. */
+/* A failure. `message` is one sentence without a full stop that names the operator or tensor. `input` is the file concerned (""
+ * if none). `line` and `column` are the position in that file, 1-based (0: unknown). `source` and `source_line` are the
+ * position in memplan's own source code. */
 typedef struct mp_error {
     mp_status code;
     const char *source;
@@ -43,15 +44,15 @@ typedef struct mp_error {
 /* The fixed English text of a status: "malformed input". Never NULL. */
 const char *mp_status_text(mp_status status);
 
-/* Records a failure in *err (NULL is fine), the first one only: a later one on the way out does not hide the cause. Returns
- * `code`. A status of MP_OK in err->code means "nothing recorded yet", so an mp_error starts as {0}. Reentrant. */
+/* Records a failure in *err (NULL is allowed). Only the first failure is kept, so a later failure cannot hide the cause.
+ * Returns `code`. MP_OK in err->code means that no failure is recorded; an mp_error therefore starts as {0}. Reentrant. */
 mp_status mp_raise(mp_error *err, mp_status code, const char *source, int source_line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Adds to a recorded failure the file it is about and the place in it, unless it has one already. */
+/* Adds the file and the position to a recorded failure, unless the failure already has them. */
 void mp_error_locate(mp_error *err, const char *input, int line, int column);
 
-/* Declared among the variables of a function about one file: every failure with which it ends is located in that file. */
+/* Declare one of these with MP_ABOUT in a function that processes a file. A failure of that function then names the file. */
 typedef struct mp_error_about {
     mp_error *err;
     const char *path;
@@ -64,11 +65,11 @@ static inline void mp_error_end_about(const mp_error_about *about)
 
 #define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 #define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
-/* As MP_FAIL, located at a place in a file. */
+/* Like MP_FAIL, with a position in a file. */
 #define MP_FAIL_AT(err, code, input, line, column, ...) \
     (MP_FAIL(err, code, __VA_ARGS__), mp_error_locate(err, input, line, column), (code))
 
-/* MP_CHECK and MP_ENSURE return from the function they stand in. */
+/* MP_CHECK and MP_ENSURE return from the calling function on failure. */
 #define MP_CHECK(call)                        \
     do {                                      \
         const mp_status status_ = (call);     \

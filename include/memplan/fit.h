@@ -1,10 +1,10 @@
-/* fit.h - the largest batch whose training step fits a memory: without recomputation, with recomputation that takes little
- * extra time, and with any.
+/* fit.h - the largest batch whose training step fits a memory size: without recomputation, with a limited recomputation time,
+ * and with any recomputation.
  *
- * A model's graph at another batch is another graph, so the caller builds it. Batches are tried by growth and bisection, each
- * by a search as mp_solve makes it, with a prediction from those tried before as the first guess. We assume that a larger batch
- * needs more memory; what is answered has been tried all the same: the batch and the one after it. `auto` starts from the plan
- * of the nearest batch, whose steps are as good for this one, and searches anew where that is a little too slow.
+ * Each batch size has its own graph, which the caller builds. Batches are found by growth and bisection. The first guess is a
+ * prediction from earlier batches, and each try is a search as in mp_solve. We assume that a larger batch requires more memory.
+ * The answer itself is always verified by searches: for the batch, and for the next larger one. `auto` starts from the plan of
+ * the nearest batch, whose steps are also valid here. It searches anew if the result is slightly too slow.
  *
  *     // graph_at builds the training graph at a batch, as examples/plan_model.c does
  *     const mp_fit_request request = {.graph_at = graph_at, .memory_bytes = INT64_C(16) << 30, .overhead = 0.2};
@@ -25,7 +25,7 @@ typedef bool (*mp_fit_progress)(int64_t batch, const mp_progress *search, void *
 typedef struct mp_fit_request {
     mp_batch_graph graph_at;
     void *graph_data;
-    int64_t memory_bytes; /* the memory, for everything */
+    int64_t memory_bytes; /* memory for static bytes and the arena together */
     double overhead;      /* the extra time that recomputation may take, as a fraction of keep-all's; >= 0 */
     int64_t most;         /* the largest batch that is tried; <= 0: MP_FIT_MOST */
     const char *solver;   /* as in mp_request */
@@ -39,21 +39,21 @@ typedef struct mp_fit_request {
 
 enum { MP_FIT_MOST = 1 << 24 };
 
-/* Why the next larger batch is not the answer. */
+/* The reason why the next larger batch is not the answer. */
 typedef enum mp_fit_end {
-    MP_FIT_UNKNOWN,   /* stopped before it was tried */
+    MP_FIT_UNKNOWN,   /* the search was stopped before this batch was tried */
     MP_FIT_PROVED,    /* proved: its floor exceeds the memory, so no schedule fits */
     MP_FIT_OVER,      /* without recomputation: its peak exceeds the memory */
-    MP_FIT_NOT_FOUND, /* its floor is within the memory, but the search found no plan that is */
+    MP_FIT_NOT_FOUND, /* its floor is within the memory, but the search found no plan within the memory */
     MP_FIT_TOO_SLOW,  /* the cheapest plan found takes more extra time than allowed */
-    MP_FIT_MOST_MET   /* it is larger than `most` */
+    MP_FIT_MOST_MET   /* it exceeds `most` */
 } mp_fit_end;
 
 typedef struct mp_fit_answer {
-    int64_t batch;      /* 0: no batch fits, and the members up to `plan` are unset */
-    int64_t peak_bytes; /* bytes that its plan needs with its arena; the plan has passed mp_plan_check */
+    int64_t batch;      /* 0: no batch fits, and the members up to `solver` are unset */
+    int64_t peak_bytes; /* bytes that the batch's plan requires, arena included; the plan has passed mp_plan_check */
     int64_t static_bytes;
-    double overhead;    /* extra time of its plan, as a fraction of keep-all's */
+    double overhead;    /* extra time of the plan, as a fraction of keep-all's time */
     double seconds;     /* of one training step */
     const char *solver; /* the searcher that found the plan */
     mp_fit_end end;
@@ -66,10 +66,10 @@ typedef enum mp_fit_means { MP_FIT_KEEP_ALL, MP_FIT_RECOMPUTE, MP_FIT_ANY, MP_N_
 
 typedef struct mp_fit {
     mp_fit_answer answers[MP_N_FIT_MEANS];
-    size_t n_tried, n_searches; /* the number of batches for which a graph was built; of searches */
+    size_t n_tried, n_searches; /* number of graphs built, one per batch; number of searches */
     bool stopped;
 } mp_fit;
 
-/* Answers the request. MP_INVALID: contradictory request; else the errors of building and searching. Deterministic. Some
- * tens of searches. *out needs no release. */
+/* Answers the request with some tens of searches. *out needs no release. MP_INVALID: contradictory request. Other errors are
+ * those of building and searching. Deterministic. */
 mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err);

@@ -10,5 +10,6 @@
  * `seconds`; ids may be any distinct integers. On MP_OK *out is released with mp_graph_free. MP_PARSE with line and
  * column (of the JSON error, or 0) and the node or storage. MP_IO, MP_NOMEM. O(size of the file). */
 mp_status mp_graph_read(const char *path, mp_graph **out, mp_error *err);
-/* Writes a graph; one that was read is written the same, apart from spacing. "-" is standard output. MP_IO, MP_NOMEM. */
+/* Writes a graph. A graph that was read is written with the same content, possibly with other spacing. "-" is standard output.
+ * MP_IO, MP_NOMEM. */
 mp_status mp_graph_write(const mp_graph *graph, const char *path, mp_error *err);

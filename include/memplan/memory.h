@@ -1,20 +1,20 @@
-/* memory.h - allocation that can fail, and pools that are freed at once. */
+/* memory.h - allocation that can fail, and pools that are freed as a whole. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns n * size zeroed bytes; NULL if memory is short or the product overflows. n = 0 gives a unique pointer. Release
- * with mp_free. */
+/* Returns n * size zeroed bytes. NULL: out of memory, or the product overflows. n = 0 returns a unique pointer. Release with
+ * mp_free. */
 void *mp_alloc(size_t n, size_t size);
 void mp_free(void *p); /* NULL is allowed */
 
-/* Owners. A variable that is declared with one of these is released where its scope ends, whichever way that is left, so that
- * functions return at once. To hand an object over, copy the pointer and set the variable to NULL.
+/* Owners. A variable declared with an owner macro is released at the end of its scope, on every path, so functions can return
+ * early. To transfer ownership, copy the pointer and set the variable to NULL.
  *
  *     MP_OWNED int *order = mp_alloc(n, sizeof *order);          // a block: mp_free
  *     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;            // an object: its header has MP_OWNER(mp_plan_free, mp_plan)
- *     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};      // what an object that is a variable itself holds
+ *     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};      // the members of a struct that is itself a local variable
  */
 #define MP_OWNED __attribute__((cleanup(mp_free_owned)))
 #define MP_OWNED_BY(release) __attribute__((cleanup(release##_owned)))
@@ -24,7 +24,7 @@ void mp_free(void *p); /* NULL is allowed */
     {                                                   \
         release(*variable);                             \
     }
-/* Makes the owner of a handle: a pointer or integer type whose value 0 means that there is no object. */
+/* Defines the owner of a handle: a pointer or integer type whose value 0 means "no object". */
 #define MP_HANDLE_OWNER(release, type)                 \
     static inline void release##_owned(type *variable) \
     {                                                  \
@@ -37,9 +37,9 @@ static inline void mp_free_owned(void *variable)
     mp_free(block);
 }
 
-/* Objects that live and die together. Blocks from a pool are zeroed, aligned for any type, and released by mp_pool_free only. A
- * pool remembers a failure, so that many blocks need one check: mp_pool_failed is true if one of them, or the pool itself,
- * could not be had. */
+/* A pool: objects with a common lifetime. Its blocks are zeroed, aligned for any type, and released only by mp_pool_free. A
+ * pool remembers failures, so one check covers many allocations: mp_pool_failed is true if a block or the pool itself could not
+ * be allocated. */
 typedef struct mp_pool mp_pool;
 mp_pool *mp_pool_new(void);       /* NULL: out of memory */
 void mp_pool_free(mp_pool *pool); /* NULL is allowed */

@@ -1,43 +1,50 @@
-/* memplan.h - how much memory a training step needs, and what to recompute so that it needs less: the whole library.
+/* memplan.h - the whole library: memory estimates for a training step, and plans that recompute or offload tensors to fit a
+ * budget.
  *
  * From a file to a plan, one header per step:
  *
  *     mp_onnx_read          onnx.h         model.onnx -> mp_model
  *     mp_model_simplify     simplify.h     constants folded, patterns recognised
- *     mp_model_add_loss     training.h     the loss, where the model has none
+ *     mp_model_add_loss     training.h     appends the loss if the model has none
  *     mp_training_graph     training.h     mp_model -> mp_graph: forward, loss, backward, update for a target (target.h)
- *     mp_timeline_build     timeline.h     an order of steps -> live bytes over the steps, the peak and what is live there
- *     mp_floor              floor.h        no order of steps needs less
- *     mp_solve_with_arena   arena_solve.h  mp_graph and budget -> mp_plan with offsets, and a bound on what any plan takes
- *     mp_plan_check         check.h        replays a plan and verifies what it claims
- *     mp_plan_write         plan_json.h    plans as files
- *     mp_train              train.h        trains as a plan says, on a backend (backend.h, program.h)
+ *     mp_timeline_build     timeline.h     an order of steps -> live bytes per step, the peak and the live storages there
+ *     mp_floor              floor.h        certified minimum memory over all orders of steps
+ *     mp_solve_with_arena   arena_solve.h  mp_graph and budget -> mp_plan with offsets, and a lower bound on the time of all
+ * plans mp_plan_check         check.h        replays a plan and verifies its claims mp_plan_write         plan_json.h    plans
+ * as files mp_train              train.h        executes a plan on a backend (backend.h, program.h)
  *
- * A graph of your own, in place of the first four steps: graph.h, graph_json.h, graph_dot.h. The same from other languages,
- * through one opaque handle: planning.h.
+ * A graph of your own replaces the first four steps: graph.h, graph_json.h, graph_dot.h. Other languages use one opaque handle:
+ * planning.h.
  *
- * Words (docs/reference/glossary.md has all of them): a *node* is the forward, loss, backward or update part of an operator; it
- * reads and writes *storages*. A *step* is one run of a node; a *plan* is a list of steps, and whatever runs twice in it is
- * *recomputed*. A storage is *live* from its production to its last read. The *peak* is the most that is live at any step,
- * *static bytes* (parameters, optimizer state, inputs) included. *Keep-all* recomputes nothing: the baseline. The *floor* is
- * certified: no order of steps has a lower peak. The *bound* is certified: no plan within the budget takes less time. The
- * *arena* is the one block in which everything that comes and goes has an *offset*. Intervals are half-open, [begin, end), but
- * for fields named `first` and `last`, which both belong to it.
+ * Terms (docs/reference/glossary.md has all of them):
  *
- * Units: bytes are int64_t, named ..._bytes. Time is int64_t ticks, of tick_seconds of the graph each; so sums are exact.
+ * - A *node* is the forward, loss, backward or update part of an operator. It reads and writes *storages*.
+ * - A *step* is one run of a node. A *plan* is a list of steps. A second run of a node in a plan is a *recomputation*.
+ * - A storage is *live* from its production to its last read.
+ * - The *peak* is the maximum of live bytes over all steps. It includes *static bytes*: parameters, optimizer state, inputs.
+ * - *Keep-all* is the baseline plan, which recomputes nothing.
+ * - The *floor* is a certified minimum: no order of steps has a lower peak.
+ * - The *bound* is a certified minimum: no plan within the budget takes less time.
+ * - The *arena* is the memory block of all storages that are not static. Each has an *offset* in it.
  *
- * Errors: a function that can fail returns an mp_status, MP_OK or why not, and describes a failure in its last parameter, an
- * mp_error that starts as {0} (NULL is fine): one sentence that names the operator, node or storage. On failure its other
- * outputs are untouched. Every function that allocates can return MP_NOMEM. The library never prints, exits or aborts.
+ * Intervals are half-open, [begin, end). Exception: intervals with fields named `first` and `last` include both ends.
  *
- * Ownership: what a function returns through `out` is the caller's, and its comment names the function that releases it. What
- * is passed in stays the caller's, and has to outlive what is made of it where the comment says so. Releasing NULL is fine.
+ * Units: bytes are int64_t and end in _bytes. Time is an int64_t number of ticks. The graph's tick_seconds is the length of a
+ * tick. Sums of ticks are exact.
  *
- * Threads: there is no shared state but what Graphviz (graph_dot.h, the pictures), igraph and the linear programmes of a search
- * keep for themselves: call those from one thread at a time.
+ * Errors: a function that can fail returns an mp_status: MP_OK or the kind of failure. Its last parameter is an mp_error that
+ * starts as {0}; NULL is allowed. On failure the mp_error holds one sentence that names the operator, node or storage. On
+ * failure the other outputs are untouched. Every function that allocates can return MP_NOMEM. The library never prints, exits
+ * or aborts.
  *
- * A program that uses it: examples/peak.c; built by  cc peak.c $(pkg-config --cflags --libs memplan). Also from C++.
- */
+ * Ownership: the caller owns each object returned through `out`. The function's comment names the function that releases it.
+ * Arguments stay the caller's. Where a comment says so, an argument must outlive the result. Releasing NULL is allowed.
+ *
+ * Threads: memplan has no global state of its own. Graphviz (graph_dot.h, the pictures), igraph and the linear programmes of a
+ * search do have global state. Call functions that use these libraries from one thread at a time.
+ *
+ * Example program: examples/peak.c. To build it: cc peak.c $(pkg-config --cflags --libs memplan). The headers also compile as
+ * C++. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,6 @@
-/* model.h - a network as its file has it: operators and tensors with their shapes. mp_onnx_read (onnx.h) makes one,
- * mp_training_graph (training.h) makes a training graph of it. What is in it is for the library to know: names, operators and
- * bytes stand in the training graph.
- */
+/* model.h - a network as stored in its file: operators and tensors with shapes. mp_onnx_read (onnx.h) creates a model.
+ * mp_training_graph (training.h) converts a model to a training graph. The struct is opaque: read names, operators and bytes
+ * from the training graph. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +12,7 @@
 
 typedef struct mp_model mp_model;
 
-/* Element types, with ONNX's numbers. */
+/* Element types with their ONNX numbers. */
 #define MP_DTYPE_LIST(X)                       \
     X(UNDEFINED, 0, "undefined", 0)            \
     X(FLOAT, 1, "float32", 32)                 \
@@ -44,15 +43,15 @@ typedef enum mp_dtype { MP_DTYPE_LIST(MP_DTYPE_ENUM) MP_N_DTYPES } mp_dtype;
 #undef MP_DTYPE_ENUM
 
 const char *mp_dtype_name(mp_dtype dtype); /* "float32"; "undefined" for a number out of range */
-int mp_dtype_bits(mp_dtype dtype);         /* bits per element; 0: not storable (string, undefined) */
+int mp_dtype_bits(mp_dtype dtype);         /* bits per element; 0: no fixed size (string, undefined) */
 bool mp_dtype_is_float(mp_dtype dtype);    /* float16, bfloat16, float32, float64, float8 */
 bool mp_dtype_is_integer(mp_dtype dtype);  /* signed and unsigned, bool excluded */
 
 void mp_model_free(mp_model *model); /* NULL is fine */
 MP_OWNER(mp_model_free, mp_model)
 
-/* Returns the tensor that stands for this one now: itself, or the last of its replacements. */
+/* Returns the tensor that now replaces this one: itself, or the last of its replacements. */
 int mp_model_resolve(const mp_model *model, int tensor);
 
-/* Whose rules say what backward keeps: those of our own executor, or of PyTorch's autograd. */
+/* The rules that define which tensors backward saves: those of memplan's executor, or of PyTorch's autograd. */
 typedef enum mp_rules { MP_RULES_EXECUTOR, MP_RULES_PYTORCH, MP_N_RULES } mp_rules;

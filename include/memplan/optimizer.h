@@ -1,9 +1,12 @@
-/* optimizer.h - how a parameter follows its gradient: SGD, momentum, Adam, AdamW; learning-rate schedules.
+/* optimizer.h - optimizers and learning-rate schedules: SGD, momentum, Adam, AdamW.
  *
- * Formulas as in PyTorch's optimizers. SGD: w -= lr * (g + wd * w). Momentum: v = mu * v + g + wd * w, w -= lr * v (Nesterov: w
- * -= lr * (g + wd * w + mu * v)). Adam (Kingma, Ba 2015): g += wd * w, m and v the moving averages, w -= lr / (1 - b1^t) * m /
- * (sqrt(v) / sqrt(1 - b2^t) + eps). AdamW (Loshchilov, Hutter 2019): w *= 1 - lr * wd first, then Adam without wd.
- */
+ * Formulas as in PyTorch's optimizers, with w parameter, g gradient, lr learning rate, wd weight decay:
+ *
+ * - SGD: w -= lr * (g + wd * w).
+ * - Momentum: v = mu * v + g + wd * w, then w -= lr * v. Nesterov: w -= lr * (g + wd * w + mu * v).
+ * - Adam (Kingma, Ba 2015): g += wd * w; m and v are the moving averages; w -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t)
+ *   + eps).
+ * - AdamW (Loshchilov, Hutter 2019): w *= 1 - lr * wd, then Adam without wd. */
 #pragma once
 
 #include "memplan/training.h"
@@ -17,13 +20,15 @@ typedef struct mp_hyper {
     mp_optimizer optimizer;
     double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
     bool nesterov;
-    mp_rate_schedule schedule;     /* of the rate after the warm-up */
-    int64_t warmup_steps, n_steps; /* the rate rises linearly over the first, and reaches 0 (cosine, linear) after the second */
+    mp_rate_schedule schedule; /* schedule after the warm-up */
+    int64_t warmup_steps,
+        n_steps; /* the rate rises linearly during warmup_steps; cosine and linear schedules reach 0 after n_steps */
 } mp_hyper;
 
-/* Returns the defaults of an optimizer: Adam(W) 1e-3, 0.9, 0.999, 1e-8, decay 0.01 for AdamW; SGD and momentum 0.01, 0.9. */
+/* Returns an optimizer's defaults. Learning rate: 1e-3 for Adam and AdamW, 0.01 for SGD and momentum. Momentum 0.9. Betas 0.9
+ * and 0.999. Epsilon 1e-8. Weight decay: 0.01 for AdamW, else 0. */
 mp_hyper mp_hyper_default(mp_optimizer optimizer);
-/* Checks the settings. MP_INVALID: a value out of its range, named. */
+/* Checks the settings. MP_INVALID: a value is out of range; the message names it. */
 mp_status mp_hyper_check(const mp_hyper *hyper, mp_error *err);
 /* Returns the learning rate of step t = 0, 1, ... */
 double mp_learning_rate(const mp_hyper *hyper, int64_t step);

@@ -1,8 +1,8 @@
-/* planning.h - a graph, a search and its answer behind one opaque handle: the interface whose binary form never changes.
+/* planning.h - a graph, a search and its answer behind one opaque handle, with a stable binary interface.
  *
- * For other languages (Python's ctypes, FFIs) and for programs that are not built again when the library is: nothing but
- * pointers, integers, doubles and texts crosses it, and no layout of a struct has to be known. Settings and answers go by
- * name, so new ones do not change it. docs/reference/library.md has an example; python/ is built on it.
+ * For other languages (Python's ctypes, FFIs) and for programs that are not rebuilt with the library. The interface uses only
+ * pointers, integers, doubles and strings; callers need no struct layouts. Settings and answers have string names, so new ones
+ * do not change the interface. docs/reference/library.md has an example; python/ is built on this header.
  *
  *     mp_planning *p = mp_planning_new("chain", 1e-9);
  *     int a = mp_planning_add_storage(p, "a", "activation", 100);
@@ -15,136 +15,140 @@
  *     if (mp_planning_finish(p) != MP_OK || mp_planning_solve(p, 200) != MP_OK) puts(mp_planning_message(p));
  *     mp_planning_free(p);
  *
- * A call that fails leaves the handle as it was, and its sentence in mp_planning_message until the next call that can fail. A
- * call fails, or answers that there is nothing, if a required handle, text, plan or list is NULL; only a list to be written to
- * may be NULL: then its numbers are just counted. A handle is used by one thread at a time. Functions of other headers that
- * take an mp_graph, an mp_plan or an mp_error serve with what mp_planning_graph, _plan and _error return: mp_graph_write,
- * mp_plan_write, mp_timeline_picture.
- */
+ * A call that fails leaves the handle unchanged. mp_planning_message returns its error sentence until the next call that can
+ * fail. A call fails, or returns its "none" value, if a required handle, string, plan or list is NULL. An output list may be
+ * NULL: the call then only counts. Use a handle from one thread at a time. mp_planning_graph, _plan and _error connect to
+ * functions of other headers that take an mp_graph, an mp_plan or an mp_error, such as mp_graph_write, mp_plan_write and
+ * mp_timeline_picture. */
 #pragma once
 
 #include "memplan/plan.h"
 
 typedef struct mp_planning mp_planning;
 
-/* Returns 1; it would be another number if a function or a name below changed its meaning. O(1). */
+/* Returns the version of the interface, 1. The version changes if a function or a name below changes its meaning. O(1). */
 int mp_planning_interface(void);
 
-/* Returns a handle with an empty graph (name NULL: ""), in which seconds are tick_seconds times ticks. NULL if memory is short.
- * Released with mp_planning_free (NULL is fine). O(1). */
+/* Returns a handle with an empty graph (name NULL: ""). A tick lasts tick_seconds. NULL: out of memory. Release with
+ * mp_planning_free (NULL is allowed). O(1). */
 mp_planning *mp_planning_new(const char *name, double tick_seconds);
 void mp_planning_free(mp_planning *planning);
 
-/* Returns one sentence, without a full stop, about the last call that failed; "" if the last call did not. Valid until the next
+/* Returns one sentence, without a full stop, about the most recent call if that call failed; else "". Valid until the next
  * call. O(1). */
 const char *mp_planning_message(const mp_planning *planning);
 
-/* Returns an empty mp_error for a function of another header; its sentence is then mp_planning_message's. NULL only without a
- * handle. O(1). */
+/* Returns an empty mp_error for a function of another header. mp_planning_message then returns its sentence. NULL: the handle
+ * is NULL. O(1). */
 mp_error *mp_planning_error(mp_planning *planning);
-const char *mp_planning_hash(const mp_planning *planning);      /* 32 hexadecimal digits of the finished graph; "" before.
-                                                                 * O(1) */
-const mp_graph *mp_planning_graph(const mp_planning *planning); /* belongs to the handle; complete once it is finished. O(1) */
-const mp_plan *mp_planning_plan(const mp_planning *planning);   /* of the last search, owned by the handle; NULL: none. O(1) */
+const char *mp_planning_hash(const mp_planning *planning); /* 32 hexadecimal digits of the finished graph; "" before. O(1) */
+const mp_graph *
+mp_planning_graph(const mp_planning *planning); /* owned by the handle; complete after mp_planning_finish. O(1) */
+const mp_plan *
+mp_planning_plan(const mp_planning *planning); /* plan of the last search, owned by the handle; NULL: none. O(1) */
 
 /* ---- the graph (docs/internals/plan-rules.md) ---- */
 
-/* Adds a storage of a kind ("parameter", "activation", ...; mp_kind) and returns its number, counted from 0. -1: no such kind,
- * the graph is finished, out of memory. Amortised O(1). */
+/* Adds a storage of a kind ("parameter", "activation", ...; mp_kind). Returns its number, counted from 0. -1: unknown kind, the
+ * graph is finished, or out of memory. Amortised O(1). */
 int mp_planning_add_storage(mp_planning *planning, const char *name, const char *kind, int64_t bytes);
 
-/* Adds a node of a phase ("forward", "loss", "backward", "update") and returns its number; -1 as for a storage. Amortised
- * O(1). */
+/* Adds a node of a phase ("forward", "loss", "backward", "update"). Returns its number; -1 as in mp_planning_add_storage.
+ * Amortised O(1). */
 int mp_planning_add_node(mp_planning *planning, const char *name, const char *op, const char *phase, int64_t ticks,
                          int64_t workspace_bytes);
 
-/* Says how a node uses n storages: it "reads" them, "writes" them or "adds" to them, each list once; for "in_place"
- * they are pairs: the second may take over the memory of the first. MP_INVALID: no such word, no such node or storage
- * (yet), a finished graph; MP_NOMEM. O(n). */
+/* Connects n storages to a node: the node "reads" or "writes" them or "adds" to them. Each of these lists is set once. For
+ * "in_place" the list contains pairs: the second storage may take over the memory of the first. MP_INVALID: unknown word,
+ * unknown node or storage, or the graph is finished. MP_NOMEM. O(n). */
 mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n);
 
-/* Sets a node's flag: "once" (may not be recomputed), "random", "view". MP_INVALID: no such flag or node, finished. O(1). */
+/* Sets a flag of a node: "once" (may not be recomputed), "random", "view". MP_INVALID: unknown flag or node, or the graph is
+ * finished. O(1). */
 mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag);
 
-/* Checks the graph; it cannot be changed afterwards. Errors as mp_graph_finish and mp_timeline_build. */
+/* Checks and finishes the graph, which cannot be changed afterwards. Errors as mp_graph_finish and mp_timeline_build. */
 mp_status mp_planning_finish(mp_planning *planning);
 
-/* Lets plans of the finished graph copy some of these n storages to the host's memory and back, as mp_graph_offload does,
- * however small they are. What is optimizer state among them then lies there, and comes to the device for its update only.
- * Nodes and storages keep their numbers, and what keep-all needs stays; "static_bytes" are less by that state. `link` is a link
- * or a device of `memplan devices`, or the driver's name for a card, whose link is then meant; bytes_per_second, if not 0,
- * replaces its rates. Once. MP_INVALID: no such link or storage, a rate that is none, a graph that is not finished or has
- * copies. After MP_NOMEM the handle can only be freed. O(graph + n^2). */
+/* Allows plans of the finished graph to offload these n storages to host memory, as mp_graph_offload does, but without a
+ * minimum size. Optimizer state in the list moves to the host and is copied to the device only for its update. "static_bytes"
+ * decreases by this state. Numbers of nodes and storages do not change, and neither does the memory that keep-all requires.
+ * `link` is a link or a device of `memplan devices`, or the card name that the driver reports; a device or card stands for its
+ * link. bytes_per_second, if not 0, replaces the link's rates. Call once. MP_INVALID: unknown link or storage, an invalid rate,
+ * or a graph that is not finished or already has copies. After MP_NOMEM the handle can only be freed. O(graph + n^2). */
 mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t n, const char *link, double bytes_per_second);
 
 /* ---- the search ---- */
 
-/* Sets an option of searches to come, as the command line spells it: "solver", "seed", "moves", "effort", "time_limit"
- * (seconds), "gap" (a fraction), "bound" ("yes", which is the default, or "no"), "host_bytes" (the most that is live there of
- * what is copied; 0: any). "fuse" belongs to the graph and is set
- * before it is finished: its updates run after all of backward ("none", the default) or within it ("backward").
- * MP_INVALID: no such option or value, or a finished graph. O(1). */
+/* Sets an option of later searches, spelled as on the command line: "solver", "seed", "moves", "effort", "time_limit"
+ * (seconds), "gap" (a fraction), "bound" ("yes", the default, or "no"), "host_bytes" (limit of live bytes in host memory; 0:
+ * none).
+ *
+ * "fuse" is an option of the graph and must be set before mp_planning_finish: updates run after all of backward ("none", the
+ * default) or within it ("backward"). MP_INVALID: unknown option or value, or a finished graph. O(1). */
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value);
 
-/* Called now and then by mp_planning_solve, in its thread; a number is -1 if there is no value yet. Returns false to end the
- * search with the best plan so far. NULL: not called. O(1). */
+/* Sets a function that mp_planning_solve calls repeatedly, in its thread. A number is -1 while no value exists. Return false to
+ * end the search with the best plan so far. `call` NULL: no calls. O(1). */
 typedef bool (*mp_planning_call)(double elapsed_seconds, int64_t best_ticks, int64_t bound_ticks, int64_t smallest_bytes,
                                  void *data);
 void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void *data);
 
-/* Searches for the cheapest plan whose peak is within the budget (INT64_MAX: any), without offsets: for an allocator of the
- * caller's. The plan has passed mp_plan_check. MP_INFEASIBLE: none was found; the sentence says what the smallest found needs,
- * which mp_planning_plan then returns. MP_INVALID: the graph is not finished. Otherwise as mp_solve_or_smallest. */
+/* Searches for the cheapest plan whose peak is within the budget (INT64_MAX: unlimited). The plan has no offsets; the caller's
+ * allocator assigns them. The plan has passed mp_plan_check. MP_INFEASIBLE: no plan was found. The message states the memory of
+ * the smallest plan found, and mp_planning_plan returns that plan. MP_INVALID: the graph is not finished. Other errors as
+ * mp_solve_or_smallest. */
 mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes);
 
-/* Finds the smallest plan (smallest.h), which fits every budget that an earlier answer offered. It does not depend on
- * earlier requests, nor on the time that nodes take. MP_INVALID: the graph is not finished. Otherwise as mp_solve. */
+/* Finds the smallest plan (smallest.h). It fits every budget that an earlier answer offered. It depends neither on earlier
+ * requests nor on node times. MP_INVALID: the graph is not finished. Other errors as mp_solve. */
 mp_status mp_planning_solve_smallest(mp_planning *planning);
 
 /* Answers like mp_planning_solve, with a plan from an earlier answer (mp_plan_write, mp_plan_read) instead of a search. The
- * bound is the one that the plan claims. MP_REFUTED: the plan does not hold (mp_plan_check). MP_INVALID: it is NULL or for
- * another graph, or the graph is not finished. MP_NOMEM. On any error the earlier answer stays. */
+ * bound is the plan's claim. MP_REFUTED: the plan fails mp_plan_check. MP_INVALID: the plan is NULL or belongs to another
+ * graph, or the graph is not finished. MP_NOMEM. On an error the earlier answer remains. */
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan);
 
-/* Returns a number by name; -1 if it is not known (yet), or there is no such name.
- *   of a finished graph: "keep_all_bytes", "keep_all_ticks", "static_bytes"; "floor_bytes" and "floor_node", which are computed
- *     when they are first asked for (as mp_floor)
- *   of the last search: "planned_bytes", "planned_ticks", "n_steps", "host_bytes" (of the plan within the budget),
- * "bound_ticks" (proved: no plan within the budget takes less), "smallest_bytes", "smallest_ticks", "stopped" (1: ended by a
- * limit or the caller) */
+/* Returns a number by name; -1: unknown name, or no value yet.
+ *
+ * - Of a finished graph: "keep_all_bytes", "keep_all_ticks", "static_bytes", "floor_bytes", "floor_node". The first request for
+ *   a floor value computes the floor (as mp_floor).
+ * - Of the plan within the budget: "planned_bytes", "planned_ticks", "n_steps", "host_bytes".
+ * - Of the last search: "bound_ticks" (proved: no plan within the budget takes less time), "smallest_bytes", "smallest_ticks",
+ *   "stopped" (1: a limit or the caller ended it). */
 int64_t mp_planning_number(mp_planning *planning, const char *name);
 
-/* Writes the nodes of the plan's steps in order, at most `most` of them. Returns the number of steps; 0 if there is no plan.
- * O(steps). */
+/* Writes the nodes of the plan's steps in order, at most `most` of them. Returns the number of steps; 0: no plan. O(steps). */
 size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
 
-/* Writes per step the storage that it copies, -1 if it copies none, and the step that waits for it (until; n_steps: the end). A
- * step of a node that the caller has added brings the storage back, another one copies it out; of the two steps that copy
- * optimizer state the first brings it in. Returns as mp_planning_steps. */
+/* Writes, per step, the storage that the step copies (-1: none) and the step that waits for it (`until`; n_steps: the end). For
+ * a storage of the caller: a step of a node that the caller added copies the storage back; any other step copies it out.
+ * Optimizer state has two copy steps: the first copies it in. Returns the number of steps as mp_planning_steps. */
 size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until, size_t most);
 
-/* Writes the storages that are live at the peak of mp_planning_plan (or, if that is NULL, of keep-all), largest first, at
- * most `most`, without always-live ones. State that has come counts as its storage. *node (may be NULL): the node that runs
- * there. Returns how many there are; 0 on an error, with its message. As mp_timeline_build. */
+/* Writes the storages that are live at the peak of mp_planning_plan (or of keep-all if there is no plan), largest first, at
+ * most `most`. Always-live storages are omitted. Optimizer state that has been copied in counts as its original storage. *node
+ * (may be NULL) receives the node that runs at the peak. Returns the number of these storages; 0 on an error, with its message.
+ * Cost as mp_timeline_build. */
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);
 
-/* ---- devices that need not be here (devices.def) ---- */
+/* ---- known devices (devices.def); the hardware need not be present ---- */
 
-/* Returns the name of row k, counted from 0, of the devices that are known. NULL: there are no more. O(1). */
+/* Returns the name of device k, counted from 0. NULL: k is beyond the last device. O(1). */
 const char *mp_planning_device(size_t k);
 
-/* Returns the seconds that a device takes for so many floating-point operations and bytes read and written, by the roofline
- * model (target.h). dtype "float32", "tfloat32", "float16" or "bfloat16" is of the operations, others count as float32. -1: no
- * such device. O(devices). */
+/* Returns the seconds of an operation on a device by the roofline model (target.h), from its floating-point operations and its
+ * bytes read and written. dtype is the operand type: "float32", "tfloat32", "float16" or "bfloat16"; other types count as
+ * float32. -1: unknown device. O(devices). */
 double mp_planning_roofline(const char *device, const char *dtype, double flops, int64_t moved_bytes);
 
-/* Returns what a step may have of a device's memory: all but what the card, its driver and libraries keep. -1: no such device.
- * O(devices). */
+/* Returns the bytes of a device's memory that a training step can use: all except the reserve of the card, its driver and
+ * libraries. -1: unknown device. O(devices). */
 int64_t mp_planning_room(const char *device);
 
-/* Returns the network that joins such devices as they usually come, "nvlink4+ib400" (networks.def). NULL: no such device. */
+/* Returns the usual network between devices of this type, such as "nvlink4+ib400" (networks.def). NULL: unknown device. */
 const char *mp_planning_network(const char *device);
 
-/* Returns the seconds of a collective there ("all-reduce", memplan/ranks/network.h) among n ranks, each `stride` from the next,
- * on a tensor of so many bytes before it is split or when it is put together. -1: no such device or collective. O(rows). */
+/* Returns the seconds of a collective ("all-reduce", ranks/network.h) on that network among n ranks that are `stride` apart.
+ * `bytes` is the size of the whole tensor, before scattering or after gathering. -1: unknown device or collective. O(rows). */
 double mp_planning_collective(const char *device, const char *collective, int64_t n, int64_t stride, int64_t bytes);

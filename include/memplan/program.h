@@ -1,8 +1,8 @@
-/* program.h - a model made ready to run on a backend: its training graph, and a prepared call per node.
+/* program.h - a model prepared for execution on a backend: its training graph, and a prepared call per node.
  *
- * The graph is built for the backend as target: each node's call is prepared as the node is built, and its workspace goes into
- * the graph. So what a plan counts is what the calls will use. Seconds come from the roofline of the backend's device profile.
- */
+ * The backend is the target of the graph. While a node is built, the backend prepares its call, and the call's workspace is
+ * recorded in the graph. A plan therefore counts the same bytes that the calls use. Seconds are roofline estimates from the
+ * backend's device profile. */
 #pragma once
 
 #include "memplan/backend.h"
@@ -10,13 +10,13 @@
 
 typedef struct mp_program mp_program;
 
-/* Adapts the model to the backend (it is changed) and builds its training graph and calls. `model` must outlive the
- * program. On MP_OK *out is released with mp_program_free. Other errors as mp_training_graph; MP_UNSUPPORTED: the
- * backend lacks kernels, all of which are named. O(operators), and what a library takes to prepare its calls. */
+/* Adapts the model to the backend (which changes the model) and builds its training graph and calls. `model` must outlive the
+ * program. On MP_OK release *out with mp_program_free. MP_UNSUPPORTED: the backend lacks kernels; the message names all of
+ * them. Other errors as mp_training_graph. O(operators), plus the preparation time of vendor libraries. */
 mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_training_options *options, int loss,
                            mp_program **out, mp_error *err);
 void mp_program_free(mp_program *program); /* NULL is fine */
 MP_OWNER(mp_program_free, mp_program)
 
-/* Its training graph, which lives as long as the program: plans for it are what mp_train (train.h) runs. */
+/* Returns the program's training graph, valid as long as the program. mp_train (train.h) executes plans for this graph. */
 const mp_graph *mp_program_graph(const mp_program *program);

@@ -1,23 +1,21 @@
-/* second_stream.h - which updates of a plan run on a second stream, beside the rest of backward, and where they are
- * waited for.
+/* second_stream.h - moves updates of a plan to a second stream, where they overlap with the rest of backward.
  *
- * Method: updates are put where they can run first. Steps are gone through in order with a clock per stream, in the
- * graph's ticks. The updates that follow on each other are issued together, once all before them is done; the compute
- * stream waits for them before the first step by which they have run, as the clocks say, or before the first that
- * changes or reads what they use. Where their gradients would then be over the memory, the wait comes as late as that
- * permits; where nothing is hidden, they stay in order. That both streams share the device's bandwidth is left out, and
- * the plan's seconds stay the sum over its steps.
- */
+ * Method: each update is issued at the earliest possible step. The method simulates the steps in order with one clock per
+ * stream, in the graph's ticks. Consecutive updates are issued together after all earlier steps. The compute stream waits for
+ * them at the first step by which they have ended according to the clocks, or earlier at the first step that uses or changes
+ * their storages. If the longer-lived gradients would exceed the memory, the wait is placed where the memory still suffices. If
+ * no time is hidden, the updates stay in order. The model ignores that both streams share the device's bandwidth. The plan's
+ * seconds remain the sum over its steps. */
 #pragma once
 
 #include "memplan/plan.h"
 
 typedef struct mp_second_stream {
     size_t n_updates, n_beside;
-    int64_t update_ticks, hidden_ticks; /* of all updates; of those that run beside other steps */
+    int64_t update_ticks, hidden_ticks; /* ticks of all updates; ticks of updates that overlap with other steps */
 } mp_second_stream;
 
-/* Replaces *plan, which must hold with all steps in order, by one with waits (and offsets if it had some). It needs no
- * more than the budget, or without one no more than before. *plan stays as it is if nothing is gained. Deterministic.
- * MP_NOMEM. O(timeline * updates * log steps). */
+/* Replaces *plan by a plan with waits, and with offsets if *plan has offsets. All steps of *plan must run in order, and *plan
+ * must be valid. The new plan requires at most the budget; without a budget, at most the memory of the old plan. *plan is
+ * unchanged if nothing is gained. Deterministic. MP_NOMEM. O(timeline * updates * log steps). */
 mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second_stream *effect, mp_error *err);

@@ -1,8 +1,8 @@
-/* sweep.h - the trade-off curve: what each searcher makes of each of several budgets, and what is proved about each.
+/* sweep.h - the trade-off curve between memory and time: the best plan of each searcher and the bound, for several budgets.
  *
- * A searcher that is monotone in the budget (search.h) searches once; its point for a budget is the fastest schedule
- * within that budget that it tried. The others search for each budget, from the best plan that is known for it. So on
- * every curve a larger budget never costs more.
+ * A searcher that is monotone in the budget (search.h) searches once. Its point for a budget is the fastest schedule within
+ * that budget that it tried. Other searchers run once per budget and start from the best plan known for that budget. So on
+ * every curve a larger budget never gives a slower plan.
  *
  *     const mp_sweep_request request = {.graph = graph};              // nine budgets, all searchers that apply
  *     mp_sweep sweep;
@@ -19,42 +19,42 @@ typedef struct mp_sweep_point {
     int64_t budget_bytes;
     bool feasible; /* false: no plan was found, and the members below are unset */
     int64_t peak_bytes, ticks;
-    size_t n_checkpoints, n_recomputed; /* n_recomputed: steps beyond a node's first run, copies back not counted */
+    size_t n_checkpoints, n_recomputed; /* n_recomputed: steps beyond a node's first run, without copies back */
 } mp_sweep_point;
 
-/* A lower bound: no plan within the budget takes less. */
+/* A lower bound: no plan within the budget takes less time. */
 typedef struct mp_sweep_bound {
     int64_t budget_bytes, ticks;
-    bool infeasible; /* proved: no plan fits; ticks is then unset */
+    bool infeasible; /* proved: no plan fits; ticks is unset */
 } mp_sweep_bound;
 
 typedef struct mp_sweep_curve {
-    const char *solver; /* the searcher's name; of a graph that copies, but no state, where no searchers were named, that of one
-                         * of three curves: "recompute only", "offload only", "both" */
-    int64_t smallest_bytes; /* the lowest peak that it found; -1: it found nothing */
+    const char *solver;     /* the searcher's name. For a graph that copies activations but no state, if the request names no
+                               searchers, one of the curves "recompute only", "offload only", "both" */
+    int64_t smallest_bytes; /* the lowest peak found; -1: no plan was found */
     size_t n;
-    mp_sweep_point *points; /* by ascending budget */
+    mp_sweep_point *points; /* sorted by ascending budget */
 } mp_sweep_curve;
 
-/* Evenly spread checkpoints: how many, and what they make. */
+/* Segment checkpointing with evenly spread checkpoints: their number, and the resulting peak and time. */
 typedef struct mp_spread_point {
     size_t n_checkpoints; /* activations kept from one segment to a later one */
     int64_t peak_bytes, ticks;
 } mp_spread_point;
 
-/* Called before each search (`search` NULL) and during it; this is search k of about n. Return false to stop with the
- * results so far. */
+/* Called before each search (`search` NULL) and during it, for search k of about n. Return false to stop with the results so
+ * far. */
 typedef bool (*mp_sweep_progress)(size_t k, size_t n, const mp_progress *search, void *data);
 
 typedef struct mp_sweep_request {
     const mp_graph *graph;
     mp_problem *problem;    /* as in mp_request */
-    const int64_t *budgets; /* NULL: evenly spaced, from the smallest budget that some searcher meets to the peak of keep-all */
-    size_t n_budgets;       /* with budgets NULL: how many; 0: MP_SWEEP_BUDGETS */
+    const int64_t *budgets; /* NULL: evenly spaced from the smallest budget that a searcher meets to the peak of keep-all */
+    size_t n_budgets;       /* number of budgets if `budgets` is NULL; 0: MP_SWEEP_BUDGETS */
     int64_t tier_bytes[MP_MAX_TIERS]; /* as in mp_request */
     const char *const *solvers;
-    size_t n_solvers; /* 0: all that apply, except those that only combine others or keep everything; of a graph with copies
-                       * three curves, by auto without copies, by copy-only and by auto, the last the lowest of all */
+    size_t n_solvers; /* 0: all applicable searchers, except those that only combine others or keep everything. For a graph with
+                         copies then three curves: auto without copies, copies only, and auto; the last is the minimum of all */
     uint64_t seed;
     int64_t moves;
     mp_effort effort;
@@ -71,24 +71,24 @@ typedef struct mp_sweep {
     size_t n_curves;
     mp_sweep_curve *curves;
     size_t n_bounds;
-    mp_sweep_bound *bounds;       /* by ascending budget */
-    mp_bound_orders bound_orders; /* the plans that the bounds hold for */
+    mp_sweep_bound *bounds;       /* sorted by ascending budget */
+    mp_bound_orders bound_orders; /* the plans for which the bounds hold */
     size_t n_spread;
-    mp_spread_point *spread; /* the study of evenly spread checkpoints */
+    mp_spread_point *spread; /* results for evenly spread checkpoints */
     bool stopped;
 } mp_sweep;
 
-/* Computes the curves; every point's plan has passed mp_plan_check. With budgets NULL, each curve begins at the smallest
- * peak of its own searcher. MP_INVALID: no such searcher. MP_NOT_APPLICABLE: a named searcher, or every one, is not for this
- * graph. MP_NOMEM. On MP_OK release with mp_sweep_free. Deterministic. */
+/* Computes the curves. Every point's plan has passed mp_plan_check. With budgets NULL, each curve begins at the smallest peak
+ * of its own searcher. On MP_OK release with mp_sweep_free. MP_INVALID: unknown searcher. MP_NOT_APPLICABLE: a named searcher,
+ * or every searcher, does not apply to this graph. MP_NOMEM. Deterministic. */
 mp_status mp_sweep_budgets(const mp_sweep_request *request, mp_sweep *out, mp_error *err);
-void mp_sweep_free(mp_sweep *sweep); /* releases its members, not the struct; a zeroed sweep is fine */
+void mp_sweep_free(mp_sweep *sweep); /* releases the members, not the struct; a zeroed struct is allowed */
 
-/* ---- how many checkpoints? Evenly spread ones, from none to one after every node: with too few, long segments are recomputed
- * at once; with too many, they fill the memory themselves ---- */
+/* ---- the number of checkpoints, from none to one per node: with too few, long segments are recomputed at once; with too many,
+ * the checkpoints themselves fill the memory ---- */
 
-/* Tries segment checkpointing with more and more segment ends, spread over the forward list at places where few bytes
- * are live. Points come in ascending order of n_checkpoints, each number once, at most `most` of them (>= 2); the first
- * is keep-all. On MP_OK *points is released with mp_free. As many schedules are made and judged as points come out, and
- * some more. MP_NOT_APPLICABLE: no forward or no backward phase, or a graph with copies. MP_NOMEM. */
+/* Tries segment checkpointing with increasing numbers of segments. Segment ends are spread over the forward list at positions
+ * with few live bytes. Points are sorted by n_checkpoints, without duplicates, at most `most` (>= 2) of them; the first is
+ * keep-all. On MP_OK release *points with mp_free. Cost: somewhat more schedules are judged than points returned.
+ * MP_NOT_APPLICABLE: no forward or no backward phase, or a graph with copies. MP_NOMEM. */
 mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points, size_t *n, mp_error *err);

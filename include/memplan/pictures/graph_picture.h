@@ -1,4 +1,4 @@
-/* graph_picture.h - a picture of a model's forward pass, and of what becomes of its tensors; of a whole training step. */
+/* graph_picture.h - pictures of a model's forward pass with the treatment of its tensors, and of a training step. */
 #pragma once
 
 #include "memplan/plan.h"
@@ -9,16 +9,17 @@ typedef struct mp_picture_request {
     const mp_graph *graph;
     const mp_plan *plan; /* NULL: keep-all */
     const char *title;
-    int depth; /* how many levels of modules are opened; 0: as many as MP_PICTURE_BOXES boxes allow */
+    int depth; /* number of module levels that are expanded; 0: as many as fit into MP_PICTURE_BOXES boxes */
 } mp_picture_request;
 
-/* Draws the forward pass as a graph of boxes: an operator, a module, or equal modules in a row, coloured by what becomes of the
- * tensors produced in it, with the bytes; checkpoints in bold outline. MP_LIMIT: more than MP_PICTURE_BOXES_MAX boxes. `path`
- * ends in .svg, .png, .pdf or .dot (a graph of labelled nodes and edges, for Graphviz to lay out), and is replaced as a whole.
- * MP_INVALID: another ending; MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO, MP_NOMEM. */
+/* Draws the forward pass as a graph of boxes. A box is an operator, a module, or a row of equal modules. Its colour and bytes
+ * show the treatment of its tensors (kept, recomputed, ...). Checkpoints have a bold outline. MP_LIMIT: more than
+ * MP_PICTURE_BOXES_MAX boxes. `path` ends in .svg, .png, .pdf or .dot (labelled nodes and edges for Graphviz to lay out); the
+ * file is replaced atomically. MP_INVALID: another ending. MP_UNSUPPORTED: this Graphviz cannot write the format. MP_IO,
+ * MP_NOMEM. */
 mp_status mp_graph_picture(const mp_picture_request *request, const char *path, mp_error *err);
 
-/* Draws the training step three ways, side by side: forward alone, which drops every tensor at its last use; with backward,
- * where tensors are kept for it; with the plan's recomputation in between (left out without a plan). Errors as
- * mp_graph_picture. */
+/* Draws the training step in three versions, side by side. The first is forward alone, which frees every tensor after its last
+ * use. The second adds backward, for which tensors are kept. The third adds the plan's recomputation; it is omitted without a
+ * plan. Errors as mp_graph_picture. */
 mp_status mp_training_picture(const mp_picture_request *request, const char *path, mp_error *err);

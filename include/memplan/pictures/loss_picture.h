@@ -1,4 +1,4 @@
-/* loss_picture.h - the loss over the steps of a training. */
+/* loss_picture.h - a picture of the loss over the steps of a training. */
 #pragma once
 
 #include <stddef.h>
@@ -6,8 +6,8 @@
 
 #include "memplan/error.h"
 
-/* Draws losses[0..n) of the steps from first_step + 1 on: raw, and as a running mean over a twentieth of them. Losses that are
- * not numbers leave gaps. MP_INVALID: fewer than two losses. `path` ends in .svg, .png or .pdf, and is replaced as a whole.
- * MP_INVALID: another ending; MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO, MP_NOMEM. */
+/* Draws losses[0..n) of the steps from first_step + 1 on: the raw values, and a running mean over a twentieth of the steps.
+ * Losses that are not numbers leave gaps. `path` ends in .svg, .png or .pdf; the file is replaced atomically. MP_INVALID: fewer
+ * than two losses, or another ending. MP_UNSUPPORTED: this Graphviz cannot write the format. MP_IO, MP_NOMEM. */
 mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int64_t first_step, const char *path,
                           mp_error *err);

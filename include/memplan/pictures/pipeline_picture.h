@@ -1,4 +1,4 @@
-/* pipeline_picture.h - a step of a pipeline as a picture: its ranks below each other, and when each is busy with what.
+/* pipeline_picture.h - a picture of a pipeline step: one row per rank, one bar per pass of a micro-batch.
  *
  *     MP_CHECK(mp_schedule_play(&shape, stages, &played, err));
  *     MP_CHECK(mp_pipeline_picture(&shape, played, "gpt2, batch 8", NULL, "pipeline.svg", err));
@@ -7,8 +7,8 @@
 
 #include "memplan/ranks/schedule.h"
 
-/* Draws a played step. `title` names the model. `notes` has a text per rank, such as its peak, or is NULL. What is white within
- * a row is the bubble: the rank waits for others. `path` as for mp_timeline_picture. MP_INVALID: another ending;
- * MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO, MP_NOMEM. */
+/* Draws a simulated step. `title` names the model. `notes` has a text per rank, such as its peak, or is NULL. White parts of a
+ * row are the bubble: the rank waits for others. `path` as for mp_timeline_picture. MP_INVALID: another ending. MP_UNSUPPORTED:
+ * this Graphviz cannot write the format. MP_IO, MP_NOMEM. */
 mp_status mp_pipeline_picture(const mp_pipeline_shape *shape, const mp_played *played, const char *title,
                               const char *const *notes, const char *path, mp_error *err);

@@ -1,4 +1,4 @@
-/* timeline_picture.h - the memory of a training step over its steps, as a picture.
+/* timeline_picture.h - a picture of memory over the steps of a training step.
  *
  *     MP_CHECK(mp_timeline_picture(graph, plan, "resnet50, batch 32", MP_VIEW_ALL, "timeline.svg", err));
  */
@@ -12,10 +12,9 @@ typedef enum mp_timeline_view {
     MP_VIEW_ARENA   /* the address map */
 } mp_timeline_view;
 
-/* Draws a plan of this graph (plan NULL: keep-all). `title` names the model. A graph that lists channels gets a lane for each,
- * with a bar from each step's issue to its wait; one that lists tiers also a panel for each, with live bytes, peak and budget,
- * where live memory is drawn. MP_INVALID: steps that cannot run, or MP_VIEW_ARENA without offsets. `path` ends in .svg, .png or
- * .pdf, and is replaced as a whole. MP_INVALID: another ending; MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO,
- * MP_NOMEM. */
+/* Draws a plan of this graph (plan NULL: keep-all). `title` names the model. Each additional channel of the graph has a lane
+ * with a bar from each step's issue to its wait. Views with live memory also have a panel per additional tier, with live bytes,
+ * peak and budget. `path` ends in .svg, .png or .pdf; the file is replaced atomically. MP_INVALID: steps that cannot run,
+ * MP_VIEW_ARENA without offsets, or another ending. MP_UNSUPPORTED: this Graphviz cannot write the format. MP_IO, MP_NOMEM. */
 mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const char *title, mp_timeline_view view,
                               const char *path, mp_error *err);

@@ -1,7 +1,7 @@
-/* communicator.h - the processes that train together, one for each rank of a mesh, and what joins them.
+/* communicator.h - the processes of a distributed training, one per rank of a mesh, and their communication.
  *
- * They are started by a launcher: mpirun -n 4 program ... The communicator is made by a module of the program, and the program
- * itself is linked with no such library.
+ * A launcher starts the processes: mpirun -n 4 program ... A module that is loaded at run time implements the communicator, so
+ * the program itself is not linked with MPI or NCCL.
  *
  *     mp_communicator *world;
  *     MP_CHECK(mp_communicator_open("mpi", &world, err));
@@ -21,33 +21,33 @@
 
 typedef struct mp_communicator mp_communicator;
 
-/* Joins the processes that the launcher has started; alone, without a launcher, there is one. The caller releases *out with
- * mp_communicator_close. Once in the life of a process. MP_UNSUPPORTED: this build has no such module, or the machine lacks
- * what it needs. MP_INVALID, MP_IO: a process is another program, or of another version, or has ended; *out may then be set all
- * the same, so that the caller can end the others. MP_NOMEM. */
+/* Connects the processes that the launcher has started; without a launcher there is one process. Call at most once per process.
+ * Release *out with mp_communicator_close. MP_UNSUPPORTED: this build lacks the module, or the machine lacks its library.
+ * MP_INVALID, MP_IO: a process runs another program or version, or has ended. After these two errors *out may still be set, so
+ * that the caller can end the other processes. MP_NOMEM. */
 mp_status mp_communicator_open(const char *module, mp_communicator **out, mp_error *err);
-/* Leaves the others, after all that was sent has arrived. NULL is fine. */
+/* Leaves the communicator after all sent data has arrived. NULL is allowed. */
 void mp_communicator_close(mp_communicator *world);
 MP_OWNER(mp_communicator_close, mp_communicator)
 
-/* Joins the devices of the ranks, each of which has a backend opened on one, so that trainings there can exchange what they
- * have; nothing is to do for a backend in the program's memory. All ranks call it, before the first training. MP_UNSUPPORTED:
- * this build has no module for it, or the machine lacks its library. MP_IO: they cannot be joined. */
+/* Connects the devices of all ranks, so that trainings on these devices can exchange tensors. Each rank passes the backend it
+ * has opened on its device. A backend in host memory needs no connection. All ranks call this function before the first
+ * training. MP_UNSUPPORTED: this build lacks the module, or the machine lacks its library. MP_IO: the connection failed. */
 mp_status mp_communicator_join_devices(mp_communicator *world, const mp_backend *backend, mp_error *err);
 
 int mp_communicator_rank(const mp_communicator *world); /* 0 .. size - 1 */
 int mp_communicator_size(const mp_communicator *world);
-int mp_communicator_number_here(const mp_communicator *world);  /* of this rank among those on its machine, 0 ... */
-const char *mp_communicator_name(const mp_communicator *world); /* "Open MPI 4.1.4"; of joined devices "NCCL 2.28.9" */
+int mp_communicator_number_here(const mp_communicator *world);  /* index of this rank among the ranks of its machine, from 0 */
+const char *mp_communicator_name(const mp_communicator *world); /* "Open MPI 4.1.4"; with connected devices "NCCL 2.28.9" */
 
-/* Something that has to be the same on all ranks, as bytes. */
+/* A value, as bytes, that must be equal on all ranks. */
 typedef struct mp_fact {
     const char *name; /* "graph" */
     const void *bytes;
     size_t n_bytes;
 } mp_fact;
 
-/* Compares facts, which all ranks give in the same order. MP_INVALID: a rank has another value; the sentence names it, and the
- * first fact that differs from what rank 0 has. MP_IO: a rank has ended or gave no answer within `timeout` seconds, and which.
- */
+/* Compares facts across ranks. All ranks pass the same facts in the same order. MP_INVALID: values differ; the message names
+ * the rank and the first fact that differs from rank 0. MP_IO: a rank has ended or did not answer within `timeout` seconds; the
+ * message names the rank. */
 mp_status mp_communicator_agree(mp_communicator *world, const mp_fact *facts, size_t n, double timeout, mp_error *err);

@@ -1,27 +1,26 @@
-/* exchange.h - the training graph of one rank of many: what it sends and gathers as nodes on a channel of their own.
+/* exchange.h - the training graph of one rank of many: collectives become nodes on a channel of their own.
  *
- * Data parallel (dp) and sharding (shard) change a finished graph: gradients are summed over the ranks in buckets, in the order
- * in which backward completes them; what is shared out is a storage of 1/n of its bytes, and what is gathered is made by a node
- * of the forward pass, which may run again like any other: so "reshard after forward, or keep" is the planner's choice between
- * keeping and recomputing, and prefetch is where the gather is issued.
+ * Data parallelism (dp) and sharding (shard) modify a finished graph. Gradients are all-reduced in buckets, in the order in
+ * which backward completes them. A sharded storage has 1/n of its bytes. An all-gather is a node of the forward pass and may be
+ * recomputed like other forward nodes. So the planner decides between "reshard after forward" and "keep" as it decides between
+ * recomputing and keeping. A gather that is issued early is a prefetch.
  *
- *     shard   zero=1                    zero=2                      zero=3
- *     state   1/n                       1/n                         1/n
- *     grad.   summed in their place     scattered: 1/n              scattered: 1/n
- *     param.  whole, gathered after     whole, gathered after       1/n, gathered for forward and backward
- *             their update              their update
+ *     shard       zero=1                    zero=2                      zero=3
+ *     state       1/n                       1/n                         1/n
+ *     gradients   all-reduced in place      reduce-scattered: 1/n       reduce-scattered: 1/n
+ *     parameters  replicated, gathered      replicated, gathered        1/n, gathered for forward and backward
+ *                 after their update        after their update
  *
- * Frozen parameters are shared out as trained ones are: they have a value alone.
+ * Frozen parameters are sharded like trained ones; they have no gradient and no state. Expert parameters (is_spread) are
+ * sharded, and their gradients summed, over the ranks that hold the same experts. If no such ranks differ in the shard
+ * dimension, expert parameters are not sharded.
  *
- * Without `rules` of PyTorch nothing else is allocated: a collective works on the tensors where they are. With them a rank
- * holds what DDP and FSDP2 allocate beside: DDP's buckets always (the first of 1 MiB, the others as asked), FSDP2's gathered
- * buffer beside the parameters, and the input of the reduce-scatter beside the gradients. FSDP2 keeps no gathered parameter
- * from forward to backward: another gather makes it for backward. Of what is_lowered, the parts have twice the bits.
+ * Under the executor's rules collectives work in place and need no further memory. Under PyTorch's rules a rank also holds the
+ * buffers of DDP and FSDP2. DDP allocates buckets: the first of 1 MiB, the others of the requested size. FSDP2 allocates a
+ * buffer for gathered parameters and the input of the reduce-scatter. FSDP2 does not keep gathered parameters from forward to
+ * backward: backward gathers them again. The shards of is_lowered storages have twice the bits.
  *
  *     const mp_ranks ranks = {.mesh = mesh, .network = network};
- * Parameters of experts (is_spread) are shared out, and their gradients summed, over the ranks that have the same ones; where
- * such ranks differ in nothing of shard, nothing is shared out of them.
- *
  *     MP_CHECK(mp_graph_exchange(graph, &ranks, &traffic, err));
  */
 #pragma once
@@ -31,30 +30,31 @@
 #include "memplan/ranks/mesh.h"
 #include "memplan/ranks/network.h"
 
-/* A bucket takes gradients until it has so many bytes, as PyTorch's. */
+/* A bucket receives gradients until it has this many bytes, as in PyTorch. */
 enum { MP_BUCKET_BYTES = 25 << 20, MP_FIRST_BUCKET_BYTES = 1 << 20 };
 
-/* Of how many ranks a graph is one, and how they are joined. */
+/* The ranks that train together, and their network. */
 typedef struct mp_ranks {
     mp_mesh mesh;
     mp_interconnect network;
     mp_algorithm algorithm;
-    int64_t bucket_bytes; /* of gradients that are sent together, and of parameters; 0: MP_BUCKET_BYTES */
+    int64_t bucket_bytes; /* size of a bucket of gradients or of parameters; 0: MP_BUCKET_BYTES */
     mp_rules rules;
-    bool shares_statistics; /* batch normalization is by the samples of all ranks; else by those of each */
-    bool runs;              /* a program is to run it: tp makes parts of one size, and none that kernels would need otherwise */
+    bool shares_statistics; /* batch normalization uses the samples of all ranks; false: of each rank */
+    bool runs;              /* the executor will run the graph: tp then makes equal shards, and only splits that kernels support
+                             */
 } mp_ranks;
 
-/* What a rank sends in keep-all, as rings send it, or the server. */
+/* The data that a rank sends in keep-all, with ring collectives or a parameter server. */
 typedef struct mp_rank_traffic {
     size_t n_collectives;
     int64_t sent_bytes;
-    double seconds; /* of all collectives, one after the other */
+    double seconds; /* sum over all collectives, without overlap */
 } mp_rank_traffic;
 
-/* Adds the channel "network", which a rank of a pipeline has, and what dp and shard need to a finished training graph, and
- * finishes it again; gradients of which each rank of tp has a part (is_part) are summed over tp too, in buckets of their own.
- * Numbers of nodes change, those of storages do not. A mesh with dp and shard of 1 changes nothing where there are no such
- * parts. *traffic may be NULL. MP_INVALID: shard and no optimizer; MP_PARSE: the graph has this channel, and the mesh no pp;
- * MP_NOMEM. After an error the graph can only be released. O(graph). */
+/* Adds the collectives of dp and shard to a finished training graph, and finishes it again. Adds the channel "network" unless
+ * the rank's pipeline graph already has it. Partial gradients of tp ranks (is_part) are also summed over tp, in separate
+ * buckets. Node numbers change, storage numbers do not. If dp and shard are 1 and there are no partial gradients, the graph is
+ * unchanged. *traffic may be NULL. MP_INVALID: shard without an optimizer. MP_PARSE: the graph has the channel although the
+ * mesh has no pp. MP_NOMEM. After an error the graph can only be released. O(graph). */
 mp_status mp_graph_exchange(mp_graph *graph, const mp_ranks *ranks, mp_rank_traffic *traffic, mp_error *err);

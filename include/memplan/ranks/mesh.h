@@ -1,15 +1,16 @@
-/* mesh.h - how many devices there are in which direction.
+/* mesh.h - the device mesh: the number of devices per parallel dimension.
  *
- *     dp=4       data parallel: every rank has all parameters, gradients are summed ("replicate")
- *     shard=8    data parallel with state shared out: zero=1 the optimizer's, zero=2 gradients too, zero=3 (the usual)
- *                parameters too, which are gathered where they are needed
- *     tp=8       operators are split; sp=0 keeps the sequence whole between them, sp=1 (the usual) splits it as well;
- *                data=1 shares the batch out instead, and splits only weights that are worth it
- *     pp=2       the network is cut into stages
- *     ep=8       experts lie on different ranks, taken from those of shard, and from dp what shard has not
+ *     dp=4       data parallel: parameters are replicated, gradients are summed ("replicate")
+ *     shard=8    data parallel with sharding: zero=1 shards optimizer state, zero=2 also gradients, zero=3 (the default)
+ *                also parameters, which are gathered before use
+ *     tp=8       tensor parallel: operators are split; sp=0 replicates the sequence between split operators, sp=1 (the
+ *                default) shards it; data=1 splits the batch instead, and splits only weights where this saves time
+ *     pp=2       pipeline parallel: the network is cut into stages
+ *     ep=8       expert parallel: experts are distributed over ranks of shard; if shard has too few ranks, also over dp
  *
- * "dp=4,tp=8,pp=2" is a mesh of 64 devices. Ranks next to each other differ in tp, then in shard, dp and pp, so that a node's
- * links carry what is sent most. (ZeRO: Rajbhandari et al. 2020; sequence parallelism: Korthikanti et al. 2022.)
+ * "dp=4,tp=8,pp=2" is a mesh of 64 devices. Neighbouring ranks differ in tp, then in shard, dp and pp. So the dimension with
+ * the most traffic uses the links within a node. (ZeRO: Rajbhandari et al. 2020; sequence parallelism: Korthikanti et al.
+ * 2022.)
  *
  *     mp_mesh mesh;
  *     MP_CHECK(mp_mesh_read("dp=4,tp=8,pp=2", &mesh, err));
@@ -23,33 +24,34 @@
 #include "memplan/error.h"
 #include "memplan/ranks/network.h"
 
-/* From the innermost one outwards; ranks of ep lie within those of shard and dp. */
+/* Dimensions from the innermost outwards. The ranks of ep are a subset of the ranks of shard and dp. */
 typedef enum mp_dim { MP_DIM_TP, MP_DIM_EP, MP_DIM_SHARD, MP_DIM_DP, MP_DIM_PP, MP_N_DIMS } mp_dim;
 const char *mp_dim_name(mp_dim dim); /* "tp" */
 int mp_dim_find(const char *name);   /* -1: none */
 
 typedef struct mp_mesh {
     int64_t size[MP_N_DIMS]; /* >= 1 */
-    int zero;                /* 1 to 3: what shard shares out; 0: shard is 1 */
-    bool sequence;           /* tp splits the sequence between products, too */
-    bool data;               /* tp shares the batch out, and splits only weights whose gradients take longer to sum */
+    int zero;                /* 1 to 3: the ZeRO stage of shard; 0: shard is 1 */
+    bool sequence;           /* tp also shards the sequence between split products */
+    bool data;               /* tp splits the batch, and splits a weight only if its gradient takes longer to sum */
 } mp_mesh;
 
 typedef struct mp_mesh_text {
     char text[128];
 } mp_mesh_text;
 
-/* Reads "dp=4,tp=8,pp=2"; what is not named is 1. MP_INVALID: no such name, one twice, no number >= 1, zero without shard, ep
- * that does not divide dp times shard, or cuts across shard, or more devices than an int64_t counts. O(length). */
+/* Reads a mesh such as "dp=4,tp=8,pp=2"; dimensions that are not named are 1. MP_INVALID: an unknown or repeated name, a size
+ * below 1, zero without shard, an ep that does not divide dp times shard or does not align with shard, or more devices than an
+ * int64_t holds. O(length). */
 mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err);
-/* Reads what is given of a mesh: sizes that are not named, and zero, are 0. MP_INVALID as above, but for what does not go
- * together. */
+/* Reads a partial mesh: sizes that are not named, and zero, are 0. MP_INVALID as mp_mesh_read, but combinations of dimensions
+ * are not checked. */
 mp_status mp_mesh_read_some(const char *text, mp_mesh *out, mp_error *err);
-/* Returns the mesh as mp_mesh_read reads it, "dp=4,tp=8,pp=2"; of one device "dp=1". O(1). */
+/* Returns the mesh in the form of mp_mesh_read, "dp=4,tp=8,pp=2"; for one device "dp=1". O(1). */
 mp_mesh_text mp_mesh_write(const mp_mesh *mesh);
 int64_t mp_mesh_devices(const mp_mesh *mesh);
-/* Returns the ranks that differ in one dimension alone. O(1). */
+/* Returns the group of ranks that differ only in this dimension. O(1). */
 mp_rank_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim);
-/* The same of shard and of dp, among the ranks that have the same experts: ep takes its ranks from shard, and from dp what
- * shard has not. O(1). */
+/* Returns the same group for shard or dp, restricted to ranks that hold the same experts. ep uses ranks of shard first, then of
+ * dp. O(1). */
 mp_rank_group mp_mesh_expert_group(const mp_mesh *mesh, mp_dim dim);

@@ -1,16 +1,17 @@
-/* network.h - what collectives between devices cost, on a network of two levels: within a node, and between nodes.
+/* network.h - the cost of collectives between devices on a network of two levels: within a node, and between nodes.
  *
- * A collective over n ranks moves S bytes: the size of the whole tensor (of an all-gather its result, of a reduce-scatter its
- * input). With B bytes/s and a latency of a seconds per message:
+ * A collective over n ranks moves S bytes, the size of the whole tensor: the result of an all-gather, the input of a
+ * reduce-scatter. B is the bandwidth in bytes/s, and a the latency in seconds per message:
  *
  *     ring           all-reduce 2 (n-1) a + 2 (n-1)/n S/B; reduce-scatter, all-gather and all-to-all half of it
  *     tree           all-reduce and broadcast 2 log2(n) a + 2 S/B
  *     two levels     reduce-scatter within the node, all-reduce of the parts between nodes, all-gather within the node
- *     server         parameter server: one rank takes S from each other one and sends S back: 2 a + 2 (n-1) S/B
+ *     server         parameter server: one rank receives S from each other rank and sends S back: 2 a + 2 (n-1) S/B
  *
  * (Thakur, Rabenseifner, Gropp 2005, "Optimization of collective communication operations in MPICH"; Sanders, Speck, Traeff
- * 2009 for the two trees.) A flat ring that leaves nodes of l ranks each has l rails: its rate is the lower one of a device
- * within the node, and of l devices between nodes. Without an algorithm the cheapest but the server is taken.
+ * 2009 for the two trees.) A flat ring over several nodes with l ranks each uses l parallel links between nodes. Its rate is
+ * the minimum of one device's rate within the node and l devices' rate between nodes. MP_ALGORITHM_AUTO is the cheapest
+ * algorithm except the server.
  *
  *     mp_interconnect network;
  *     MP_CHECK(mp_network_read("nvlink4+ib400", &network, err));
@@ -24,20 +25,20 @@
 
 #include "memplan/error.h"
 
-/* One level of a network, a row of networks.def. Rates are what large collectives reach on each device, one way. */
+/* One level of a network, a row of networks.def. Rates are the measured one-way rates of large collectives per device. */
 typedef struct mp_fabric {
     const char *name;
     const char *title; /* "NVLink 4 and NVSwitch, 8 devices" */
-    int devices;       /* within a node; 0: it joins nodes */
+    int devices;       /* number of devices within a node; 0: it connects nodes */
     double bytes_per_second, latency_seconds;
 } mp_fabric;
 
 typedef struct mp_interconnect {
     mp_fabric inside, across;
-    double slowdown; /* by what share compute takes longer while a collective runs beside it, as stated; 0: not at all */
+    double slowdown; /* relative slowdown of compute during a collective, as stated by the user; 0: none */
 } mp_interconnect;
 
-/* Ranks k, k + stride, ..., of a mesh whose innermost dimension fills nodes first. */
+/* The ranks k, k + stride, ... of a mesh. The innermost dimension of the mesh fills nodes first. */
 typedef struct mp_rank_group {
     int64_t n, stride;
 } mp_rank_group;
@@ -48,7 +49,7 @@ typedef enum mp_collective {
     MP_ALL_GATHER,
     MP_ALL_TO_ALL,
     MP_BROADCAST,
-    MP_SEND, /* from a rank to the one `stride` further */
+    MP_SEND, /* from a rank to the rank `stride` further */
     MP_N_COLLECTIVES
 } mp_collective;
 const char *mp_collective_name(mp_collective collective); /* "all-reduce" */
@@ -65,21 +66,21 @@ typedef enum mp_algorithm {
 const char *mp_algorithm_name(mp_algorithm algorithm); /* "two-levels" */
 int mp_algorithm_find(const char *name);               /* -1: none */
 
-/* All rows, in the order of networks.def; by name, in which case, spaces and dashes do not matter. */
+/* All rows, in the order of networks.def. Search by name ignores case, spaces and dashes. */
 size_t mp_fabric_count(void);
 const mp_fabric *mp_fabric_row(size_t k);          /* k < mp_fabric_count() */
 const mp_fabric *mp_fabric_find(const char *name); /* NULL: none */
 
-/* Reads "nvlink4+ib400", a level within nodes and one between them; one of the two alone joins all devices. Behind them may
- * stand
- * ",slowdown=0.19". MP_INVALID: no such row, two of the same kind, or no share of 0 to 10. O(rows). */
+/* Reads a network such as "nvlink4+ib400": one level within nodes and one between nodes. A single level connects all devices.
+ * An optional suffix is ",slowdown=0.19". MP_INVALID: unknown row, two rows of the same level, or a slowdown outside 0 to 10.
+ * O(rows). */
 mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err);
-/* Returns the network that a device of devices.def usually comes with, "nvlink4+ib400". Never NULL. */
+/* Returns the usual network of a device of devices.def, such as "nvlink4+ib400". Never NULL. */
 const char *mp_network_of_device(const char *device);
 
-/* Returns the seconds of a collective, 0 for a group of one. An algorithm that the collective does not have costs what AUTO
- * does. O(1). */
+/* Returns the seconds of a collective; 0 for a group of one. If the collective does not support the algorithm, AUTO is used.
+ * O(1). */
 double mp_collective_seconds(const mp_interconnect *network, mp_collective collective, mp_algorithm algorithm,
                              mp_rank_group group, int64_t bytes);
-/* Returns the bytes that a rank sends for it with a ring. O(1). */
+/* Returns the bytes that a rank sends in a ring collective. O(1). */
 int64_t mp_collective_sent_bytes(mp_collective collective, int64_t n, int64_t bytes);

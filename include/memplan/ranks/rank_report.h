@@ -1,9 +1,9 @@
-/* rank_report.h - what each rank of a training has measured, as rank 0 and all others know it at the end. */
+/* rank_report.h - measurements of each rank of a training. At the end every rank has the reports of all ranks. */
 #pragma once
 
 #include "memplan/ranks/network.h"
 
-/* Collectives of one kind, over all steps: how many, what this rank sent, and how long they were under way, added up. */
+/* All collectives of one kind, over all steps: their number, the bytes sent by this rank, and the sum of their durations. */
 typedef struct mp_sent {
     int64_t n, bytes;
     double seconds;
@@ -12,15 +12,16 @@ typedef struct mp_sent {
 typedef struct mp_rank_report {
     char machine[64];
     int64_t process;
-    int64_t planned_peak_bytes, measured_peak_bytes; /* static memory and the arena: as planned, and as far as it was written */
-    int64_t process_bytes;                           /* -1: not known */
-    int64_t sent_bytes, planned_sent_bytes;          /* in all steps */
-    int64_t set_aside_bytes; /* of a pipeline: copied out of the arena for other micro-batches and back, in all steps */
-    char weights_hash[40];   /* of what this rank has, at the end */
+    int64_t planned_peak_bytes,
+        measured_peak_bytes;                /* static memory plus arena: planned, and measured as the part that was written */
+    int64_t process_bytes;                  /* -1: unknown */
+    int64_t sent_bytes, planned_sent_bytes; /* in all steps */
+    int64_t set_aside_bytes; /* pipelines: bytes copied out of the arena for other micro-batches and back, in all steps */
+    char weights_hash[40];   /* hash of this rank's weights at the end */
     mp_sent sent[MP_N_COLLECTIVES];
-    mp_sent sent_by_operators; /* that are split over ranks, while they run */
-    double step_seconds;       /* as mp_report has it */
-    /* Of a step, means: while something was under way to other ranks, and of that while nothing else was done. An end shows
-     * when the training looks, between two operators, so the first is an upper bound. */
+    mp_sent sent_by_operators; /* communication inside operators that are split over ranks */
+    double step_seconds;       /* as in mp_report */
+    /* Means per step: network_seconds is the time with a transfer in progress, wait_seconds the part of it without other work.
+     * The training notices the end of a transfer only between two operators, so network_seconds is an upper bound. */
     double network_seconds, wait_seconds;
 } mp_rank_report;

@@ -1,17 +1,19 @@
-/* schedule.h - the order in which the ranks of a pipeline run their micro-batches, and how long a step of it takes.
+/* schedule.h - pipeline schedules: the order in which ranks run micro-batches, and the time of a step.
  *
- * A pipeline of p ranks has p stages, or with v chunks p v: stage q is chunk q / p of rank q % p. Each of m micro-batches goes
- * forward through all stages and then backward. Rank r of p runs
+ * A pipeline of p ranks has p stages, or p v stages with v chunks per rank. Stage q is chunk q / p of rank q % p. Each of m
+ * micro-batches runs forward through all stages and then backward. The schedule of rank r:
  *
- *     gpipe        all forwards, then all backwards (Huang et al. 2019); alone, one after the other
- *     1f1b         min(m, p - r) forwards, then a backward and a forward in turn (Narayanan et al. 2021)
- *     interleaved  the same over chunks, p micro-batches of one chunk after the other: 2 (p - r - 1) + (v - 1) p forwards, then
- *                  a forward and a backward in turn (Narayanan et al. 2021, "Efficient large-scale language model training")
- *     zb-h1        as 1f1b, but what makes gradients of parameters waits for r further backwards, where 1f1b would wait
- *                  for its neighbour (Qi et al. 2024, "Zero bubble pipeline parallelism")
+ *     gpipe        all forward passes, then all backward passes (Huang et al. 2019); with one rank each forward pass is
+ *                  followed by its backward pass
+ *     1f1b         min(m, p - r) forward passes, then alternately one backward and one forward (Narayanan et al. 2021)
+ *     interleaved  like 1f1b, over chunks: p micro-batches of one chunk, then of the next. 2 (p - r - 1) + (v - 1) p forward
+ *                  passes, then alternately one forward and one backward (Narayanan et al. 2021, "Efficient large-scale
+ *                  language model training")
+ *     zb-h1        like 1f1b, but parameter gradients are delayed by r further backward passes. They fill the time in which
+ *                  1f1b waits for a neighbour (Qi et al. 2024, "Zero bubble pipeline parallelism")
  *
- * In even stages, f and b seconds for a micro-batch's forward and backward, w of b for gradients of parameters, the bubble is
- * (p - 1) (f + b); with chunks that divided by v; for zb-h1 (p - 1) (f + b - 2 w).
+ * For equal stages, let f and b be the seconds of a forward and a backward pass, and w the part of b for parameter gradients.
+ * The bubble is (p - 1) (f + b). With chunks it is divided by v. With zb-h1 it is (p - 1) (f + b - 2 w).
  *
  *     const mp_pipeline_shape shape = {.schedule = MP_SCHEDULE_1F1B, .n_ranks = 4, .n_chunks = 1, .n_micro_batches = 8};
  *     MP_CHECK(mp_schedule_check(&shape, err));
@@ -43,58 +45,60 @@ typedef struct mp_pipeline_shape {
     int64_t n_micro_batches;
 } mp_pipeline_shape;
 
-/* Checks that there are ranks, chunks and micro-batches, chunks only where they interleave, and then at least two, and
- * micro-batches in whole groups of as many as there are ranks. MP_INVALID. O(1). */
+/* Checks a shape. MP_INVALID: no ranks, chunks or micro-batches; several chunks without the interleaved schedule; the
+ * interleaved schedule with one chunk, or with a number of micro-batches that is not a multiple of the ranks. O(1). */
 mp_status mp_schedule_check(const mp_pipeline_shape *shape, mp_error *err);
 
 typedef enum mp_pass { MP_PASS_FORWARD, MP_PASS_BACKWARD, MP_PASS_WEIGHTS } mp_pass;
 
-/* What a rank does without a break. */
+/* A pass that a rank runs without interruption. */
 typedef struct mp_turn {
     mp_pass pass;
     int chunk;
     int64_t micro_batch;
-    double begin, end; /* seconds, once it is played */
+    double begin, end; /* seconds, set by mp_schedule_play */
 } mp_turn;
 
-/* Returns how many turns each rank has. O(1). */
+/* Returns the number of turns per rank. O(1). */
 size_t mp_schedule_turns(const mp_pipeline_shape *shape);
-/* Writes the turns of a rank in their order. O(turns). */
+/* Writes the turns of a rank in execution order. O(turns). */
 void mp_schedule_order(const mp_pipeline_shape *shape, int rank, mp_turn *turns);
 
-/* What a rank keeps per micro-batch in one of its chunks. */
+/* The bytes that a rank keeps per micro-batch in one of its chunks. */
 typedef struct mp_kept {
-    int64_t forward_bytes; /* from its forward to its backward */
-    int64_t weights_bytes; /* from there until the gradients of its parameters are made, where these wait */
+    int64_t forward_bytes; /* kept from its forward pass to its backward pass */
+    int64_t weights_bytes; /* kept from its backward pass until its delayed parameter gradients are computed */
 } mp_kept;
-/* Finds for each chunk the most bytes that micro-batches hold beside the one that runs there, without what this one keeps in
- * the rank's earlier chunks. `kept` and `bytes` are per chunk. MP_NOMEM. O(turns). */
+/* Computes, per chunk, the maximum bytes that other micro-batches hold while a micro-batch runs in that chunk. The bytes that
+ * the running micro-batch itself keeps in earlier chunks of the rank are excluded. `kept` and `bytes` are per chunk. MP_NOMEM.
+ * O(turns). */
 mp_status mp_schedule_held_bytes(const mp_pipeline_shape *shape, int rank, const mp_kept *kept, int64_t *bytes, mp_error *err);
-/* Returns how many further backwards of a rank come before what makes gradients of parameters of the same micro-batch; 0: none,
- * it is part of its backward. O(1). */
+/* Returns the number of further backward passes by which the rank delays the parameter gradients of a micro-batch; 0: they are
+ * part of the backward pass. O(1). */
 int mp_schedule_postpones(const mp_pipeline_shape *shape, int rank);
-/* Returns how many micro-batches a rank holds at once, each in each chunk counted apart, the one that runs included. */
+/* Returns the maximum number of micro-batches in flight on a rank, the running one included. A micro-batch counts once per
+ * chunk. */
 int64_t mp_schedule_in_flight(const mp_pipeline_shape *shape, int rank);
 
-/* The seconds of a micro-batch in one stage. */
+/* The seconds of one micro-batch in one stage. */
 typedef struct mp_stage_seconds {
-    double forward, backward; /* backward without `weights` where these wait */
-    double weights;           /* of the gradients of parameters */
-    double send;              /* to the next stage, and of the gradient from there */
-    double tail;              /* after the last turn of its rank: sums over other ranks, updates */
+    double forward, backward; /* backward excludes delayed `weights` */
+    double weights;           /* delayed parameter gradients */
+    double send;              /* sending activations to the next stage, and the gradient back */
+    double tail;              /* after the last turn of the rank: sums over other ranks, and updates */
 } mp_stage_seconds;
 
-/* A step that has been played. */
+/* A simulated step. */
 typedef struct mp_played {
-    size_t n_turns;        /* of each rank */
-    mp_turn *turns;        /* rank by rank, in their order */
-    double seconds;        /* of the step */
-    double bubble_seconds; /* in which the busiest rank waits for others */
-    mp_pool *pool;         /* owns all */
+    size_t n_turns;        /* per rank */
+    mp_turn *turns;        /* rank by rank, in execution order */
+    double seconds;        /* duration of the step */
+    double bubble_seconds; /* time in which the busiest rank waits for others */
+    mp_pool *pool;         /* owns this struct and all arrays */
 } mp_played;
 
-/* Plays a step: each turn begins when its rank is free and what it waits for has been sent. `stages` has n_ranks * n_chunks
- * elements. *out is released with mp_schedule_free (NULL is fine). As mp_schedule_check; MP_NOMEM. O(turns * ranks). */
+/* Simulates a step: each turn begins when its rank is free and its inputs have arrived. `stages` has n_ranks * n_chunks
+ * elements. Release *out with mp_schedule_free (NULL is allowed). Errors as mp_schedule_check; MP_NOMEM. O(turns * ranks). */
 mp_status mp_schedule_play(const mp_pipeline_shape *shape, const mp_stage_seconds *stages, mp_played **out, mp_error *err);
 void mp_schedule_free(mp_played *played);
 MP_OWNER(mp_schedule_free, mp_played)
