@@ -1,11 +1,14 @@
-/* anneal.c - the rounds of an annealing, and what each starts from.
+/* anneal.c - the rounds of simulated annealing, and the starting order of each round.
  *
- * Every round makes two walks at once, and the next starts from the better of their results. A short round repairs near the
- * start; short ones that stray from it follow (walk 1 starts hotter), as long as each gains enough. They find nearly all that
- * there is, and with normal effort they are all, unless there is no plan yet. Then a long round explores, with the same
- * temperatures, and the last cools to a local minimum. As long as there is no plan, two walks towards smaller peaks come first;
- * if they end far over the budget, the search is over. Large local graphs are walked window by window (anneal.h). Source:
- * Kirkpatrick, Gelatt and Vecchi 1983.
+ * Every round makes two walks at once. The next round starts from the better of the two results.
+ * - REPAIR: a short round that improves the order near the start.
+ * - STRAY: short rounds that move further away (walk 1 starts hotter). They repeat while each gains enough.
+ * - EXPLORE: a long round at the same temperatures.
+ * - COOL: the last round, which cools to a local minimum.
+ *
+ * Short rounds find almost all of the gain. With normal effort they are the only rounds, unless no plan is known yet. In that
+ * case two walks towards smaller peaks run first. If they end far over the budget, the search ends. Large local graphs are
+ * annealed window by window (anneal.h). Source: Kirkpatrick, Gelatt and Vecchi 1983.
  */
 #include "planner/search/searchers.h"
 
@@ -18,7 +21,7 @@
 enum { WALKS = MP_ANNEAL_WALKS };
 enum { REPAIR, STRAY, EXPLORE, COOL, N_ROUNDS };
 
-/* Temperatures are in units, the median ticks of a forward node. `lost`: of all walks while there is no plan. */
+/* Temperatures in multiples of the median ticks of a forward node. `lost` applies to all walks while no plan is known. */
 typedef struct round {
     double share, hot[WALKS], lost, cold;
 } round;
@@ -47,16 +50,16 @@ static round round_of(int kind)
 typedef struct annealing {
     mp_search *search;
     mp_anneal_walk walks[WALKS];
-    mp_anneal_order best; /* starts the round: the best plan, else the smallest order */
-    int64_t least_bytes;  /* peak of the smallest order, less static bytes */
+    mp_anneal_order best; /* the order that a round starts from: the best plan, or else the smallest order */
+    int64_t least_bytes;  /* peak of the smallest order, without static bytes */
     atomic_bool stop;
     _Atomic int64_t enough; /* lower bound in ticks, without updates */
     int64_t update_ticks;
-    bool is_lost; /* the only plan so far is the descent's */
+    bool is_lost; /* the only plan known was found by the descent */
     double unit;
     int64_t n_moves;
-    double shares; /* sum of the shares of the rounds to come */
-    int n_rounds;  /* rounds done so far */
+    double shares; /* sum of the shares of the remaining rounds */
+    int n_rounds;  /* number of finished rounds */
 } annealing;
 
 static int by_value(const void *a, const void *b)
@@ -88,14 +91,14 @@ static mp_status offer(mp_search *search, const mp_anneal_order *found, mp_error
     return mp_search_offer(search, steps, n, NULL, NULL, err);
 }
 
-/* True if the graph is so large that there is only time for the last round. */
+/* True if the graph is so large that only the last round fits into the time. */
 static bool is_large(const mp_request *request)
 {
     return request->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* True if the rounds that are left are not worth their seconds: the best plan of a graph of some size is within a thousandth of
- * a step, and a thirtieth of the extra time, of the bound. */
+/* True if the remaining rounds are not worth their time: the best plan is within a thousandth of a step, and a thirtieth of the
+ * extra time, of the bound. Always false for small graphs. */
 static bool is_close(mp_search *search)
 {
     const int64_t ticks = mp_search_best_ticks(search);
@@ -106,8 +109,8 @@ static bool is_close(mp_search *search)
            gap <= (ticks - mp_search_baseline_ticks(search)) / MP_ANNEAL_CLOSE_OF_EXTRA;
 }
 
-/* The moves of each walk: many on small graphs, where they are quick; on large ones, where a move touches more, as many as a
- * second or two allow. */
+/* Returns the number of moves per walk. Small graphs get many, as moves are quick there. Large graphs get as many as fit into a
+ * second or two. */
 static int64_t count_moves(const mp_search *search)
 {
     const mp_request *request = mp_search_request(search);
@@ -138,7 +141,7 @@ static mp_status begin(annealing *a, mp_error *err)
     return start_from_best(a, err);
 }
 
-/* Sets what all walks have in common; they have the time from `elapsed` to `end`. */
+/* Sets the fields that all walks share. The walks run from `elapsed` to `end`, as fractions of the time limit. */
 static void set_walks(annealing *a, int n_rounds, double elapsed, double end)
 {
     const mp_request *request = mp_search_request(a->search);
@@ -162,7 +165,7 @@ static void set_walks(annealing *a, int n_rounds, double elapsed, double end)
     }
 }
 
-/* Takes the smallest order of walks that have found no plan. */
+/* Keeps the smallest order of walks that found no plan. */
 static mp_status take_smallest(annealing *a, mp_error *err)
 {
     for (int k = 0; k < WALKS; k++) {
@@ -175,8 +178,8 @@ static mp_status take_smallest(annealing *a, mp_error *err)
     return MP_OK;
 }
 
-/* Finds a first plan by walks towards smaller peaks. If the leader finds one, it ends the other walk, whose plan counts only
- * if the leader has none. The plan recomputes much, so the rounds start from the order they had before. */
+/* Finds a first plan by walks towards smaller peaks. If the leading walk finds one, it ends the other walk. The other walk's
+ * plan counts only if the leader has none. The plan recomputes much, so later rounds start from the previous order instead. */
 static mp_status run_descent(annealing *a, mp_error *err)
 {
     static const double hot[WALKS] = {MP_ANNEAL_DESCENT_HOT, MP_ANNEAL_DESCENT_COOLER},
@@ -222,7 +225,7 @@ static mp_status run_round(annealing *a, int kind, mp_error *err)
     return offer(a->search, &a->best, err);
 }
 
-/* True if there is no hope of a plan: none is known, and the smallest order is far over the budget or none can exist. */
+/* True if a plan is unlikely: none is known, and either none can exist or the smallest order is far over the budget. */
 static bool is_hopeless(const annealing *a)
 {
     const mp_request *request = mp_search_request(a->search);
@@ -233,7 +236,7 @@ static bool is_hopeless(const annealing *a)
            (double)a->least_bytes > MP_ANNEAL_DESCENT_NEAR * (double)budget_bytes;
 }
 
-/* Returns the ticks of the best plan, the descent's excepted; INT64_MAX: none. */
+/* Returns the ticks of the best plan, not counting the descent's plan; INT64_MAX: none. */
 static int64_t best_ticks(const annealing *a)
 {
     return a->is_lost ? a->best.ticks : mp_search_best_ticks(a->search);
@@ -244,7 +247,7 @@ static bool is_over(annealing *a)
     return atomic_load(&a->stop) || mp_search_will_do(a->search) || is_close(a->search);
 }
 
-/* Runs one short round; *n_idle counts the rounds that gain little. */
+/* Runs one short round. Increments *n_idle if the round gains little. */
 static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
 {
     const int64_t before = best_ticks(a);
@@ -254,7 +257,7 @@ static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
     return st;
 }
 
-/* Runs short rounds near the start as long as they gain enough; with quick effort only the first. */
+/* Runs short rounds near the start while they gain enough. With quick effort there is only one round. */
 static mp_status repair(annealing *a, int *n_idle, mp_error *err)
 {
     const int most = mp_search_effort(a->search) == MP_EFFORT_QUICK ? 1 : MP_EFFORT_ROUNDS;
@@ -272,8 +275,8 @@ static void clear_order(mp_anneal_order *order)
     mp_free(order->steps);
 }
 
-/* Runs more short rounds if the plan is far from the bound, since another valley may be better. Later rounds start from the
- * order they had before these. With copies the bound is less near to the best plan, and says so from further away. */
+/* Runs more short rounds if the plan is far from the bound, since another local minimum may be better. Later rounds start from
+ * the order before these rounds. With copies the bound is weaker, so the distance must be larger. */
 static mp_status stray(annealing *a, int n_idle, mp_error *err)
 {
     MP_CLEARED_BY(clear_order) mp_anneal_order start = {0};
@@ -291,7 +294,7 @@ static mp_status stray(annealing *a, int n_idle, mp_error *err)
     return mp_anneal_order_copy(&a->best, start.steps, start.n, start.ticks, err);
 }
 
-/* True if the plan of the short rounds is good enough. */
+/* True if the plan of the short rounds is good enough to stop. */
 static bool will_do(annealing *a)
 {
     return mp_search_effort(a->search) != MP_EFFORT_THOROUGH && best_ticks(a) < INT64_MAX;
@@ -326,7 +329,8 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
         a.shares = round_of(EXPLORE).share + round_of(COOL).share;
         const bool had_none = a.best.ticks == INT64_MAX;
         if (!is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err));
-        if (had_none && !is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err)); /* the first such round only looked for any plan */
+        /* without a plan the first such round only searches for one */
+        if (had_none && !is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err));
         a.shares -= round_of(EXPLORE).share;
     }
     if (a.is_lost && a.best.ticks == INT64_MAX) MP_CHECK(start_from_best(&a, err));

@@ -1,4 +1,5 @@
-/* anneal_walks.c - one walk: draw a threshold, move, keep or undo; the cooling, the penalty, and the threads. */
+/* anneal_walks.c - one walk: draws a threshold, makes a move, keeps or undoes it. Also the cooling, the penalty and the
+ * threads. */
 #include "planner/anneal/anneal.h"
 
 #include <math.h>
@@ -51,14 +52,14 @@ static bool stopped(mp_anneal_walk *w)
     if (w->leads) mp_search_count_moves(w->search, MP_ANNEAL_LOOK);
     if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
     if (w->leads && !w->is_apart) atomic_store(w->enough, mp_search_proved(w->search) - w->update_ticks);
-    if (w->best.ticks <= atomic_load(w->enough)) { /* the leader's result counts then, whatever the other walks have found */
+    if (w->best.ticks <= atomic_load(w->enough)) { /* the leader's result counts then, regardless of the other walks */
         if (w->leads && !w->is_apart) atomic_store(w->stop, true);
         return true;
     }
     return atomic_load(w->stop);
 }
 
-/* Returns which fraction of a walk is over after k moves: of its moves or, if that is more, of its time. */
+/* Returns the finished fraction of a walk after k moves: by moves or by time, whichever is larger. */
 static double progress_of(const mp_anneal_walk *w, int64_t k)
 {
     const double by_moves = (double)k / (double)w->n_moves, elapsed = mp_search_elapsed(w->search);
@@ -66,10 +67,10 @@ static double progress_of(const mp_anneal_walk *w, int64_t k)
     return by_moves > by_time ? by_moves : by_time;
 }
 
-/* The penalty of each byte over the budget in each step. */
+/* The penalty per byte over the budget in each step. */
 typedef struct penalty {
     double ticks, least;
-    int n_over; /* number of successive looks at which the budget was exceeded */
+    int n_over; /* number of consecutive checks with the budget exceeded */
 } penalty;
 
 static void adjust(penalty *p, bool is_over)
@@ -86,7 +87,7 @@ static double temperature(const mp_anneal_walk *w, const penalty *p, double prog
     return has_none(w) ? t * pow(p->ticks / p->least, MP_ANNEAL_PENALTY_HEAT) : t;
 }
 
-/* Returns the penalty at which the whole budget in one step costs `units` units. */
+/* Returns the penalty with which an excess of one whole budget in one step costs `units` units. */
 static double penalty_of(const mp_anneal_walk *w, const mp_runs *x, double units)
 {
     return units * w->unit / (double)(x->limit[0] > 0 ? x->limit[0] : 1);
@@ -97,7 +98,7 @@ static double energy(const mp_runs *x, double penalty_ticks)
     return (double)mp_runs_ticks(x) + penalty_ticks * (double)mp_runs_over(x);
 }
 
-/* The same; if it is more than `most`, something that is too. */
+/* Returns the energy. If it exceeds `most`, the result may be any value above `most`. */
 static double energy_within(const mp_runs *x, double penalty_ticks, double most)
 {
     const double MOST_TICKS = 0x1p62, beside = penalty_ticks * (double)mp_runs_over(x), ticks = most - beside + 1;
@@ -109,7 +110,7 @@ static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double pen
 {
     const double MOST_TICKS = 0x1p62, most = *now - temperature * log(1 - mp_mover_uniform(mover));
     const bool done = mp_move(mover, most < MOST_TICKS ? (int64_t)most : INT64_MAX);
-    /* what compute alone takes is known without the makespan */
+    /* the ticks of compute are known before the makespan is computed */
     const bool may = done && !x->failed && (double)x->ticks + penalty_ticks * (double)mp_runs_over(x) <= most;
     const double then = may ? energy_within(x, penalty_ticks, most) : INFINITY;
     const bool is_kept = then <= most;
@@ -121,7 +122,7 @@ static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double pen
     return is_kept;
 }
 
-/* Sets a limit a little below the peak of an order that fits the limit so far. */
+/* Lowers the limit to slightly below the current peak. Precondition: the order meets the current limit. */
 static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, mp_error *err)
 {
     const int64_t peak = x->limit[0] + mp_profile_highest(x->profile);
@@ -133,7 +134,7 @@ static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, 
     return MP_OK;
 }
 
-/* Walks down to the budget with falling limits. */
+/* Lowers the peak step by step until the budget is met. */
 static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
     const int64_t goal_bytes = x->limit[0];
@@ -146,7 +147,7 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
         const bool looks = k % MP_ANNEAL_LOOK == 0, is_end = x->limit[0] <= goal_bytes;
         if (looks && stopped(w)) break;
         if (looks && x->n_shifted > x->n_on) mp_runs_spread(x);
-        /* an order easily within the limit loses recomputations before the next look */
+        /* if the limit is met easily, recomputations can be dropped: lower it before the next check */
         const bool is_smaller = !mp_runs_over(x) && (looks || is_end || k - last > MP_ANNEAL_DESCENT_EASY);
         if (is_smaller && is_end) {
             if (w->leads) atomic_store(w->stop, true);
@@ -167,7 +168,7 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
     return MP_OK;
 }
 
-/* True if further moves after the first k are not worth it: a part that is still far over the budget will stay so. */
+/* True if a part far over the budget will probably not meet it in the moves after the first k. */
 static bool will_not_do(const mp_anneal_walk *w, int64_t k)
 {
     return w->is_apart && has_none(w) && k > w->n_moves / MP_ANNEAL_WINDOW_PATIENCE &&

@@ -1,4 +1,4 @@
-/* anneal_windows.c - where windows begin, walks through those over the budget, and the joined schedule. */
+/* anneal_windows.c - chooses the windows, anneals the windows over the budget, and joins their orders. */
 #include "planner/anneal/anneal.h"
 
 #include "estimator/base/memory.h"
@@ -11,12 +11,12 @@ enum { WALKS = MP_ANNEAL_WALKS };
 /* A window: nodes [begin, end) of the list. */
 typedef struct window {
     size_t begin, end;
-    bool is_over; /* true if keep-all exceeds the budget there */
+    bool is_over; /* keep-all exceeds the budget in this window */
     mp_step *steps;
-    size_t n_steps; /* length of the order found; 0: its nodes in list order */
+    size_t n_steps; /* length of the order found; 0: use the nodes in list order */
 } window;
 
-/* A window that is being searched. */
+/* A window that is being searched now. */
 typedef struct place {
     mp_part part;
     mp_anneal_order list; /* all nodes of the window once, in list order */
@@ -26,12 +26,12 @@ typedef struct place {
 typedef struct cutting {
     mp_search *search;
     const mp_graph *graph;
-    int64_t budget_bytes; /* less static bytes; once some window has no plan, the smallest peak that it reached */
+    int64_t budget_bytes; /* without static bytes; if some window has no plan: the smallest peak reached there */
     double unit;
-    int *number; /* work: per storage */
+    int *number; /* scratch, per storage */
     window *windows;
-    size_t n, n_over, n_done; /* number of windows; of those over the budget; of those that were searched */
-    bool is_lost;             /* true if some window has no plan: the others then only need to be as small */
+    size_t n, n_over, n_done; /* number of windows; of windows over the budget; of windows searched */
+    bool is_lost;             /* some window has no plan: the others then only need its peak */
     place places[WALKS];
     mp_anneal_walk walks[WALKS];
     atomic_bool stop;
@@ -42,7 +42,7 @@ bool mp_anneal_has_windows(const mp_graph *graph)
     return !graph->has_copies && mp_graph_is_local(graph) && mp_graph_has_parts(graph);
 }
 
-/* Finds where each window begins: where the fewest bytes cross, in the second half of the window before it. */
+/* Chooses the begin of each window: the position with the fewest bytes crossing, in the second half of the previous window. */
 static mp_status find_windows(cutting *c, mp_error *err)
 {
     const size_t n = c->graph->n_nodes;
@@ -110,7 +110,7 @@ static mp_status take_place(cutting *c, int k, const window *w, double from, dou
     return MP_OK;
 }
 
-/* Takes the result of the walk: its best order, or if there is none its smallest. */
+/* Stores the result of the walk: its best order, or else its smallest. */
 static mp_status take_found(cutting *c, int k, window *w, mp_error *err)
 {
     const mp_anneal_walk *walk = &c->walks[k];
@@ -128,7 +128,7 @@ static mp_status take_found(cutting *c, int k, window *w, mp_error *err)
 
 /* ---- all windows ---- */
 
-/* Searches the next windows over the budget, from *next on, as many as can walk at once. */
+/* Searches the next windows over the budget, starting at *next, as many as can be walked at once. */
 static mp_status search_some(cutting *c, size_t *next, mp_error *err)
 {
     window *now[WALKS];

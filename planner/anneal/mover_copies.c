@@ -1,22 +1,22 @@
-/* mover_copies.c - moves that copy a storage to another tier and bring it back, in the place of keeping or recomputing it.
- * Where a copy begins and is waited for is drawn here, and shifted later like any run. */
+/* mover_copies.c - moves that offload a storage to another tier and copy it back, instead of keeping or recomputing it. The
+ * begin and the wait of each copy are drawn at random. Later moves shift them like other runs. */
 #include "planner/anneal/mover.h"
 
 #include "planner/math/tuning.h"
 
-/* Returns the run at a position or the next one after it. */
+/* Returns the run at a position, or else the next one after it. */
 static int run_from(const mp_runs *x, int position)
 {
     return x->run_at[position] >= 0 ? x->run_at[position] : mp_runs_neighbour(x, position, 1);
 }
 
-/* What a move has issued on the links: copies of storages that one node makes queue behind each other. */
+/* Ticks of the copies that a move has issued so far. Copies of the outputs of one node queue on the link. */
 typedef struct queued {
     int64_t out_ticks, back_ticks;
 } queued;
 
-/* Returns the first run at which a copy has ended that is issued at a position, behind those of its channel and `before` ticks
- * of this move. */
+/* Returns the first run at which a copy issued at a position has ended. The copy queues after earlier copies on its channel and
+ * after `before` ticks of copies from this move. */
 static int run_at_end(const mp_runs *x, const mp_alternative *copy, int position, int64_t before)
 {
     int64_t waited = 0, end = mp_runs_ticks_before(x, position);
@@ -30,8 +30,8 @@ static int run_at_end(const mp_runs *x, const mp_alternative *copy, int position
     return run_from(x, mp_runs_reach(x, end + before + copy->ticks - waited));
 }
 
-/* Copies a storage out, unless that is done already, as soon as it is there, and waits for it before run *at, or once it has
- * ended if that is still before the reader; *at is then that run. */
+/* Copies a storage out as soon as it is produced, unless that copy exists. The copy is waited for before run *wait. If it
+ * usually ends later, *wait moves to its end. Returns false if it would end after the reader. */
 static bool copy_out(mp_mover *m, const mp_way *copy, int *wait, int reader, queued *queue)
 {
     mp_runs *x = m->runs;
@@ -51,15 +51,15 @@ static bool copy_out(mp_mover *m, const mp_way *copy, int *wait, int reader, que
     return out >= 0;
 }
 
-/* Brings a copy back for a reader, with its begin drawn between run `at` and the reader, mostly so early that compute hides it
- * and those of this move before it. */
+/* Copies a storage back for a reader. The begin is drawn between run `at` and the reader, usually so early that compute hides
+ * this copy and the earlier copies of the move. */
 static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, queued *queue)
 {
     mp_runs *x = m->runs;
     const int from = mp_runs_position(x, at), to = mp_runs_position(x, reader);
     const double ticks = (double)(queue->back_ticks += x->graph->nodes[copy->node].alternatives[copy->alternative].ticks);
     int ahead = to - 1;
-    if (mp_mover_below(m, MP_MOVE_COPY_ANYWHERE_ONE_IN)) /* compute hides the copy */
+    if (mp_mover_below(m, MP_MOVE_COPY_ANYWHERE_ONE_IN)) /* begins early enough for compute to hide it */
         ahead = mp_runs_ahead(x, to, (int64_t)(ticks * (mp_mover_below(m, 2) ? 1 : 1 + mp_mover_uniform(m))));
     else if (from < to)
         ahead = from + mp_mover_below(m, to - from);
@@ -70,8 +70,8 @@ static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, queu
     return true;
 }
 
-/* Copies s out, waited for before run `at`, and back for a reader; drops what made it for that if nobody reads it any more.
- * What has failed half way ends the move. */
+/* Copies s out, with a wait before run `at`, and back for a reader. Drops the recomputation that served the reader if nothing
+ * reads it any more. A failure half-way ends the move. */
 static bool copy(mp_mover *m, int s, int at, int reader, queued *queue)
 {
     const mp_runs *x = m->runs;
@@ -90,7 +90,7 @@ bool mp_move_copy(mp_mover *m, int s, int position, int reader)
     return at >= 0 && at != reader && copy(m, s, at, reader, &queue);
 }
 
-/* Copies all that a node has made and is live at a position. */
+/* Copies all outputs of a node that are live at a position. */
 static bool copy_all(mp_mover *m, int node, int position)
 {
     const mp_runs *x = m->runs;
@@ -114,12 +114,12 @@ bool mp_move_copy_instead(mp_mover *m)
     const int s = r.does->n_writes ? r.does->writes[mp_mover_below(m, (int)r.does->n_writes)] : -1;
     const int before = s < 0 ? -1 : mp_run_list_find(x, &x->producers[s], r.position) - 1;
     if (before < 0) return false;
-    const int position = mp_lifetime_end(x, s, before); /* nobody reads it between there and the run */
-    mp_mover_drop(m, run);                              /* first, so that compute without it is what hides the copies */
+    const int position = mp_lifetime_end(x, s, before); /* no run between there and `run` reads the storage */
+    mp_mover_drop(m, run);                              /* dropped first, since its ticks cannot hide the copies */
     return copy_all(m, r.node, position);
 }
 
-/* Draws an issued run, one for which compute waits if there is one among a few. */
+/* Draws an issued run. Prefers one for which compute waits, if a few draws find one. */
 static int any_issued(mp_mover *m)
 {
     const mp_runs *x = m->runs;
@@ -142,7 +142,7 @@ bool mp_move_wait(mp_mover *m)
     const mp_alternative *does = x->runs[run].does;
     const int position = mp_runs_position(x, wait);
     const int s = does->n_writes ? does->writes[0] : -1;
-    if (mp_mover_below(m, 2)) { /* waits for it once it has ended */
+    if (mp_mover_below(m, 2)) { /* moves the wait to the end of the copy */
         const int reader = s < 0 ? -1 : mp_runs_next_read(x, s, mp_runs_position(x, run));
         int end = run_from(x, mp_runs_reach(x, x->runs[run].ended - x->runs[run].waited));
         if (reader >= 0 && end >= 0 && mp_runs_position(x, end) > mp_runs_position(x, reader)) end = reader;

@@ -1,4 +1,4 @@
-/* mover_evictions.c - evictions with their recomputations, and the removal of such recomputations. */
+/* mover_evictions.c - evictions with their recomputations, and the removal of recomputations. */
 #include "planner/anneal/mover.h"
 
 #include "planner/anneal/runs/runs.h"
@@ -21,8 +21,8 @@ bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
     return true;
 }
 
-/* Recomputes a node before another run, and with some chance its inputs that are not live. Returns -1 if there is no free
- * position, or it takes too many ticks. */
+/* Recomputes a node before another run. Its inputs that are not live are recomputed too, with probability `deeper`. Returns -1
+ * if no position is free, or if it takes too many ticks. */
 static int rerun(mp_mover *m, int node, int alternative, int before, double deeper)
 {
     const mp_node *of = &m->runs->graph->nodes[node];
@@ -34,7 +34,8 @@ static int rerun(mp_mover *m, int node, int alternative, int before, double deep
     if (run < 0) return -1;
     m->reruns_left--;
     m->pending_ticks += ticks;
-    m->has_given_up = !mp_move_rerun_inputs(m, run, deeper); /* the run is reserved, and will not be turned on */
+    /* on failure the reserved run is never turned on; undo releases it */
+    m->has_given_up = !mp_move_rerun_inputs(m, run, deeper);
     if (m->has_given_up) return -1;
     mp_runs_turn_on(m->runs, run);
     m->pending_ticks -= ticks;
@@ -53,7 +54,7 @@ bool mp_move_rerun_later(mp_mover *m, int node, int alternative, int before, dou
     return true;
 }
 
-/* Evicts a storage at a position and recomputes it before it is read next, or copies it out and back. */
+/* Evicts a storage at a position. Recomputes it before its next read, or copies it out and back. */
 static bool evict(mp_mover *m, int position, double deeper)
 {
     mp_runs *x = m->runs;
@@ -116,7 +117,7 @@ static int64_t ticks_of(const mp_runs *x, int run)
     return x->graph->nodes[x->runs[run].node].alternatives[0].ticks;
 }
 
-/* Evicts at a position storages that take at most most_ticks to recompute, and recomputes each before its next read; if
+/* Evicts storages at a position that take at most most_ticks to recompute, and recomputes each before its next read. With
  * `until_fits`, stops once the budget is met. Returns false if nothing was evicted. */
 static bool evict_cheap(mp_mover *m, int position, int64_t most_ticks, bool until_fits)
 {
@@ -164,7 +165,7 @@ bool mp_move_restore(mp_mover *m)
         }
     }
     mp_mover_drop(m, run);
-    for (int k = 0; k < n; k++) { /* dropping one may have dropped others */
+    for (int k = 0; k < n; k++) { /* dropping one run may have dropped others */
         const int other = m->list[k];
         if (x->runs[other].position >= 0 && mp_runs_is_extra(x, other) && mp_runs_can_spare(x, other)) mp_mover_drop(m, other);
     }
@@ -182,7 +183,7 @@ bool mp_move_swap(mp_mover *m)
     return true;
 }
 
-/* Draws a recomputation, expensive ones more often. Returns -1 if the draw fails. */
+/* Draws a recomputation, preferring expensive ones. Returns -1 if the draw fails. */
 static int any_expensive_extra(mp_mover *m)
 {
     int costliest = mp_mover_any_extra(m);

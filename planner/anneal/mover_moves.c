@@ -1,10 +1,10 @@
-/* mover_moves.c - which neighbourhood a move is drawn from (MP_MOVE_... in tuning.def), and moves that change only the order
- * or a node's alternative. */
+/* mover_moves.c - chooses the neighbourhood of a move (MP_MOVE_... in tuning.def), and contains the moves that only change the
+ * order or a node's alternative. */
 #include "planner/anneal/mover.h"
 
 #include "planner/anneal/runs/runs.h"
 
-/* Adds a run to the list of n runs, unless it is there. Returns false if the list is full. */
+/* Adds a run to the list of n runs, unless it contains the run. Returns false if the list is full. */
 static bool add(mp_mover *m, int *n, int run)
 {
     if (mp_list_has(m->list, (size_t)*n, run)) return true;
@@ -23,8 +23,8 @@ static void sort_by_position(const mp_runs *x, int *list, int n)
         }
 }
 
-/* Moves to before a position all runs after it that read the instance of s live there, with the first producers of their
- * inputs, and so on. */
+/* Moves all later readers of the instance of s that is live at a position to before that position. The first producers of their
+ * inputs move too, recursively. */
 static bool advance(mp_mover *m, int s, int position)
 {
     mp_runs *x = m->runs;
@@ -32,7 +32,7 @@ static bool advance(mp_mover *m, int s, int position)
     int n = 0;
     for (int r = mp_runs_next_read(x, s, position); r >= 0; r = mp_runs_next_read(x, s, x->runs[r].position))
         if (!add(m, &n, r)) return false;
-    for (int i = 0; i < n; i++) { /* the list grows as we go */
+    for (int i = 0; i < n; i++) { /* n grows inside the loop */
         const mp_alternative *alternative = mp_runs_alternative(x, m->list[i]);
         for (size_t k = 0; k < alternative->n_reads; k++) {
             const int producer = mp_runs_latest_producer(x, alternative->reads[k], x->runs[m->list[i]].position);
@@ -46,7 +46,8 @@ static bool advance(mp_mover *m, int s, int position)
     return n > 0;
 }
 
-/* Moves a run to after a position, with the readers up to there of what it is the first to produce, and so on. */
+/* Moves a run to after a position. If it is the first producer of a storage, the readers up to that position move too,
+ * recursively. */
 static bool delay(mp_mover *m, int run, int position)
 {
     mp_runs *x = m->runs;
@@ -82,7 +83,7 @@ bool mp_move_clear(mp_mover *m)
     return mp_mover_relocate(m, producer, before) >= 0;
 }
 
-/* Returns a run that is up to `most` runs away. */
+/* Returns a random run at a distance of at most `most` runs. */
 static int run_away(mp_mover *m, int run, int most)
 {
     const mp_runs *x = m->runs;
@@ -93,8 +94,8 @@ static int run_away(mp_mover *m, int run, int most)
     return at;
 }
 
-/* Draws a run; over the budget for long, where there are copies, at times one at a step that is over it or a few runs away:
- * waits for copies stand between such runs, so that few changes of their order lead on, and these have to be met. */
+/* Draws a run. If the order has copies and has been over the budget for long, it sometimes draws a run at or near a step over
+ * the budget. Waits for copies separate such runs, so that few reorderings help and these must be found. */
 static int any_crowded(mp_mover *m)
 {
     const mp_runs *x = m->runs;
@@ -120,7 +121,7 @@ static bool move_shift_extra(mp_mover *m)
     return mp_mover_relocate(m, run, run_away(m, run, MP_MOVE_SHIFT_FAR)) >= 0;
 }
 
-/* Moves several neighbouring recomputations. */
+/* Moves several neighbouring recomputations together. */
 static bool move_shift_window(mp_mover *m)
 {
     mp_runs *x = m->runs;
@@ -144,7 +145,7 @@ static bool move_shift_window(mp_mover *m)
     return true;
 }
 
-/* Moves a first run far away, and recomputes its inputs there. */
+/* Moves the first run of a node far away and recomputes its inputs there. */
 static bool send_away(mp_mover *m, int run, int before)
 {
     mp_runs *x = m->runs;
@@ -187,12 +188,12 @@ static bool reads_from(const mp_runs *x, int run, const int *list, int n)
     return false;
 }
 
-/* Moves any run, with the runs on its way that depend on it, or on which it depends. */
+/* Moves any run. Runs in between that depend on it, or that it depends on, move with it. */
 static bool move_shift_related(mp_mover *m)
 {
     mp_runs *x = m->runs;
     const int run = any_crowded(m), step = mp_mover_below(m, 2) ? 1 : -1;
-    int n = 1, n_moving = 0, at = run, target = run; /* target: the farthest run that all of them pass */
+    int n = 1, n_moving = 0, at = run, target = run; /* target: the farthest run that all moving runs pass */
     if (run < 0) return false;
     m->list[0] = run;
     for (int k = 1 + mp_mover_below(m, MP_MOVE_SHIFT_RELATED_FAR); k > 0; k--) {
@@ -211,7 +212,7 @@ static bool move_shift_related(mp_mover *m)
     }
     if (!n_moving) return false;
     if (step > 0) target = mp_runs_neighbour(x, x->runs[target].position, 1);
-    for (int k = n_moving - 1; k >= 0; k--) { /* starts with the run that is nearest to the target */
+    for (int k = n_moving - 1; k >= 0; k--) { /* the run nearest to the target moves first */
         const int there = mp_mover_relocate(m, m->list[k], target);
         if (there < 0) return false;
         if (step > 0) target = there;
@@ -219,8 +220,8 @@ static bool move_shift_related(mp_mover *m)
     return true;
 }
 
-/* Moves a first run: between its producers and its reader, past a few runs, or at times far away, with its inputs recomputed
- * there. */
+/* Moves the first run of a node: to between its producers and its reader, or past a few runs, or sometimes far away with its
+ * inputs recomputed there. */
 static bool move_shift_first(mp_mover *m)
 {
     const int run = any_crowded(m), kind = mp_mover_below(m, MP_MOVE_AWAY_ONE_IN);
@@ -232,7 +233,7 @@ static bool move_shift_first(mp_mover *m)
 
 /* ---- alternatives ---- */
 
-/* Runs a node in another alternative at the same position. Returns the new run, -1 if that is impossible. */
+/* Runs a node in another alternative at the same position. Returns the new run; -1 if that is impossible. */
 static int use_alternative(mp_mover *m, int run, int alternative)
 {
     mp_runs *x = m->runs;
@@ -246,7 +247,7 @@ static int use_alternative(mp_mover *m, int run, int alternative)
     return there;
 }
 
-/* Returns the first alternative of a node that produces a storage, -1 if there is none. */
+/* Returns the first alternative of a node that produces a storage; -1: none. */
 static int alternative_producing(const mp_node *node, int s)
 {
     for (size_t f = 0; f < node->n_alternatives; f++)
@@ -254,7 +255,7 @@ static int alternative_producing(const mp_node *node, int s)
     return -1;
 }
 
-/* Gives all runs of a node another algorithm. */
+/* Switches all runs of a node to another algorithm. */
 static bool change_algorithm(mp_mover *m, int node)
 {
     const mp_runs *x = m->runs;
@@ -263,13 +264,13 @@ static bool change_algorithm(mp_mover *m, int node)
     if (n > MP_MOVE_LIST) return false;
     const int alternative = (x->runs[runs->runs[0]].alternative + 1 + mp_mover_below(m, n_alternatives - 1)) % n_alternatives;
     for (int k = 0; k < n; k++) m->list[k] = runs->runs[k];
-    for (int k = 0; k < n; k++) /* what brings outputs back does not compute them */
+    for (int k = 0; k < n; k++) /* a copy back does not compute */
         if (!mp_runs_alternative(x, m->list[k])->returns && use_alternative(m, m->list[k], alternative) < 0) return false;
     return true;
 }
 
-/* Changes one run's alternative. Produces inputs of the new one that nothing produces yet, and drops recomputations that
- * only the old one read. */
+/* Changes the alternative of one run. Produces the inputs that the new alternative lacks, and drops recomputations that only
+ * the old one read. */
 static bool change_alternative(mp_mover *m)
 {
     mp_runs *x = m->runs;
@@ -281,7 +282,7 @@ static bool change_alternative(mp_mover *m)
     for (size_t k = 0; k < node->alternatives[alternative].n_reads; k++) {
         const int s = node->alternatives[alternative].reads[k], producer = x->graph->producer[s];
         if (producer < 0 || x->producers[s].n || mp_storage_is_static(&x->graph->storages[s])) continue;
-        if (!x->of_node[producer].n) return false; /* no copy was made */
+        if (!x->of_node[producer].n) return false; /* the copy was never made */
         if (use_alternative(m, x->of_node[producer].runs[0], alternative_producing(&x->graph->nodes[producer], s)) < 0)
             return false;
     }
@@ -295,14 +296,14 @@ static bool change_alternative(mp_mover *m)
 
 /* ---- draws ---- */
 
-/* Moves first runs. */
+/* Moves first runs of nodes. */
 static bool reorder(mp_mover *m)
 {
     if (!mp_mover_below(m, MP_MOVE_SHIFT_RELATED_ONE_IN)) return move_shift_related(m);
     return mp_mover_below(m, 5) < MP_MOVE_CLEAR_OF_FIVE ? mp_move_clear(m) : move_shift_first(m);
 }
 
-/* True if an eviction of many storages, or a swap, considers cheap ones only. */
+/* Returns true, at random, if an eviction of many storages or a swap should consider cheap ones only. */
 static bool looks_at_cheap(mp_mover *m)
 {
     return !mp_mover_below(m, MP_MOVE_CHEAP_ONE_IN);

@@ -1,4 +1,4 @@
-/* bound.c - runs the stages of the bound one after the other, tells which of them proved the most, and reports what the
+/* bound.c - runs the stages of the bound in turn and records the stage that proved the most. Reports the storages that the
  * deciding interval does not keep live. */
 #include "planner/bound/bound.h"
 
@@ -22,8 +22,8 @@ static mp_bound_value solve(mp_bound_interval *x, int from, int to)
     return mp_bound_interval_solve(x);
 }
 
-/* Sets from, to and multiplier of a bound from these boundaries, each before the next: of the interval with the largest
- * bound, among those between neighbours or (`overlapping`) from each to the end. O(n * cuts). */
+/* Sets from, to and multiplier of *bound to the interval with the largest bound. The intervals are between neighbouring
+ * boundaries or, if `overlapping`, from each boundary to the end. Each boundary precedes the next. O(n * cuts). */
 static void bound_decide(mp_bound_interval *x, const int *nodes, int n, bool overlapping, mp_bound *bound)
 {
     int64_t most = -1;
@@ -45,7 +45,7 @@ static int by_bytes(const void *a, const void *b)
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
-/* Fills the part of the report that is about this interval. MP_NOMEM. Some cuts. */
+/* Fills in the report about this interval. MP_NOMEM. A few cuts. */
 static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_bound_report *report, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -65,16 +65,16 @@ static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_b
     return MP_OK;
 }
 
-/* The stages at one effort, over the best chain of intervals. */
+/* One run of all stages at a given effort, over the best chain of intervals. */
 typedef struct pass {
     mp_bound_chain *chain;
     mp_bound_selection *selection;
     int *nodes, n;         /* the boundaries of the best chain */
-    int *split, n_split;   /* the boundaries of the chain whose intervals are coupled */
+    int *split, n_split;   /* the boundaries of the chain with coupled intervals */
     int64_t ticks;         /* the best bound so far, in ticks beyond first runs */
-    mp_bound_stage stage;  /* the stage that proved `ticks`, or that no plan fits */
+    mp_bound_stage stage;  /* the stage that proved `ticks`, or proved that no plan fits */
     bool is_infeasible;    /* true if a stage proved that no plan fits */
-    mp_bound_work counted; /* the part of the intervals' work that is counted for stages already ended */
+    mp_bound_work counted; /* the part of the intervals' work already attributed to finished stages */
 } pass;
 
 const char *mp_bound_orders_text(mp_bound_orders orders)
@@ -118,7 +118,7 @@ static bool goes_on(const pass *p, mp_bound_stage stage)
     return mp_bound_is_on(&p->chain->options, stage) && !mp_bound_chain_ended(p->chain);
 }
 
-/* Takes the bounds of the single interval and of the best chain, which are found together. */
+/* Records the bounds of the single interval and of the best chain. One search finds both. */
 static void take_chain(pass *p)
 {
     const mp_bound_chain *c = p->chain;
@@ -141,7 +141,8 @@ static mp_status couple(pass *p, mp_error *err)
     return MP_OK;
 }
 
-/* Bounds overlapping intervals: between the chain's nodes and others, then between better ones, then by branch and bound. */
+/* Bounds overlapping intervals in three steps: between the nodes of the chain and others, then between better nodes, then by
+ * branch and bound. */
 static mp_status overlap(pass *p, mp_error *err)
 {
     mp_bound_chain *c = p->chain;
@@ -178,8 +179,8 @@ static void locate(pass *p, mp_bound *bound)
     }
 }
 
-/* Runs all stages at options->effort, up to the first run of node `until` (-1: to the end). Raises *bound, whose ticks are
- * beyond first runs; adds to *work. */
+/* Runs all stages at options->effort, up to the first run of node `until` (-1: to the end). Raises *bound, whose ticks exclude
+ * first runs. Adds to *work. */
 static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                           mp_bound_selection *selection, mp_bound *bound, mp_bound_work *work, mp_error *err)
 {
@@ -208,7 +209,8 @@ static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, cons
 
 /* ---- the bound ---- */
 
-/* Takes the best of passes of more and more effort, so that more effort never gives less; *first_ticks: of the first. */
+/* Runs passes of increasing effort and keeps the best bound. More effort therefore never weakens the bound. *first_ticks: the
+ * bound of the first pass. */
 static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             int64_t *first_ticks, mp_error *err)
 {
@@ -226,8 +228,8 @@ static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, co
     return MP_OK;
 }
 
-/* Fixes which of two nodes runs first in plans below a target; the bound is what such plans take, or the target. Targets
- * start at the bound of the first pass, so they are the same for every effort. */
+/* Fixes the order of pairs of nodes in plans below a target. The new bound is the smaller of the target and the bound of these
+ * plans. Targets depend on the bound of the first pass only, so they are the same for every effort. */
 static mp_status run_settle(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, int64_t first_ticks,
                             mp_bound *bound, mp_error *err)
 {
@@ -249,7 +251,8 @@ static mp_status run_settle(const mp_graph *graph, int64_t budget_bytes, const m
     return MP_OK;
 }
 
-/* Bounds what precedes some boundaries with little free memory by a pass each, and what follows them exactly. */
+/* Chooses boundaries with little free memory. Bounds the recomputation before each by a pass, and the recomputation after it
+ * exactly. */
 static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             mp_error *err)
 {
@@ -285,7 +288,7 @@ static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, co
     return st;
 }
 
-/* Fills in the report about the deciding interval. */
+/* Fills in the report about the deciding interval, if requested. */
 static mp_status explain(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                          mp_error *err)
 {
@@ -330,7 +333,7 @@ mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t 
     return MP_OK;
 }
 
-/* Adds up the bounds of parts of a large graph with short lifetimes. */
+/* For large graphs with short lifetimes: adds up the bounds of parts of the list. */
 static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                            mp_error *err)
 {
@@ -348,13 +351,13 @@ static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp
     return MP_OK;
 }
 
-/* Returns the ticks that an alternative takes on the clock of compute. */
+/* Returns the ticks that an alternative occupies on the compute channel. */
 static int64_t compute_ticks(const mp_alternative *alternative)
 {
     return alternative->channel <= MP_CHANNEL_SECOND_STREAM ? alternative->ticks : 0;
 }
 
-/* Returns the ticks of every node once, in the alternative that takes the least of compute and can be its first run. */
+/* Returns the ticks of running every node once, each in the cheapest alternative that can be its first run. */
 static int64_t least_ticks(const mp_graph *graph)
 {
     int64_t sum = 0;
@@ -404,7 +407,7 @@ static mp_status run_stages(const mp_precedence *order, int64_t budget_bytes, co
     return explain(order, budget_bytes, options, bound, err);
 }
 
-/* Bounds the makespan by what runs beside compute, and what compute does before and behind it. */
+/* Bounds the makespan by the nodes on other channels and the compute that must precede and follow them. */
 static mp_status run_channels(mp_problem *problem, int64_t least, const mp_bound_options *options, mp_bound *bound,
                               mp_error *err)
 {
@@ -430,7 +433,8 @@ mp_status mp_bound_of(mp_problem *problem, int64_t budget_bytes, const mp_bound_
     mp_bound bound = {.orders = options->any_order ? MP_BOUND_ANY_ORDER : MP_BOUND_THIS_ORDER, .from = -1, .to = -1};
     report_stage(options->report, MP_BOUND_NODES, 0, false, &none);
     MP_CHECK(check_floor(problem, budget_bytes, options, &bound, err));
-    if (!bound.infeasible && !mp_problem_graph(problem)->has_copies) { /* the stages count on what must stay on the device */
+    /* the stages assume that storages cannot leave the device */
+    if (!bound.infeasible && !mp_problem_graph(problem)->has_copies) {
         MP_CHECK(mp_problem_order(problem, !options->any_order, &order, err));
         MP_CHECK(run_stages(order, budget_bytes, options, &bound, err));
     }

@@ -1,4 +1,5 @@
-/* bound_channels.c - heads and tails of the nodes that run beside compute, and the preemptive schedule that bounds them. */
+/* bound_channels.c - computes heads and tails of the nodes on channels other than compute, and the preemptive schedule that
+ * bounds them. */
 #include "planner/bound/bound_channels.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 #include "estimator/base/memory.h"
 
-/* The first run of a node on a channel beside compute. */
+/* The first run of a node on a channel other than compute. */
 typedef struct job {
     int node, channel;
     int64_t head, ticks, tail;
@@ -16,12 +17,12 @@ typedef struct channels {
     const mp_precedence *order;
     job *jobs;
     size_t n;
-    bool *waits;   /* per storage: the job at hand makes or changes it, so that who uses it later waits for its end */
-    bool *is_read; /* likewise: the job reads it */
-    int *behind;   /* nodes that certainly begin behind the end of the job at hand */
+    bool *waits;   /* per storage: the current job writes or changes it, so that later users wait for the job */
+    bool *is_read; /* per storage: the current job reads it */
+    int *behind;   /* nodes that certainly begin after the current job has ended */
 } channels;
 
-/* Returns the ticks that a node takes at least of compute, in its first run. */
+/* Returns the least ticks of compute in a node's first run. */
 static int64_t of_compute(const channels *x, int node)
 {
     const mp_node *n = &x->order->graph->nodes[node];
@@ -42,7 +43,8 @@ static bool any(const bool *marks, const int *list, size_t n)
     return false;
 }
 
-/* True if a node on compute uses, whatever its alternative, what the job leaves, or changes what the job reads. */
+/* True if a node on compute must wait for the job in each of its alternatives: it uses an output of the job or changes an input
+ * of the job. */
 static bool waits_for(const channels *x, int node)
 {
     const mp_node *n = &x->order->graph->nodes[node];
@@ -64,7 +66,7 @@ static void mark(const channels *x, const job *j, bool value)
     for (size_t k = 0; k < a->n_adds; k++) x->waits[a->adds[k]] = value;
 }
 
-/* Sets what compute does before a job and behind its end, in every plan. */
+/* Sets head and tail of a job: the ticks of compute before its begin and after its end in every plan. */
 static void measure(const channels *x, job *j)
 {
     const mp_precedence *o = x->order;
@@ -75,7 +77,7 @@ static void measure(const channels *x, job *j)
         if (mp_precedes(o, v, j->node)) j->head += of_compute(x, v);
         if (mp_precedes(o, j->node, v) && waits_for(x, v)) x->behind[n++] = v;
     }
-    for (int v = 0; v < n_nodes; v++) { /* those, and what follows them on compute */
+    for (int v = 0; v < n_nodes; v++) { /* these nodes and their successors on compute */
         bool is_behind = false;
         for (int k = 0; k < n && !is_behind; k++) is_behind = x->behind[k] == v || mp_precedes(o, x->behind[k], v);
         if (is_behind) j->tail += of_compute(x, v);
@@ -83,7 +85,7 @@ static void measure(const channels *x, job *j)
     mark(x, j, false);
 }
 
-/* Lists the nodes that run on a channel beside compute, whatever their alternative. */
+/* Lists the nodes that run on a channel other than compute in every alternative. */
 static void list_jobs(channels *x)
 {
     const mp_graph *graph = x->order->graph;
@@ -107,8 +109,8 @@ static int by_head(const void *a, const void *b)
     return x->head != y->head ? (x->head > y->head) - (x->head < y->head) : x->node - y->node;
 }
 
-/* Runs jobs[0..n) of one channel, sorted by head, always the one with the longest tail; returns the latest end with its tail.
- */
+/* Simulates the jobs of one channel, sorted by head. It always runs the released job with the longest tail (preemptive).
+ * Returns the largest sum of end and tail. */
 static int64_t preemptive(job *jobs, size_t n)
 {
     int64_t clock = 0, latest = 0;

@@ -1,11 +1,14 @@
-/* bound_channels.h - a bound on the makespan from what runs beside compute: a network's collectives, one after the other. */
+/* bound_channels.h - a lower bound on the makespan from work on other channels, such as the collectives of a network. */
 #pragma once
 
 #include "planner/order/precedence.h"
 
-/* Returns ticks that every plan of the order's class takes at least, whatever its budget: for each channel beside compute, its
- * nodes as jobs of one machine, each with a head (what compute certainly does before it) and a tail (what compute certainly
- * does behind its end). Jackson's preemptive schedule is a lower bound on these (Carlier 1982, "The one-machine sequencing
- * problem"). 0 where the graph has more tiers, no such channels, or more nodes than the order has sets for. MP_NOMEM. O(jobs *
- * nodes * operands). */
+/* Returns in *ticks a lower bound on the makespan of every plan of the order's class, for any budget. Each channel other than
+ * compute is treated as a machine and its nodes as jobs. A job has a head and a tail: the ticks of compute that certainly run
+ * before it begins and after it has ended. The bound is Jackson's preemptive schedule (Carlier 1982, "The one-machine
+ * sequencing problem").
+ *
+ * *ticks is 0 if the graph has several tiers, no other channels, or too many nodes for the sets of the order. MP_NOMEM. O(jobs
+ * * nodes * operands).
+ */
 mp_status mp_bound_channels(const mp_precedence *order, int64_t *ticks, mp_error *err);

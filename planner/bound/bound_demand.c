@@ -1,4 +1,5 @@
-/* bound_demand.c - live-in sets from boundary to boundary, backward, and the states that a target leaves. */
+/* bound_demand.c - the dynamic programme over live-in sets, backward from boundary to boundary, limited to states below a
+ * target. */
 #include "planner/bound/bound_demand.h"
 
 #include <string.h>
@@ -19,19 +20,19 @@ struct mp_bound_demand {
     mp_bound_interval *x;
     const mp_bound_options *options;
     int *nodes, n;                /* the boundaries, each preceding the next */
-    int64_t *free_bytes, *before; /* per boundary: free memory; the least ticks before it */
+    int64_t *free_bytes, *before; /* per boundary: free memory; least ticks before it */
     mp_bound_ranks ranks;
     mp_bound_reruns reruns;
     mp_bound_states now, next;
-    /* about the present boundary */
+    /* for the current boundary: */
     int at;
     struct start starts[MP_DEMAND_STARTS];
     int n_starts;
-    /* about the present target */
+    /* for the current target: */
     int64_t target, best, work_left;
-    int best_at;          /* the boundary at which `best` was found */
-    bool full;            /* true if the table of states is full, or no work is left */
-    uint64_t *set, *runs; /* work: sets of ranks and of nodes */
+    int best_at;          /* the boundary that proved `best` */
+    bool full;            /* the table of states is full, or the work limit is reached */
+    uint64_t *set, *runs; /* scratch: sets of ranks and of nodes */
 };
 
 static bool has_ended(const mp_bound_demand *d)
@@ -39,7 +40,7 @@ static bool has_ended(const mp_bound_demand *d)
     return d->options->stop && d->options->stop(d->options->data);
 }
 
-/* Finds the loss and backward nodes after which memory is short. */
+/* Finds the loss and backward nodes at which memory is short. */
 static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
 {
     const mp_precedence *o = d->x->order;
@@ -121,7 +122,7 @@ void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks)
     }
 }
 
-/* Chooses the earlier boundaries that prove the most ticks up to this one. */
+/* Chooses the earlier boundaries that prove the most ticks up to the current one. */
 static void choose_starts(mp_bound_demand *d)
 {
     const size_t size = (size_t)d->reruns.words * sizeof *d->runs;
@@ -142,7 +143,7 @@ static void choose_starts(mp_bound_demand *d)
     }
 }
 
-/* Returns the least ticks before the boundary if these ranks are live at it or produced right after it. */
+/* Returns the least ticks before the boundary, if the storages in `set` are live at it or produced right after it. */
 static int64_t ticks_before(const mp_bound_demand *d, const uint64_t *set)
 {
     int64_t most = d->before[d->at];
@@ -163,8 +164,8 @@ static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t 
     if (!mp_bound_states_put(&d->next, set, ticks, used)) d->full = true;
 }
 
-/* Splits every state whose set has this rank by whether it is live at the boundary or produced after it. Higher ranks are
- * decided: those still in a set are live. */
+/* For every state with this rank in its set, creates two states: the storage is live at the boundary, or it is produced after
+ * it. Higher ranks are decided already: if still in the set, they are live. */
 static void settle(mp_bound_demand *d, int rank)
 {
     mp_bound_states *t = &d->next;
@@ -182,7 +183,7 @@ static void settle(mp_bound_demand *d, int rank)
         else
             t->used[i] += bytes;
         mp_bits_remove(d->set, rank);
-        if (!bytes) put(d, d->set, ticks, used); /* available anyway */
+        if (!bytes) put(d, d->set, ticks, used); /* zero bytes: always available */
         if (!bytes || !o->repeatable[v]) continue;
         for (int r = d->ranks.first[v]; r < rank; r++) mp_bits_remove(d->set, r);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++)
@@ -191,7 +192,7 @@ static void settle(mp_bound_demand *d, int rank)
     }
 }
 
-/* Goes from the states of the next boundary to those of boundary `at`. */
+/* Derives the states of boundary `at` from those of the next boundary. */
 static void go_back(mp_bound_demand *d)
 {
     const uint64_t *needed = d->reruns.needed + (size_t)d->at * (size_t)d->ranks.words;
@@ -212,8 +213,8 @@ static void go_back(mp_bound_demand *d)
     d->next = t;
 }
 
-/* Runs the programme backward from boundary `last`, after which nothing is read, until it has too many states. *n_few: the
- * number of narrow boundaries with few states. */
+/* Runs the programme backward from boundary `last`, after which nothing is read, until it has too many states. *n_few: number
+ * of narrow boundaries with few states. */
 static mp_status follow(mp_bound_demand *d, int last, int64_t target, int most, int64_t work, int *n_few, mp_error *err)
 {
     d->target = target;
@@ -290,7 +291,8 @@ mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_fo
         MP_CHECK(follow(d, d->n - 1, target, MP_DEMAND_STATES, MP_DEMAND_WORK, &n_few, err));
         if (d->best > found->ticks) *found = (mp_bound_found){d->best, d->nodes[d->best_at]};
         if (d->best > *ticks) *ticks = d->best;
-        if (d->best < target && !d->full) break; /* a higher target leaves all of these states */
+        /* no state reached the target, so a higher target would keep the same states */
+        if (d->best < target && !d->full) break;
         step = d->best < target ? step / 2 : 2 * step;
     }
     return MP_OK;

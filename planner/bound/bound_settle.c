@@ -1,4 +1,5 @@
-/* bound_settle.c - finds pairs of nodes of which one order takes too long, and what a target proves then. */
+/* bound_settle.c - finds pairs of nodes for which one of the two orders is too slow, and the bound that a target then
+ * proves. */
 #include "planner/bound/bound_settle.h"
 
 #include <string.h>
@@ -8,16 +9,16 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-/* A try with one target. */
+/* An attempt with one target. */
 typedef struct trial {
     const mp_bound_options *options;
     mp_precedence *order;
     mp_bound_interval *x;
     int64_t target;
-    int64_t best;    /* ticks: the largest bound of an interval from a node whose order was fixed */
+    int64_t best;    /* ticks: the largest bound of an interval that starts at a node with a fixed order */
     bool is_reached; /* true if no plan can be below the target */
     int n_settled;   /* number of fixed pairs */
-    uint64_t *after; /* work: a set of vertices */
+    uint64_t *after; /* scratch: a set of vertices */
 } trial;
 
 static bool has_ended(const trial *t)
@@ -25,7 +26,7 @@ static bool has_ended(const trial *t)
     return t->is_reached || (t->options->stop && t->options->stop(t->options->data));
 }
 
-/* Returns the bound of the interval from a node to the end; the target, if nothing fits. */
+/* Returns the bound of the interval from a node to the end; the target if nothing fits. */
 static int64_t ticks_from(trial *t, int node, const uint64_t *assumed_after)
 {
     t->x->assumed_after = assumed_after;
@@ -36,7 +37,7 @@ static int64_t ticks_from(trial *t, int node, const uint64_t *assumed_after)
     return value.infeasible || value.ticks > t->target ? t->target : value.ticks;
 }
 
-/* Fixes u before v if plans with the other order take at least the target. */
+/* Fixes u before v if plans with v before u take at least the target. */
 static mp_status settle_pair(trial *t, int u, int v, mp_error *err)
 {
     const mp_precedence *o = t->order;
@@ -52,7 +53,7 @@ static mp_status settle_pair(trial *t, int u, int v, mp_error *err)
     return MP_OK;
 }
 
-/* True if s was produced before v, is large, and need not be live at v, since its reader may have run. */
+/* True if s was produced before v, is large, and may be dead at v because its reader may have run. */
 static bool is_large(const trial *t, int s)
 {
     const mp_bound_interval *x = t->x;
@@ -73,7 +74,7 @@ static mp_status settle_at(trial *t, int v, int *large, mp_error *err)
     return MP_OK;
 }
 
-/* Goes over all nodes until no more pairs are fixed. */
+/* Repeats over all nodes until no more pairs are fixed. */
 static mp_status settle_all(trial *t, mp_error *err)
 {
     const mp_graph *graph = t->order->graph;

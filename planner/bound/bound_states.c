@@ -1,5 +1,5 @@
-/* bound_states.c - live-in sets in a hash table with open addressing, and their dominance; for each boundary the nodes that
- * must be recomputed if a storage is read later. */
+/* bound_states.c - a hash table of live-in sets with open addressing, and the removal of dominated states. Also the
+ * recomputations that a later read requires at each boundary. */
 #include "planner/bound/bound_states.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ bool mp_bound_states_put(mp_bound_states *t, const uint64_t *set, int64_t ticks,
     return true;
 }
 
-/* Compares pairs of ticks and state. */
+/* Sorts pairs (ticks, state). */
 static int by_ticks(const void *a, const void *b)
 {
     const int64_t *p = a, *q = b;
@@ -74,7 +74,7 @@ static bool is_part(const uint64_t *set, const uint64_t *other, int words)
     return true;
 }
 
-/* Sets `keys` to the list of states that no other dominates; returns its length. */
+/* Fills `keys` with the states that no other state dominates. Returns their number. */
 static int choose(mp_bound_states *t)
 {
     int n = 0, n_left = 0;
@@ -97,7 +97,7 @@ static int choose(mp_bound_states *t)
 void mp_bound_states_drop_dominated(mp_bound_states *t)
 {
     const int n = choose(t);
-    /* in place: the states that are left move down by number; a swap would do too, as their order does not matter */
+    /* in place: the remaining states move down in ascending order; the order of states is irrelevant */
     for (int k = 0; k < n; k++) t->used[t->keys[k]] = -1;
     int n_left = 0;
     for (int i = 0; i < t->n; i++) {
@@ -150,7 +150,7 @@ static uint64_t *nodes_for(const mp_bound_reruns *m, int i, int rank)
     return m->nodes + ((size_t)i * (size_t)m->ranks->n + (size_t)rank) * (size_t)m->words;
 }
 
-/* Finds the nodes of boundary i, at which x starts. */
+/* Computes the required recomputations for boundary i. Precondition: the interval x starts there. */
 static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
 {
     const mp_precedence *o = m->order;
@@ -160,7 +160,7 @@ static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
         if (x->bytes[s] <= x->free_bytes || !o->repeatable[v]) continue;
         if (x->ticks[v]) mp_bits_add(nodes, v);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++) {
-            const int read = m->ranks->rank[o->reads[k]]; /* produced before, so already known */
+            const int read = m->ranks->rank[o->reads[k]]; /* its producer has a lower rank, so its set is complete */
             if (read >= 0) mp_bits_unite(nodes, nodes_for(m, i, read), (size_t)m->words);
         }
     }

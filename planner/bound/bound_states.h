@@ -1,9 +1,10 @@
-/* bound_states.h - tables of live-in sets, and of necessary recomputations, at a boundary. For bound_demand.c.
+/* bound_states.h - tables of live-in sets, and of required recomputations, at a boundary. Internal to bound_demand.c.
  *
- * mp_bound_states is a table of live-in sets, each with the least ticks that reach it. mp_bound_reruns has the nodes that must
- * be recomputed after a boundary if a storage is read later: a storage larger than the free memory at a boundary is not live
- * there. If it is read later, its producer is recomputed, and so is the producer of each input that cannot be live either. The
- * nodes of a set of storages, each counted once, are a bound.
+ * mp_bound_states is a table of live-in sets, each with the least ticks to reach it.
+ *
+ * mp_bound_reruns holds the nodes that must be recomputed after a boundary if a storage is read later. A storage larger than
+ * the free memory at a boundary cannot be live there. If it is read later, its producer is recomputed, and so are the producers
+ * of inputs that cannot be live either. The ticks of these nodes, each counted once, are a lower bound.
  */
 #pragma once
 
@@ -18,26 +19,26 @@
 typedef struct mp_bound_states {
     mp_pool *pool;         /* owns all arrays */
     int n, most, words;    /* number of states; capacity; 64-bit words of a set */
-    int64_t *ticks, *used; /* per state: ticks, INT64_MAX if dropped; bytes, for the caller */
+    int64_t *ticks, *used; /* per state: ticks, INT64_MAX if dropped; bytes used, maintained by the caller */
     uint64_t *sets;        /* per state: its live-in set */
-    int *slots;            /* hash table: slot -> state, -1 if free */
+    int *slots;            /* hash table from slot to state; -1: free */
     size_t n_slots;
-    int64_t *keys; /* work of mp_bound_states_drop_dominated */
+    int64_t *keys; /* scratch of mp_bound_states_drop_dominated */
 } mp_bound_states;
 
-/* Released with mp_bound_states_clear, also after an error. MP_NOMEM. O(most * words). */
+/* Release with mp_bound_states_clear, also after an error. MP_NOMEM. O(most * words). */
 mp_status mp_bound_states_init(mp_bound_states *t, int most, int words, mp_error *err);
 void mp_bound_states_clear(mp_bound_states *t);
 void mp_bound_states_empty(mp_bound_states *t);
 
 uint64_t *mp_bound_states_set(const mp_bound_states *t, int label);
-/* Adds a set, or lowers its ticks. Returns false if the table is full. O(words). */
+/* Adds a set, or lowers its ticks if the table contains it. Returns false if the table is full. O(words). */
 bool mp_bound_states_put(mp_bound_states *t, const uint64_t *set, int64_t ticks, int64_t used);
-/* Drops each state that another one dominates: a subset of its live-in set, at no more ticks (only the thousand cheapest are
- * compared). The table must be emptied before the next put. O(n^2 * words). */
+/* Drops dominated states. A state is dominated by one with a subset of its live-in set and no more ticks. Only the thousand
+ * cheapest states are compared. The table must be emptied before the next put. O(n^2 * words). */
 void mp_bound_states_drop_dominated(mp_bound_states *t);
 
-/* Storages by rank, in a topological order of their producers; the outputs of one node are neighbours. */
+/* Numbers (ranks) for storages, in a topological order of their producers. Outputs of one node have consecutive ranks. */
 typedef struct mp_bound_ranks {
     mp_pool *pool; /* owns all arrays */
     int n, words;
@@ -46,7 +47,7 @@ typedef struct mp_bound_ranks {
     int *first, *end; /* per node: the ranks [first, end) of its outputs */
 } mp_bound_ranks;
 
-/* Ranks all storages that have a vertex in the interval's graph. Released with mp_bound_ranks_clear, also after an error.
+/* Ranks all storages that have a vertex in the interval's network. Release with mp_bound_ranks_clear, also after an error.
  * MP_NOMEM. */
 mp_status mp_bound_ranks_init(mp_bound_ranks *ranks, const mp_bound_interval *x, mp_error *err);
 void mp_bound_ranks_clear(mp_bound_ranks *ranks);
@@ -60,12 +61,12 @@ typedef struct mp_bound_reruns {
     uint64_t *needed; /* per boundary: the ranks read by nodes between it and the next boundary */
 } mp_bound_reruns;
 
-/* Released with mp_bound_reruns_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes / 64).
- */
+/* Release with mp_bound_reruns_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes /
+ * 64). */
 mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
                                int n, mp_error *err);
 void mp_bound_reruns_clear(mp_bound_reruns *m);
 
-/* Adds the nodes that must be recomputed after boundary i to produce the storages of these ranks. */
+/* Adds the nodes that must be recomputed after boundary i in order to produce the storages of these ranks. */
 void mp_bound_reruns_add(const mp_bound_reruns *m, int i, const uint64_t *ranks, uint64_t *nodes);
 int64_t mp_bound_reruns_ticks(const mp_bound_reruns *m, const uint64_t *nodes);

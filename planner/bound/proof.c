@@ -1,4 +1,4 @@
-/* proof.c - the bound of a search: its effort, the orders it is for, and its thread. */
+/* proof.c - computes the bound of a search: its effort, the class of orders that it covers, and its thread. */
 #include "planner/bound/proof.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ mp_status mp_prove(mp_problem *problem, int64_t budget_bytes, bool keep_order, c
     MP_CHECK(mp_bound_of(problem, budget_bytes, &own, out, err));
     if (!keep_order || out->infeasible) return MP_OK;
     own.any_order = true;
-    if (own.effort > 1) own.effort = 1; /* rarely the better one of the two */
+    if (own.effort > 1) own.effort = 1; /* the bound for any order is rarely the better one */
     if (options->report) own.report = &report;
     MP_CHECK(mp_bound_of(problem, budget_bytes, &own, &any, err));
     const bool is_better = any.infeasible || any.ticks > out->ticks;
@@ -36,7 +36,7 @@ mp_status mp_prove(mp_problem *problem, int64_t budget_bytes, bool keep_order, c
     return MP_OK;
 }
 
-/* ---- in a thread ---- */
+/* ---- proof in a thread ---- */
 
 struct mp_proof {
     mp_problem *problem;
@@ -51,7 +51,7 @@ struct mp_proof {
     mp_bound bound;
     mp_status status;
     mp_error err;
-    long n_live; /* the thread's part of mp_alloc_live */
+    long n_live; /* the thread's contribution to mp_alloc_live */
 };
 
 static bool is_over(void *data)

@@ -1,26 +1,28 @@
-/* floor.c - what every schedule must hold at some moment.
+/* floor.c - computes the floor: bytes that every schedule must hold at some moment.
  *
- * Let "u before v" mean that in every schedule the first run of u comes before the first run of v (precedence.h). At the first
- * run of v all nodes before v have run and no node after v has. A storage whose producers run once cannot be recomputed: if one
- * of them is before v, and one that reads or adds to it is after v, it is live then; of the others floor.h tells the least
- * that is live. To these come v's own storages and workspace, in its cheapest alternative, less what in-place pairs could save
- * at best. Only what holds in every alternative of a node counts as certain.
+ * "u before v" means that in every schedule the first run of u precedes the first run of v (precedence.h). At the first run of
+ * v, all nodes before v have run and no node after v has run.
  *
- * Example: backward nodes g3 -> g2 -> g1, each writing the gradient of a parameter, and updates after all of backward. When g1
- * runs, the gradients of parameters 3 and 2 are live in every schedule.
+ * A storage cannot be recomputed if its producers run once. If one of its producers is before v, and one of its readers or
+ * adders is after v, the storage is live at v. For the remaining storages, floor.h computes the least bytes live. The sum
+ * includes v's own storages and workspace in its cheapest alternative, minus the most that in-place pairs can save. Only facts
+ * that hold in every alternative of a node count.
  *
- * What can be recomputed costs something, too: it is live, or it is recomputed. Let a node j that runs once read s in every
- * alternative, and let s be produced through a chain of repeatable nodes P0 -> .. -> s, each reading the former's output in
- * every alternative. The s that j reads comes from one run of P0, the last one that matters. Let v be a node that runs once and
- * comes before j in every order. If P0's run comes before v, then at v some storage of the chain is live, beside all that v's
- * own floor counts, unless v itself names one: so at least the smallest of the chain, b. If that is more than F for each v in a
- * set D, then a schedule of at most F runs P0 after all of D, and before j: with all that P0 needs then, and with the least
- * that storages produced once take at such a moment (floor.h). If this is more than F too, no schedule fits in F. The
- * smallest F for which it isn't is the floor of (j, s, P0).
+ * Example: backward nodes g3 -> g2 -> g1, each writing the gradient of a parameter, and updates after backward. When g1 runs,
+ * the gradients of parameters 3 and 2 are live in every schedule.
  *
- * Example: a convolution of the batch produces c of 10 bytes with 35 of workspace, a relu produces a in the memory of c; v
- * reads g and produces h, of 10 each, with 20 of workspace; j reads h and a. Either a or c is live at v: 40 and 10. Or the
- * convolution runs after v, beside h: 45 and 10. Less than 50 won't do.
+ * Recomputable storages raise the floor as well: each is live or recomputed. Let a node j that runs once read s in every
+ * alternative. Let s be produced through a chain of repeatable nodes P0 -> .. -> s, each reading the previous output in every
+ * alternative. The s that j reads derives from one last run of P0. Let v be a node that runs once and is before j.
+ * - If this run of P0 precedes v, some storage of the chain is live at v, in addition to v's own floor, unless v itself uses
+ *   one. That adds at least the smallest storage of the chain, b.
+ * - If v's floor plus b exceeds F for each v in a set D, a schedule of at most F bytes runs P0 after all of D and before j.
+ *   That run needs P0's own bytes and the least bytes of storages produced once at this moment (floor.h).
+ * - If this also exceeds F, no schedule fits into F. The smallest F for which it does not is the floor of (j, s, P0).
+ *
+ * Example: a convolution of the batch produces c (10 bytes) with 35 bytes of workspace. A relu produces a in the memory of c.
+ * Node v reads g and produces h (10 bytes each) with 20 bytes of workspace. Node j reads h and a. Either a or c is live at v:
+ * 40 + 10 bytes. Or the convolution runs after v, while h is live: 45 + 10 bytes. The floor is 50 bytes.
  */
 #include "planner/floor/floor.h"
 
@@ -39,7 +41,7 @@ typedef struct mp_floor_rank {
 } mp_floor_rank;
 
 typedef struct mp_floor_needs {
-    int64_t *least_bytes; /* per node: lower bound on the live bytes at its first run, less static bytes */
+    int64_t *least_bytes; /* per node: lower bound on the live bytes at its first run, without static bytes */
     int64_t *again_bytes; /* per node: lower bound on its own bytes at any of its runs */
 } mp_floor_needs;
 
@@ -47,15 +49,15 @@ struct search {
     mp_floor_cut *cut;
     const mp_precedence *order;
     const mp_floor_needs *needs;
-    int64_t most_work, looks; /* limit for the work of the cuts; node visits so far beside the cuts */
+    int64_t most_work, looks; /* limit on the work of the cuts; node visits so far outside the cuts */
     int64_t bytes;            /* the best floor so far */
     mp_floor_reason *reason;
     size_t n;
     mp_floor_rank *once; /* the nodes that run once, by descending bytes */
-    int *names;          /* per node: the last chain of which some alternative names a storage */
-    int chain;           /* number of the present chain */
-    uint64_t *done;      /* work: a set of vertices */
-    mp_floor_rank *over; /* for one (j, s, P0): nodes before j over the floor if the chain is live beside */
+    int *names;          /* per node: the last chain with a storage that some alternative of the node uses */
+    int chain;           /* number of the current chain */
+    uint64_t *done;      /* scratch: a set of vertices */
+    mp_floor_rank *over; /* for one (j, s, P0): the nodes before j that exceed the floor if the chain is live */
 };
 
 static int by_bytes(const void *a, const void *b)
@@ -65,13 +67,13 @@ static int by_bytes(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Sorts by descending bytes, of equals the lower node first. O(n log n). */
+/* Sorts by descending bytes; equal ones by ascending node. O(n log n). */
 static void floor_rank_sort(mp_floor_rank *ranks, size_t n)
 {
     if (n) qsort(ranks, n, sizeof *ranks, by_bytes);
 }
 
-/* Computes the least bytes while `producer` runs after the first n of `over` and before j. */
+/* Computes the least bytes while `producer` runs after the first n nodes of `over` and before j. */
 static mp_status again(struct search *x, size_t n, int j, int producer, int64_t *bytes, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -100,8 +102,8 @@ static int64_t least_level(const struct search *x, size_t n, int j)
     return least;
 }
 
-/* Raises the floor by that of (j, s, producer), if it is higher; the smallest storage of the chain has `held` bytes. If the
- * producer runs after over[0 .. k), its run takes again(k), which rises with k; over[k] with the chain live takes bytes that
+/* Raises the floor to that of (j, s, producer), if it is higher. `held`: bytes of the smallest storage of the chain. If the
+ * producer runs after over[0 .. k), its run needs again(k) bytes, which rises with k. The bytes of over[k] with the chain live
  * fall with k. The floor is where the two cross. */
 static mp_status try_producer(struct search *x, int j, int s, int producer, int64_t held, mp_error *err)
 {
@@ -139,7 +141,7 @@ static void name_readers(struct search *x, int s)
     x->looks += graph->readers_start[s + 1] - graph->readers_start[s];
 }
 
-/* Follows the chain from s back along the largest input, at most 16 nodes, as long as it can matter. */
+/* Follows the chain from s back along the largest input, over at most 16 nodes, while it can raise the floor. */
 static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -162,8 +164,8 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
     return MP_OK;
 }
 
-/* Raises *bytes (less static ones) to the highest floor of a (j, s, P0), and then sets *reason. Stops early, with the best
- * so far, when the cuts have cost `most_work`. MP_NOMEM. O(nodes) per (j, s, P0), of which a node has few, beside the cuts. */
+/* Raises *bytes (without static bytes) to the highest floor of any (j, s, P0), and sets *reason. If the cuts exceed
+ * `most_work`, stops early with the best result. MP_NOMEM. O(nodes) per (j, s, P0), of which a node has few, plus the cuts. */
 static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t most_work, int64_t *bytes,
                             mp_floor_reason *reason, mp_error *err)
 {
@@ -186,7 +188,7 @@ static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int6
     return MP_OK;
 }
 
-/* True if every vertex has its sets of ancestors and descendants. */
+/* True if the relation stores the sets of ancestors and descendants of every vertex. */
 static bool has_sets(const mp_precedence *o)
 {
     return o->only_vertex < 0;
@@ -197,7 +199,7 @@ static bool is_produced_once(const mp_precedence *o, int s)
     return !mp_storage_is_static(&o->graph->storages[s]) && !o->recomputable[s];
 }
 
-/* Sets `from` to nodes at whose first run the present instance of s certainly exists, and `to` to nodes at which it is
+/* Sets `from` to the nodes at whose first run the current instance of s certainly exists. Sets `to` to the nodes at which s is
  * certainly used later. Clears both first. */
 static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t *to)
 {
@@ -207,12 +209,12 @@ static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t
         to[w] = life.stays ? ~UINT64_C(0) : 0;
     }
     for (int k = 0; k < life.n_makers; k++) mp_bits_unite(from, mp_precedence_descendants(o, life.makers[k]), o->words);
-    for (int k = life.n_users - 1; k >= 0; k--) /* users before a later one add nothing */
+    for (int k = life.n_users - 1; k >= 0; k--) /* users before a later user add nothing */
         if (!mp_bits_has(to, life.users[k])) mp_bits_unite(to, mp_precedence_ancestors(o, life.users[k]), o->words);
 }
 
-/* Adds to live_bytes[v] every storage that is certainly live at the first run of v and that v does not use itself. The
- * vertex after the nodes is the end of backward; at_end tells what is live there. */
+/* Adds to live_bytes[v] every storage that is certainly live at the first run of v and that v does not use. The vertex behind
+ * all nodes is the end of backward; at_end returns the storages live there. */
 static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end, mp_error *err)
 {
     const mp_graph *graph = o->graph;
@@ -241,14 +243,14 @@ static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end,
     return MP_OK;
 }
 
-/* The runs of a node: its first run, or (any_run) each of them. */
+/* The runs of a node in question: its first run, or with any_run each run. */
 typedef struct runs {
     const mp_precedence *order;
     int node;
     bool any_run;
 } runs;
 
-/* True if some schedule lets `from` end and `to` begin at such a run. */
+/* True if some schedule can apply the in-place pair: `from` ends and `to` begins at such a run. */
 static bool may_apply(const void *data, mp_in_place p)
 {
     const runs *x = data;
@@ -274,7 +276,7 @@ static int64_t most_saved(const mp_precedence *o, int node, const mp_alternative
     return most.outputs_bytes < most.inputs_bytes ? most.outputs_bytes : most.inputs_bytes;
 }
 
-/* Returns the bytes of a list of storages, without always-live ones and those already counted (NULL: none). */
+/* Returns the bytes of a list of storages, without static storages and without storages marked in `counted` (NULL: none). */
 static int64_t list_bytes(const mp_graph *graph, const int *list, size_t n, const bool *counted)
 {
     int64_t bytes = 0;
@@ -284,7 +286,8 @@ static int64_t list_bytes(const mp_graph *graph, const int *list, size_t n, cons
     return bytes;
 }
 
-/* Returns what a node itself needs in its cheapest alternative beyond what is counted, at its first run or at any run. */
+/* Returns the bytes that a node needs in its cheapest alternative, at its first run or at any run. Storages marked in `counted`
+ * are left out. */
 static int64_t own_bytes(const mp_precedence *o, int node, bool any_run, const bool *counted, int64_t *best)
 {
     const mp_node *x = &o->graph->nodes[node];
@@ -300,8 +303,8 @@ static int64_t own_bytes(const mp_precedence *o, int node, bool any_run, const b
     return least > 0 ? least : 0;
 }
 
-/* Returns the least that the last node of backward needs beyond what is live across the end of backward, for any node that
- * can be last: one that precedes no other loss or backward node. */
+/* Returns the least bytes that the last node of backward needs in addition to the storages live at the end of backward. Any
+ * loss or backward node that precedes no other one may be last. */
 static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64_t *best)
 {
     const mp_graph *graph = o->graph;
@@ -321,7 +324,8 @@ static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64
     return least < INT64_MAX ? least : 0;
 }
 
-/* Raises least_bytes by minimum cuts, for nodes that may exceed the highest of them, if need be with a storage live beside. */
+/* Raises least_bytes by minimum cuts, for nodes that may then exceed the current maximum, alone or with a recomputable storage
+ * live. */
 static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *least_bytes, mp_error *err)
 {
     const mp_precedence *o = cut->order;
@@ -346,7 +350,7 @@ static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *l
     return MP_OK;
 }
 
-/* Returns the maximum over nodes and sets its node; 0 and -1 without nodes. */
+/* Returns the maximum over nodes and its node; 0 and -1 without nodes. */
 static int64_t highest_of(const int64_t *bytes, int n, int *node)
 {
     *node = n ? 0 : -1;
@@ -369,7 +373,7 @@ mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_rea
     bool *at_end = mp_pool_alloc(pool, graph->n_storages, sizeof *at_end);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the floor of '%s'", graph->name);
     MP_CHECK(hold(o, least, at_end, err));
-    int64_t end = least[n]; /* what is live across the end of backward is live while its last node runs */
+    int64_t end = least[n]; /* storages live across the end of backward are live while its last node runs */
     if (end) end += last_node_bytes(o, at_end, best);
     for (int i = 0; i < n; i++) {
         own[i] = own_bytes(o, i, false, NULL, best);
@@ -397,7 +401,7 @@ static bool is_on_device(const void *graph, mp_in_place pair)
     return ((const mp_graph *)graph)->storages[pair.to].tier == MP_TIER_DEVICE;
 }
 
-/* Returns what is live on the device while an alternative runs, less the most that its in-place pairs can save. */
+/* Returns the bytes live on the device while an alternative runs, minus the most that its in-place pairs can save. */
 static int64_t bytes_of_run(const mp_graph *graph, const mp_alternative *x, int64_t *best)
 {
     const struct {
@@ -414,7 +418,8 @@ static int64_t bytes_of_run(const mp_graph *graph, const mp_alternative *x, int6
     return bytes - (most.inputs_bytes < most.outputs_bytes ? most.inputs_bytes : most.outputs_bytes);
 }
 
-/* The floor of a graph with copies: what the first run of one node takes. Everything else may be in another tier then. */
+/* Computes the floor of a graph with copies: the largest need of any node's first run. All other storages may be in another
+ * tier then. */
 static mp_status floor_of_copies(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
 {
     int64_t highest = 0;

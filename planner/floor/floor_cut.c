@@ -1,4 +1,4 @@
-/* floor_cut.c - the network of a moment, without the nodes known to have run or not. */
+/* floor_cut.c - builds the network of a moment from the nodes that are not known to have run or not. */
 #include "planner/floor/floor.h"
 
 #include "estimator/base/memory.h"
@@ -14,16 +14,16 @@ struct mp_floor_life {
     mp_certain_life certain;
 };
 
-/* Lists s, if it certainly lives at some moment. */
+/* Adds s to the list if it is certainly live at some moment. */
 static void find_life(mp_floor_cut *cut, int s)
 {
     mp_certain_life life = mp_certain_life_of(cut->order, s);
     if (!cut->order->graph->storages[s].bytes || !life.n_makers || (!life.n_users && !life.stays)) return;
-    if (mp_adds_in_turn(cut->order, s)) life.n_makers = 1; /* the first stands for all */
+    if (mp_adds_in_turn(cut->order, s)) life.n_makers = 1; /* the first maker runs before the others */
     cut->lives[cut->n_lives++] = (struct mp_floor_life){s, life};
 }
 
-/* Adds the storage to every position between its first producer and its last user, as differences in `level_bytes`. */
+/* Adds the storage's bytes to every position between its first producer and its last user, as differences in `level_bytes`. */
 static void add_to_levels(mp_floor_cut *cut, const struct mp_floor_life *life)
 {
     const mp_certain_life *x = &life->certain;
@@ -94,7 +94,7 @@ static bool add_vertex(mp_floor_cut *cut, int *vertex)
     return true;
 }
 
-/* Finds the vertex of an open node, and makes it if it is new. */
+/* Returns the vertex of an open node. Creates it at the first request. */
 static bool vertex_of(mp_floor_cut *cut, int node, int *vertex)
 {
     if (cut->vertex[node] < 0 && !add_vertex(cut, &cut->vertex[node])) return false;
@@ -102,7 +102,7 @@ static bool vertex_of(mp_floor_cut *cut, int node, int *vertex)
     return true;
 }
 
-/* bytes -1: unbounded capacity. */
+/* Adds an arc. bytes -1: unbounded capacity. */
 static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
 {
     const size_t n = cut->n_arcs + 1;
@@ -116,8 +116,8 @@ static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
     return true;
 }
 
-/* Adds a storage that may or may not be live: vertex `made` is in X if a producer is (-1: it is), `used` is in X only if all
- * users are (-1: it is not). */
+/* Adds a storage that may be live. Vertex `made` is in X if a producer is in X (-1: it is in X). Vertex `used` is in X only if
+ * all users are (-1: it is not in X). */
 static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool is_produced, bool is_used_later)
 {
     const mp_certain_life *x = &life->certain;
@@ -136,13 +136,13 @@ static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool i
     return is_produced || is_used_later || add_arc(cut, made, used, bytes);
 }
 
-/* Adds the storages: those certainly live to *certain, the others to the network. */
+/* Adds storages that are certainly live to *certain, and the others to the network. */
 static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
 {
     for (size_t k = 0; k < cut->n_lives; k++) {
         const struct mp_floor_life *life = &cut->lives[k];
         const mp_certain_life *x = &life->certain;
-        int makers[3] = {0}, users[3] = {0}; /* counts by side */
+        int makers[3] = {0}, users[3] = {0}; /* numbers by side */
         if (cut->touched[life->storage] == running + 1) continue;
         for (int i = 0; i < x->n_makers; i++) makers[(int)cut->side[x->makers[i]]]++;
         for (int i = 0; i < x->n_users; i++) users[(int)cut->side[x->users[i]]]++;
@@ -157,7 +157,7 @@ static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
     return true;
 }
 
-/* Adds arcs so that a node in X has its predecessors in X. */
+/* Adds arcs so that the predecessors of a node in X are in X. */
 static bool add_pairs(mp_floor_cut *cut)
 {
     const mp_precedence *o = cut->order;
@@ -202,7 +202,7 @@ mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, 
     }
     touch(cut, running);
     MP_ENSURE(add_lives(cut, running, &certain), err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
-    /* nodes that only connect others in the order */
+    /* nodes without storages still connect others in the order */
     for (int v = 0; v < o->n && cut->n_vertices; v++)
         MP_ENSURE(cut->side[v] != UNKNOWN || vertex_of(cut, v, &vertex), err, MP_NOMEM, "no memory for the floor of %d nodes",
                   o->n);

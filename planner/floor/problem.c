@@ -1,4 +1,4 @@
-/* problem.c - keep-all, the floor and the precedence relations of a graph, each computed once, under one lock. */
+/* problem.c - computes keep-all, the floor and the precedence relations of a graph once each, protected by one lock. */
 #include "planner/floor/problem.h"
 
 #include <pthread.h>

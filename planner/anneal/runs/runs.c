@@ -1,4 +1,4 @@
-/* runs.c - makes an order of runs from steps, spreads its runs evenly, and keeps its lists sorted by position. */
+/* runs.c - converts steps to an order of runs, spreads runs evenly over the positions, and keeps the lists of runs sorted. */
 #include "planner/anneal/runs/runs.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ void mp_run_list_insert(mp_runs *x, mp_run_list *list, int run)
 void mp_run_list_remove(const mp_runs *x, mp_run_list *list, int run)
 {
     const int at = mp_run_list_find(x, list, x->runs[run].position);
-    if (at >= list->n || list->runs[at] != run) return; /* it was never inserted, as memory ran out */
+    if (at >= list->n || list->runs[at] != run) return; /* not inserted because memory ran out */
     memmove(list->runs + at, list->runs + at + 1, (size_t)(list->n - at - 1) * sizeof *list->runs);
     list->n--;
 }
@@ -90,7 +90,7 @@ int64_t mp_runs_ticks_before(const mp_runs *x, int position)
 int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
 {
     int64_t rest = mp_runs_ticks_before(x, position) - ticks;
-    int step = 1, at = 0; /* `at`: positions before it have at most the rest */
+    int step = 1, at = 0; /* positions before `at` sum up to at most `rest` */
     if (rest < 0) return -1;
     while (step <= x->profile->n_positions / 2) step *= 2;
     for (; step > 0; step /= 2) {
@@ -103,7 +103,7 @@ int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
 
 int mp_runs_reach(const mp_runs *x, int64_t ticks)
 {
-    int step = 1, at = 0; /* `at`: before it compute runs for less */
+    int step = 1, at = 0; /* compute before `at` takes less than `ticks` */
     while (step <= x->profile->n_positions / 2) step *= 2;
     for (; step > 0; step /= 2) {
         if (at + step > x->profile->n_positions || x->sums[at + step] >= ticks) continue;
@@ -116,7 +116,7 @@ int mp_runs_reach(const mp_runs *x, int64_t ticks)
 
 int64_t mp_runs_ticks_within(const mp_runs *x, int64_t most)
 {
-    int64_t free_at[MP_MAX_CHANNELS] = {0}, compute = 0, before = 0, last = 0; /* `compute`: when its steps before have ended */
+    int64_t free_at[MP_MAX_CHANNELS] = {0}, compute = 0, before = 0, last = 0; /* compute: end of the compute steps so far */
     for (int k = 0; k < x->queue.n; k++) {
         mp_node_run *r = &x->runs[x->queue.runs[k]];
         const int64_t sum = mp_runs_ticks_before(x, r->position);
@@ -137,7 +137,7 @@ int64_t mp_runs_ticks_within(const mp_runs *x, int64_t most)
 
 /* ---- from steps to runs ---- */
 
-/* Returns the largest workspace of the updates that run at the end. */
+/* Returns the largest workspace of updates that run after backward. */
 static int64_t update_workspace(const mp_graph *graph)
 {
     int64_t most = 0;
@@ -148,7 +148,8 @@ static int64_t update_workspace(const mp_graph *graph)
     return most;
 }
 
-/* Finds which gradients live to the end, and which to the last reader of the parameter that their update changes. */
+/* Finds the gradients that live to the end of backward. The other gradients live to the last reader of the parameter that they
+ * update. */
 static mp_status link_updates(mp_runs *x, mp_error *err)
 {
     const mp_graph *g = x->graph;
@@ -180,7 +181,7 @@ static mp_status link_updates(mp_runs *x, mp_error *err)
     return MP_OK;
 }
 
-/* Makes what the waits of a node read: all that its issued alternatives use. */
+/* Fills in the inputs of a node's waits: all storages that its issued alternatives use. */
 static void make_waits(mp_runs *x, int v)
 {
     const mp_node *node = &x->graph->nodes[v];
@@ -216,7 +217,7 @@ static mp_status allocate(mp_runs *x, mp_error *err)
     return MP_OK;
 }
 
-/* Makes a run without a position. */
+/* Creates a run without a position. */
 static int new_run(mp_runs *x, int node, int alternative)
 {
     if (!mp_grow(&x->runs, &x->runs_capacity, (size_t)x->n_runs + 1, sizeof *x->runs)) {
@@ -228,7 +229,7 @@ static int new_run(mp_runs *x, int node, int alternative)
     return x->n_runs++;
 }
 
-/* Makes the wait of a run without a position, if it is one that is issued; else returns -1. */
+/* Creates the wait of an issued run, without a position. Returns -1 if the run is not issued. */
 static int new_wait(mp_runs *x, int run)
 {
     const mp_node_run r = x->runs[run];
@@ -241,7 +242,7 @@ static int new_wait(mp_runs *x, int run)
     return wait;
 }
 
-/* Empties the order and gives it positions for n_runs runs. */
+/* Empties the order and allocates positions for n_runs runs. */
 static void renew_positions(mp_runs *x, int n_runs)
 {
     mp_error ignored = {0};
@@ -271,7 +272,7 @@ static void renew_positions(mp_runs *x, int n_runs)
     mp_runs_occupy(x, x->end, true);
 }
 
-/* Spreads the runs order[0..n) evenly; changes nothing but their positions. */
+/* Spreads the runs order[0..n) evenly. Only their positions change. */
 static void spread(mp_runs *x, const int *order, int n)
 {
     renew_positions(x, n);
@@ -312,7 +313,7 @@ void mp_runs_spread(mp_runs *x)
     for (int k = 0; k < n && !x->failed; k++) mp_lifetime_pair(x, order[k]);
 }
 
-/* Appends the waits that come before step t: those of steps with `until` up to t. */
+/* Appends the waits that precede step t: those of issued steps with `until` <= t. */
 static void append_waits(const mp_runs *x, const mp_step *steps, int *issued, int *n_issued, const int *step_of, int t,
                          int *order, int *n_order)
 {
@@ -326,7 +327,7 @@ static void append_waits(const mp_runs *x, const mp_step *steps, int *issued, in
     *n_issued = n;
 }
 
-/* Makes runs of steps; `order` and the work arrays have 2 n + 1 elements. Returns how many there are. */
+/* Converts steps to runs. `order` and the scratch arrays have 2 n + 1 elements. Returns the number of runs. */
 static int make_runs(mp_runs *x, const mp_step *steps, size_t n, int *order, int *issued, int *step_of)
 {
     int n_order = 0, n_issued = 0;

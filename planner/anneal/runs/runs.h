@@ -1,16 +1,17 @@
-/* runs.h - the incremental form of the timeline: an order of runs that changes, and the lifetimes, ticks and bytes over the
- * budget that follow from it, updated where a change touches them.
+/* runs.h - the incremental timeline: an order of runs that changes. Lifetimes, ticks and bytes over the budget are updated only
+ * where a change affects them.
  *
- * The rules are those of memplan/timeline.h, which judges the final order. Runs stand at positions of a sparse order (an
- * order-maintenance list with gaps). A read is served by the latest run before it that produces the storage; an instance lives
- * from that run to its last read before the next such run. So any set of runs is a schedule as long as each storage is produced
- * before it is first read, and inserting or removing a run changes a few ranges of the memory profile.
+ * The rules are those of memplan/timeline.h, which judges the final order. Runs have positions in a sparse order (an
+ * order-maintenance list with gaps). A read uses the latest earlier run that produces the storage. An instance lives from that
+ * run to its last read before the next producing run. Any set of runs is therefore a schedule if each storage is produced
+ * before its first read. Inserting or removing a run changes a few ranges of the memory profile.
  *
- * A run on another channel than compute is issued: a second run, its wait, stands where a step waits for it. The wait takes no
- * time and reads all that the issued run uses, so that this is live until then. Each tier has a memory profile.
+ * A run on a channel other than compute is issued. A second run, its wait, marks the position that waits for it. The wait takes
+ * no time. It reads every storage that the issued run uses, so that they remain live until then. Each tier has a memory
+ * profile.
  *
- * Updates have no positions. A gradient lives to the end (fuse none, forward), or to the last run that adds to it or reads what
- * its update changes (fuse backward), as in mp_updates_place.
+ * Updates have no positions. A gradient lives to the end of backward (fuse none, forward). With fuse backward it lives to the
+ * last run that adds to it or reads a storage that its update changes, as in mp_updates_place.
  */
 #pragma once
 
@@ -21,18 +22,18 @@
 /* One run of a node. */
 typedef struct mp_node_run {
     int node, alternative;
-    const mp_alternative *does; /* what it reads, adds to and writes; NULL at the end of backward */
-    int mate;                   /* the wait of an issued run, the issued run of a wait, -1: neither */
+    const mp_alternative *does; /* its reads, adds and writes; NULL at the end of backward */
+    int mate;                   /* the wait of an issued run, the issued run of a wait; -1: neither */
     int position;               /* position in the order, -1 if not in it */
-    bool is_on;                 /* true if its reads and writes count */
+    bool is_on;                 /* its reads and writes count; false while it is only reserved */
     bool is_wait;
-    int64_t ended;          /* of an issued run: when it ended at the last mp_runs_ticks */
-    int step;               /* of an issued run: work of mp_runs_steps */
-    int64_t waited;         /* of it and its wait: for how long compute had waited there */
+    int64_t ended;          /* of an issued run: its end time at the last mp_runs_ticks */
+    int step;               /* of an issued run: scratch of mp_runs_steps */
+    int64_t waited;         /* of an issued run and its wait: total waiting time of compute up to there */
     int64_t in_place_bytes; /* bytes saved at its position by in-place pairs */
 } mp_node_run;
 
-/* A growing list of runs by ascending position. */
+/* A growing list of runs, sorted by position. */
 typedef struct mp_run_list {
     int *runs;
     int n;
@@ -61,44 +62,43 @@ typedef struct mp_change {
 typedef struct mp_runs {
     mp_pool *pool; /* owns all arrays except those that grow */
     const mp_graph *graph;
-    int64_t limit[MP_MAX_TIERS];      /* per tier: budget less what is always live there */
-    bool has_limit[MP_MAX_TIERS];     /* per tier: there is a budget; else its profile stays empty. Of the device always */
+    int64_t limit[MP_MAX_TIERS];  /* per tier: budget minus static bytes */
+    bool has_limit[MP_MAX_TIERS]; /* per tier: it has a budget; otherwise its profile is empty. Always true for the device */
     mp_profile profile[MP_MAX_TIERS]; /* per tier of the graph */
-    mp_alternative **waits;           /* per node: what the waits of its alternatives do; NULL: none is issued */
+    mp_alternative **waits;           /* per node: the reads of the waits of its alternatives; NULL: no alternative is issued */
     int *run_at;                      /* per position: its run, -1 if empty; `end` has the last position */
     mp_node_run *runs;
     int n_runs, n_spare, n_removed;
-    int *spare;   /* numbers of runs that are not in use */
-    int *removed; /* runs removed since the last keep, which undo puts back */
+    int *spare;   /* unused run numbers */
+    int *removed; /* runs removed since the last keep; undo restores them */
     size_t runs_capacity, spare_capacity, removed_capacity;
-    int end;                          /* a run that stands for the end of backward */
+    int end;                          /* the run that represents the end of backward */
     int64_t end_workspace_bytes;      /* the largest workspace of the updates at `end` */
     mp_run_list *producers, *readers; /* per storage; a node that adds to a sum counts as a reader */
-    int *update_run;                  /* per gradient: a run up to which its update needs it live; -1: none */
-    int *gradients_start, *gradients; /* per storage that updates change: the gradients which those updates read */
+    int *update_run;                  /* per gradient: the run up to which its update keeps it live; -1: none */
+    int *gradients_start, *gradients; /* per storage changed by updates: the gradients that these updates read */
     mp_run_list *of_node;             /* per node: its runs */
-    int *pair_used;                   /* work of mp_lifetime_pair: zero per storage */
-    int64_t ticks;                    /* the sum over all runs on compute that are on */
-    int n_issued;                     /* how many issued runs are on */
+    int *pair_used;                   /* scratch of mp_lifetime_pair: zero per storage */
+    int64_t ticks;                    /* sum over all compute runs that are on */
+    int n_issued;                     /* number of issued runs that are on */
     mp_run_list queue;                /* the issued runs that are on, and their waits */
-    int64_t
-        *sums; /* a Fenwick tree over the positions: ticks of the runs on compute that are on; NULL: nothing can be issued */
-    int n_on, n_shifted; /* n_shifted: how many runs have moved to make space since the last mp_runs_spread */
+    int64_t *sums; /* Fenwick tree over the positions: ticks of the compute runs that are on; NULL: the graph has no copies */
+    int n_on, n_shifted; /* n_shifted: runs moved to make space since the last mp_runs_spread */
     mp_change *changes;
     size_t n_changes, changes_capacity;
-    bool failed; /* true if memory ran out: changes have no effect any more */
+    bool failed; /* memory ran out: further changes have no effect */
 } mp_runs;
 
 /* NULL is allowed. */
 void mp_runs_free(mp_runs *runs);
 MP_OWNER(mp_runs_free, mp_runs)
-/* Writes the order, without updates, into `steps` (space for n_on elements), and returns the number of steps. O(positions). */
+/* Writes the order, without updates, to `steps` (space for n_on elements). Returns the number of steps. O(positions). */
 size_t mp_runs_steps(const mp_runs *runs, mp_step *steps);
-/* Returns the run nearest before (step -1) or after (1) a position, -1 if there is none. O(gap). */
+/* Returns the nearest run before (step -1) or after (step 1) a position; -1: none. O(gap). */
 int mp_runs_neighbour(const mp_runs *runs, int position, int step);
 
-/* Returns the index of the first run of a list at `position` or later. O(log n). Inline: every move asks it hundreds of times.
- */
+/* Returns the index of the first run of a list at `position` or later. O(log n). Inline, because every move calls it hundreds
+ * of times. */
 static inline int mp_run_list_find(const mp_runs *runs, const mp_run_list *list, int position)
 {
     int low = 0, high = list->n;
@@ -111,7 +111,7 @@ static inline int mp_run_list_find(const mp_runs *runs, const mp_run_list *list,
     }
     return low;
 }
-/* Inserts a run into a list, or removes it. The run's position must be the same at both calls. O(n). */
+/* Inserts a run into a list, or removes it. The run must have the same position in both calls. O(n). */
 void mp_run_list_insert(mp_runs *runs, mp_run_list *list, int run);
 void mp_run_list_remove(const mp_runs *runs, mp_run_list *list, int run);
 
@@ -123,103 +123,105 @@ static inline int mp_runs_position(const mp_runs *runs, int run)
 {
     return runs->runs[run].position;
 }
-/* Returns the bytes over the limits of all tiers, added up over the order. O(tiers). */
+/* Returns the bytes over the limits, summed over the order and all tiers. O(tiers). */
 int64_t mp_runs_over(const mp_runs *runs);
-/* Returns the makespan of the order, without updates (makespan.h); or if it is more than `most`, something that is too. O(1 +
- * issued runs * log positions). */
+/* Returns the makespan of the order, without updates (makespan.h). If it exceeds `most`, the result may be any value above
+ * `most`. O(1 + issued runs * log positions). */
 int64_t mp_runs_ticks_within(const mp_runs *runs, int64_t most);
 static inline int64_t mp_runs_ticks(const mp_runs *runs)
 {
     return mp_runs_ticks_within(runs, INT64_MAX);
 }
-/* Adds to the ticks of compute at a position; nothing without `sums`. O(log positions). Source: Fenwick 1994. */
+/* Adds ticks of compute at a position. Does nothing without `sums`. O(log positions). Source: Fenwick 1994. */
 static inline void mp_runs_add_ticks(mp_runs *runs, int position, int64_t ticks)
 {
     for (int p = position + 1; runs->sums && p <= runs->profile->n_positions; p += p & -p) runs->sums[p] += ticks;
 }
-/* Returns the last position before `position` that compute reaches at least `ticks` earlier; -1 if there is none. Only of
- * graphs with copies. O(log positions). */
+/* Returns the last position that compute reaches at least `ticks` before it reaches `position`; -1: none. Only for graphs with
+ * copies. O(log positions). */
 int mp_runs_ahead(const mp_runs *runs, int position, int64_t ticks);
-/* Returns the first position before which compute runs for at least `ticks`, the last position if there is none. Only of graphs
- * with copies. O(log positions). */
+/* Returns the first position before which compute runs for at least `ticks`; the last position if there is none. Only for
+ * graphs with copies. O(log positions). */
 int mp_runs_reach(const mp_runs *runs, int64_t ticks);
-/* Returns the ticks of compute before a position. Only of graphs with copies. O(log positions). */
+/* Returns the ticks of compute before a position. Only for graphs with copies. O(log positions). */
 int64_t mp_runs_ticks_before(const mp_runs *runs, int position);
-/* Returns the most that may be live at a run, of its tier, with its workspace left out. */
+/* Returns the live bytes allowed in a tier while a run executes, its own workspace excluded. */
 int64_t mp_runs_limit(const mp_runs *runs, int run, int tier);
-/* Enters a run's limits into all profiles at its position, or takes them out. */
+/* Adds a run's limits to all profiles at its position, or removes them. */
 void mp_runs_occupy(mp_runs *runs, int run, bool enters);
 
-/* ---- from an order of steps, and the spreading of runs over the order ---- */
+/* ---- conversion from steps, and even spreading of the runs ---- */
 
 /* Loads a valid order of steps, without its updates. `tier_bytes`: budgets as in mp_request; NULL: none. On MP_OK release with
  * mp_runs_free. MP_NOMEM. O(list lengths + positions). */
 mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes, const mp_step *steps, size_t n,
                       mp_runs **out, mp_error *err);
-/* Spreads all runs evenly over the order, which grows if it is too full. Precondition: no change is waiting to be undone.
+/* Spreads all runs evenly over the positions. Adds positions if the order is too full. Precondition: all changes are kept.
  * O(positions + list lengths). */
 void mp_runs_spread(mp_runs *runs);
 
-/* ---- changes, each noted so that it can be undone ----
+/* ---- changes, recorded so that they can be undone ----
  *
- * A change costs O(log n) for each storage that the run reads or writes, and the ranges of the memory profile that change. */
+ * A change costs O(log n) per storage that the run reads or writes, plus the cost of the memory profile ranges that change.
+ */
 
-/* Puts a new run of the node right before another run (whose neighbours shift if there is no gap), and if it is issued its wait
- * there too. Returns the run, -1 if memory is short or no position is free. It has no effect until it is turned on. */
+/* Reserves a new run of the node right before another run, and for an issued run its wait as well. Neighbours shift if there is
+ * no gap. Returns the run; -1: out of memory or no free position. The run has no effect until it is turned on. */
 int mp_runs_reserve(mp_runs *runs, int node, int alternative, int before_run);
-/* Likewise, with the wait before another run. */
+/* The same, with the wait before the run wait_before. */
 int mp_runs_issue(mp_runs *runs, int node, int alternative, int before_run, int wait_before);
-/* Turns the run on, and its wait with it. */
+/* Turns the run on, together with its wait. */
 void mp_runs_turn_on(mp_runs *runs, int run);
-/* Turns the run off and gives its position back; with an issued run goes its wait, and conversely. */
+/* Turns the run off and releases its position. An issued run and its wait are removed together. */
 void mp_runs_remove(mp_runs *runs, int run);
 
-/* mp_runs_keep makes all changes final; mp_runs_undo takes back all changes since the last keep. O(changes). */
+/* mp_runs_keep makes all changes final. mp_runs_undo reverts all changes since the last keep. O(changes). */
 void mp_runs_keep(mp_runs *runs);
 void mp_runs_undo(mp_runs *runs);
 
-/* ---- questions ----
+/* ---- queries ----
  *
- * Each costs O(log n) per storage that the run reads, adds to or writes, unless its comment says otherwise.
+ * Each costs O(log n) per storage that the run uses, unless its comment says otherwise.
  */
 
-/* Returns the run that reads the instance of s live at `position` first after it, waits left out; -1 if no instance is live, or
- * it has no later reader. */
+/* Returns the next run after `position` that reads the instance of s live there, waits excluded; -1: no instance is live, or it
+ * has no later reader. */
 int mp_runs_next_read(const mp_runs *runs, int s, int position);
-/* True if an instance of s produced before `position` is live there or beyond. */
+/* True if an instance of s produced before `position` is live at or after it. */
 bool mp_runs_is_live(const mp_runs *runs, int s, int position);
-/* Returns the last run before `position` that produces storage s, -1 if there is none. */
+/* Returns the last run before `position` that produces storage s; -1: none. */
 int mp_runs_latest_producer(const mp_runs *runs, int s, int position);
-/* True if the run is not its node's first, or the node is optional: a recomputation or a copy, which a plan can do without. */
+/* True if the run is a recomputation or a copy, so that a plan can do without it: it is not its node's first run, or its node
+ * is optional. */
 bool mp_runs_is_extra(const mp_runs *runs, int run);
 /* True if no run reads what this run produces. */
 bool mp_runs_is_dead(const mp_runs *runs, int run);
 
-/* True if a node may run with this alternative at a position: its inputs are produced before it, and every run that depends
- * on what it writes, adds to or updates still comes in a valid order. The run `without_run` (-1: none) is disregarded. */
+/* True if a node may run with this alternative at a position. Its inputs must be produced earlier, and every run that depends
+ * on its outputs must keep a valid order. The run `without_run` is ignored (-1: none). */
 bool mp_runs_allows(const mp_runs *runs, int node, int alternative, int position, int without_run);
-/* True if the order stays valid without this run, or with the run in another alternative. */
+/* True if the order remains valid without this run, or with the run in another alternative. */
 bool mp_runs_can_spare(const mp_runs *runs, int run);
 bool mp_runs_can_change(const mp_runs *runs, int run, int alternative);
 
-/* True if the runs that were turned on since the last keep use nothing that a copy is still writing, and change nothing that it
- * uses. */
+/* True if no run turned on since the last keep conflicts with a copy in progress: it uses nothing that the copy writes, and
+ * changes nothing that the copy uses. */
 bool mp_runs_leave_alone(const mp_runs *runs);
 
-/* ---- the lifetimes of instances and sums, half-open intervals of positions; for this folder ---- */
+/* ---- lifetimes of instances and sums, as half-open intervals of positions; internal to this folder ---- */
 
-/* Returns the end of the instance of s that producers[producer] begins: the position after its last read. O(log n). */
+/* Returns the end of the instance of s produced by producers[producer]: the position after its last read. O(log n). */
 int mp_lifetime_end(const mp_runs *runs, int s, int producer);
 /* Finds the lifetime of a sum. Returns false if no run adds to it or reads it. O(1). */
 bool mp_lifetime_of_sum(const mp_runs *runs, int s, int *begin, int *end);
 
-/* Each adds a run to the producers or readers of s, or removes it, and updates the memory profile and in-place bytes. O(list
- * + positions / 64). */
+/* Each adds a run to the producers or readers of s, or removes it. Updates the memory profile and the in-place bytes. O(list +
+ * positions / 64). */
 void mp_lifetime_add_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_add_reader(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_reader(mp_runs *runs, int s, int run);
-/* Returns the bytes of all instances and sums of a tier whose lifetimes begin with this run. */
+/* Returns the bytes of all instances and sums of a tier that begin with this run. */
 int64_t mp_lifetimes_begun(const mp_runs *runs, int run, int tier);
 /* Recomputes the bytes that in-place pairs save at a run. */
 void mp_lifetime_pair(mp_runs *runs, int run);

@@ -1,4 +1,4 @@
-/* runs_change.c - insertion and removal of runs, the shifting that makes space for them, and the notes for undoing. */
+/* runs_change.c - inserts and removes runs, shifts runs to make space, and records changes for undo. */
 #include "planner/anneal/runs/runs.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ static void turn_on(mp_runs *x, int run)
     for (size_t k = 0; k < alternative->n_writes; k++)
         if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]]))
             mp_lifetime_add_producer(x, alternative->writes[k], run);
-    x->runs[run].is_on = true; /* only now, so that its pairs are examined once and not for each storage */
+    x->runs[run].is_on = true; /* set last, so that its in-place pairs are examined once and not per storage */
     mp_lifetime_pair(x, run);
     if (!x->runs[run].is_wait) mp_run_list_insert(x, of_node, run);
 }
@@ -80,8 +80,8 @@ static int64_t level_before(const mp_runs *x, int run, int tier)
            mp_lifetimes_begun(x, run, tier);
 }
 
-/* Moves the runs at positions [begin, end) by one, into the empty position beside them. What is live at a run moves with it;
- * at the position left behind is live what lives on after these runs, or before them. */
+/* Moves the runs at positions [begin, end) by one into the adjacent empty position, with their live bytes. The vacated position
+ * gets the bytes that are live before the first run, or after the last one. */
 static void shift(mp_runs *x, int begin, int end, int by)
 {
     const int next = x->run_at[end];
@@ -104,7 +104,7 @@ static void shift(mp_runs *x, int begin, int end, int by)
     x->n_shifted += end - begin;
 }
 
-/* ---- changes that can be undone ---- */
+/* ---- changes recorded for undo ---- */
 
 static void make_space(mp_runs *x, int begin, int end, int by)
 {
@@ -113,8 +113,9 @@ static void make_space(mp_runs *x, int begin, int end, int by)
     if (!x->failed) shift(x, begin, end, by);
 }
 
-/* Finds a position for a run before another: in the gap there, nearer to that run, since its own inputs are inserted before
- * it next; or by moving neighbours to the nearest empty position. Returns -1 if there is none. */
+/* Finds a position for a run before another run. It uses the gap there, nearer to the other run, since the inputs of the new
+ * run may be inserted before it next. Without a gap, it shifts neighbours to the nearest empty position. Returns -1 if no
+ * position is free. */
 static int find_position(mp_runs *x, int before_run)
 {
     const int position = x->runs[before_run].position, end = x->profile->n_positions - 1;
@@ -220,7 +221,7 @@ void mp_runs_undo(mp_runs *x)
             displace(x, c.run);
             push(x, &x->spare, &x->n_spare, &x->spare_capacity, c.run);
             break;
-        case MP_RELEASED: /* the last removed run: later ones are back already */
+        case MP_RELEASED: /* the removed run on top of the list: undo has restored all later ones */
             x->n_removed--;
             place(x, c.run, c.position);
             break;

@@ -1,4 +1,5 @@
-/* runs_lifetimes.c - lifetimes from the lists of producers and readers, and the ranges of the profile that a change adds to. */
+/* runs_lifetimes.c - derives lifetimes from the lists of producers and readers, and updates the affected ranges of the
+ * profile. */
 #include "planner/anneal/runs/runs.h"
 
 #include <limits.h>
@@ -10,7 +11,7 @@ static int64_t bytes_of(const mp_runs *x, int s)
     return x->graph->storages[s].bytes;
 }
 
-/* Adds the storage's bytes to positions [begin, end) of its tier, or takes them away; nothing if begin >= end. */
+/* Adds the storage's bytes to positions [begin, end) of its tier, or subtracts them. Does nothing if begin >= end. */
 static void add(mp_runs *x, int s, int begin, int end, int sign)
 {
     const int tier = x->graph->storages[s].tier;
@@ -44,7 +45,7 @@ bool mp_lifetime_of_sum(const mp_runs *x, int s, int *begin, int *end)
 
 /* ---- in-place pairs ---- */
 
-/* True if the instance of s, not always live, that a run at this position reads ends there. */
+/* True if a run at this position reads an instance of s that ends there. Static storages never end. */
 static bool ends_at(const mp_runs *x, int s, int position)
 {
     int begin, end;
@@ -107,7 +108,7 @@ void mp_lifetime_add_producer(mp_runs *x, int s, int run)
     mp_run_list_insert(x, producers, run);
     if (x->failed) return;
     const int end = mp_lifetime_end(x, s, before + 1);
-    if (old_end > position + 1) { /* both new instances together are the old one without the gap between them */
+    if (old_end > position + 1) { /* the two new instances cover the old one, except for the gap between them */
         const int new_end = mp_lifetime_end(x, s, before);
         add(x, s, new_end, position, -1);
         pair_at(x, new_end - 1);
@@ -135,7 +136,7 @@ void mp_lifetime_remove_producer(mp_runs *x, int s, int run)
     }
 }
 
-/* Moves the ends of gradients after runs were added to, or removed from, the list of a storage that updates change. */
+/* Moves the ends of gradients after a change to the readers of a storage that updates change. */
 static void move_updates(mp_runs *x, int s)
 {
     for (int k = x->gradients_start[s]; k < x->gradients_start[s + 1]; k++) {

@@ -1,12 +1,12 @@
-/* runs_query.c - which runs read and produce a storage at a position, whether an order is valid, and whether copies are left
- * alone until they have ended. */
+/* runs_query.c - finds the readers and producers of a storage at a position. Checks that an order is valid and has no conflict
+ * with a copy in progress. */
 #include "planner/anneal/runs/runs.h"
 
 #include <limits.h>
 
 #include "planner/math/list.h"
 
-/* Returns the index of the last producer of s before a position, -1 if there is none. */
+/* Returns the index of the last producer of s before a position; -1: none. */
 static int latest(const mp_runs *x, int s, int position)
 {
     return mp_run_list_find(x, &x->producers[s], position) - 1;
@@ -59,13 +59,13 @@ static int first_position(const mp_runs *x, const mp_run_list *list, int without
     return INT_MAX;
 }
 
-/* True if a contribution to a sum may come at a position: before all readers of the sum, and, if the order matters, after
- * the adder before it and before the next. */
+/* True if a node may add to a sum at a position: before all readers of the sum and, if the order of additions is fixed, between
+ * the neighbouring adders. */
 static bool may_add(const mp_runs *x, int node, int s, int position, int without_run)
 {
     const mp_graph *g = x->graph;
     const bool any = g->storages[s].any_sum_order;
-    bool before = true; /* adders seen so far are before this node in the list */
+    bool before = true; /* the adders seen so far precede this node in the list */
     for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++) {
         const int other = g->adders[a];
         if (other == node) {
@@ -97,7 +97,7 @@ static bool may_read(const mp_runs *x, int s, int position, int without_run)
     return true;
 }
 
-/* Returns the runs that produce a storage; NULL if it is live from the start. */
+/* Returns the runs that produce a storage; NULL: it is static and never written. */
 static const mp_run_list *producers_of(const mp_runs *x, int s)
 {
     if (!mp_storage_is_static(&x->graph->storages[s])) return &x->producers[s];
@@ -121,7 +121,7 @@ bool mp_runs_allows(const mp_runs *x, int node, int alternative, int position, i
     return true;
 }
 
-/* True if every read of a storage is served without the instance that a run produces. */
+/* True if every read of a storage remains valid without the instance that a run produces. */
 static bool is_spare(const mp_runs *x, int s, int run)
 {
     const mp_run_list *producers = producers_of(x, s);
@@ -150,20 +150,20 @@ bool mp_runs_can_change(const mp_runs *x, int run, int alternative)
 
 /* ---- issued runs ---- */
 
-/* True if the run is issued before a position and not yet waited for there. */
+/* True if a run is issued before a position and its wait is after it. */
 static bool is_under_way(const mp_runs *x, int run, int position)
 {
     const mp_node_run *r = &x->runs[run];
     return r->mate >= 0 && !r->is_wait && r->position < position && mp_runs_position(x, r->mate) > position;
 }
 
-/* True if it is issued on this channel (-1: none), so that it comes after what was issued there before. */
+/* True if a run is issued on this channel (-1: never), so that later copies on the channel queue after it. */
 static bool is_behind(const mp_runs *x, int run, int channel)
 {
     return x->runs[run].mate >= 0 && x->runs[run].does->channel == channel;
 }
 
-/* True if the instance of s at a position is still being written, on another channel than this. */
+/* True if the instance of s at a position is still being written by a copy on another channel. */
 static bool is_incomplete(const mp_runs *x, int s, int position, int channel)
 {
     const int producer = mp_runs_latest_producer(x, s, position), writer = x->graph->writer[s];
@@ -187,7 +187,7 @@ static bool is_being_read(const mp_runs *x, int s, int position)
     return false;
 }
 
-/* True if a run of the list, waits and what is issued on this channel left out, stands between two positions. */
+/* True if the list has a run between two positions, not counting waits and runs issued on this channel. */
 static bool any_between(const mp_runs *x, const mp_run_list *list, int from, int to, int channel)
 {
     for (int k = mp_run_list_find(x, list, from + 1); k < list->n && mp_runs_position(x, list->runs[k]) < to; k++)
@@ -195,7 +195,7 @@ static bool any_between(const mp_runs *x, const mp_run_list *list, int from, int
     return false;
 }
 
-/* True if a run between two positions uses an always-live storage, which has no lists. */
+/* True if a run between two positions uses a static storage, which has no lists. */
 static bool any_uses(const mp_runs *x, int s, int from, int to)
 {
     for (int p = from + 1; p < to; p++) {
@@ -210,16 +210,16 @@ static bool adds_to(const mp_runs *x, int run, int s)
     return mp_list_has(x->runs[run].does->adds, x->runs[run].does->n_adds, s);
 }
 
-/* True if two runs, of which one is issued and under way when the other begins, may both use a sum: both read it, or the later
- * one reads it on the same channel. */
+/* True if two runs may both use a sum while the first one is still in progress: both read it, or the later one reads it on the
+ * same channel. */
 static bool may_share(const mp_runs *x, int s, int issued, int later)
 {
     if (adds_to(x, later, s)) return false;
     return !adds_to(x, issued, s) || is_behind(x, later, x->runs[issued].does->channel);
 }
 
-/* True if a run and those that use a sum of its leave each other alone: those that are under way when it begins, and, if it is
- * issued, those that begin before its wait. A sum that always lives has no lists, and its adders an order. */
+/* True if a run has no conflict over a sum: neither with copies in progress when it begins nor, if it is issued, with runs that
+ * begin before its wait. A static sum has no lists; the order of its adders is checked instead. */
 static bool shares_sum(const mp_runs *x, int run, int s)
 {
     const mp_node_run *r = &x->runs[run];
@@ -232,7 +232,7 @@ static bool shares_sum(const mp_runs *x, int run, int s)
     return true;
 }
 
-/* True if nothing changes what an issued run uses, or reads what it writes, before its wait. */
+/* True if, before the wait of an issued run, no run changes its inputs or uses its outputs. */
 static bool is_left_alone(const mp_runs *x, int run)
 {
     const mp_node_run *r = &x->runs[run];

@@ -1,4 +1,4 @@
-/* bound_chain.c - candidates for boundaries, and the longest path over the intervals between them. */
+/* bound_chain.c - chooses candidate boundaries, and finds the longest path over the intervals between them. */
 #include "planner/bound/interval/bound_chain.h"
 
 #include "planner/math/tuning.h"
@@ -32,7 +32,7 @@ static void find_candidates(mp_bound_chain *c)
     }
 }
 
-/* Takes as first points the candidate with the largest shortage in every stretch. */
+/* Chooses the first points: the candidate with the largest shortage in each range of candidates. */
 static void spread_points(mp_bound_chain *c)
 {
     for (int p = 0; p < c->most; p++) {
@@ -45,7 +45,8 @@ static void spread_points(mp_bound_chain *c)
     }
 }
 
-/* Takes as next points those of the best chain, which begins at `best`, and candidates on both sides of each, `step` apart. */
+/* Chooses the next points: the points of the best chain, which begins at `best`, and candidates on both sides of each, `step`
+ * apart. */
 static void gather_points(mp_bound_chain *c, int best, int step, bool *chosen)
 {
     int n_chain = 0;
@@ -72,7 +73,7 @@ static int64_t ticks_between(mp_bound_chain *c, int i, int j)
     return value.infeasible ? 0 : value.ticks;
 }
 
-/* Returns the bound of the interval from a point to the end. */
+/* Returns the bound of the interval from a point to the end, and records the best one. */
 static int64_t ticks_to_end(mp_bound_chain *c, int i)
 {
     const int64_t before = c->interval->work.n_cuts, ticks = ticks_between(c, i, -1);
@@ -84,7 +85,8 @@ static int64_t ticks_to_end(mp_bound_chain *c, int i)
     return ticks;
 }
 
-/* Finds the best chain from every point. An interval takes no more than a longer one from its start: that saves most cuts. */
+/* Finds the best chain from every point. The bound of an interval is at most that of a longer one with the same start. This
+ * skips most cuts. */
 static void find_chains(mp_bound_chain *c)
 {
     const bool chains = mp_bound_is_on(&c->options, MP_BOUND_DISJOINT);
@@ -94,7 +96,7 @@ static void find_chains(mp_bound_chain *c)
             c->next[i] = -1;
             continue;
         }
-        int longer = -1; /* the end of the last interval that was bounded */
+        int longer = -1; /* end of the last interval that was bounded */
         c->rest[i] = c->single[i] = ticks_to_end(c, i);
         c->next[i] = -1;
         int64_t most = c->single[i];
@@ -112,7 +114,7 @@ static void find_chains(mp_bound_chain *c)
     }
 }
 
-/* Returns the point at which the best chain begins; of equal chains the shorter one. */
+/* Returns the point at which the best chain begins; of equal chains, the shorter one. */
 static int best_start(const mp_bound_chain *c)
 {
     int best = -1;
@@ -121,7 +123,7 @@ static int best_start(const mp_bound_chain *c)
     return best;
 }
 
-/* Searches chains between points that are spread at first, then closer and closer around the best chain so far. */
+/* Searches chains between points. The points are first spread evenly, then placed closer and closer around the best chain. */
 static mp_status search_chains(mp_bound_chain *c, mp_error *err)
 {
     MP_OWNED bool *chosen = mp_alloc((size_t)c->n_candidates, sizeof *chosen);

@@ -1,9 +1,10 @@
 /* bound_couple.c - Lagrangian coupling of consecutive intervals.
  *
- * A storage that is live at a boundary was live at the start of the interval before it, or produced in it. A multiplier >= 0
- * for each storage and boundary relaxes this constraint: the interval that begins there pays it for a live storage, and the one
- * that ends there earns it for having the storage. In a plan the two cancel or leave a gain, so the sum of the intervals'
- * minima is still a lower bound for every plan. The best multipliers are those with which neighbours disagree the least.
+ * A storage that is live at a boundary was live at the start of the previous interval, or produced in it. This constraint is
+ * relaxed with a multiplier >= 0 per storage and boundary. The interval that begins there pays the multiplier for a live
+ * storage. The interval that ends there earns it if the storage is available. In a plan the two cancel or leave a gain. The sum
+ * of the intervals' minima is therefore still a lower bound for every plan. The best multipliers make neighbouring intervals
+ * agree as far as possible.
  */
 #include "planner/bound/interval/bound_couple.h"
 
@@ -19,12 +20,11 @@ typedef struct couple {
     int n;
     size_t n_storages;
     int64_t *multiplier, *best_multiplier; /* per boundary and storage, scaled ticks */
-    int *excess;                           /* per boundary and storage, in units of ONE: fraction live less fraction
-                                            * available before */
+    int *excess; /* per boundary and storage, in units of ONE: fraction live minus fraction available before */
     bool infeasible;
 } couple;
 
-/* Computes the scaled bound at the present multipliers, and the excess at them. */
+/* Computes the scaled bound and the excess at the current multipliers. */
 static int64_t evaluate(couple *c)
 {
     mp_bound_interval *x = c->x;
@@ -43,7 +43,7 @@ static int64_t evaluate(couple *c)
         for (int l = 0; l < 2; l++) {
             for (size_t s = 0; s < m && share[l]; s++) {
                 if (k > 0 && x->labels[l].live[s] && !x->covers_two[s]) c->excess[(size_t)(k - 1) * m + s] += share[l];
-                /* counts as available if that costs nothing */
+                /* a storage that costs nothing counts as available */
                 const bool there = x->labels[l].available[s] || !x->bytes[s];
                 if (k < c->n - 1 && there) c->excess[(size_t)k * m + s] -= share[l];
             }
@@ -53,8 +53,8 @@ static int64_t evaluate(couple *c)
     return sum;
 }
 
-/* Moves every multiplier along its excess, by a step that would raise a linear bound by `gain`. Returns false if there is no
- * excess. */
+/* Moves every multiplier along its excess, by a step that would raise a linear bound by `gain`. Returns false if every excess
+ * is zero. */
 static bool move(couple *c, int64_t gain)
 {
     int64_t norm = 0;

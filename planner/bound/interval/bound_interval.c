@@ -1,13 +1,14 @@
-/* bound_interval.c - an interval as a closure problem: what its nodes read, what may be live at its start, the free memory
- * there; and the network.
+/* bound_interval.c - formulates an interval as a closure problem: the reads of its nodes, the storages that may be live at its
+ * start, and the free memory there. Builds the network for the minimum cut.
  *
- * The network has a vertex for each node that may run in the interval, and for each storage that such a node reads or produces
- * (true: it is available when read). True vertices are on the source's side. A node that runs needs its inputs: unbounded arcs.
- * A needed storage is either live at the start, at the price of the multiplier times its bytes, or produced in the interval: an
- * arc to its producer. A node that runs takes ticks: its capacity to the sink.
- *
- * A sum that is needed and not live at the start was not begun before it, so all its adders run later: the arc leads to a
- * vertex of the sum, and unbounded arcs from there to the adders that certainly run in the interval.
+ * The network has a vertex for each node that may run in the interval, and for each storage that such a node reads or produces.
+ * A storage vertex is true if the storage is available when read. True vertices are on the source's side.
+ * - A node that runs needs its inputs: arcs of unbounded capacity.
+ * - A needed storage is live at the start, at a price of the multiplier times its bytes, or produced in the interval: an arc to
+ *   its producer.
+ * - A node that runs takes ticks: its capacity to the sink.
+ * - A needed sum that is not live at the start was not begun before it. All its adders then run later. The arc leads to a
+ *   vertex of the sum. Unbounded arcs lead from there to the adders that certainly run in the interval.
  */
 #include "planner/bound/interval/bound_interval.h"
 
@@ -17,7 +18,7 @@
 
 static const int64_t UNBOUNDED = INT64_MAX / 8 * 3;
 
-/* True if there is a node that neither precedes v nor is preceded by it. */
+/* True if some node neither precedes v nor follows it. */
 static bool is_undecided_somewhere(const mp_precedence *o, int v)
 {
     if (o->only_vertex >= 0)
@@ -26,7 +27,7 @@ static bool is_undecided_somewhere(const mp_precedence *o, int v)
            o->n - 1;
 }
 
-/* Finds the producers of s in the interval, in case s is not live at its start, and returns their number; 0 if s is static,
+/* Finds the nodes that would produce s in the interval if s is not live at its start. Returns their number; 0 if s is static,
  * or certainly produced before or after. */
 static int find_producers(const mp_precedence *o, int s, bool undecided, int *producers)
 {
@@ -41,13 +42,13 @@ static int find_producers(const mp_precedence *o, int s, bool undecided, int *pr
     return is_open ? life.n_makers : 0;
 }
 
-/* True for a sum and for an always-live storage. */
+/* True for a sum and for a static storage. */
 static bool has_no_producer(const mp_graph *graph, int s)
 {
     return graph->producer[s] < 0;
 }
 
-/* Finds all producers, and gives them and their outputs vertices; *n vertices. */
+/* Finds all producers, and assigns vertices to them and their outputs. *n: number of vertices. */
 static mp_status find_all_producers(mp_bound_interval *x, bool undecided, int *n, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -75,8 +76,8 @@ static mp_status find_all_producers(mp_bound_interval *x, bool undecided, int *n
     return MP_OK;
 }
 
-/* Builds vertices, arcs and producers anew, the same for all intervals of x; with `undecided` also for nodes that run once,
- * on either side of a start. MP_NOMEM. O(graph). */
+/* Builds the network of vertices, arcs and producers, which all intervals of x share. With `undecided` it includes nodes that
+ * run once, on either side of a start. MP_NOMEM. O(graph). */
 static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -116,8 +117,8 @@ static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_er
     return MP_OK;
 }
 
-/* Returns true if a producer of s certainly runs before `node` or is `node` (-1: the end). Of the adders of a sum that is
- * not begun before the interval, only those certainly run in it: closes the arcs of the others. */
+/* Returns true if a producer of s certainly runs up to the first run of `node` (-1: up to the end). For a sum that begins in
+ * the interval, closes the arcs of adders that may run later. */
 static bool bound_network_allow(mp_bound_interval *x, int s, int node)
 {
     bool is_certain = false;
@@ -130,7 +131,7 @@ static bool bound_network_allow(mp_bound_interval *x, int s, int node)
     return is_certain;
 }
 
-static const int64_t MOST_TICKS = INT64_C(1) << 40; /* for all nodes together, in scaled ticks */
+static const int64_t MOST_TICKS = INT64_C(1) << 40; /* limit on the scaled ticks of all nodes together */
 
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err)
 {
@@ -192,7 +193,7 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_free(x);
 }
 
-/* True if what has this life is produced or begun before the first run of the node at the start. */
+/* True if the storage with this life is produced or begun before the first run of the node at the start. */
 static bool is_made_before(const mp_bound_interval *x, const mp_certain_life *life)
 {
     for (int k = 0; k < life->n_makers; k++)
@@ -205,7 +206,7 @@ static bool is_after(const mp_bound_interval *x, int v)
     return mp_precedes(x->order, x->at, v) || (x->assumed_after && mp_bits_has(x->assumed_after, v));
 }
 
-/* True if it must be live at the start once it is made before: it is read or added to later. */
+/* True if the storage is read or added to after the start. It is then live at the start if it was made before. */
 static bool is_needed_after(const mp_bound_interval *x, const mp_certain_life *life)
 {
     for (int k = 0; k < life->n_users && !life->stays; k++)
@@ -213,7 +214,8 @@ static bool is_needed_after(const mp_bound_interval *x, const mp_certain_life *l
     return life->stays;
 }
 
-/* Returns the bytes of a list that are not counted elsewhere: not always live, not kept anyway, not always read. */
+/* Returns the bytes of a list that are not counted elsewhere: static storages, storages kept in any case, and storages always
+ * read are left out. */
 static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
 {
     const mp_precedence *o = x->order;
@@ -234,8 +236,8 @@ static bool may_apply(const void *data, mp_in_place p)
     return !x->must_be_live[p.from] && !x->must_be_live[p.to];
 }
 
-/* Returns the bytes that the node itself needs in this alternative, without storages that are kept, and without recomputable
- * ones that it always reads. */
+/* Returns the bytes that the node needs in this alternative. Kept storages, and recomputable storages that it always reads, are
+ * not counted. */
 static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternative *alternative)
 {
     return alternative->workspace_bytes + own_bytes(x, alternative->reads, alternative->n_reads) +
@@ -243,7 +245,7 @@ static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternativ
            mp_pairs_save_at_most(x->order->graph, alternative, may_apply, x, x->best).outputs_bytes;
 }
 
-/* True if some producer of s is neither before the start nor after it. */
+/* True if some producer of s is neither certainly before the start nor certainly after it. */
 static bool has_undecided_producer(const mp_bound_interval *x, int s)
 {
     for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
@@ -253,7 +255,7 @@ static bool has_undecided_producer(const mp_bound_interval *x, int s)
     return false;
 }
 
-/* Computes the bytes that s takes at the start, unless the node there reads or writes it itself. */
+/* Computes the bytes of s at the start. They are 0 if the node there reads or writes s itself. */
 static void weigh(mp_bound_interval *x, int s)
 {
     const mp_precedence *o = x->order;
@@ -310,9 +312,9 @@ static void require(mp_bound_interval *x, int s)
     x->required[x->n_required++] = s;
 }
 
-/* Call if one of two storages must be available, and neither is for another reason. The second is produced from the first,
- * so the first is available or the second is live. The first then represents both, at the smaller bytes of the two, and the
- * second is free; no plan takes more that way. */
+/* Handles a choice: one of two storages must be available, and neither is required otherwise. The second is produced from the
+ * first, so either the first is available or the second is live. The first then represents both, with the smaller bytes of the
+ * two, and the second is free. No plan costs more under this rule, so the bound remains valid. */
 static void require_either(mp_bound_interval *x, int first, int second)
 {
     if (x->is_required[first] || x->is_required[second] || !x->bytes[first] || !x->bytes[second]) return;
@@ -322,8 +324,8 @@ static void require_either(mp_bound_interval *x, int first, int second)
     require(x, first);
 }
 
-/* Requires what the nodes after the start, up to `node` included, read in every alternative; or one of what they choose
- * from. */
+/* Marks as required the storages that nodes after the start, up to and including `node`, read in every alternative. With
+ * `choices`, handles instead the pairs of storages of which they read one. */
 static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
 {
     const mp_precedence *o = x->order;

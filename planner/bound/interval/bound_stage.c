@@ -1,11 +1,11 @@
-/* bound_stage.c - names and switches of the stages, and the report of what each has proved. */
+/* bound_stage.c - names and switches of the bound's stages, and the report of each stage's result. */
 #include "memplan/bound_stage.h"
 
 #include <string.h>
 
 #include "estimator/base/memory.h"
 
-/* A stage that builds on MP_BOUND_NODES builds on nothing that can be off. */
+/* `base` is the stage that a stage builds on; MP_BOUND_NODES: none that can be switched off. */
 static const struct {
     const char *name;
     mp_bound_stage base;

@@ -1,11 +1,15 @@
-/* bound_overlap.c - the bound for given multipliers.
+/* bound_overlap.c - computes the bound of overlapping intervals for given multipliers.
  *
- * Let H be the live set at a boundary, R the recomputations between it and the next boundary, and C those within an interval,
- * which are part of each R that it contains. Each interval that contains a run gets a share of its ticks: the longer intervals
- * none below zero, the shortest the rest, of either sign. So the ticks of all R are at least the sum of share * C over
- * intervals. An interval pays a multiplier for each storage live at its start, which the choice of H earns; an interval earns
- * what H at its end pays for a storage that it has. So the sum of the intervals' minima, less the most that each H can earn in
- * its free memory, is a lower bound.
+ * Let H be the live set at a boundary. Let R be the recomputations between this boundary and the next. Let C be the
+ * recomputations within an interval; C is contained in each R that the interval covers.
+ *
+ * Each interval that covers a run gets a share of its ticks. The shares of longer intervals are at least zero. The shortest
+ * interval gets the rest, which may be negative. The ticks of all R are therefore at least the sum of share * C over all
+ * intervals.
+ *
+ * An interval pays a multiplier for each storage live at its start, and the choice of H earns it. The H at its end pays a
+ * multiplier for each of its storages, and the interval earns it if it has the storage. The sum of the intervals' minima, minus
+ * the most that each H can earn within its free memory, is a lower bound.
  */
 #include "planner/bound/overlap/bound_overlap.h"
 
@@ -25,7 +29,7 @@ size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair)
     return (size_t)(pair.from * (o->n + 1) + pair.to) * o->n_storages;
 }
 
-/* Computes free memory, bytes at boundaries and required storages. Returns false if even what one node needs does not fit. */
+/* Computes free memory, bytes at boundaries and required storages. Returns false if the needs of a single node do not fit. */
 static bool measure(mp_bound_overlap *o)
 {
     mp_bound_interval *x = o->x;
@@ -125,7 +129,7 @@ static int by_worth(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* Returns the most that items from k on can earn in this much memory, if one of them may be split (fractional knapsack). */
+/* Returns the most that the items from k on can earn within `room` bytes, if one item may be split (fractional knapsack). */
 static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_t n, int64_t room)
 {
     int64_t sum = 0;
@@ -136,8 +140,8 @@ static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_
     return sum;
 }
 
-/* Returns the most that items, sorted by worth, earn in this much memory without splitting (knapsack): branch and bound,
- * depth first (Horowitz and Sahni 1974). After `most` steps, the upper bound so far. */
+/* Returns the most that items, sorted by worth, can earn within `room` bytes without splitting (knapsack). Depth-first branch
+ * and bound (Horowitz and Sahni 1974). After a limit of steps, returns the current upper bound. */
 static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room)
 {
     int64_t best = 0, sum = 0, certain = earned_in_part(items, 0, n, room);
@@ -163,7 +167,8 @@ static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room
     return certain;
 }
 
-/* Returns the most that live storages at a boundary earn in its free memory; INT64_MAX: those decided live do not fit. */
+/* Returns the most that live storages can earn within the free memory of boundary i; INT64_MAX: the storages decided live do
+ * not fit. */
 static int64_t most_earned(const mp_bound_overlap *o, int i)
 {
     int64_t room = o->free_bytes[i], sum = 0;
@@ -188,8 +193,8 @@ static int64_t most_earned(const mp_bound_overlap *o, int i)
     return sum + earned_wholly(o->items, n, room);
 }
 
-/* Applies the decisions at a boundary to an interval from it: storages decided not live are barred. Those decided live stay
- * open, as their price is paid at the boundary; so do storages that represent two. */
+/* Applies the decisions at a boundary to an interval that starts there. Storages decided not live are barred. Storages decided
+ * live remain open, since their price is paid at the boundary. Storages that represent two also remain open. */
 static void settle(const mp_bound_overlap *o, int boundary)
 {
     for (size_t s = 0; s < o->n_storages; s++) {

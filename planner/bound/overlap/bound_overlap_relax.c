@@ -1,11 +1,17 @@
-/* bound_overlap_relax.c - the linear programme over overlapping intervals, whose dual values are the multipliers of
+/* bound_overlap_relax.c - the linear programme over overlapping intervals. Its dual values are the multipliers of
  * bound_overlap.c.
  *
- * Columns: what is live at each boundary, what is recomputed between it and the next, and what runs in each interval (no more
- * than between its boundaries). Rows: a storage that is required in an interval, that a node running there reads, or that is
- * live at its end, was live at its start or is produced in it. No column needs an upper bound of 1, since larger values never
- * help. Storages that can't be recomputed and take little of the free memory are left out; their multipliers are 0. Columns are
- * added when a row needs them: from the last boundary to the first, storages in the reverse order of their producers.
+ * Columns:
+ * - the storages live at each boundary
+ * - the nodes recomputed between a boundary and the next one
+ * - the nodes run in each interval (at most the runs between its boundaries)
+ *
+ * Rows: some storages of an interval must be live at its start or produced in it. They are the storages that the interval
+ * requires, that a node running there reads, or that are live at its end.
+ *
+ * Columns need no upper bound of 1, since larger values never help. Storages that cannot be recomputed and use little of the
+ * free memory are left out; their multipliers are 0. A column is added when a row needs it. Rows are added from the last
+ * boundary to the first, storages in reverse order of their producers.
  */
 #include "planner/bound/overlap/bound_overlap.h"
 
@@ -16,7 +22,7 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* in place of a column: impossible; free; added once a row needs it */
+enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: impossible; available for free; added once a row needs it */
 
 struct mp_bound_relax {
     mp_pool *pool; /* owns all arrays */
@@ -27,12 +33,12 @@ struct mp_bound_relax {
     double *bytes_unit;      /* per boundary: scale of bytes */
     int *live;               /* per boundary and storage: its column */
     int *runs;               /* per boundary and node: its column */
-    int *in;                 /* per node, of the present interval: its column */
-    int *run_row;            /* per pair and node, -1: none */
-    int *live_row, *n_rows;  /* per pair and storage: its first row, and how many follow each other */
-    int *n_reward_rows;      /* per pair and storage: how many of these, the last ones, are for being live at the end */
-    int *latest, n_storages; /* storages that can be live, those produced last first */
-    double *made;            /* per node, of the present interval: the fraction that can run there */
+    int *in;                 /* per node: its column in the current interval */
+    int *run_row;            /* per pair and node; -1: none */
+    int *live_row, *n_rows;  /* per pair and storage: its first row, and the number of consecutive rows */
+    int *n_reward_rows;      /* per pair and storage: number of these rows, at the end, for being live at the interval's end */
+    int *latest, n_storages; /* storages that can be live, last produced first */
+    double *made;            /* per node: the fraction that can run in the current interval */
 };
 
 static const mp_precedence *order_of(const mp_bound_relax *r)
@@ -40,7 +46,7 @@ static const mp_precedence *order_of(const mp_bound_relax *r)
     return r->o->x->order;
 }
 
-/* True if v may run after a boundary, for the first time or again. */
+/* True if v may run after a boundary, for the first time or as a recomputation. */
 static bool may_run(const mp_bound_relax *r, int i, int v)
 {
     const mp_bound_interval *x = r->o->x;
@@ -48,7 +54,7 @@ static bool may_run(const mp_bound_relax *r, int i, int v)
     return v != r->o->nodes[i] && !mp_precedes(x->order, v, r->o->nodes[i]);
 }
 
-/* Adds the row of the free memory, and tells which columns are possible. */
+/* Adds the row of the free memory, and marks the possible columns. */
 static void add_boundary(mp_bound_relax *r, int i)
 {
     const mp_bound_overlap *o = r->o;
@@ -82,7 +88,7 @@ static int run_column(mp_bound_relax *r, int i, int v)
     return r->runs[place];
 }
 
-/* Returns the column of v running in the interval, which is at most its runs between the boundaries there. */
+/* Returns the column of v in the interval. Its value is at most the runs of v between the boundaries of the interval. */
 static int in_column(mp_bound_relax *r, int p, int v)
 {
     const mp_bound_pair pair = r->o->pairs[p];
@@ -99,7 +105,7 @@ static int in_column(mp_bound_relax *r, int p, int v)
     return r->in[v];
 }
 
-/* True if s can be produced after a boundary: no producer that runs only once runs before it. */
+/* True if s can be produced after a boundary: none of its producers that run once runs before the boundary. */
 static bool can_be_made(const mp_bound_relax *r, int i, int s)
 {
     const mp_bound_interval *x = r->o->x;
@@ -108,8 +114,8 @@ static bool can_be_made(const mp_bound_relax *r, int i, int s)
     return x->producers_start[s] < x->producers_start[s + 1];
 }
 
-/* Returns the next producer of s in an interval, from the k-th on; NONE: no more. Only a sum has several; adders that do not
- * certainly run before the interval's end are left out. */
+/* Returns the next producer of s in an interval, from the k-th on; NONE: no more. Only a sum has several producers. Adders that
+ * may run after the interval are skipped. */
 static int next_producer(const mp_bound_relax *r, mp_bound_pair pair, int s, int *k)
 {
     const mp_bound_overlap *o = r->o;
@@ -134,7 +140,7 @@ static void add_row_of(mp_bound_relax *r, size_t place, int live, int in, int de
     if (!r->n_rows[place]++) r->live_row[place] = row;
 }
 
-/* Adds the row: as much of s as the column demands (NONE: all of it) is live at the start or produced. */
+/* Adds the row: the fraction of s that the column demands (NONE: all of it) is live at the start or produced. */
 static void add_row(mp_bound_relax *r, int p, int s, int demanded)
 {
     const size_t place = (size_t)p * r->o->n_storages + (size_t)s;
@@ -177,12 +183,12 @@ static void add_pair(mp_bound_relax *r, int p)
     for (int k = 0; k < r->n_storages; k++) add_storage(r, p, r->latest[k]);
 }
 
-/* Finds the storages of r->latest; a sum counts as produced by its last adder. */
+/* Fills in r->latest. A sum counts as produced by its last adder. */
 static mp_status find_latest(mp_bound_relax *r, mp_error *err)
 {
     const mp_precedence *order = order_of(r);
     const mp_graph *graph = order->graph;
-    int *last = r->in; /* per node: the first of a list of its outputs */
+    int *last = r->in; /* per node: head of the list of its outputs */
     MP_OWNED int *next = mp_alloc(graph->n_storages, sizeof *next), *place = mp_alloc((size_t)order->n, sizeof *place);
     MP_ENSURE(next && place, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
     for (size_t v = 0; v < graph->n_nodes; v++) last[v] = -1;
@@ -243,7 +249,7 @@ static double value_of(const mp_bound_relax *r, int column)
     return column == ALWAYS ? 1 : column < 0 ? 0 : r->linear.x[column];
 }
 
-/* Returns which fraction of s is available, given what runs in the interval. */
+/* Returns the available fraction of s, given the fractions of nodes run in the interval. */
 static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
 {
     const int column = r->live[(size_t)pair.from * r->o->n_storages + (size_t)s];
@@ -255,7 +261,7 @@ static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
     return at_most_one(value_of(r, column) + made);
 }
 
-/* Returns by how much the solution violates an interval, if as much runs there as its inputs allow. */
+/* Returns the violation of an interval by the solution, if its nodes run as far as their inputs allow. */
 static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
 {
     const mp_bound_overlap *o = r->o;
@@ -339,7 +345,8 @@ static mp_status new_programme(mp_bound_overlap *o, mp_bound_relax **out, mp_err
         if ((double)o->ticks[k] > r->unit) r->unit = (double)o->ticks[k];
     MP_CHECK(find_latest(r, err));
     for (int i = 0; i < o->n; i++) add_boundary(r, i);
-    for (int i = o->n - 1; i >= 0; i--) /* from the last, so that an interval's end is known when it is added */
+    /* from the last boundary, so that an interval's end exists when the interval is added */
+    for (int i = o->n - 1; i >= 0; i--)
         for (int p = 0; p < o->n_pairs; p++)
             if (o->pairs[p].from == i) add_pair(r, p);
     *out = r;
@@ -360,7 +367,8 @@ mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solve
     const mp_status st = mp_linear_solve(&r->linear, most_work, err);
     r->o->x->work.n_pivots += r->linear.work;
     *solved = st == MP_OK && r->linear.solved;
-    if (st == MP_OK && r->linear.value > 0) read_multipliers(r); /* broken off or infeasible: its dual values prove its value */
+    /* even if the solver stopped early or found no solution, its dual values prove its value */
+    if (st == MP_OK && r->linear.value > 0) read_multipliers(r);
     return st;
 }
 

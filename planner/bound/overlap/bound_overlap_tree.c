@@ -1,4 +1,4 @@
-/* bound_overlap_tree.c - branch and bound over which storages are live at the boundaries; each leaf is a linear programme. */
+/* bound_overlap_tree.c - branch and bound over the storages live at boundaries; each leaf is a linear programme. */
 #include "planner/bound/overlap/bound_overlap.h"
 
 #include <math.h>
@@ -7,16 +7,16 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
-/* A node of the tree: its parent's decisions, and one more. */
+/* A node of the tree: its parent's decisions and one additional decision. */
 struct leaf {
     int parent;
-    int place; /* index of the decided storage: boundary * storages + storage */
+    int place; /* the decided storage: boundary * storages + storage */
     bool live;
     bool open;
     int64_t value; /* certified bound in scaled ticks; INT64_MAX: nothing fits */
 };
 
-/* How much decisions about a storage raised the programme's value, per unit of distance from its fractional value. */
+/* Average gain in the programme's value from deciding a storage, per unit of distance from its fractional value. */
 struct history {
     double gain[2];
     int n[2];
@@ -29,10 +29,10 @@ typedef struct tree {
     struct leaf *leaves;
     size_t capacity;
     int n;
-    mp_pool *pool;           /* owns the three below */
+    mp_pool *pool;           /* owns the three arrays below */
     struct history *history; /* per place: its history */
-    unsigned char *basis;    /* work: the programme's basis, restored after a look */
-    bool *used;              /* per pair: true if its multipliers mattered in some leaf */
+    unsigned char *basis;    /* scratch: the programme's basis, restored after a look-ahead */
+    bool *used;              /* per pair: its multipliers were nonzero in some leaf */
 } tree;
 
 static int column_of(const tree *t, int place)
@@ -44,7 +44,7 @@ static void settle(tree *t, int place, unsigned char decision)
 {
     const int column = column_of(t, place);
     t->o.decision[place] = decision;
-    if (column < 0) return; /* no remaining interval uses it: the decision matters for free memory only */
+    if (column < 0) return; /* no remaining interval uses it: the decision only affects the free memory */
     mp_linear_limit(mp_bound_relax_linear(t->relax), column, decision == MP_BOUND_LIVE ? 1 : 0,
                     decision == MP_BOUND_NOT_LIVE ? 0 : INFINITY);
 }
@@ -63,7 +63,7 @@ static mp_status add_leaf(tree *t, int parent, int place, bool live, int64_t val
     return MP_OK;
 }
 
-/* Marks the intervals whose multipliers matter. */
+/* Marks the intervals with nonzero multipliers. */
 static void mark_used(tree *t)
 {
     const mp_bound_overlap *o = &t->o;
@@ -72,7 +72,7 @@ static void mark_used(tree *t)
             t->used[p] = o->live[k] || o->reward[k];
 }
 
-/* Keeps only intervals whose multipliers mattered, and those between neighbours. */
+/* Keeps the marked intervals and the intervals between neighbours. */
 static mp_status drop_idle(tree *t, mp_error *err)
 {
     mp_bound_overlap *o = &t->o;
@@ -84,7 +84,7 @@ static mp_status drop_idle(tree *t, mp_error *err)
     return mp_bound_relax_renew(o, &t->relax, &t->work_left, &solved, err);
 }
 
-/* Chooses the intervals between neighbours, those to the end, and those that a few programmes find violated. */
+/* Chooses the intervals between neighbours, the intervals to the end, and the intervals that a few programmes find violated. */
 static mp_status choose_pairs(tree *t, mp_error *err)
 {
     mp_bound_overlap *o = &t->o;
@@ -102,7 +102,8 @@ static mp_status choose_pairs(tree *t, mp_error *err)
     return MP_OK;
 }
 
-/* Returns how much a few iterations raise the programme with one more decision; restores everything. */
+/* Look-ahead: returns the gain in the programme's value after a few iterations with one more decision. Restores the
+ * programme. */
 static double look(tree *t, int place, bool live, double part)
 {
     enum { MOST = 1000000 };
@@ -126,7 +127,7 @@ static double look(tree *t, int place, bool live, double part)
     return gain;
 }
 
-/* Returns the rise that a storage's history predicts. */
+/* Returns the gain that a storage's history predicts. */
 static double expect(const struct history *h, bool live, double part)
 {
     return h->n[live] ? h->gain[live] / h->n[live] * part : 0;
@@ -138,7 +139,7 @@ static double score_of(double without, double with)
     return fmax(without, least) * fmax(with, least);
 }
 
-/* Scores the storages that are live in part: by their history, or without one by their share of the free memory. */
+/* Scores the storages with a fractional live value: by their history, or without one by their share of the free memory. */
 static void score_places(const tree *t, double *part, double *score)
 {
     const mp_linear *l = mp_bound_relax_linear(t->relax);
@@ -157,7 +158,7 @@ static void score_places(const tree *t, double *part, double *score)
     }
 }
 
-/* Chooses where to branch, -1: every storage is wholly live or not. */
+/* Chooses the storage to branch on; -1: no storage is fractional. */
 static mp_status choose_place(tree *t, int *place, mp_error *err)
 {
     const size_t n = (size_t)t->o.n * t->o.n_storages;
@@ -189,13 +190,13 @@ static mp_status solve_leaf(tree *t, int leaf, int *place, mp_error *err)
     bool solved;
     MP_CHECK(mp_bound_relax_solve(t->relax, t->work_left, &solved, err));
     t->work_left -= mp_bound_relax_linear(t->relax)->work;
-    const int64_t value = mp_bound_overlap_value(&t->o); /* without a solution, the earlier multipliers are just as valid */
+    const int64_t value = mp_bound_overlap_value(&t->o); /* without a solution the earlier multipliers are still valid */
     if (value > t->leaves[leaf].value) t->leaves[leaf].value = value;
     if (solved) mark_used(t);
     return solved && value < INT64_MAX && t->work_left > 0 ? choose_place(t, place, err) : MP_OK;
 }
 
-/* Solves a leaf's programme; *place: where to branch, -1: nowhere. */
+/* Solves a leaf's programme. *place: where to branch; -1: nowhere. */
 static mp_status visit(tree *t, int leaf, int *place, mp_error *err)
 {
     *place = -1;
@@ -205,7 +206,7 @@ static mp_status visit(tree *t, int leaf, int *place, mp_error *err)
     return st;
 }
 
-/* Returns the open leaf with the smallest bound, of equals the latest; -1: nothing fits in any. */
+/* Returns the open leaf with the smallest bound; of equal ones the latest; -1: no leaf is feasible. */
 static int best_leaf(const tree *t)
 {
     int best = -1;

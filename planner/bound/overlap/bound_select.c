@@ -1,4 +1,4 @@
-/* bound_select.c - tries boundaries, and keeps those that matter. */
+/* bound_select.c - tries boundaries and keeps the useful ones. */
 #include "planner/bound/overlap/bound_select.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static bool insert(const mp_bound_chain *c, int *nodes, int n, int node)
     return true;
 }
 
-/* Splits intervals further, one node at a time, each the best of several, as long as the coupled bound rises. */
+/* Splits intervals further while the coupled bound rises. Each split adds the best of several nodes. */
 mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, mp_error *err)
 {
     int64_t finally = 0;
@@ -58,7 +58,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
     return MP_OK;
 }
 
-/* Returns element k of a sequence that fills 0 .. n - 1 ever more evenly (van der Corput). */
+/* Returns element k of a sequence that fills 0 .. n - 1 more and more evenly (van der Corput). */
 static int spread_place(int k, int n)
 {
     int64_t place = 0, whole = 1;
@@ -66,8 +66,8 @@ static int spread_place(int k, int n)
     return (int)(place * n / whole);
 }
 
-/* Adds boundaries, up to `most` in all: for each next place, of some candidates around it after the first boundary, the one
- * with the least free memory, unless it was tried before. Returns their number. */
+/* Adds boundaries, up to `most` in total. For each next place in the sequence it adds the candidate near that place with the
+ * least free memory, unless it was tried before. Candidates follow the first boundary. Returns the number of boundaries. */
 static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, mp_bound_selection *s)
 {
     int first = 0;
@@ -87,7 +87,7 @@ static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, 
     return n;
 }
 
-/* Keeps the first boundary, and those at which memory matters. */
+/* Keeps the first boundary, and the boundaries whose free memory has a price. */
 static int drop_worthless(int *nodes, int n, const int64_t *worth)
 {
     int64_t sum = 0;
@@ -98,7 +98,7 @@ static int drop_worthless(int *nodes, int n, const int64_t *worth)
     return n_left;
 }
 
-/* True if memory matters at one boundary only: then a larger programme gives no more. */
+/* True if memory has a price at one boundary only. A larger programme then proves no more. */
 static bool is_worthless(const mp_bound_selection *s)
 {
     return s->tried && s->n < 2;
@@ -112,9 +112,9 @@ bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *s
     return mp_bound_interval_ticks(c->interval, s->value) >= ticks / 8 * 7;
 }
 
-/* Raises *value, in scaled ticks, by linear programmes between these boundaries: over the intervals between neighbours and
- * from the first boundary on, and in further rounds also over the most violated intervals. worth[i]: the price of boundary
- * i's free memory in the best programme. */
+/* Raises *value, in scaled ticks, by linear programmes over the intervals between neighbouring boundaries and from the first
+ * boundary. Further rounds add the most violated intervals. worth[i]: price of the free memory at boundary i in the best
+ * programme. */
 static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *value,
                          int64_t *worth, mp_error *err)
 {
@@ -140,7 +140,7 @@ static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *no
             *value = found;
             memcpy(worth, o.earned, (size_t)n * sizeof *worth);
         }
-        if (!solved) break; /* more intervals only make it harder */
+        if (!solved) break; /* more intervals only make the programme harder */
     }
     return st;
 }
@@ -166,7 +166,7 @@ static mp_status try_nodes(mp_bound_chain *c, mp_bound_selection *s, const int *
     return MP_OK;
 }
 
-/* Solves programmes between these boundaries and others, up to `most` in all. */
+/* Solves programmes over these boundaries and additional ones, up to `most` in total. */
 static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const int *start, int n_start, int most, int rounds,
                                 int64_t *ticks, mp_error *err)
 {
@@ -174,7 +174,7 @@ static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const 
     MP_ENSURE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     memcpy(nodes, start, (size_t)n_start * sizeof *nodes);
     const int n = add_boundaries(c, nodes, n_start, most, s);
-    if (rounds < 2 && start == s->nodes && n == n_start) return MP_OK; /* there are no new ones */
+    if (rounds < 2 && start == s->nodes && n == n_start) return MP_OK; /* no new boundaries */
     return try_nodes(c, s, nodes, n, rounds, ticks, err);
 }
 
@@ -197,7 +197,7 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     for (int k = 1; k < MP_BOUND_SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
     for (int k = 0; k < MP_BOUND_REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
-        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* no room in the programme for more intervals */
+        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* the programme has no room for more intervals */
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, s->n + k * MP_BOUND_REFINE_MORE, MP_BOUND_REFINE_PROGRAMMES, ticks, err));
     }
     s->is_done = true;
@@ -206,8 +206,8 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
 
 /* ---- branch and bound over the best boundaries ---- */
 
-/* Returns the candidate of largest shortage among those that are no boundary yet and have a larger shortage than their
- * neighbours; -1: none. */
+/* Returns the candidate with the largest shortage that is not a boundary yet and has a larger shortage than its neighbours; -1:
+ * none. */
 static int next_peak(const mp_bound_chain *c, const int *nodes, int n)
 {
     int best = -1;
