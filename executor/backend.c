@@ -1,4 +1,4 @@
-/* backend.c - returns a backend for its name: the CPU's, or one that is loaded from a module for one device. */
+/* backend.c - returns a backend by name: the CPU's, or a backend loaded from a module for one device. */
 #include "executor/backend.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ mp_status mp_module_load(const char *name, int ordinal, mp_backend **out, mp_err
     return MP_OK;
 }
 
-/* The backends that are modules, as --device names them, and those that have been opened, by device. */
+/* The names of the backends that are modules, as in --device, and the opened backends by module and device. */
 static const char *const modules[] = {"cuda"};
 enum { N_MODULES = sizeof modules / sizeof *modules, DEVICES = MP_BACKEND_LAST_DEVICE + 1 };
 static mp_backend *opened[N_MODULES][DEVICES];
@@ -30,7 +30,8 @@ const char *mp_backend_name(size_t k)
     return k == 0 ? mp_cpu.name : k - 1 < N_MODULES ? modules[k - 1] : NULL;
 }
 
-/* Returns the index of the module that a name such as "cuda" or "cuda:1" means, and the device's number; -1: no module. */
+/* Returns the index of the module for a name such as "cuda" or "cuda:1", and writes the device's number. -1: the name is no
+ * module. */
 static int module_of(const char *name, int *ordinal)
 {
     const char *colon = strchr(name, ':');

@@ -1,4 +1,4 @@
-/* communicator.c - joins the ranks through a module, and compares what has to be the same on all of them. */
+/* communicator.c - joins the ranks through a module, and compares values that must be equal on all ranks. */
 #include "executor/ranks/communicator.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { JOIN_SECONDS = 60 };
 
-/* Tells every rank which process each of them is. */
+/* Gives every rank the identity of the process of each rank. */
 static mp_status introduce(mp_communicator *world, mp_error *err)
 {
     const mp_peer self = mp_peer_self();
@@ -37,7 +37,8 @@ mp_status mp_communicator_open(const char *module, mp_communicator **out, mp_err
     MP_CHECK(join(&world, err));
     const mp_status st = introduce(world, err);
     if (st == MP_NOMEM) return st;
-    *out = world; /* also if others are not what they should be: leaving would wait for them, but the caller can end them */
+    *out = world; /* set also if an unexpected process has joined: leaving would wait for it, but the caller can end the
+                     processes */
     world = NULL;
     return st;
 }

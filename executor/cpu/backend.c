@@ -90,7 +90,7 @@ static mp_status reorder(const mp_backend *self, const mp_array *from, const mp_
     return mp_cpu_reorder(from, to, err);
 }
 
-/* Maps whole pages: zeroed, aligned, and returned to the system at once when released. */
+/* Maps whole pages. They are zeroed and aligned, and return to the system as soon as they are released. */
 static void *allocate(const mp_backend *self, int64_t bytes)
 {
     (void)self;

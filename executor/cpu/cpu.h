@@ -1,4 +1,4 @@
-/* cpu.h - the CPU backend: oneDNN, and own kernels where it has none. */
+/* cpu.h - the CPU backend: oneDNN, and memplan's own kernels for all other operators. */
 #pragma once
 
 #include "executor/kernel/backend.h"

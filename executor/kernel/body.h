@@ -1,9 +1,9 @@
 /* body.h - one body, two loops: the arithmetic of an operator is written once, and every backend loops over it.
  *
- * The operator's description is a struct that its prepare and run functions fill from the operands. Its body is an MP_INLINE
- * function of the description and of the number of an item; it loads and stores by the element's type (element.h), and writes
- * what no other item reads or writes. A loop runs the body for all items: over threads on the CPU (executor/cpu/base/bodies.h),
- * as a launch on the GPU (executor/cuda/grid/bodies.cuh). */
+ * The operator's description is a struct that its prepare and run functions fill from the operands. The body is an MP_INLINE
+ * function of the description and of an item's number. It loads and stores elements by their type (element.h). The elements it
+ * writes are not read or written by any other item. A loop runs the body for all items: over threads on the CPU
+ * (executor/cpu/base/bodies.h), as a launch on the GPU (executor/cuda/grid/bodies.cuh). */
 #pragma once
 
 #include <math.h>
@@ -12,11 +12,11 @@
 #include "executor/kernel/element.h"
 #include "executor/kernel/kernel.h"
 
-/* Runs a body for the items 0 to n - 1 of the description, which is copied or read before the loop returns. `work` is
- * roughly how many elements one item touches. MP_IO: a launch failed. */
+/* Runs a body for the items 0 to n - 1 of the description. The description is copied or read before the loop returns. `work` is
+ * the approximate number of elements that one item reads or writes. MP_IO: a launch failed. */
 typedef mp_status (*mp_body_loop)(const void *description, int64_t n, int64_t work, mp_error *err);
 
-/* Returns where element k lies, counted row-major over the dimensions [first, last) of an array. */
+/* Returns the offset of element k, counted row-major over the dimensions [first, last) of an array. */
 MP_INLINE int64_t mp_array_place(const mp_array *a, int first, int last, int64_t k)
 {
     return mp_strided_place(last - first, a->dims + first, a->strides + first, k);
@@ -32,8 +32,8 @@ MP_INLINE void mp_array_store(const mp_array *a, int64_t at, float value)
     mp_store_float(a->data, a->dtype, at, value);
 }
 
-/* Copies n elements of `size` bytes (1, 2, 4, 8) of any type from one strided place to another; `from` NULL writes zeros.
- * Contiguous elements on the host are one call of the C library. */
+/* Copies n elements of `size` bytes (1, 2, 4, 8), with a stride on both sides; `from` NULL writes zeros. On the host,
+ * contiguous elements are copied by one memcpy. */
 MP_INLINE void mp_elements_copy(void *to, int64_t to_at, int64_t to_step, const void *from, int64_t from_at, int64_t from_step,
                                 int64_t n, int size)
 {
@@ -77,7 +77,7 @@ MP_INLINE mp_row_span mp_row_span_of(const mp_array *a, int64_t item)
     const mp_row_span span = {item / n, first, columns - first < MP_ROW_SPAN ? columns : first + MP_ROW_SPAN};
     return span;
 }
-/* Returns the number of spans that an array is cut into. */
+/* Returns the number of spans that cover an array. */
 static inline int64_t mp_row_spans(const mp_array *a)
 {
     const int64_t columns = a->dims[a->rank - 1];

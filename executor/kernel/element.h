@@ -1,5 +1,5 @@
-/* element.h - loads and stores one element of any type as a float, a double or a whole number, and computes where it lies.
- * For every backend. nvcc compiles it for the GPU as well, so it uses nothing of the host's libraries. */
+/* element.h - loads and stores one element of any type as a float, a double or an integer, and computes an element's offset.
+ * All backends use it. nvcc compiles it for the GPU too, so it uses no library of the host. */
 #pragma once
 
 #include <stdint.h>
@@ -14,7 +14,7 @@
 #define MP_INLINE static inline __attribute__((always_inline))
 #endif
 
-/* Returns where element k lies, counted row-major over n dimensions; k is less than their product. */
+/* Returns the offset of element k, counted row-major over n dimensions; k is less than their product. */
 MP_INLINE int64_t mp_strided_place(int n, const int64_t *dims, const int64_t *strides, int64_t k)
 {
     int64_t at = 0;
@@ -42,13 +42,14 @@ MP_INLINE uint16_t mp_to_bfloat16(float value)
     return (uint16_t)((word & 0x7fffffff) > 0x7f800000 ? (word >> 16) | 0x40 : rounded);
 }
 
-/* Returns x truncated; INT64_MIN if int64_t cannot hold it, as x86 does (undefined in C). */
+/* Returns x truncated toward zero. If int64_t cannot hold x, returns INT64_MIN as x86 does; the C conversion would be
+ * undefined. */
 MP_INLINE int64_t mp_whole_of(double x)
 {
     return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;
 }
 
-/* Reads an element as a whole number: floats are truncated, booleans are 0 and 1. */
+/* Reads an element as an integer: floats are truncated, booleans are 0 and 1. */
 MP_INLINE int64_t mp_load_whole(const void *data, mp_dtype dtype, int64_t at)
 {
     switch (dtype) {

@@ -1,5 +1,5 @@
-/* kernel.c - prepares and runs calls, and accumulates gradients for kernels that cannot: such a kernel writes into the
- * workspace, and the result is added from there. */
+/* kernel.c - prepares and runs calls. If a kernel cannot accumulate a gradient, it writes the gradient into the workspace, and
+ * mp_call_run adds it to the sum. */
 #include "executor/kernel/kernel.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ static int64_t elements_of(const mp_operands *x, int i)
     return x->d_in[i].packed ? x->model->tensors[x->op->in[i]].stored.packed_elements : mp_array_elements(&x->d_in[i]);
 }
 
-/* Returns the bytes of workspace for the gradient of input i before it is added. */
+/* Returns the bytes of workspace that hold the gradient of input i before it is added. */
 static int64_t room_of(const mp_operands *x, int i)
 {
     int64_t room;

@@ -1,47 +1,47 @@
-/* kernel.h - what a backend's kernel is: a table row that prepares calls, and a prepared call that runs any number of times.
+/* kernel.h - the interface of a kernel: a table row that prepares calls, and a prepared call that runs any number of times.
  *
- * A kernel is prepared once per node, when the graph is built: it says whether it supports these operands, and how much
- * workspace it takes (a library's scratchpad included), so that both are in the plan. A prepared call allocates nothing when
- * it runs; all memory it touches is in the operands. With the same values and the same number of threads it gives the same
- * bits in every run; so a recomputed activation equals the first one. */
+ * A kernel is prepared once per node, when the graph is built. It reports whether it supports the operands, and how much
+ * workspace it needs, including a library's scratchpad. The plan therefore contains this workspace. A prepared call allocates
+ * nothing when it runs; it uses the memory of its operands only. The same values and the same number of threads give the same
+ * bits in every run, so a recomputed activation equals the first one. */
 #pragma once
 
 #include "estimator/model/ops.h"
 #include "executor/kernel/team.h"
 #include "memplan/backend.h"
 
-/* What a pass through the network is for. */
+/* The purpose of a pass through the network. */
 typedef enum mp_mode {
     MP_MODE_TRAIN,     /* dropout drops, normalization takes the batch's statistics and updates the running ones */
-    MP_MODE_EVALUATE,  /* dropout passes through, normalization takes the running statistics */
-    MP_MODE_AS_WRITTEN /* as the operator's own attributes and inputs say (ONNX's conformance cases) */
+    MP_MODE_EVALUATE,  /* dropout passes values through, normalization uses the running statistics */
+    MP_MODE_AS_WRITTEN /* behaviour as given by the operator's own attributes and inputs (ONNX's conformance cases) */
 } mp_mode;
 
 /* Parameters of one pass through the network. */
 typedef struct mp_run {
     uint64_t seed;
     uint32_t step;  /* counts every pass through the network, micro-batches included */
-    bool first_run; /* true: the first run of this node in this step. Only then are running statistics updated, not in a
-                       recomputation */
-    const mp_kernel_team *team;    /* the ranks that split the network's operators; NULL: there is one */
-    const mp_kernel_team *samples; /* the ranks that share a batch's statistics; NULL: there is one */
+    bool first_run; /* true: the first run of this node in this step. Running statistics are updated in the first run only, not
+                       in a recomputation */
+    const mp_kernel_team *team;    /* the ranks that split the network's operators; NULL: operators are not split */
+    const mp_kernel_team *samples; /* the ranks that share a batch's statistics; NULL: each rank has statistics of its own */
 } mp_run;
 
-/* The operands of one node. The arrays are described in full (type, sizes, strides) when the call is prepared, and are the same
- * when it runs; only `data` changes from run to run.
+/* The operands of one node. Type, sizes and strides of all arrays are known when the call is prepared and do not change; only
+ * `data` changes from run to run.
  *
- * Forward reads in[], and writes out[] and extra[]. Backward reads d_out[], and those of in[], out[] and extra[] that the
- * registry lists for the gradients of inputs [from, to) (`needs` under the executor's rules); only these are sure to have data,
- * and a kernel must not read the others. It writes d_in[i] for each i in [from, to) whose dtype is not UNDEFINED. Bit i of
- * `adds` asks to add to d_in[i] instead of overwriting it; where an operand occurs twice (Mul(x, x)) both gradients are at one
- * address, and the second adds to the first.
+ * Forward reads in[], and writes out[] and extra[]. Backward reads d_out[], and the members of in[], out[] and extra[] that the
+ * registry lists for the gradients of inputs [from, to) (`needs` under the executor's rules). Other members may have no data,
+ * so a kernel must not read them. Backward writes d_in[i] for each i in [from, to) whose dtype is not UNDEFINED. Bit i of
+ * `adds` requests addition to d_in[i] instead of overwriting. If an operand occurs twice (Mul(x, x)), both gradients have one
+ * address, and the second is added to the first.
  *
- * Where the registry allows it (traits IN_PLACE, GRADIENT_IN_PLACE, see builder_forward.c and builder_backward.c) an output
- * may be at the same address as an input of its size: a kernel must read each element before it writes it there. */
+ * If the registry allows it (traits IN_PLACE, GRADIENT_IN_PLACE, see builder_forward.c and builder_backward.c), an output may
+ * have the same address as an input of the same size. A kernel must then read each element before it writes that element. */
 typedef struct mp_operands {
     const mp_model *model;
     const mp_operator *op;
-    int op_index; /* the operator's number in the model as it was read, from which random kernels derive their stream */
+    int op_index; /* the operator's number in the original model; random kernels derive their stream from it */
     mp_mode mode;
     bool is_backward;
     int alternative;       /* index of the node's alternative; 0 is the base */
@@ -49,33 +49,33 @@ typedef struct mp_operands {
     int from, to;
     uint64_t adds;
     int n_in, n_out;
-    mp_array *in, *out; /* n_in and n_out of them. Small constants (axes, scalars) have data already when the call is prepared,
-                           in the program's memory; when it runs, all data lies in the backend's memory */
-    mp_array *d_in, *d_out;        /* NULL except in backward. An output without gradient is UNDEFINED: its gradient is zero */
-    mp_array extra[MP_EXTRAS_MAX]; /* flat: rank 1, dims[0] elements; UNDEFINED: not saved, because nothing needs it */
-    void *workspace;               /* call->workspace_bytes bytes, aligned as storages are: to 64 bytes, on devices to 256 */
+    mp_array *in, *out; /* n_in and n_out arrays. Small constants (axes, scalars) have data in host memory already when the call
+                           is prepared. When the call runs, all data is in the backend's memory */
+    mp_array *d_in, *d_out; /* NULL except in backward. UNDEFINED: the output has no gradient, which means a gradient of zero */
+    mp_array extra[MP_EXTRAS_MAX]; /* each has rank 1 and dims[0] elements; UNDEFINED: not saved, because no node needs it */
+    void *workspace;               /* call->workspace_bytes bytes, with the alignment of storages: 64 bytes, on devices 256 */
     mp_run run;                    /* parameters of the pass; valid only when the call runs */
 } mp_operands;
 
-/* True for FLOAT and BFLOAT16, the types that networks are computed in and gradients have. */
+/* True for FLOAT and BFLOAT16: the types in which memplan computes networks and gradients. */
 static inline bool mp_is_real(mp_dtype dtype)
 {
     return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
 }
 
-/* Returns input i (output o); in backward its gradient if it has one. */
+/* Return input i and output o; in backward, the gradient of that input or output if it has one. */
 const mp_array *mp_operands_in(const mp_operands *x, int i);
 const mp_array *mp_operands_out(const mp_operands *x, int o);
 /* True if this call writes the gradient of input i. */
 bool mp_operands_wants(const mp_operands *x, int i);
-/* Returns the attribute `axis`, negative ones counted from the end; `otherwise` is its default. */
+/* Returns the attribute `axis` as a non-negative number; a negative axis counts from the end. `otherwise` is the default. */
 int mp_operands_axis(const mp_operands *x, int64_t otherwise, int rank);
-/* Returns what the registry's readers of attributes take. After a read, its missing_value is the operand that has to be a
- * constant and is not; -1: none is missing. */
+/* Returns an mp_infer, with which the registry reads attributes and constants. After a read, missing_value is the index of an
+ * operand that must be a constant but is not; -1: no operand is missing. */
 mp_infer mp_operands_reader(const mp_operands *x, mp_error *err);
 
-/* Writes uniform random numbers for n elements of the operator, from element `from` of this rank's part on: those that the
- * elements have in the whole tensor. */
+/* Writes uniform random numbers for n elements of this rank's part, from element `from` on. Each element gets the number that
+ * it has in the whole tensor, so the result does not depend on the split. */
 void mp_dealt_uniforms(const mp_operands *x, const mp_dealt *dealt, int64_t from, int64_t n, float *out);
 
 /* The algorithms that a backend has for a node. A name means the same algorithm in every process. */
@@ -96,14 +96,14 @@ typedef struct mp_call mp_call;
 struct mp_call {
     /* Runs the call; never NULL once prepared. Fails only if the backend's library fails. */
     mp_status (*run)(const mp_call *call, const mp_operands *x, mp_error *err);
-    void (*release)(mp_call *call); /* NULL: only `state` has to be released */
+    void (*release)(mp_call *call); /* NULL: `state` is the only resource to release */
     void *state; /* the kernel's own state, allocated with mp_alloc; NULL: none. Released with mp_free after `release` */
     int64_t workspace_bytes;
-    uint64_t
-        adds; /* bit i: the kernel itself accumulates into d_in[i]. For other inputs it was asked to add to, mp_call_run does */
-    int64_t added_at;            /* offset in the workspace of the gradients that mp_call_run adds; set by mp_call_prepare */
-    const char *provider;        /* library that computes it, such as "cuDNN", where the backend has several; else NULL */
-    char reason[MP_CALL_REASON]; /* why this provider was taken, for reports; "": the backend has no better one */
+    uint64_t adds;    /* bit i: the kernel itself accumulates into d_in[i]. mp_call_run adds the other requested gradients */
+    int64_t added_at; /* offset in the workspace of the gradients that mp_call_run adds to d_in; set by mp_call_prepare */
+    const char *provider;        /* library that computes the call, such as "cuDNN", if the backend has several; else NULL */
+    char reason[MP_CALL_REASON]; /* for reports: the reason for the choice of this provider; "": the backend has no better
+                                    provider */
 };
 
 typedef mp_status (*mp_prepare)(const mp_operands *x, mp_call *call, mp_error *err);
@@ -122,7 +122,7 @@ typedef mp_status (*mp_prepare)(const mp_operands *x, mp_call *call, mp_error *e
         return described(x, call, err);                                       \
     }
 
-/* One row of a backend's table: how an operator runs there. */
+/* One row of a backend's table: the kernel of one operator. */
 typedef struct mp_kernel {
     const char *kind, *domain; /* as in ops.def; kind NULL marks the end of the table */
     mp_prepare forward;
@@ -132,15 +132,16 @@ typedef struct mp_kernel {
 /* Returns the first row for this operator in the tables; NULL: no table has one. */
 const mp_kernel *mp_kernel_find(const mp_kernel *const *tables, size_t n, const mp_operator *op);
 
-/* Fails because the operator, or this form of it, has no kernel, with a message like "Conv ('conv1'): ... is not supported
- * on the CPU". */
+/* Fails because the operator, or this variant of it, has no kernel. Example: "Conv ('conv1'): ... is not supported on the CPU".
+ */
 #define MP_NO_KERNEL(x, err, what) \
     MP_FAIL(err, MP_UNSUPPORTED, "%s ('%s'): %s is not supported here", (x)->op->kind, (x)->op->name, what)
 
-/* Prepares a call for these operands on the backend; on failure *call is empty. Reserves workspace for gradients that the
- * kernel cannot accumulate itself. MP_UNSUPPORTED names the operator; MP_NOMEM. */
+/* Prepares a call for these operands on the backend; on failure *call is empty. The workspace includes room for gradients that
+ * the kernel cannot accumulate itself. MP_UNSUPPORTED: the message names the operator; MP_NOMEM. */
 mp_status mp_call_prepare(const mp_backend *backend, const mp_kernel *kernel, const mp_operands *x, mp_call *call,
                           mp_error *err);
-/* Runs a prepared call on its backend, and accumulates the gradients of x->adds, a subset of those it was prepared for. */
+/* Runs a prepared call on its backend, and accumulates the gradients in x->adds. These must be a subset of the `adds` at
+ * preparation. */
 mp_status mp_call_run(const mp_backend *backend, const mp_call *call, const mp_operands *x, mp_error *err);
 void mp_call_release(mp_call *call); /* does nothing for an empty call */

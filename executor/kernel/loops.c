@@ -1,5 +1,4 @@
-/* loops.c - sorts dimensions in the order of memory, merges those that all operands allow to merge, and cuts arrays into
- * lines. */
+/* loops.c - sorts dimensions by stride, merges dimensions if all operands allow it, and splits arrays into lines. */
 #include "executor/kernel/loops.h"
 
 /* Returns the stride of operand `a` along dimension d of the output, which has rank `rank`; 0 if `a` is broadcast along d. */
@@ -48,7 +47,7 @@ mp_loops mp_loops_of(const mp_array *const *in, int n_in, const mp_array *out)
         for (int k = 0; k < n_in; k++) x.strides[k + 1][x.rank] = stride_of(in[k], out->rank, d);
         x.rank++;
     }
-    /* sort the dimensions, the output's largest stride first: by insertion, there are at most a dozen */
+    /* sort the dimensions by the output's strides, largest first. Insertion sort is enough for at most a dozen dimensions */
     for (int i = 1; i < x.rank; i++)
         for (int j = i; j > 0 && x.strides[0][j - 1] < x.strides[0][j]; j--) swap_dims(&x, j - 1, j);
     if (x.rank) {
@@ -122,8 +121,8 @@ mp_lines mp_lines_of(const mp_array *a, uint32_t line)
 mp_lines mp_softmax_lines(const mp_operands *x)
 {
     const int rank = x->in[0].rank;
-    const bool is_old =
-        !x->op->domain[0] && x->op->version < 13; /* before operator set 13, all dimensions from the axis on are one line */
+    const bool is_old = !x->op->domain[0] &&
+                        x->op->version < 13; /* before operator set 13, a line spans all dimensions from the axis to the last */
     int64_t axis = mp_operator_int(x->op, "axis", is_old ? 1 : -1);
     uint32_t line = 0;
     if (axis < 0) axis += rank;

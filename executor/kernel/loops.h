@@ -1,5 +1,5 @@
-/* loops.h - loop nests over operands broadcast to one shape, with as few loops as possible; sums over broadcast dimensions;
- * and lines. They depend on sizes and strides alone, and are the same for every backend. */
+/* loops.h - loop nests over broadcast operands with as few loops as possible, sums over broadcast dimensions, and lines. They
+ * depend on sizes and strides only and are the same for every backend. */
 #pragma once
 
 #include "executor/kernel/array.h"
@@ -11,26 +11,26 @@ enum { MP_OPERANDS_MAX = 6, MP_LOOP_OPERANDS = MP_OPERANDS_MAX + 1 };
 typedef struct mp_loops {
     int rank, n; /* n: number of operands */
     int64_t dims[MP_ARRAY_RANK], strides[MP_LOOP_OPERANDS][MP_ARRAY_RANK];
-    int64_t n_elements; /* of the output */
+    int64_t n_elements; /* number of elements of the output */
 } mp_loops;
 
-/* Returns the loops over `out`, with dimensions in the order of its memory and merged where all operands allow it. Inputs
- * in[k] are broadcast to its shape. n_in <= MP_OPERANDS_MAX. */
+/* Returns the loops over `out`. Dimensions are in the order of the memory of `out`, and merged if all operands allow it. Inputs
+ * in[k] are broadcast to the shape of `out`. n_in <= MP_OPERANDS_MAX. */
 mp_loops mp_loops_of(const mp_array *const *in, int n_in, const mp_array *out);
 
-/* Loops that sum `from` to the shape of `to`, over the dimensions in which `to` has size 1 or that it lacks in front.
- * Outermost first, in the order of the memory of `from`; summed dimensions are merged where possible. */
+/* Loops that sum `from` to the shape of `to`. The summed dimensions have size 1 in `to` or are missing at the front of its
+ * shape. Loops are outermost first, in the order of the memory of `from`; summed dimensions are merged if possible. */
 typedef struct mp_sum_loops {
     int n_kept, n_reduced;
     int64_t kept[MP_ARRAY_RANK], kept_stride[MP_ARRAY_RANK],
         to_stride[MP_ARRAY_RANK]; /* strides of the kept dimensions in `from` and in `to` */
     int64_t reduced[MP_ARRAY_RANK], reduced_stride[MP_ARRAY_RANK];
-    int64_t n_out, n_terms; /* number of sums, and of terms in each */
+    int64_t n_out, n_terms; /* number of sums, and number of terms in each sum */
 } mp_sum_loops;
 
 mp_sum_loops mp_sum_loops_of(const mp_array *from, const mp_array *to);
 
-/* An array as lines along some of its dimensions, for softmax, losses, running sums. */
+/* An array as lines along some of its dimensions, for softmax, losses and running sums. */
 typedef struct mp_lines {
     int n_outer, n_inner;
     int64_t outer[MP_ARRAY_RANK], inner[MP_ARRAY_RANK], outer_at[MP_ARRAY_RANK], inner_at[MP_ARRAY_RANK];

@@ -1,4 +1,4 @@
-/* optimizer.c - defaults and limits of optimizers, and the learning rate of a step. */
+/* optimizer.c - defaults and limits of optimizers, and the learning rate at a given step. */
 #include "executor/kernel/optimizer.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* optimizer.h - one update of a parameter, as backends see it. Optimizers and rates are in memplan/optimizer.h. */
+/* optimizer.h - the update of one parameter, as backends run it. memplan/optimizer.h defines optimizers and rates. */
 #pragma once
 
 #include <math.h>
@@ -12,17 +12,17 @@ typedef struct mp_update_factors {
     mp_optimizer optimizer;
     bool nesterov;
     float rate, momentum, beta1, beta2, epsilon,
-        decay;                        /* decay: 1 - lr * weight decay for AdamW, the weight decay itself for others */
-    float rest1, rest2;               /* 1 - beta, computed in double: a float of beta has lost digits */
-    float step_size, root_correction; /* of Adam: lr / (1 - b1^t), and 1 / sqrt(1 - b2^t) */
+        decay;                        /* decay: 1 - lr * weight decay for AdamW, the weight decay itself for other optimizers */
+    float rest1, rest2;               /* 1 - beta, computed in double, because a float beta has already lost digits */
+    float step_size, root_correction; /* for Adam: lr / (1 - b1^t), and 1 / sqrt(1 - b2^t) */
 } mp_update_factors;
 mp_update_factors mp_update_factors_at(const mp_hyper *hyper, int64_t step);
 
-/* The update of one parameter. `state` holds its moments one after the other, then for 16-bit parameters the master copy;
- * all are floats. */
+/* The update of one parameter. `state` holds the moments one after the other. For 16-bit parameters the master copy follows.
+ * All of them are floats. */
 typedef struct mp_update {
     mp_dtype dtype; /* type of parameter and gradient */
-    int64_t n;      /* number of elements, those that pad a layout included */
+    int64_t n;      /* number of elements, including the padding of a layout */
     void *parameter;
     const void *gradient;
     float *state;      /* NULL: the optimizer has no state */
@@ -30,7 +30,7 @@ typedef struct mp_update {
     int64_t first;     /* private to the backend: index of this update's first piece of work in a list of updates */
 } mp_update;
 
-/* ---- the update of one element. The formulas are memplan/optimizer.h's. */
+/* ---- the update of one element, by the formulas in memplan/optimizer.h */
 
 /* Returns the new value of parameter w for the clipped gradient g, and updates the moments m and v. */
 MP_INLINE float mp_sgd_step(const mp_update_factors *f, float g, float w)
@@ -55,7 +55,7 @@ MP_INLINE float mp_adam_step(const mp_update_factors *f, float g, float w, float
     return kept * w - f->step_size * first / (sqrtf(second) * f->root_correction + f->epsilon);
 }
 
-/* Returns the factor that scales a norm down to the limit, as torch.nn.utils.clip_grad_norm_ does. */
+/* Returns the factor that scales a gradient of this norm to the norm limit, as torch.nn.utils.clip_grad_norm_ does. */
 MP_INLINE float mp_clip_factor(double norm, double clip_norm)
 {
     return norm > clip_norm ? (float)(clip_norm / (norm + 1e-6)) : 1.0f;

@@ -38,7 +38,7 @@ MP_INLINE mp_philox_block mp_philox(mp_philox_block c, uint32_t key0, uint32_t k
 }
 
 /* Returns the random words of elements [4 quad, 4 quad + 4) of one operator in one step: key = seed, counter = (quad as two
- * words, step, op). Every element of every operator and step has a word of its own. */
+ * words, step, op). Every element of every operator and step has its own word. */
 MP_INLINE mp_philox_block mp_random_quad(uint64_t seed, uint32_t step, uint32_t op, uint64_t quad)
 {
     mp_philox_block counter = {{(uint32_t)quad, (uint32_t)(quad >> 32), step, op}};
@@ -49,14 +49,14 @@ MP_INLINE uint32_t mp_random_word(uint64_t seed, uint32_t step, uint32_t op, uin
     return mp_random_quad(seed, step, op, element >> 2).word[element & 3];
 }
 
-/* Returns a seed for a library's own generator, made of two words that no element of the operator uses. */
+/* Returns a seed for the generator of a library. It consists of two words that belong to no element of the operator. */
 MP_INLINE int64_t mp_random_seed(uint64_t seed, uint32_t step, uint32_t op)
 {
     const mp_philox_block block = mp_random_quad(seed, step, op, UINT64_MAX);
     return (int64_t)((uint64_t)block.word[1] << 32 | block.word[0]);
 }
 
-/* Returns a word as a uniform number in [0, 1): its upper 24 bits, all of which a float can hold. */
+/* Converts a word to a uniform number in [0, 1). Only the upper 24 bits are used, because a float holds 24 bits exactly. */
 MP_INLINE float mp_uniform_of(uint32_t word)
 {
     return (float)(word >> 8) * 5.9604644775390625e-8f; /* 2^-24 */
@@ -66,5 +66,5 @@ MP_INLINE float mp_random_uniform(uint64_t seed, uint32_t step, uint32_t op, uin
     return mp_uniform_of(mp_random_word(seed, step, op, element));
 }
 
-/* Writes mp_random_uniform of the n elements from `from` on; faster than one by one. */
+/* Writes the values of mp_random_uniform for n elements from `from` on; faster than n single calls. */
 void mp_random_uniforms(uint64_t seed, uint32_t step, uint32_t op, uint64_t from, int64_t n, float *out);

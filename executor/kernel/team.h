@@ -1,22 +1,23 @@
-/* team.h - the ranks over which an operator is split, as its kernel sees them: what it exchanges with the others while it runs,
- * and where the elements of a rank's part lie in the whole tensor.
+/* team.h - the ranks over which an operator is split, as its kernel sees them: the exchanges while it runs, and the positions
+ * of a rank's elements in the whole tensor.
  *
- * All ranks of a team run the same calls in the same order. Sums are in the order of the ranks, so all have the same bits.
+ * All ranks of a team run the same calls in the same order. Sums use the order of the ranks, so all ranks have bit-identical
+ * results.
  *
- * A tensor of 2 x 6 elements, of whose columns two ranks have a part each: a run is 3 elements, and rank 1 has the second and
- * the fourth of four runs, elements 3, 4, 5 and 9, 10, 11.
- */
+ * Example: two ranks split the columns of a tensor of 2 x 6 elements. A run has 3 elements, so the tensor consists of four
+ * runs. Rank 1 holds the second and the fourth run: elements 3, 4, 5 and 9, 10, 11. */
 #pragma once
 
 #include "executor/kernel/array.h"
 
-/* Returns the elements of a rank's part of n: all parts but the last ones have as many. */
+/* Returns the number of elements in a rank's part of n elements. All parts except the last ones have this size. */
 static inline int64_t mp_rank_part(int64_t n, int64_t ranks)
 {
     return n / ranks + (n % ranks != 0);
 }
 
-/* Returns the bytes into which a sum over ranks of n elements receives what the others have of this rank's part. */
+/* Returns the workspace bytes for a sum over ranks of n elements. The workspace receives this rank's part from each of the
+ * other ranks. */
 static inline int64_t mp_sum_workspace(int64_t ranks, int64_t n, int64_t element_bytes)
 {
     return (mp_rank_part(n, ranks) * element_bytes + 63) / 64 * 64 * (ranks - 1);
@@ -24,27 +25,27 @@ static inline int64_t mp_sum_workspace(int64_t ranks, int64_t n, int64_t element
 
 typedef struct mp_kernel_team mp_kernel_team;
 struct mp_kernel_team {
-    int n, index; /* the ranks, and which of them this is */
+    int n, index; /* number of ranks, and the index of this rank */
     void *context;
-    /* values = the sum of all ranks' values. Workspace: mp_sum_workspace(n, elements). MP_IO: a rank has ended, or is silent.
-     */
+    /* values = the sum of the values of all ranks. Workspace: mp_sum_workspace(n, elements). MP_IO: a rank has ended or does
+     * not answer. */
     mp_status (*sum)(const mp_kernel_team *self, mp_dtype dtype, void *values, int64_t elements, void *workspace,
                      mp_error *err);
-    /* own = the sum of what all ranks have for this one: of n pieces, of so many elements each, piece `index`. Workspace:
-     * mp_sum_workspace(n, n * elements). */
+    /* Reduce-scatter: `pieces` contains n pieces of `elements` elements; `own` becomes the sum over all ranks of piece `index`.
+     * Workspace: mp_sum_workspace(n, n * elements). */
     mp_status (*scatter)(const mp_kernel_team *self, mp_dtype dtype, const void *pieces, int64_t elements, void *workspace,
                          void *own, mp_error *err);
-    /* pieces = those of all ranks, `bytes` each. `own` may be in its place there. */
+    /* All-gather: `pieces` becomes the pieces of all ranks, `bytes` each. `own` may be at its final place in `pieces`. */
     mp_status (*gather)(const mp_kernel_team *self, const void *own, int64_t bytes, void *pieces, mp_error *err);
 };
 
-/* How the memory of a whole tensor is dealt: runs of so many elements, to the ranks in turn. */
+/* Distribution of the memory of a whole tensor over ranks: runs of `run` elements, assigned to the ranks in turn. */
 typedef struct mp_dealt {
-    int64_t run; /* 0: each rank has the whole */
+    int64_t run; /* 0: each rank holds the whole tensor */
     int ranks;
 } mp_dealt;
 
-/* Returns how a tensor of a split model is dealt that lies in memory as the array says. */
+/* Returns the distribution over ranks of a tensor in a split model; `part` describes the memory layout of this rank's part. */
 static inline mp_dealt mp_dealt_of(const mp_tensor *tensor, const mp_array *part)
 {
     const mp_tensor_part *p = tensor->part;
@@ -52,7 +53,7 @@ static inline mp_dealt mp_dealt_of(const mp_tensor *tensor, const mp_array *part
     return (mp_dealt){part->dims[p->dim] / p->outer * part->strides[p->dim], (int)p->ranks};
 }
 
-/* Returns the number in the whole tensor of element k of a rank's part. */
+/* Returns the index in the whole tensor of element k of a rank's part. */
 static inline int64_t mp_dealt_place(const mp_dealt *d, int index, int64_t k)
 {
     return d->run ? (k / d->run * d->ranks + index) * d->run + k % d->run : k;

@@ -1,13 +1,14 @@
-/* modules.h - finds and loads shared libraries that are part of the program, but only where they are asked for.
+/* modules.h - finds and loads shared libraries that are part of the program, but only when they are requested.
  *
- * A module is a shared library "memplan_NAME.so". It uses the library's own functions from the program that loads it, which is
- * linked so that modules see them (-rdynamic), and stays loaded until the process ends. It is searched for in the folder that
- * the environment's MEMPLAN_MODULES names, or else in the program's own folder, and in ../lib/memplan beside it. */
+ * A module is a shared library "memplan_NAME.so". It calls functions of the program that loads it; the program is linked with
+ * -rdynamic so that modules find them. A module stays loaded until the process ends. Search path: the folder in the environment
+ * variable MEMPLAN_MODULES if it is set, else the program's own folder, then ../lib/memplan beside it. */
 #pragma once
 
 #include "memplan/error.h"
 
-/* Gives the address of a module's symbol. `wanted` says what needs it, "--device cuda", `what` what it is, "GPU module", and
- * `how` how it is built. MP_UNSUPPORTED, one sentence: there is no such module, or it cannot be loaded, or lacks the symbol. */
+/* Returns the address of a module's symbol in *out. For the message, `wanted` names the requester ("--device cuda"), `what` the
+ * module ("GPU module"), and `how` the way to build it. MP_UNSUPPORTED, one sentence: the module does not exist, cannot be
+ * loaded, or lacks the symbol. */
 mp_status mp_module_symbol(const char *name, const char *symbol, const char *wanted, const char *what, const char *how,
                            void **out, mp_error *err);

@@ -1,7 +1,7 @@
-/* communicator.c - a communicator of MPI, as a module: the one place that knows MPI.
+/* communicator.c - the MPI communicator, built as a module. No other file uses MPI.
  *
- * Open MPI moves its work on inside of its own calls only. These are made by the training's thread, between two operators and
- * while it waits (docs/internals/ranks.md has the costs of a separate thread), so MPI_THREAD_FUNNELED is enough. */
+ * Open MPI makes progress only inside its own calls. The training thread makes these calls between two operators and while it
+ * waits, so MPI_THREAD_FUNNELED is enough. docs/internals/ranks.md has the cost of a separate thread. */
 #include "executor/ranks/communicator.h"
 
 #include <limits.h>
@@ -13,7 +13,7 @@ _Static_assert(sizeof(MPI_Request) <= sizeof(mp_message), "a request does not fi
 
 typedef struct joined {
     mp_communicator base;
-    int *counts, *starts; /* per rank, of the call that is made now */
+    int *counts, *starts; /* number and first index of elements per rank, for the current call */
 } joined;
 
 static mp_status failed(int code, const char *what, mp_error *err)
@@ -32,7 +32,7 @@ static mp_message number_of(MPI_Request request)
     return number;
 }
 
-/* MPI counts in an int: many bytes are counted in words. */
+/* MPI counts in an int, so large messages are counted in 8-byte words. */
 static mp_status count(int64_t bytes, MPI_Datatype *type, int *n, mp_error *err)
 {
     const bool in_words = bytes > INT_MAX && bytes % 8 == 0;
@@ -112,7 +112,7 @@ static mp_status all_reduce(mp_communicator *self, mp_dtype dtype, void *values,
     return MP_OK;
 }
 
-/* Writes the counts of all ranks' parts, in units of `unit`, and where they begin. */
+/* Writes the size and the start of every rank's part, in units of `unit`. */
 static void deal(joined *m, int64_t n, int64_t unit)
 {
     const int64_t part = mp_rank_part(n, m->base.n);

@@ -1,8 +1,8 @@
-/* communicator.c - a communicator of NCCL between the GPUs of ranks that MPI has joined, as a module: the one place that knows
+/* communicator.c - the NCCL communicator between the GPUs of ranks that MPI has joined, built as a module. No other file uses
  * NCCL.
  *
- * All is enqueued on the stream on which the backend enqueues, so that NCCL's kernels are in the graph of a captured step, and
- * what is summed there next comes after them. The library itself (libnccl.so.2) is loaded here. */
+ * All NCCL kernels are enqueued on the backend's current stream. Captured steps therefore contain them, and later sums on that
+ * stream run after them. The library (libnccl.so.2) is loaded here. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ enum { JOIN_SECONDS = 60 };
 typedef struct joined {
     mp_communicator base;
     const mp_backend *backend;
-    struct ncclComm *comm; /* NULL: given up */
+    struct ncclComm *comm; /* NULL: the communicator was aborted */
 #define FIELD(result, name, arguments) result(*name) arguments;
     MP_NCCL_CALLS(FIELD)
 #undef FIELD
@@ -37,7 +37,7 @@ static struct CUstream_st *stream(const joined *m)
 static mp_status send(mp_communicator *self, const void *from, int64_t bytes, int to, int tag, mp_message *out, mp_error *err)
 {
     const joined *m = self->context;
-    (void)tag; /* messages come in the order in which they were enqueued */
+    (void)tag; /* unused: messages arrive in the order in which they were enqueued */
     *out = 0;
     return NCCL(m, ncclSend, from, (size_t)bytes, MP_NCCL_INT8, to, m->comm, stream(m));
 }
@@ -74,7 +74,7 @@ static mp_status all_reduce(mp_communicator *self, mp_dtype dtype, void *values,
     return NCCL(m, ncclAllReduce, values, values, (size_t)n, type, MP_NCCL_SUM, m->comm, stream(m));
 }
 
-/* NCCL's own has equal parts. Where the last ones are shorter, each is a sum for its rank. */
+/* NCCL's reduce-scatter requires equal parts. If the last parts are shorter, each part is reduced to its rank separately. */
 static mp_status reduce_scatter(mp_communicator *self, mp_dtype dtype, const void *from, void *to, int64_t n, mp_message *out,
                                 mp_error *err)
 {
@@ -123,7 +123,7 @@ static mp_status end_group(mp_communicator *self, mp_error *err)
     return NCCL(m, ncclGroupEnd, );
 }
 
-/* A request has ended when it is enqueued; what has failed since is seen here. */
+/* A request counts as done when it is enqueued; this function reports failures since then. */
 static mp_status test(mp_communicator *self, mp_message *number, bool *done, int64_t *arrived, mp_error *err)
 {
     (void)arrived;
@@ -162,7 +162,7 @@ static mp_status load(joined *m, mp_error *err)
     return MP_OK;
 }
 
-/* Rank 0 makes the number under which all meet. */
+/* Rank 0 creates the unique ID with which all ranks join. */
 static mp_status meet(joined *m, mp_communicator *world, mp_error *err)
 {
     ncclUniqueId own = {{0}};

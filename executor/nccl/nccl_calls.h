@@ -1,7 +1,8 @@
-/* nccl_calls.h - what of NCCL is called, declared again, so that neither its header nor CUDA's is needed to build: the library
- * is loaded when devices are joined. Behind <nccl.h> these are its own types (tests/nccl/test_nccl_calls.c compares them).
+/* nccl_calls.h - declarations of the NCCL functions in use, so that the build needs neither NCCL's header nor CUDA's. The
+ * library is loaded when devices are joined. After <nccl.h>, the declarations use NCCL's own types
+ * (tests/nccl/test_nccl_calls.c compares them).
  *
- * Enumerations are unsigned integers here, which is what they are compatible with. */
+ * Enumerations are declared as unsigned integers, the type they are compatible with. */
 #pragma once
 
 #include <stddef.h>

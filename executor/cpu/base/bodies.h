@@ -6,11 +6,11 @@
 
 typedef struct mp_body_blocks {
     const void *description;
-    int64_t n, size; /* number of all items, and of the items of a block */
+    int64_t n, size; /* number of all items, and of the items per block */
 } mp_body_blocks;
 
-/* Defines BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). Each block copies the description, so
- * that the compiler knows that no store changes it, and keeps its members in registers. */
+/* Defines BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). Each block copies the description. The
+ * compiler then knows that no store changes it, and keeps its members in registers. */
 #define MP_BODY_LOOP(description_type, body)                                                                 \
     static void body##_block(void *data, int64_t block)                                                      \
     {                                                                                                        \
@@ -27,7 +27,7 @@ typedef struct mp_body_blocks {
         return MP_OK;                                                                                        \
     }
 
-/* The number of items that need workspace at the same time: such items run one after the other. */
+/* The number of items that hold workspace at the same time; items with workspace run one after the other. */
 #define MP_BODY_SLOTS(x) 1
-/* Checks operands before the run: the host can read their data. */
+/* Checks operand values before the run. Possible on the CPU because the host can read the data. */
 #define MP_BODY_CHECK(question) MP_CHECK(question)

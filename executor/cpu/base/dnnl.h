@@ -1,7 +1,7 @@
 /* dnnl.h - wraps oneDNN: its errors as mp_status, its primitives as operations of calls. Private to executor/cpu/.
  *
- * oneDNN 2.6: a primitive is made from an operation descriptor, uses a scratchpad of ours (mp_call.workspace_bytes), and
- * runs on one global CPU engine and stream. */
+ * For oneDNN 2.6. A primitive is created from an operation descriptor, uses a scratchpad in the call's workspace
+ * (mp_call.workspace_bytes), and runs on one global CPU engine and stream. */
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>
@@ -14,18 +14,19 @@
 dnnl_engine_t mp_dnnl_engine(void);
 dnnl_stream_t mp_dnnl_stream(void);
 
-/* Turns a failed status into an error that names the operator (op may be NULL): unimplemented is MP_UNSUPPORTED, out of memory
- * MP_NOMEM, everything else MP_INVALID. */
+/* Converts a failed status to an error that names the operator (op may be NULL). Unimplemented becomes MP_UNSUPPORTED, out of
+ * memory MP_NOMEM, everything else MP_INVALID. */
 mp_status mp_dnnl_check(dnnl_status_t status, const mp_operator *op, const char *what, mp_error *err);
-/* As mp_dnnl_check, for a call that prepares something; the call is counted while it runs. */
+/* As mp_dnnl_check, for a oneDNN call that prepares a primitive or layout. mp_library_works counts the call while it runs. */
 #define MP_DNNL_PREPARED(call, op, what, err) \
     ((void)atomic_fetch_add(&mp_library_works, 1), mp_dnnl_ended((call), (op), (what), (err)))
 mp_status mp_dnnl_ended(dnnl_status_t status, const mp_operator *op, const char *what, mp_error *err);
 
-/* What mp_array.packed and mp_stored.packed point to: the blocked layout of weights that a primitive wants. */
+/* The target of mp_array.packed and mp_stored.packed: the blocked layout of weights that a primitive requires. */
 typedef struct mp_dnnl_packing {
     dnnl_memory_desc_t desc;
-    bool inputs_first; /* true for a transposed convolution: the model's weights have the input channels first */
+    bool
+        inputs_first; /* true for a transposed convolution: in the model's weights the input channels are the first dimension */
 } mp_dnnl_packing;
 
 /* Describes an array by its strides or its packed layout. MP_UNSUPPORTED: oneDNN does not know its element type. */
@@ -45,7 +46,8 @@ typedef struct mp_dnnl_op {
     dnnl_primitive_t primitive;
     int n_args;
     dnnl_exec_arg_t args[MP_DNNL_ARGS];
-    int64_t scratchpad_bytes; /* rounded up to 64; the argument DNNL_ARG_SCRATCHPAD. 0: it has none */
+    int64_t
+        scratchpad_bytes; /* rounded up to 64; size of the argument DNNL_ARG_SCRATCHPAD. 0: the primitive has no scratchpad */
 } mp_dnnl_op;
 
 /* Creates an attribute with a user-managed scratchpad; post-ops may be added. Release with dnnl_primitive_attr_destroy. */
@@ -58,7 +60,7 @@ mp_status mp_dnnl_arg(mp_dnnl_op *p, int arg, const dnnl_memory_desc_t *desc, mp
 void mp_dnnl_address(const mp_dnnl_op *p, int arg, void *data);
 /* Runs the primitive and waits. `scratchpad` has scratchpad_bytes bytes, aligned to 64. */
 mp_status mp_dnnl_run(const mp_dnnl_op *p, void *scratchpad, const mp_operator *op, mp_error *err);
-void mp_dnnl_release(mp_dnnl_op *p); /* does nothing for a zeroed one */
+void mp_dnnl_release(mp_dnnl_op *p); /* does nothing for a zeroed operation */
 
 /* Prepares an operation that copies between two layouts (arguments DNNL_ARG_FROM and DNNL_ARG_TO). */
 mp_status mp_dnnl_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, const mp_operator *op, mp_dnnl_op *out,

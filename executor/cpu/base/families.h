@@ -4,7 +4,7 @@
 
 #include "executor/kernel/kernel.h"
 
-/* A family is a line here and a table mp_cpu_NAME in a file of its folder. */
+/* Each line is a family of operators: a table mp_cpu_NAME, defined in a file of the family's folder. */
 #define MP_CPU_FAMILIES(X)                                                                        \
     X(convolutions)         /* Conv, ConvTranspose */                                             \
     X(products)             /* MatMul, FusedMatMul, Gemm */                                       \
@@ -32,7 +32,7 @@
 MP_CPU_FAMILIES(MP_CPU_FAMILY)
 #undef MP_CPU_FAMILY
 
-/* Returns the row for an operator; NULL: the CPU has none. */
+/* Returns the row for an operator; NULL: the CPU has no kernel for it. */
 static inline const mp_kernel *mp_cpu_kernel(const mp_operator *op)
 {
 #define MP_CPU_TABLE(name) mp_cpu_##name,

@@ -1,4 +1,5 @@
-/* lines.c - reads and writes lines, and runs them in parallel, with a fixed set of lines for each slot of workspace. */
+/* lines.c - reads and writes lines, and runs a function over lines in parallel. Each slot of workspace belongs to a fixed set
+ * of lines. */
 #include "executor/cpu/base/lines.h"
 
 #include "executor/kernel/element.h"

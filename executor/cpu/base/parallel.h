@@ -1,4 +1,4 @@
-/* parallel.h - loops over threads whose results do not depend on how many there are, and element blocks of any float type.
+/* parallel.h - loops over threads whose results do not depend on the number of threads, and element blocks of any float type.
  * Private to executor/cpu/. */
 #pragma once
 
@@ -6,14 +6,14 @@
 #include "executor/kernel/array.h"
 #include "executor/kernel/element.h"
 
-/* Calls body(data, k) once for every k in [0, n), on several threads if there is enough work: `work` is roughly how many
- * elements one k touches. What body computes for one k must not depend on other k's. */
+/* Calls body(data, k) once for every k in [0, n), on several threads if there is enough work. `work` is the approximate number
+ * of elements that body reads or writes for one k. The results for one k must not depend on another k. */
 void mp_parallel(int64_t n, int64_t work, void (*body)(void *data, int64_t k), void *data);
 
 /* Returns the number of threads. Workspaces may depend on it, results must not. */
 int mp_parallel_threads(void);
 
-/* Loops over elements take blocks of this many, whatever the number of threads. */
+/* Loops over elements use blocks of this size, whatever the number of threads. */
 enum { MP_BLOCK = 4096 };
 /* Return the number of blocks of n elements, and the number of elements in block k. */
 static inline int64_t mp_block_count(int64_t n)
@@ -25,15 +25,15 @@ static inline int64_t mp_block_size(int64_t n, int64_t k)
     return n - k * MP_BLOCK < MP_BLOCK ? n - k * MP_BLOCK : MP_BLOCK;
 }
 
-/* Returns n floats (n <= MP_BLOCK) from element `at` of an array (FLOAT or BFLOAT16): its own memory if it holds floats,
- * else a converted copy in `room`. */
+/* Returns n floats (n <= MP_BLOCK) from element `at` of an array (FLOAT or BFLOAT16): a pointer into a FLOAT array, else a
+ * converted copy in `room`. */
 const float *mp_floats(const void *data, mp_dtype dtype, int64_t at, int64_t n, float *room);
-/* Returns where to write n floats for element `at`: the array's own memory if it holds floats, else `room`, from which
- * mp_floats_done then converts them (round to nearest even). */
+/* Returns the buffer for n floats that replace the elements from `at` on: the array's own memory if it holds floats, else
+ * `room`. mp_floats_done then converts the floats in `room` (round to nearest even). */
 float *mp_floats_room(void *data, mp_dtype dtype, int64_t at, float *room);
 void mp_floats_done(void *data, mp_dtype dtype, int64_t at, int64_t n, const float *room);
-/* As mp_floats and mp_floats_done, for n elements of any type with a stride (0: one element repeated). mp_floats_put_apart
- * also accepts values that are already in place. */
+/* As mp_floats and mp_floats_done, for n elements of any type with a stride (0: one element repeated). mp_floats_put_apart also
+ * accepts values that are already in their array. */
 static inline const float *mp_floats_apart(const void *data, mp_dtype dtype, int64_t at, int64_t stride, int64_t n, float *room)
 {
     if (stride == 1 && (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16)) return mp_floats(data, dtype, at, n, room);
@@ -49,10 +49,10 @@ static inline const float *mp_floats_apart(const void *data, mp_dtype dtype, int
     return room;
 }
 void mp_floats_put_apart(void *data, mp_dtype dtype, int64_t at, int64_t stride, int64_t n, const float *values);
-/* Returns the sum of n floats in a fixed order: 16 partial sums, so that the additions overlap, then their sum. */
+/* Returns the sum of n floats in a fixed order: 16 partial sums, so that the additions overlap, then the sum of the 16. */
 double mp_floats_sum(const float *x, int64_t n);
 
-/* Before a loop: its iterations are independent, even where output and operand are the same memory. */
+/* Placed before a loop. It tells the compiler that iterations are independent, even if output and operand share memory. */
 #ifdef __clang__
 #define MP_INDEPENDENT
 #else
