@@ -1,5 +1,5 @@
-/* addresses.c - allocates the two blocks of an execution and the memory of other tiers, and walks the plan to give every
- * operand of every step its address. */
+/* addresses.c - allocates the two blocks of an execution and the memory of other tiers, and assigns an address to every operand
+ * of every step. */
 #include "executor/run/addresses.h"
 
 #include <string.h>
@@ -16,11 +16,12 @@ bool mp_ready_step_does(const mp_ready_step *r, const mp_program *p, mp_task tas
     return !r->is_copy && mp_program_does(p, r->node, task);
 }
 
-/* Places instances side by side, in the order of the plan's list; both instances of a carried gradient share one place. */
+/* Lays out all instances one after the other, in the order of the plan's list, with guard bytes between them. Both instances of
+ * a carried gradient share one place. */
 static mp_status spread_out(mp_addresses *a, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
-    MP_OWNED int64_t *carried_at = mp_alloc(g->n_storages, sizeof *carried_at); /* + 1 */
+    MP_OWNED int64_t *carried_at = mp_alloc(g->n_storages, sizeof *carried_at); /* offset + 1; 0: not placed yet */
     MP_ENSURE(carried_at, err, MP_NOMEM, "out of memory");
     a->guard_bytes = GUARD;
     a->arena_bytes = GUARD;
@@ -62,7 +63,7 @@ static mp_status no_memory(const mp_backend *b, const char *what, int64_t bytes,
                    (long long)bytes, (long long)now.free_bytes, (long long)now.total_bytes);
 }
 
-/* Appends the places of a tier, which begin `from` bytes into it. */
+/* Appends a tier's places. Their offsets are relative to byte `from` of the tier. */
 static mp_status append_places(mp_addresses *a, const mp_tier_layout *layout, int64_t from, mp_pool *pool, mp_error *err)
 {
     const size_t n = a->n_places + layout->n_places;
@@ -86,7 +87,8 @@ static void layout_free(mp_tier_layout *layout)
     mp_free(layout->places);
 }
 
-/* Takes the bytes of a tier; for a device with memory of its own from the backend, as memory that its streams reach. */
+/* Allocates the memory of a tier. A device with its own memory needs host memory that its streams can access, so the backend
+ * allocates it. */
 static mp_status open_tier(mp_addresses *a, int tier, const mp_tier_memory *wanted, int64_t bytes, mp_error *err)
 {
     const mp_backend *b = a->program->backend;
@@ -98,13 +100,13 @@ static mp_status open_tier(mp_addresses *a, int tier, const mp_tier_memory *want
     char *memory = b->pin(b, bytes);
     MP_ENSURE(memory, err, MP_NOMEM, "there is no memory of %lld bytes for the tier '%.60s' that the device can reach",
               (long long)bytes, name);
-    memset(memory, 0, (size_t)bytes); /* as that of mp_tier_open: what is always live there begins so */
+    memset(memory, 0, (size_t)bytes); /* as in mp_tier_open: storages that are always live start at zero */
     mp_tier_over(name, memory, bytes, &a->tiers[tier]);
     return MP_OK;
 }
 
-/* Takes the memory of another tier: what is always live there, and behind it an arena, as planned, or if the plan has no
- * offsets there, or not for a disk, as it is now laid out. */
+/* Allocates the memory of another tier: the storages that are always live, followed by an arena. The arena uses the plan's
+ * offsets. If the plan has no offsets for this tier, or its offsets are not aligned for a file, the arena is laid out here. */
 static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *wanted, mp_pool *pool, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
@@ -134,7 +136,8 @@ static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *want
     return MP_OK;
 }
 
-/* Takes the arena: memory of its own, which is filled with a byte that shows what is used, or what the options lend. */
+/* Provides the arena: the caller's memory if options->arena is set, else a new block. A new block is filled with
+ * MP_UNUSED_BYTE, so that its use can be measured later. */
 static mp_status take_arena(mp_addresses *a, const mp_execution_options *options, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
@@ -190,13 +193,13 @@ static mp_status take_blocks(mp_addresses *a, const mp_execution_options *option
 typedef struct walker {
     mp_addresses *a;
     mp_pool *pool;
-    int *place;    /* per storage: place of the instance that is live, -1: none */
-    int *by_start; /* places, sorted by first step */
+    int *place;    /* per storage: index of the place of its live instance; -1: not live */
+    int *by_start; /* indices of places, sorted by first step */
     size_t next;   /* next index in by_start */
-    bool *has_run; /* per node */
+    bool *has_run; /* per node: true if an earlier step ran it */
 } walker;
 
-/* Returns the offset of a storage in the block or tier where it lies; -1: it is not live. */
+/* Returns the offset of a storage in its block or tier; -1: the storage is not live. */
 static int64_t offset_of(const walker *w, int storage)
 {
     const mp_addresses *a = w->a;
@@ -204,7 +207,7 @@ static int64_t offset_of(const walker *w, int storage)
     return w->place[storage] < 0 ? -1 : a->place_at[w->place[storage]];
 }
 
-/* Returns NULL for what is not live, or in a file. */
+/* Returns NULL if the storage is not live, or is in a file. */
 static char *address_of(const walker *w, int storage)
 {
     const mp_addresses *a = w->a;
@@ -215,7 +218,7 @@ static char *address_of(const walker *w, int storage)
     return block ? block + offset_of(w, storage) : NULL;
 }
 
-/* Fails if a step that computes uses a storage of another tier. */
+/* Fails if a step other than a copy uses a storage outside of the device tier. */
 static mp_status check_on_device(const mp_graph *g, int node, const int *storages, size_t n, mp_error *err)
 {
     for (size_t i = 0; i < n; i++)
@@ -239,7 +242,7 @@ char *mp_addresses_part(const mp_addresses *a, int tensor, mp_range *own)
     return a->fixed + a->fixed_at[part];
 }
 
-/* Returns the storage of which this one is a copy, or a copy of a copy; itself if it is none. */
+/* Follows chains of copies back to the original storage; returns the storage itself if it is not a copy. */
 static int original_of(const mp_graph *g, int storage)
 {
     storage = mp_state_home(g, storage);
@@ -253,9 +256,8 @@ static int original_of(const mp_graph *g, int storage)
     return storage;
 }
 
-/* Describes the copy from one storage to another: to and fro between memory and another tier, which is a file if one of both
- * is.
- */
+/* Describes the copy between two storages, one in memory and one in another tier. If one of the two is in a file, that one is
+ * the other tier's side. */
 static mp_status ready_copy(const walker *w, int from, int to, mp_copy *out, mp_error *err)
 {
     const mp_addresses *a = w->a;
@@ -278,7 +280,7 @@ static mp_status ready_copy(const walker *w, int from, int to, mp_copy *out, mp_
     return out->label ? MP_OK : MP_NO_MEMORY(err);
 }
 
-/* What a copy reads is copied to what it writes, in the order of the lists. */
+/* Prepares the copies of a step: read k is copied to write k of the alternative's lists. */
 static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_step *r, mp_error *err)
 {
     const mp_graph *g = w->a->program->graph;
@@ -300,7 +302,8 @@ static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_ste
     return MP_OK;
 }
 
-/* Returns the storage that has the state which an update changes into another one; -1: there is none. */
+/* Returns the storage with the state before an update, if the update writes the new state to a different storage; -1: it
+ * updates in place. */
 static int state_before(const mp_graph *g, int update, int state)
 {
     const mp_alternative *a = &g->nodes[update].alternatives[0];
@@ -309,7 +312,7 @@ static int state_before(const mp_graph *g, int update, int state)
     return -1;
 }
 
-/* Lets an update work on this rank's part, where there are several. */
+/* Restricts an update to this rank's part of the parameter, if the state is sharded. */
 static void share_update(const walker *w, const mp_binding *b, mp_ready_step *r)
 {
     const mp_addresses *a = w->a;
@@ -350,7 +353,7 @@ static mp_status list_addresses(const walker *w, const int *storages, size_t n, 
     return MP_OK;
 }
 
-/* Sets the addresses of what a collective sums, gathers or hands over, and of its workspace. */
+/* Sets the addresses of the tensors that a collective sums, gathers or sends, and of its workspace. */
 static mp_status ready_collective(const walker *w, int workspace, mp_ready_step *r, mp_error *err)
 {
     const mp_addresses *a = w->a;
@@ -363,7 +366,7 @@ static mp_status ready_collective(const walker *w, int workspace, mp_ready_step 
     return moved.parts ? list_addresses(w, moved.parts, r->n_moved, &r->parts, err) : MP_OK;
 }
 
-/* Lists the places of a step whose guard bytes are checked: its workspace and slots. */
+/* Lists the places of a step whose guard bytes are checked: its workspace and operands. */
 static mp_status list_guarded(const walker *w, mp_ready_step *r, int workspace, mp_error *err)
 {
     const mp_program_node *node = mp_program_node_at(w->a->program, r->node);
@@ -401,7 +404,7 @@ static mp_status ready(walker *w, int t, mp_error *err)
     return MP_OK;
 }
 
-/* Lists for every step the instances that end there. */
+/* Lists for every step the instances whose lifetime ends with the step. */
 static mp_status find_dead(walker *w, mp_error *err)
 {
     const mp_addresses *a = w->a;

@@ -9,22 +9,23 @@
 /* One step with its addresses. */
 typedef struct mp_ready_step {
     int node, alternative;
-    bool first_run; /* true: the node's first run within a pass */
+    bool first_run; /* true: first run of the node in this pass */
     size_t n_slots, n_dead, n_guarded;
-    char **slots; /* per slot of the node its address; NULL: not live */
+    char **slots; /* address per slot of the node; NULL: not live */
     char *workspace;
-    char *source, *target; /* of accumulate and update nodes */
+    char *source, *target; /* of accumulate and update nodes: the gradient that is read, and the storage that is changed */
     char *state, *clip;
-    const char *old_state;  /* where an update finds its state, if not where it makes it; NULL: there */
-    const int *dead;        /* places of the instances whose last step is this one */
-    const int *guarded;     /* with guards: places that the node may write to, its workspace included */
-    bool is_copy;           /* true: the step copies between tiers, and computes nothing */
-    bool is_of_state;       /* true: what it copies is state, so it runs where updates do */
-    bool is_collective;     /* true: the network's channel runs it */
-    size_t n_moved;         /* of a collective: tensors */
-    char **wholes, **parts; /* where they are; parts NULL: of each, this rank's part is in its place */
-    int64_t n_updated;      /* of an update: elements */
-    const char *old_target; /* of an update that makes a part: the whole parameter as it was; else NULL */
+    const char *old_state;  /* address of the state before an update, if the new state is written elsewhere; NULL: the update is
+                               in place */
+    const int *dead;        /* places of the instances whose lifetime ends with this step */
+    const int *guarded;     /* with guards: the places of the node's operands and of its workspace */
+    bool is_copy;           /* true: the step copies data between tiers and computes nothing */
+    bool is_of_state;       /* true: the step copies optimizer state, so it runs only in passes with updates */
+    bool is_collective;     /* true: the step runs on the network's channel */
+    size_t n_moved;         /* of a collective: number of tensors */
+    char **wholes, **parts; /* addresses of whole tensors and of this rank's parts; parts NULL: each part is inside its whole */
+    int64_t n_updated;      /* of an update: number of elements */
+    const char *old_target; /* of an update that writes a part: address of the old values in the whole parameter; else NULL */
     size_t n_copies;
     mp_copy *copies;
 } mp_ready_step;
@@ -36,20 +37,20 @@ typedef struct mp_addresses {
     const mp_program *program;
     const mp_plan *plan;
     mp_rank_place place;
-    char *fixed, *arena; /* blocks of fixed_bytes and arena_bytes */
+    char *fixed, *arena; /* the two blocks, of fixed_bytes and arena_bytes */
     int64_t fixed_bytes, arena_bytes;
-    bool is_lent;                /* the arena is the caller's, as the options say */
-    mp_tier tiers[MP_MAX_TIERS]; /* the memory of the tiers but the device; behind what is always live there is an arena */
-    int64_t *fixed_at;           /* per storage: offset in `fixed`, or in its tier, if it is always live, else -1 */
-    int64_t *constant_at;        /* per constant of the program: offset in `fixed`, behind the storages */
+    bool is_lent;                /* true: the arena belongs to the caller (options->arena) */
+    mp_tier tiers[MP_MAX_TIERS]; /* memory of all tiers except the device: the storages that are always live, then an arena */
+    int64_t *fixed_at;           /* per storage: offset in `fixed`, or in its tier, if the storage is always live; else -1 */
+    int64_t *constant_at;        /* per constant of the program: offset in `fixed`, after the storages */
     size_t n_places;
-    const mp_place *places; /* those of the plan, and behind them those in other tiers */
-    int64_t *place_at;      /* per place: offset in the arena, or in its tier */
+    const mp_place *places; /* the places of the plan, followed by the places in other tiers */
+    int64_t *place_at;      /* per place: offset in the arena or in its tier */
     int64_t guard_bytes;
     mp_ready_step *steps; /* per step of the plan */
 } mp_addresses;
 
-/* Returns the alternative that step t takes. */
+/* Returns the alternative that step t of the plan selects. */
 static inline const mp_alternative *mp_addresses_alternative(const mp_addresses *a, int t)
 {
     return &a->program->graph->nodes[a->plan->steps[t].node].alternatives[a->plan->steps[t].alternative];
@@ -57,14 +58,18 @@ static inline const mp_alternative *mp_addresses_alternative(const mp_addresses 
 
 enum { MP_UNUSED_BYTE = 0xa5 }; /* initial content of every byte of the arena */
 
-/* Allocates both blocks from the program's backend, takes the memory of the other tiers as the options say, and fills *out,
- * whose lists lie in the pool; the caller releases the memory with mp_addresses_free, even after a failure. With the option
- * `guards`, places on the device are laid out side by side instead of as planned, with guard bytes between them that nothing
- * may write to. MP_NOMEM says how much was asked for; MP_INVALID: the plan has no offsets, or the arena that the options
- * lend is too small, or not for this graph; MP_INFEASIBLE: it takes more of a
- * tier than there may be; MP_UNSUPPORTED: a step that is no copy uses another tier, or a copy is none of one storage to
- * another, or the backend copies nowhere, or to no folder; MP_IO: as mp_tier_open. O(slots), and for a plan without offsets in
- * a tier its layout (mp_arena_layout_tier). */
+/* Allocates both blocks from the program's backend and the memory of the other tiers as in the options, and fills *out. The
+ * lists of *out are allocated in the pool. The caller releases the memory with mp_addresses_free, even after a failure. With
+ * the option `guards`, places on the device are laid out one after the other, not as planned, with guard bytes between them. No
+ * step may write to guard bytes. O(slots), plus mp_arena_layout_tier for tiers without planned offsets.
+ *
+ * Errors:
+ *   - MP_NOMEM: the message states the requested bytes.
+ *   - MP_INVALID: the plan has no offsets, or the arena in the options is too small or cannot be used for this graph.
+ *   - MP_INFEASIBLE: the plan needs more bytes of a tier than the options permit.
+ *   - MP_UNSUPPORTED: a step that is not a copy uses another tier, a copy does not pair one read with one write, or the backend
+ *     cannot copy to tiers or to folders.
+ *   - MP_IO: as mp_tier_open. */
 mp_status mp_addresses_of(mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_pool *pool,
                           mp_addresses *out, mp_error *err);
 void mp_addresses_free(mp_addresses *addresses); /* does nothing for a zeroed one */

@@ -3,11 +3,13 @@
 
 #include "estimator/graph/liveness.h"
 
-/* Gives every issued call to the one after which it is waited for, but for those that a later call of their channel stands for,
- * which is in the same passes. start[t] is how many are waited for before step t, of n + 2. */
+/* Attaches every issued call to the call after which the pass waits for it. If a later call of the same channel is waited for
+ * at the same position and in the same passes, the wait for the later call is enough. start[t] is the number of calls to wait
+ * for before step t; it has n + 2 elements. */
 static mp_status list_awaited(size_t n_steps, int *start, mp_pool *pool, mp_calls *out, mp_error *err)
 {
-    int last[MP_MAX_CHANNELS][2]; /* per channel, and for what is of updates: the last of the calls that one waits for */
+    int last[MP_MAX_CHANNELS]
+            [2]; /* per channel, separately for calls of updates and others: the last call waited for at this position */
     int *awaited = mp_pool_alloc(pool, out->n, sizeof *awaited);
     MP_ENSURE(awaited, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t <= n_steps; t++) start[t + 1] += start[t];
@@ -34,7 +36,7 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
     const size_t n = a->plan->n_steps;
     int n_marks[MP_MAX_CHANNELS] = {0};
     MP_OWNED int *n_awaited =
-        mp_alloc(n + 2, sizeof *n_awaited); /* per step, and for the end: the calls waited for before it */
+        mp_alloc(n + 2, sizeof *n_awaited); /* per step, and for the end of the pass: number of calls to wait for before it */
     *out = (mp_calls){.list = mp_pool_alloc(pool, n, sizeof *out->list)};
     MP_ENSURE(n_awaited && out->list, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < n; t++) {
@@ -45,7 +47,8 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
         const int channel = issued ? mp_addresses_alternative(a, (int)t)->channel : MP_CHANNEL_COMPUTE;
         const int end = transfer && in_order ? (int)t + 1 : mp_step_end(steps, (int)t);
         mp_pass_call *last = out->n ? &out->list[out->n - 1] : NULL;
-        const bool makes_part = a->steps[t].old_target; /* maybe where an update before it has read */
+        const bool makes_part =
+            a->steps[t].old_target; /* such an update may write where the previous update reads, so the two are not merged */
         if (last && update && last->is_update && !one_by_one && !makes_part && channel == last->channel && !n_awaited[t] &&
             (!issued || end == last->end)) {
             last->n_steps++;

@@ -8,7 +8,7 @@ static bool has_streams(const mp_channels *c)
     return c->at->program->backend->side_begin;
 }
 
-/* True if a call is enqueued on a stream of the backend: a copy, or a collective between devices. */
+/* True if a call is enqueued on a stream of the backend: a copy, or a collective between device memories. */
 static bool is_on_stream(const mp_channels *c, const mp_pass_call *call)
 {
     return c->at->steps[call->step].is_collective ? c->ranks.collectives.world->is_on_stream : has_streams(c);
@@ -61,7 +61,7 @@ static mp_status issue_on_stream(mp_channels *c, const mp_pass_call *call, mp_er
         b->copy(b, copy->is_out ? there : copy->memory, copy->is_out ? copy->memory : there, copy->bytes);
         count(&c->issued, copy->is_out, copy->bytes);
     }
-    ended = b->side_end(b, call->channel, call->mark, st == MP_OK ? err : NULL); /* also after a failure */
+    ended = b->side_end(b, call->channel, call->mark, st == MP_OK ? err : NULL); /* ends the section also after a failure */
     return st == MP_OK ? ended : st;
 }
 
@@ -128,7 +128,8 @@ mp_status mp_channels_end_pass(mp_channels *c, bool runs_rest, bool updates, mp_
     const mp_copied copied = mp_channels_copied(c), planned = planned_of(c, runs_rest, updates);
     const int64_t out_bytes = copied.out_bytes - c->before.out_bytes, in_bytes = copied.in_bytes - c->before.in_bytes;
     c->before = copied;
-    for (size_t t = 0; c->times && t < c->at->plan->n_steps; t++) /* what nobody waited for by itself */
+    for (size_t t = 0; c->times && t < c->at->plan->n_steps;
+         t++) /* sets the end of collectives that no call waited for individually */
         if (c->at->steps[t].is_collective && c->times[t].begin > c->times[t].end) c->times[t].end = c->ranks.works[t].ended_at;
     MP_ENSURE(out_bytes == planned.out_bytes && in_bytes == planned.in_bytes, err, MP_REFUTED,
               "%lld bytes were copied out and %lld back; by the plan it is %lld and %lld", (long long)out_bytes,

@@ -8,7 +8,7 @@
 #include "executor/run/program_nodes.h"
 #include "executor/run/stage.h"
 
-/* True if a stage before holds the parameter, too: the gradient counts there. */
+/* True if an earlier stage also holds the parameter; the gradient then counts on that stage. */
 static bool counts_before(const mp_program *p, int gradient)
 {
     for (size_t k = 0; p->stage && k < p->stage->n_messages; k++) {
@@ -37,8 +37,8 @@ mp_status mp_clipping_open(const mp_program *p, int n_ranks, mp_pool *pool, mp_c
     return MP_OK;
 }
 
-/* Adds up what all have: stage after stage, in each the ranks that share the state out, in their order, and of each of them
- * those that split operators. Ranks with data of their own have the same sums, so those with this one's data count. */
+/* Adds the sums of squares of all ranks in a fixed order: stage by stage, within a stage the ranks of `shard`, within those the
+ * ranks of `tp`. Replicas (dp) have identical sums, so only the ranks of this rank's replica are added. */
 static mp_status sum_over_ranks(mp_clipping *c, const mp_mesh *mesh, const mp_clipping_sums *own, mp_communicator *world,
                                 double timeout, double *sum, mp_error *err)
 {

@@ -1,32 +1,33 @@
-/* clipping.h - the factor that scales the norm of all gradients down to the limit, with parts of them on other ranks.
+/* clipping.h - the factor that scales the norm of all gradients down to the limit, also if gradients are sharded over ranks.
  *
- * Squares are summed in double: of each gradient in its blocks, gradient after gradient. Where ranks have parts, each sums
- * those of its own so, and the sums are added up in the order of the ranks; stages of a pipeline, which have different
- * gradients, likewise. That is another order than that of ranks which have all gradients whole, so the norm differs from theirs
- * in the last bits of a double; the factor is a float, and is nearly always the same.
+ * Squares are summed in double: within a gradient in blocks, then gradient by gradient. If gradients are sharded, each rank
+ * sums its own parts, and these sums are added in the order of the ranks. Stages of a pipeline hold different gradients and are
+ * added in the same way. The order of summation differs from a run with whole gradients, so the norm may differ in the last
+ * bits of a double. The factor is a float and is nearly always the same.
  *
- * Of what operators split (tp) each rank has a part; other gradients all ranks of tp have alike, and those of the first count.
- * A parameter that several stages hold has the same gradient on all of them, which counts on the first.
- */
+ * With tp, each rank holds a part of the gradients of split operators. All other gradients are replicated over the ranks of tp,
+ * and the first rank's copy counts. If several stages hold a parameter, its gradient is the same on all of them and counts on
+ * the first. */
 #pragma once
 
 #include "executor/run/addresses.h"
 
-/* The squares that a rank has: of gradients in parts for tp, and of others. */
+/* Sums of squares on one rank: of gradients split over tp, and of gradients replicated over tp. */
 typedef struct mp_clipping_sums {
     double split, alike;
 } mp_clipping_sums;
 
 typedef struct mp_clipping {
-    mp_update *gradients; /* per trained parameter: first those that operators split */
-    int *of;              /* per node of the program: that of the parameter which it updates; -1: it counts on another stage */
+    mp_update *gradients; /* per trained parameter: first the gradients split over tp */
+    int *of; /* per node of the program: index in `gradients` of the parameter that the node updates; -1: it counts on another
+                stage */
     size_t n, n_split;
-    mp_clipping_sums *sums; /* of all ranks */
+    mp_clipping_sums *sums; /* per rank */
 } mp_clipping;
 
-/* The lists lie in the pool. MP_NOMEM. O(nodes). */
+/* Lists the gradients of a program. The lists are allocated in the pool. MP_NOMEM. O(nodes). */
 mp_status mp_clipping_open(const mp_program *program, int n_ranks, mp_pool *pool, mp_clipping *out, mp_error *err);
-/* Runs the step that computes the factor; waits for the other ranks if they have parts, or other gradients. MP_IO. O(steps +
- * elements). */
+/* Runs the step that computes the factor. If gradients are sharded or differ between stages, it waits for the other ranks.
+ * MP_IO. O(steps + elements). */
 mp_status mp_clipping_run(mp_clipping *clipping, const mp_addresses *addresses, const mp_ready_step *step,
                           mp_communicator *world, double timeout, mp_error *err);

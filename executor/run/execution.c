@@ -118,12 +118,12 @@ static void run_accumulate(mp_execution *e, const mp_ready_step *r)
         p->backend->copy(p->backend, r->target, r->source, s->payload_bytes);
 }
 
-/* Adds the seconds of a call to its nodes. Updates in one call share them in proportion to their size. */
+/* Adds the seconds of a call to its nodes. The updates of one call share the seconds in proportion to their sizes. */
 static void count_seconds(mp_execution *e, const mp_pass_call *call, double seconds)
 {
     const mp_program *p = e->program;
     double total = 0;
-    if (call->is_transfer) return; /* a copy back is not what its node's seconds are */
+    if (call->is_transfer) return; /* a node's seconds are its computing time; a copy back of its output does not count */
     for (int turn = 0; turn < 2; turn++) {
         for (size_t k = 0; k < call->n_steps; k++) {
             const int node = e->at.steps[call->step + k].node, parameter = mp_program_binding(p, node)->parameter;
@@ -136,7 +136,7 @@ static void count_seconds(mp_execution *e, const mp_pass_call *call, double seco
     }
 }
 
-/* Reads the times that the device noted during a pass. */
+/* Reads the device timestamps of a pass and adds the seconds to the nodes. */
 static mp_status read_times(mp_execution *e, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
@@ -169,7 +169,7 @@ static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pas
     case MP_TASK_ACCUMULATE:
         run_accumulate(e, r);
         break;
-    case MP_TASK_COLLECTIVE: /* the channel has it */
+    case MP_TASK_COLLECTIVE: /* run by the channel, not here */
         break;
     case MP_TASK_CLIP:
         if (kind & MP_RUN_UPDATES) MP_CHECK(run_clip(e, r, err));
@@ -191,7 +191,7 @@ static mp_status run_watched(mp_execution *e, const mp_pass_call *call, int64_t 
     return MP_OK;
 }
 
-/* Issues a call of updates, or runs it in order. */
+/* Runs a call. Updates on a second stream are enqueued there. */
 static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
@@ -199,11 +199,13 @@ static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t
     const bool issued = call->channel != MP_CHANNEL_COMPUTE && (kind & MP_RUN_UPDATES);
     if (issued) MP_CHECK(b->side_begin(b, call->channel, err));
     const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
-    if (issued) MP_CHECK(b->side_end(b, call->channel, call->mark, ran == MP_OK ? err : NULL)); /* also after a failure */
+    if (issued)
+        MP_CHECK(
+            b->side_end(b, call->channel, call->mark, ran == MP_OK ? err : NULL)); /* ends the section also after a failure */
     return ran;
 }
 
-/* Waits for an issued call, if the pass has it. */
+/* Waits for an issued call. Calls of updates are skipped in a pass without updates, because they were not issued. */
 static mp_status wait_for(mp_execution *e, const mp_pass_call *call, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
@@ -211,7 +213,8 @@ static mp_status wait_for(mp_execution *e, const mp_pass_call *call, int kind, m
     return call->is_transfer ? mp_channels_wait(&e->channels, call, err) : b->side_wait(b, call->channel, call->mark, err);
 }
 
-/* Runs calls [from, to) of the plan. Instances that an issued step uses are poisoned only after the wait for it. */
+/* Runs calls [from_call, to_call) of the plan. Instances that an issued step uses are poisoned only after the wait for that
+ * step. */
 static mp_status run_calls(mp_execution *e, int64_t pass, int kind, size_t from_call, size_t to_call, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
@@ -246,7 +249,7 @@ static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
     return st == MP_OK ? ended : st;
 }
 
-/* Begins a pass or a part of one, and returns its kind. `update` is the step of its updates; < 0: no updates. */
+/* Begins a pass or a part of one, and returns the kind of pass. `update` is the step number of the updates; < 0: no updates. */
 static int begin(mp_execution *e, int64_t pass, bool added, int64_t update)
 {
     const mp_backend *b = e->program->backend;
@@ -278,7 +281,7 @@ mp_company mp_execution_company(const mp_execution *e)
     return (mp_company){e->options.world ? e->options.world : c->world, c->timeout};
 }
 
-/* Waits until the pass has run, so that its failures are seen, and reads its loss, if it is made here. */
+/* Waits until the pass has run, so that failures are detected, and reads the loss if this rank computes it. */
 static mp_status read_loss(mp_execution *e, int64_t pass, mp_error *err)
 {
     const mp_program *p = e->program;
@@ -305,7 +308,7 @@ static int64_t pass_of_all(const mp_execution *e, int64_t pass)
     return pass * e->at.place.n_data + e->at.place.data_index;
 }
 
-/* Runs the turns of a stage: of each micro-batch a forward, and later a backward. */
+/* Runs the turns of a pipeline stage: a forward of each micro-batch, and later its backward. */
 static mp_status run_turns(mp_execution *e, int64_t step, mp_fill_inputs fill, void *data, mp_error *err)
 {
     mp_stage_turns *turns = &e->turns;
@@ -375,7 +378,7 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
         MP_CHECK(mp_channels_wait(&e->channels, call, err));
     }
     if (e->pending >= 0) MP_CHECK(mp_channels_end_pass(&e->channels, false, true, err));
-    MP_CHECK(b->wait(b, err)); /* the next pass changes the factors */
+    MP_CHECK(b->wait(b, err)); /* the next pass overwrites e->factors, so the updates must have run */
     e->pending = -1;
     return MP_OK;
 }

@@ -1,8 +1,8 @@
-/* execution.h - runs a plan on a program's backend: allocates its memory, and runs steps of training in it.
+/* execution.h - runs a plan on a program's backend: allocates its memory, and runs training steps in it.
  *
- * Everything lies in two blocks: one for what is always live (parameters, optimizer state, inputs, ...), and the arena, in
- * which the plan's offsets say where everything else lies and when. What the plan copies lies in other tiers besides: memory,
- * or a file. All are allocated when the execution is made; a step allocates nothing. */
+ * The memory has two blocks. One holds all storages that are always live (parameters, optimizer state, inputs, ...). The other
+ * is the arena, in which the plan assigns an offset and a lifetime to every other storage. Copies of storages are in other
+ * tiers: memory or a file. All memory is allocated when the execution is created; a step allocates nothing. */
 #pragma once
 
 #include "executor/run/program.h"
@@ -15,71 +15,72 @@
 
 typedef struct mp_execution mp_execution;
 
-/* Allocates the memory of a plan, which must have offsets (mp_arena) and be checked. The caller releases *out with
- * mp_execution_free; program and plan must outlive it. Fails as mp_addresses_of. */
+/* Allocates the memory of a plan. The plan must have offsets (mp_arena) and must be checked. The caller releases *out with
+ * mp_execution_free; program and plan must outlive *out. Errors: as mp_addresses_of. */
 mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_execution **out,
                            mp_error *err);
 void mp_execution_free(mp_execution *execution); /* does nothing for NULL */
 MP_OWNER(mp_execution_free, mp_execution)
 
-/* Describes tensor t with its address in *out, if it is always live (parameter, buffer, constant, input). MP_INVALID: it is
- * not. */
+/* Describes tensor t with its address in *out. MP_INVALID: the tensor is not always live; parameters, buffers, constants and
+ * inputs are. */
 mp_status mp_execution_tensor(mp_execution *execution, int tensor, mp_array *out, mp_error *err);
-/* Describes the gradient of parameter t, if it is always live (no optimizer, or several micro-batches). MP_INVALID: it is
- * not. */
+/* Describes the gradient of parameter t. MP_INVALID: the gradient is not always live; it is without an optimizer or with
+ * several micro-batches. */
 mp_status mp_execution_gradient(mp_execution *execution, int tensor, mp_array *out, mp_error *err);
-/* Gives where this rank's part of a parameter is that is whole nowhere, and which elements it has; NULL: there is a whole one.
- * O(nodes). */
+/* Returns the address of this rank's part of a parameter, and in *own the elements of the part. NULL: the rank stores the whole
+ * parameter. O(nodes). */
 char *mp_execution_part(const mp_execution *execution, int tensor, mp_range *own);
 /* True if a parameter has optimizer state. O(nodes). */
 bool mp_execution_has_state(const mp_execution *execution, int tensor);
-/* Gives the optimizer state of a parameter: moments, then the master copy of a 16-bit one, each of mp_stored_elements(t)
- * floats in the layout of t; NULL: it has none. State that lies in a file is read into memory, which is valid until the next
- * call; to change it, change that and call mp_execution_keep_state. MP_NOMEM, MP_IO. */
+/* Returns in *state the optimizer state of a parameter: the moments, then the master copy of a 16-bit parameter. Each has
+ * mp_stored_elements(t) floats in the layout of t. NULL: the parameter has no state. State in a file is read into a buffer that
+ * is valid until the next call. To change such state, change the buffer and call mp_execution_keep_state. MP_NOMEM, MP_IO. */
 mp_status mp_execution_state(mp_execution *execution, int tensor, float **state, mp_error *err);
 mp_status mp_execution_keep_state(mp_execution *execution, int tensor, mp_error *err);
 
 /* Fills the inputs of one micro-batch. */
 typedef mp_status (*mp_fill_inputs)(void *data, int64_t micro_batch, mp_execution *execution, mp_error *err);
 
-/* Runs step `step` (0, 1, ...): as many micro-batches as the program accumulates, and the updates. *loss is the mean of
- * their losses. With forward-fused updates the gradients of this step change the parameters when the next one starts, or at
- * mp_execution_flush. Where the backend records, the first pass of each kind runs call by call (libraries load what they
- * need), the next one is recorded. MP_IO: the device failed, noticed at the end of a pass at the latest, or a copy. MP_REFUTED:
- * not as many bytes were copied as the plan says. */
+/* Runs step `step` (0, 1, ...): all micro-batches that the program accumulates, and the updates. *loss is the mean of the
+ * losses. With forward-fused updates, the gradients of this step change the parameters at the start of the next step or in
+ * mp_execution_flush. If the backend records, the first pass of each kind runs call by call, because libraries load code at
+ * first use, and the next pass is recorded. MP_IO: a copy or the device failed; a device failure is detected at the end of a
+ * pass at the latest. MP_REFUTED: the copied bytes differ from the plan. */
 mp_status mp_execution_step(mp_execution *execution, int64_t step, mp_fill_inputs fill, void *data, double *loss,
                             mp_error *err);
-/* From now on `watch` inspects what every step reads and writes; NULL ends that. Not together with recordings or a second
- * stream, so the program needs the options by_call and profile. */
+/* From now on `watch` inspects the operands of every step; NULL ends the inspection. Recordings and a second stream are not
+ * supported meanwhile, so the program needs the options by_call and profile. */
 void mp_execution_watch(mp_execution *execution, mp_watch *watch);
 /* Runs the pending updates of forward-fused training. Call it before saving, evaluating, and at the end. */
 mp_status mp_execution_flush(mp_execution *execution, mp_error *err);
 
-/* Returns the seconds that the last step spent waiting for its inputs and copying them to where they are read. */
+/* Returns the seconds that the last step spent waiting for its inputs and copying them into place. */
 double mp_execution_input_seconds(const mp_execution *execution);
-/* Returns how many kinds of pass have been recorded; 0: none. */
+/* Returns the number of recorded kinds of pass; 0: none. */
 int mp_execution_recordings(const mp_execution *execution);
-/* The high-water mark of the arena, rounded up to the alignment: the block is filled with a byte before the first step, and
- * what differs from it was used. And, with the option profile, the seconds of every node of the graph, over all steps. */
+/* Return the size of the arena, and its high-water mark in bytes, rounded up to the alignment. The arena is filled with a fixed
+ * byte before the first step; the high-water mark is the position of the last changed byte. */
 int64_t mp_execution_arena_bytes(const mp_execution *execution);
 int64_t mp_execution_touched_bytes(const mp_execution *execution);
-/* Return what another tier takes, and the bytes that have been copied to other tiers and back. */
+/* Return the bytes of another tier in use, and the bytes copied to other tiers and back. */
 int64_t mp_execution_tier_bytes(const mp_execution *execution, int tier);
 mp_copied mp_execution_copied(const mp_execution *execution);
-/* Returns the seconds that all steps have waited for copies. */
+/* Return the seconds that all steps spent waiting for copies; and, with the option profile, the seconds of every node of the
+ * graph, summed over all steps. */
 double mp_execution_wait_seconds(const mp_execution *execution);
 const double *mp_execution_seconds(const mp_execution *execution);
-void mp_execution_forget_seconds(mp_execution *execution); /* sets them to zero */
-/* Writes a hash over the bytes of all parameters and buffers, in their order in memory. */
+void mp_execution_forget_seconds(mp_execution *execution); /* resets the seconds of all nodes to zero */
+/* Writes a hash of the bytes of all parameters and buffers, in the order of their storages. */
 void mp_execution_hash(const mp_execution *execution, char hash[33]);
-/* Compares the parameters of all ranks, which are to be the same, bit for bit; parts with those of ranks that have the same
- * ones. MP_INVALID: they are not. */
+/* Compares the parameters of all ranks, bit for bit. Whole parameters must be equal on all ranks; parts must be equal on all
+ * ranks that hold the same part. MP_INVALID: they differ. */
 mp_status mp_execution_compare_ranks(const mp_execution *execution, mp_error *err);
-const mp_rank_channel *mp_execution_ranks(const mp_execution *execution); /* what has been sent to other ranks */
-/* Returns the bytes that what waiting micro-batches of a pipeline keep has been copied out of its place, and back. */
+const mp_rank_channel *mp_execution_ranks(const mp_execution *execution); /* statistics of the exchanges with other ranks */
+/* Returns the bytes copied between the arena and the stash of waiting micro-batches, in both directions. */
 int64_t mp_execution_set_aside_bytes(const mp_execution *execution);
 const mp_rank_place *mp_execution_place(const mp_execution *execution);
-/* The processes of all ranks, or of one that is alone, and how long they are waited for. */
+/* The communicator of all ranks, or of a single process, and the seconds to wait for a silent rank. */
 typedef struct mp_company {
     mp_communicator *world;
     double timeout;

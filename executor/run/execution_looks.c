@@ -1,4 +1,4 @@
-/* execution_looks.c - where an execution has tensors and state, and what it tells of itself. */
+/* execution_looks.c - the queries of an execution: addresses of tensors and state, sizes, times and hashes. */
 #include <string.h>
 
 #include "executor/run/execution_state.h"

@@ -1,15 +1,15 @@
-/* held.c - finds where arrays are, brings parts together, and takes parts of wholes. */
+/* held.c - finds the memory of parameters and optimizer state, gathers sharded arrays, and extracts a rank's part. */
 #include "executor/run/held.h"
 
 #include "executor/ranks/exchanges.h"
 #include "executor/run/parts.h"
 
-/* An array: data are all its elements, or those of this rank's part. */
+/* An array: `array` describes all its elements, or, if is_part, this rank's part in `own`. */
 typedef struct place {
     mp_array array;
     bool is_part;
     mp_range own;
-    int64_t n; /* elements of the whole, as they are stored */
+    int64_t n; /* number of elements of the whole array, including the padding of its layout */
 } place;
 
 bool mp_is_held(const mp_program *p, const mp_execution *e, int tensor)
@@ -59,7 +59,7 @@ static mp_status find_values(const mp_program *p, mp_execution *e, int tensor, p
     return MP_OK;
 }
 
-/* Finds array k of the optimizer state: a moment, or behind them the master copy. */
+/* Finds array k of the optimizer state: a moment, or the master copy, which follows the moments. */
 static mp_status find_state(const mp_program *p, mp_execution *e, int tensor, int k, place *out, mp_error *err)
 {
     const mp_rank_place *at = mp_execution_place(e);
@@ -73,14 +73,14 @@ static mp_status find_state(const mp_program *p, mp_execution *e, int tensor, in
     return MP_OK;
 }
 
-/* True for a 16-bit parameter with a master copy, behind its moments. */
+/* True for a 16-bit parameter with a master copy, which follows its moments. */
 static bool has_master(const mp_program *p, const mp_execution *e, int tensor)
 {
     return p->bindings->dtype[tensor] != MP_DTYPE_FLOAT && p->model->tensors[tensor].role == MP_ROLE_PARAMETER &&
            mp_execution_has_state(e, tensor);
 }
 
-/* Memory of the backend's for a whole of which this rank has a part. */
+/* Temporary memory of the backend for a whole array of which this rank stores a part. */
 typedef struct room {
     const mp_backend *backend;
     char *data;
@@ -99,7 +99,7 @@ static mp_status take_room(const mp_program *p, int tensor, int64_t bytes, room 
     return MP_OK;
 }
 
-/* Describes bytes as they lie, at an address. */
+/* Describes n bytes at an address as an array without any layout. */
 static mp_array bytes_at(void *data, const int64_t *n)
 {
     mp_array a = mp_array_plain(MP_DTYPE_UINT8, 1, n);
@@ -107,7 +107,7 @@ static mp_array bytes_at(void *data, const int64_t *n)
     return a;
 }
 
-/* Copies a whole, whose bytes have been brought together on the host, from the layout that it has. */
+/* Converts a gathered array on the host from the backend's layout to *host. */
 static mp_status unpack(const mp_program *p, int tensor, const place *from, void *bytes, mp_array *host, mp_error *err)
 {
     MP_CLEARED_BY(room_free) room r = {0};
@@ -120,7 +120,7 @@ static mp_status unpack(const mp_program *p, int tensor, const place *from, void
     return p->backend->download(p->backend, &whole, host, err);
 }
 
-/* Brings the parts of an array together where it is wanted, as processes: in the host's memory. */
+/* Gathers the parts of an array in host memory, on rank `root` or on all ranks. */
 static mp_status read_parts(const mp_program *p, mp_execution *e, int tensor, const place *from, int root, mp_array *host,
                             mp_error *err)
 {
@@ -139,7 +139,7 @@ static mp_status read_parts(const mp_program *p, mp_execution *e, int tensor, co
     return wants ? unpack(p, tensor, from, bytes, host, err) : MP_OK;
 }
 
-/* Reads what this rank has of a tensor that operators split, or the whole. */
+/* Reads this rank's part of a tensor split over tp, or the whole of any other tensor. */
 static mp_status read_own(const mp_program *p, mp_execution *e, int tensor, int array, int root, mp_array *host, mp_error *err)
 {
     const int master = mp_optimizer_moments(p->options.optimizer);
@@ -153,7 +153,7 @@ static mp_status read_own(const mp_program *p, mp_execution *e, int tensor, int 
                                                                    : MP_OK;
 }
 
-/* Brings together what the ranks of tp have of a tensor, each as a whole of its own. */
+/* Gathers the parts of a tensor split over the ranks of tp. Each rank first reads its own part completely. */
 static mp_status read_split(const mp_program *p, mp_execution *e, int tensor, int array, int root, const mp_array *host,
                             mp_error *err)
 {

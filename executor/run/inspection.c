@@ -1,4 +1,4 @@
-/* inspection.c - looks at bytes where they lie, or in parts that are copied to the host. */
+/* inspection.c - inspects the memory of an execution: directly if it is host memory, else by copying blocks to the host. */
 #include "executor/run/inspection.h"
 
 #include <stdio.h>
@@ -49,7 +49,8 @@ void mp_addresses_poison(const mp_addresses *a, int t)
     }
 }
 
-/* Returns the hash of n bytes in the backend's memory, which are copied to the host in parts if needed. */
+/* Returns the hash of n bytes in the backend's memory. If that is not host memory, the bytes are copied to the host block by
+ * block. */
 static XXH128_hash_t hash_of(const mp_backend *b, const char *there, int64_t n)
 {
     char part[1 << 16];
@@ -71,7 +72,7 @@ static XXH128_hash_t hash_of(const mp_backend *b, const char *there, int64_t n)
     return hash;
 }
 
-/* True if other ranks have other parts of the tensor in a storage. */
+/* True if a storage holds a tensor that is split over the ranks of tp. */
 static bool is_in_parts(const mp_program *p, int storage)
 {
     for (size_t t = 0; p->mesh.size[MP_DIM_TP] > 1 && t < p->model->n_tensors; t++)
@@ -79,7 +80,7 @@ static bool is_in_parts(const mp_program *p, int storage)
     return false;
 }
 
-/* What is hashed: all storages, or those that are the same on the ranks of tp, or those that are parts. */
+/* The storages to hash: all, only whole tensors, which are equal on the ranks of tp, or only parts. */
 typedef enum hashed { ALL, WHOLES, PARTS } hashed;
 
 static void hash_storages(const mp_addresses *a, unsigned kinds, hashed which, char hash[33])
@@ -101,7 +102,7 @@ void mp_addresses_hash(const mp_addresses *a, unsigned kinds, char hash[33])
     hash_storages(a, kinds, ALL, hash);
 }
 
-/* Compares parts with those of the ranks that have the same ones. */
+/* Compares this rank's parts with the parts of the ranks that hold the same ones. */
 static mp_status compare_parts(const mp_addresses *a, mp_communicator *world, double timeout, mp_error *err)
 {
     char hash[33];
@@ -117,7 +118,7 @@ static mp_status compare_parts(const mp_addresses *a, mp_communicator *world, do
     return MP_OK;
 }
 
-/* Returns the hash of a tensor, not 0; 0: this stage does not have it, or it is not of these kinds. */
+/* Returns the hash of a tensor, never 0 for a hash. 0: this stage does not hold the tensor, or its kind is not in `kinds`. */
 static uint64_t hash_of_tensor(const mp_addresses *a, unsigned kinds, size_t tensor)
 {
     const int s = a->program->bindings->storage[tensor];
@@ -129,7 +130,7 @@ static uint64_t hash_of_tensor(const mp_addresses *a, unsigned kinds, size_t ten
     return hash_of(a->program->backend, a->fixed + a->fixed_at[s], storage->payload_bytes).low64 | 1;
 }
 
-/* True if two ranks have the same of a tensor: the same part, if it is in parts. */
+/* True if two ranks hold the same part of a tensor, or both hold the whole. */
 static bool have_same(const mp_addresses *a, size_t tensor, int r, int q)
 {
     const mp_rank_place *at = &a->place;
@@ -138,7 +139,7 @@ static bool have_same(const mp_addresses *a, size_t tensor, int r, int q)
            (!is_shared_out || r / at->n_parts % at->n_shards == q / at->n_parts % at->n_shards);
 }
 
-/* Compares each tensor on all ranks that have the same of it, as on the stages that read a tied one. */
+/* Compares each tensor on all ranks that hold the same part of it. This includes tied parameters on several stages. */
 static mp_status compare_tensors(const mp_addresses *a, unsigned kinds, mp_communicator *world, double timeout, mp_error *err)
 {
     const mp_model *model = a->program->model;

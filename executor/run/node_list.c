@@ -1,4 +1,4 @@
-/* node_list.c - moves the nodes of a program to other places of its lists. */
+/* node_list.c - moves the nodes of a program to other indices of its lists. */
 #include "executor/run/node_list.h"
 
 void mp_node_list_release(mp_program_node *node)
@@ -7,7 +7,7 @@ void mp_node_list_release(mp_program_node *node)
     for (size_t a = 0; a < node->n_algorithms; a++) mp_call_release(&node->algorithms[a].call);
 }
 
-/* Moves a node. Some of its slots are arrays in the node itself. */
+/* Moves a node. Slots that point into the node itself are adjusted. */
 static void move(const mp_program_node *from, mp_program_node *to)
 {
     *to = *from;

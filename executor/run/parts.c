@@ -1,4 +1,4 @@
-/* parts.c - takes a rank's runs of a tensor out of the whole, and puts them there. */
+/* parts.c - copies a rank's runs of a tensor between the whole tensor and the rank's part. */
 #include "executor/run/parts.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ mp_array mp_whole_array(const mp_tensor *t)
     return mp_array_plain(t->dtype, t->rank, mp_tensor_whole_dims(t));
 }
 
-/* A rank's runs of a tensor, of so many bytes each; the whole has as many of every rank, in turn. */
+/* The runs of a rank's part: n runs of `bytes` bytes. In the whole tensor, runs of all ranks alternate. */
 typedef struct runs {
     int64_t n, ranks;
     size_t bytes;

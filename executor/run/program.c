@@ -1,5 +1,5 @@
-/* program.c - builds a training graph for a backend and prepares its calls: the graph's builder asks a target what each node
- * costs, and the answer here is a prepared call. */
+/* program.c - builds a training graph for a backend and prepares its calls. The graph builder asks a target for the cost of
+ * each node; this target prepares the node's call and returns its cost. */
 #include "executor/run/program.h"
 
 #include <stdio.h>
@@ -10,12 +10,12 @@
 #include "executor/run/program_split.h"
 #include "executor/run/stage.h"
 
-/* Collects the operators that the backend cannot run until the graph is complete, so that one message can list them. */
+/* Collects all operators that the backend cannot run, so that one message can list them after the graph is complete. */
 typedef struct builder {
     mp_program *program;
     mp_refused_kinds missing;
-    bool *is_missing; /* per operator: true if it is counted already */
-    mp_error first;   /* the first reason that a kernel gave */
+    bool *is_missing; /* per operator: true if it is already counted as missing */
+    mp_error first;   /* the first reason that a kernel reported */
 } builder;
 
 static void note_missing(builder *b, int op)
@@ -63,7 +63,8 @@ static void put_value(void *to, mp_dtype dtype, const mp_value *v, int64_t k)
     }
 }
 
-/* Returns a constant of the model as kernels read it, made on first use; *out is NULL if the tensor is no constant. */
+/* Converts a constant of the model to the type that kernels read, at first use. *out is NULL if the tensor is not a constant.
+ */
 static mp_status constant_of(mp_program *p, int tensor, mp_dtype dtype, void **out, mp_error *err)
 {
     const mp_tensor *t = &p->model->tensors[tensor];
@@ -125,7 +126,7 @@ static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *
         if (b->targets >> i & 1) MP_CHECK(mp_program_array(p, op->in[i], &x->d_in[i], err));
     for (int o = 0; o < op->n_out; o++)
         if (op->out[o] >= 0 && bound->has_gradient[op->out[o]]) MP_CHECK(mp_program_array(p, op->out[o], &x->d_out[o], err));
-    /* with several micro-batches, all but the first add to the parameter's gradient, where that stays */
+    /* with several micro-batches, if gradients of parameters persist: all micro-batches but the first add to them */
     for (int i = b->from; mp_program_keeps_gradients(p) && i < b->to && i < 64; i++)
         if ((b->targets >> i & 1) && p->model->tensors[op->in[i]].role == MP_ROLE_PARAMETER) x->adds |= UINT64_C(1) << i;
     return MP_OK;
@@ -187,7 +188,7 @@ static bool in_list(const int *list, size_t n, int storage)
     return false;
 }
 
-/* True if some alternative of the node touches the storage. */
+/* True if any alternative of the node reads, writes or adds to the storage. */
 static bool touches(const mp_node *node, int storage)
 {
     for (size_t f = 0; f < node->n_alternatives; f++) {
@@ -211,7 +212,7 @@ static mp_slot constant_slot(mp_array *array, int k)
     return (mp_slot){array, MP_SLOT_CONSTANT(k), 0};
 }
 
-/* Finds the storages in which the operands of a node lie. */
+/* Finds the storage of each operand of a node. */
 static mp_status find_slots(mp_program *p, int k, mp_error *err)
 {
     const mp_binding *b = &p->bindings->nodes[k];
@@ -287,7 +288,7 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
                         .details = &b};
     p->bindings = NULL;
     const mp_status st = mp_training_graph_bound(model, options, loss, &target, &p->graph, &p->bindings, err);
-    if (st != MP_OK) p->bindings = NULL; /* they belong to the builder, and are released */
+    if (st != MP_OK) p->bindings = NULL; /* the bindings belong to the graph builder, which releases them */
     MP_CHECK(st);
     MP_CHECK(judge(&b, err));
     for (size_t k = 0; k < p->n_nodes; k++) MP_CHECK(find_slots(p, (int)k, err));

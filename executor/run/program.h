@@ -1,4 +1,4 @@
-/* program.h - the content of a program: for each node of the graph a prepared call and its operands. See memplan/program.h. */
+/* program.h - the content of a program: a prepared call and its operands for each node of the graph. See memplan/program.h. */
 #pragma once
 
 #include <stddef.h>
@@ -9,15 +9,16 @@
 #include "memplan/program.h"
 #include "memplan/ranks/exchange.h"
 
-/* An operand of a node with its storage, or with a constant of the program, which has a negative number. */
+/* An operand of a node with its storage. A negative number other than -1 is a constant of the program (MP_SLOT_CONSTANT). */
 typedef struct mp_slot {
     mp_array *array;
     int storage;
-    int zeros; /* the constant that ranks of tp but the first read instead; 0: none, they read the same */
+    int zeros; /* constant of zeros that all ranks of tp except the first read instead of the operand; 0: all read the operand
+                */
 } mp_slot;
-#define MP_SLOT_CONSTANT(k) (-2 - (k)) /* -1 means no storage. Applied twice, it gives k again */
+#define MP_SLOT_CONSTANT(k) (-2 - (k)) /* storage number of constant k; -1 means no storage. The macro is its own inverse */
 
-/* A value without node and storage: an execution copies it to where its calls read it. */
+/* A value that belongs to no node and no storage. An execution copies it into its `fixed` block, from which calls read it. */
 typedef struct mp_constant {
     const void *bytes;
     int64_t n_bytes;
@@ -31,8 +32,8 @@ typedef struct mp_program_algorithm {
 typedef struct mp_program_node {
     mp_call call;                     /* empty for nodes without an operator */
     mp_operands operands;             /* empty for nodes without an operator */
-    size_t n_algorithms;              /* number of the node's alternatives if they are algorithms, else 0 */
-    mp_program_algorithm *algorithms; /* per alternative, instead of `call` */
+    size_t n_algorithms;              /* number of the node's alternatives if they are algorithms; else 0 */
+    mp_program_algorithm *algorithms; /* per alternative, used instead of `call` */
     size_t n_slots;
     mp_slot *slots;
 } mp_program_node;
@@ -45,88 +46,91 @@ struct mp_program {
     mp_bindings *bindings;
     size_t n_nodes, capacity;
     mp_program_node *nodes; /* per node of the graph */
-    mp_pool *pool;          /* holds all arrays */
+    mp_pool *pool;          /* owns all arrays of the program */
     mp_constant *constants; /* the gradient of the loss first, then constant operands of kernels */
     size_t n_constants;
-    int *constant_of;       /* per tensor: index in `constants`, 0: none */
-    int loss_parts;         /* ranks of tp that have some of the loss's positions each; 1: all have the whole loss */
-    bool adds_losses;       /* each has what its positions add to the loss, and not a mean of its own */
-    float one_value;        /* value of the loss's gradient: 1 over the passes of a step, on all ranks; an execution sets it */
-    mp_mesh mesh;           /* of which this is the program of one rank */
-    bool fast_sums;         /* the network sums in any order */
-    bool has_server;        /* rank 0 sums for all */
-    bool shares_statistics; /* of batches, which are the samples of all ranks then */
-    struct mp_program_stage *stage; /* of a pipeline, of which this is the program; NULL: it is that of a whole network */
+    int *constant_of; /* per tensor: index in `constants`; 0: none */
+    int loss_parts; /* number of tp ranks over which the positions of the loss are split; 1: every rank computes the whole loss
+                     */
+    bool adds_losses; /* true: the losses of these ranks are added; false: each rank has a mean, and the means are averaged */
+    float one_value;  /* initial gradient of the loss: 1 / (passes of a step on all ranks); set by an execution */
+    mp_mesh mesh;     /* this is the program of one rank of the mesh */
+    bool fast_sums;   /* true: the network library sums in its own order */
+    bool has_server;  /* true: rank 0 computes all sums and sends them to the others */
+    bool shares_statistics;         /* true: the statistics of a batch cover the samples of all ranks */
+    struct mp_program_stage *stage; /* the pipeline stage that this program runs; NULL: the program runs a whole network */
     char target_name[48];
 };
 
-/* Describes how tensor t lies in its storage. */
+/* Describes the type and layout of tensor t in its storage. */
 mp_status mp_program_array(const mp_program *program, int tensor, mp_array *out, mp_error *err);
 
-/* True if whole gradients stay from one micro-batch to the next. */
+/* True if whole gradients persist from one micro-batch to the next. */
 bool mp_program_keeps_gradients(const mp_program *program);
 
-/* True if a tensor is in memory; and if another stage of the pipeline has it, and this one does not. */
+/* Return whether a tensor is in memory; and whether only other stages of the pipeline hold it. */
 bool mp_program_has(const mp_program *program, int tensor);
 bool mp_program_lacks(const mp_program *program, int tensor);
 
-/* Puts the collectives of dp and shard into the graph (mp_graph_exchange) and among the calls, with the workspace that they
- * take; `fast`: sums are in the order of the network's library. Before anything else is added to the graph. Fails as
+/* Inserts the collectives of dp and shard into the graph (mp_graph_exchange) and into the calls, and sets their workspaces.
+ * `fast`: sums use the order of the network library. Must be called before any other addition to the graph. Errors: as
  * mp_graph_exchange. */
 mp_status mp_program_exchange(mp_program *program, const mp_ranks *ranks, bool fast, mp_rank_traffic *traffic, mp_error *err);
-/* Where a process stands among the ranks. Alone it is the only one. */
+/* The position of a process in the mesh. A single process has all sizes 1. */
 typedef struct mp_rank_place {
-    int n_data, data_index; /* of the ranks that have data of their own, which of them this is */
-    int data_stride;        /* in the world, from one of them to the next */
+    int n_data, data_index; /* number of ranks with different samples (dp x shard), and this rank's index among them */
+    int data_stride;        /* distance in the world between two consecutive ones */
     int n_shards, shard_index;
-    int n_parts, part_index;    /* of the ranks that split operators */
-    int n_stages, stage_stride; /* of a pipeline, and in the world from one of its stages to the next */
+    int n_parts, part_index;    /* number of ranks that split operators (tp), and this rank's index among them */
+    int n_stages, stage_stride; /* number of stages of the pipeline, and distance in the world between consecutive stages */
 } mp_rank_place;
-/* MP_INVALID: the mesh has another number of ranks than there are processes. */
+/* Finds the position of this process. MP_INVALID: the number of ranks in the mesh differs from the number of processes. */
 mp_status mp_rank_place_of(const mp_program *program, const mp_communicator *world, mp_rank_place *out, mp_error *err);
-/* True if the network's library sums over a dimension of the mesh, in an order of its own. */
+/* True if the network library computes the sums over a dimension of the mesh, in its own order. */
 bool mp_program_sums_fast(const mp_program *program, mp_dim dim);
-/* What a collective sums or gathers, whole, and this rank's parts of it; NULL: these stay in their places in the wholes. */
+/* The tensors that a collective sums or gathers: whole tensors, and this rank's parts. parts NULL: the parts are inside the
+ * whole tensors. */
 typedef struct mp_moved {
     size_t n;
     const int *wholes, *parts;
 } mp_moved;
 mp_moved mp_program_moved(const mp_node *node);
-/* True for a gather of parameters in forward, which are the same for all micro-batches. */
+/* True for a gather of parameters in forward. Gathered parameters are the same for all micro-batches. */
 bool mp_program_gathers(const mp_program *program, int node);
-/* Returns the storage of this rank's part of a parameter that is gathered in forward; -1: it is not. O(nodes). */
+/* Returns the storage of this rank's part of a parameter that is gathered in forward; -1: the parameter is not gathered.
+ * O(nodes). */
 int mp_program_part(const mp_program *program, int storage);
-/* True if a collective sums gradients of which each rank of tp has a part. O(tensors). */
+/* True if a collective sums gradients that are split over the ranks of tp. O(tensors). */
 bool mp_program_sums_parts(const mp_program *program, const mp_node *node);
-/* True for a collective of a step, not of each of its passes: a sum, unless ranks keep parts of sums, and what follows updates.
- */
+/* True for a collective that runs once per step and not in every pass: a gradient sum, unless each rank accumulates its part of
+ * the sum per pass; and all collectives after updates. */
 bool mp_program_runs_once(const mp_program *program, int node);
-/* Returns the bytes that a rank sends to others in a step of a plan, but for what its stage gathers again (stage_gathers.h).
- * O(steps). */
+/* Returns the bytes that a rank sends in a step of a plan, except for repeated gathers (stage_gathers.h). O(steps). */
 int64_t mp_program_sent_bytes(const mp_program *program, const mp_plan *plan, const mp_rank_place *place);
-/* Fails with MP_UNSUPPORTED where a program of this mesh can be planned, but not run. */
+/* MP_UNSUPPORTED: a program of this mesh can be planned but not run. */
 mp_status mp_program_check_ranks(const mp_program *program, mp_error *err);
 
-/* Asks the backend for the algorithms of every node. Several algorithms become the node's alternatives in the backend's
- * order, its default as the base, each with the workspace of its call and the seconds of the base, until they are measured.
- * Nodes that have alternatives already are unchanged. The graph gets a new hash. MP_NOMEM; the backend's failures. */
+/* Asks the backend for the algorithms of every node. If there are several, they become the node's alternatives, in the
+ * backend's order with its default as the base. Each alternative has the workspace of its own call. Until measured, all have
+ * the seconds of the base. Nodes that already have alternatives are unchanged. The graph gets a new hash. MP_NOMEM, and the
+ * errors of the backend. */
 mp_status mp_program_list_algorithms(mp_program *program, mp_error *err);
 
-/* Prepares a call for every alternative of the graph that is an algorithm (memplan/costs_json.h), and sets the alternative's
- * workspace to that of its call; the graph gets a new hash. MP_UNSUPPORTED: the backend has no algorithm of that name.
- * MP_NOMEM. */
+/* Prepares a call for every alternative that is an algorithm (memplan/costs_json.h), and sets the alternative's workspace to
+ * that of the call. The graph gets a new hash. MP_UNSUPPORTED: the backend has no algorithm of that name. MP_NOMEM. */
 mp_status mp_program_take_algorithms(mp_program *program, mp_error *err);
 
-/* For reports: operators with the same provider and the same reason for it. */
+/* For reports: the operators that use one provider for one reason. */
 typedef struct mp_provider_group {
     const char *provider; /* such as "cuDNN" */
-    const char *reason;   /* why it was taken; "": the backend has no better one */
+    const char *reason;   /* reason for the choice of this provider; "": the backend has no better provider */
     size_t n_operators;
 } mp_provider_group;
 
 enum { MP_PROVIDER_GROUPS = 16 };
 
-/* Groups the operators of this kind by provider, in the order of first occurrence, each operator once, by its forward node.
- * Returns the number of groups; 0: the backend has only one provider for them, or the network has none of them. If there are
- * more groups than fit, the last one takes the rest. The texts live as long as the program. O(nodes x groups). */
+/* Groups the operators of this kind by provider, in the order of first occurrence. Each operator counts once, by its forward
+ * node. Returns the number of groups; 0: the network has no such operator, or the backend has only one provider for them. If
+ * there are more than MP_PROVIDER_GROUPS groups, the last one also counts the remaining operators. The strings live as long as
+ * the program. O(nodes x groups). */
 size_t mp_program_providers(const mp_program *program, const char *kind, mp_provider_group groups[MP_PROVIDER_GROUPS]);

@@ -1,4 +1,4 @@
-/* program_algorithms.c - prepares calls for the algorithms that the graph names, and lists the algorithms of a backend. */
+/* program_algorithms.c - prepares calls for the algorithms in the graph, and lists the algorithms of a backend. */
 #include <string.h>
 
 #include "executor/run/program_nodes.h"
@@ -9,7 +9,7 @@ static void forget(mp_program_node *node)
     node->n_algorithms = 0;
 }
 
-/* Prepares the call of every alternative of node i. If `drops` is true, alternatives that fail to prepare are left out. */
+/* Prepares the call of every alternative of node i. `drops`: alternatives whose call cannot be prepared are removed. */
 static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
 {
     mp_program_node *node = mp_program_node_at(p, (int)i);
@@ -24,7 +24,7 @@ static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
     for (size_t k = 0; k < of->n_alternatives; k++) {
         mp_call *call = &node->algorithms[n].call;
         mp_alternative alternative = of->alternatives[k];
-        if (alternative.returns) { /* a copy, which no call makes */
+        if (alternative.returns) { /* an alternative that copies an offloaded tensor back has no call */
             of->alternatives[n] = alternative;
             node->n_algorithms = ++n;
             continue;
@@ -53,7 +53,7 @@ mp_status mp_program_take_algorithms(mp_program *p, mp_error *err)
     return mp_graph_hash(p->graph, p->graph->hash, err);
 }
 
-/* Makes the backend's algorithms for node i its alternatives. */
+/* Makes the backend's algorithms the alternatives of node i. */
 static mp_status list(mp_program *p, size_t i, mp_error *err)
 {
     mp_program_node *node = mp_program_node_at(p, (int)i);

@@ -1,4 +1,4 @@
-/* program_ranks.c - makes a program that of one rank of many: collectives among its calls, and the workspace that they take. */
+/* program_ranks.c - turns a program into the program of one rank: inserts collectives with their workspaces among the calls. */
 #include <string.h>
 
 #include "estimator/parallel/exchange.h"
@@ -11,7 +11,7 @@
 #include "executor/run/program_split.h"
 #include "executor/run/stage.h"
 
-/* Returns the elements of a storage of parameters or gradients. */
+/* Returns the number of elements of a storage of parameters or gradients. */
 static int64_t elements_of(const mp_program *p, int storage)
 {
     return p->graph->storages[storage].payload_bytes / (mp_dtype_bits(p->options.dtype) / 8);
@@ -25,12 +25,14 @@ static mp_status set_bytes(const mp_program *p, int storage, int64_t bytes, mp_e
     return MP_OK;
 }
 
-/* Lets an update work on what the graph says that it uses, parts of whole elements: from[k] has become to[k]. */
+/* Binds an update to this rank's parts of gradient, parameter and state: to[k] is the part of storage k. Sizes are rounded to
+ * whole elements. */
 static mp_status share_update(const mp_program *p, mp_binding *b, const int *to, mp_error *err)
 {
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8, n = mp_stored_elements(&p->model->tensors[b->parameter]);
     const int64_t part = mp_rank_part(n, p->mesh.size[MP_DIM_SHARD]),
-                  arrays = mp_optimizer_moments(p->options.optimizer) + (element < (int64_t)sizeof(float)); /* a master copy */
+                  arrays = mp_optimizer_moments(p->options.optimizer) +
+                           (element < (int64_t)sizeof(float)); /* the moments, and the master copy of a 16-bit parameter */
     if (to[b->source] >= 0) b->source = to[b->source];
     if (to[b->target] >= 0) b->target = to[b->target];
     MP_CHECK(set_bytes(p, b->target, part * element, err));
@@ -50,7 +52,7 @@ int mp_program_part(const mp_program *p, int storage)
     return -1;
 }
 
-/* Lets the part of each parameter that is gathered, trained or frozen, have whole elements. */
+/* Sets the size of this rank's part of every gathered parameter, trained or frozen, to whole elements. */
 static mp_status share_values(const mp_program *p, const int *to, mp_error *err)
 {
     for (size_t t = 0; t < p->model->n_tensors; t++) {
@@ -69,7 +71,8 @@ static mp_status share_values(const mp_program *p, const int *to, mp_error *err)
 static mp_status share_updates(const mp_program *p, mp_error *err)
 {
     const mp_graph *g = p->graph;
-    MP_OWNED int *to = mp_alloc(g->n_storages, sizeof *to); /* gradients and values: the storage of this rank's part */
+    MP_OWNED int *to = mp_alloc(
+        g->n_storages, sizeof *to); /* per storage of a gradient or parameter: the storage of this rank's part; -1: none */
     MP_ENSURE(to, err, MP_NOMEM, "out of memory");
     memset(to, -1, g->n_storages * sizeof *to);
     for (size_t k = 0; k < p->n_nodes; k++) {
@@ -109,7 +112,8 @@ bool mp_program_sums_parts(const mp_program *p, const mp_node *node)
     return false;
 }
 
-/* Sets the workspace that a reduction receives into: over shard, and then of its part over dp, and over tp. */
+/* Sets the workspace of a reduction to the largest need of its legs: over shard, then of this rank's part over dp and over tp.
+ */
 static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *err)
 {
     mp_alternative *a = node->alternatives;
@@ -117,8 +121,9 @@ static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *er
     const mp_dim dims[] = {MP_DIM_SHARD, MP_DIM_DP, MP_DIM_TP};
     const mp_moved moved = mp_program_moved(node);
     int64_t most = 0;
-    if (mp_program_message(p, (int)(node - p->graph->nodes))) return MP_OK; /* has its own */
-    if (node->phase != MP_PHASE_BACKWARD) return MP_OK;                     /* a gather, in their place */
+    if (mp_program_message(p, (int)(node - p->graph->nodes)))
+        return MP_OK;                                   /* a message between stages already has its workspace */
+    if (node->phase != MP_PHASE_BACKWARD) return MP_OK; /* a gather receives directly into its outputs */
     for (int d = 0; d < (mp_program_sums_parts(p, node) ? 3 : 2); d++) {
         int64_t bytes = 0;
         if (!p->mesh.zero && mp_program_sums_fast(p, dims[d])) continue;
@@ -179,7 +184,7 @@ mp_status mp_rank_place_of(const mp_program *p, const mp_communicator *world, mp
     return MP_OK;
 }
 
-/* Returns what one of some ranks sends of n elements in a scatter, or a gather. */
+/* Return the bytes that one of `ranks` ranks sends for n bytes in a reduce-scatter, and in an all-gather. */
 static int64_t scattered(int64_t n, int64_t ranks, int64_t rank)
 {
     return n - mp_range_of(n, ranks, rank).n;
@@ -190,7 +195,7 @@ static int64_t gathered(int64_t n, int64_t ranks, int64_t rank)
     return (ranks - 1) * mp_range_of(n, ranks, rank).n;
 }
 
-/* A server, rank 0, takes all and sends all. */
+/* With a server, rank 0 receives all gradients and sends the sums to all ranks. */
 static int64_t summed(const mp_program *p, int64_t n, int64_t ranks, int64_t rank)
 {
     if (p->has_server) return ranks == 1 ? 0 : rank ? n : (ranks - 1) * n;
@@ -201,7 +206,7 @@ static int64_t summed(const mp_program *p, int64_t n, int64_t ranks, int64_t ran
 static int64_t sent_for(const mp_program *p, const mp_node *node, const mp_rank_place *place)
 {
     const int64_t *size = p->mesh.size, shards = size[MP_DIM_SHARD];
-    const bool is_fast = p->fast_sums; /* counted as a ring sends it, on all ranks alike */
+    const bool is_fast = p->fast_sums; /* a library's sums are counted as a ring all-reduce, equal on all ranks */
     const int64_t shard = is_fast ? 0 : place->shard_index, replica = is_fast ? 0 : place->data_index / place->n_shards;
     const bool gathers = node->phase != MP_PHASE_BACKWARD, is_of_parts = mp_program_sums_parts(p, node);
     const mp_moved moved = mp_program_moved(node);
@@ -215,7 +220,7 @@ static int64_t sent_for(const mp_program *p, const mp_node *node, const mp_rank_
     return elements * (mp_dtype_bits(p->options.dtype) / 8);
 }
 
-/* Returns the bytes that a rank sends while an operator runs, or its gradient. */
+/* Returns the bytes that a rank sends while an operator or its gradient runs. */
 static int64_t sent_by_operator(const mp_program *p, const mp_binding *b, int rank)
 {
     const mp_operator *op = &p->model->operators[b->op];
@@ -251,7 +256,8 @@ int64_t mp_program_sent_bytes(const mp_program *p, const mp_plan *plan, const mp
     int64_t once = mp_stage_sent_bytes(p), each = 0;
     for (size_t t = 0; t < plan->n_steps; t++) {
         const int node = plan->steps[t].node;
-        if (mp_copy_way_of(p->graph, node, plan->steps[t].alternative) != MP_COPY_NONE) continue; /* to another tier, or back */
+        if (mp_copy_way_of(p->graph, node, plan->steps[t].alternative) != MP_COPY_NONE)
+            continue; /* a copy between tiers sends nothing to other ranks */
         const mp_binding *b = mp_program_binding(p, node);
         if (b->task == MP_TASK_COLLECTIVE && !b->message)
             *(mp_program_runs_once(p, node) ? &once : &each) += sent_for(p, &p->graph->nodes[node], place);

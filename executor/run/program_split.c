@@ -1,5 +1,5 @@
-/* program_split.c - the program of a rank that has parts of a network's operators (estimator/parallel/split.h): which of them
- * kernels can run, what is added once for all ranks, and what of the loss a rank has. */
+/* program_split.c - the program of a rank in a model with split operators (estimator/parallel/split.h). It finds unsupported
+ * splits, biases to add only once, and this rank's part of the loss. */
 #include "executor/run/program_split.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static bool is_any_of(const mp_operator *op, const char *const *kinds)
     return *kinds;
 }
 
-/* Returns the operator whose results this one adds up over the ranks; NULL: it adds none up. */
+/* Returns the operator whose results `op` sums over the ranks; NULL: `op` is not such a sum. */
 static const mp_operator *summed_by(const mp_model *model, const mp_operator *op)
 {
     const bool sums = !strcmp(op->domain, "memplan") && op->op->crosses[0] != MP_CROSSES_NOTHING &&
@@ -31,7 +31,7 @@ static mp_status refuse(const mp_operator *op, const mp_mesh *mesh, const char *
                    op->name, what, mp_mesh_write(mesh).text);
 }
 
-/* True if a loss is computed for the positions that this rank has. */
+/* True if each rank computes the loss of its own positions only. */
 static bool has_own_positions(const mp_model *model, const mp_operator *op)
 {
     const mp_tensor_part *part = op->op->traits & MP_TRAIT_LOSS ? model->tensors[op->in[0]].part : NULL;
@@ -71,7 +71,8 @@ mp_status mp_split_check(const mp_model *model, const mp_mesh *mesh, int loss, m
     return MP_OK;
 }
 
-/* Lets ranks but the first add zeros where a bias is added to what is summed over ranks. */
+/* Makes all ranks except the first add zeros instead of the bias, if the result is summed over ranks. The bias then counts
+ * once. */
 static void add_once(mp_program *p, int op, int zeros, int64_t *bytes)
 {
     enum { BIAS = 2 };
@@ -116,7 +117,7 @@ mp_status mp_program_split(mp_program *p, mp_error *err)
     return MP_OK;
 }
 
-/* Adds to what a node costs the seconds of what it exchanges, and to *sent what that is. */
+/* Adds the seconds of a node's exchanges to *cost, and the traffic to *sent. */
 static void price(const mp_program *p, const mp_ranks *ranks, size_t node, mp_cost *cost, mp_rank_traffic *sent)
 {
     const mp_binding *b = mp_program_binding(p, (int)node);

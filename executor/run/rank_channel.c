@@ -1,4 +1,4 @@
-/* rank_channel.c - lists the legs of each collective of a plan, with addresses. */
+/* rank_channel.c - prepares the collectives of a plan: the legs of each, with addresses, and runs them. */
 #include "executor/run/rank_channel.h"
 
 #include <string.h>
@@ -9,12 +9,12 @@
 #include "executor/ranks/peers.h"
 #include "executor/run/stage.h"
 
-enum { SILENT_SECONDS = 60 }; /* after which a rank is given up, unless the options say otherwise */
+enum { SILENT_SECONDS = 60 }; /* default timeout, after which a silent rank counts as failed */
 
-/* One process by itself: its collectives are over ranks of which it is the only one. */
+/* The communicator of a single process; all its collectives have one rank. */
 static mp_communicator alone = {.name = "one process", .n = 1};
 
-/* Adds a leg over one dimension of the mesh, with pieces that have yet to be listed. */
+/* Adds a leg over one dimension of the mesh. The caller fills the pieces. */
 static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim,
                          const mp_ready_step *r, mp_pool *pool, mp_collective_work *w, mp_piece **pieces, mp_error *err)
 {
@@ -31,7 +31,8 @@ static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp
     return MP_OK;
 }
 
-/* Lists whole tensors, with this rank's parts where they lie apart, unless `in_place`, or in their places. */
+/* Lists whole tensors as pieces. This rank's parts are in separate storages, or, with `in_place` or without such storages,
+ * inside the whole tensors. */
 static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, bool in_place,
                             size_t step, mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
@@ -51,7 +52,7 @@ static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world,
     return MP_OK;
 }
 
-/* Lists the parts that the leg before has left, as wholes of which the ranks of another dimension have parts. */
+/* Lists the parts from the previous leg. Each is the whole tensor for this leg, split over the ranks of another dimension. */
 static mp_status add_parts(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, size_t step,
                            mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
@@ -68,7 +69,7 @@ static mp_status add_parts(const mp_addresses *a, const mp_communicator *world, 
     return MP_OK;
 }
 
-/* Sums over one dimension: whole tensors, or the parts that a leg before has left. */
+/* Adds a sum over one dimension: of whole tensors, or of the parts from the previous leg. */
 static mp_status add_sum(const mp_addresses *a, const mp_rank_channel *c, mp_dim dim, size_t step, mp_pool *pool,
                          mp_collective_work *w, mp_error *err)
 {
@@ -84,7 +85,7 @@ static mp_status add_sum(const mp_addresses *a, const mp_rank_channel *c, mp_dim
     return MP_OK;
 }
 
-/* Puts sums that were made in the place of gradients into this rank's parts, or adds them there. */
+/* Copies or adds sums that were computed inside the gradients to this rank's parts. */
 static mp_status keep_sums(const mp_addresses *a, const mp_communicator *world, size_t step, mp_pool *pool,
                            mp_collective_work *w, mp_error *err)
 {
@@ -109,8 +110,9 @@ static mp_status list_sum(const mp_addresses *a, const mp_rank_channel *c, size_
     const mp_communicator *world = c->collectives.world;
     const bool is_of_parts = mp_program_sums_parts(p, &p->graph->nodes[a->steps[step].node]),
                goes_on = p->mesh.size[MP_DIM_DP] > 1 || is_of_parts,
-               in_place =
-                   goes_on && p->options.accumulate > 1 && p->mesh.zero >= 2; /* of one micro-batch, beside the others' */
+               in_place = goes_on && p->options.accumulate > 1 &&
+                          p->mesh.zero >= 2; /* sum the gradient of one micro-batch in place, so that the accumulated parts of
+                                                earlier ones are not summed again */
     if (p->mesh.zero) MP_CHECK(add_wholes(a, world, MP_REDUCE_SCATTER, MP_DIM_SHARD, in_place, step, pool, w, err));
     w->legs[0].adds_up = p->mesh.zero >= 2 && !in_place;
     if (!is_of_parts || p->mesh.size[MP_DIM_DP] > 1) MP_CHECK(add_sum(a, c, MP_DIM_DP, step, pool, w, err));
@@ -125,7 +127,7 @@ static mp_status take_requests(mp_collective_work *w, mp_pool *pool, mp_error *e
     return MP_OK;
 }
 
-/* Lists what goes between stages of a pipeline: bytes, or a gradient that is summed. */
+/* Lists a message between stages of a pipeline: bytes that are sent, or a gradient that is summed over stages. */
 static mp_status list_message(const mp_addresses *a, const mp_communicator *world, const mp_stage_message *m, size_t step,
                               mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
@@ -177,9 +179,9 @@ static mp_status list(const mp_addresses *a, const mp_rank_channel *c, size_t st
     return take_requests(w, pool, err);
 }
 
-/* ---- what operators exchange while they run ---- */
+/* ---- exchanges inside operators ---- */
 
-/* Runs a collective of an operator's ranks, over one tensor. */
+/* Runs a collective over one tensor among the ranks of an operator, and waits for it. */
 static mp_status cross(const mp_kernel_team *self, mp_dtype dtype, const mp_collective *kinds, size_t n_kinds,
                        const mp_piece *piece, void *workspace, mp_error *err)
 {
@@ -224,7 +226,7 @@ static mp_status gather(const mp_kernel_team *self, const void *own, int64_t byt
     return cross(self, MP_DTYPE_UINT8, &kind, 1, &piece, NULL, err);
 }
 
-/* Makes some ranks known to kernels. */
+/* Makes a group of ranks available to kernels as a team. */
 static void open_team(mp_rank_channel *c, mp_team ranks, mp_crossing_ranks *out)
 {
     if (ranks.n == 1) return;
@@ -238,7 +240,7 @@ static mp_status open_teams(const mp_program *p, mp_rank_channel *out, mp_pool *
     const mp_communicator *world = out->collectives.world;
     const int rank = world->rank;
     out->crossing = (mp_collective_work){.name = "an exchange of operators", .n_legs = 1};
-    out->crossing.legs[0] = (mp_leg){.team = {.n = world->n}, .n_pieces = 1}; /* the most that there can be */
+    out->crossing.legs[0] = (mp_leg){.team = {.n = world->n}, .n_pieces = 1}; /* upper limit for the number of requests */
     open_team(out, mp_team_of(&p->mesh, MP_DIM_TP, rank), &out->of_parts);
     if (p->shares_statistics) open_team(out, mp_team_among(mp_statistics_group(&p->mesh), rank), &out->of_samples);
     return take_requests(&out->crossing, pool, err);
@@ -266,7 +268,8 @@ mp_status mp_rank_channel_open(const mp_addresses *a, const mp_execution_options
     return options->world ? open_teams(a->program, out, pool, err) : MP_OK;
 }
 
-/* Puts what is sent ahead into the outbox, once the next stage has taken what was there. */
+/* Copies an activation to the outbox and sends it from there. Waits first until the next stage has received the previous one.
+ */
 static mp_status send_ahead(mp_rank_channel *c, size_t step, const mp_stage_message *m, mp_error *err)
 {
     const mp_ready_step *r = &c->at->steps[step];
@@ -276,7 +279,7 @@ static mp_status send_ahead(mp_rank_channel *c, size_t step, const mp_stage_mess
     for (size_t k = 0; k < r->n_moved; k++)
         b->copy(b, c->works[step].legs[0].pieces[k].whole, r->wholes[k],
                 c->at->program->graph->storages[m->storages[k]].payload_bytes);
-    c->tickets[step] = c->collectives.issued; /* waiting for this step stands for what was issued before it */
+    c->tickets[step] = c->collectives.issued; /* a wait for this step covers the messages issued before it */
     return mp_collectives_issue(&c->ahead, &c->works[step], &ticket, err);
 }
 
@@ -285,9 +288,11 @@ mp_status mp_rank_channel_issue(mp_rank_channel *c, size_t step, mp_error *err)
     const mp_stage_message *m = mp_program_message(c->at->program, c->at->steps[step].node);
     if (m && m->is_ahead) return send_ahead(c, step, m, err);
     if (!m && c->summed)
-        MP_CHECK(mp_collectives_wait(&c->collectives, c->summed, err)); /* what stages sum, the ranks of one sum further */
+        MP_CHECK(mp_collectives_wait(&c->collectives, c->summed,
+                                     err)); /* gradients summed over stages are summed over ranks afterwards */
     if (m && m->is_sum && c->at->program->mesh.zero >= 2)
-        MP_CHECK(mp_collectives_wait(&c->collectives, c->collectives.issued, err)); /* of parts it is the other way round */
+        MP_CHECK(mp_collectives_wait(&c->collectives, c->collectives.issued,
+                                     err)); /* with zero >= 2 parts are summed: first over ranks, then over stages */
     c->works[step].adds = c->adds;
     MP_CHECK(mp_collectives_issue(&c->collectives, &c->works[step], &c->tickets[step], err));
     if (m && m->is_sum) c->summed = c->tickets[step];

@@ -1,4 +1,4 @@
-/* rank_results.c - exchanges hashes of what has to be the same on ranks, and the losses of each. */
+/* rank_results.c - compares values across ranks by their hashes, and exchanges the losses. */
 #include "executor/run/rank_results.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ double mp_loss_of_sum(const mp_program *p, double sum)
     return p->adds_losses || p->loss_parts < 2 ? sum : sum / p->loss_parts;
 }
 
-/* Puts a loss together of which the ranks of tp may have parts: those of one are `stride` apart. */
+/* Computes one loss from the parts of the tp ranks, which are `stride` elements apart. */
 static double loss_of(const mp_program *p, const float *losses, size_t stride)
 {
     const int n = p->loss_parts > 1 ? p->loss_parts : 1;
@@ -39,7 +39,7 @@ mp_status mp_rank_losses(const mp_addresses *a, mp_communicator *world, double t
                          double *sum, mp_error *err)
 {
     const mp_rank_place *place = &a->place;
-    const int first = (place->n_stages - 1) * place->stage_stride; /* the last stage has the loss */
+    const int first = (place->n_stages - 1) * place->stage_stride; /* only the last stage computes the loss */
     const int64_t bytes = (int64_t)(n * sizeof *own);
     if (world)
         MP_CHECK(mp_communicator_exchange(world, own, bytes, all, timeout, "the loss of a step", err));

@@ -1,5 +1,4 @@
-/* stage.c - cuts a program: of a whole network's nodes and bindings those of one stage remain, under the numbers of its graph.
- */
+/* stage.c - cuts a program: keeps the nodes and bindings of one pipeline stage, renumbered to the stage's graph. */
 #include "executor/run/stage.h"
 
 #include <string.h>
@@ -18,9 +17,9 @@ typedef struct cutter {
     mp_error *err;
 } cutter;
 
-/* ---- what goes between stages ---- */
+/* ---- messages between stages ---- */
 
-/* Finds the stages that hold a parameter, which have to be evenly apart. */
+/* Finds the stages that hold a parameter. The distances between these stages must be equal. */
 static mp_status find_holders(const cutter *c, int parameter, mp_stage_message *m)
 {
     const mp_graph *g = c->pipeline->graph;
@@ -41,7 +40,7 @@ static mp_status find_holders(const cutter *c, int parameter, mp_stage_message *
     return MP_OK;
 }
 
-/* Puts storages into the order of the whole graph, which is the same on all stages. */
+/* Sorts storages by their numbers in the whole graph, because all stages know these numbers. */
 static void sort(const cutter *c, int *storages, size_t n)
 {
     const int *whole = c->rank->whole_storage;
@@ -53,14 +52,14 @@ static void sort(const cutter *c, int *storages, size_t n)
         }
 }
 
-/* Appends those of a list that the whole graph has, and not what nodes write so that others wait. */
+/* Appends the storages that exist in the whole graph. Other storages only order nodes and are not sent. */
 static void append(const cutter *c, const int *list, size_t n, int *storages, size_t *n_out)
 {
     for (size_t k = 0; k < n; k++)
         if (c->rank->whole_storage[list[k]] >= 0) storages[(*n_out)++] = list[k];
 }
 
-/* Gives the node of a sum over n stages the workspace that it receives into. */
+/* Sets the workspace of a node that sums over n stages to the bytes it receives. */
 static mp_status take_room(const mp_program *p, mp_node *node, int64_t n, int64_t payload_bytes, mp_error *err)
 {
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
@@ -115,7 +114,7 @@ static mp_status describe(const cutter *c, int v, mp_stage_message *m)
     return MP_OK;
 }
 
-/* Describes what the nodes do that are of the pipeline, and says in their bindings which of it is theirs. */
+/* Describes the message of each node that the pipeline added, and stores the message's index in the node's binding. */
 static mp_status describe_messages(const cutter *c)
 {
     mp_program_stage *stage = c->stage;
@@ -152,15 +151,15 @@ int64_t mp_stage_sent_bytes(const mp_program *p)
     return sent;
 }
 
-/* ---- the stage's numbers ---- */
+/* ---- renumbering for the stage ---- */
 
-/* Lets a number of a storage be that of the stage; -1: it is not there. Constants keep theirs. */
+/* Replaces a storage number by the stage's number; -1: the stage lacks the storage. Numbers of constants are unchanged. */
 static void renumber(const int *to, int *storage)
 {
     if (*storage >= 0) *storage = to[*storage];
 }
 
-/* Gives all that names storages the stage's numbers. */
+/* Replaces all storage numbers in bindings and slots by the stage's numbers. */
 static mp_status renumber_all(const cutter *c, bool *is_elsewhere)
 {
     const mp_program *p = c->program;
@@ -190,8 +189,8 @@ static mp_status renumber_all(const cutter *c, bool *is_elsewhere)
     return MP_OK;
 }
 
-/* Lets the first node of the stage that contributes to a parameter's gradient write it: in the whole network another stage's
- * may come before. */
+/* Makes the stage's first contribution to a parameter's gradient overwrite it. In the whole network, a node of another stage
+ * may have been first. */
 static void begin_gradient(const mp_graph *g, int storage, bool *has_begun, uint64_t *adds, uint64_t bit)
 {
     if (storage < 0 || g->storages[storage].kind != MP_KIND_GRADIENT) return;
@@ -217,7 +216,7 @@ static mp_status begin_gradients(const cutter *c)
     return MP_OK;
 }
 
-/* Lists for each node of the whole graph its number in the stage; -1: it is not there. */
+/* Lists for each node of the whole graph its index in the stage; -1: not part of the stage. */
 static mp_status list_numbers(const cutter *c, int **out)
 {
     int *number = *out = mp_alloc(c->program->n_nodes, sizeof *number);

@@ -1,4 +1,4 @@
-/* stage_gathers.c - finds which gathers of a forward are for its backward, and runs them again. */
+/* stage_gathers.c - finds the forward gathers whose results the backward uses, and repeats them. */
 #include "executor/run/stage_gathers.h"
 
 #include "executor/run/stage.h"
@@ -12,7 +12,7 @@ bool mp_stage_keeps(const mp_plan *plan, size_t turn_around, size_t step, int st
     return false;
 }
 
-/* Copies a gather with those of its pieces that are kept. */
+/* Copies a gather, restricted to the pieces that the backward uses. */
 static mp_status take_kept(const mp_rank_channel *c, size_t turn_around, size_t step, mp_pool *pool, mp_collective_work *out,
                            mp_error *err)
 {

@@ -1,20 +1,22 @@
-/* stage_gathers.h - parameters that are gathered again (zero=3), because another micro-batch has used their place.
+/* stage_gathers.h - repeated gathers of parameters (zero=3), needed if another micro-batch has overwritten the gathered
+ * parameters.
  *
- * What a forward gathers, and its backward uses, is the same for all micro-batches, so it is not copied into a slot, as what a
- * micro-batch keeps is (stage_turns.h): a later forward gathers it once more, into the same place. A backward overwrites it. So
- * the next turn either gathers it, a forward, or it is gathered before it, once more: a backward behind a backward, of which
- * there are as many as slots. */
+ * Gathered parameters are the same for all micro-batches. They are therefore not copied into the stash like activations
+ * (stage_turns.h). A later gather restores them in the same place. After a backward, their place is overwritten. If the next
+ * turn is a forward, its own steps gather them. If the next turn is another backward, the gathers are repeated before it. A
+ * step has as many such turns as the stash has slots. */
 #pragma once
 
 #include "executor/run/rank_channel.h"
 
-/* True if what a step makes of a storage lives on behind the turn-around. O(places). */
+/* True if the result of a step in a storage is still needed after the turn-around. O(places). */
 bool mp_stage_keeps(const mp_plan *plan, size_t turn_around, size_t step, int storage);
-/* Lists in channel->again what is gathered again, in the order of the plan's steps. The list lies in the pool. MP_NOMEM.
+/* Lists the repeated gathers in channel->again, in the order of the plan's steps. The list is allocated in the pool. MP_NOMEM.
  * O(gathers x places). */
 mp_status mp_stage_gathers_of(mp_rank_channel *channel, size_t turn_around, mp_pool *pool, mp_error *err);
-/* Gathers it, and waits for it. Fails as mp_collectives_run. */
+/* Runs the repeated gathers and waits for them. Errors: as mp_collectives_run. */
 mp_status mp_stage_gathers_run(mp_rank_channel *channel, mp_error *err);
-/* Finds the bytes that a rank sends for it in a step; 0 for a program of a whole network. MP_NOMEM. O(gathers x places). */
+/* Computes the bytes that a rank sends for repeated gathers in a step; 0 if the program runs a whole network. MP_NOMEM.
+ * O(gathers x places). */
 mp_status mp_stage_gathers_sent(const mp_program *program, const mp_plan *plan, const mp_rank_place *place, int64_t *bytes,
                                 mp_error *err);

@@ -1,13 +1,13 @@
-/* stage_turns.c - the turns of a stage, where in a plan's calls its backward begins, and copies of what micro-batches keep. */
+/* stage_turns.c - the turns of a stage: the first call of the backward, and the stash of waiting micro-batches. */
 #include "executor/run/stage_turns.h"
 
 #include <string.h>
 
 #include "executor/run/stage.h"
 
-enum { BLOCK = 4096 }; /* exchanged at once */
+enum { BLOCK = 4096 }; /* bytes exchanged at a time */
 
-/* True if a storage has parameters that a step has gathered. */
+/* True if a place holds parameters that its first step gathers. */
 static bool is_gathered(const mp_addresses *a, const mp_place *p)
 {
     const int node = a->plan->steps[p->begin].node;
@@ -17,7 +17,7 @@ static bool is_gathered(const mp_addresses *a, const mp_place *p)
     return false;
 }
 
-/* Lists what lives from before the turn-around to behind it, but for what is gathered, and inputs. `list` NULL: only counts. */
+/* Lists the places that are live across the turn-around, except gathered parameters and inputs. `list` NULL: only counts. */
 static size_t list_kept(const mp_addresses *a, size_t turn_around, mp_kept_place *list)
 {
     const mp_graph *g = a->program->graph;
@@ -36,7 +36,7 @@ static size_t list_kept(const mp_addresses *a, size_t turn_around, mp_kept_place
     return n;
 }
 
-/* Finds what steps before the turn-around leave for the others. */
+/* Finds the places that forward steps leave for backward, and the slots of the stash. */
 static mp_status slots_of(const mp_addresses *a, size_t turn_around, mp_pool *pool, mp_stage_slots *out, mp_error *err)
 {
     const mp_program_stage *stage = a->program->stage;
@@ -59,7 +59,7 @@ static mp_status slots_of(const mp_addresses *a, size_t turn_around, mp_pool *po
     return MP_OK;
 }
 
-/* Returns the slot of a micro-batch; -1: a free one. There is one. */
+/* Returns the slot of a micro-batch; -1: an empty slot. The caller ensures that the slot exists. */
 static int slot_of(const mp_stage_slots *s, int64_t micro_batch)
 {
     int k = 0;
@@ -80,7 +80,7 @@ static void exchange(char *a, char *b, int64_t bytes)
 
 typedef enum way { OUT = 1, IN = 2 } way;
 
-/* Copies what is kept into a slot, out of it, or both at once. */
+/* Copies the kept places into a slot, out of it, or exchanges them. */
 static void move(mp_stage_slots *s, int slot, way way)
 {
     char *there = s->slots + slot * s->slot_bytes;
@@ -95,7 +95,7 @@ static void move(mp_stage_slots *s, int slot, way way)
     s->copied_bytes += s->slot_bytes * (way == (OUT | IN) ? 2 : 1);
 }
 
-/* Before a forward: what another micro-batch keeps goes into a slot. */
+/* Before a forward: moves the activations of another micro-batch from the arena into a slot. */
 static void begin(mp_stage_slots *s, int64_t micro_batch)
 {
     if (s->micro_batch >= 0) {
@@ -106,7 +106,8 @@ static void begin(mp_stage_slots *s, int64_t micro_batch)
     s->micro_batch = micro_batch;
 }
 
-/* Before a backward: what its micro-batch keeps is in its place, and what was there is in a slot. */
+/* Before a backward: restores the activations of its micro-batch in the arena. Activations of another micro-batch go into the
+ * slot. */
 static void turn_back(mp_stage_slots *s, int64_t micro_batch)
 {
     if (s->micro_batch != micro_batch) {
@@ -119,7 +120,7 @@ static void turn_back(mp_stage_slots *s, int64_t micro_batch)
 
 /* ---- turns ---- */
 
-/* Returns the step that makes the loss; the number of steps if none does, as on all stages but the last. */
+/* Returns the step that computes the loss; the number of steps if this stage does not compute it. */
 static size_t loss_step(const mp_addresses *a)
 {
     const mp_program *p = a->program;

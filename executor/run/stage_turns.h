@@ -1,18 +1,20 @@
-/* stage_turns.h - a step of one stage of a pipeline: the turns of its schedule, each a part of the plan for one micro-batch.
+/* stage_turns.h - a step of one pipeline stage: the turns of its schedule. Each turn runs a part of the plan for one
+ * micro-batch.
  *
- * The plan's steps up to the turn-around are a forward, the others a backward; what is of the step as a whole, sums over ranks
- * and updates, runs in the last backward alone.
+ * Steps before the turn-around form the forward, the others the backward. Sums over ranks and updates belong to the whole step
+ * and run only in its last backward.
  *
- * A plan is of one micro-batch, so what it keeps from its forward to its backward has one place in the arena, and others use
- * the same bytes before and after. So when another micro-batch runs in between, what is kept is copied into a slot of the
- * storage `held`, which has one for each micro-batch that can wait, and before the backward it is exchanged for what is in its
- * place (docs/internals/ranks.md says why). Gathered parameters are the same for all of them (stage_gathers.h). */
+ * A plan describes one micro-batch, so each activation has one place in the arena, and other storages reuse its bytes. If
+ * another micro-batch runs between forward and backward, the activations are stashed: they are copied to a slot of the storage
+ * `held`. The storage has one slot for each micro-batch that can wait. Before the backward, the slot and the arena exchange
+ * their contents (reasons: docs/internals/ranks.md). Gathered parameters are equal for all micro-batches and are not stashed
+ * (stage_gathers.h). */
 #pragma once
 
 #include "executor/run/calls.h"
 #include "memplan/ranks/schedule.h"
 
-/* Something that a micro-batch keeps: a place in the arena, or an input. */
+/* Memory that a micro-batch keeps from forward to backward: a place in the arena, or an input. */
 typedef struct mp_kept_place {
     char *at;
     int64_t bytes;
@@ -24,24 +26,25 @@ typedef struct mp_stage_slots {
     int64_t slot_bytes;
     int n_slots;
     char *slots;
-    int64_t *holds;       /* per slot: its micro-batch; -1: none */
-    int64_t micro_batch;  /* that of what is in its place in the arena; -1: none */
-    int64_t copied_bytes; /* so far, out of the arena and into it */
+    int64_t *holds;       /* per slot: its micro-batch; -1: empty */
+    int64_t micro_batch;  /* the micro-batch whose activations are in the arena; -1: none */
+    int64_t copied_bytes; /* total bytes copied between arena and slots */
 } mp_stage_slots;
 
 typedef struct mp_stage_turns {
     size_t n;
-    mp_turn *list;      /* of this stage, in their order */
-    size_t turn_around; /* the first step of a backward */
-    size_t first_back;  /* its first call */
-    bool loss_is_ahead; /* the loss is known after the forward */
+    mp_turn *list;      /* the turns of this stage in order */
+    size_t turn_around; /* first step of the backward */
+    size_t first_back;  /* first call of the backward */
+    bool loss_is_ahead; /* true: the forward already computes the loss */
     mp_stage_slots slots;
 } mp_stage_turns;
 
-/* Lists the turns of a program's stage. The lists lie in the pool. MP_INVALID: the plan sends an activation after it has turned
- * around, or there is not as much room as it needs for what waits. MP_NOMEM. O(turns + steps + places). */
+/* Lists the turns of a program's stage. The lists are allocated in the pool. MP_INVALID: the plan sends an activation after the
+ * turn-around, or `held` is too small for the stash. MP_NOMEM. O(turns + steps + places). */
 mp_status mp_stage_turns_of(const mp_addresses *addresses, const mp_calls *calls, mp_pool *pool, mp_stage_turns *out,
                             mp_error *err);
-/* Makes room for a turn: before a forward what another micro-batch keeps goes into a slot; before a backward what its own keeps
- * is in its place, and what was there is in a slot. After the backward it keeps nothing. */
+/* Prepares the arena for a turn. Before a forward, activations of another micro-batch move to a slot. Before a backward, the
+ * micro-batch's own activations return to the arena, and those of another micro-batch move to a slot. After the backward, the
+ * micro-batch keeps nothing. */
 void mp_stage_turns_enter(mp_stage_turns *turns, const mp_turn *turn);

@@ -1,4 +1,4 @@
-/* states.c - finds the state of a parameter: on the device, in memory, or in a file, from where it is read. */
+/* states.c - finds the optimizer state of a parameter on the device, in host memory or in a file, and reads it. */
 #include "executor/run/states.h"
 
 #include "estimator/graph/liveness.h"

@@ -50,7 +50,7 @@ static mp_status look(mp_watch *w, const mp_array *there, unsigned *kinds, int64
     return st;
 }
 
-/* Returns the index of an array in a list of n; -1: it is not in it. */
+/* Returns the index of an array in a list of n; -1: not in the list. */
 static int place(const mp_array *a, const mp_array *list, int n)
 {
     return list && a >= list && a < list + n ? (int)(a - list) : -1;
@@ -90,7 +90,7 @@ mp_status mp_watch_before(mp_watch *w, const mp_ready_step *r, mp_error *err)
     return MP_OK;
 }
 
-/* Notes an origin: NaNs if the step read none, infinities if all that the step read was finite. */
+/* Records the step as an origin of NaNs if it read no NaN, and as the first origin if all values that it read were finite. */
 static void note(mp_watch *w, const mp_ready_step *r, int tensor, bool is_gradient, const mp_array *a, unsigned kinds,
                  int64_t n_bad)
 {
@@ -105,7 +105,7 @@ static void note(mp_watch *w, const mp_ready_step *r, int tensor, bool is_gradie
     if (w->first_nan.node < 0 && (kinds & NANS) && !(w->read & NANS)) w->first_nan = origin;
 }
 
-/* Inspects what accumulation, clipping and updates write: the gradient or the parameter of a tensor. */
+/* Inspects the result of accumulation, clipping and updates: the gradient or the value of a tensor. */
 static mp_status after_others(mp_watch *w, const mp_ready_step *r, const mp_binding *b, mp_error *err)
 {
     const mp_program *p = w->program;
@@ -118,7 +118,7 @@ static mp_status after_others(mp_watch *w, const mp_ready_step *r, const mp_bind
     if (tensor < 0) return MP_OK;
     MP_CHECK(mp_program_array(p, tensor, &a, err));
     a.data = r->target;
-    w->read = 0; /* values in a gradient that are not finite were noted in the step that wrote it */
+    w->read = 0; /* values in a gradient that are not finite were already recorded for the step that wrote it */
     MP_CHECK(look(w, &a, &kinds, &n_bad, err));
     note(w, r, tensor, b->task == MP_TASK_ACCUMULATE, &a, kinds, n_bad);
     return MP_OK;

@@ -1,27 +1,27 @@
 /* watch.h - finds the step that produced the first value that is not finite.
  *
- * A step is the origin if what it writes holds infinities or NaNs and what it reads holds none; the first NaNs that come
- * from infinities are noted separately. So constant masks of -inf are not blamed. Every operand is copied to the host and
- * inspected, which takes several times as long as the step itself: for a step that is known to fail. */
+ * A step is the origin if it writes infinities or NaNs and reads none. The first step that turns infinities into NaNs is
+ * recorded separately, so that constant masks of -inf are not reported as the cause. Every operand is copied to the host and
+ * inspected, which takes several times as long as the step itself. Use it for a step that is known to fail. */
 #pragma once
 
 #include "executor/run/addresses.h"
 
 typedef struct mp_origin {
-    int node;         /* of the graph; -1: not found */
+    int node;         /* index in the graph; -1: not found */
     int tensor;       /* the tensor whose value or gradient was written */
     bool is_gradient; /* true: the gradient of the tensor; false: its value, also after an update */
-    bool is_nan;      /* true: there are NaNs; false: only infinities */
-    int64_t n_bad, n; /* elements that are not finite, and all elements */
+    bool is_nan;      /* true: the values include NaNs; false: only infinities */
+    int64_t n_bad, n; /* number of elements that are not finite, and of all elements */
     int64_t pass;
 } mp_origin;
 
 typedef struct mp_watch {
     const mp_program *program;
-    mp_origin first, first_nan; /* node is -1 until one is found */
-    int64_t pass;               /* set by whoever runs passes */
-    unsigned read;              /* kinds of values that are not finite among what the current step reads */
-    float *room;                /* buffer on the host */
+    mp_origin first, first_nan; /* node is -1 until an origin is found */
+    int64_t pass;               /* set by the caller that runs the passes */
+    unsigned read;              /* kinds of values that are not finite among the operands of the current step */
+    float *room;                /* buffer in host memory */
     int64_t n_room;
 } mp_watch;
 
@@ -33,6 +33,6 @@ void mp_watch_end(mp_watch *watch); /* does nothing for a zeroed one */
 mp_status mp_watch_before(mp_watch *watch, const mp_ready_step *step, mp_error *err);
 mp_status mp_watch_after(mp_watch *watch, const mp_ready_step *step, mp_error *err);
 
-/* Counts the elements of an array in the backend's memory that are not finite, and says whether some are NaNs; whole numbers
- * are always finite. MP_NOMEM; MP_IO: the device has failed. */
+/* Counts the elements of an array in the backend's memory that are not finite, and reports whether some of them are NaNs.
+ * Integers are always finite. MP_NOMEM; MP_IO: the device has failed. */
 mp_status mp_watch_count(mp_watch *watch, const mp_array *there, int64_t *n_bad, bool *has_nan, mp_error *err);
