@@ -1,4 +1,4 @@
-/* collectives.c - begins the messages of each leg, and when all have arrived adds up what they brought. */
+/* collectives.c - starts the messages of each leg, and adds the received values when all messages have arrived. */
 #include "executor/ranks/collectives.h"
 
 #include "estimator/base/clock.h"
@@ -55,13 +55,13 @@ size_t mp_work_requests(const mp_collective_work *work)
 
 /* ---- a leg ---- */
 
-/* True if the library does the leg: it knows the ranks of the whole world only. */
+/* True if the network library runs the leg. It always communicates among all ranks of the world. */
 static bool is_fast(const mp_collectives *c, const mp_leg *s)
 {
     return c->fast && !s->is_ordered && s->team.n == c->world->n;
 }
 
-/* Returns the bytes into which a piece is received: in slots, one for each other rank. */
+/* Returns the workspace bytes for a piece: one slot per other rank. */
 static int64_t room_bytes(const mp_collectives *c, const mp_leg *s, const mp_piece *p)
 {
     const int64_t n = s->has_server ? p->n * s->team.n : p->n;
@@ -74,7 +74,7 @@ static char *slot_of(const mp_collectives *c, const mp_leg *s, const mp_piece *p
     return others ? room + room_bytes(c, s, p) / others * (member - (member > s->team.index)) : room;
 }
 
-/* Returns where the message goes that a call begins, one more of those under way. */
+/* Adds an entry to the list of open requests; returns the address for its message handle. */
 static mp_message *pend(mp_collective_work *w, int peer, int64_t bytes)
 {
     mp_awaited *p = &w->requests[w->n_requests++];
@@ -101,12 +101,13 @@ static mp_status receive(mp_collectives *c, mp_collective_work *w, const mp_leg 
     return c->world->receive(c->world, to, n * element_bytes(s), from, w->tag, pend(w, from, n * element_bytes(s)), err);
 }
 
-/* Begins the messages of one piece of a reduce-scatter; room: its part of the workspace. */
+/* Starts the messages of one piece of a reduce-scatter; `room` is the piece's part of the workspace. */
 static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
                                mp_error *err)
 {
     const mp_range own = part_of(s, p, s->team.index);
-    for (int d = 1; d < s->team.n; d++) { /* each rank begins with the next one, so that none gets all at once */
+    for (int d = 1; d < s->team.n;
+         d++) { /* each rank starts with the next rank, so that no rank receives all messages at once */
         const int to = (s->team.index + d) % s->team.n, from = (s->team.index + s->team.n - d) % s->team.n;
         const mp_range theirs = part_of(s, p, to);
         MP_CHECK(receive(c, w, s, from, slot_of(c, s, p, room, from), own.n, err));
@@ -134,7 +135,7 @@ static mp_status hand_over(mp_collectives *c, mp_collective_work *w, const mp_le
     return s->team.index ? receive(c, w, s, 0, p->whole, p->n, err) : send(c, w, s, 1, p->whole, p->n, err);
 }
 
-/* Lets the library do a piece. What it sends is counted as a ring sends it. */
+/* Starts a collective of the network library for one piece. Its sent bytes are counted as for a ring algorithm. */
 static mp_status begin_fast(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
                             mp_error *err)
 {
@@ -173,12 +174,12 @@ static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *e
     if (world->begin_group) MP_CHECK(world->begin_group(world, err));
     const mp_status st = begin_pieces(c, w, &w->legs[w->leg], err);
     const mp_status ended =
-        world->end_group ? world->end_group(world, st == MP_OK ? err : NULL) : MP_OK; /* also after a failure */
+        world->end_group ? world->end_group(world, st == MP_OK ? err : NULL) : MP_OK; /* ends the group also after a failure */
     return st == MP_OK ? ended : st;
 }
 
-/* Adds up this rank's part in the order of the ranks, and puts it where it belongs; apart from the whole, that stays as it is.
- */
+/* Adds the values for this rank's part in the order of the ranks and stores the sum in p->part. If p->part is outside of
+ * p->whole, p->whole is unchanged. */
 static void add_up(const mp_collectives *c, const mp_leg *s, const mp_piece *p, char *room, bool adds)
 {
     const mp_backend *b = c->backend;
@@ -188,7 +189,7 @@ static void add_up(const mp_collectives *c, const mp_leg *s, const mp_piece *p, 
          *sum = p->part == mine ? first : p->part;
     if (!own.n) return;
     if (is_fast(c, s) && s->team.n > 1) first = sum = room;
-    if (adds) /* to the part, rank by rank, as one process adds up the gradients of its micro-batches */
+    if (adds) /* to the part, rank by rank, in the order in which one process adds the gradients of its micro-batches */
         b->add(b, s->dtype, own.n, first, sum = p->part);
     else if (sum != first)
         b->copy(b, sum, first, bytes);
@@ -206,9 +207,9 @@ static void end_leg(const mp_collectives *c, const mp_leg *s, bool adds)
     }
 }
 
-/* ---- what is under way ---- */
+/* ---- collectives in progress ---- */
 
-/* Tests the requests of a leg. Sets *moved if one has ended, and *missing to the rank of one that has not. */
+/* Tests the requests of a leg. Sets *moved if a request has ended, and *missing to the peer of a request that has not. */
 static mp_status test_requests(mp_collectives *c, mp_collective_work *w, bool *moved, int *missing, mp_error *err)
 {
     size_t n = 0;
@@ -224,7 +225,7 @@ static mp_status test_requests(mp_collectives *c, mp_collective_work *w, bool *m
     return MP_OK;
 }
 
-/* Moves one collective on; it has ended if its leg is behind the last. */
+/* Advances one collective as far as possible. It has ended when w->leg == w->n_legs. */
 static mp_status move(mp_collectives *c, mp_collective_work *w, bool *moved, int *missing, mp_error *err)
 {
     while (w->leg < w->n_legs) {
@@ -249,7 +250,7 @@ static mp_status move_all(mp_collectives *c, bool *moved, int *missing, mp_error
         }
         *(before ? &before->next : &c->first) = next;
         w->n_runs++;
-        if (c->world->is_on_stream) continue; /* it has been enqueued */
+        if (c->world->is_on_stream) continue; /* collectives on a stream have no end time on the host */
         w->ended_at = mp_clock_now();
         w->seconds += w->ended_at - w->began_at;
         if (!c->first) c->busy_seconds += w->ended_at - c->busy_since;
@@ -279,7 +280,7 @@ mp_status mp_collectives_advance(mp_collectives *c, mp_error *err)
     return move_all(c, &moved, &missing, err);
 }
 
-/* Counts the time since then as waited. */
+/* Adds the time since `from` to the waiting time. */
 static mp_status waited(mp_collectives *c, double from)
 {
     c->wait_seconds += mp_clock_now() - from;

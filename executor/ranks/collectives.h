@@ -1,98 +1,102 @@
-/* collectives.h - sums over ranks, and gathers, made of a communicator's messages: each is issued, and later waited for.
+/* collectives.h - sums over ranks and gathers, built from a communicator's messages. Each collective is issued, and waited for
+ * later.
  *
- * Every rank has a part of each tensor: of n elements over p ranks ceil(n / p), at the end fewer. A reduce-scatter sends each
- * rank its part of what this rank has, and adds up what the others send of one's own, in the order of the ranks. So the result
- * does not depend on who was first: it is the same in every run. An all-gather sends one's part to the others. An all-reduce is
- * one after the other, so all ranks have the same bits, and each sends 2 (p - 1) / p of the bytes, as with a ring. What the
- * others send is received into a workspace, which the plan counts.
+ * Every rank owns a part of each tensor: ceil(n / p) of n elements over p ranks, with smaller parts at the end. In a
+ * reduce-scatter, each rank sends every other rank that rank's part of its own values, and adds the received values to its own
+ * in the order of the ranks. The result does not depend on the order of arrival, so it is the same in every run. In an
+ * all-gather, each rank sends its part to all others. An all-reduce is a reduce-scatter followed by an all-gather. All ranks
+ * get the same bits, and each sends 2 (p - 1) / p of the bytes, as in a ring. Values are received into a workspace that is part
+ * of the plan.
  *
- * With a server, the first of the ranks has all of each tensor as its part: the others send it what they have, and it sends
- * them the sum, which has the same bits.
+ * With a server, the first rank's part is the whole tensor. The other ranks send it their values, and it sends the sum to them.
+ * The sum has the same bits as without a server.
  *
- * With `fast` the communicator's library sums as it likes; of one tensor and its ranks, that may round otherwise in another
- * run.
+ * With `fast`, the communicator's library sums in its own order. For the same tensor, the rounding may then differ between
+ * runs.
  *
- * Four ranks, 10 elements, so parts of 3, 3, 3 and 1. Rank 2 sends elements 0 to 2 to rank 0, 3 to 5 to rank 1 and 9 to rank
- * 3, receives three times three elements, adds ((rank 0 + rank 1) + own) + rank 3, and sends those three elements to all.
- */
+ * Example: four ranks, 10 elements, so parts of 3, 3, 3 and 1. Rank 2 sends elements 0 to 2 to rank 0, 3 to 5 to rank 1 and 9
+ * to rank 3. It receives three elements from each rank, computes ((rank 0 + rank 1) + own) + rank 3, and sends the three sums
+ * to all ranks. */
 #pragma once
 
 #include "executor/kernel/backend.h"
 #include "executor/ranks/communicator.h"
 #include "memplan/ranks/mesh.h"
 
-/* The ranks of a collective: first, first + stride, ... of the world, of which this one is number `index`. */
+/* The ranks of a collective: first, first + stride, ... in the world (n ranks); `index` is the position of this rank. */
 typedef struct mp_team {
     int n, index, first, stride;
 } mp_team;
-/* Return the ranks of one's group, and those that differ from this one in one dimension of the mesh alone. */
+/* Return the team of this rank in a group; and the ranks whose mesh coordinates differ from this rank's in dimension `dim`
+ * only. */
 mp_team mp_team_among(mp_rank_group group, int rank);
 mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank);
 
-/* A tensor: the whole, and this rank's part of it, which may lie in its place in the whole. */
+/* A tensor: the whole, and this rank's part of it. `part` may point into `whole`. */
 typedef struct mp_piece {
     char *whole, *part;
-    int64_t n; /* elements of the whole */
+    int64_t n; /* number of elements of the whole tensor */
 } mp_piece;
 
 typedef struct mp_leg {
-    mp_collective
-        kind; /* MP_ALL_REDUCE (fast only), MP_REDUCE_SCATTER, MP_ALL_GATHER; MP_SEND: wholes, of a team's rank 0 to 1 */
+    mp_collective kind; /* MP_ALL_REDUCE (fast only), MP_REDUCE_SCATTER, MP_ALL_GATHER; MP_SEND: whole tensors, from a team's
+                           rank 0 to rank 1 */
     mp_team team;
     mp_dtype dtype;
     size_t n_pieces;
     const mp_piece *pieces;
-    bool adds_up;    /* where the collective adds, its sums are added to the parts */
-    bool is_ordered; /* sums are in the order of the ranks, whatever the others do */
-    bool has_server; /* the first of the ranks has the whole of each tensor as its part, and the others have nothing */
+    bool adds_up;    /* if the collective has `adds` set, the sums of this leg are added to the parts */
+    bool is_ordered; /* true: sums in the order of the ranks, even if c->fast is set */
+    bool has_server; /* true: the first rank's part is the whole of each tensor, and the other parts are empty */
     char *workspace;
 } mp_leg;
 
-/* A collective, leg after leg, that can be issued again when it has ended. */
+/* A collective: a sequence of legs. It can be issued again after it has ended. */
 enum { MP_LEGS = 6 };
 typedef struct mp_collective_work mp_collective_work;
 struct mp_collective_work {
-    const char *name;   /* in messages: "all-reduce 3" */
-    mp_collective kind; /* as the plan has it, of whatever legs it is made */
+    const char *name;   /* for messages, such as "all-reduce 3" */
+    mp_collective kind; /* the collective in the plan, which may consist of several legs */
     size_t n_legs;
     mp_leg legs[MP_LEGS];
-    bool adds; /* set before it is issued */
-    /* of one that is under way: */
+    bool adds; /* set before each issue */
+    /* while the collective is in progress: */
     size_t leg, n_requests;
-    mp_awaited *requests; /* room for mp_work_requests of them */
-    int tag, own_tag;     /* own_tag: where ranks issue not all the same; 0: none */
+    mp_awaited *requests; /* array of mp_work_requests entries */
+    int tag, own_tag;     /* own_tag: a fixed tag, if not all ranks issue the same collectives; 0: none */
     int64_t ticket;
     mp_collective_work *next;
-    /* of all its runs: how many, what they sent, and how long they were under way, if not on a stream; and of the last one when
-     * that was */
+    /* over all runs: their number, the bytes sent, and the seconds in progress (0 on a stream); began_at and ended_at are times
+     * of the last run */
     int64_t n_runs, sent_bytes;
     double seconds, began_at, ended_at;
 };
-/* Returns which of a tensor's n elements are a rank's part in a leg. */
+/* Returns the range of a tensor's n elements that is the part of rank `member` in a leg. */
 mp_range mp_leg_part(const mp_leg *leg, int64_t n, int member);
 size_t mp_work_requests(const mp_collective_work *work);
-/* Returns the bytes that a leg receives into, for pieces of so many elements; with a server, of as many for each rank. */
+/* Returns the workspace bytes of a leg for pieces of n elements in total. With a server, n counts the elements of all ranks. */
 int64_t mp_leg_workspace(mp_collective kind, bool fast, int64_t ranks, int64_t n, int64_t element_bytes);
 
 typedef struct mp_collectives {
     mp_communicator *world;
     const mp_backend *backend;
     bool fast;
-    double timeout; /* seconds in which nothing moves, after which a wait fails */
+    double timeout; /* a wait fails after this many seconds without progress */
     int64_t issued, sent_bytes;
-    double busy_since, busy_seconds;  /* in which something is under way: an end shows when somebody looks */
-    double wait_seconds;              /* of them, those in which nothing else was done */
-    mp_collective_work *first, *last; /* under way, in the order of issue */
+    double busy_since,
+        busy_seconds;    /* time with a collective in progress; the end of a collective is only noticed when it is tested */
+    double wait_seconds; /* part of busy_seconds during which this rank only waited */
+    mp_collective_work *first, *last; /* collectives in progress, in the order of issue */
 } mp_collectives;
 
-/* Issues a collective; *ticket is its number. Waiting for it waits for all before it. MP_IO: a message failed, or a rank is
- * gone, or silent for too long; MP_UNSUPPORTED as the communicator. */
+/* Issues a collective; *ticket is its number. A wait for a ticket also waits for all earlier ones. MP_IO: a message failed, or
+ * a rank has ended or was silent for too long; MP_UNSUPPORTED: as the communicator. */
 mp_status mp_collectives_issue(mp_collectives *c, mp_collective_work *work, int64_t *ticket, mp_error *err);
-/* Moves on what is under way, as far as it goes without waiting. */
+/* Advances all collectives in progress as far as possible without waiting. */
 mp_status mp_collectives_advance(mp_collectives *c, mp_error *err);
 mp_status mp_collectives_wait(mp_collectives *c, int64_t ticket, mp_error *err);
-/* Issues a collective and waits for it alone. */
+/* Issues a collective and waits only for this one. */
 mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_error *err);
 
-/* Counts a run that a recording makes: it sends what those before it have sent. */
+/* Counts a replayed run of a collective; it sends the same bytes as earlier runs. */
 void mp_collectives_repeat(mp_collectives *c, mp_collective_work *work);

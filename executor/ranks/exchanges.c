@@ -1,9 +1,9 @@
-/* exchanges.c - what ranks tell each other outside of a plan's collectives, and how one message is awaited. */
+/* exchanges.c - exchanges between ranks outside of a plan's collectives, and waiting for single messages. */
 #include "executor/ranks/exchanges.h"
 
 #include "executor/ranks/peers.h"
 
-/* Compares what has come with what was to come. */
+/* Compares the length of a received message with the expected length. */
 static mp_status check_arrival(const mp_communicator *world, const mp_awaited *p, int64_t arrived, const char *what,
                                mp_error *err)
 {
@@ -22,7 +22,7 @@ static mp_status check_arrival(const mp_communicator *world, const mp_awaited *p
 
 mp_status mp_awaited_test(mp_communicator *world, mp_awaited *p, bool *done, const char *what, mp_error *err)
 {
-    int64_t arrived = p->bytes; /* if the library does not say */
+    int64_t arrived = p->bytes; /* assumed if the library does not report a length */
     *done = false;
     if (p->to) {
         MP_CHECK(world->probe(world, p->peer, MP_TAG_OF_EXCHANGES, &arrived, err));
@@ -35,7 +35,7 @@ mp_status mp_awaited_test(mp_communicator *world, mp_awaited *p, bool *done, con
     return *done ? check_arrival(world, p, arrived, what, err) : MP_OK;
 }
 
-/* Waits for what is open: of each rank a message from it, and one to it. */
+/* Waits for the open requests of an exchange: one message to each rank, and one from it. */
 static mp_status wait_for_open(mp_communicator *world, double timeout, const char *what, mp_error *err)
 {
     const size_t n = (size_t)world->n;
@@ -63,7 +63,8 @@ static mp_status open_send(mp_communicator *world, const void *from, int64_t byt
     return bytes ? world->send(world, from, bytes, to, MP_TAG_OF_EXCHANGES, &p->message, err) : MP_OK;
 }
 
-/* Of what other programs may send, the length is seen before there is room for it, where the library can look. */
+/* Starts a receive. Because the sender may be another program, the length of the message is checked first, if the library can
+ * do so. */
 static mp_status begin_receive(mp_communicator *world, void *to, int64_t bytes, mp_awaited *p, mp_error *err)
 {
     p->bytes = bytes;
@@ -105,7 +106,7 @@ mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, in
     return wait_for_open(world, timeout, what, err);
 }
 
-/* What a rank says where all meet. */
+/* The message of a rank in mp_communicator_meet: its status, and the data of rank 0. */
 typedef struct meeting {
     int64_t status;
     char word[MP_MEETING_BYTES];
@@ -138,7 +139,7 @@ static mp_status await(mp_communicator *world, mp_awaited message, double timeou
     return MP_OK;
 }
 
-/* Tells all ranks how many bytes each of them has to send. */
+/* Collects the text length of every rank. */
 static mp_status exchange_sizes(mp_communicator *world, const char *own, int64_t *sizes, double timeout, const char *what,
                                 mp_error *err)
 {
@@ -151,7 +152,7 @@ static mp_status exchange_sizes(mp_communicator *world, const char *own, int64_t
     return MP_OK;
 }
 
-/* Takes the text that another rank has sent. */
+/* Receives the text of another rank. */
 static mp_status take_text(mp_communicator *world, int from, int64_t bytes, const char **out, mp_pool *pool, double timeout,
                            const char *what, mp_error *err)
 {

@@ -1,36 +1,37 @@
-/* exchanges.h - what ranks tell each other outside of a plan's collectives: facts, texts, parts of tensors, how it went.
+/* exchanges.h - exchanges between ranks outside of a plan's collectives: facts, texts, parts of tensors, and failures.
  *
- * Others may be another program, or another version of this one: the length of a message is looked at before it is received,
- * where the library can look, and a text's before there is memory for it.
- */
+ * Another rank may run a different program, or another version of this one. If the library can report the length of a message,
+ * that length is checked before the message is received. The length of a text is checked before memory is allocated for it. */
 #pragma once
 
 #include "executor/ranks/collectives.h"
 
 enum { MP_TAG_OF_EXCHANGES = MP_COMMUNICATOR_TAGS - 1 };
 
-/* Tests one message of what `what` names. MP_IO: it has another length than was to come, so its sender does not do what this
- * rank does; the sentence names it. */
+/* Tests one pending message; `what` names the exchange in messages. MP_IO: the message has an unexpected length, so its sender
+ * runs different code; the error names the sender. */
 mp_status mp_awaited_test(mp_communicator *world, mp_awaited *pending, bool *done, const char *what, mp_error *err);
 
-/* Gives every rank what each of them has: `bytes` from `own` to all[rank * bytes]. Waits for it. MP_IO. */
+/* Copies `bytes` bytes at `own` of every rank to all[rank * bytes] on every rank. Waits for the result. MP_IO. */
 mp_status mp_communicator_exchange(mp_communicator *world, const void *own, int64_t bytes, void *all, double timeout,
                                    const char *what, mp_error *err);
 enum { MP_TEXT_BYTES = 1 << 28 };
-/* Gives rank 0 the text that each of the others has: texts[r], in memory of `pool`; its own is `own`. Elsewhere texts are not
- * looked at. MP_IO, also where a rank says that its text has more than MP_TEXT_BYTES, or sends what is none. MP_NOMEM. */
+/* Collects the texts of all ranks on rank 0: texts[r], allocated in `pool`; its own entry is `own`. On other ranks texts is
+ * unused. MP_IO: also if a text is longer than MP_TEXT_BYTES or is not terminated. MP_NOMEM. */
 mp_status mp_communicator_collect(mp_communicator *world, const char *own, const char **texts, mp_pool *pool, double timeout,
                                   const char *what, mp_error *err);
-/* The other way round, within each block of so many ranks that follow each other: gives them the text of the first of them, as
- * *text in memory of `pool`; that of the first stays its own. Errors as above. */
+/* Sends the text of the first rank of each block of `block` consecutive ranks to the others of the block: *text, allocated in
+ * `pool`. On the first rank *text is unchanged. Errors: as mp_communicator_collect. */
 mp_status mp_communicator_hand_out(mp_communicator *world, int block, const char **text, mp_pool *pool, double timeout,
                                    const char *what, mp_error *err);
-/* Brings the parts that the ranks of this one's team have of a tensor to one of them, by its number in the world, or with -1 to
- * each: to their places in `whole`, which others need not have; the own part is not moved. Waits for it. MP_IO. */
+/* Gathers the parts of a tensor from the ranks of this rank's team in `whole` on one rank. `root` is its number in the world;
+ * -1: on each rank of the team. Other ranks need no `whole`. This rank's own part is not copied. Waits for the result. MP_IO.
+ */
 mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_piece *piece,
                                  int64_t element_bytes, double timeout, const char *what, mp_error *err);
 enum { MP_MEETING_BYTES = 256 };
-/* Waits until all ranks have come here, and tells them what rank 0 has: `bytes` of `word`, at most MP_MEETING_BYTES. Returns
- * `own`, this rank's failure so far, or else MP_IO where another one has failed. MP_IO, as mp_communicator_exchange. */
+/* Waits until all ranks call this function, and copies `bytes` bytes of rank 0's `word` to all ranks; bytes <=
+ * MP_MEETING_BYTES. Returns `own`, this rank's status so far, if it is a failure, else MP_IO if another rank has failed.
+ * Errors: as mp_communicator_exchange. */
 mp_status mp_communicator_meet(mp_communicator *world, mp_status own, void *word, int64_t bytes, double timeout,
                                const char *what, mp_error *err);

@@ -1,4 +1,4 @@
-/* network_speed.c - times collectives of several sizes, and fits latency and rate to them. */
+/* network_speed.c - measures collectives of several sizes, and fits latency and rate to the times. */
 #include "executor/ranks/network_speed.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "executor/ranks/exchanges.h"
 #include "executor/ranks/peers.h"
 
-/* A collective's seconds: no clock shows less, and no timeout lets it take more. */
+/* Limits for the seconds of a collective: the clock resolves no shorter time, and a timeout ends longer ones. */
 #define LEAST_SECONDS 1e-9
 #define MOST_SECONDS 1e6
 
@@ -116,15 +116,16 @@ mp_status mp_network_slowest(const double *all, int n, double *slowest, mp_error
     return MP_OK;
 }
 
-/* The median over several runs of what the slowest rank takes. */
+/* Measures the median, over several runs, of the slowest rank's time. */
 static mp_status time_runs(probe *p, mp_collective kind, int64_t bytes, double *all, double *median, mp_error *err)
 {
     mp_communicator *world = p->collectives.world;
     double seconds[MP_NETWORK_REPEATS];
-    MP_CHECK(run(p, kind, bytes, err)); /* the first one takes longer */
+    MP_CHECK(run(p, kind, bytes, err)); /* warm-up */
     for (int k = 0; k < MP_NETWORK_REPEATS; k++) {
         double own = 0;
-        memset(p->values, k + 1, (size_t)bytes); /* what is sent has just been computed: no other core has it yet */
+        memset(p->values, k + 1, (size_t)bytes); /* writing the buffer puts it into this core's cache, as in a training, where
+                                                    gradients have just been computed */
         MP_CHECK(mp_communicator_exchange(world, &own, sizeof own, all, p->collectives.timeout, "measuring", err));
         const double from = mp_clock_now();
         MP_CHECK(run(p, kind, bytes, err));
@@ -137,7 +138,7 @@ static mp_status time_runs(probe *p, mp_collective kind, int64_t bytes, double *
     return MP_OK;
 }
 
-/* Messages one after the other, and what share of the bytes each rank sends, as network.h has it. */
+/* The number of consecutive messages, and the share of the bytes that each rank sends, by the formulas of network.h. */
 static void factors(mp_collective kind, double n, double *messages, double *share)
 {
     const bool twice = kind == MP_ALL_REDUCE;
@@ -145,7 +146,7 @@ static void factors(mp_collective kind, double n, double *messages, double *shar
     *share = kind == MP_SEND || kind == MP_BROADCAST ? *messages : (twice ? 2 : 1) * (n - 1) / n;
 }
 
-/* Fits seconds = messages * latency + share * bytes / rate by least squares, each row in proportion to its seconds. */
+/* Fits seconds = messages * latency + share * bytes / rate by least squares of the relative errors. */
 static void fit(const mp_collective_speed *list, int n, double ranks, double *latency, double *rate)
 {
     double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;

@@ -1,4 +1,4 @@
-/* peers.c - looks at the processes of other ranks on this machine, by what the system says of them. */
+/* peers.c - checks the processes of other ranks on this machine, through /proc. */
 #include "executor/ranks/peers.h"
 
 #include <sched.h>
@@ -9,9 +9,9 @@
 
 #include "estimator/base/clock.h"
 
-#define LOOK_SECONDS 0.05 /* between two looks at the other processes */
+#define LOOK_SECONDS 0.05 /* interval between two checks of the other processes */
 
-/* A process's state as the system has it. GONE has ended, though nobody may have asked how. */
+/* The state of a process. A GONE process has ended, even if its parent has not collected its status yet. */
 typedef enum state { STATE_RUNS, STATE_STOPPED, STATE_GONE } state;
 
 mp_peer mp_peer_self(void)
@@ -19,8 +19,8 @@ mp_peer mp_peer_self(void)
     mp_peer self = {.program = "memplan " MEMPLAN_VERSION, .process = getpid()};
     if (gethostname(self.host, sizeof self.host)) self.host[0] = 0;
     self.host[sizeof self.host - 1] = 0;
-    const ssize_t space =
-        readlink("/proc/self/ns/pid", self.machine, 60); /* where it is equal, process numbers mean the same */
+    const ssize_t space = readlink("/proc/self/ns/pid", self.machine,
+                                   60); /* processes with equal PID namespaces can identify each other by process number */
     const size_t at = space > 0 ? (size_t)space : 0;
     if (gethostname(self.machine + at, 60)) self.machine[at] = 0;
     self.machine[at + 60] = 0;
@@ -33,7 +33,7 @@ mp_peer mp_peer_self(void)
     return self;
 }
 
-/* Returns whether a text of so many bytes ends, and nothing stands in it that a terminal would not show. */
+/* True if a text ends within `size` bytes and has only printable ASCII characters. */
 static bool is_name(const char *text, size_t size)
 {
     const char *end = memchr(text, 0, size);
@@ -62,16 +62,16 @@ static state state_of(int64_t process)
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)process);
     FILE *file = fopen(path, "r");
-    if (!file) return access("/proc/self/stat", R_OK) ? STATE_RUNS : STATE_GONE; /* a system without /proc tells nothing */
+    if (!file) return access("/proc/self/stat", R_OK) ? STATE_RUNS : STATE_GONE; /* without /proc the state is unknown */
     const size_t n = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[n] = 0;
-    const char *name_end = strrchr(text, ')'); /* a program's name may have any character */
+    const char *name_end = strrchr(text, ')'); /* a program's name may contain any character, even ')' */
     const char is = name_end && name_end[1] ? name_end[2] : 'R';
     return is == 'Z' || is == 'X' ? STATE_GONE : is == 'T' || is == 't' ? STATE_STOPPED : STATE_RUNS;
 }
 
-/* Returns the first other rank on this machine whose process is in this state; -1: none, or not known. */
+/* Returns the first other rank on this machine whose process is in this state; -1: none, or unknown. */
 static int first_in(const mp_peers *peers, state wanted)
 {
     for (int r = 0; peers && r < peers->n; r++)
@@ -93,7 +93,7 @@ void mp_peers_hush(void)
     hushed = true;
 }
 
-/* True if a rank, or with -1 any rank, is on another machine. */
+/* True if a rank (-1: any rank) is on another machine. */
 static bool is_elsewhere(const mp_peers *peers, int rank)
 {
     bool any = !peers;

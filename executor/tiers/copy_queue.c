@@ -1,4 +1,4 @@
-/* copy_queue.c - the thread of a channel's copies, and its synchronization with the one that issues them. */
+/* copy_queue.c - the thread that runs a channel's copies, and its synchronization with the thread that issues them. */
 #include "executor/tiers/copy_queue.h"
 
 #include <pthread.h>
@@ -6,21 +6,21 @@
 
 #include "estimator/base/clock.h"
 
-enum { ROOM = 256 }; /* copies that are issued and have not ended */
+enum { ROOM = 256 }; /* limit for the number of copies issued and not ended */
 
 struct mp_copy_queue {
     mp_copy_queue_options options;
-    mp_transfer *transfer; /* the thread's */
-    double began;          /* the thread's: when the copy that it is at began */
+    mp_transfer *transfer; /* used by the copying thread only */
+    double began;          /* used by the copying thread only: start time of the current copy */
     pthread_t thread;
     bool has_thread, has_lock;
     pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t changed;
-    mp_copy copies[ROOM]; /* copy number k is in copies[k % ROOM] */
+    mp_copy copies[ROOM]; /* copy number k is stored in copies[k % ROOM] */
     int64_t issued, ended;
     bool stops;
     mp_copied copied;
-    mp_status failed; /* not MP_OK: copy number `ended` has, and no more is copied */
+    mp_status failed; /* not MP_OK: copy number `ended` failed, and later copies are skipped */
     mp_error why;
 };
 
@@ -37,8 +37,8 @@ static void system_sleep_until(void *clock, double seconds)
         nanosleep(&(struct timespec){(time_t)left, (long)(1e9 * (left - (double)(time_t)left))}, NULL);
 }
 
-/* mp_paced: waits until the link would have moved as many bytes. So a piece begins no sooner than it would there, and the copy,
- * for whose end this is asked too, ends no sooner; what a piece takes here is not added to that. */
+/* mp_paced: waits until a link of the given rate would have moved moved_bytes. It is called before every piece and at the end
+ * of the copy, so neither happens earlier than on such a link. The time that a piece really takes is not added to the wait. */
 static bool pace(void *data, int64_t moved_bytes)
 {
     mp_copy_queue *q = data;

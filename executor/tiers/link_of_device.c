@@ -1,8 +1,7 @@
-/* link_of_device.c - times copies between a device and pinned memory, on the streams that copies of a plan have, alone and
- * beside additions of vectors on a stream of their own.
+/* link_of_device.c - times copies between a device and pinned memory: alone, and beside vector additions on a stream of their
+ * own. The streams are the ones that a plan's copies use.
  *
- * Whatever is timed is enqueued behind work of some milliseconds, so that it is the device that is timed and not the host that
- * enqueues. */
+ * The timed work is enqueued behind some milliseconds of other work, so that the times do not include the host's enqueueing. */
 #include <math.h>
 
 #include "estimator/base/clock.h"
@@ -12,18 +11,18 @@ enum { OUT = MP_CHANNEL_SECOND_STREAM + 1, BACK, COMPUTE };
 enum {
     MOST = MP_LINK_LEAST << 2 * (MP_LINK_SIZES - 1),
     ROOM = 2 * MOST,
-    VECTOR = 128 << 20, /* bytes of each of two vectors in memory, */
-    CACHED = 2 << 20,   /* and in caches */
-    PASSES = 20,        /* over vectors in memory, timed at once; over cached ones as many bytes */
-    AHEAD = 8           /* passes that whatever is timed has to wait for */
+    VECTOR = 128 << 20, /* bytes of each of two vectors in memory, larger than the caches */
+    CACHED = 2 << 20,   /* bytes of each of two vectors that fit in caches */
+    PASSES = 20, /* number of timed passes over vectors in memory; passes over cached vectors process as many bytes in total */
+    AHEAD = 8    /* number of untimed passes that are enqueued first */
 };
 
 typedef struct device_link {
     const mp_backend *backend;
-    char *memory, *pinned; /* two vectors, and room for copies; room for copies */
-    int64_t at;            /* where the next copy goes */
+    char *memory, *pinned; /* memory: two vectors and a buffer for copies; pinned: a buffer for copies */
+    int64_t at;            /* offset of the next copy in both buffers */
     int mark;
-    double times[3]; /* of a backend that has no timestamps */
+    double times[3]; /* host times, for a backend without timestamps */
 } device_link;
 
 static void end(device_link *l)
@@ -47,7 +46,7 @@ static mp_status between(const device_link *l, int from, int to, double *seconds
     return MP_OK;
 }
 
-/* Adds one vector to the other, in memory or in caches. */
+/* Adds one vector to the other, n_passes times; the vectors are in memory, or fit in caches. */
 static void add(const device_link *l, bool in_memory, int64_t n_passes)
 {
     const int64_t bytes = in_memory ? VECTOR : CACHED;
@@ -89,7 +88,7 @@ static mp_status stop(const device_link *l, double *seconds, mp_error *err)
     return l->backend->wait(l->backend, err);
 }
 
-/* Times n copies that way, or if `both` n each way at once. */
+/* Times n copies in one direction; with `both`, n copies in each direction at once. */
 static mp_status time_copies(device_link *l, int64_t bytes, int64_t n, bool is_out, bool both, double *seconds, mp_error *err)
 {
     int marks[2];
@@ -117,7 +116,8 @@ static mp_status time_passes(device_link *l, bool in_memory, int64_t n, double *
     return stop(l, seconds, err);
 }
 
-/* Times passes beside copies both ways, or the copies: of the two, what comes first is timed, and the other takes longer. */
+/* Runs passes and copies in both directions at once. Times the copies if is_copy, else the passes. The caller makes the part
+ * that is not timed longer, so that it runs during the whole measurement. */
 static mp_status time_both(device_link *l, bool in_memory, int64_t n_passes, int64_t n_copies, bool is_copy, double *seconds,
                            mp_error *err)
 {
@@ -142,7 +142,8 @@ static mp_status time_beside(void *link, bool in_memory, double copy_seconds, mp
 {
     device_link *l = link;
     double passes, copies, seconds;
-    for (int k = 0; k < 2; k++) MP_CHECK(time_passes(l, in_memory, PASSES, &passes, err)); /* the first may be slower */
+    for (int k = 0; k < 2; k++)
+        MP_CHECK(time_passes(l, in_memory, PASSES, &passes, err)); /* the first run may be slower; the second one counts */
     MP_CHECK(time_both(l, in_memory, PASSES, (int64_t)ceil(3 * passes / copy_seconds), false, &seconds, err));
     out->compute = seconds / passes;
     MP_CHECK(time_copies(l, MP_LINK_BESIDE, PASSES, true, true, &copies, err));

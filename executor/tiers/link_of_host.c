@@ -1,4 +1,4 @@
-/* link_of_host.c - times copies by the thread that copies of a plan have, alone and beside loops over vectors. */
+/* link_of_host.c - times copies by a copy queue, as in a plan: alone, and beside loops over vectors. */
 #include "executor/tiers/link_of_host.h"
 
 #include <math.h>
@@ -9,21 +9,21 @@
 enum {
     MOST = MP_LINK_LEAST << 2 * (MP_LINK_SIZES - 1),
     ROOM = 2 * MOST,
-    SHIFT = 64,        /* bytes: activations begin at multiples of this, not of pages */
-    PASSES = 20,       /* of computing, timed at once */
-    COPIES = 20,       /* at least, beside them */
-    MOST_AHEAD = 200,  /* copies issued and not ended, less than the queue has room for */
-    VECTOR = 32 << 20, /* bytes that computing in memory goes through */
-    ARITHMETIC = 64    /* computations with what is in a cache, for one with what is in memory */
+    SHIFT = 64,        /* bytes: activations are aligned to multiples of this, not to pages */
+    PASSES = 20,       /* number of compute passes timed together */
+    COPIES = 20,       /* minimum number of copies beside them */
+    MOST_AHEAD = 200,  /* limit for copies issued and not ended; less than the capacity of the queue */
+    VECTOR = 32 << 20, /* bytes of the vector for computation in memory */
+    ARITHMETIC = 64    /* number of computations on cached data per computation on data in memory */
 };
 
-/* What is measured, and with what. */
+/* The state of a measurement. */
 typedef struct measurement {
     const mp_copy_queue_options *options;
     mp_tier device, tier;
     float *vector;
-    int repeats; /* of the loop over a block of the vector */
-    int64_t at;  /* where the next copy goes: what the last ones have used is in caches */
+    int repeats; /* number of loops over each block of the vector */
+    int64_t at;  /* offset of the next copy; it moves on because recently copied bytes are still in caches */
     mp_copy_queue *queues[2];
 } measurement;
 
@@ -48,7 +48,7 @@ static mp_status issue(measurement *m, int queue, bool is_out, int64_t bytes, in
     return mp_copy_queue_issue(m->queues[queue], &copy, ticket, err);
 }
 
-/* Times a copy, or if `both` one each way at once. */
+/* Times one copy; with `both`, one copy in each direction at once. */
 static mp_status time_copy(void *link, int64_t bytes, bool is_out, bool both, double *seconds, mp_error *err)
 {
     measurement *m = link;
@@ -68,14 +68,14 @@ static void compute_block(void *data, int64_t k)
         for (int64_t e = 0; e < MP_BLOCK; e++) x[e] = 0.5F * x[e] + 1;
 }
 
-/* A pass over the vector, or over less of it that takes about as long. */
+/* A pass over the vector, or, if blocks are processed repeatedly, over fewer blocks in about the same time. */
 static void compute(measurement *m)
 {
     const int64_t n = VECTOR / (int64_t)sizeof *m->vector / MP_BLOCK;
     mp_parallel(m->repeats > 1 ? n / (ARITHMETIC / 8) : n, (int64_t)MP_BLOCK * m->repeats, compute_block, m);
 }
 
-/* Computes, first alone, then beside copies out and back of which there are always some under way. */
+/* Times the passes alone, then beside copies in both directions, of which some are always in progress. */
 static mp_status time_beside(void *link, bool in_memory, double copy_seconds, mp_link_beside *out, mp_error *err)
 {
     measurement *m = link;
@@ -86,7 +86,8 @@ static mp_status time_beside(void *link, bool in_memory, double copy_seconds, mp
     const double from = now(m);
     for (int k = 0; k < PASSES; k++) compute(m);
     const double alone = (now(m) - from) / PASSES, beside = now(m);
-    const int64_t ahead = 2 + (int64_t)fmin(MOST_AHEAD, 2 * alone / copy_seconds); /* copies enough for the next pass */
+    const int64_t ahead =
+        2 + (int64_t)fmin(MOST_AHEAD, 2 * alone / copy_seconds); /* enough copies for the duration of the next pass */
     while (n_passes < PASSES || n_copied < COPIES) {
         while (n_issued - n_copied < ahead) {
             MP_CHECK(issue(m, 0, true, MP_LINK_BESIDE, &ticket, err));
@@ -109,7 +110,7 @@ mp_status mp_link_measure_host(const char *folder, const mp_copy_queue_options *
     MP_CHECK(mp_tier_open("device", NULL, (int64_t)ROOM + SHIFT, false, &m.device, err));
     MP_CHECK(mp_tier_open(folder ? "disk" : "host", folder, ROOM, false, &m.tier, err));
     MP_ENSURE(m.vector = mp_alloc(VECTOR, 1), err, MP_NOMEM, "out of memory");
-    /* not all the same, which a file system may compress */
+    /* varied content, because a file system may compress constant content */
     for (uint64_t k = 0, *words = (uint64_t *)m.device.memory; k < ROOM / sizeof *words; k++) words[k] = k * 0x9e3779b97f4a7c15;
     for (int q = 0; q < 2; q++) MP_CHECK(mp_copy_queue_new(options, &m.queues[q], err));
     return mp_link_probe_all(&probe, out, err);

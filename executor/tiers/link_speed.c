@@ -1,4 +1,5 @@
-/* link_speed.c - times copies of several sizes, one each way at once, and copies beside computing; and fits a link to them. */
+/* link_speed.c - times copies of several sizes, in both directions at once, and beside computation; and fits a link's latency
+ * and rates to the times. */
 #include "executor/tiers/link_speed.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@ static int by_seconds(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of several copies. */
+/* Measures the median of several copies. */
 static mp_status time_copies(const mp_link_probe *p, int64_t bytes, bool is_out, bool both, double *median, mp_error *err)
 {
     double seconds[MP_LINK_REPEATS];
@@ -24,7 +25,7 @@ mp_status mp_link_probe_all(const mp_link_probe *probe, mp_link_speed *out, mp_e
 {
     double first;
     const int64_t most = (int64_t)MP_LINK_LEAST << 2 * (MP_LINK_SIZES - 1);
-    /* the first use of a page, or of a block of a file, takes longer */
+    /* warm-up: the first use of a page, or of a block of a file, takes longer */
     for (int k = 0; k < 2; k++) MP_CHECK(probe->copy(probe->link, most, k == 0, true, &first, err));
     for (int k = 0; k < MP_LINK_SIZES; k++) {
         mp_link_size *size = &out->sizes[k];
@@ -44,10 +45,11 @@ static double seconds_of(const mp_link_size *size, bool is_out)
     return is_out ? size->out_seconds : size->in_seconds;
 }
 
-/* Returns the rate of a way at a given latency; the latency NAN is found too. */
+/* Fits the rate of one direction for a given latency. If *latency is NAN, the latency is fitted too. */
 static double fit_rate(const mp_link_speed *speed, bool is_out, double *latency)
 {
-    double ww = 0, wx = 0, wt = 0, xx = 0, xt = 0; /* sums of products of 1, bytes and seconds, each by the seconds */
+    double ww = 0, wx = 0, wt = 0, xx = 0, xt = 0; /* sums of products of 1, bytes and seconds, each divided by the measured
+                                                      seconds, so that relative errors count */
     for (int k = 0; k < MP_LINK_SIZES; k++) {
         const double t = seconds_of(&speed->sizes[k], is_out), w = 1 / t, x = (double)speed->sizes[k].bytes / t;
         ww += w * w;

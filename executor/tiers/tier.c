@@ -13,7 +13,7 @@
 #include "estimator/base/memory.h"
 #include "formats/base/nameless.h"
 
-/* mlock2 is mlock, which sanitizers replace by nothing. */
+/* Uses mlock2 instead of mlock, because sanitizers replace mlock by an empty function. */
 static mp_status take_memory(mp_tier *t, bool locked, mp_error *err)
 {
     void *memory = mmap(NULL, (size_t)t->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -24,7 +24,7 @@ static mp_status take_memory(mp_tier *t, bool locked, mp_error *err)
     return MP_OK;
 }
 
-/* Opens the file so that it is read and written directly, where the file system can and its blocks divide ours. */
+/* Opens the file for direct I/O, if the file system supports it and its block size divides MP_TIER_ALIGNMENT. */
 static int open_file(mp_tier *t, const char *folder)
 {
     struct statx info = {0};

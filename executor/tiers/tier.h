@@ -1,4 +1,4 @@
-/* tier.h - the memory of a tier that is not the device's: memory of the program, or a file without a name in a folder. */
+/* tier.h - the memory of a tier other than the device: host memory, or an unnamed file in a folder. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,26 +7,30 @@
 #include "memplan/error.h"
 #include "memplan/training.h"
 
-/* What is copied to and from a file begins at a multiple of this in it; what lies behind the last byte of a copy, up to the
- * next multiple, may be overwritten. A tier's offsets are laid out with this alignment, so that nothing lies there. */
+/* Copies to and from a file start at multiples of this number of bytes. A copy may overwrite the bytes between its end and the
+ * next multiple. Offsets in a tier have this alignment, so these bytes are unused. */
 enum { MP_TIER_ALIGNMENT = MP_DISK_BLOCK_BYTES };
 
 typedef struct mp_tier {
-    char title[384]; /* in messages: "the tier 'disk' in /scratch" */
+    char title[384]; /* for messages: "the tier 'disk' in /scratch" */
     int64_t bytes;
-    char *memory;             /* NULL: a file */
-    bool is_lent;             /* the memory is somebody else's */
-    int file;                 /* its descriptor */
-    bool is_open, is_direct;  /* is_direct: no page cache lies between the file and the disk */
-    int64_t memory_alignment; /* of a file: addresses that are multiples of this are copied without a detour */
+    char *memory;             /* NULL: the tier is a file */
+    bool is_lent;             /* true: the memory belongs to the caller */
+    int file;                 /* file descriptor */
+    bool is_open, is_direct;  /* is_direct: the file is accessed without the page cache */
+    int64_t memory_alignment; /* for a file: memory addresses that are multiples of this are copied without a buffer */
 } mp_tier;
 
-/* Takes `bytes` bytes, all of which are 0. `folder` NULL: of the program's memory, in whole pages; the system gives them as
- * they are first written. `locked`: it gives them at once and never swaps them out. Otherwise in a file that has no name, so
- * that nothing of it is left however the program ends, with its room on the disk taken now where the file system can. The
- * caller releases *out with mp_tier_close. MP_NOMEM: there is no such memory, or it cannot be locked. MP_IO: the folder is not
- * there, the disk has no room, ... Each is one sentence with the tier's name, the folder and the cause. */
+/* Allocates a tier of `bytes` bytes, all 0. The caller releases *out with mp_tier_close. `name` is the tier's name in messages.
+ *
+ * If `folder` is NULL, the tier is host memory in whole pages. Without `locked`, the system provides pages at their first
+ * write. With `locked`, it provides them immediately and never swaps them out. If `folder` is set, the tier is an unnamed file,
+ * which disappears when the program ends, in whatever way. Its disk space is reserved immediately if the file system supports
+ * it.
+ *
+ * MP_NOMEM: the memory is not available, or cannot be locked. MP_IO: the folder does not exist, the disk is full, ... The
+ * message names the tier, the folder and the cause. */
 mp_status mp_tier_open(const char *name, const char *folder, int64_t bytes, bool locked, mp_tier *out, mp_error *err);
-/* Makes a tier of memory that the caller keeps, and releases after mp_tier_close. */
+/* Makes a tier of existing memory. The caller keeps the memory and releases it after mp_tier_close. */
 void mp_tier_over(const char *name, char *memory, int64_t bytes, mp_tier *out);
 void mp_tier_close(mp_tier *tier); /* does nothing for a zeroed one */

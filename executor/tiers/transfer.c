@@ -1,4 +1,4 @@
-/* transfer.c - moves one copy: by memcpy, or as pieces of a file, several of them at once where there is an io_uring. */
+/* transfer.c - runs one copy: by memcpy, or in pieces of a file. With io_uring, several pieces are in progress at once. */
 #define _GNU_SOURCE
 #include "executor/tiers/transfer.h"
 
@@ -9,20 +9,20 @@
 
 enum { PIECE = 1 << 20, AT_ONCE = 4 };
 
-/* A part of a copy that is read or written by one call. */
+/* A part of a copy that one system call reads or writes. */
 typedef struct piece {
     bool is_under_way;
-    char *memory, *at; /* where its bytes are; where the disk reads or writes them: there, or in the piece's buffer */
-    int64_t offset, bytes, whole_bytes; /* whole_bytes: of whole blocks */
+    char *memory, *at; /* memory: the bytes to copy; at: the address for the disk, which is `memory` or the piece's buffer */
+    int64_t offset, bytes, whole_bytes; /* whole_bytes: bytes rounded up to whole blocks */
 } piece;
 
 struct mp_transfer {
-    char *room, *buffers;   /* `buffers` is aligned, in `room` */
-    bool has_ring, submits; /* `submits` goes when the kernel does not take a piece: what it has not taken stays in the ring */
+    char *room, *buffers;   /* `buffers` is an aligned address in `room` */
+    bool has_ring, submits; /* `submits` becomes false if the kernel refuses a piece; refused pieces stay in the ring */
     struct io_uring ring;
-    const mp_copy *copy; /* that is being moved */
+    const mp_copy *copy; /* the current copy */
     piece pieces[AT_ONCE];
-    int n_under_way, failed; /* `failed` is the first errno; 0: none */
+    int n_under_way, failed; /* `failed` is the first errno; 0: no failure */
     int64_t moved_bytes;
 };
 
@@ -50,7 +50,7 @@ bool mp_transfer_has_ring(const mp_transfer *m)
     return m->has_ring;
 }
 
-/* Reads or writes what is left of a piece, of which `done` bytes are there. */
+/* Reads or writes the rest of a piece; `done` bytes are already complete. */
 static void finish(mp_transfer *m, piece *p, int64_t done)
 {
     const int file = m->copy->tier->file;
@@ -70,10 +70,10 @@ static void finish(mp_transfer *m, piece *p, int64_t done)
     m->moved_bytes += p->bytes;
 }
 
-/* Asks the kernel for a piece; false: it does not take it. */
+/* Submits a piece to the kernel; false: the kernel refused it. */
 static bool submit(mp_transfer *m, piece *p)
 {
-    struct io_uring_sqe *e = io_uring_get_sqe(&m->ring); /* there is one for every piece */
+    struct io_uring_sqe *e = io_uring_get_sqe(&m->ring); /* never NULL: the ring has an entry for every piece */
     const int file = m->copy->tier->file;
     if (m->copy->is_out)
         io_uring_prep_write(e, file, p->at, (unsigned)p->whole_bytes, (uint64_t)p->offset);
@@ -83,7 +83,8 @@ static bool submit(mp_transfer *m, piece *p)
     return m->submits = io_uring_submit(&m->ring) == 1;
 }
 
-/* Begins the piece that is `from` bytes into the copy, of at most PIECE bytes; there is place for it. Returns its bytes. */
+/* Begins the piece at `from` bytes into the copy, of at most PIECE bytes. A piece slot must be free. Returns the bytes of the
+ * piece. */
 static int64_t begin(mp_transfer *m, int64_t from)
 {
     const mp_copy *c = m->copy;
@@ -107,11 +108,12 @@ static int64_t begin(mp_transfer *m, int64_t from)
     return now.bytes;
 }
 
-/* Waits for one of the pieces that are under way. What the kernel has left undone of it, or has failed to do, is done here. */
+/* Waits for one of the pieces in progress. If the kernel completed only a part of the piece or failed, the rest is copied here.
+ */
 static void end_one(mp_transfer *m)
 {
     struct io_uring_cqe *c;
-    while (io_uring_wait_cqe(&m->ring, &c) != 0) continue; /* a signal */
+    while (io_uring_wait_cqe(&m->ring, &c) != 0) continue; /* interrupted by a signal */
     piece *p = io_uring_cqe_get_data(c);
     const int result = c->res;
     io_uring_cqe_seen(&m->ring, c);

@@ -1,5 +1,5 @@
-/* accuracy.c - runs batches of held-out samples forward, through all stages, adds up what they give and the labels that have
- * the highest score, and puts together what ranks have of it. */
+/* accuracy.c - runs batches of held-out samples forward through all stages, sums the losses and counts correct labels, and
+ * combines the results of all ranks. */
 #include "executor/train/accuracy.h"
 
 #include <math.h>
@@ -19,13 +19,13 @@ typedef struct labels_count {
     int64_t n_right, n_labels;
 } labels_count;
 
-/* What all batches have given so far. */
+/* The results of all batches so far. */
 typedef struct tally {
-    double loss; /* the mean over the batches, or what they have added to it */
+    double loss; /* mean loss over the batches, as a running sum */
     labels_count labels;
 } tally;
 
-/* Memory of the backend's. */
+/* A block of the backend's memory. */
 typedef struct room {
     void *data; /* NULL: none */
     int64_t bytes;
@@ -35,19 +35,19 @@ typedef struct examiner {
     const mp_program *program;
     mp_execution *execution;
     mp_evaluation how;
-    mp_array *values;        /* per tensor: in the execution's memory, or in a room */
-    room *rooms;             /* per tensor: for what is brought together, goes from stage to stage, or is a result */
+    mp_array *values;        /* per tensor: its array, in the execution's memory or in a room */
+    room *rooms;             /* per tensor: memory for gathered parameters, for tensors between stages, and for results */
     int results[3];          /* the loss, and for losses over classes the scores and labels */
-    size_t n_results;        /* 0 on all stages but the last */
-    const mp_tensor *scores; /* those among the results; NULL: the loss is not over classes */
+    size_t n_results;        /* 0 on all stages except the last */
+    const mp_tensor *scores; /* the tensor of scores; NULL: the loss is not over classes */
     mp_array host[3];        /* row-major copies of the results on the host */
     mp_relay relay;
-    int *wanted; /* what this stage computes for the next one, or the results */
+    int *wanted; /* the tensors that this stage computes: for the next stage, or as results */
     size_t n_wanted;
     mp_pool *pool;
 } examiner;
 
-/* The highest score of a position among the classes of a rank. */
+/* The highest score of a position among the classes of one rank. */
 typedef struct best {
     double score;
     int64_t class;
@@ -58,7 +58,7 @@ static double label_at(const mp_array *labels, int64_t k)
     return labels->dtype == MP_DTYPE_INT32 ? ((const int32_t *)labels->data)[k] : (double)((const int64_t *)labels->data)[k];
 }
 
-/* Finds the best of each position among the classes that are here, of which the first one has this number. */
+/* Finds the highest score of each position among this rank's classes; `first` is the number of its first class. */
 static void find_best(const mp_array *scores, int64_t first, int64_t inner, int64_t n, best *out)
 {
     const int64_t classes = scores->dims[1];
@@ -71,10 +71,10 @@ static void find_best(const mp_array *scores, int64_t first, int64_t inner, int6
     }
 }
 
-/* Adds the labels of a batch that have the highest score to *count. Scores are row-major floats whose dimension 1 is that of
- * the classes; of several classes with the same score the first counts. Labels that name no class (the loss ignores them) are
- * not counted. `classes`: the ranks of which each has as many of the classes, one behind the other, and all have the same
- * labels, so that all count the same; NULL: this one has all. */
+/* Adds the number of correct labels of a batch to *count: labels whose class has the highest score. Scores are row-major
+ * floats, and dimension 1 is the class. If several classes share the highest score, the first one counts. Labels that the loss
+ * ignores are not counted. `classes`: the ranks over which the classes are split, in order; all have the same labels and get
+ * the same counts. NULL: this rank has all classes. */
 static mp_status count_right(const mp_array *scores, const mp_array *labels, const mp_kernel_team *classes, labels_count *count,
                              mp_error *err)
 {
@@ -99,7 +99,7 @@ static mp_status count_right(const mp_array *scores, const mp_array *labels, con
     return MP_OK;
 }
 
-/* Returns the operator that compares scores with labels; -1: there is none. */
+/* Returns the loss operator that compares scores with labels; -1: none. */
 static int find_classes(const mp_model *model)
 {
     for (size_t k = 0; k < model->n_operators; k++) {
@@ -117,7 +117,7 @@ static mp_status take(examiner *e, int tensor, int64_t bytes, mp_error *err)
     return MP_OK;
 }
 
-/* Gives a tensor memory on the backend, if it has none. */
+/* Allocates memory for a tensor on the backend, if it has none. */
 static mp_status make_room(examiner *e, int tensor, mp_error *err)
 {
     const mp_tensor *t = &e->program->model->tensors[tensor];
@@ -129,7 +129,7 @@ static mp_status make_room(examiner *e, int tensor, mp_error *err)
     return MP_OK;
 }
 
-/* Wants a result, a copy of which is made on the host. */
+/* Adds a tensor to the results and allocates its copy on the host. */
 static mp_status want(examiner *e, int tensor, mp_error *err)
 {
     const mp_tensor *t = &e->program->model->tensors[tensor];
@@ -141,8 +141,7 @@ static mp_status want(examiner *e, int tensor, mp_error *err)
     return make_room(e, tensor, err);
 }
 
-/* Brings a tensor together that ranks share out, in memory of its own; of one that operators split, what this rank has of it.
- */
+/* Gathers a sharded tensor in newly allocated memory. If operators split the tensor (tp), the result is this rank's part. */
 static mp_status bring_together(examiner *e, int tensor, mp_error *err)
 {
     const mp_program *p = e->program;
@@ -160,7 +159,7 @@ static mp_status bring_together(examiner *e, int tensor, mp_error *err)
     return p->backend->upload(p->backend, &host, &e->values[tensor], err);
 }
 
-/* Finds what is always in memory, and brings together what this rank has a part of. */
+/* Finds the tensors that are always in memory, and gathers sharded ones. */
 static mp_status find_values(examiner *e, mp_error *err)
 {
     const mp_program *p = e->program;
@@ -175,7 +174,7 @@ static mp_status find_values(examiner *e, mp_error *err)
     return MP_OK;
 }
 
-/* Finds what this stage computes, what it is given for that, and what it hands on. */
+/* Finds the tensors that this stage computes, receives and sends. */
 static mp_status find_wanted(examiner *e, const int *results, size_t n, mp_error *err)
 {
     const mp_program *p = e->program;
@@ -210,7 +209,7 @@ static mp_status prepare(examiner *e, mp_error *err)
     return find_wanted(e, results, 3, err);
 }
 
-/* Adds what a batch has given to what all have. */
+/* Adds the results of a batch to *sum. */
 static mp_status count(examiner *e, int64_t n_batches, tally *sum, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
@@ -235,7 +234,7 @@ static mp_status run_batches(examiner *e, mp_feed *feed, int64_t n, tally *out, 
     return MP_OK;
 }
 
-/* Puts together what the ranks have of the results, so that all of them say the same. */
+/* Combines the results of all ranks; all ranks get the same totals. */
 static mp_status share(const examiner *e, const tally *own, tally *out, mp_error *err)
 {
     const mp_program *p = e->program;
@@ -245,7 +244,7 @@ static mp_status share(const examiner *e, const tally *own, tally *out, mp_error
     MP_OWNED tally *all = mp_alloc((size_t)company.world->n, sizeof *all);
     MP_ENSURE(all, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_communicator_exchange(company.world, own, sizeof *own, all, company.timeout, "the results of a test", err));
-    const tally *last = &all[(place->n_stages - 1) * place->stage_stride]; /* ranks that split operators follow each other */
+    const tally *last = &all[(place->n_stages - 1) * place->stage_stride]; /* ranks of one tp group have consecutive numbers */
     *out = last[0];
     for (int k = 1; k < p->loss_parts; k++) out->loss += last[k].loss;
     out->loss = mp_loss_of_sum(p, out->loss);

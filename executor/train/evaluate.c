@@ -1,22 +1,22 @@
-/* evaluate.c - runs the operators that the wanted values need, in order, and frees each tensor after its last reader. */
+/* evaluate.c - runs the operators needed for the wanted tensors in order, and frees each tensor after its last reader. */
 #include "executor/train/evaluate.h"
 
 #include <string.h>
 
-enum { ALIGNMENT = 256 }; /* bytes; enough for every device */
+enum { ALIGNMENT = 256 }; /* bytes; sufficient for every device */
 
 typedef struct room {
     void *block, *data; /* data: the first aligned address in the block */
-    int64_t bytes;      /* of the block */
+    int64_t bytes;      /* size of the block */
 } room;
 
 typedef struct evaluator {
     const mp_model *model;
     const mp_evaluation *how;
     mp_array *values;
-    const mp_backend *away; /* a backend whose memory is not the program's; NULL: all memory is the host's */
-    room *rooms;            /* per tensor: memory that the evaluation owns */
-    room *known;            /* per tensor, with `away`: the host's copy of a constant */
+    const mp_backend *away; /* the backend, if its memory is not host memory; NULL: all memory is host memory */
+    room *rooms;            /* per tensor: memory allocated by the evaluation */
+    room *known;            /* per tensor, with `away`: the host copy of a constant */
     int *last;              /* per tensor: index of the last operator that reads it; -1: none */
     bool *needed;           /* per operator: true if a wanted tensor depends on it */
 } evaluator;
@@ -47,7 +47,7 @@ static void give_back(evaluator *e, int tensor)
     e->values[tensor] = (mp_array){0};
 }
 
-/* Allocates memory for a tensor that has none. */
+/* Allocates memory for a tensor, if it has none. */
 static mp_status make_room(evaluator *e, int tensor, mp_dtype dtype, mp_error *err)
 {
     const mp_tensor *t = &e->model->tensors[tensor];
@@ -68,7 +68,7 @@ static mp_dtype computed_in(const evaluator *e, const mp_tensor *t)
     return t->dtype == MP_DTYPE_FLOAT && e->how->dtype ? e->how->dtype : t->dtype;
 }
 
-/* Puts a constant of the model into memory. It keeps its own type: constants are few and small. */
+/* Copies a constant of the model into memory, in its own type. */
 static mp_status know(evaluator *e, int tensor, mp_error *err)
 {
     const mp_tensor *t = &e->model->tensors[tensor];
@@ -85,7 +85,7 @@ static mp_status know(evaluator *e, int tensor, mp_error *err)
     return MP_OK;
 }
 
-/* Copies a view into memory of its own. */
+/* Copies the data of a view into the view's own memory. */
 static mp_status copy_view(const evaluator *e, const mp_operands *x, mp_error *err)
 {
     const mp_array *from = &x->in[0], *to = &x->out[0];
@@ -99,7 +99,7 @@ static mp_status copy_view(const evaluator *e, const mp_operands *x, mp_error *e
     return MP_OK;
 }
 
-/* Gives the operands the host's copies of constants while a call is prepared; other operands have no data yet. */
+/* Sets the operands' data to host copies of constants while a call is prepared (`only`); other operands have no data yet. */
 static void show_known(const evaluator *e, mp_operands *x, bool only)
 {
     for (int i = 0; i < x->n_in; i++)
@@ -123,7 +123,7 @@ static mp_status run_call(evaluator *e, mp_operands *x, mp_error *err)
     return st;
 }
 
-/* Runs a call that takes zeros for a bias. */
+/* Runs a call with zeros instead of the bias. */
 static mp_status run_without_bias(evaluator *e, mp_operands *x, mp_error *err)
 {
     enum { BIAS = 2 };
@@ -168,7 +168,7 @@ static mp_status run_operator(evaluator *e, int index, mp_error *err)
     return MP_OK;
 }
 
-/* Walks back from the wanted tensors: finds the operators that have to run, and the last reader of each tensor. */
+/* Walks backwards from the wanted tensors, and finds the operators to run and the last reader of each tensor. */
 static void find_needed(evaluator *e, const int *wanted, size_t n_wanted)
 {
     const mp_model *model = e->model;
@@ -211,7 +211,7 @@ mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array 
     find_needed(&e, wanted, n_wanted);
     for (size_t k = 0; k < model->n_operators; k++)
         if (e.needed[k]) MP_CHECK(run_operator(&e, (int)k, err));
-    for (size_t k = 0; k < n_wanted; k++) { /* constants that were folded have no operator */
+    for (size_t k = 0; k < n_wanted; k++) { /* folded constants have no operator */
         const mp_tensor *t = &model->tensors[wanted[k]];
         if (t->value && (t->producer < 0 || model->operators[t->producer].removed)) MP_CHECK(know(&e, wanted[k], err));
     }

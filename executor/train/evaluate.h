@@ -1,8 +1,7 @@
-/* evaluate.h - runs a model forward, operator by operator: no plan, no training graph, memory as it is needed.
+/* evaluate.h - runs a model forward, operator by operator, without a plan or a training graph.
  *
- * For accuracy on held-out data, and for checking kernels against known results. Each tensor gets memory when its operator runs
- * and gives it back after its last reader.
- */
+ * Used for accuracy on held-out data, and to check kernels against known results. Memory for a tensor is allocated when its
+ * operator runs and freed after its last reader. */
 #pragma once
 
 #include "executor/kernel/backend.h"
@@ -11,14 +10,14 @@ typedef struct mp_evaluation {
     const mp_backend *backend; /* backend of the kernels and of the arrays' memory */
     mp_mode mode;
     mp_run run;
-    const bool
-        *adds_zeros; /* per operator: its operand 2, a bias, counts as zeros, since another rank adds it; NULL: none does */
-    mp_dtype dtype;  /* type in which FLOAT tensors are computed that the caller gives no memory; UNDEFINED: FLOAT */
+    const bool *adds_zeros; /* per operator: true if zeros replace its operand 2, a bias that another rank adds; NULL: for no
+                               operator */
+    mp_dtype dtype;         /* type of FLOAT tensors that the caller provides no memory for; UNDEFINED: FLOAT */
 } mp_evaluation;
 
-/* Computes the wanted tensors. `values` has an array per tensor of the model. The caller gives data for inputs and
- * parameters, which are read, and for the wanted tensors, which are written. All others must be {0}, and are so again
- * afterwards. Small constants need no data: the model has their values. MP_INVALID: a tensor has no data and no producer;
- * MP_UNSUPPORTED: an operator has no kernel (named); MP_NOMEM. O(operators). */
+/* Computes the wanted tensors. `values` has an array per tensor of the model. The caller provides data for inputs and
+ * parameters, which are read, and for the wanted tensors, which are written. All other arrays must be {0}, and are {0} again
+ * afterwards. Small constants need no data, because the model has their values. MP_INVALID: a tensor has no data and no
+ * producer; MP_UNSUPPORTED: an operator has no kernel (the message names it); MP_NOMEM. O(operators). */
 mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array *values, const int *wanted, size_t n_wanted,
                       mp_error *err);

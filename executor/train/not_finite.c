@@ -1,4 +1,4 @@
-/* not_finite.c - repeats a training that became infinite or NaN, watched, to find where that began. */
+/* not_finite.c - repeats a training that produced infinities or NaNs, and inspects operands to find the origin. */
 #include "executor/train/not_finite.h"
 
 #include <inttypes.h>
@@ -11,9 +11,9 @@
 #include "executor/run/program_nodes.h"
 #include "executor/train/state.h"
 
-enum { WATCHED = 2 }; /* number of watched steps before the failed one; the origin is mostly in the last */
+enum { WATCHED = 2 }; /* number of inspected steps before the failed one; the origin is usually in the last */
 
-/* Finds the first parameter or buffer that is not finite; -1: all are. */
+/* Finds the first parameter or buffer with a value that is not finite; -1: none. */
 static mp_status find_bad(mp_execution *e, mp_watch *w, int *found, mp_error *err)
 {
     const mp_program *p = w->program;
@@ -57,9 +57,9 @@ typedef struct repetition {
     mp_input_filler filler;
     mp_watch watch;
     bool watching;
-    int bad_start; /* a tensor that was bad from the start; -1: none */
+    int bad_start; /* a tensor that was not finite at the first inspected step; -1: none */
     bool has_fault;
-    char fault[MP_FEED_FAULT_TEXT]; /* in the data */
+    char fault[MP_FEED_FAULT_TEXT]; /* description of a bad value in the data */
     int64_t bad_step;
 } repetition;
 
@@ -71,14 +71,15 @@ static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error
     return st;
 }
 
-/* Runs the steps up to the failed one, and watches those from `from` on until one of them leaves a value that is not finite. */
+/* Repeats the steps up to the failed one, and inspects them from step `from` on, until a step leaves a value that is not
+ * finite. */
 static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t failed, mp_error *err)
 {
     const mp_train_request *t = r->request;
     mp_execution_options options = t->execution;
     int64_t step = 0;
     int bad = -1;
-    options.by_call = options.profile = true; /* runs in order, on one stream, and can be watched */
+    options.by_call = options.profile = true; /* inspection requires calls in order on one stream */
     r->bad_start = -1;
     mp_watch_begin(&r->watch, t->program);
     MP_CHECK(mp_execution_new(t->program, t->plan, &options, &r->execution, err));
@@ -98,7 +99,7 @@ static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t 
         if (!r->watching) continue;
         MP_CHECK(find_bad(r->execution, &r->watch, &bad, err));
         ended = bad >= 0 || !isfinite(loss) || r->has_fault || r->watch.first_nan.node >= 0;
-        if (!ended) r->watch.first.node = -1; /* the infinities had no lasting effect */
+        if (!ended) r->watch.first.node = -1; /* infinities without a lasting effect are not the origin */
     }
     if (!(r->watch.first.node >= 0 || r->has_fault)) MP_CHECK(mp_execution_flush(r->execution, err));
     return MP_OK;

@@ -1,4 +1,4 @@
-/* rank_report.c - adds up a rank's collectives by kind, and exchanges what the ranks have measured. */
+/* rank_report.c - sums a rank's collectives by kind, and exchanges the measurements of all ranks. */
 #include "executor/train/rank_report.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static mp_rank_report own_report(const mp_train_request *r, const mp_execution *
     const mp_rank_channel *channel = mp_execution_ranks(e);
     const double steps = report->n_losses ? (double)report->n_losses : 1;
     mp_rank_report own;
-    memset(&own, 0, sizeof own); /* it is sent as bytes, those between its members too */
+    memset(&own, 0, sizeof own); /* the struct is sent as bytes, so its padding must be initialized */
     own.process = getpid();
     if (gethostname(own.machine, sizeof own.machine - 1)) own.machine[0] = 0;
     own.planned_peak_bytes = report->static_bytes + r->plan->arena_bytes;
@@ -38,7 +38,7 @@ static mp_rank_report own_report(const mp_train_request *r, const mp_execution *
     return own;
 }
 
-/* What the sums of all ranks have to hold. */
+/* Return whether a number of bytes and a time are plausible, so that sums over all ranks cannot overflow. */
 static bool can_be(int64_t bytes)
 {
     return bytes >= -1 && bytes < INT64_C(1) << 48;

@@ -1,4 +1,4 @@
-/* stage_relay.c - follows the wanted tensors back through the stages, and moves what crosses between them. */
+/* stage_relay.c - traces the wanted tensors back through the stages, and transfers the tensors that cross stage boundaries. */
 #include "executor/train/stage_relay.h"
 
 #include "executor/ranks/exchanges.h"
@@ -7,7 +7,7 @@
 
 enum { TAG = 1 };
 
-/* The stages of a tensor: the one that makes it, and the last one to which it goes; 0 and 0: it stays. */
+/* The stages of a tensor: its producer, and the last stage that receives it; 0 and 0: it is not transferred. */
 typedef struct way {
     int from, to;
 } way;
@@ -16,8 +16,8 @@ typedef struct finder {
     const mp_program *program;
     mp_team stages;
     unsigned char *runs; /* per stage and operator: 1 if the stage has a node of it */
-    bool *needs;         /* per tensor and stage */
-    way *ways;           /* per tensor */
+    bool *needs;         /* per tensor and stage: true if the stage needs the tensor */
+    way *ways;           /* per tensor: its transfers */
     mp_pool *pool;
 } finder;
 
@@ -45,7 +45,8 @@ static int first_of(const finder *f, size_t op)
     return -1;
 }
 
-/* Finds the stage in which an operator runs so that a stage has its results, and how these get there. */
+/* Returns the stage in which operator k must run so that `stage` gets its results, and records the transfers; -1: the results
+ * are not needed. */
 static int stage_for(const finder *f, size_t k, int stage)
 {
     const mp_operator *op = &f->program->model->operators[k];
@@ -59,7 +60,8 @@ static int stage_for(const finder *f, size_t k, int stage)
     return first;
 }
 
-/* Goes back from what is wanted on the last stage: all that reads a tensor comes behind what makes it. */
+/* Walks backwards from the tensors wanted on the last stage. Operators are in topological order, so all readers of a tensor are
+ * visited before its producer. */
 static void find_ways(const finder *f, const int *wanted, size_t n_wanted)
 {
     const mp_model *model = f->program->model;
@@ -74,7 +76,7 @@ static void find_ways(const finder *f, const int *wanted, size_t n_wanted)
     }
 }
 
-/* Lists what goes over the border in front of a stage. */
+/* Lists the tensors that cross the boundary before a stage. */
 static mp_status list_link(const finder *f, int stage, const mp_communicator *world, mp_relay_link *out, mp_error *err)
 {
     const size_t n = f->program->model->n_tensors;

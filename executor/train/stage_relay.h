@@ -1,16 +1,15 @@
-/* stage_relay.h - what goes from stage to stage of a pipeline when a batch is evaluated.
+/* stage_relay.h - transfers between pipeline stages during an evaluation.
  *
- * A training's messages are storages of its graph; an evaluation runs the operators of the model, and has memory for tensors.
- * So stages tell each other which operators they run. Those of which no stage has a node, such as views, run where they are
- * needed. Every tensor that a stage needs and an earlier one makes goes from that one to the next, and on.
+ * Messages of a training are storages of its graph. An evaluation runs the operators of the model and needs other tensors. The
+ * stages therefore tell each other which operators they run. Operators without a node, such as views, run on the stage that
+ * needs them. A tensor needed on a later stage is sent from stage to stage.
  *
- * Stage 0 makes a and b, stage 1 reads a, stage 2 reads b: stage 0 sends both, and stage 1 sends b on.
- */
+ * Example: stage 0 computes a and b, stage 1 reads a, stage 2 reads b. Stage 0 sends both, and stage 1 sends b on. */
 #pragma once
 
 #include "executor/run/execution.h"
 
-/* The tensors that go from one stage to the next one. */
+/* The tensors that one stage sends to the next one. */
 typedef struct mp_relay_link {
     size_t n;
     int *tensors;
@@ -20,14 +19,14 @@ typedef struct mp_relay_link {
 
 typedef struct mp_relay {
     mp_collectives collectives;
-    mp_relay_link in, out; /* from the stage before, and to the next one; of a network that is not cut both are empty */
-    size_t n_made;         /* of those that go out, how many this stage makes itself */
+    mp_relay_link in, out; /* from the previous stage, and to the next one; both are empty if the network has a single stage */
+    size_t n_made;         /* number of sent tensors that this stage computes itself */
     int *made;
 } mp_relay;
 
-/* Finds what this stage receives and sends so that the last one has the wanted tensors. The lists lie in the pool. All stages
- * call it. MP_IO: a rank has ended; MP_NOMEM. O(operators x stages). */
+/* Finds the tensors to receive and send so that the last stage gets the wanted tensors. The lists are allocated in the pool.
+ * All stages call it. MP_IO: a rank has ended; MP_NOMEM. O(operators x stages). */
 mp_status mp_relay_open(const mp_program *program, mp_execution *execution, const int *wanted, size_t n_wanted, mp_pool *pool,
                         mp_relay *out, mp_error *err);
-/* Moves the tensors of a link, whose memory is in values[], and waits until they have been taken. MP_IO. */
+/* Transfers the tensors of a link, stored in values[], and waits until the receiver has them. MP_IO. */
 mp_status mp_relay_run(mp_relay *relay, mp_relay_link *link, const mp_array *values, mp_error *err);

@@ -1,4 +1,4 @@
-/* state.c - writes parameters and moments into a file, or with many ranks into parts of a folder, and reads them back. */
+/* state.c - saves parameters and moments to a file, or with many ranks to parts in a folder, and restores them. */
 #include "executor/train/state.h"
 
 #include <stdio.h>
@@ -10,23 +10,23 @@
 #include "formats/data/checkpoint.h"
 
 enum {
-    ARRAYS = 3, /* a parameter and two moments */
+    ARRAYS = 3, /* maximum per parameter: its values and two moments */
     METADATA = 5,
-    DISK_BYTES_PER_SECOND = 10000000 /* of a slow disk: how long others wait for a rank that writes */
+    DISK_BYTES_PER_SECOND = 10000000 /* rate of a slow disk; it determines how long other ranks wait for a rank that writes */
 };
 
-/* An array of a tensor, and who writes it. */
+/* An array of a tensor, and the rank that writes it. */
 typedef struct item {
     int tensor, array, writer;
     const char *name;
 } item;
 
-/* All that is saved, in the order of the model. */
+/* All saved arrays, in the order of the model. */
 typedef struct items {
     size_t n;
     item *list;
     int n_writers;
-    int64_t most_bytes; /* that one of them writes */
+    int64_t most_bytes; /* maximum over the ranks of the bytes that a rank writes */
 } items;
 
 static int64_t bytes_of(const mp_program *p, int tensor)
@@ -35,8 +35,8 @@ static int64_t bytes_of(const mp_program *p, int tensor)
     return mp_product(mp_tensor_whole_dims(t), 0, t->rank) * (int64_t)sizeof(float);
 }
 
-/* Returns the rank that writes a tensor: of those that hold it the one with the fewest bytes so far, or of what differs from
- * rank to rank, as running statistics, the first. */
+/* Returns the rank that writes a tensor. For a parameter: the holder with the fewest bytes so far. For a buffer: the first
+ * holder, because buffers such as running statistics may differ between ranks. */
 static int writer_of(const mp_program *p, const mp_holders *holders, const int64_t *bytes, int n_writers, int tensor)
 {
     int writer = mp_holders_first(holders, tensor);
@@ -45,7 +45,7 @@ static int writer_of(const mp_program *p, const mp_holders *holders, const int64
     return writer;
 }
 
-/* Lists what ranks hold, and deals it to writers. */
+/* Lists the saved arrays and assigns each to a rank. */
 static mp_status list_items(const mp_program *p, const mp_holders *holders, int n_writers, mp_pool *pool, items *out,
                             mp_error *err)
 {
@@ -74,17 +74,18 @@ typedef struct saving {
     mp_execution *execution;
     mp_communicator *world;
     items all;
-    mp_named_tensor *tensors; /* that this rank writes */
+    mp_named_tensor *tensors; /* the tensors that this rank writes */
     size_t n_tensors;
     mp_metadatum metadata[METADATA];
     size_t n_metadata;
     mp_pool *pool;
 } saving;
 
-/* Brings each array to the rank that writes it. */
+/* Gathers each array on the rank that writes it. */
 static mp_status collect(saving *s, mp_error *err)
 {
-    const int ranks = mp_execution_place(s->execution)->stage_stride; /* of a stage, one after the other */
+    const int ranks =
+        mp_execution_place(s->execution)->stage_stride; /* number of ranks per stage; they have consecutive numbers */
     MP_ENSURE(s->tensors = mp_pool_alloc(s->pool, s->all.n, sizeof *s->tensors), err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < s->all.n; k++) {
         const item *i = &s->all.list[k];
@@ -96,13 +97,15 @@ static mp_status collect(saving *s, mp_error *err)
             s->tensors[s->n_tensors++] =
                 (mp_named_tensor){i->name, MP_DTYPE_FLOAT, x->rank, mp_tensor_whole_dims(x), host.data};
         }
-        if (i->writer / ranks != s->world->rank / ranks) continue; /* other stages have nothing of it, or the same */
+        if (i->writer / ranks != s->world->rank / ranks)
+            continue; /* the writer is in another stage, which gathers the tensor itself */
         MP_CHECK(mp_held_read(s->program, s->execution, i->tensor, i->array, i->writer, &host, err));
     }
     return MP_OK;
 }
 
-/* Waits for all ranks to come so far, in as much time as writing takes on a slow disk. Returns this one's failure. */
+/* Waits until all ranks call it; the timeout includes the time for writing to a slow disk. Returns this rank's failure, if any.
+ */
 static mp_status meet(const saving *s, mp_status own, void *word, int64_t bytes, mp_error *err)
 {
     const double seconds = mp_execution_company(s->execution).timeout + (double)s->all.most_bytes / DISK_BYTES_PER_SECOND;
@@ -128,7 +131,7 @@ static mp_status commit(const saving *s, mp_save *save, const char (*checksums)[
     return mp_checkpoint_commit(save, entries, s->all.n, checksums, s->metadata, s->n_metadata, err);
 }
 
-/* All ranks write their parts; then rank 0 makes the save. */
+/* All ranks write their parts; then rank 0 completes the save. */
 static mp_status save_folder(const saving *s, const char *folder, int64_t step, mp_error *err)
 {
     MP_CLEARED_BY(mp_checkpoint_end) mp_save save = {0};
@@ -179,7 +182,7 @@ mp_status mp_state_save(const char *path, const mp_program *p, mp_execution *e, 
     return is_folder ? save_folder(&s, path, step, err) : save_file(&s, path, err);
 }
 
-/* ---- going on ---- */
+/* ---- resuming ---- */
 
 static mp_status match(const mp_checkpoint *file, const char *key, const char *wanted, mp_error *err)
 {
@@ -204,7 +207,7 @@ static mp_status restore(const mp_checkpoint *file, const mp_program *p, mp_exec
     return mp_held_write(p, e, i->tensor, i->array, &host, err);
 }
 
-/* Checks that all ranks go on with the same state: its step, and which save it is of. */
+/* Checks that all ranks resume from the same state: the same step of the same save. */
 static mp_status compare(const mp_checkpoint *file, mp_execution *e, int64_t step, mp_error *err)
 {
     mp_communicator *world = mp_execution_company(e).world;

@@ -23,7 +23,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the median of seconds[1..n), sorting them; seconds[0] is warm-up and counts only if n is 1. */
+/* Returns the median of seconds[1..n), and sorts them. seconds[0] is warm-up and counts only if n is 1. */
 static double median(double *seconds, size_t n)
 {
     if (!n) return 0;
@@ -42,8 +42,8 @@ static mp_status save(const mp_train_request *r, mp_execution *e, int64_t step, 
     return st;
 }
 
-/* With the option profile: keeps the nodes' seconds in the fastest step. The first step is warm-up and counts only if it is
- * the only one. */
+/* With the option profile: keeps the nodes' seconds of the fastest step. The first step is warm-up and counts only if it is the
+ * only one. */
 static void keep_profile(mp_execution *e, size_t n_nodes, int64_t step, double took, mp_report *report)
 {
     if (report->node_seconds && (step <= 1 || took < report->fastest_seconds)) {
@@ -53,7 +53,7 @@ static void keep_profile(mp_execution *e, size_t n_nodes, int64_t step, double t
     mp_execution_forget_seconds(e);
 }
 
-/* Returns the bytes in use on the device now; -1: the backend has no memory of its own. */
+/* Returns in *bytes the device memory in use now; -1: the backend has no memory of its own. */
 static mp_status look_at_device(const mp_backend *b, int64_t *bytes, bool *is_shared, mp_error *err)
 {
     mp_backend_memory now;
@@ -72,9 +72,9 @@ typedef struct training {
     mp_execution *execution;
     mp_input_filler filler;
     double *seconds, *input_seconds; /* per step */
-    bool *stops;                     /* per rank */
-    bool has_saved;                  /* a newer state than the first */
-    bool in_step;                    /* a step itself failed */
+    bool *stops;                     /* per rank: true if the rank is asked to stop */
+    bool has_saved;                  /* true: a state was saved during this training */
+    bool in_step;                    /* true: a step itself reported the failure */
 } training;
 
 static void training_clear(training *t)
@@ -121,13 +121,13 @@ static bool is_over(const training *t)
     return t->report.stopped || (int64_t)t->report.n_losses >= t->request->n_steps;
 }
 
-/* Adds to the message of a step whose loss is not finite the place in the data that makes it so, if there is one. */
+/* If the loss is not finite because of a value in the data, adds the position of that value to the message. */
 static void explain_by_data(const training *t, mp_error *err)
 {
     mp_explain_data(t->request, t->report.first_step + (int64_t)t->report.n_losses - 1, err);
 }
 
-/* All ranks stop after the same step: as soon as one of them is asked to. */
+/* Makes all ranks stop after the same step: as soon as one of them is asked to stop. */
 static mp_status agree_to_stop(training *t, bool own, mp_error *err)
 {
     const mp_company company = mp_execution_company(t->execution);
@@ -138,7 +138,7 @@ static mp_status agree_to_stop(training *t, bool own, mp_error *err)
     return MP_OK;
 }
 
-/* Runs the next step. All values were finite when a state was saved. */
+/* Runs the next step. Before a state is saved, all values are checked to be finite. */
 static mp_status run_step(training *t, mp_error *err)
 {
     const mp_train_request *r = t->request;
@@ -169,7 +169,7 @@ static mp_status run_step(training *t, mp_error *err)
     return MP_OK;
 }
 
-/* After the last step: runs what is pending, and looks at all parameters. */
+/* After the last step: runs pending updates, and checks and compares all parameters. */
 static mp_status end_steps(training *t, mp_error *err)
 {
     MP_CHECK(mp_execution_flush(t->execution, err));
@@ -177,7 +177,7 @@ static mp_status end_steps(training *t, mp_error *err)
     return mp_execution_compare_ranks(t->execution, err);
 }
 
-/* Completes the report of a training whose steps ended with this status, which it returns unless something else fails. */
+/* Completes the report of a training whose steps ended with status `st`. Returns `st`, unless another failure occurs. */
 static mp_status finish(training *t, mp_status st, mp_error *err)
 {
     const mp_train_request *r = t->request;
@@ -213,13 +213,14 @@ static mp_status finish(training *t, mp_status st, mp_error *err)
     return st;
 }
 
-/* Hands the report out, and releases everything else. If a value was not finite, and a step has not said so itself, says where
- * that began: that runs the training again, in memory of its own. */
+/* Moves the report to *out, and releases everything else. If a value was not finite and no step has explained it, the training
+ * is repeated in new memory to find the origin. */
 static void hand_out(training *t, mp_status st, mp_report *out, mp_error *err)
 {
     mp_train_request again = *t->request;
     const char *state = t->has_saved ? again.save : again.resume;
-    const bool is_explained = st == MP_REFUTED && !t->in_step && !again.execution.world; /* others do not repeat it */
+    const bool is_explained = st == MP_REFUTED && !t->in_step &&
+                              !again.execution.world; /* with several ranks the others would not take part in a repetition */
     if (st == MP_REFUTED && !is_explained) explain_by_data(t, err);
     *out = t->report;
     t->report = (mp_report){0};
@@ -249,7 +250,7 @@ void mp_report_free(mp_report *report)
     *report = (mp_report){0};
 }
 
-/* ---- by turns ---- */
+/* ---- several trainings by turns ---- */
 
 typedef struct turns {
     size_t n;
@@ -257,7 +258,7 @@ typedef struct turns {
     const mp_backend *backend;
     char *arena;
     mp_turns report;
-    mp_train_request *requests; /* with the arena of all */
+    mp_train_request *requests; /* copies of the requests that share the arena */
 } turns;
 
 static void turns_clear(turns *t)
@@ -269,7 +270,7 @@ static void turns_clear(turns *t)
     mp_turns_free(&t->report);
 }
 
-/* Takes an arena that is high enough for each, and starts all trainings in it. */
+/* Allocates an arena that is large enough for each training, and starts all trainings in it. */
 static mp_status start_turns(turns *t, const mp_train_request *requests, mp_error *err)
 {
     mp_turns *report = &t->report;
@@ -297,7 +298,7 @@ static mp_status start_turns(turns *t, const mp_train_request *requests, mp_erro
     return MP_OK;
 }
 
-/* Runs a step of each training that is not over, until all are. */
+/* Runs a step of each unfinished training in turn, until all have finished. */
 static mp_status run_turns(turns *t, mp_error *err)
 {
     for (bool any = true; any;) {
@@ -326,7 +327,7 @@ mp_status mp_train_turns(const mp_train_request *requests, size_t n, mp_turns *o
     for (size_t i = 0; i < n; i++) {
         MP_CHECK(finish(&t.trainings[i], MP_OK, err));
         hand_out(&t.trainings[i], MP_OK, &t.report.reports[t.report.n++], err);
-        t.report.reports[i].measured_arena_bytes = -1; /* the others have used it, too */
+        t.report.reports[i].measured_arena_bytes = -1; /* unknown, because the trainings share one arena */
     }
     *out = t.report;
     t.report = (mp_turns){.arena_bytes = out->arena_bytes};
