@@ -1,4 +1,4 @@
-/* columnar.c - opens a columnar file through its module, and reads what a rank has of each column. */
+/* columnar.c - opens a columnar file through its module, and reads this rank's rows of each column. */
 #include "executor/data/columnar.h"
 
 #include <string.h>
@@ -25,14 +25,15 @@ static mp_status open_columns(const char *path, mp_columnar_file **out, mp_error
     void *symbol;
     MP_CHECK(
         mp_module_symbol("parquet", "mp_module_columnar", "columnar data", "Parquet module", "make PARQUET=1", &symbol, err));
-    MP_CLEARED_BY(mp_file_close) mp_file file = {0}; /* what is no file is said as of any other */
+    MP_CLEARED_BY(mp_file_close)
+    mp_file file = {0}; /* a missing file is reported with the usual message, before the module is loaded */
     MP_CHECK(mp_file_open(path, INT64_MAX, &file, err));
     mp_module_open_columnar *open;
-    memcpy(&open, &symbol, sizeof open); /* C has no cast from an object to a function */
+    memcpy(&open, &symbol, sizeof open); /* ISO C has no conversion from an object pointer to a function pointer */
     return open(path, out, err);
 }
 
-/* Gives a list of as many numbers as the input has in a row, in the order of memory, the shape of that row. */
+/* If a row of the file is a list with as many numbers as a row of the input, gives the list the shape of the input's row. */
 static void take_shape(const mp_feed_slot *s, int64_t batch, mp_dataset *set)
 {
     int64_t n = 1;

@@ -1,5 +1,5 @@
-/* columnar.h - a columnar file as the source of a feed: an input has the column of its name, a rank the rows that it is dealt.
- */
+/* columnar.h - a columnar file as the source of a feed: each input reads the column with its name, each rank reads its own
+ * rows. */
 #pragma once
 
 #include "executor/data/deal.h"
@@ -8,13 +8,13 @@
 /* True if a source is a columnar file, by its name: "x.parquet". */
 bool mp_columnar_is_file(const char *source);
 
-/* Reads from the file at `path`, which stays valid, the column of each slot that has no file yet; deal->n_samples becomes the
- * rows of all. The shape says all rows, and this rank's are read, hand after hand. A list of as many numbers as a row of the
- * input has its shape. What is read lies in files without names in `folder`, NULL: in memory. MP_UNSUPPORTED: this build has no
- * module for such files; else as mp_columnar_file fails, located in the file, and MP_INVALID where a hand has fewer rows than a
- * batch. O(rows that are read). */
+/* Reads a column for each slot that has no file yet; the column has the slot's name. `path` must stay valid. deal->n_samples
+ * becomes the number of rows of the file. A dataset's shape counts all rows; its data are this rank's rows, hand after hand. A
+ * row that is a list with as many numbers as a row of the input gets the input's shape. The data are stored in unnamed files in
+ * `folder`, NULL: in memory. MP_UNSUPPORTED: this build has no module for columnar files; MP_INVALID: a hand has fewer rows
+ * than a batch; other errors as mp_columnar_file. O(rows read). */
 mp_status mp_columnar_read(const char *path, const char *folder, const mp_feed_slot *slots, size_t n_slots, int64_t batch,
                            mp_deal *deal, mp_sample_file *files, mp_error *err);
-/* Looks at all numbers that were read of a column for a slot of whole numbers. MP_INVALID: one is out of range; the sentence
- * names row and column. */
+/* Checks all values that were read from a column for an integer slot. MP_INVALID: a value is out of range; the message names
+ * row and column. */
 mp_status mp_columnar_check(const mp_feed_slot *slot, const mp_sample_file *file, const mp_deal *deal, mp_error *err);

@@ -18,7 +18,7 @@ struct mp_feed {
     size_t n;
     uint64_t seed;
     int64_t batch;
-    mp_deal deal; /* without samples: synthetic data */
+    mp_deal deal; /* n_samples 0: synthetic data */
     mp_feed_part part;
     bool is_text;
     mp_dataset text;
@@ -73,7 +73,7 @@ static mp_status bind_file(mp_feed *f, size_t slot, const char *path, mp_error *
     return MP_OK;
 }
 
-/* Checks that every slot has a file, and names one that has none. */
+/* Checks that every slot has a file; the message names a slot without one. */
 static mp_status settle_files(mp_feed *f, mp_error *err)
 {
     for (size_t k = 0; k < f->n; k++)
@@ -234,7 +234,7 @@ static void put_integer(const mp_feed_slot *s, void *rows, int64_t at, int64_t v
         ((int64_t *)rows)[at] = value;
 }
 
-/* Fills the values of a slot that are the same in every batch. */
+/* Fills a slot whose values are the same in every batch: one fixed number, or 0, 1, 2 ... along the last dimension. */
 static void generate_known(const mp_feed_slot *s, int64_t n, void *rows)
 {
     const int64_t last = s->rank ? s->dims[s->rank - 1] : 1, wrap = s->n_values && s->n_values < last ? s->n_values : last;
@@ -269,7 +269,7 @@ static void generate(const mp_feed *f, size_t slot, int64_t batch, void *rows)
                     (int64_t)((uint64_t)mp_random_word(f->seed, (uint32_t)batch, key, (uint64_t)k) * (uint64_t)values >> 32));
 }
 
-/* Returns the first of the n elements of a sample in its file's data. */
+/* Returns the index of a sample's first element in its file's data; a sample has n elements. */
 static int64_t sample_place(const mp_feed *f, const mp_sample_file *file, int64_t sample, int64_t n)
 {
     if (file->is_dealt) return mp_deal_place(&f->deal, sample) * n;
@@ -295,7 +295,7 @@ static void copy_window(const mp_feed *f, size_t slot, int64_t sample, int64_t r
         put_integer(&f->slots[slot], rows, row * f->window + k, (int64_t)mp_dataset_get(&f->text, from + k));
 }
 
-/* Returns the samples of a slot in a batch. */
+/* Returns the number of samples of a slot in a batch. */
 static int64_t batch_rows(const mp_feed *f, size_t slot)
 {
     return f->is_text || f->files[slot].form == MP_SAMPLE_ROWS ? f->batch : 1;
@@ -307,8 +307,8 @@ void mp_feed_share(mp_feed *f, int index, int n)
     f->deal.sharers = n;
 }
 
-/* Fills a batch by its number among those of all that share the data. Of columns that are dealt only this rank's are here, so
- * another's batch is filled without them. */
+/* Fills a batch; `batch` counts the batches of all ranks. Dealt columns contain only this rank's samples, so they are skipped
+ * if the batch belongs to another rank. */
 static void fill(const mp_feed *f, int64_t batch, bool is_own, void *const *rows)
 {
     size_t n_filled = 0;
@@ -335,7 +335,7 @@ void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
     fill(f, batch * f->deal.sharers + f->deal.index, true, rows);
 }
 
-/* Writes the sentence about an element by its number in the file. */
+/* Writes the message about an element, given its index in the file. */
 static void describe_fault(const mp_feed_slot *s, const mp_sample_file *file, int64_t element, double value,
                            char text[MP_FEED_FAULT_TEXT])
 {
@@ -350,7 +350,7 @@ static void describe_fault(const mp_feed_slot *s, const mp_sample_file *file, in
              value, isfinite(value) ? " (too large for float32)" : "", place);
 }
 
-/* Looks at the numbers of one sample. Masks may hold infinities. */
+/* Checks the numbers of one sample. Infinities are allowed in masks. */
 static bool find_number(const mp_feed *f, size_t slot, int64_t sample, char text[MP_FEED_FAULT_TEXT])
 {
     const mp_feed_slot *s = &f->slots[slot];
@@ -365,7 +365,7 @@ static bool find_number(const mp_feed *f, size_t slot, int64_t sample, char text
     return false;
 }
 
-/* Returns how many labels of a sample are not ignored. */
+/* Returns the number of labels of a sample that the loss does not ignore. */
 static int64_t count_labels(const mp_feed *f, size_t slot, int64_t sample)
 {
     const mp_feed_slot *s = &f->slots[slot];
@@ -411,7 +411,7 @@ int64_t mp_feed_batches(const mp_feed *f)
     return samples > f->batch && f->batch ? samples / f->batch : 1;
 }
 
-/* Returns the bytes of a slot's batch. */
+/* Returns the bytes of one batch of a slot. */
 static size_t slot_bytes(const mp_feed_slot *s)
 {
     size_t n = (size_t)mp_dtype_bits(s->dtype) / 8;

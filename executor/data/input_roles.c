@@ -1,4 +1,5 @@
-/* input_roles.c - follows an input's elements through the network, by the two numbers that 0 and 1 become. */
+/* input_roles.c - traces an input's elements through the network. The trace carries two numbers: the values for an input of 0
+ * and for an input of 1. */
 #include "executor/data/input_roles.h"
 
 #include <math.h>
@@ -7,13 +8,13 @@
 #include "estimator/model/ops.h"
 #include "estimator/simplify/infer.h"
 
-static const double HIDES = -1e3; /* a score this low or lower has a softmax weight of zero */
+static const double HIDES = -1e3; /* scores up to this value get a softmax weight of zero */
 
-/* What an element has become at this point of the walk. */
+/* The value of an element at the current point of the trace. */
 typedef struct carried {
     double of[2]; /* values for an input of 0 and for an input of 1 */
-    bool mixed;   /* true: summed with other elements in a product, so that the two numbers have no meaning any more */
-    bool joined;  /* true: combined with numbers known only when a step runs, so that only inputs 0 and 1 are understood */
+    bool mixed;   /* true: a product has summed it with other elements, so the two numbers no longer have a meaning */
+    bool joined;  /* true: it was combined with values known only at run time, so only the inputs 0 and 1 can be interpreted */
 } carried;
 
 typedef struct walk {
@@ -21,15 +22,15 @@ typedef struct walk {
     const mp_consumers *consumers;
     int input;
     bool *seen; /* per tensor: visited */
-    int *todo;  /* stack of tensors to visit, with the value carried there */
+    int *todo;  /* stack of tensors to visit, and the value carried to each */
     carried *what;
     size_t n_todo;
-    bool is_integer; /* true: the input has whole numbers or truth values */
+    bool is_integer; /* true: the input is integer or boolean */
     /* Findings: the operator that decides each role, -1: none. */
     int target, index, length, mask, angle, factor, added;
     int64_t n_classes, n_rows, n_steps;
-    double open, factor_open; /* values of the input that leave the mask open */
-    bool named_positions;     /* the name of a table whose rows are picked says that they are positions */
+    double open, factor_open; /* input values that leave the mask open, so that nothing is masked */
+    bool named_positions;     /* true: the name of an indexed table indicates that its rows are positions */
     mp_error *err;
 } walk;
 
@@ -47,7 +48,7 @@ static bool names_positions(const char *name)
     return found;
 }
 
-/* True if all elements of a tensor are one number, then in *number. */
+/* True if all elements of a tensor are the same constant number, which is written to *number. */
 static bool same_everywhere(const mp_tensor *t, double *number)
 {
     const mp_value *v = mp_tensor_whole_value(t);
@@ -67,7 +68,7 @@ static double greatest(const mp_value *v)
     return most;
 }
 
-/* True if the tensor does not depend on what is fed: a constant, a parameter or a buffer. */
+/* True if the tensor does not depend on the inputs: a constant, a parameter or a buffer. */
 static bool is_fixed(const mp_tensor *t)
 {
     return mp_tensor_whole_value(t) || t->role == MP_ROLE_CONSTANT || t->role == MP_ROLE_BUFFER;
@@ -81,7 +82,7 @@ static void go_on(walk *w, int tensor, carried what)
     w->what[w->n_todo++] = what;
 }
 
-/* Notes that elements are read as indices a * x + b, which must be in [0, size). */
+/* Records that elements are used as indices a * x + b, which must be in [0, size). */
 static void note_index(walk *w, int op, const carried *c, int64_t size)
 {
     if (c->joined) return;
@@ -100,7 +101,7 @@ static int64_t axis_size(const mp_tensor *table, int64_t axis)
     return d >= 0 && d < table->rank ? mp_tensor_whole_dims(table)[d] : 1;
 }
 
-/* Returns the smallest dimension that the index tuples address. A finer bound per element is not modelled. */
+/* Returns the smallest dimension addressed by the index tuples. It is a common bound for all elements of a tuple. */
 static int64_t tuple_size(const mp_operator *op, const mp_tensor *table, const mp_tensor *indices)
 {
     const int64_t first = mp_operator_int(op, "batch_dims", 0), n = indices->rank ? indices->dims[indices->rank - 1] : 1;
@@ -110,7 +111,7 @@ static int64_t tuple_size(const mp_operator *op, const mp_tensor *table, const m
     return least ? least : 1;
 }
 
-/* Notes a mask if just one of the two inputs makes it closed (`closed_0`, `closed_1`). */
+/* Records a mask if exactly one of the input values 0 and 1 closes it (`closed_0`, `closed_1`). */
 static void note_mask(walk *w, int op, bool closed_0, bool closed_1)
 {
     if (closed_0 == closed_1 || w->mask >= 0) return;
@@ -118,7 +119,7 @@ static void note_mask(walk *w, int op, bool closed_0, bool closed_1)
     w->open = closed_0 ? 1 : 0;
 }
 
-/* Where(c, A, B) is a mask if A or B is a single number that replaces the other, visible operand. */
+/* Where(c, A, B) is a mask if A or B is a single number, which then replaces the elements of the other operand. */
 static mp_status see_condition(walk *w, int op, const carried *c)
 {
     const mp_operator *x = &w->model->operators[op];
@@ -141,7 +142,7 @@ static void see_hiding(walk *w, int op, const carried *c)
     if (w->mask < 0) w->added = op;
 }
 
-/* Returns n if the tensor is 0, 1 ... n - 1, with which x is then compared as a count. */
+/* Returns n if the tensor is 0, 1 ... n - 1; the comparison with x then means that x is a count. Returns 0 otherwise. */
 static int64_t counted(const mp_tensor *t)
 {
     const mp_value *v = mp_tensor_whole_value(t);
@@ -150,8 +151,8 @@ static int64_t counted(const mp_tensor *t)
     return counts ? v->n : 0;
 }
 
-/* Computes the operator on the two numbers. Of an operand with several known values the greatest counts where whole numbers
- * are computed, which may be indices; otherwise, and where nothing is known, the operand is `other`. */
+/* Evaluates the operator for both numbers. If another operand has several known values, its maximum is used for an integer
+ * result, which may be an index. Otherwise, or if the operand is unknown, `other` replaces it. */
 static mp_status compute(walk *w, const mp_operator *x, int operand, const carried *c, double other, bool *known, carried *out)
 {
     enum { OPERANDS = 8 };
@@ -258,7 +259,7 @@ static mp_status see_operand(walk *w, int op, int operand, const carried *c)
         return MP_OK;
     default:
         if (mp_op_input_of(x->op, 0).meaning != MP_MEANS_CONDITION) return see_number(w, op, operand, c);
-        go_on(w, x->out[0], *c); /* the values that are selected */
+        go_on(w, x->out[0], *c); /* the operand is one of the selected values, so it is passed on */
         return MP_OK;
     }
 }

@@ -1,11 +1,11 @@
-/* inputs.c - lists the slots that a model feeds, and copies batches into them. */
+/* inputs.c - lists the inputs of a model as slots of a feed, and copies batches into them. */
 #include "executor/data/inputs.h"
 
 #include "estimator/model/order.h"
 #include "executor/data/input_roles.h"
 #include "executor/run/parts.h"
 
-/* True for an input of the network, which another stage of a pipeline may read. */
+/* True for an input of the network, even if only another stage of a pipeline reads it. */
 static bool is_fed(const mp_program *p, int tensor)
 {
     const mp_tensor *t = &p->model->tensors[tensor];
@@ -67,7 +67,7 @@ mp_status mp_inputs_open_part(const mp_program *program, const char *const *sour
     return mp_feed_open_part(slots, n, sources, n_sources, seed, part, out, err);
 }
 
-/* Lists the inputs that are here: as the feed makes them (`plain`), and as they lie in the backend's memory (`stored`). */
+/* Lists this stage's inputs: their row-major arrays from the feed (`plain`), and their layouts in the backend's memory. */
 static mp_status list_inputs(mp_input_filler *f, mp_array *plain, mp_error *err)
 {
     const mp_model *m = f->program->model;

@@ -1,4 +1,4 @@
-/* inputs.h - copies a feed's batches to the inputs of a program, in the layout they have there. */
+/* inputs.h - copies a feed's batches to the inputs of a program, in the layouts of the backend. */
 #pragma once
 
 #include "executor/data/feed.h"
@@ -6,22 +6,22 @@
 #include "executor/run/execution.h"
 #include "memplan/inputs.h"
 
-/* Copies one batch after the other into an execution: pass mp_inputs_fill as its mp_fill_inputs, with the filler as data. */
+/* Copies successive batches into an execution. Pass mp_inputs_fill as its mp_fill_inputs, with the filler as data. */
 typedef struct mp_input_filler {
     const mp_program *program;
     mp_feed *feed;
     int *tensors;
     size_t n;
     mp_array *there;       /* per data input: its array in the execution */
-    mp_prefetch *prefetch; /* prepares batches ahead; NULL: they are made on demand in `rows` */
-    void **rows, **parts;  /* per data input: a row-major batch, and what this rank has of it */
+    mp_prefetch *prefetch; /* prepares batches in advance; NULL: they are created on demand in `rows` */
+    void **rows, **parts;  /* per data input: a row-major batch, and this rank's part of it */
     bool any_in_parts;
     mp_pool *pool;
 } mp_input_filler;
 
-/* Returns what part of the data a rank has in a training. */
+/* Returns the part of the data that a rank uses in a training. */
 mp_feed_part mp_inputs_part(const mp_program *program, const mp_rank_place *place);
-/* As mp_inputs_open_feed, for a rank that need not read the others' part. */
+/* As mp_inputs_open_feed, but a rank may read only its own part. */
 mp_status mp_inputs_open_part(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
                               const mp_feed_part *part, mp_feed **out, mp_error *err);
 

@@ -1,5 +1,5 @@
-/* parameters.c - reads initial values from a file of weights or the model, or draws them, for a parameter and its master
- * copy. */
+/* parameters.c - reads initial values of parameters from a file of weights or from the model, or draws random ones, and writes
+ * them to a parameter and its master copy. */
 #include "executor/data/parameters.h"
 
 #include <inttypes.h>
@@ -20,8 +20,8 @@ static bool transposes(const mp_operator *op, int operand)
     return mp_operator_int(op, operand ? "transB" : "transA", 0) != 0;
 }
 
-/* Returns the initial distribution that the first reader of a tensor asks for. *seen is the tensor's shape as that operator
- * reads it, after views and transpositions. */
+/* Returns the initial distribution that the first reader of a tensor requires. *seen is the tensor in the shape that this
+ * operator reads, after views and transpositions. */
 static mp_initial initial_of(const mp_model *model, const mp_consumers *consumers, int tensor, const mp_operator **reader,
                              int *seen)
 {
@@ -58,10 +58,10 @@ static double normal(uint64_t seed, uint32_t key, uint64_t element)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* Fills to[0 .. elements of the whole t) in the order of its dimensions. The use of a parameter decides its distribution:
- * weights of products and convolutions are uniform within 1 / sqrt(fan-in) (He et al. 2015 with the default gain of PyTorch's
- * layers), biases and shifts 0, scales and running variances 1, running means 0, tables and all others 0.02 N(0, 1). Drawn with
- * Philox keyed by the seed and the parameter's name, so the values do not depend on the order of the file. */
+/* Fills all elements of the whole tensor in the order of its dimensions. The use of a parameter decides its distribution.
+ * Weights of products and convolutions are uniform within 1 / sqrt(fan-in) (He et al. 2015 with the default gain of PyTorch's
+ * layers). Biases, shifts and running means are 0, scales and running variances 1. Tables and all others are 0.02 N(0, 1). The
+ * Philox key is the seed and the parameter's name, so the values do not depend on the order of the file. */
 static void initialise(const mp_model *model, const mp_consumers *consumers, int tensor, uint64_t seed, float *to)
 {
     const mp_tensor *t = &model->tensors[tensor];
@@ -96,14 +96,14 @@ static bool is_in_file(const mp_parameter_source *s, const mp_tensor *t)
     return s->weights && mp_onnx_weights_have(s->weights, t->name);
 }
 
-/* True for tensors that a program reads from the source: no data input, and not computed by an operator. */
+/* True for tensors that a program reads from the source: neither data inputs nor results of operators. */
 static bool is_read(const mp_program *p, size_t tensor)
 {
     const mp_tensor *t = &p->model->tensors[tensor];
     return t->producer < 0 && t->role != MP_ROLE_DATA && p->bindings->storage[tensor] >= 0 && !mp_tensor_whole_value(t);
 }
 
-/* Fails if the file's trained values are missing: random values would not be what the user meant. */
+/* Fails if the file's trained values are missing, because random values would silently replace them. */
 static mp_status check_external(const mp_parameter_source *s, mp_error *err)
 {
     const mp_model *m = s->program->model;
@@ -145,8 +145,8 @@ void mp_parameter_source_free(mp_parameter_source *s)
     mp_free(s);
 }
 
-/* Fails unless an index table without values can only be positions 0, 1, 2 ...: one list of them, and no more than the table
- * has rows. Other indices are part of the network, and cannot be invented. */
+/* Fails unless an index table without values can be filled with positions 0, 1, 2 ...: it must be a single list that is no
+ * longer than the indexed table. Other index values are part of the network and cannot be guessed. */
 static mp_status check_positions(const mp_parameter_source *s, int tensor, mp_error *err)
 {
     const mp_tensor *t = &s->program->model->tensors[tensor];
@@ -160,9 +160,9 @@ static mp_status check_positions(const mp_parameter_source *s, int tensor, mp_er
     return MP_OK;
 }
 
-/* Fills a constant that the file has no values for: whole numbers are positions 0, 1, 2 ... along the last dimension; truth
- * values are a causal mask if the last two dimensions are equal (true on and below the diagonal, or above it: mp_mask), else
- * all true. */
+/* Fills a constant without values in the file. Integers become positions 0, 1, 2 ... along the last dimension. Booleans become
+ * a causal mask if the last two dimensions are equal: true on and below the diagonal, or, for mp_mask, above it. Other booleans
+ * are all true. */
 static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err)
 {
     const int64_t *dims = mp_tensor_whole_dims(t), n = mp_product(dims, 0, t->rank), last = t->rank ? dims[t->rank - 1] : 1;
@@ -181,7 +181,7 @@ static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err
     return MP_OK;
 }
 
-/* Fills the whole of a tensor. */
+/* Fills a whole tensor with its initial values. */
 static mp_status first_values(const mp_parameter_source *s, int tensor, const mp_array *to, mp_error *err)
 {
     const mp_tensor *t = &s->program->model->tensors[tensor];

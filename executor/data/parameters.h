@@ -1,10 +1,10 @@
-/* parameters.h - writes a source of initial values (memplan/parameters.h) into an execution. */
+/* parameters.h - writes initial values (memplan/parameters.h) into an execution. */
 #pragma once
 
 #include "executor/run/execution.h"
 #include "memplan/parameters.h"
 
-/* Fills parameters, master copies, buffers and constants of an execution; moments are zero already. MP_INVALID: a constant
- * has no value in the file or from folding; other failures are those of mp_onnx_weights_read. */
+/* Fills parameters, master copies, buffers and constants of an execution; moments are already zero. MP_INVALID: a constant has
+ * no value in the file and none from folding. Other errors: as mp_onnx_weights_read. */
 mp_status mp_parameters_load(const mp_parameter_source *source, const mp_program *program, mp_execution *execution,
                              mp_error *err);

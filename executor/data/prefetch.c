@@ -1,4 +1,4 @@
-/* prefetch.c - the thread that makes batches ahead, and its synchronization with the training. */
+/* prefetch.c - the thread that prepares batches in advance, and its synchronization with the training thread. */
 #include "executor/data/prefetch.h"
 
 #include <pthread.h>
@@ -16,10 +16,10 @@ struct mp_prefetch {
     const mp_backend *backend;
     const mp_feed *feed;
     size_t n;
-    mp_array *plain, *stored; /* per input: as the feed makes it, as the backend stores it */
-    void **rows;              /* per input: memory for a plain batch that has to be converted */
-    void **made_at[BUFFERS];  /* per buffer and input: the batch as it is stored */
-    void **landing;           /* per input: memory on the device; NULL: the backend's memory is the host's */
+    mp_array *plain, *stored; /* per input: its row-major array from the feed, and its layout in the backend's memory */
+    void **rows;              /* per input: buffer for a row-major batch that must be converted */
+    void **made_at[BUFFERS];  /* per buffer and input: the prepared batch in the backend's layout */
+    void **landing;           /* per input: memory on the device; NULL: the backend uses host memory */
     int64_t landing_bytes;
     mp_pool *pool;
 
@@ -28,13 +28,14 @@ struct mp_prefetch {
     pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t changed;
     bool is_busy, stops;
-    int64_t first;                /* first batch of the run of consecutive batches that is being made; -1: none yet */
-    int64_t made, brought, taken; /* number of batches of that run that are made, uploaded, taken; taken <= brought <= made */
+    int64_t first;                /* first of the consecutive batches now in preparation; -1: none yet */
+    int64_t made, brought, taken; /* number of these batches that are prepared, uploaded, taken; taken <= brought <= made */
     mp_status failed;             /* not MP_OK: the thread has stopped */
     mp_error why;                 /* the reason */
 };
 
-/* ---- the thread. Only it touches buffers that are not yet made, and landing memory that is not yet uploaded. */
+/* ---- the prefetch thread. Only this thread accesses batches that are not prepared, and landing memory that is not uploaded.
+ */
 
 static bool is_as_stored(const mp_prefetch *p, size_t k)
 {
@@ -62,7 +63,7 @@ static mp_status bring(mp_prefetch *p, int64_t which, mp_error *err)
     return MP_OK;
 }
 
-/* Makes one batch, or uploads one if `brings`, without holding the lock. */
+/* Prepares one batch, or uploads one if `brings`, without holding the lock. */
 static void work(mp_prefetch *p, bool brings)
 {
     const int64_t which = brings ? p->brought : p->made;
@@ -79,13 +80,13 @@ static void work(mp_prefetch *p, bool brings)
     pthread_cond_broadcast(&p->changed);
 }
 
-/* Leaves the cores to the steps: this thread starts no others, and where steps run on the host it has a lower priority. */
+/* Reserves the cores for the steps: this thread starts no OpenMP threads, and has a lower priority if steps run on the host. */
 static void step_back(const mp_prefetch *p)
 {
 #ifdef _OPENMP
     omp_set_num_threads(1);
 #endif
-    if (!p->landing) setpriority(PRIO_PROCESS, 0, 10); /* on Linux this is for the calling thread alone */
+    if (!p->landing) setpriority(PRIO_PROCESS, 0, 10); /* on Linux this changes only the calling thread */
 }
 
 static void *run(void *data)
@@ -108,14 +109,14 @@ static void *run(void *data)
     return NULL;
 }
 
-/* ---- the training's side. */
+/* ---- the training thread. */
 
 mp_status mp_prefetch_take(mp_prefetch *p, int64_t batch, const mp_array *there, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_backend *b = p->backend;
     pthread_mutex_lock(&p->lock);
-    if (p->first < 0 || batch != p->first + p->taken) { /* the batch does not continue the run: start another */
+    if (p->first < 0 || batch != p->first + p->taken) { /* the batch does not follow the previous one: restart there */
         while (p->is_busy) pthread_cond_wait(&p->changed, &p->lock);
         p->first = batch;
         p->made = p->brought = p->taken = 0;
@@ -151,7 +152,7 @@ int64_t mp_prefetch_device_bytes(const mp_prefetch *p)
 
 /* ---- creation and release. */
 
-/* True if this machine has a core that the backend does not compute on. */
+/* True if this machine has a core that the backend does not use. */
 static bool has_free_core(const mp_backend *b)
 {
 #ifdef _OPENMP
@@ -161,7 +162,7 @@ static bool has_free_core(const mp_backend *b)
 #endif
 }
 
-/* Allocates a batch of every input in the program's memory; pinned by `b` if it is not NULL. */
+/* Allocates a batch of every input in host memory; with `b`, in memory pinned by that backend. */
 static mp_status buffer(mp_prefetch *p, const mp_backend *b, const mp_array *of, void ***out, mp_error *err)
 {
     void **list;
@@ -175,7 +176,7 @@ static mp_status buffer(mp_prefetch *p, const mp_backend *b, const mp_array *of,
     return MP_OK;
 }
 
-/* Allocates the landing memory on the device; false: there is none left. */
+/* Allocates the landing memory on the device; false: out of memory. */
 static bool take_landing(mp_prefetch *p)
 {
     const mp_backend *b = p->backend;
@@ -213,7 +214,7 @@ mp_status mp_prefetch_new(const mp_backend *backend, const mp_feed *feed, const 
     pthread_cond_init(&p->changed, NULL);
     p->has_lock = true;
     p->has_thread = !pthread_create(&p->thread, NULL, run, p);
-    if (!p->has_thread) return MP_OK; /* without a thread, the training makes the batches itself */
+    if (!p->has_thread) return MP_OK; /* without a thread, the training thread prepares the batches */
     *out = p;
     p = NULL;
     return MP_OK;

@@ -1,9 +1,9 @@
-/* prefetch.h - makes batches ahead of the passes that take them, in a thread of its own that draws, converts and on a device
- * uploads them, so that the training does not wait.
+/* prefetch.h - prepares batches in advance, so that the training does not wait. A separate thread draws the samples, converts
+ * them, and uploads them if the backend is a device.
  *
- * Two batches at most are ready in buffers (on a device: in pinned memory of the host). From there the next one is uploaded
- * to landing memory on the device while a pass runs, and copied to the inputs between two passes; on the host it is copied
- * from its buffer. The content of a batch does not depend on which thread makes it, or when. */
+ * At most two batches are ready in buffers; for a device the buffers are pinned host memory. While a pass runs, the next batch
+ * is uploaded to landing memory on the device. Between two passes it is copied from there to the inputs. On the host, it is
+ * copied directly from its buffer. The content of a batch does not depend on the thread or on timing. */
 #pragma once
 
 #include "executor/data/feed.h"
@@ -12,20 +12,20 @@
 
 typedef struct mp_prefetch mp_prefetch;
 
-/* Creates a prefetch for the n inputs of a feed, in its order: `plain` are the arrays as the feed makes them, `stored` as
- * they lie in the backend's memory, both without data. *out is NULL if no core is free for the thread, since the backend
- * computes on all of them, or no memory is left on the device; then the caller makes the batches itself. The backend must be
- * open; it and the feed must outlive *out, which is released with mp_prefetch_free. MP_NOMEM. */
+/* Creates a prefetch for the n inputs of a feed, in its order. `plain` describes the row-major arrays of the feed, `stored` the
+ * layouts in the backend's memory, both without data. *out is NULL if the backend uses all cores, or if the device has no
+ * memory left; the caller then prepares the batches itself. The backend must be open. Backend and feed must outlive *out. The
+ * caller releases *out with mp_prefetch_free. MP_NOMEM. */
 mp_status mp_prefetch_new(const mp_backend *backend, const mp_feed *feed, const mp_array *plain, const mp_array *stored,
                           size_t n, mp_prefetch **out, mp_error *err);
 /* Ends the thread after its current work; does nothing for NULL. */
 void mp_prefetch_free(mp_prefetch *prefetch);
 MP_OWNER(mp_prefetch_free, mp_prefetch)
 
-/* Copies a batch to there[0..n), once the previous pass has run, and lets the thread make the next ones. Consecutive batches
- * are ready already, any other one is made now. Allocates nothing. MP_IO: the device has failed; a failure of the thread is
- * returned for the batch that it was making. */
+/* Copies a batch to there[0..n) after the previous pass has run, and lets the thread prepare the next ones. A batch that
+ * follows the previous one is already prepared; any other batch is prepared now. Allocates nothing. MP_IO: the device has
+ * failed. A failure of the thread is returned for the batch that it was preparing. */
 mp_status mp_prefetch_take(mp_prefetch *prefetch, int64_t batch, const mp_array *there, mp_error *err);
 
-/* Returns the bytes of device memory that it takes, beside the plan's. */
+/* Returns the bytes of device memory that the prefetch uses in addition to the plan. */
 int64_t mp_prefetch_device_bytes(const mp_prefetch *prefetch);

@@ -5,7 +5,7 @@
 
 /* The ways in which a file can be read for its input. */
 typedef struct readings {
-    int64_t rows;  /* number of samples if they are rows of the input; -1: they are not */
+    int64_t rows;  /* number of samples if samples are rows of the input; -1: they are not */
     int64_t stack; /* number of samples if each is a whole input; -1: they are not */
     bool whole;    /* true: the file is the input itself */
 } readings;
@@ -67,7 +67,8 @@ static bool has_rows(const mp_feed_slot *s, int64_t batch)
     return s->is_target ? s->dims[0] % batch == 0 : s->dims[0] == batch;
 }
 
-/* Writes the shape of one sample: the input without its batch. A target's positions stay as first dimension. */
+/* Writes the shape of one sample: the input's shape without the batch. If a target has several positions per sample, their
+ * number becomes the first dimension. */
 static int sample_shape(const mp_feed_slot *s, int64_t batch, int64_t dims[MP_RANK_MAX])
 {
     int rank = 0;
@@ -76,8 +77,9 @@ static int sample_shape(const mp_feed_slot *s, int64_t batch, int64_t dims[MP_RA
     return rank;
 }
 
-/* Returns the samples of the file if they are rows of the input, else -1. They must have the shape of a row, or the input
- * takes a row as one list: then numbers are in the order of the file, as after a network's own flattening. */
+/* Returns the number of samples in the file if they are rows of the input, else -1. A sample must have the shape of a row. If a
+ * row is a single list, a sample may have any shape with as many numbers; they are read in the order of the file, as a
+ * network's own flattening does. */
 static int64_t count_rows(const mp_feed_slot *s, const mp_dataset *d, int64_t batch)
 {
     int64_t part[MP_RANK_MAX];
@@ -85,7 +87,7 @@ static int64_t count_rows(const mp_feed_slot *s, const mp_dataset *d, int64_t ba
     const int rank = sample_shape(s, batch, part), n = d->rank - 1;
     const int64_t *row = d->dims + 1, size = elements(rank, part, 0);
     if (is_like(n, row, rank, part) || (is_list(rank, part) && elements(n, row, 0) == size)) return d->dims[0];
-    /* a sample of a target may be part[0] rows of the file, one for each position */
+    /* a sample of a target may be part[0] rows of the file, one per position */
     const bool positions = s->is_target && rank && part[0] && is_like(n, row, rank - 1, part + 1);
     return positions && d->dims[0] % part[0] == 0 ? d->dims[0] / part[0] : -1;
 }
@@ -98,7 +100,8 @@ static readings read(const mp_feed_slot *s, const mp_dataset *d, int64_t batch)
     return r;
 }
 
-/* Finds the first order of the file's dimensions, from `at` on, whose dimensions behind the first `from` are those wanted. */
+/* Finds the first order of the file's dimensions whose dimensions after the first `from` have the wanted shape. The first `at`
+ * dimensions of the order are already chosen. */
 static bool reorder(const mp_dataset *d, int from, int rank, const int64_t *wanted, int at, int order[MP_DATASET_RANK])
 {
     int64_t dims[MP_DATASET_RANK];
@@ -113,7 +116,7 @@ static bool reorder(const mp_dataset *d, int from, int rank, const int64_t *want
     return false;
 }
 
-/* Returns advice on how to make the file fit; "" if it has another number of elements. */
+/* Returns a hint on how to make the file fit; "" if its number of elements is wrong. */
 static const char *remedy(const mp_feed_slot *s, const mp_dataset *d, int64_t batch, char text[256])
 {
     int64_t part[MP_RANK_MAX];
@@ -148,7 +151,7 @@ static mp_status misfit(const mp_feed_slot *s, const mp_sample_file *file, int64
                    shape_text(d->rank, d->dims, " x ", has), s->name, shape_text(s->rank, s->dims, " x ", wanted), more);
 }
 
-/* Decides that every file is a stack of whole inputs or one input; fails if their counts differ. */
+/* Decides for every file whether it is a stack of whole inputs or a single input. Fails if the numbers of samples differ. */
 static mp_status settle_stacks(const mp_feed_slot *slots, size_t n, const readings *r, mp_sample_file *files, size_t *at,
                                int64_t *n_samples, mp_error *err)
 {
@@ -169,9 +172,9 @@ static mp_status settle_stacks(const mp_feed_slot *slots, size_t n, const readin
     return MP_OK;
 }
 
-/* Decides that every file has rows that are samples, or is the input itself. A graph's edges are no samples, so its nodes
- * are none either: then all files are as large as the inputs. Inputs that are broadcast along the batch fit any number of
- * samples. */
+/* Decides for every file whether its rows are samples or the file is the whole input. If one input has a first dimension other
+ * than the batch, such as the edges of a graph, no file contains samples, and all files have the shapes of their inputs. Inputs
+ * that are broadcast along the batch fit any number of samples. */
 static mp_status settle_rows(const mp_feed_slot *slots, size_t n, const readings *r, mp_sample_file *files, size_t *at,
                              int64_t batch, int64_t *n_samples, mp_error *err)
 {
@@ -199,7 +202,7 @@ bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b)
     return is_list(a->rank, a->dims) || is_like(a->rank, a->dims, b->rank, b->dims);
 }
 
-/* Sets *at to the slot inspected last, for the message. */
+/* Decides the forms of all files. Sets *at to the last checked slot, for the message. */
 static mp_status settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch, int64_t *n_samples,
                         size_t *at, mp_error *err)
 {

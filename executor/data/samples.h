@@ -1,37 +1,37 @@
-/* samples.h - decides how the elements of files are the samples of inputs, once when a feed is opened. */
+/* samples.h - decides, when a feed is opened, how the elements of files form the samples of inputs. */
 #pragma once
 
 #include "executor/data/feed.h"
 #include "formats/data/dataset.h"
 
 typedef enum mp_sample_form {
-    MP_SAMPLE_ROWS,  /* a sample is a row or several of the input, and a batch has several samples */
+    MP_SAMPLE_ROWS,  /* a sample is one or several rows of the input, and a batch has several samples */
     MP_SAMPLE_STACK, /* a sample is a whole input: the file has an extra first dimension */
-    MP_SAMPLE_SHARED /* the file is the input, the same in every batch */
+    MP_SAMPLE_SHARED /* the file contains the input itself, the same in every batch */
 } mp_sample_form;
 
 typedef struct mp_sample_file {
     const char *path; /* NULL: the slot has no file */
     mp_dataset set;
     mp_sample_form form;
-    bool is_dealt; /* the shape says all samples, and data are those of this rank (deal.h), hand after hand */
+    bool is_dealt; /* true: the shape counts all samples, but the data are this rank's samples (deal.h), hand after hand */
 } mp_sample_file;
 
-/* Returns the samples of a batch: the first dimension of the target if an input has it too, else that of the first input
- * whose first dimension is larger than 1. At least 1. */
+/* Returns the number of samples per batch. This is the first dimension of the target, if an input has the same one. Otherwise
+ * it is the first dimension larger than 1 among the inputs' first dimensions. At least 1. */
 int64_t mp_samples_batch(const mp_feed_slot *slots, size_t n_slots);
 
-/* Decides the forms of the files of all slots, by the rules of mp_feed_open. *batch, from mp_samples_batch, becomes 1 where
- * a sample is a whole input; *n_samples is the number of the files' samples. MP_INVALID: shapes that do not fit an input or
- * each other; the message names the file. O(slots). */
+/* Decides the forms of the files of all slots by the rules of mp_feed_open. *batch, from mp_samples_batch, becomes 1 if a
+ * sample is a whole input. *n_samples is the number of samples in the files. MP_INVALID: shapes do not fit an input or each
+ * other; the message names the file. O(slots). */
 mp_status mp_samples_settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch,
                             int64_t *n_samples, mp_error *err);
 
-/* True if slot b holds the numbers of slot a in the same order: their dimensions are equal but for those of 1, or b is one
- * list. */
+/* True if slot b contains the numbers of slot a in the same order: their dimensions are equal except for those of size 1, or b
+ * is a single list. */
 bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b);
 
-/* Returns the elements of an input that belong to one sample. */
+/* Returns the number of elements of an input per sample. */
 int64_t mp_sample_elements(const mp_feed_slot *slot, const mp_sample_file *file, int64_t batch);
 
 /* Fails with MP_INVALID: all n labels of a target's file are ignored. */
