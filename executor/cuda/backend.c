@@ -85,7 +85,7 @@ static void *allocate(const mp_backend *self, int64_t bytes)
         cudaGetLastError(); /* clears the error, so that the next launch does not report it */
         return NULL;
     }
-    /* waited for: what is copied there next may come on another stream */
+    /* waits for the fill, because the next copy to this memory may be enqueued on another stream */
     if (cudaMemsetAsync(memory, 0, size, mp_cuda_stream()) == cudaSuccess &&
         cudaStreamSynchronize(mp_cuda_stream()) == cudaSuccess)
         return memory;
@@ -142,7 +142,7 @@ static mp_status stage(mp_cuda_context *c, int64_t bytes, mp_error *err)
     return MP_OK;
 }
 
-/* Copies between host and device, or pinned memory, and waits until both ends may be reused. */
+/* Copies between host memory and device or pinned memory, and waits until both buffers may be reused. */
 static mp_status move(void *to, const void *from, int64_t bytes, mp_error *err)
 {
     MP_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, mp_cuda_stream()), err);
@@ -181,7 +181,7 @@ static mp_status download(const mp_backend *self, const mp_array *there, const m
     return c->host->download(c->host, &between, host, err);
 }
 
-/* Returns a library's kernel for the operator, or else our own. */
+/* Returns a library's kernel for the operator, or else memplan's own. */
 static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
 {
     (void)self;

@@ -1,9 +1,9 @@
-/* layouts.c - chooses channels-last where tensor cores are used, row-major elsewhere.
+/* layouts.c - chooses channels-last layouts if tensor cores are used, else row-major.
  *
- * cuDNN's kernels for tensor cores read channels innermost, and otherwise transpose a copy of every activation in their
- * workspace; those for float32 without TF32 read row-major, and copy what is channels-last. (A 3x3 convolution of 32 x 64 x
- * 56 x 56 on an H200: in bfloat16 19 MB of copies if row-major, none if channels-last; in float32 none if row-major, 39 MB
- * if channels-last.) */
+ * cuDNN's kernels for tensor cores read channels-last tensors. For other layouts they transpose a copy of every activation in
+ * their workspace. The kernels for float32 without TF32 read row-major tensors, and copy channels-last ones. Example: a 3x3
+ * convolution of 32 x 64 x 56 x 56 on an H200. In bfloat16 it copies 19 MB if row-major, nothing if channels-last. In float32
+ * it copies nothing if row-major, 39 MB if channels-last. */
 #include "executor/cuda/layouts.h"
 
 #include "estimator/model/ops.h"

@@ -1,4 +1,4 @@
-/* code.cu - asks CUDA for the code of an empty kernel. */
+/* code.cu - tests whether CUDA can load an empty kernel of this module on the current device. */
 #ifndef MP_CUDA_TWIN
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-/* code.h - tells whether this module has code for a GPU's architecture. */
+/* code.h - reports whether this module contains code for a GPU's architecture. */
 #pragma once
 
 #include <stdbool.h>

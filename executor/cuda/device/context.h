@@ -1,5 +1,4 @@
-/* context.h - the state that a backend of this module keeps between calls. Backends share nothing. Private to
- * executor/cuda/. */
+/* context.h - the state of a backend of this module between calls. Backends share no state. Private to executor/cuda/. */
 #pragma once
 
 #include "executor/cuda/device/current.h"
@@ -9,12 +8,13 @@
 #include "executor/kernel/backend.h"
 
 struct mp_cuda_context {
-    mp_backend backend;     /* what the program gets */
-    const mp_backend *host; /* converts arrays in the program's memory */
-    int ordinal;            /* number of the device among those that CUDA_VISIBLE_DEVICES shows */
-    char label[16];         /* as --device names it: "cuda", "cuda:1" */
+    mp_backend backend;     /* the backend that the program uses */
+    const mp_backend *host; /* the CPU backend, which converts arrays in host memory */
+    int ordinal;            /* number of the device among those visible by CUDA_VISIBLE_DEVICES */
+    char label[16];         /* name in --device: "cuda", "cuda:1" */
     mp_cuda_settings settings;
-    mp_device card, profile; /* card: data of the device, .name NULL until it is read; profile: the same under the settings */
+    mp_device card,
+        profile; /* card: data of the device, .name NULL until it is read; profile: the same data, adjusted to the settings */
 
     /* True if the device is open. */
     bool is_open;
@@ -23,11 +23,10 @@ struct mp_cuda_context {
     mp_cuda_step *step;
     mp_cuda_inputs *inputs;
     mp_cuda_times *times; /* NULL until the first timestamp */
-    void
-        *staging; /* pinned host memory, for arrays whose layout or type changes during a copy. It grows, and is never shrunk */
+    void *staging; /* pinned host memory for arrays whose layout or type changes during a copy. It grows and never shrinks */
     size_t staging_bytes;
 
-    struct mp_dnn_plans *plans; /* of vendor/dnn_graph.c; NULL until the first plan */
+    struct mp_dnn_plans *plans; /* owned by vendor/dnn_graph.c; NULL until the first plan */
     cudnnBackendDescriptor_t
-        dnn_properties; /* of vendor/dnn_describe.c: the device that plans are made for; NULL until the first plan */
+        dnn_properties; /* owned by vendor/dnn_describe.c: the device that plans are created for; NULL until the first plan */
 };

@@ -1,4 +1,4 @@
-/* current.c - keeps the backend of each thread. */
+/* current.c - stores the current backend of each thread. */
 #include "executor/cuda/device/current.h"
 
 #include "executor/cuda/device/context.h"

@@ -11,7 +11,7 @@
 #include "executor/cuda/device/current.h"
 #include "executor/cuda/device/errors.h"
 
-/* Finds the driver and the GPU, and checks that this module can use them. */
+/* Finds the driver and the GPU, and checks that this module supports them. */
 static mp_status look(const mp_cuda_context *c, mp_error *err)
 {
     int driver = 0, n = 0;
@@ -93,13 +93,13 @@ static const mp_device *profile_of_card(mp_cuda_context *c)
 {
     struct cudaDeviceProp p;
     if (c->card.name) return &c->card;
-    c->card = *mp_device_find("h200"); /* the device that dnn_describe.c assumes, too */
+    c->card = *mp_device_find("h200"); /* also the device that dnn_describe.c assumes */
     c->card.name = "cuda";
     if (look(c, NULL) != MP_OK || cudaGetDeviceProperties(&p, c->ordinal) != cudaSuccess) return &c->card;
     if (mp_device_of_card(p.name)) c->card = *mp_device_of_card(p.name);
     c->card.name = "cuda";
     c->card.memory_bytes = (int64_t)p.totalGlobalMem;
-    c->card.reserve_bytes = INT64_C(1) << 30; /* the reported memory already excludes what the card keeps back */
+    c->card.reserve_bytes = INT64_C(1) << 30; /* the reported memory already excludes the memory that the card reserves */
     return &c->card;
 }
 
@@ -142,8 +142,8 @@ static bool find(void *library, const char *name, void *function)
     return symbol;
 }
 
-/* Returns the bytes of this process from an initialised NVML; -1: it is not listed, as in containers with process numbers of
- * their own. */
+/* Returns the device memory of this process from an initialised NVML. -1: the process is not listed, for example in a container
+ * with its own process numbers. */
 static int64_t bytes_by(const nvml *library, int ordinal)
 {
     nvml_process list[PROCESSES];
@@ -157,8 +157,8 @@ static int64_t bytes_by(const nvml *library, int ordinal)
     return -1;
 }
 
-/* Returns the device memory of this process; -1: there is no NVML, or it does not know. Called rarely, so NVML is not kept
- * loaded. */
+/* Returns the device memory of this process; -1: NVML is not available, or does not know. Called rarely, so NVML is unloaded
+ * afterwards. */
 static int64_t process_bytes(int ordinal)
 {
     nvml of;

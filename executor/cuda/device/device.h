@@ -1,9 +1,9 @@
-/* device.h - opens the GPU of a backend, and gives its profile and the settings of its arithmetic.
+/* device.h - opens the GPU of a backend, and provides its profile and the settings of its arithmetic.
  *
- * A device is opened once, at the first call that needs it, and stays open as long as its backend: a CUDA context, the
- * streams on which everything is enqueued, and the handles of cuDNN and cublasLt. Functions without a backend among their
- * arguments use that of the calling thread (current.h). Only one thread may use a backend at a time, except for
- * mp_backend.bring. */
+ * A device is opened once, at the first call that needs it, and stays open until its backend is closed. An open device has a
+ * CUDA context, the streams for all enqueued work, and the handles of cuDNN and cublasLt. Functions without a backend argument
+ * use the backend of the calling thread (current.h). Only one thread may use a backend at a time, except for mp_backend.bring.
+ */
 #pragma once
 
 #include <cublasLt.h>
@@ -21,30 +21,32 @@ typedef struct mp_cuda_device {
     char name[64];
     int64_t memory_bytes;
     cudaStream_t stream;
-    cudnnHandle_t dnn; /* its stream is `stream` */
+    cudnnHandle_t dnn; /* its stream is the first stream of the device */
     cublasLtHandle_t blas;
 } mp_cuda_device;
 
-/* Returns the open device; opens it if needed. MP_UNSUPPORTED: there is no such GPU, no driver, the driver is too old for
- * this module, or the module has no code for the architecture; the message says which. A failed opening is undone. */
+/* Returns the open device, after opening it if necessary. MP_UNSUPPORTED: the GPU or the driver is missing, the driver is too
+ * old for this module, or the module has no code for the architecture; the message says which. If opening fails, all its
+ * effects are undone. */
 mp_status mp_cuda_open(const mp_cuda_device **out, mp_error *err);
 /* Closes the device, which must not be in use; does nothing if it is not open. */
 void mp_cuda_close(void);
 
-/* mp_backend's device: the profile of the GPU, by its name and with its memory; that of an H200 if there is no GPU. Opens
- * nothing. */
+/* mp_backend's device: the profile of the GPU, with its name and memory; the profile of an H200 if there is no GPU. Does not
+ * open the device. */
 const mp_device *mp_cuda_profile(const mp_backend *self);
 
-/* The user's settings of the GPU's arithmetic. Set once, before a program is built; prepared calls keep the settings of
- * their time. */
+/* The user's settings of the GPU's arithmetic. Set once, before a program is built; calls keep the settings from their
+ * preparation. */
 typedef struct mp_cuda_settings {
-    bool
-        tf32; /* products and convolutions of float32 may use tensor cores, which round factors to TF32 (10 bits of mantissa) */
-    bool fast; /* algorithms may differ from run to run in their last bits, and be less exact (large Winograd tiles, FFT) */
-    int64_t workspace_limit; /* most bytes of workspace that one call of a library may ask for */
+    bool tf32; /* products and convolutions of float32 may use tensor cores, which round operands to TF32 (10 bits of mantissa)
+                */
+    bool fast; /* permits algorithms whose last bits may differ from run to run, and less exact ones (large Winograd tiles, FFT)
+                */
+    int64_t workspace_limit; /* limit in bytes for the workspace of one library call */
 } mp_cuda_settings;
 
 const mp_cuda_settings *mp_cuda_settings_get(void);
 
-/* mp_backend's memory; the process's own share comes from NVML (libnvidia-ml.so.1, loaded if it is there). */
+/* mp_backend's memory. The bytes of this process come from NVML (libnvidia-ml.so.1), if it is installed. */
 mp_status mp_cuda_memory(const mp_backend *self, mp_backend_memory *now, mp_error *err);

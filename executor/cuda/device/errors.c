@@ -1,4 +1,4 @@
-/* errors.c - turns failures of CUDA, cuDNN and cublasLt into mp_status and messages. */
+/* errors.c - converts failures of CUDA, cuDNN and cublasLt to mp_status and messages. */
 #include "executor/cuda/device/errors.h"
 
 mp_status mp_cuda_error(cudaError_t code, const char *what, mp_error *err)

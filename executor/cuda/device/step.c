@@ -1,4 +1,4 @@
-/* step.c - copies the values of a step from the host, where they are written, to the device, where kernels read them. */
+/* step.c - copies the values of a step from the host to the device, where kernels read them. */
 #include "executor/cuda/device/step.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
 
-/* Pinned buffers that copies take turns with: a new copy waits only if the buffer it takes is still in use. */
+/* Pinned buffers for the copies, used in turn. A new copy waits only if its buffer is still in use. */
 enum { ROOMS = 2 };
 
 typedef struct step_values {
@@ -17,9 +17,9 @@ typedef struct step_values {
 } step_values;
 
 struct mp_cuda_step {
-    step_values now;        /* values of the last copy enqueued */
-    step_values *on_device; /* values that kernels read */
-    step_values *leaving;   /* array of ROOMS, pinned */
+    step_values now;        /* values of the most recently enqueued copy */
+    step_values *on_device; /* the values in device memory, read by kernels */
+    step_values *leaving;   /* array of ROOMS buffers in pinned memory */
     cudaEvent_t left[ROOMS];
     int turn;
 };

@@ -1,8 +1,8 @@
-/* streams.c - the streams of the channels, synchronized by events, which a capture turns into edges of its graph; timestamps;
- * and the stream of inputs.
+/* streams.c - the streams of the channels, timestamps, and the stream of inputs. Events synchronize the streams; a capture
+ * turns the events into edges of its graph.
  *
- * The marks of a channel share a few events in turn. An event that was reused stands for a later mark of the same stream, and
- * waiting for a later mark includes the earlier one. */
+ * The marks of a channel reuse a few events in turn. A reused event represents a later mark of the same stream. Waiting for a
+ * later mark includes waiting for the earlier one. */
 #include "executor/cuda/device/streams.h"
 
 #include "estimator/base/memory.h"
@@ -59,7 +59,7 @@ cudaStream_t mp_cuda_main_stream(void)
     return mp_cuda_current()->streams->first;
 }
 
-/* Its events first: a stream that is there has them all. */
+/* Creates the events before the stream, so that an existing stream has all its events. */
 static mp_status open_side(side *x, mp_error *err)
 {
     if (x->stream) return MP_OK;
@@ -94,7 +94,7 @@ mp_status mp_cuda_side_wait(const mp_backend *self, int channel, int mark, mp_er
                          err);
 }
 
-/* ---- timestamps: one event each, created at first use. */
+/* ---- timestamps: one event per number, created at first use. */
 
 struct mp_cuda_times {
     cudaEvent_t *events;
@@ -168,11 +168,11 @@ void mp_cuda_discard(const mp_backend *self, void *recording)
     cudaGraphExecDestroy(recording);
 }
 
-/* ---- uploads from pinned memory beside the passes; an event orders them after the copies out of their landing memory. */
+/* ---- uploads from pinned memory while passes run. An event makes an upload wait until the landing memory has been copied. */
 
 struct mp_cuda_inputs {
     cudaStream_t stream;
-    cudaEvent_t landed; /* on the first stream: what was uploaded has been copied to the inputs */
+    cudaEvent_t landed; /* recorded on the first stream after the uploaded batch has been copied to the inputs */
 };
 
 mp_status mp_cuda_inputs_open(mp_cuda_inputs **out, mp_error *err)

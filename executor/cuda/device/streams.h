@@ -1,9 +1,9 @@
-/* streams.h - the streams of a device, the first and one per other channel of a plan: synchronization, timestamps and recording
- * of mp_backend; and a stream for the upload of inputs.
+/* streams.h - the streams of a device: the first one, and one per other channel of a plan. Implements synchronization,
+ * timestamps and recording of mp_backend, and a stream for the upload of inputs.
  *
- * Only what the plan puts on another channel runs beside the first stream: updates and the norm of gradients, own kernels
- * whose workspace is in the arena, copies to and from pinned memory, and what NCCL exchanges with other ranks. All other
- * libraries and their workspaces stay on the first. */
+ * Beside the first stream run only the nodes that the plan assigns to other channels: updates and the norm of gradients,
+ * memplan's own kernels with workspace in the arena, copies to and from pinned memory, and NCCL's exchanges with other ranks.
+ * All other libraries and their workspaces use the first stream. */
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,12 +12,12 @@
 
 typedef struct mp_cuda_streams mp_cuda_streams;
 
-/* Creates the first stream when the device is opened; *out must be closed even after a failure. */
+/* Creates the first stream when the device is opened. The caller must close *out, even after a failure. */
 mp_status mp_cuda_streams_open(mp_cuda_streams **out, mp_error *err);
 void mp_cuda_streams_close(mp_cuda_streams *streams); /* does nothing for NULL */
 
-/* Returns the stream that the calling thread's backend enqueues on: the first, or between side_begin and side_end
- * that of the channel. The device must be open. */
+/* Returns the current stream of the calling thread's backend: the first one, or the channel's stream between side_begin and
+ * side_end. The device must be open. */
 cudaStream_t mp_cuda_stream(void);
 cudaStream_t mp_cuda_main_stream(void); /* returns the first stream */
 
@@ -40,7 +40,7 @@ void mp_cuda_discard(const mp_backend *self, void *recording);
 
 /* The stream that uploads the next batch. */
 typedef struct mp_cuda_inputs mp_cuda_inputs;
-/* Creates the stream when the device is opened; *out must be closed even after a failure. */
+/* Creates the stream when the device is opened. The caller must close *out, even after a failure. */
 mp_status mp_cuda_inputs_open(mp_cuda_inputs **out, mp_error *err);
 void mp_cuda_inputs_close(mp_cuda_inputs *inputs); /* does nothing for NULL */
 void *mp_cuda_pin(const mp_backend *self, int64_t bytes);

@@ -1,17 +1,17 @@
-/* blocks.cuh - kernels whose threads work on one thing together: blocks in shared memory and in phases, and warps.
+/* blocks.cuh - kernels whose threads cooperate: blocks with shared memory and phases, and warps.
  *
  *     struct f {
  *         enum { THREADS = 256 };
- *         struct shared { float tile[64][65]; };  // of a block
- *         struct own { float sums[4]; };          // of a thread, from phase to phase
- *         template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const   // piece of work k
+ *         struct shared { float tile[64][65]; };  // per block
+ *         struct own { float sums[4]; };          // per thread, kept from phase to phase
+ *         template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const   // work item k
  *         {
  *             b.phase([&](int t, shared &s, own &o) { ... });  // all threads, then a barrier
  *         }
  *     };
  *
- * What `run` does between phases it does alike in every thread. In a phase no thread reads what another writes in it.
- */
+ * All threads must execute the same code in `run` between phases. Within a phase, no thread may read data that another thread
+ * writes. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -60,17 +60,16 @@ template <class F> static void mp_blocks(int64_t n, const F &f)
 
 #endif
 
-/* ---- kernels that give each row to a warp, whose lanes keep it in registers.
+/* ---- kernels with one warp per row, whose lanes keep the row in registers.
  *
  *     struct f {
- *         struct own { float x[8], sum; };  // of a lane, from turn to turn
+ *         struct own { float x[8], sum; };  // per lane, kept from turn to turn
  *         template <class WARP> MP_BODY void run(int64_t row, WARP &w) const
  *         {
- *             w.lanes([&](int lane, own &o) { ... });  // all lanes; none reads what another has
- *             w.sum(&own::sum);                        // then all have the sum, added up in a fixed order
+ *             w.lanes([&](int lane, own &o) { ... });  // all lanes; no lane reads another lane's data
+ *             w.sum(&own::sum);                        // every lane gets the sum, added in a fixed order
  *         }
- *     };
- */
+ *     }; */
 
 #ifdef MP_CUDA_TWIN
 

@@ -19,7 +19,7 @@ extern "C" {
         return mp_launched(err);                                                             \
     }
 
-/* The number of items that need workspace at the same time: one per element of the output. */
+/* The number of items that hold workspace at the same time: one per element of the output. */
 #define MP_BODY_SLOTS(x) mp_array_elements(&(x)->out[0])
-/* The GPU checks nothing: a kernel cannot report errors while it runs. */
+/* No check on the GPU, because a kernel cannot report errors while it runs. */
 #define MP_BODY_CHECK(question)

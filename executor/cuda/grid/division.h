@@ -1,8 +1,8 @@
-/* division.h - integer division by a number that is the same for a whole launch, as a multiplication and a shift.
+/* division.h - integer division by a number that is constant within a launch, as a multiplication and a shift.
  *
  * T. Granlund, P. L. Montgomery: "Division by invariant integers using multiplication", PLDI 1994. For d > 1 let s be the
- * least with d <= 2^s, and m = ceil(2^(63 + s) / d) < 2^64; then n / d = (n m) >> (63 + s) for all n < 2^63. On a GPU a
- * 64-bit division is a call of a hundred instructions, around which registers are spilled. */
+ * smallest number with d <= 2^s, and m = ceil(2^(63 + s) / d) < 2^64. Then n / d = (n m) >> (63 + s) for all n < 2^63. On a
+ * GPU, a 64-bit division is a call of about a hundred instructions that also spills registers. */
 #pragma once
 
 #include "executor/kernel/element.h"

@@ -1,11 +1,10 @@
-/* families.h - the GPU's kernels: one table per family of operators, ended by a row without a kind. All only enqueue on
- * mp_cuda_stream(). Private to executor/cuda/.
- */
+/* families.h - the GPU's kernels: one table per family of operators, ended by a row without a kind. All kernels only enqueue
+ * work on mp_cuda_stream(). Private to executor/cuda/. */
 #pragma once
 
 #include "executor/kernel/kernel.h"
 
-/* Own kernels. A family is a line here and a table mp_cuda_NAME in a file of its folder. */
+/* memplan's own kernels. Each line is a family: a table mp_cuda_NAME, defined in a file of the family's folder. */
 #define MP_CUDA_FAMILIES(X)                                                                       \
     X(unaries)              /* Relu ... Cast, Clip */                                             \
     X(binaries)             /* Add ... Where, comparisons, logic */                               \
@@ -37,7 +36,7 @@ MP_CUDA_FAMILIES(MP_CUDA_FAMILY)
 MP_CUDA_LIBRARY_FAMILIES(MP_CUDA_FAMILY)
 #undef MP_CUDA_FAMILY
 
-/* Returns the row for an operator in the tables of own kernels; NULL: there is none. */
+/* Returns the row for an operator in the tables of memplan's own kernels; NULL: none. */
 static inline const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {
 #define MP_CUDA_TABLE(name) mp_cuda_##name,

@@ -1,4 +1,4 @@
-/* family.cuh - host code that the families of own kernels share. */
+/* family.cuh - host code shared by the families of memplan's own kernels. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -8,7 +8,7 @@ extern "C" {
 #include "executor/kernel/loops.h"
 }
 
-/* Returns `bytes` rounded up to the alignment of parts of a workspace. */
+/* Returns `bytes` rounded up to 64, the alignment of the parts of a workspace. */
 static inline int64_t mp_aligned(int64_t bytes)
 {
     return (bytes + 63) / 64 * 64;
@@ -23,7 +23,7 @@ static inline bool mp_has_input(const mp_operands *x, int i)
     return i < x->n_in && x->in[i].dtype != MP_DTYPE_UNDEFINED;
 }
 
-/* One operand as kernels get it; data NULL: it is absent. */
+/* One operand as a parameter of kernels; data NULL: the operand is absent. */
 struct mp_operand {
     void *data;
     mp_dtype dtype;
@@ -59,7 +59,7 @@ struct mp_line_places {
     }
 };
 
-/* Returns the offsets, with outer dimensions merged where they are contiguous. */
+/* Returns the offsets, with contiguous outer dimensions merged. */
 static inline mp_line_places mp_line_places_of(const mp_lines *lines)
 {
     mp_line_places p = {};

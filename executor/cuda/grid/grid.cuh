@@ -1,16 +1,14 @@
-/* grid.cuh - how own kernels are launched: over elements, over strided operands, over blocks, over rows with
- * reductions.
+/* grid.cuh - launches of memplan's own kernels: over elements, strided operands, blocks, and rows with reductions.
  *
- * A kernel is a struct with the operands as members and MP_BODY functions; a launcher runs it on the stream of the open device.
- * Compiled by a C++ compiler with MP_CUDA_TWIN the same bodies run in plain loops on the host, in the same order wherever order
- * matters: so they are tested where there is no GPU. Launchers only enqueue; what fails at a launch (cudaGetLastError) is seen
- * by mp_launched. No result depends on the launch: how a sum is cut depends on its length alone.
+ * A kernel is a struct with the operands as members and MP_BODY functions. A launcher runs it on the stream of the open device.
+ * With MP_CUDA_TWIN, a C++ compiler compiles the same bodies as plain loops on the host, so that they are tested without a GPU.
+ * Wherever the order of operations matters, both use the same order. Launchers only enqueue; mp_launched reports failed
+ * launches (cudaGetLastError). No result depends on the launch: the number of terms alone decides how a sum is split.
  *
- * Bodies run in parallel and in any order: each writes what no other one reads or writes.
+ * Bodies run in parallel and in any order. The data that one body writes must not be read or written by another.
  *
- * The structs of a file lie in an unnamed namespace: a kernel is instantiated by the name of its struct, and two files may have
- * one of the same name.
- */
+ * The structs of a file are in an unnamed namespace. A kernel is instantiated by the name of its struct, and two files may use
+ * the same name. */
 #pragma once
 
 #include <math.h>
@@ -26,7 +24,7 @@ extern "C" {
 
 #ifdef MP_CUDA_TWIN
 #define MP_BODY inline __attribute__((always_inline))
-/* MP_TWIN_LAUNCHES names a header that observes every launch, and may skip the kernel's body. */
+/* MP_TWIN_LAUNCHES names a header that observes every launch and may skip the kernel's body. */
 #ifdef MP_TWIN_LAUNCHES
 #include MP_TWIN_LAUNCHES
 #define MP_LAUNCHES                                       \
@@ -43,7 +41,7 @@ extern "C" {
 #define MP_BODY __device__ __forceinline__
 #endif
 
-/* Before a loop over a thread's own arrays: unrolled, so that they stay in registers. */
+/* Placed before a loop over a thread's own arrays: unrolls the loop, so that the arrays stay in registers. */
 #ifdef MP_CUDA_TWIN
 #define MP_UNROLL
 #else
@@ -52,7 +50,7 @@ extern "C" {
 
 enum { MP_GRID_THREADS = 256, MP_GRID_BLOCKS = 1 << 16 };
 
-/* Returns MP_OK, or the failure of the last launches. Call at the end of a call's run. */
+/* Returns MP_OK, or the failure of the most recent launches. Call at the end of a call's run. */
 static inline mp_status mp_launched(mp_error *err)
 {
 #ifdef MP_CUDA_TWIN
@@ -91,7 +89,7 @@ template <class F> static void mp_each(int64_t n, const F &f)
 #endif
 }
 
-/* Read or write elements of any type. Types other than FLOAT and BFLOAT16 are rare, so they are not inlined. */
+/* Read or write elements of any type. Types other than FLOAT and BFLOAT16 are rare, so their code is not inlined. */
 #ifdef MP_CUDA_TWIN
 #define MP_APART static
 #else
@@ -129,10 +127,12 @@ MP_BODY void mp_store_any(void *data, mp_dtype dtype, int64_t at, float value)
         mp_store_rare(data, dtype, at, value);
 }
 
-/* ---- over strided operands: f(k, at) where at[i] is where element k lies in operand i (operand 0 is the output).
- * struct f { MP_BODY void operator()(int64_t k, const int64_t *at) const; };
- * The loops come from mp_loops_of (executor/kernel/loops.h), which puts dimensions in the order of the output's memory and
- * merges them; N is their number of operands. */
+/* ---- over strided operands: f(k, at), where at[i] is the offset of element k in operand i (operand 0 is the output).
+ *
+ *     struct f { MP_BODY void operator()(int64_t k, const int64_t *at) const; };
+ *
+ * The loops come from mp_loops_of (executor/kernel/loops.h), which sorts dimensions by the output's strides and merges them. N
+ * is the number of operands. */
 
 template <int N> struct mp_places {
     int rank;
@@ -176,15 +176,13 @@ template <int N, class F> static void mp_each_placed(const mp_loops *loops, cons
     mp_each(loops->n_elements, placed);
 }
 
-/* ---- over blocks whose threads work together through memory that they share, in phases: all threads end one before any begins
- * the next.
+/* ---- over blocks of threads with shared memory, in phases: all threads end a phase before any thread begins the next.
  *
  *     struct f {
  *         struct room { float x[32][33]; }; // shared, plain data, up to 48 KB
  *         enum { PHASES = 2 };
  *         MP_BODY void operator()(int phase, int64_t block, int thread, room &shared) const;  // thread < MP_GRID_THREADS
- *     };
- */
+ *     }; */
 
 #ifndef MP_CUDA_TWIN
 template <class F> __global__ void __launch_bounds__(MP_GRID_THREADS) mp_each_block_kernel(int64_t n_blocks, F f)
@@ -214,22 +212,22 @@ template <class F> static void mp_each_block(int64_t n_blocks, const F &f)
 #endif
 }
 
-/* ---- over rows, with reductions: threads share a row, and reduce over its columns in PHASES turns.
+/* ---- over rows, with reductions: several threads share a row, and reduce over its columns in PHASES turns.
  *
  *     struct f {
- *         struct value { float sum; };     // what is reduced: plain data
- *         enum { PHASES = 1 };             // 1 or more; a phase sees the totals of those before it
- *         MP_BODY value none(int phase) const;                                                 // joined with x it is x
- *         MP_BODY value at(int phase, int64_t row, int64_t column, const value *totals) const; // of one column
+ *         struct value { float sum; };     // the reduced value: plain data
+ *         enum { PHASES = 1 };             // 1 or more; a phase reads the totals of earlier phases
+ *         MP_BODY value none(int phase) const;                                                 // neutral element of join
+ *         MP_BODY value at(int phase, int64_t row, int64_t column, const value *totals) const; // value of one column
  *         MP_BODY value join(int phase, value a, value b) const;                               // in a fixed order
  *         MP_BODY void put(int64_t row, int64_t column, const value *totals) const;            // after the last phase
  *         MP_BODY void end(int64_t row, const value *totals) const;                            // once per row, any time after
  *     };
  *
- * Thread t takes the columns t, t + width, ... one after the other, then threads are joined as a tree, t with t + half. The
- * width is 32 for rows of up to MP_SHORT_ROW columns and 256 for others; it is 1 where MP_MANY_ROWS or more lie side by side in
- * memory, as the caller says. put may write over what `at` has read of the same
- * column; for anything else all columns of a row have been read when its first put runs. */
+ * Thread t reduces the columns t, t + width, ... in order. Then threads are joined as a tree, t with t + half. The width is 32
+ * for rows of up to MP_SHORT_ROW columns, and 256 for longer rows. If MP_MANY_ROWS or more rows are adjacent in memory, as
+ * stated by the caller, the width is 1. put may overwrite the data that `at` reads for the same column. Apart from that, all
+ * columns of a row have been read before its first put runs. */
 
 enum { MP_SHORT_ROW = 512, MP_MANY_ROWS = 1 << 12, MP_WARP = 32 };
 
@@ -335,7 +333,7 @@ struct mp_double_sums {
     MP_BODY value join(int, value a, value b) const { return value{a.x + b.x}; }
 };
 
-/* Finds the first column of the largest value; a NaN counts as larger than all. */
+/* Finds the largest value and its first column; a NaN counts as larger than all numbers. */
 struct mp_largest {
     struct value {
         float x;

@@ -1,4 +1,4 @@
-/* launched.cu - mp_launched for callers in C. */
+/* launched.cu - mp_launched for C code. */
 #include "executor/cuda/grid/grid.cuh"
 
 extern "C" {

@@ -1,19 +1,20 @@
-/* reduce.cuh - reductions over some dimensions of strided operands: sums, extremes, where they are, gradients of parameters.
+/* reduce.cuh - reductions over some dimensions of strided operands: sums, extremes and their positions, gradients of
+ * parameters.
  *
  *     struct f {
- *         struct part { float sum; };    // what a stretch of terms gives
- *         struct value { double sum; };  // what all stretches give; may be the same type
- *         MP_BODY part none() const;                                 // joined with x it is x
- *         MP_BODY part at(const int64_t *at, int64_t r) const;       // of term r, which lies at at[i] in operand i
+ *         struct part { float sum; };    // result of one stretch of terms
+ *         struct value { double sum; };  // result of all stretches; may be the same type
+ *         MP_BODY part none() const;                                 // neutral element of join
+ *         MP_BODY part at(const int64_t *at, int64_t r) const;       // value of term r, at offset at[i] in operand i
  *         MP_BODY part join(part a, part b) const;                   // in a fixed order
  *         MP_BODY value wide(part a) const;
  *         MP_BODY value join_wide(value a, value b) const;
- *         MP_BODY void end(const int64_t *at, value total) const;    // once per output; at: where it lies
+ *         MP_BODY void end(const int64_t *at, value total) const;    // once per output; at: its offsets
  *     };
  *
- * Terms are cut into stretches by sizes and layout alone. A stretch is reduced by one thread (outputs that lie side by side) or
- * by the threads of a row, and the stretches of an output are joined in a second turn.
- */
+ * The terms of an output are split into stretches. The split depends on sizes and layout only. If outputs are adjacent in
+ * memory, one thread reduces a stretch; otherwise the threads of a row do so together. A second launch joins the stretches of
+ * each output. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -59,7 +60,7 @@ template <int N> struct mp_reduce_places {
     }
 };
 
-/* How the terms of an output are cut into stretches. */
+/* The split of an output's terms into stretches. */
 struct mp_cut {
     bool by_columns;
     int64_t n_stretches, length;
@@ -72,7 +73,8 @@ static inline int64_t mp_parts_of(int64_t n, int64_t size)
 
 static inline mp_cut mp_cut_of(int64_t n_out, int64_t n_terms, bool side_by_side)
 {
-    /* COLUMNS: least number of adjacent outputs that go to adjacent threads; COLUMN_THREADS: sums that run at the same time. */
+    /* COLUMNS: minimum number of adjacent outputs for which adjacent threads reduce adjacent outputs; COLUMN_THREADS: target
+     * number of simultaneous sums. */
     enum { COLUMNS = 16, COLUMN_THREADS = 1 << 17, COLUMN_TERMS = 32, ROWS = 1 << 10, ROW_TERMS = 1 << 12, ROW_MOST = 1 << 14 };
     mp_cut c = {side_by_side && n_out >= COLUMNS, 1, 1};
     const int64_t outputs = c.by_columns ? COLUMN_THREADS : ROWS, least = c.by_columns ? COLUMN_TERMS : ROW_TERMS;
@@ -106,7 +108,7 @@ template <int N, class F> struct mp_reducing {
     }
 };
 
-/* One thread per output and stretch. It loads several terms before it joins the first, to overlap their latencies. */
+/* One thread per output and stretch. It loads several terms before it joins the first, so that the load latencies overlap. */
 template <int N, class F> struct mp_reduce_columns {
     mp_reducing<N, F> x;
     MP_BODY void operator()(int64_t index) const

@@ -1,13 +1,12 @@
-/* vectors.cuh - neighbouring elements of FLOAT or BFLOAT16 in one load or store of up to 16 bytes.
+/* vectors.cuh - loads and stores of up to 16 bytes of adjacent FLOAT or BFLOAT16 elements.
  *
- * A vector is W neighbours, [W v, W v + W), of an array that is aligned to 16 bytes. A kernel over vectors runs over
- * mp_vectors<W>(n) of them, a thread each; the last may have less than W elements, which mp_vector_size counts. W is
- * mp_width<T>: what 16 bytes hold of the type T that a kernel is compiled for, so that no thread asks for it; 4 where types
- * differ and are what operands say.
+ * A vector is the W adjacent elements [W v, W v + W) of an array that is aligned to 16 bytes. A kernel over vectors has one
+ * thread per vector, mp_vectors<W>(n) in total. The last vector may have fewer than W elements; mp_vector_size returns the
+ * number. If a kernel is compiled for a type T, W is mp_width<T>, the number of elements in 16 bytes, and no type test is
+ * needed at run time. If types are only known at run time, W is 4.
  *
- * A thread's arrays are in registers only where the compiler knows every index: loops run to W, and what is beyond the size is
- * left out inside. Here that is done for all.
- */
+ * The compiler keeps a thread's arrays in registers only if it knows every index. Therefore loops always run to W, and elements
+ * beyond the size are skipped inside the loop. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -32,7 +31,7 @@ static inline bool mp_takes_vectors(const void *data, mp_dtype dtype)
 struct alignas(16) mp_four_floats {
     float x[4];
 };
-/* W BFLOAT16 in words of two, the first in the lower half. */
+/* W BFLOAT16 elements in 32-bit words of two; the first element is in the lower half. */
 template <int W> struct alignas(2 * W) mp_halves {
     uint32_t pair[W / 2];
 };

@@ -1,4 +1,4 @@
-/* blas_matmul.c - describes a matrix product for cublasLt, and takes the first algorithm of its heuristics. */
+/* blas_matmul.c - describes a matrix product for cublasLt, and selects the first algorithm of its heuristics. */
 #include "executor/cuda/vendor/blas_matmul.h"
 
 #include "executor/cuda/device/device.h"
@@ -20,7 +20,7 @@ static int64_t batch_stride(const mp_stack *s, int n_batch, int d)
     return own < 0 || s->batch[own] == 1 ? 0 : s->batch_stride[own];
 }
 
-/* Lists the batch dimensions, merged where they are contiguous in all operands; returns how many there are. */
+/* Lists the batch dimensions; dimensions that are contiguous in all operands are merged. Returns their number. */
 static int read_batches(const mp_stack *const *s, batch *all)
 {
     int n = 0;
@@ -38,7 +38,8 @@ static int read_batches(const mp_stack *const *s, batch *all)
     return n;
 }
 
-/* Returns the largest power of 2 that divides every address: storages are aligned, strides between matrices may be less. */
+/* Returns the largest power of 2 that divides every address. Storages are aligned to STORAGE_ALIGNMENT, but strides between
+ * matrices may be multiples of less. */
 static uint32_t alignment_of(const mp_blas_matmul *m, int operand, int64_t step_bytes)
 {
     uint64_t all = STORAGE_ALIGNMENT | (uint64_t)step_bytes;
@@ -51,8 +52,8 @@ static cudaDataType_t type_of(mp_dtype dtype)
     return dtype == MP_DTYPE_BFLOAT16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/* Describes a matrix for cublasLt, with columns contiguous and a leading dimension. *turned is true if this is the transpose
- * of the matrix that the product wants. */
+/* Describes a matrix for cublasLt, with contiguous columns and a leading dimension. *turned: the described matrix is the
+ * transpose of the product's operand. */
 static mp_status describe(const mp_stack *s, const batch *b, int operand, cublasLtMatrixLayout_t *out, bool *turned,
                           mp_error *err)
 {
@@ -76,7 +77,7 @@ static mp_status describe(const mp_stack *s, const batch *b, int operand, cublas
     return MP_OK;
 }
 
-/* Asks the heuristics and keeps their first answer. */
+/* Queries the heuristics and keeps the first result. */
 static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error *err)
 {
     const mp_cuda_device *device = NULL;
@@ -122,7 +123,7 @@ static mp_status describe_operation(mp_blas_matmul *m, mp_dtype dtype, bool left
     /* the epilogue sums over cublasLt's operand A or B, whichever is our b */
     uint32_t gradient = m->is_turned ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
     uint32_t epilogue = m->bias == MP_BLAS_BIAS ? CUBLASLT_EPILOGUE_BIAS : gradient;
-    const void *somewhere = m; /* the heuristics only test that it is not NULL */
+    const void *somewhere = m; /* any address: the heuristics only test that it is not NULL */
     MP_CUBLAS(cublasLtMatmulDescCreate(&m->operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
               err);
     MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_TRANSA, &turns[0], sizeof turns[0]), err);
@@ -146,7 +147,7 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
     *m = (mp_blas_matmul){.alpha = (float)alpha, .beta = (float)beta, .bias = bias};
     mp_stack_straighten(&s[2]);
     m->is_turned = s[2].column_stride != 1;
-    if (m->is_turned) { /* compute c^T = b^T a^T, which is row-major */
+    if (m->is_turned) { /* computes c^T = b^T a^T, which is row-major */
         s[0] = mp_stack_transposed(*b);
         s[1] = mp_stack_transposed(*a);
         s[2] = mp_stack_transposed(s[2]);
@@ -166,7 +167,7 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
         for (int i = 0; i < 3; i++) m->strides[i][m->n_loops] = all[d].stride[i] * element;
         m->n_loops++;
     }
-    /* cublasLt's left operand is our right one */
+    /* the left operand of cublasLt is b, because the product is transposed */
     MP_CHECK(describe(&s[1], &strided, 1, &m->left, &b_turned, err));
     MP_CHECK(describe(&s[0], &strided, 0, &m->right, &a_turned, err));
     MP_CHECK(describe(&s[2], &strided, 2, &m->result, &c_turned, err));

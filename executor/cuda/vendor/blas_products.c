@@ -1,9 +1,10 @@
-/* blas_products.c - MatMul, FusedMatMul and Gemm on cublasLt.
+/* blas_products.c - MatMul, FusedMatMul and Gemm with cublasLt.
  *
- * Y = A B, dA = dY B^T, dB = A^T dY: transpositions are strides, nothing is copied. A right factor without batch dimensions
- * multiplies all rows of the left one at once. For an operand that was broadcast over batch dimensions, one gradient per
- * batch is computed in the workspace, and these are summed. Accumulating is the library's beta. The gradient of a bias comes
- * with dB, which reads all of dY anyhow; if the library has no algorithm for both, it is a sum over columns. */
+ * Y = A B, dA = dY B^T, dB = A^T dY. Transpositions are strides, so nothing is copied. A right factor without batch dimensions
+ * multiplies all rows of the left factor at once. If an operand was broadcast over batch dimensions, one gradient per batch is
+ * computed in the workspace, and these gradients are summed. Accumulation uses the library's beta. The gradient of a bias is
+ * computed together with dB, which reads all of dY anyway. If the library has no algorithm for both, it is computed as a sum
+ * over columns. */
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -15,13 +16,14 @@
 #include "executor/cuda/vendor/blas_matmul.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"
 
-/* A product that may accumulate into its result, and may need the workspace. */
+/* A product that may accumulate into its result, and may use the workspace. */
 typedef struct product {
     mp_blas_matmul matmul;
-    bool is_there, sums; /* sums: the terms are in the workspace, and are summed from there */
-    mp_array terms, to;  /* the terms, and the result of their sum, with the same dimensions */
+    bool is_there, sums; /* sums: the product writes terms to the workspace, which are summed afterwards */
+    mp_array terms, to;  /* the terms and the result of their sum, with equal numbers of dimensions */
     int64_t terms_bytes;
-    bool gives_bias; /* also computes the gradient of the bias; to accumulate it, it is put into the workspace first */
+    bool
+        gives_bias; /* also computes the gradient of the bias. To accumulate it, the product first writes it to the workspace */
     int64_t bias_at;
 } product;
 
@@ -29,7 +31,7 @@ typedef struct state {
     product forward, gradient[2];
     double beta;
     bool has_bias, prefilled; /* the third operand: added by the library, or copied to the output first */
-    bool empty;               /* there are no elements to sum over: the result is zero */
+    bool empty;               /* the summed dimension has size 0, so the result is zero */
 } state;
 
 static void release(mp_call *call)
@@ -50,7 +52,7 @@ static void want(mp_call *call, int64_t bytes)
     if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
 }
 
-/* Prepares the gradient of a factor, together with that of the bias if that is possible (bias NULL: none). */
+/* Prepares the gradient of a factor, if possible together with the gradient of the bias (bias NULL: none). */
 static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, const mp_array *bias, mp_call *call,
                                   mp_error *err)
 {
@@ -58,7 +60,8 @@ static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, c
     p->is_there = true;
     p->sums = mp_stacks_spread(&stacks, &p->terms, &p->to);
     if (p->sums) {
-        p->terms_bytes = (mp_array_bytes(&p->terms) + 255) / 256 * 256; /* the alignment of cublasLt's workspace */
+        p->terms_bytes =
+            (mp_array_bytes(&p->terms) + 255) / 256 * 256; /* the alignment that cublasLt requires for its workspace */
         want(call, p->terms_bytes + mp_cuda_sum_workspace_bytes(&p->terms, &p->to));
     }
     p->gives_bias =
@@ -82,7 +85,7 @@ static mp_status run_gradient(const product *p, const mp_operands *x, int factor
     bool add = adds & MP_BIT(factor), add_bias = p->gives_bias && (adds & MP_BIT(2));
     m.beta = add && !p->sums ? 1 : 0;
     MP_CHECK(mp_blas_matmul_run(&m, a, b, p->sums ? x->workspace : to, add_bias ? bias_room : bias, room, err));
-    if (add_bias) { /* there are as many terms as sums, so no workspace is needed */
+    if (add_bias) { /* each sum has a single term, so no workspace is needed */
         mp_array terms = x->d_in[2];
         terms.data = bias_room;
         mp_cuda_sum_to(&terms, &x->d_in[2], 1, true, NULL);
@@ -96,7 +99,7 @@ static mp_status run_gradient(const product *p, const mp_operands *x, int factor
     return MP_OK;
 }
 
-/* Sets y = beta c, or zero. */
+/* Sets y to beta c, or to zero. */
 static mp_status prefill(const state *s, const mp_operands *x, mp_error *err)
 {
     const mp_array *y = &x->out[0], *c[] = {x->n_in > 2 ? &x->in[2] : NULL};
@@ -142,7 +145,7 @@ static mp_status prepare_forward(const mp_operands *x, mp_factors f, mp_call *ca
     if (s->empty) return st;
     st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, s->prefilled, s->has_bias ? MP_BLAS_BIAS : MP_BLAS_NO_BIAS,
                                 &s->forward.matmul, s->has_bias ? NULL : err);
-    if (st != MP_OK && s->has_bias) { /* no algorithm adds the bias: copy it to the output first */
+    if (st != MP_OK && s->has_bias) { /* no algorithm adds the bias: the bias is copied to the output first */
         mp_blas_matmul_release(&s->forward.matmul);
         s->has_bias = false;
         s->prefilled = true;

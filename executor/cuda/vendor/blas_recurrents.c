@@ -1,4 +1,4 @@
-/* blas_recurrents.c - LSTM, GRU and RNN on the GPU: products by cublasLt, cells by own kernels. */
+/* blas_recurrents.c - LSTM, GRU and RNN on the GPU: products by cublasLt, cells by memplan's own kernels. */
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 #include "executor/cuda/vendor/blas_matmul.h"

@@ -1,14 +1,13 @@
-/* dnn_attention.c - attention in bfloat16 on cuDNN where it has engines for it, else on the own kernel.
+/* dnn_attention.c - attention in bfloat16 by cuDNN if it has engines for it, else by memplan's own kernel.
  *
- * The choice follows from the shapes and layouts of Q, K, V, Y and the mask, the settings and the GPU, so that forward, its
- * recomputation and backward of one node agree. Without a GPU cuDNN names no engine for graphs that it knows: one is assumed,
- * with the workspace that the graph states. Never run on a GPU yet.
+ * The choice depends only on the shapes and layouts of Q, K, V, Y and the mask, on the settings and on the GPU. Forward, its
+ * recomputation and backward of a node therefore make the same choice. Without a GPU, cuDNN returns no engine even for known
+ * graphs; an engine is then assumed, with the workspace stated in the graph. Not yet run on a GPU.
  *
- * Engines want K with its depth innermost. A K with another layout (transK) is copied into the workspace for them, and its
- * gradient is copied back; so are gradients that are not bfloat16. Masks of booleans or floats, and masks that are the same
- * for all rows, are turned into an additive mask in the workspace. Dropout uses cuDNN's own generator, seeded from the
- * step's seed in every run: forward, its recomputation and backward drop the same elements, but not those that the own
- * kernel drops. */
+ * Engines require K with its depth innermost. A K in another layout (transK) is copied to the workspace, and its gradient is
+ * copied back. Gradients that are not bfloat16 are copied too. Boolean or float masks, and masks that are equal for all rows,
+ * are converted to an additive mask in the workspace. Dropout uses cuDNN's own generator, seeded from the step's seed in every
+ * run. Forward, its recomputation and backward drop the same elements, but not the same as memplan's own kernel. */
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 
 #include <math.h>
@@ -31,12 +30,13 @@ typedef struct pass {
 typedef struct state {
     pass pass;
     float scale, hidden, kept, growth;
-    /* Offsets in the workspace of all that is not an operand; cuDNN's own workspace begins at 0. */
+    /* Offsets in the workspace of everything except operands; cuDNN's own workspace starts at 0. */
     int64_t statistics_at, row_sums_at, dq_sums_at, k_at, gradient_at[3], seed_at, offset_at, mask_at;
-    bool makes_mask; /* true: the mask described by `masks` is made */
+    bool makes_mask; /* true: a mask is computed from `masks` before each run */
     mp_joint_mask masks;
-    bool is_apart[3];      /* the gradients of Q, K, V that are written to the workspace: not asked for, or copied from there */
-    mp_array k, k_aligned; /* K and its aligned copy, both as [.., columns, depth]; dtype UNDEFINED: there is no copy */
+    bool is_apart[3];      /* true for gradients of Q, K, V that are written to the workspace: not requested, or copied to the
+                              operand afterwards */
+    mp_array k, k_aligned; /* K and its aligned copy, both as [.., columns, depth]; dtype UNDEFINED: K needs no copy */
 } state;
 
 static bool forward_plan(const mp_attention_spec *form, pass *out, mp_error *refusal)
@@ -46,7 +46,7 @@ static bool forward_plan(const mp_attention_spec *form, pass *out, mp_error *ref
     return mp_dnn_plan_find(&g, &out->plan, refusal) == MP_OK;
 }
 
-/* Plans backward; false: cuDNN has no engine. With --fast, parts of dQ may be added up in memory in any order. */
+/* Plans backward; false: cuDNN has no engine. With --fast, parts of dQ may be accumulated in memory in any order. */
 static bool backward_plan(const mp_attention_spec *form, pass *out, mp_error *refusal)
 {
     for (int adds_up = mp_cuda_settings_get()->fast; adds_up >= 0; adds_up--) {
@@ -58,7 +58,7 @@ static bool backward_plan(const mp_attention_spec *form, pass *out, mp_error *re
     return false;
 }
 
-/* Describes these matrices as an array, each `rows` by `columns`. */
+/* Describes a stack of matrices as an array; each matrix is `rows` by `columns`. */
 static mp_array array_of(const mp_matrices *m, int64_t rows, int64_t columns)
 {
     mp_array a = {.dtype = m->dtype, .rank = m->n_batch + 2};
@@ -73,8 +73,8 @@ static mp_array array_of(const mp_matrices *m, int64_t rows, int64_t columns)
     return a;
 }
 
-/* If cuDNN cannot add the given mask, plans one that is made in the workspace, and describes attention with it in *form.
- * False: it is too large. */
+/* If cuDNN does not support the given mask, plans a mask in the workspace and describes attention with it in *form. False: the
+ * mask is too large. */
 static bool make_mask(mp_attention_spec *form, state *s, int64_t *bytes)
 {
     const mp_matrices *added = &form->added;
@@ -111,7 +111,7 @@ static void copy(mp_array to, void *to_data, mp_array from, void *from_data)
     mp_cuda_floats(MP_FORMULA_copy, none, in, 1, &to);
 }
 
-/* Reserves `bytes` of the workspace; false: the size overflows. */
+/* Reserves `bytes` bytes of the workspace; false: the size overflows. */
 static bool take(int64_t bytes, int64_t *at, int64_t *end)
 {
     *at = *end;
@@ -146,7 +146,7 @@ static void *workspace_at(const mp_operands *x, int64_t at)
     return (char *)x->workspace + at;
 }
 
-/* Copies the gradients that cuDNN wrote to the workspace, and that are asked for, to their operands. */
+/* Copies the requested gradients that cuDNN wrote to the workspace to their operands. */
 static void copy_gradients(const mp_operands *x, const state *s, void *const *addresses)
 {
     const int gradients[3] = {s->pass.at.dq, s->pass.at.dk, s->pass.at.dv};
@@ -195,8 +195,8 @@ static mp_status run_pass(const mp_call *call, const mp_operands *x, mp_error *e
     return mp_cuda_launched(err);
 }
 
-/* Prepares attention on cuDNN. If it has no engine for both passes within the workspace limit, call->run stays NULL and the
- * reason is set. */
+/* Prepares attention with cuDNN. If cuDNN has no engine for both passes within the workspace limit, call->run stays NULL and
+ * the reason is stored for the report. */
 static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_attention_spec form;

@@ -1,4 +1,4 @@
-/* dnn_attention_graphs.c - builds attention from cuDNN's operations. */
+/* dnn_attention_graphs.c - builds the graphs of attention from cuDNN's operations. */
 #include <string.h>
 
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
@@ -9,8 +9,8 @@ typedef struct shape {
     int64_t dims[RANK], strides[RANK];
 } shape;
 
-/* Describes a stack of matrices, with size 1 for absent batch dimensions. The stride of a dimension of size 1 is the extent
- * of those behind it. */
+/* Describes a stack of matrices, with size 1 for absent batch dimensions. A dimension of size 1 gets the extent of the
+ * dimensions after it as its stride. */
 static shape shape_of(const mp_matrices *m, int64_t rows, int64_t columns)
 {
     shape s = {{1, 1, rows, columns}, {0, 0, m->row_stride, m->column_stride}};
@@ -52,7 +52,7 @@ typedef struct builder {
     mp_dnn_graph *g;
     mp_dnn_attention *at;
     const mp_attention_spec *form;
-    shape q, k, v, y, scores, row; /* row: one number per row of Q */
+    shape q, k, v, y, scores, row; /* row: shape with one number per row of Q */
 } builder;
 
 static builder start(const mp_attention_spec *f, mp_dnn_graph *g, mp_dnn_attention *at)
@@ -83,7 +83,7 @@ static int between(builder *b, cudnnDataType_t type, const shape *s)
     return k;
 }
 
-/* Adds a pointwise operation and returns its virtual result; operand index -1: it has no second operand. */
+/* Adds a pointwise operation and returns its virtual result; `second` -1: no second operand. */
 static int point(builder *b, cudnnPointwiseMode_t mode, int x, int second, const shape *s)
 {
     int y = between(b, CUDNN_DATA_FLOAT, s);
@@ -140,7 +140,7 @@ static int scaled_scores(builder *b, int q, int kt)
     return point(b, CUDNN_POINTWISE_ADD, s, b->at->added, &b->scores);
 }
 
-/* Returns the scores with those above the diagonal hidden. */
+/* Returns the scores with all elements above the diagonal replaced by -inf. */
 static int below_diagonal(builder *b, int s)
 {
     if (!b->form->causal) return s;
@@ -152,8 +152,8 @@ static int below_diagonal(builder *b, int s)
     return y;
 }
 
-/* Returns the bytes of dS in the engine's workspace, in whole tiles (as cudnn-frontend counts them); INT64_MAX if that
- * overflows. */
+/* Returns the bytes of dS in the engine's workspace, in whole tiles, by the formula of cudnn-frontend; INT64_MAX on overflow.
+ */
 static int64_t score_gradient_bytes(const builder *b)
 {
     int64_t rows, columns, bytes;
@@ -165,7 +165,7 @@ static int64_t score_gradient_bytes(const builder *b)
                : INT64_MAX;
 }
 
-/* Returns the random zeros and ones of dropout, which depend on the seed alone; -1: there is no dropout. */
+/* Returns the zeros and ones of dropout, which depend only on the seed; -1: no dropout. */
 static int drawn(builder *b)
 {
     static const shape one = {{1, 1, 1, 1}, {1, 1, 1, 1}};
@@ -179,13 +179,13 @@ static int drawn(builder *b)
     return y;
 }
 
-/* Returns x with the dropped elements set to zero; x itself without dropout. */
+/* Returns x with dropped elements set to zero; x itself without dropout. */
 static int dropped(builder *b, int x, int drawn)
 {
     return drawn < 0 ? x : point(b, CUDNN_POINTWISE_MUL, x, drawn, &b->scores);
 }
 
-/* Returns x scaled by c, the inverse of the share that dropout keeps. */
+/* Returns x multiplied by c, the inverse of the kept share; x itself without dropout. */
 static int grown(builder *b, int x, int drawn)
 {
     return drawn < 0 ? x : point(b, CUDNN_POINTWISE_MUL, x, b->at->growth, &b->scores);
@@ -257,7 +257,7 @@ void mp_dnn_attention_backward(const mp_attention_spec *f, bool adds_up, mp_dnn_
     mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_IDENTITY, (int[]){at->dq_sums, -1, at->dq}, 3);
 }
 
-/* ---- which attention the engines support. */
+/* ---- forms of attention that the engines support. */
 
 static bool is_depth(int64_t depth)
 {
@@ -271,9 +271,9 @@ static bool lies_well(const mp_matrices *m)
     return well;
 }
 
-/* Engines of 9.10.0 and 9.10.1 are known to be wrong, and older ones do not accept -inf for hidden scores. Up to 9.15.0,
- * gradients need a padding mask if the columns do not fill their tiles (NVIDIA's cudnn-frontend adds one), which our graphs
- * lack. */
+/* Engines of 9.10.0 and 9.10.1 give wrong results, and older ones do not accept -inf for hidden scores. Up to 9.15.0, gradients
+ * require a padding mask if the columns do not fill their tiles. NVIDIA's cudnn-frontend adds such a mask; memplan's graphs do
+ * not. */
 enum { OLDEST = 91002, OLDEST_WITH_ANY_COLUMNS = 91501 };
 
 const char *mp_dnn_attention_refusal(const mp_attention_spec *f, size_t version)

@@ -1,9 +1,9 @@
-/* dnn_convolutions.c - Conv and ConvTranspose on cuDNN.
+/* dnn_convolutions.c - Conv and ConvTranspose with cuDNN.
  *
- * A transposed convolution is the data gradient of one whose input is its output: so forward and data gradient are
- * exchanged, and the filter gradient takes its two activations in the other order. Operands keep their layout. A bias is
- * added by the convolution's engine if cuDNN has one that can, else by an own kernel; its gradient is an own sum. A gradient
- * is accumulated by an engine that can do that, if cuDNN has one, else by mp_call_run. */
+ * A transposed convolution is the data gradient of a convolution whose input is its output. Forward and data gradient are
+ * therefore exchanged, and the filter gradient uses its two activations in the opposite order. Operands keep their layout. A
+ * bias is added by the convolution's engine if cuDNN has a suitable one, else by a separate kernel. The gradient of a bias is a
+ * separate sum. A gradient is accumulated by the engine if cuDNN has a suitable one, else by mp_call_run. */
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -15,16 +15,16 @@
 #include "executor/operators/elementwise/elementwise_cuda.h"
 #include "executor/operators/pooling/sliding.h"
 
-enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: the least that cuDNN accepts */
+enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: the minimum rank that cuDNN accepts */
 
 typedef struct state {
-    const mp_dnn_plan *plans[N_PASSES];  /* NULL: not asked for */
-    const mp_dnn_plan *adding[N_PASSES]; /* the same passes, accumulating; NULL: not asked for, or no engine can */
-    bool bias_apart;                     /* forward: a kernel of its own adds the bias */
+    const mp_dnn_plan *plans[N_PASSES];  /* NULL: the pass is not requested */
+    const mp_dnn_plan *adding[N_PASSES]; /* the same passes with accumulation; NULL: not requested, or no engine supports it */
+    bool bias_apart;                     /* forward: a separate kernel adds the bias */
 } state;
 
-/* Returns the pads behind the data. cuDNN rounds down, so any number that gives as many windows will do; if possible that of
- * the pads in front, since most engines need both equal. */
+/* Returns the padding at the end of a dimension. cuDNN rounds the number of windows down, so several values give the same
+ * windows. The padding at the start is preferred, because most engines require equal padding on both sides. */
 static int64_t pad_behind(const mp_sliding *s, int d)
 {
     int64_t least = s->end[d] > 0 ? s->end[d] : 0, most = s->end[d] + s->stride[d] - 1;
@@ -44,12 +44,12 @@ static void set_window(mp_dnn_operation *o, const mp_sliding *s)
     }
 }
 
-/* Describes the graph of one pass; bias NULL: without bias; adds: accumulates. x and y are activations or their gradients,
- * as the pass needs them. */
+/* Describes the graph of one pass. bias NULL: without bias; adds: accumulates. x and y are activations or their gradients,
+ * depending on the pass. */
 static void describe(mp_dnn_graph *g, int pass, const mp_sliding *s, const mp_array *x, const mp_array *w, const mp_array *y,
                      const mp_array *bias, bool adds)
 {
-    /* operands of each pass, its result last */
+    /* operands of each pass; the result is the last */
     const mp_array *of[N_PASSES][3] = {{x, w, y}, {x, y, w}, {y, w, x}};
     const mp_array *turned[N_PASSES][3] = {{x, w, y}, {y, x, w}, {y, w, x}};
     static const mp_dnn_kind kinds[2][N_PASSES] = {{MP_DNN_CONVOLVE, MP_DNN_CONVOLVE_FILTER, MP_DNN_CONVOLVE_DATA},
@@ -69,7 +69,7 @@ static void describe(mp_dnn_graph *g, int pass, const mp_sliding *s, const mp_ar
     mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_ADD, (int[]){ids[2], b, out}, 3);
 }
 
-/* Describes one value per channel as an array that broadcasts to y. */
+/* Describes one value per channel as an array that is broadcast to y. */
 static mp_array per_channel(const mp_array *bias, const mp_array *y)
 {
     mp_array a = {.data = bias->data, .dtype = bias->dtype, .rank = y->rank - 1};
@@ -122,7 +122,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return MP_OK;
 }
 
-/* Plans one pass into *plan; `bias` and `adds` as for describe. */
+/* Plans one pass in *plan; `bias` and `adds` as in describe. */
 static mp_status plan_pass(const mp_operands *x, mp_call *call, int pass, const mp_sliding *s, const mp_array *y,
                            const mp_array *bias, bool adds, const mp_dnn_plan **plan, mp_error *err)
 {
@@ -172,8 +172,8 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-/* Lists the algorithms of a node. If a forward pass has an engine that adds its bias, its engines are listed with the bias,
- * as prepare takes them. */
+/* Lists the algorithms of a node. If an engine adds the bias in a forward pass, only engines with the bias are listed, as in
+ * prepare. */
 mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err)
 {
     const mp_kernel *table = mp_cuda_convolutions;
@@ -185,13 +185,14 @@ mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_al
     if (!mp_kernel_find(&table, 1, x->op)) return MP_OK;
     const bool weights = x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype;
     const bool data = x->is_backward && x->from < 1 && x->d_in[0].dtype;
-    if (x->is_backward && weights == data) return MP_OK; /* the node has two passes or none, so a name would be ambiguous */
+    if (x->is_backward && weights == data)
+        return MP_OK; /* the node has two passes or none, so an algorithm name would be ambiguous */
     MP_CHECK(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));
     const int pass = !x->is_backward ? FORWARD : weights ? WEIGHTS : DATA;
     if (pass == FORWARD && has_bias(x)) {
         describe(&g, pass, &window, &x->in[0], &x->in[1], y, &x->in[2], false);
         if (mp_dnn_algorithms(&g, out, NULL) != MP_OK)
-            out->n = 0; /* prepare then adds the bias apart, so list engines without it */
+            out->n = 0; /* no engine adds the bias, so prepare adds it separately: list engines without bias */
     }
     if (out->n) return MP_OK;
     describe(&g, pass, &window, &x->in[0], &x->in[1], y, NULL, false);

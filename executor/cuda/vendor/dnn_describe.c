@@ -1,5 +1,5 @@
-/* dnn_describe.c - turns tensors, operations and graphs into descriptors of cuDNN's backend API. Tables say which attribute
- * an operand is, and which parameters an operation takes. */
+/* dnn_describe.c - converts tensors, operations and graphs to descriptors of cuDNN's backend API. Tables map each operand to
+ * its attribute, and each operation to its parameters. */
 #include "executor/cuda/vendor/dnn_describe.h"
 
 #include <string.h>
@@ -192,7 +192,7 @@ static const char assumed[] = "{\"deviceName\":\"NVIDIA H200\",\"cudaDeviceId\":
                               "\"totalGlobalMem\":150000000000,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"
                               "\"l2CacheSize\":62914560}";
 
-/* Returns the descriptor of the assumed device. */
+/* Returns the descriptor of the assumed device, created at first use. */
 static mp_status assume(cudnnBackendDescriptor_t *out, mp_error *err)
 {
     mp_cuda_context *c = mp_cuda_current();

@@ -89,7 +89,7 @@ int mp_dnn_scalar_add(mp_dnn_graph *g, int rank)
     return k;
 }
 
-/* All plans of a backend in the order they were made, refused graphs included. */
+/* All plans of a backend in the order of creation, including refused graphs. */
 typedef struct mp_dnn_plans {
     mp_dnn_plan **list;
     size_t n, capacity;
@@ -111,7 +111,7 @@ static void plan_free(mp_dnn_plan *p)
 }
 MP_OWNER(plan_free, mp_dnn_plan)
 
-/* Creates a plan of the graph under the current settings, not yet opened. */
+/* Creates a plan of the graph for the current settings; mp_dnn_plan_open completes it. */
 static mp_status new_plan(const mp_dnn_graph *g, const char *algorithm, mp_dnn_plan **out, mp_error *err)
 {
     mp_dnn_plan *made;

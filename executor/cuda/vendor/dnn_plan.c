@@ -1,5 +1,5 @@
-/* dnn_plan.c - chooses the engine that runs a graph: the first of cuDNN's heuristics that the settings allow, or the one
- * with a given name. */
+/* dnn_plan.c - selects the engine for a graph: the first one from cuDNN's heuristics that the settings permit, or the one with
+ * a given name. */
 #include "executor/cuda/vendor/dnn_plan.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 static uint32_t forbidden(const mp_dnn_plan *p)
 {
     uint32_t notes = 0;
-    bool floats = true; /* in graphs with bfloat16, floats are only biases and statistics */
+    bool floats = true; /* in graphs with bfloat16 tensors, float tensors are only biases and statistics */
     for (int64_t k = 0; k < p->graph.n_tensors; k++)
         if (p->graph.tensors[k].type == CUDNN_DATA_BFLOAT16) floats = false;
     if (!p->settings.fast)
@@ -27,7 +27,8 @@ static uint32_t forbidden(const mp_dnn_plan *p)
     return notes;
 }
 
-/* Reads the number and notes of a configuration's engine, and whether the engine compiles its kernels when it is chosen. */
+/* Reads the number and the numerical notes of a configuration's engine, and whether the engine compiles its kernels when it is
+ * selected. */
 static mp_status read_engine(cudnnBackendDescriptor_t config, uint32_t *notes, bool *compiles, int64_t *number, mp_error *err)
 {
     cudnnBackendNumericalNote_t list[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -57,8 +58,8 @@ static void knobs_free(cudnnBackendDescriptor_t (*knobs)[CUDNN_KNOB_TYPE_COUNTS]
         if ((*knobs)[k]) cudnnBackendDestroyDescriptor((*knobs)[k]);
 }
 
-/* Writes the name of a configuration: its engine's number, and the value of every knob, "engine 34, 2=5 13=1". cuDNN gives
- * the same numbers in every process with the same version. */
+/* Writes the name of a configuration: the engine's number and the value of every knob, "engine 34, 2=5 13=1". These numbers are
+ * the same in every process with the same version of cuDNN. */
 static mp_status name_config(cudnnBackendDescriptor_t config, int64_t engine, char name[MP_ALGORITHM_NAME], mp_error *err)
 {
     MP_CLEARED_BY(knobs_free) cudnnBackendDescriptor_t knobs[CUDNN_KNOB_TYPE_COUNTS] = {NULL};
@@ -88,7 +89,7 @@ static bool is_listed(const mp_algorithms *list, const char *name)
     return false;
 }
 
-/* Creates the execution plan of a configuration; *fits is false if there is none, or it takes too much workspace. */
+/* Creates the execution plan of a configuration; *fits is false if cuDNN cannot create it, or its workspace is too large. */
 static mp_status try_plan(mp_dnn_plan *p, cudnnBackendDescriptor_t config, bool *fits, mp_error *err)
 {
     MP_OWNED_BY(cudnnBackendDestroyDescriptor) cudnnBackendDescriptor_t plan = NULL;
@@ -108,8 +109,8 @@ static mp_status try_plan(mp_dnn_plan *p, cudnnBackendDescriptor_t config, bool 
     return MP_OK;
 }
 
-/* Takes the first of these configurations that is permitted and has the name, if one is asked for. With `list` it takes
- * none, but lists all permitted ones. */
+/* Selects the first permitted configuration, or the one with the requested name. With `list`, selects none and lists all
+ * permitted ones. */
 static mp_status choose(mp_dnn_plan *p, cudnnBackendDescriptor_t *configs, int64_t n, mp_algorithms *list, mp_error *err)
 {
     uint32_t never = forbidden(p);
@@ -139,7 +140,7 @@ static mp_status choose(mp_dnn_plan *p, cudnnBackendDescriptor_t *configs, int64
     return MP_OK;
 }
 
-/* True if the heuristics named nothing because no kernels can be compiled on this machine. */
+/* True if the heuristics returned nothing because kernels cannot be compiled on this machine. */
 static bool is_driver_missing(void)
 {
     char why[4000] = "";
@@ -149,7 +150,7 @@ static bool is_driver_missing(void)
 
 typedef struct proposals {
     cudnnBackendDescriptor_t heuristics, *list;
-    int64_t n, given; /* the first `given` of the n in the list are proposals */
+    int64_t n, given; /* the first `given` of the n elements are proposals */
 } proposals;
 
 static void proposals_free(proposals *x)
@@ -182,7 +183,8 @@ static mp_status propose(const mp_dnn_plan *p, cudnnBackendHeurMode_t mode, prop
                            err);
 }
 
-/* Asks the heuristics in this mode, and chooses or lists. If the mode fails or names nothing, p->config stays NULL. */
+/* Queries the heuristics in this mode, and selects or lists configurations. If the mode fails or returns nothing, p->config
+ * stays NULL. */
 static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_algorithms *list, mp_error *err)
 {
     MP_CLEARED_BY(proposals_free) proposals found = {0};
@@ -192,7 +194,7 @@ static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_algorit
     return choose(p, found.list, found.given < found.n ? found.given : found.n, list, err);
 }
 
-/* Assumes, without a GPU, that a graph has an engine for which only the driver is missing. */
+/* Without a GPU: assumes an engine for a graph for which only the driver is missing. */
 static void assume(mp_dnn_plan *p)
 {
     const mp_cuda_device *device;

@@ -1,4 +1,4 @@
-/* dnn_plan.h - the state of a plan, from a graph to its engine. Shared by dnn_graph.c, dnn_describe.c and dnn_plan.c only. */
+/* dnn_plan.h - the state of a plan, from a graph to its engine. Used by dnn_graph.c, dnn_describe.c and dnn_plan.c only. */
 #pragma once
 
 #include "executor/cuda/device/device.h"
@@ -9,21 +9,21 @@ MP_HANDLE_OWNER(cudnnBackendDestroyDescriptor, cudnnBackendDescriptor_t)
 
 struct mp_dnn_plan {
     mp_dnn_graph graph;
-    mp_cuda_settings settings;         /* the settings in force when it was made */
-    char algorithm[MP_ALGORITHM_NAME]; /* name of the configuration asked for; "": the first that is permitted */
-    /* Descriptors in the order they were made: tensors, then per operation its parameters and itself, then the graph. */
+    mp_cuda_settings settings;         /* the settings when the plan was created */
+    char algorithm[MP_ALGORITHM_NAME]; /* name of the requested configuration; "": the first permitted one */
+    /* Descriptors in the order of creation: tensors, then for each operation its parameters and itself, then the graph. */
     cudnnBackendDescriptor_t made[MP_DNN_TENSORS + 2 * MP_DNN_OPERATIONS + 1];
     int n_made;
     cudnnBackendDescriptor_t config, plan; /* the chosen engine configuration and its execution plan */
     int64_t workspace_bytes, engine_index;
-    bool lacks_driver; /* the heuristics know the graph, but named no engine because there is no driver */
+    bool lacks_driver; /* the heuristics know the graph, but returned no engine because there is no driver */
     bool is_assumed;   /* an engine was assumed: config and plan are NULL */
     uint32_t notes;    /* bit k: numerical note k */
-    mp_error why;      /* code MP_UNSUPPORTED: there is no plan, and this is the reason */
+    mp_error why;      /* code MP_UNSUPPORTED: planning was refused for this reason */
 };
 
-/* Fills the members behind `graph`, `settings` and `algorithm`; close the plan even if this fails. */
+/* Fills the members after `graph`, `settings` and `algorithm`. The caller closes the plan, even after a failure. */
 mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err);
-/* Lists the permitted configurations in the heuristics' order, instead of opening a plan. Close it all the same. */
+/* Lists the permitted configurations in the heuristics' order, without opening a plan. The caller must still close it. */
 mp_status mp_dnn_plan_list(mp_dnn_plan *p, mp_algorithms *out, mp_error *err);
 void mp_dnn_plan_close(mp_dnn_plan *p);
