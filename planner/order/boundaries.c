@@ -1,4 +1,5 @@
-/* boundaries.c - segments of the forward list: lifetimes by position, the bytes that cross an end, and the schedule. */
+/* boundaries.c - segments of the forward list: lifetimes by position, the bytes that cross a segment's end, and the
+ * schedule. */
 #include "planner/order/boundaries.h"
 
 #include "planner/order/segment_schedule.h"

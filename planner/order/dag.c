@@ -1,9 +1,9 @@
-/* dag.c - the igraph bridge: the forward graph, its cut tensors, and a family of topological orders.
+/* dag.c - the interface to igraph: the forward graph, its cut tensors, and a family of topological orders.
  *
- * igraph answers whether the graph is acyclic and which vertices are articulation points. Its default error handler aborts the
- * process, so ours is installed around every use: it records the reason and frees what igraph has on its cleanup stack; the
- * caller's handler is put back afterwards. The topological orders are Kahn's (1962), each with its own choice among the
- * vertices that are ready, which igraph's does not offer.
+ * igraph decides whether the graph is acyclic, and finds articulation points. Its default error handler aborts the process.
+ * memplan therefore installs its own handler around every use: it records the reason and frees the objects on igraph's cleanup
+ * stack. The caller's handler is restored afterwards. The topological orders use Kahn's algorithm (1962) with several rules for
+ * choosing among the ready vertices. igraph's function offers no such choice.
  */
 #include "planner/order/dag.h"
 
@@ -14,7 +14,7 @@
 #include "planner/math/heap.h"
 #include "planner/math/splitmix.h"
 
-#if IGRAPH_VERSION_MAJOR == 0 && IGRAPH_VERSION_MINOR < 10 /* its lists of vertices hold floating-point numbers */
+#if IGRAPH_VERSION_MAJOR == 0 && IGRAPH_VERSION_MINOR < 10 /* in these versions, vertex lists hold floating-point numbers */
 typedef int igraph_error_t;
 #define igraph_vector_int_t igraph_vector_t
 #define igraph_vector_int_init igraph_vector_init
@@ -43,7 +43,7 @@ static mp_status igraph_failure(igraph_error_t code, mp_error *err)
         if (rc != IGRAPH_SUCCESS) return igraph_failure(rc, err); \
     } while (0)
 
-/* Owners of igraph's objects; a zeroed one owns nothing. */
+/* Owners of igraph objects. A zeroed owner owns nothing. */
 typedef struct graph_copy {
     igraph_t g;
     bool live;
@@ -59,7 +59,7 @@ static void vector_free(igraph_vector_int_t *v)
     if (v->stor_begin) igraph_vector_int_destroy(v);
 }
 
-/* From here to the end of the function, record() gets igraph's errors. */
+/* From here to the end of the function, record() receives igraph's errors. */
 #define IGRAPH_RECORDS \
     __attribute__((unused)) MP_CLEARED_BY(restore_handler) igraph_error_handler_t *before_ = igraph_set_error_handler(record)
 
@@ -68,7 +68,7 @@ static void restore_handler(igraph_error_handler_t **before)
     igraph_set_error_handler(*before);
 }
 
-/* Makes igraph's graph of n vertices and the edges in pairs[0..2 m). */
+/* Creates igraph's graph of n vertices and the edges in pairs[0..2 m). */
 static mp_status igraph_from(graph_copy *copy, int n, const int *pairs, size_t m, bool directed, mp_error *err)
 {
     MP_CLEARED_BY(vector_free) igraph_vector_int_t edges = {0};
@@ -79,7 +79,7 @@ static mp_status igraph_from(graph_copy *copy, int n, const int *pairs, size_t m
     return MP_OK;
 }
 
-/* Returns the edges of the forward graph as pairs, in the order of the successor lists. Released with mp_free. */
+/* Returns the edges of the forward graph as pairs, in the order of the successor lists. Release with mp_free. */
 static int *edge_pairs(const mp_dag *dag, size_t n_more)
 {
     const size_t m = (size_t)dag->successors_start[dag->n_vertices];
@@ -105,8 +105,8 @@ static mp_status check_acyclic(const mp_graph *graph, const mp_dag *dag, mp_erro
     return MP_OK;
 }
 
-/* Writes the predecessors of vertex v, the producers of what its node reads, each once, and returns their number. `stamp[p]
- * == v` marks those already seen; `writer[s]` is the last node so far that writes the always-live storage s. */
+/* Writes the predecessors of vertex v (the producers of its node's inputs), each once. Returns their number. `stamp[p] == v`
+ * marks predecessors already written. `writer[s]` is the last node so far that writes the static storage s. */
 static int predecessors_of(const mp_graph *graph, const mp_dag *dag, int v, const int *writer, int *stamp, int *out)
 {
     const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
@@ -196,7 +196,7 @@ void mp_dag_free(mp_dag *dag)
 
 /* ---- cut tensors ---- */
 
-/* Marks the vertices that depend on a storage of this kind; if none does, all vertices. */
+/* Marks the vertices that depend on a storage of this kind. If there are none, marks all vertices. */
 static void mark_dependent(const mp_graph *graph, const mp_dag *dag, mp_kind kind, bool *dependent)
 {
     bool any = false;
@@ -210,9 +210,9 @@ static void mark_dependent(const mp_graph *graph, const mp_dag *dag, mp_kind kin
     for (int v = 0; v < dag->n_vertices && !any; v++) dependent[v] = true;
 }
 
-/* Marks the vertices of the network proper: they depend on the batch and on parameters. A weight that is cast in every step
- * depends on parameters only, a mask made from the batch on the batch only: they enter at the side and are no path from the
- * inputs. A view that owns no storage leads nowhere. */
+/* Marks the vertices on the main path of the network: they depend on both the batch and parameters. A weight cast in every step
+ * depends on parameters only. A mask made from the batch depends on the batch only. Both enter from the side and form no path
+ * from the inputs. A view without a storage of its own leads nowhere. */
 static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network)
 {
     MP_OWNED bool *trained = mp_alloc((size_t)dag->n_vertices, sizeof *trained);
@@ -224,8 +224,8 @@ static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network
     return true;
 }
 
-/* Returns the one storage of vertex v that later forward nodes read, ignoring tiny ones of at most 1/64 of it; -1: none or
- * several. */
+/* Returns the single storage of vertex v that later forward nodes read. Storages of at most 1/64 of its bytes are ignored.
+ * Returns -1 if there are none or several. */
 static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
 {
     const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
@@ -248,8 +248,8 @@ static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
     return best >= 0 && others <= graph->storages[best].bytes / 64 ? best : -1;
 }
 
-/* Every vertex lies on a path from the virtual source to the virtual sink, so each piece that an articulation point cuts off
- * holds one of the two: an articulation point of the undirected graph always separates source from sink. */
+/* Every vertex is on a path from the virtual source to the virtual sink. Each piece that an articulation point cuts off
+ * therefore contains one of the two. An articulation point of the undirected graph always separates source from sink. */
 mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_error *err)
 {
     size_t m = 0, found = 0;
@@ -276,7 +276,7 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
             if (network[dag->predecessors[e]]) first = false;
         for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++)
             if (network[dag->successors[e]]) last = false;
-        if (!network[v]) continue; /* has no edges here and cuts nothing */
+        if (!network[v]) continue; /* without edges here it cuts nothing */
         if (first) pairs[2 * m] = source, pairs[2 * m++ + 1] = v;
         if (last) pairs[2 * m] = v, pairs[2 * m++ + 1] = sink;
     }
@@ -294,7 +294,7 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
 
 /* ---- topological orders ---- */
 
-/* How the next vertex is chosen from those that are ready. */
+/* The rule that chooses the next vertex among the ready ones. */
 enum rule { BREADTH, DEPTH, NET_BYTES, BYTES, MOST_BYTES, MIXED };
 
 static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int64_t turn, const int *before_start,
@@ -320,7 +320,7 @@ static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int
     }
 }
 
-/* Kahn's algorithm with a heap by rank; backwards, it starts at the sinks and fills the order from its end. */
+/* Kahn's algorithm with a heap ordered by rank. With `backwards` it starts at the sinks and fills the order from its end. */
 static mp_status ready_order(const mp_dag *dag, enum rule rule, int number, bool backwards, int *order, mp_error *err)
 {
     const size_t n = (size_t)dag->n_vertices;

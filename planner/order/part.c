@@ -1,4 +1,5 @@
-/* part.c - which entries of a graph's lists are in a part, what crosses its ends, and what holds its nodes between them. */
+/* part.c - builds a part: selects entries of the graph's lists, adds the storages that cross the part's ends, and keeps its
+ * nodes between the first and the last node. */
 #include "planner/order/part.h"
 
 #include "estimator/graph/liveness.h"
@@ -8,7 +9,7 @@ typedef struct parting {
     const mp_graph *graph;
     mp_part *part;
     int *number;   /* per storage: its number in the part, -1: not in it */
-    int *in, *out; /* for a closed part: the storages that its first node writes and its last node reads */
+    int *in, *out; /* for a closed part: the storages that its first node writes, and that its last node reads */
     size_t n_in, n_out;
     int begins; /* the empty storage that the first node writes */
 } parting;
@@ -29,7 +30,7 @@ static bool is_inside(const mp_part *part, int node)
     return node >= 0 && (size_t)node >= part->from && (size_t)node < part->to;
 }
 
-/* Returns the last node of the list that reads s, -1 if none does. */
+/* Returns the last node of the list that reads s; -1: none. */
 static int last_reader(const mp_graph *graph, int s)
 {
     const int end = graph->readers_start[s + 1];
@@ -67,7 +68,7 @@ static mp_status add_storages(parting *p, mp_error *err)
 
 /* ---- nodes ---- */
 
-/* True if every order of the part runs this node after the first node even without the empty storage. */
+/* True if every order of the part runs this node after the first node, even without the empty storage. */
 static bool certainly_begins(const parting *p, const mp_node *node)
 {
     bool reads = false;
@@ -75,14 +76,14 @@ static bool certainly_begins(const parting *p, const mp_node *node)
     return reads && node->n_alternatives == 1;
 }
 
-/* True if every order of the part runs it before the last node even without the empty storage. */
+/* True if every order of the part runs this node before the last node, even without the empty storage. */
 static bool certainly_ends(const parting *p, const mp_node *node)
 {
     const mp_graph *graph = p->graph;
     bool is_read = false;
     for (size_t k = 0; k < node->alternatives[0].n_writes; k++) {
         const int s = node->alternatives[0].writes[k];
-        if (p->number[s] < 0) continue; /* it is always live */
+        if (p->number[s] < 0) continue; /* static storage */
         is_read |= last_reader(graph, s) >= (int)p->part->to;
         for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
             is_read |= is_inside(p->part, graph->readers[r]) && graph->nodes[graph->readers[r]].n_alternatives == 1;
@@ -90,7 +91,7 @@ static bool certainly_ends(const parting *p, const mp_node *node)
     return is_read && node->n_alternatives == 1;
 }
 
-/* Copies those members of a list that are in the part, by their numbers there, and one more (-1: none). */
+/* Copies the members of a list that are in the part, with their numbers there, and one additional number (-1: none). */
 static mp_status copy_list(const parting *p, const int *list, size_t n, int more, int **out, size_t *n_out, mp_error *err)
 {
     MP_ENSURE(*out = mp_pool_alloc(p->part->graph->pool, n + 1, sizeof **out), err, MP_NOMEM, "no memory for a part of %s",
@@ -133,7 +134,7 @@ static mp_status add_node(parting *p, const mp_node *node, mp_error *err)
     return MP_OK;
 }
 
-/* Adds the first node of a closed part, which writes these storages, or the last, which reads them. */
+/* Adds the first node of a closed part, which writes these storages, or the last node, which reads them. */
 static mp_status add_end(const parting *p, const char *name, bool writes, const int *storages, size_t n, mp_error *err)
 {
     mp_graph *graph = p->part->graph;

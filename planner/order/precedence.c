@@ -1,4 +1,4 @@
-/* precedence.c - the pairs of nodes that the data flow orders directly, and their transitive closure. */
+/* precedence.c - pairs of nodes that data dependencies order directly, and their transitive closure. */
 #include "planner/order/precedence.h"
 
 #include "estimator/base/memory.h"
@@ -11,7 +11,7 @@
 
 _Thread_local int mp_precedence_most_nodes = MP_PRECEDENCE_NODES;
 
-struct pairs { /* from[k] comes directly before to[k] */
+struct pairs { /* from[k] directly precedes to[k] */
     size_t n, from_capacity, to_capacity;
     int *from, *to;
 };
@@ -47,7 +47,7 @@ static bool add_pair(struct pairs *p, int from, int to)
     return true;
 }
 
-/* Pairs producers with readers, and each contribution to a sum with the next, unless the sum allows any order. */
+/* Pairs producers with readers. Pairs each contribution to a sum with the next one, unless the sum allows any order. */
 static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
@@ -72,7 +72,8 @@ static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
     return true;
 }
 
-/* Pairs an update with the readers of its parameter, and with the end of backward if it comes after all of backward. */
+/* Pairs an update with the readers of its parameter. If updates run after backward, pairs it with the end of backward as
+ * well. */
 static bool pairs_of_update(const mp_precedence *o, int update, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
@@ -111,7 +112,8 @@ static bool find_pairs(const mp_precedence *o, bool list_order, struct pairs *p)
     return true;
 }
 
-/* Finds a topological order: keep-all obeys every pair, with the end of backward before the updates that wait for it. */
+/* Finds a topological order. The keep-all order satisfies every pair, with the end of backward placed before the updates that
+ * wait for it. */
 static void find_sequence(mp_precedence *o, mp_step *steps)
 {
     const mp_graph *graph = o->graph;
@@ -125,7 +127,7 @@ static void find_sequence(mp_precedence *o, mp_step *steps)
     while (t < graph->n_nodes) o->sequence[n++] = steps[t++].node;
 }
 
-/* Adds node `also` and its set `other` to a set; if `also` is a member, `other` is included already. */
+/* Adds node `also` and its set `other` to a set. If `also` is a member, `other` is contained already. */
 static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
 {
     if (mp_bits_has(set, also)) return;
@@ -133,7 +135,7 @@ static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
     mp_bits_add(set, also);
 }
 
-/* Computes the sets of the one vertex that has them; list[start[v] ..] are the direct predecessors of v. */
+/* Computes the sets of the only vertex that has sets. list[start[v] ..] are the direct predecessors of v. */
 static void close_only_vertex(mp_precedence *o, const int *start, const int *list)
 {
     for (int i = o->n - 1; i >= 0; i--) {
@@ -148,7 +150,7 @@ static void close_only_vertex(mp_precedence *o, const int *start, const int *lis
     }
 }
 
-/* True if v is a loss or backward node or, in a graph without such nodes, not before its turn-around (-1: none). */
+/* True if v is a loss or backward node. In a graph without such nodes: true from the turn-around on (-1: none). */
 static bool is_behind(const mp_precedence *o, int v, int turn_around)
 {
     if (v == o->n - 1) return false;
@@ -157,10 +159,10 @@ static bool is_behind(const mp_precedence *o, int v, int turn_around)
            (phase == MP_PHASE_FORWARD && turn_around >= 0 && v >= turn_around);
 }
 
-/* Finds the vertex at which most activations are live: the loss or backward node whose longest chain of forward nodes before
- * it and longest chain of loss and backward nodes behind it are longest in sum, the first of equals. If none is marked,
- * nodes from the turn-around on count as backward; without one, it is the middle node. `before` and `behind`, per vertex,
- * are zero. */
+/* Finds the vertex at which most activations are live. It is the loss or backward node with the largest sum of two lengths: the
+ * longest chain of forward nodes before it, and the longest chain of loss and backward nodes after it. Of equal ones, the
+ * first. If no node is marked, nodes from the turn-around on count as backward. Without a turn-around, it is the middle node.
+ * `before` and `behind`, per vertex, are zero on entry. */
 static int end_of_forward(const mp_precedence *o, int turn_around, const int *start, const int *list, int *before, int *behind)
 {
     int best = -1;
@@ -190,8 +192,8 @@ static void group(const mp_precedence *o, const int *key, const int *value, size
     for (size_t k = 0; k < n; k++) list[start[key[k] + 1]++] = value[k];
 }
 
-/* Computes both closures. Of several neighbours the nearest comes first (mostly the last pair before a node, the first
- * behind it): in a dense graph its set has the others already. */
+/* Computes both closures. Of several neighbours the nearest is added first (usually the last pair before a node, or the first
+ * after it). In a dense graph its set contains the others already. */
 static void close_all(mp_precedence *o, const struct pairs *p, int *start, int *list)
 {
     for (int i = 0; i < o->n; i++) {
@@ -247,7 +249,7 @@ mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedenc
     MP_CHECK(mp_precedence_find_always(o, err));
     MP_ENSURE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     if (n > (size_t)mp_precedence_most_nodes || pairs.n > (size_t)MP_PRECEDENCE_WORK / o->words)
-        o->only_vertex = 0; /* any vertex for now; close_pairs chooses */
+        o->only_vertex = 0; /* any vertex for now; close_pairs chooses the final one */
     o->ancestors = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->ancestors);
     o->descendants = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->descendants);
     MP_ENSURE(!mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
@@ -271,7 +273,7 @@ void mp_precedence_free(mp_precedence *o)
     mp_free(o);
 }
 
-/* Moves the last vertex of a stretch of the sequence, and its predecessors in the stretch, to the stretch's begin. */
+/* Moves the last vertex of a range of the sequence, and its predecessors in the range, to the begin of the range. */
 static void move_to_begin(mp_precedence *o, int begin, int end, const int *stretch)
 {
     const int last = stretch[end - begin - 1];

@@ -1,8 +1,8 @@
-/* precedence.h - the precedence relation of a graph: which first runs come before which in every plan, and what each node reads
- * in every plan. For the floor and the bound.
+/* precedence.h - the precedence relation of a graph: the order of first runs that every plan has, and the reads that every plan
+ * has. For the floor and the bound.
  *
- * u precedes v if the first run of u comes before the first run of v in every plan (with list_order: every plan that keeps the
- * list order). Only what holds for all alternatives of a node counts: "always" below means "whatever alternative it takes".
+ * u precedes v if the first run of u is before the first run of v in every plan (with list_order: in every plan that keeps the
+ * list order). Only facts that hold for all alternatives of a node count. "Always" below means "in every alternative".
  */
 #pragma once
 
@@ -12,67 +12,71 @@
 typedef struct mp_precedence {
     mp_pool *pool; /* owns all arrays except the pairs */
     const mp_graph *graph;
-    int n;                             /* number of vertices: the nodes, then the end of backward */
+    int n;                             /* number of vertices: the nodes and the end of backward */
     size_t words;                      /* 64-bit words of a bit set of vertices */
     int *sequence;                     /* all vertices in a topological order of the relation */
-    uint64_t *ancestors, *descendants; /* per vertex: a bit set, see mp_precedence_ancestors, mp_precedence_descendants */
-    size_t n_pairs;                    /* the pairs that the rules give directly; the relation is their transitive closure */
-    int *pair_from, *pair_to;          /* pair_from[k] precedes pair_to[k]; a pair may be listed more than once */
-    int only_vertex;                   /* in a large graph, the one vertex with ancestor and descendant sets; else -1 */
-    int *reads_start, *reads;          /* per node: the storages that it always reads, except always-live ones */
-    int *source, *derived;             /* per node: two recomputable storages, `derived` produced from `source`, of which
-                                        * every alternative reads at least one; -1: none */
-    int64_t *ticks;                    /* per node: the ticks of its fastest alternative */
-    bool *repeatable;                  /* per node: true if it may be recomputed */
-    bool *recomputable;                /* per storage: true if it is not always live, and a repeatable node produces it */
-    bool *reads_always, *adds_always;  /* per entry of readers and adders: holds in all alternatives */
-    bool *written_always, *in_turn;    /* per storage: always written by its producer; mp_adds_in_turn */
-    int *lives_start, *lives;          /* per storage: makers and users of its mp_certain_life */
-    int *n_makers;                     /* per storage: how many of these, from the first on, are makers */
+    uint64_t *ancestors, *descendants; /* per vertex: a bit set; see mp_precedence_ancestors and mp_precedence_descendants */
+    size_t n_pairs;                    /* pairs ordered directly by the rules; the relation is their transitive closure */
+    int *pair_from, *pair_to;          /* pair_from[k] precedes pair_to[k]; a pair may occur more than once */
+    int only_vertex;                   /* in a large graph, the only vertex with ancestor and descendant sets; otherwise -1 */
+    int *reads_start, *reads;          /* per node: the non-static storages that it always reads */
+    int *source, *derived; /* per node: two recomputable storages, `derived` produced from `source`; every alternative reads at
+                              least one of them; -1: none */
+    int64_t *ticks;        /* per node: the ticks of its fastest alternative */
+    bool *repeatable;      /* per node: it may be recomputed */
+    bool *recomputable;    /* per storage: it is not static, and a repeatable node produces it */
+    bool *reads_always, *adds_always; /* per entry of readers and adders: the entry holds in all alternatives */
+    bool *written_always, *in_turn;   /* per storage: its producer always writes it; see mp_adds_in_turn */
+    int *lives_start, *lives;         /* per storage: the makers and users of its mp_certain_life */
+    int *n_makers;                    /* per storage: number of makers, which are the first entries */
 } mp_precedence;
 
-/* With list_order, first runs of forward nodes are in list order, and so are loss and backward nodes. On MP_OK *out is
- * released with mp_precedence_free (NULL is fine). With more than mp_precedence_most_nodes vertices, or MP_PRECEDENCE_WORK,
- * only one vertex has its sets: the loss or backward node between the longest chains, or, if none is marked, such a node
- * from the turn-around on. MP_NOMEM. O(nodes * edges / 64) time, O(nodes^2 / 4) bytes; with one vertex O(graph * log). */
+/* Computes the relation. With list_order, first runs of forward nodes are in list order, and so are loss and backward nodes. On
+ * MP_OK release *out with mp_precedence_free (NULL is allowed).
+ *
+ * If the graph has more than mp_precedence_most_nodes vertices or exceeds MP_PRECEDENCE_WORK, only one vertex has its sets. It
+ * is the loss or backward node between the longest chains. If no node is marked, it is such a node from the turn-around on.
+ * MP_NOMEM. O(nodes * edges / 64) time, O(nodes^2 / 4) bytes; with one vertex O(graph * log).
+ */
 mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedence **out, mp_error *err);
 void mp_precedence_free(mp_precedence *order);
 MP_OWNER(mp_precedence_free, mp_precedence)
 
-/* Restricts the order to plans in which `from` comes before `to`. Precondition: neither precedes the other, and all vertices
- * have their sets. n_pairs does not change. MP_NOMEM. O(nodes^2 / 64). */
+/* Restricts the relation to plans with `from` before `to`. Preconditions: neither precedes the other, and all vertices have
+ * their sets. n_pairs does not change. MP_NOMEM. O(nodes^2 / 64). */
 mp_status mp_precedence_add(mp_precedence *order, int from, int to, mp_error *err);
 
-/* In a graph with more vertices, only one has ancestor and descendant sets; 32,768, and less in tests. */
+/* Graphs with more vertices have sets for one vertex only. 32,768; smaller in tests. */
 extern _Thread_local int mp_precedence_most_nodes;
 
-/* Return the bit set of all vertices that precede v, or that v precedes. Precondition: v has these sets. */
+/* Return the bit set of all vertices that precede v, or that follow v. Precondition: v has these sets. */
 const uint64_t *mp_precedence_ancestors(const mp_precedence *order, int v);
 const uint64_t *mp_precedence_descendants(const mp_precedence *order, int v);
 /* True if u precedes v. Precondition: u or v has ancestor and descendant sets. */
 bool mp_precedes(const mp_precedence *order, int u, int v);
 
-/* ---- what a node reads, writes and adds to whatever alternative it takes ---- */
+/* ---- the reads, writes and additions of a node that hold in every alternative ---- */
 
-/* True if the node always writes s, or reads s. The last holds only for storages that are not always live. */
+/* True if the node always writes s, or always reads s. The second is for non-static storages only. */
 bool mp_always_writes(const mp_precedence *order, int node, int s);
 bool mp_always_reads(const mp_precedence *order, int node, int s);
-/* True if the node always reads s, where s may be always live. */
+/* True if the node always reads s, which may be static. */
 bool mp_always_reads_any(const mp_precedence *order, int node, int s);
-/* True if all contributions to s come in a fixed order in every plan, so that the first and the last stand for all. */
+/* True if all contributions to s are in a fixed order in every plan, so that the first and the last represent all. */
 bool mp_adds_in_turn(const mp_precedence *order, int s);
 
-/* What every plan does with a storage that cannot be recomputed: a maker produces it, or adds to it; a user adds to it or reads
- * it. Where a maker has run and a user has not, it is live. Makers and users are in node order, adders before readers. */
+/* The facts about a non-recomputable storage that hold in every plan. A maker produces it or adds to it. A user adds to it or
+ * reads it. It is live once a maker has run, as long as a user has not. Makers and users are in node order, adders before
+ * readers. */
 typedef struct mp_certain_life {
-    const int *makers, *users; /* parts of one list, since adders are both: users may begin among the makers */
+    const int *makers, *users; /* parts of one list: adders are both, so users may begin among the makers */
     int n_makers, n_users;
-    bool stays; /* it is live to the end of the step, whoever uses it */
+    bool stays; /* it is live to the end of the step, regardless of its users */
 } mp_certain_life;
 
-/* Returns the life of s, owned by the order; without makers or users for one that is always live or can be recomputed. O(1). */
+/* Returns the life of s, owned by the order. It has no makers or users if s is static or recomputable. O(1). */
 mp_certain_life mp_certain_life_of(const mp_precedence *order, int s);
 
-/* For mp_precedence_new: allocates and fills everything that this header calls "always", and what concerns one node alone.
- * mp_precedence_free releases it, also after an error. MP_NOMEM. O(total list length * log). */
+/* For mp_precedence_new: computes the "always" facts of this header and the facts about single nodes. mp_precedence_free
+ * releases them, also after an error. MP_NOMEM. O(total list length * log). */
 mp_status mp_precedence_find_always(mp_precedence *order, mp_error *err);

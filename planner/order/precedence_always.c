@@ -1,12 +1,12 @@
-/* precedence_always.c - counts in how many alternatives of each node a storage is named: in one pass, since searching a list
- * of a million storages for each of them would take too long. */
+/* precedence_always.c - counts the alternatives of each node that use a storage, in a single pass. Searching the lists per
+ * storage would take too long, as there may be a million storages. */
 #include "planner/order/precedence.h"
 
 #include "estimator/graph/liveness.h"
 #include "planner/math/list.h"
 #include "planner/math/tuning.h"
 
-/* Returns the index of `node` in the ascending list[start[s] .. start[s + 1]), -1 if it is not there. */
+/* Returns the index of `node` in the ascending list[start[s] .. start[s + 1]); -1: absent. */
 static int entry_of(const int *start, const int *list, int s, int node)
 {
     int low = start[s], high = start[s + 1];
@@ -53,7 +53,7 @@ static size_t list_of(const mp_alternative *x, enum list which, const int **list
     return which == READS ? x->n_reads : which == WRITES ? x->n_writes : x->n_adds;
 }
 
-/* Counts for the storages in a list of the base alternative: named[s] is the number of leading alternatives that name s. */
+/* Counts uses in one of the lists of a node: named[s] is the number of leading alternatives that list s. */
 static void count(const mp_node *node, enum list which, size_t *named)
 {
     const int *list;
@@ -93,8 +93,8 @@ static void find_lists(mp_precedence *o, size_t *named)
     }
 }
 
-/* Lists who certainly makes and uses each storage. A producer that runs once makes what it writes in some alternative, too, if
- * only its reads make the storage live: each comes after a production. */
+/* Lists the certain makers and users of each storage. A producer that runs once counts as a maker even if only some
+ * alternatives write the storage. That is valid if reads alone keep the storage live, since each read follows a production. */
 static void find_lives(mp_precedence *o)
 {
     const mp_graph *graph = o->graph;
@@ -126,8 +126,8 @@ mp_certain_life mp_certain_life_of(const mp_precedence *o, int s)
                              .stays = mp_storage_outlives_step(&o->graph->storages[s])};
 }
 
-/* Finds two storages of which a node can read either, one produced from the other, as a normalization's backward reads its
- * input or its output. */
+/* Finds two storages of which a node reads either, one produced from the other. Example: the backward of a normalization reads
+ * its input or its output. */
 static void find_source_and_derived(mp_precedence *o, int node)
 {
     const mp_graph *graph = o->graph;

@@ -1,17 +1,16 @@
-/* segment_schedule.c - loss and backward nodes in topological order, segment by segment, with recomputation before each
- * segment.
+/* segment_schedule.c - orders loss and backward nodes topologically, segment by segment, and recomputes before each segment.
  *
- * The order of the loss and backward nodes is topological (Kahn 1962), with a heap that prefers late segments and, within one,
- * the order of the list. A node waits for the producers of what it reads, for all adders of a sum it reads, and for the adder
- * before it of a sum it adds to, because contributions keep the order of the list. So a node can be delayed until an earlier
- * segment has been entered; what it reads then stays live for it.
+ * The order of the loss and backward nodes is topological (Kahn 1962). A heap prefers late segments and, within a segment, the
+ * list order. A node waits for the producers of its inputs, and for all adders of a sum that it reads. Contributions to a sum
+ * keep the list order, so an adder also waits for the previous adder. A node may therefore be delayed until an earlier segment
+ * has been entered. Its inputs then remain live for it.
  *
- * When the first backward node of a segment comes up, all that the segment's backward nodes read and is not live is recomputed
- * at once: the closure under missing inputs, in the order of the forward pass. What was recomputed for the segments before is
- * evicted then, except where a delayed node still reads it.
+ * Before the first backward node of a segment runs, all missing inputs of the segment's backward nodes are recomputed at once.
+ * These are the closure under missing inputs, in the order of the forward pass. Recomputed storages of the previous segments
+ * are evicted then, unless a delayed node still reads them.
  *
- * Example: a -> b -> c -> loss, segments {a, b} {c}, b's output kept, every backward node reads its input and output:
- * a b c loss c' | a b' a'. (b is not recomputed: its output was kept.)
+ * Example: a -> b -> c -> loss, segments {a, b} {c}, b's output is kept, every backward node reads its input and output: a b c
+ * loss c' | a b' a'. (b is not recomputed, as its output was kept.)
  */
 #include "planner/order/segment_schedule.h"
 
@@ -25,16 +24,16 @@ typedef struct schedule {
     const mp_graph *graph;
     const int *segment; /* per forward node: its segment */
     int n_segments;
-    int *order, *rank; /* the forward nodes in the order in which they run; node -> position in it */
+    int *order, *rank; /* the forward nodes in execution order; node -> position in it */
     size_t n_order;
-    bool *retained; /* per storage: true if never recomputed: always live, kept, or of a node that runs once */
-    bool *live;     /* per storage of a forward node: true if live now */
+    bool *retained; /* per storage: never recomputed, because it is static, kept, or an output of a node that runs once */
+    bool *live;     /* per storage of a forward node: it is live now */
     int *transient; /* storages that are live but not retained */
     size_t n_transient;
     int *segment_of;       /* per loss and backward node: its segment */
     bool *done, *demanded; /* per node */
-    bool *entered;         /* per segment: true once backward nodes of it run */
-    int *list;             /* the nodes to recompute */
+    bool *entered;         /* per segment: its backward nodes have begun to run */
+    int *list;             /* nodes to recompute */
     size_t n_list;
     int *edge_from, *edge_to; /* the edges between loss and backward nodes */
     size_t n_edges, from_capacity, to_capacity;
@@ -45,7 +44,7 @@ typedef struct schedule {
     size_t n_steps, capacity;
 } schedule;
 
-/* True for loss and backward nodes: all nodes that run exactly once and are no updates. */
+/* True for loss and backward nodes. These run exactly once and are not updates. */
 static bool is_backward(const mp_node *node)
 {
     return node->phase == MP_PHASE_LOSS || node->phase == MP_PHASE_BACKWARD;
@@ -96,7 +95,8 @@ static mp_status order_forward(schedule *x, mp_error *err)
             x->order[start[x->segment[i]]++] = (int)i;
         }
     MP_OWNED int *writer =
-        mp_alloc(graph->n_storages, sizeof *writer); /* 1 + the last forward node of the list so far that writes it */
+        /* 1 + the last forward node so far that writes the storage */
+        mp_alloc(graph->n_storages, sizeof *writer);
     MP_ENSURE(writer, err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
@@ -144,7 +144,7 @@ static mp_status add_edge(schedule *x, int from, int to, mp_error *err)
     return MP_OK;
 }
 
-/* True for a sum of many contributions and readers: its adders are chained, and readers wait for the last one only. */
+/* True for a sum with many contributions and readers. Its adders are chained, so that readers wait for the last one only. */
 static bool is_large_sum(const mp_graph *graph, int s)
 {
     return (int64_t)(graph->adders_start[s + 1] - graph->adders_start[s]) *
@@ -152,8 +152,8 @@ static bool is_large_sum(const mp_graph *graph, int s)
            MP_SUM_PAIRS;
 }
 
-/* Adds the edges into a loss or backward node; `writer[s]` and `adder[s]` are 1 + the last such node that writes the storage
- * s or adds to it. */
+/* Adds the edges into a loss or backward node. `writer[s]` and `adder[s]` are 1 + the last node before it that writes the
+ * storage s or adds to it. */
 static mp_status collect_edges(schedule *x, int node, const int *writer, int *adder, mp_error *err)
 {
     const mp_graph *graph = x->graph;
@@ -230,7 +230,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
 
 /* ---- recomputation ---- */
 
-/* Demands the forward node that produces s, if s is not live. */
+/* Adds the forward node that produces s to the demanded nodes, if s is not live. */
 static void demand(schedule *x, int s)
 {
     const int p = forward_producer(x->graph, s);
@@ -245,11 +245,12 @@ static void demand_reads(schedule *x, int node)
     for (size_t k = 0; k < alternative->n_reads; k++) demand(x, alternative->reads[k]);
 }
 
-/* Closes the demanded nodes under missing inputs and runs them in the order of the forward pass. */
+/* Closes the demanded nodes under missing inputs, and runs them in the order of the forward pass. */
 static mp_status recompute(schedule *x, mp_error *err)
 {
-    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the list grows meanwhile */
-    mp_heap by_rank = {x->ready.items + x->ready.n, 0};                 /* shares the array with the ready nodes, behind them */
+    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* n_list grows inside the loop */
+    /* shares the array with the ready nodes and begins after them */
+    mp_heap by_rank = {x->ready.items + x->ready.n, 0};
     for (size_t i = 0; i < x->n_list; i++) mp_heap_push(&by_rank, x->rank[x->list[i]], x->list[i]);
     while (by_rank.n) {
         const int node = mp_heap_pop(&by_rank);
@@ -261,7 +262,7 @@ static mp_status recompute(schedule *x, mp_error *err)
     return MP_OK;
 }
 
-/* True if a delayed node of a segment that was entered still reads s. */
+/* True if a delayed node of an entered segment still reads s. */
 static bool is_awaited(const schedule *x, int s)
 {
     const mp_graph *graph = x->graph;
@@ -301,7 +302,7 @@ static mp_status run_backward(schedule *x, mp_error *err)
     while (x->ready.n) {
         const int node = mp_heap_pop(&x->ready);
         if (!x->entered[x->segment_of[node]]) MP_CHECK(enter(x, x->segment_of[node], err));
-        demand_reads(x, node); /* inputs that were evicted for an earlier segment than the node's own */
+        demand_reads(x, node); /* inputs that were evicted for a segment earlier than the node's own */
         MP_CHECK(recompute(x, err));
         MP_CHECK(push(x, node, err));
         x->done[node] = true;

@@ -1,4 +1,4 @@
-/* turn_around.c - sums up the bytes that cross from node to node of the list, and finds their maximum. */
+/* turn_around.c - computes the bytes that cross between neighbouring nodes of the list, and their maximum. */
 #include "planner/order/turn_around.h"
 
 #include "planner/math/tuning.h"

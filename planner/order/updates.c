@@ -1,17 +1,17 @@
-/* updates.c - places updates: a counting sort by the earliest place at which each may run.
+/* updates.c - places updates by a counting sort over the earliest position at which each may run.
  *
- * An update that is fused into backward runs as soon as its inputs are complete and nothing will read the old values of what it
- * writes, recomputations included. Updates can depend on each other (a node that clips by the global norm): they keep the list
- * order, and none comes before one that produces its inputs.
+ * An update fused into backward runs as soon as its inputs are complete and no step, recomputations included, will read the old
+ * values that it overwrites. Updates may depend on each other, such as a node that clips by the global norm. They keep the list
+ * order, and none precedes a producer of its inputs.
  */
 #include "planner/order/updates.h"
 
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 
-/* Per storage, a place in the order: twice the number of steps before it, plus 1 for updates that are put off there. */
+/* Places in the order, per storage: twice the number of steps before the place, plus 1 for updates that are postponed there. */
 typedef struct places {
-    int64_t *read, *written; /* after the last step that reads it; after the last that writes or adds to it */
+    int64_t *read, *written; /* place after the last step that reads it; place after the last step that writes or adds to it */
 } places;
 
 static void see(places *after, const mp_alternative *alternative, int64_t place)
@@ -24,7 +24,8 @@ static void see(places *after, const mp_alternative *alternative, int64_t place)
         if (after->written[alternative->adds[i]] < place) after->written[alternative->adds[i]] = place;
 }
 
-/* Returns the first place for an update fused into backward: after all that read what it overwrites or produce its inputs. */
+/* Returns the first place for an update fused into backward: after all readers of the storages that it overwrites, and after
+ * all producers of its inputs. */
 static int64_t earliest(const mp_graph *graph, const places *after, const mp_alternative *alternative)
 {
     int64_t place = 0;
@@ -41,7 +42,7 @@ static int64_t earliest(const mp_graph *graph, const places *after, const mp_alt
     return place;
 }
 
-/* Returns the place of an update: the earliest, or if put off the one for those. */
+/* Returns the place of an update: the earliest one, or the place for postponed updates. */
 static int64_t find_place(const mp_graph *graph, const places *after, const mp_alternative *alternative, size_t n, bool put_off)
 {
     const mp_update_order order = mp_update_order_of(graph);
@@ -50,7 +51,7 @@ static int64_t find_place(const mp_graph *graph, const places *after, const mp_a
     return place > first ? place : first;
 }
 
-/* Places the updates; put_off[node] marks those to delay, NULL: none. */
+/* Places the updates. put_off[node] marks updates to postpone; NULL: none. */
 static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size_t n, const bool *put_off, mp_step **out,
                                size_t *n_out, mp_error *err)
 {
@@ -68,7 +69,8 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     for (size_t t = 0; t < n && mp_update_order_of(graph).after_readers; t++)
         see(&after, &graph->nodes[steps[t].node].alternatives[steps[t].alternative], 2 * (int64_t)mp_step_end(steps, (int)t));
     n_updates = 0;
-    for (size_t k = 0; k < 2 * graph->n_nodes; k++) { /* what brings state, which is last in the list, first */
+    /* copies in of state first, although they are last in the list */
+    for (size_t k = 0; k < 2 * graph->n_nodes; k++) {
         const size_t i = k % graph->n_nodes;
         const bool brings_state = mp_copy_way_of(graph, (int)i, 0) == MP_COPY_IN;
         if (graph->nodes[i].phase != MP_PHASE_UPDATE || brings_state != (k < graph->n_nodes)) continue;
@@ -85,7 +87,8 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
         mp_step *step = &all[t + start[2 * t + 2]];
         const int end = mp_step_end(steps, (int)t);
         *step = steps[t];
-        if (mp_step_is_issued(*step)) mp_steps_issue(step, 0, 1, end + (int)start[2 * end]); /* before the updates there */
+        /* the wait precedes the updates placed there */
+        if (mp_step_is_issued(*step)) mp_steps_issue(step, 0, 1, end + (int)start[2 * end]);
     }
     for (size_t u = 0; u < n_updates; u++) {
         const size_t at = start[place[u]]++;
@@ -102,7 +105,7 @@ mp_status mp_updates_place(const mp_graph *graph, const mp_step *steps, size_t n
     return place_updates(graph, steps, n, NULL, out, n_out, err);
 }
 
-/* Marks the updates that run over the budget as put off. Returns false if there are no new ones. */
+/* Marks updates that exceed the budget as postponed. Returns false if there are no new ones. */
 static bool put_off_more(const mp_graph *graph, const mp_step *steps, const mp_timeline *timeline, int64_t budget_bytes,
                          bool *put_off)
 {

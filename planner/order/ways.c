@@ -1,9 +1,9 @@
-/* ways.c - finds which optional node copies a storage, and which alternative brings that back. */
+/* ways.c - finds the optional node that copies a storage, and the alternative that copies it back. */
 #include "planner/order/ways.h"
 
 #include "planner/math/list.h"
 
-/* Returns the optional node whose copy an alternative reads, -1 if there is none. */
+/* Returns the optional node whose copy an alternative reads; -1: none. */
 static int copy_read_by(const mp_graph *g, const mp_alternative *alternative)
 {
     for (size_t k = 0; k < alternative->n_reads; k++) {

@@ -1,11 +1,13 @@
 /* stages.h - cuts a network into pipeline stages, chooses the recomputation of each stage, and computes the seconds of a step.
  *
- * 1. Boundaries lie between blocks and make the slowest stage as fast as possible. 2. A stage holds the activations of its
- * micro-batches in flight (memplan/ranks/schedule.h): all m under GPipe, min(m, p - i) on stage i of p under 1F1B. A rank with
- * several interleaved stages holds the activations of all its stages. 3. If a rank exceeds the memory, its blocks keep less.
- * Each time, the block whose next option frees the most bytes per tick advances. (Narayanan et al. 2021, "Memory-efficient
- * pipeline-parallel DNN training"; Qi et al. 2024 on micro-batches in flight.) 4. If the busiest rank recomputes, blocks move
- * from it to other ranks while that makes the step shorter. Recomputation on a rank that would be idle costs no time.
+ * 1. Boundaries lie between blocks and make the slowest stage as fast as possible.
+ * 2. A stage holds the activations of its micro-batches in flight (memplan/ranks/schedule.h): all m under GPipe, min(m, p - i)
+ *    on stage i of p under 1F1B. A rank with several interleaved stages holds the activations of all its stages.
+ * 3. If a rank exceeds the memory, its blocks keep less. Each time, the block whose next option frees the most bytes per tick
+ *    advances. (Narayanan et al. 2021, "Memory-efficient pipeline-parallel DNN training"; Qi et al. 2024 on micro-batches in
+ *    flight.)
+ * 4. If the busiest rank recomputes, blocks move from it to other ranks while that makes the step shorter. Recomputation on a
+ *    rank that would be idle costs no time.
  *
  * A step is simulated. A stage runs its forwards and backwards in the order of the schedule. Each of them begins when the rank
  * is free and its input has arrived. Afterwards gradients are summed over dp and shard, partly hidden by the last backward.

@@ -1,9 +1,12 @@
 /* chen.c - Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost" (arXiv 1604.06174).
  *
- * The forward list is cut into segments at some of its cut tensors; only these are kept, and each segment is recomputed when
- * backward reaches it. Two ways to choose: every k-th of the m cut tensors, k = sqrt(m); or the greedy search, which walks
- * along adding bytes and cuts at the first cut tensor after the sum has passed b, for a sweep of b. Networks with few cut
- * tensors get the linearised variant, too: every position of the list may be an end, and all that crosses it is kept.
+ * The forward list is cut into segments at some of its cut tensors. Only these are kept. Each segment is recomputed when
+ * backward reaches it. There are two ways to choose the cut tensors. The first takes every k-th of the m cut tensors, k =
+ * sqrt(m). The second is the greedy search: it adds up bytes along the list and cuts at the first cut tensor after the sum
+ * exceeds b, for a range of values b.
+ *
+ * Networks with few cut tensors also get the linearised variant: a segment may end at every position of the list, and all
+ * storages that cross the end are kept.
  */
 #include "planner/search/searchers.h"
 
@@ -15,8 +18,8 @@
 typedef struct chen {
     mp_search *search;
     mp_boundaries *boundaries;
-    bool *allowed, *ends;    /* per position: an end is allowed, is taken */
-    int64_t *produced_bytes; /* per position: the bytes of its outputs, without always-live storages */
+    bool *allowed, *ends;    /* per position: a segment may end here; a segment ends here */
+    int64_t *produced_bytes; /* per position: the bytes of its non-static outputs */
 } chen;
 
 static mp_status offer(chen *x, mp_error *err)

@@ -1,16 +1,19 @@
 /* lower_set_dp.c - dynamic programming over sequences of lower sets: (lower set, overhead) -> least bytes kept.
  *
- * Three sums per lower set, each one pass over the pairs, tell before the search which states can lead to nothing: the fewest
- * bytes kept on the way there; the most bytes kept with which the rest still fits; and the least overhead of the rest, if the
- * fewest bytes were kept. A state that keeps too much, or whose overhead and rest exceed what is asked for, is dropped.
+ * Three values per lower set, each computed in one pass over the pairs, prune states before the search:
+ * - the fewest bytes kept on the way to the set
+ * - the most bytes kept with which the rest still fits
+ * - the least overhead of the rest, assuming the fewest bytes
  *
- * The memory model (lower_set.h) knows nothing of early freeing, in-place, parameters or workspace, so its budget says
- * little about the peak. It is swept instead, on a fixed ladder from the least for which there is a strategy to that of a
- * single segment, from below: what is tried for a budget of the user's is tried for every larger one, too. Once the peaks have
- * been over the budget for some rungs, more memory inside the model will not help.
+ * A state is dropped if it keeps too many bytes, or if its overhead plus the least overhead of the rest exceeds the limit.
  *
- * A strategy for one rung serves the next as well, so its overhead bounds what is looked for there. The first bound comes from
- * a search with coarse classes of overhead. Small families are searched without bound: their whole front is worth a look.
+ * The memory model (lower_set.h) ignores early freeing, in-place updates, parameters and workspace. Its budget therefore says
+ * little about the real peak. Instead the model budget runs through a fixed ladder, upward from the smallest budget with a
+ * strategy to the budget of a single segment. A strategy tried for a user's budget is also tried for every larger one. Once the
+ * peaks have exceeded the budget for several rungs, larger model budgets will not help.
+ *
+ * A strategy for one rung is also valid for the next, so its overhead bounds the search there. The first bound is found by a
+ * search with coarse classes of overhead. Small families are searched without bound, since their whole front is useful.
  */
 #include "planner/segments/lower_set.h"
 
@@ -20,7 +23,7 @@
 
 typedef struct state {
     int64_t overhead, kept_bytes; /* overhead: ticks in units of their common divisor */
-    int set, previous;            /* previous: index of the state before it, -1: the start */
+    int set, previous;            /* previous: index of the preceding state; -1: the start */
 } state;
 
 typedef struct table {
@@ -28,19 +31,20 @@ typedef struct table {
     const mp_lower_sets *sets;
     bool least;   /* the aim is the least overhead, not the largest */
     int64_t unit; /* the common divisor of all ticks */
-    int shift;    /* an overhead's class is overhead >> shift */
+    int shift;    /* the class of an overhead is overhead >> shift */
     int n_levels;
-    state *levels;                 /* work: the best state of one set in each class of overhead; set -1: none */
-    int low, high;                 /* the classes in use */
-    int64_t *fewest, *most, *rest; /* per set: fewest bytes kept on the way there (INT64_MAX: unreachable); most bytes kept
-                                    * with which the rest fits; overhead of the rest */
-    int64_t limit;                 /* limit of the total overhead */
-    state *states;                 /* the remaining states, grouped by set */
+    state *levels; /* scratch: the best state of one set per class of overhead; set -1: none */
+    int low, high; /* the classes in use */
+    /* per set: fewest bytes kept on the way to it (INT64_MAX: unreachable); most bytes kept with which the rest fits; overhead
+     * of the rest */
+    int64_t *fewest, *most, *rest;
+    int64_t limit; /* limit on the total overhead */
+    state *states; /* the remaining states, grouped by set */
     size_t n_states, capacity;
     size_t *start; /* per set: its first state */
 } table;
 
-/* Finds the fewest bytes kept at each set, INT64_MAX if unreachable. */
+/* Computes the fewest bytes kept at each set; INT64_MAX if unreachable. */
 static void find_fewest(const mp_lower_sets *sets, int64_t budget_bytes, int64_t *kept)
 {
     kept[0] = 0;
@@ -55,7 +59,7 @@ static void find_fewest(const mp_lower_sets *sets, int64_t budget_bytes, int64_t
     }
 }
 
-/* Computes `most` and `rest`, from V backwards. */
+/* Computes `most` and `rest`, backward from V. */
 static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
 {
     const mp_lower_sets *sets = t->sets;
@@ -72,7 +76,7 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
             const int from = pair->from;
             const int64_t free_bytes = budget_bytes - pair->cost_bytes;
             if (free_bytes < 0) break;
-            if (t->fewest[from] > free_bytes) continue; /* it is reachable, so `rest` of this set is a sum */
+            if (t->fewest[from] > free_bytes) continue; /* the set is reachable, so its `rest` is finite */
             const int64_t most = free_bytes < t->most[k] - pair->kept_bytes ? free_bytes : t->most[k] - pair->kept_bytes;
             const int64_t rest = t->rest[k] + (charge_last || k + 1 < sets->n ? pair->ticks / t->unit : 0);
             if (most > t->most[from]) t->most[from] = most;
@@ -81,7 +85,7 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
     }
 }
 
-/* Chooses the classes so that every overhead up to the limit has one; no overhead exceeds the ticks from the empty set to V. */
+/* Chooses the classes so that every overhead up to the limit has one. No overhead exceeds the ticks from the empty set to V. */
 static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim, int max_levels, int64_t most_ticks,
                        mp_error *err)
 {
@@ -106,7 +110,8 @@ static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim
     return MP_OK;
 }
 
-/* Moves the classes of one set to the remaining states: in the order of the aim, each with fewer bytes than all before it. */
+/* Moves the best states of one set to the remaining states: in the order of the aim, each with fewer bytes than all before
+ * it. */
 static mp_status collect(table *t, int set, mp_error *err)
 {
     int64_t fewest = INT64_MAX;
@@ -126,14 +131,14 @@ static mp_status collect(table *t, int set, mp_error *err)
     return MP_OK;
 }
 
-/* Extends the states of one set by a pair; of two states of a class, the one with fewer bytes remains, then the better
- * overhead. The innermost loop of the search. */
+/* Extends the states of one set by a pair. Of two states in a class, the one with fewer bytes remains, then the one with the
+ * better overhead. This is the innermost loop of the search. */
 static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t free_bytes, int64_t overhead)
 {
     const size_t first = t->start[pair->from];
     const int64_t limit = t->limit - t->rest[set] - overhead;
     size_t end = t->start[pair->from + 1];
-    if (t->least) { /* overheads rise: the states within the limit come first */
+    if (t->least) { /* overheads ascend: the states within the limit are first */
         for (size_t low = first; low < end;) {
             const size_t middle = low + (end - low) / 2;
             if (t->states[middle].overhead <= limit)
@@ -144,7 +149,7 @@ static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t fre
     }
     for (size_t i = end; i > first; i--) {
         const state *from = &t->states[i - 1];
-        if (from->kept_bytes > free_bytes) break; /* bytes fall: the states that fit come last */
+        if (from->kept_bytes > free_bytes) break; /* bytes descend: the states that fit are last */
         const int64_t sum = from->overhead + overhead, kept_bytes = from->kept_bytes + pair->kept_bytes;
         const int k = (int)(sum >> t->shift);
         state *best = &t->levels[k];
@@ -231,7 +236,7 @@ mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_b
     MP_OWNED int64_t *kept = mp_alloc((size_t)sets->n, sizeof *kept);
     if (!kept) return MP_NO_MEMORY(err);
     for (size_t p = sets->pairs_start[sets->n - 1]; p < sets->pairs_start[sets->n]; p++)
-        if (sets->pairs[p].from == 0) high = sets->pairs[p].cost_bytes; /* all in one segment */
+        if (sets->pairs[p].from == 0) high = sets->pairs[p].cost_bytes; /* everything in one segment */
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
         find_fewest(sets, middle, kept);
@@ -254,7 +259,7 @@ typedef struct ladder {
     void *data;
 } ladder;
 
-/* Has some of the found strategies judged; *least_peak: the lowest peak so far. */
+/* Judges some of the found strategies. *least_peak: the lowest peak so far. */
 static mp_status offer_some(ladder *x, const mp_lower_set_strategies *found, int picks, int64_t *least_peak, mp_error *err)
 {
     for (int i = 0; i < picks && found->n && x->moves > 0 && !mp_search_stopped(x->search); i++) {
@@ -269,8 +274,8 @@ static mp_status offer_some(ladder *x, const mp_lower_set_strategies *found, int
     return MP_OK;
 }
 
-/* Tries strategies at one budget of the model, with an overhead of at most *most_ticks, the least at the smaller budgets.
- * Sets *most_ticks to the least that it finds. */
+/* Tries strategies at one model budget, with an overhead of at most *most_ticks, the least found at smaller budgets. Sets
+ * *most_ticks to the least overhead found. */
 static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, bool both_aims, int64_t *least_peak,
                           mp_error *err)
 {
@@ -279,10 +284,11 @@ static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, b
     for (int levels = MP_LOWER_SET_LEVELS; levels <= MP_LOWER_SET_FINE_LEVELS;
          levels *= MP_LOWER_SET_FINE_LEVELS / MP_LOWER_SET_LEVELS) {
         if (levels == MP_LOWER_SET_LEVELS && (is_small || *most_ticks != INT64_MAX))
-            continue; /* they only serve to find a limit */
+            continue; /* coarse classes only serve to find a limit */
         mp_lower_set_strategies_free(&least);
         MP_CHECK(mp_lower_set_search(x->sets, model_bytes, MP_TIME_CENTRIC, levels, *most_ticks, false, &least, err));
-        if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / 8; /* an eighth more, to have a choice */
+        /* allows one eighth more, for a choice of strategies */
+        if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / 8;
     }
     MP_CHECK(offer_some(x, &least, x->picks, least_peak, err));
     if (!both_aims) return MP_OK;
@@ -296,12 +302,12 @@ static mp_status climb(ladder *x, mp_error *err)
     int64_t least_bytes, whole_bytes = 0, most_ticks = INT64_MAX;
     int over = 0;
     for (size_t p = x->sets->pairs_start[x->sets->n - 1]; p < x->sets->pairs_start[x->sets->n]; p++)
-        if (x->sets->pairs[p].from == 0) whole_bytes = x->sets->pairs[p].cost_bytes; /* all in one segment */
+        if (x->sets->pairs[p].from == 0) whole_bytes = x->sets->pairs[p].cost_bytes; /* everything in one segment */
     MP_CHECK(mp_lower_set_least_budget(x->sets, &least_bytes, err));
     for (int rung = 0;
          rung <= MP_LOWER_SET_RUNGS && over < MP_LOWER_SET_PATIENCE && x->moves > 0 && !mp_search_stopped(x->search); rung++) {
         if (rung >= MP_LOWER_SET_PATIENCE && mp_search_settled(x->search)) break;
-        /* finer towards the least budget, where a little memory is worth most */
+        /* smaller steps near the least budget, where extra memory gains most */
         const int64_t model_bytes =
             rung == MP_LOWER_SET_RUNGS
                 ? whole_bytes

@@ -1,7 +1,8 @@
 /* lower_set_family.c - families of lower sets as bit sets, and the transitions between them.
  *
- * All sets: starting from the empty one, adding to each set every vertex whose predecessors are in it gives the sets of the
- * next cardinality; a hash table drops those found twice. So they come sorted by cardinality, and no transition is missed.
+ * All lower sets are generated from the empty set. Adding to each set every vertex whose predecessors it contains gives the
+ * sets of the next cardinality. A hash table drops duplicates. The sets are therefore sorted by cardinality, and no transition
+ * is missed.
  */
 #include "planner/segments/lower_set.h"
 
@@ -11,7 +12,7 @@
 #include "estimator/base/memory.h"
 #include "planner/math/bits.h"
 
-/* A family that grows. */
+/* A family under construction. */
 typedef struct builder {
     const mp_lower_set_graph *graph;
     int n_vertices, n_words;
@@ -45,7 +46,7 @@ static void drop(builder *b)
     mp_free(b->fresh);
 }
 
-/* Adds b->fresh, unless the family has it already. */
+/* Adds b->fresh, unless the family contains it. */
 static mp_status add(builder *b, mp_error *err)
 {
     const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
@@ -65,7 +66,7 @@ typedef struct sums {
     int cardinality;
 } sums;
 
-/* Computes the sums, and the boundary as a list; `mark` is work space, one per vertex, all zero before and after. */
+/* Computes the sums, and the boundary as a list. `mark` is scratch, one entry per vertex, zero on entry and on return. */
 static sums measure(const mp_lower_set_graph *graph, const uint64_t *bits, char *mark, int *boundary, int *n_boundary)
 {
     const mp_dag *dag = graph->dag;
@@ -147,7 +148,7 @@ static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets
     return MP_OK;
 }
 
-/* Gives the family that was built, sorted by cardinality (equals in order of discovery), with its pairs. */
+/* Returns the finished family with its pairs, sorted by cardinality; equal ones in order of discovery. */
 static mp_status finish(builder *b, mp_lower_sets **out, mp_error *err)
 {
     const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
@@ -185,16 +186,17 @@ mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower
             memcpy(b.fresh, set_of(&b, k), (size_t)b.n_words * sizeof *b.fresh);
             mp_bits_add(b.fresh, v);
             MP_CHECK(add(&b, err));
-            if (b.n > limit) return MP_LIMIT; /* leaves no message: the family is simply too large */
+            if (b.n > limit) return MP_LIMIT; /* no message: the caller tries the pruned family */
         }
     return finish(&b, out, err);
 }
 
 /* ---- the pruned family ---- */
 
-/* Adds from each stretch of sets[0..n), given one by one, the set with the fewest boundary bytes, of equals the later. */
+/* Thins a sequence of sets[0..n), passed one by one: adds the set with the fewest boundary bytes in each range, of equal ones
+ * the last. */
 typedef struct thinning {
-    int stretch, seen; /* length of a stretch; how many sets of the present one were given */
+    int stretch, seen; /* length of a range; number of sets of the current range seen so far */
     int64_t best_bytes;
     uint64_t *best;
 } thinning;
@@ -207,7 +209,7 @@ static mp_status end_stretch(builder *b, thinning *t, mp_error *err)
     return add(b, err);
 }
 
-/* Gives the set `bits` to the thinning. */
+/* Passes the set `bits` to the thinning. */
 static mp_status show(builder *b, thinning *t, const uint64_t *bits, mp_error *err)
 {
     const mp_dag *dag = b->graph->dag;
@@ -225,7 +227,8 @@ static mp_status show(builder *b, thinning *t, const uint64_t *bits, mp_error *e
     return ++t->seen == t->stretch ? end_stretch(b, t, err) : MP_OK;
 }
 
-/* Gives the sets L^v in list order. Ancestors are found by a search from v, so that only one set is in memory at a time. */
+/* Passes the sets L^v to the thinning in list order. A search from v finds its ancestors, so that only one set is in memory at
+ * a time. */
 static mp_status add_ancestors(builder *b, thinning *t, uint64_t *bits, int *stack, mp_error *err)
 {
     const mp_dag *dag = b->graph->dag;
@@ -264,11 +267,11 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
     MP_OWNED uint64_t *best = mp_alloc((size_t)b.n_words, sizeof *best), *bits = mp_alloc((size_t)b.n_words, sizeof *bits);
     MP_OWNED int *order = mp_alloc((size_t)b.n_vertices, sizeof *order);
     MP_ENSURE(best && bits && order, err, MP_NOMEM, "out of memory");
-    /* The paper's sets and the prefixes of the list get half of the limit each, the other orders what is left. */
+    /* The paper's sets and the prefixes of the list may use half of the limit each. The other orders use the remainder. */
     thinning t = {.best = best, .stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1};
     MP_CHECK(add(&b, err)); /* the empty set */
     for (int v = 0; v < b.n_vertices; v++) mp_bits_add(b.fresh, v);
-    MP_CHECK(add(&b, err)); /* V, which is some L^v only if there is a single sink */
+    MP_CHECK(add(&b, err)); /* V, which equals some L^v only if there is a single sink */
     MP_CHECK(add_ancestors(&b, &t, bits, order, err));
     for (int v = 0; v < b.n_vertices; v++) order[v] = v;
     MP_CHECK(add_prefixes(&b, &t, bits, order, limit, err));

@@ -1,4 +1,4 @@
-/* module_tree.c - modules and calls from node names, level by level. */
+/* module_tree.c - finds modules and their calls from node names, level by level. */
 #include "planner/segments/module_tree.h"
 
 #include <ctype.h>
@@ -9,14 +9,14 @@
 #include "estimator/base/module_name.h"
 #include "estimator/base/names.h"
 
-enum { DEEPEST = 32, TEXT = 512 }; /* most levels of modules that are examined; most bytes of a name */
+enum { DEEPEST = 32, TEXT = 512 }; /* maximum depth of modules; maximum bytes of a name */
 
 typedef struct builder {
     mp_modules *out;
-    mp_names *seen;    /* every module, as spelt in the file */
-    mp_names *owners;  /* every prefix of a parameter's name: "layers.0" of "layers.0.weight" */
+    mp_names *seen;    /* every module, as written in the file */
+    mp_names *owners;  /* every prefix of a parameter's name: "layers.0" for "layers.0.weight" */
     mp_names *modules; /* name -> module */
-    mp_names *calls;   /* module as spelt in the file -> call */
+    mp_names *calls;   /* module as written in the file -> call */
     size_t capacity, calls_capacity;
     mp_module *found;
     mp_module_call *found_calls;
@@ -29,7 +29,7 @@ static bool remember(builder *b, mp_names *names, const char *text, size_t lengt
     return copy && mp_names_set(names, copy, value);
 }
 
-/* Returns the module that a name is in at this depth, as spelt in the file. */
+/* Returns the module that contains a name at this depth, as written in the file. */
 static const char *text_at(const char *name, int depth, char text[TEXT])
 {
     return mp_module_text(name, mp_module_length(name, depth), text, TEXT);
@@ -60,7 +60,7 @@ static mp_status collect_names(builder *b)
     return MP_OK;
 }
 
-/* Cuts "_1" off the module `name`, spelt `text` in the file, if it is another call of the module without "_1". */
+/* Removes "_1" from the module `name`, written `text` in the file, if it is another call of the module without "_1". */
 static void cut_number(const builder *b, char *name, const char *text)
 {
     char base[TEXT];
@@ -121,7 +121,7 @@ static mp_status take_position(builder *b, int position)
     return MP_OK;
 }
 
-/* ---- which modules remain ---- */
+/* ---- selection of modules ---- */
 
 static int by_position(const void *a, const void *b)
 {
@@ -131,7 +131,7 @@ static int by_position(const void *a, const void *b)
     return (x->module > y->module) - (x->module < y->module);
 }
 
-/* True if the module has one call, which is also that of the module around it. */
+/* True if the module has a single call that equals the call of its parent. */
 static bool is_its_parent(const builder *b, const int *first_call, int module)
 {
     const int parent = b->found[module].parent;
@@ -170,14 +170,15 @@ static mp_status settle(builder *b)
     return MP_OK;
 }
 
-/* Finds how far each call is rerun: up to the last operator of which backward reads something. Inputs that an operator saves
- * exist before it runs, saved results after it. */
+/* Finds the end of each call's recomputation: the last operator with a result that backward reads. Inputs that an operator
+ * saves exist before it runs, its saved results after it. */
 static mp_status find_ends(builder *b)
 {
     const mp_modules *out = b->out;
     const mp_graph *graph = out->graph;
     MP_OWNED int *reach =
-        mp_alloc((size_t)out->n_positions, sizeof *reach); /* per position: how far a rerun must go for its backward */
+        /* per position: position that a recomputation must reach for its backward */
+        mp_alloc((size_t)out->n_positions, sizeof *reach);
     MP_OWNED int *position = mp_alloc(graph->n_nodes, sizeof *position);
     if (!reach || !position) return MP_NO_MEMORY(b->err);
     for (int p = 0; p < out->n_positions; p++) position[out->node[p]] = p;

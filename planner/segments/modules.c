@@ -1,11 +1,12 @@
-/* modules.c - sets of modules, none within another, judged by the timeline.
+/* modules.c - finds sets of modules to wrap, none nested in another, judged by the timeline.
  *
- * All sets, where there are few. Else sets are found in three ways, the best of which are thinned:
- *  - a set grows by the module that takes away most bytes over the budget, summed over the steps, for its time. What a module
- *    gained last time bounds what it gains now well enough to look at few of them (Minoux 1978);
- *  - all modules whose names differ in numbers only: every block, every block's attention;
- *  - nothing.
- * Thinning leaves out or exchanges one module as long as that costs no bytes over the budget and less time.
+ * If there are few sets, all of them are tried. Otherwise sets are found in three ways, and the best ones are improved:
+ * - growing: a set grows by the module that removes the most bytes over the budget, summed over the steps, per tick. The gain
+ *   of the previous round approximates the current gain, so that few modules are judged per round (Minoux 1978)
+ * - classes: all modules with names that differ in numbers only, such as every block, or every block's attention
+ * - the empty set
+ *
+ * The improvement removes or exchanges one module at a time, as long as it adds no bytes over the budget and saves time.
  */
 #include "planner/segments/modules.h"
 
@@ -16,7 +17,7 @@
 #include "planner/math/tuning.h"
 #include "planner/segments/module_schedule.h"
 
-/* The result of a set: bytes over the budget, summed over the steps, and the step's ticks and peak. */
+/* The result of a set: bytes over the budget summed over the steps, and the ticks and peak of the step. */
 typedef struct verdict {
     double excess;
     int64_t ticks, peak_bytes;
@@ -25,7 +26,7 @@ typedef struct verdict {
 typedef struct finder {
     mp_search *search;
     mp_modules *modules;
-    int64_t budget_bytes, work; /* work: how many sets may still be judged */
+    int64_t budget_bytes, work; /* work: number of sets that may still be judged */
     int64_t smallest_bytes;     /* the lowest peak so far */
     bool *chosen, *trial;       /* per module */
     int *option, n_options;     /* modules that may be chosen */
@@ -63,7 +64,7 @@ static bool is_over(finder *x)
     return x->work <= 0 || mp_search_stopped(x->search);
 }
 
-/* Puts a module into the set; removes those within it and around it. */
+/* Adds a module to the set. Removes modules inside it or around it. */
 static void put(const finder *x, bool *chosen, int module)
 {
     for (int m = 0; m < x->modules->n; m++)
@@ -103,7 +104,8 @@ static mp_status count_sets(const finder *x, double most, bool *are_few, mp_erro
 {
     const mp_modules *m = x->modules;
     double all = 1;
-    MP_OWNED double *inside = mp_alloc((size_t)m->n, sizeof *inside); /* sets within a module; with itself one more */
+    /* number of sets inside a module; the module itself adds one */
+    MP_OWNED double *inside = mp_alloc((size_t)m->n, sizeof *inside);
     MP_OWNED bool *is_option = mp_alloc((size_t)m->n, sizeof *is_option);
     if (!inside || !is_option) return MP_NO_MEMORY(err);
     for (int k = 0; k < x->n_options; k++) is_option[x->option[k]] = true;
@@ -139,7 +141,7 @@ static int best_gain(const finder *x)
     return best;
 }
 
-/* Forgets gains that a change of the set affects: of modules within the one that was put in, and around it. */
+/* Discards gains that a change of the set affects: of modules inside the added one or around it. */
 static void forget(finder *x, int module)
 {
     for (int k = 0; k < x->n_options; k++)
@@ -167,9 +169,9 @@ static mp_status grow(finder *x, mp_error *err)
     return MP_OK;
 }
 
-/* ---- thinning ---- */
+/* ---- improving a set ---- */
 
-/* Judges the trial set and takes it if it is better. */
+/* Judges the trial set, and keeps it if it is better. */
 static mp_status try_trial(finder *x, verdict *now, bool *is_taken, mp_error *err)
 {
     verdict found;
@@ -206,7 +208,7 @@ static mp_status thin(finder *x, mp_error *err)
     return MP_OK;
 }
 
-/* ---- all modules of equal names ---- */
+/* ---- classes: all modules with the same name pattern ---- */
 
 /* Returns "layers.#.attn" for "layers.11.attn". */
 static char *pattern_of(mp_pool *pool, const char *name)
@@ -221,7 +223,7 @@ static char *pattern_of(mp_pool *pool, const char *name)
     return text;
 }
 
-/* Sets x->trial to all options whose pattern has number `which` in `class_of`. */
+/* Sets x->trial to all options with the pattern number `which` in `class_of`. */
 static void set_class(finder *x, const int *class_of, int which)
 {
     memset(x->trial, 0, (size_t)x->modules->n * sizeof *x->trial);
@@ -229,7 +231,7 @@ static void set_class(finder *x, const int *class_of, int which)
         if (class_of[k] == which) put(x, x->trial, x->option[k]);
 }
 
-/* Thins the best of these sets, one after the other. */
+/* Improves the best of these sets, one after the other. */
 static mp_status thin_classes(finder *x, const int *class_of, verdict *verdicts, int n_classes, mp_error *err)
 {
     for (int start = 0; start < MP_MODULES_STARTS && start < n_classes && !is_over(x); start++) {
@@ -268,7 +270,8 @@ static mp_status try_classes(finder *x, mp_error *err)
     return thin_classes(x, class_of, verdicts, n_classes, err);
 }
 
-/* If nothing fits, searches for the smallest set: for a little less than the last one, as long as that succeeds. */
+/* If nothing fits, searches for the smallest set: repeatedly lowers the budget slightly below the last peak, until that
+ * fails. */
 static mp_status shrink(finder *x, mp_error *err)
 {
     for (int64_t before = INT64_MAX;

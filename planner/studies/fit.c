@@ -1,10 +1,10 @@
 /* fit.c - finds the largest batch that fits into a memory.
  *
- * 1. Without recomputation, one timeline decides whether a batch fits. The batch is doubled until it no longer fits. 2. The
- * floor is equally cheap to compute, and no plan is below it. Doubling until the floor exceeds the memory gives an upper limit
- * for the other two answers. 3. Within such a bracket, peaks and extra time grow almost linearly with the batch. Two known
- * points therefore predict the answer. From there, strides that grow fourfold bracket the answer, and bisection closes the
- * bracket.
+ * 1. Without recomputation, one timeline decides whether a batch fits. The batch is doubled until it no longer fits.
+ * 2. The floor is equally cheap to compute, and no plan is below it. Doubling until the floor exceeds the memory gives an upper
+ *    limit for the other two answers.
+ * 3. Within such a bracket, peaks and extra time grow almost linearly with the batch. Two known points therefore predict the
+ *    answer. From there, strides that grow fourfold bracket the answer, and bisection closes the bracket.
  *
  * Every trial is remembered, so that the trials for one answer also serve the next.
  */
