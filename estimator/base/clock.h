@@ -1,4 +1,4 @@
-/* clock.h - a clock tells seconds since a moment that is the same for the whole run of a program, and never goes back. */
+/* clock.h - a monotonic clock: seconds since a fixed moment of the program run. */
 #pragma once
 
 double mp_clock_now(void);

@@ -1,18 +1,17 @@
-/* module_name.h - the modules in the names of operators and tensors: "/layer1/layer1.0/conv1/Conv" is the Conv of
- * module layer1.0.conv1, three levels deep. The last component is the operator or tensor itself. A leading slash makes
- * no difference. All functions are O(length of the name).
- */
+/* module_name.h - the modules in names of operators and tensors. Example: "/layer1/layer1.0/conv1/Conv" is the Conv of module
+ * layer1.0.conv1, at depth three. The last component is the operator or tensor itself. A leading slash is ignored. All
+ * functions are O(length of the name). */
 #pragma once
 
 #include <stddef.h>
 
-/* Returns how many modules a name is in, one within the other. */
+/* Returns the number of nested modules in a name. */
 int mp_module_depth(const char *name);
-/* Returns the length of the part of a name that has its first `depth` modules, without the slash behind them; of all
- * modules if there are fewer. */
+/* Returns the length of the prefix that contains the first `depth` modules, without the slash after it; all modules if there
+ * are fewer. */
 size_t mp_module_length(const char *name, int depth);
-/* Writes the usual name of the module behind name[0..length): "layer1.0.conv1". A component that repeats the one before
- * it stands for both. Cut to `size` bytes, between characters. Returns text. */
+/* Writes the usual module name for name[0..length): "layer1.0.conv1". A component that repeats the previous component as a
+ * prefix replaces it. Truncated to `size` bytes at a character boundary. Returns text. */
 char *mp_module_text(const char *name, size_t length, char *text, size_t size);
-/* Returns the name without the modules: "Conv". */
+/* Returns the part of the name after the modules: "Conv". */
 const char *mp_module_leaf(const char *name);

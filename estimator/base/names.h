@@ -1,4 +1,4 @@
-/* names.h - a map from names to small integers (a thin face of uthash that reports memory shortage). */
+/* names.h - a map from names to small integers (a thin wrapper of uthash that reports out-of-memory). */
 #pragma once
 
 #include <stdbool.h>
@@ -10,16 +10,16 @@ typedef struct mp_names mp_names;
 mp_names *mp_names_new(void); /* NULL: out of memory */
 void mp_names_free(mp_names *names);
 MP_OWNER(mp_names_free, mp_names)
-/* Returns the integer stored for this name, or -1. O(length). */
+/* Returns the integer stored for this name; -1: none. O(length). */
 int mp_names_find(const mp_names *names, const char *name);
-/* Stores `index` for `name`, in place of an earlier one. The name is not copied and must live as long as the map.
- * Returns false if memory is short. */
+/* Stores `index` for `name`, replacing an earlier value. The name is not copied and must outlive the map. Returns false if
+ * memory is short. */
 bool mp_names_set(mp_names *names, const char *name, int index);
 
-/* Returns the index of a name in names[0..n); -1 if it is not there. */
+/* Returns the index of a name in names[0..n); -1: not found. */
 int mp_names_place(const char *const *names, int n, const char *name);
-/* Defines mp_TYPE_name(value), "unknown" past the last, and mp_TYPE_find(name), -1 if there is none, of an enum that counts
- * from 0: MP_NAMED(loss, "auto", "mse", ...). */
+/* Defines the name functions of an enum that counts from 0: MP_NAMED(loss, "auto", "mse", ...). mp_TYPE_name(value) returns
+ * "unknown" past the last value. mp_TYPE_find(name) returns -1 if there is no such name. */
 #define MP_NAMED(type, ...)                                                          \
     static const char *const type##_names[] = {__VA_ARGS__};                         \
     enum { N_##type##_NAMES = sizeof type##_names / sizeof *type##_names };          \
@@ -31,5 +31,5 @@ int mp_names_place(const char *const *names, int n, const char *name);
     {                                                                                \
         return mp_names_place(type##_names, N_##type##_NAMES, name);                 \
     }
-/* True if two names differ at most in case, spaces, dashes and underscores. */
+/* True if two names differ only in case, spaces, dashes and underscores. */
 bool mp_names_are_alike(const char *a, const char *b);

@@ -1,8 +1,8 @@
-/* vector.h - loops over arrays as vector code for the machine that runs them. */
+/* vector.h - compiles loops over arrays to vector code for the machine that runs them. */
 #pragma once
 
-/* For functions with plain loops over arrays: they are compiled for several instruction sets, and the best is chosen
- * when the program starts. No OpenMP inside. */
+/* For functions with plain loops over arrays. The compiler generates versions for several instruction sets, and the program
+ * selects the best one at start. Do not use OpenMP inside. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 #if __GNUC__ < 12 /* older GCC dispatches on single extensions only */
 #define MP_VECTOR __attribute__((target_clones("avx512f", "avx2", "default")))

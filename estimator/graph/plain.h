@@ -1,19 +1,22 @@
-/* plain.h - a graph without its copies, for what knows one memory and compute alone: most searchers. */
+/* plain.h - plain graphs: graphs without copies, for code that supports only one memory and the compute channel, such as most
+ * searchers. */
 #pragma once
 
 #include "memplan/timeline.h"
 
-/* Storages keep their numbers; those of other tiers have no bytes. Optional nodes, returning alternatives and alternatives that
- * read what only those make are left out, and everything is on compute. */
+/* A plain graph. Storages keep their numbers; storages of other tiers have 0 bytes. Optional nodes and returning alternatives
+ * are removed, and also the alternatives that read results of the removed ones. All nodes run on the compute channel. */
 typedef struct mp_plain {
     mp_graph *graph;
-    int *nodes;                             /* per node: its number in the original graph */
-    int *alternatives, *alternatives_start; /* alternative k of node v is alternatives[alternatives_start[v] + k] there */
+    int *nodes;                             /* per node: its index in the original graph */
+    int *alternatives, *alternatives_start; /* alternative k of node v is alternative alternatives[alternatives_start[v] + k] in
+                                               the original graph */
 } mp_plain;
 
-/* On MP_OK *out is released with mp_plain_free (a zeroed one is fine); the original must outlive it. MP_NOMEM; as
- * mp_graph_finish. O(graph). */
+/* Builds the plain graph. On MP_OK release *out with mp_plain_free (a zeroed struct is allowed); the original must outlive it.
+ * MP_NOMEM. Other errors as mp_graph_finish. O(graph). */
 mp_status mp_plain_of(const mp_graph *graph, mp_plain *out, mp_error *err);
 void mp_plain_free(mp_plain *plain);
-/* Turns steps of the plain graph into steps of the original, in place: the same bytes on the device, and at most the ticks. */
+/* Converts steps of the plain graph to steps of the original graph, in place. They need the same device bytes and at most the
+ * same ticks. */
 void mp_plain_back(const mp_plain *plain, mp_step *steps, size_t n);

@@ -1,4 +1,4 @@
-/* doubts.h - weights about which a file is silent, counted where it is read, so that commands can warn. */
+/* doubts.h - counts weights whose role the file does not state. Commands use the counts for warnings. */
 #pragma once
 
 #include <stdint.h>
@@ -8,21 +8,21 @@
 struct mp_model;
 
 typedef enum mp_doubt_kind {
-    MP_DOUBT_UNSIGNED, /* computed by the exporter, from weights or buffers: the file lost the signature that tells them apart
-                        */
-    MP_DOUBT_SHARED,   /* read by several operators in such a file: equal tensors may have been merged */
-    MP_DOUBT_MISSING,  /* parameters of the exported program that the file does not have */
-    MP_DOUBT_COPIED,   /* copies of a parameter that the file also has: it is counted twice */
-    MP_DOUBT_ADOPTED,  /* written by operators as constants, and trained: the initializers have fewer weights */
-    MP_DOUBT_CONSTANT, /* read as weights, and written by operators as constants: not trained */
-    MP_DOUBT_INTEGER,  /* read as weights, and stored as integers: not trained */
+    MP_DOUBT_UNSIGNED, /* computed by the exporter from weights or buffers; the file has lost the signature that distinguishes
+                          the two */
+    MP_DOUBT_SHARED,   /* read by several operators in such a file: the exporter may have merged equal tensors */
+    MP_DOUBT_MISSING,  /* parameters of the exported program that are missing in the file */
+    MP_DOUBT_COPIED,   /* copies of a parameter that the file also contains, so the parameter counts twice */
+    MP_DOUBT_ADOPTED,  /* stored as constant operators but trained, because the file has fewer weights as initializers */
+    MP_DOUBT_CONSTANT, /* read as weights but stored as constant operators: not trained */
+    MP_DOUBT_INTEGER,  /* read as weights but stored as integers: not trained */
     MP_N_DOUBTS
 } mp_doubt_kind;
 
 typedef struct mp_doubt {
     int n;
     int64_t elements;
-    const char *names; /* the first three, "a, b, c, ..."; NULL: n is 0 */
+    const char *names; /* the first three names, "a, b, c, ..."; NULL: n is 0 */
 } mp_doubt;
 
 /* Counts one more tensor of the kind. MP_NOMEM. */

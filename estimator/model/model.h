@@ -1,9 +1,8 @@
-/* model.h - a network as its file has it: operators, tensors and their attributes, with every dimension a number.
+/* model.h - a network as stored in its file: operators, tensors and attributes, with all dimensions known.
  *
- * A model is built by a reader in formats/ (or by hand through the functions below), completed by mp_model_infer (infer.h)
- * and cleaned by mp_model_simplify (simplify.h). All that a model points to is in its pool and lives until mp_model_free.
- * Tensors and operators are named by their index; indices never change, a removed operator is only marked.
- */
+ * A reader in formats/ builds a model (or a caller, through the functions below). mp_model_infer (infer.h) completes it, and
+ * mp_model_simplify (simplify.h) simplifies it. The model's pool owns all its data until mp_model_free. Indices identify
+ * tensors and operators and never change; removed operators are only marked. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +14,7 @@
 #include "memplan/error.h"
 #include "memplan/model.h"
 
-enum { MP_VALUE_MAX = 1 << 17 }; /* elements of the largest value that is stored */
+enum { MP_VALUE_MAX = 1 << 17 }; /* maximum number of elements of a stored value */
 
 /* The elements of a tensor, row-major: integers and booleans in `i`, floats in `f`. */
 typedef struct mp_value {
@@ -27,7 +26,7 @@ typedef struct mp_value {
     };
 } mp_value;
 
-/* Returns n zeroed elements in the model's pool; NULL if memory is short. */
+/* Returns n zeroed elements in the model's pool; NULL: out of memory. */
 mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real);
 
 struct mp_operator;
@@ -35,10 +34,10 @@ struct mp_operator;
 typedef enum mp_attribute_kind {
     MP_ATTRIBUTE_INT,
     MP_ATTRIBUTE_FLOAT,
-    MP_ATTRIBUTE_TEXT, /* a list of texts becomes one text, with commas between */
+    MP_ATTRIBUTE_TEXT, /* a list of strings is stored as one string, separated by commas */
     MP_ATTRIBUTE_INTS,
     MP_ATTRIBUTE_FLOATS,
-    MP_ATTRIBUTE_TENSOR, /* dtype, rank, dims, and value if small and numeric */
+    MP_ATTRIBUTE_TENSOR, /* dtype, rank, dims; value only if small and numeric */
     MP_ATTRIBUTE_OTHER   /* present, but of a kind that no rule reads: graphs, sparse tensors, types */
 } mp_attribute_kind;
 
@@ -57,65 +56,65 @@ typedef struct mp_attribute {
     mp_value *value; /* TENSOR: NULL when too large or absent */
 } mp_attribute;
 
-/* Return an attribute that points to its argument, for drafts of operators. */
+/* Return an attribute that points to its argument, for operator drafts. */
 mp_attribute mp_attribute_int(const char *name, int64_t i);
 mp_attribute mp_attribute_float(const char *name, double f);
 mp_attribute mp_attribute_ints(const char *name, const int64_t *ints, size_t n);
 
-/* Copies from[0..n); the copy points to nothing of the original. *out is untouched on failure. MP_NOMEM. */
+/* Makes a deep copy of from[0..n). *out is untouched on failure. MP_NOMEM. */
 mp_status mp_attributes_copy(mp_model *model, const mp_attribute *from, size_t n, mp_attribute **out, mp_error *err);
 
-/* Return the value of an attribute, or `otherwise` if it is absent or of another kind. */
+/* Return the value of an attribute, or `otherwise` if the attribute is absent or has another kind. */
 const mp_attribute *mp_operator_attribute(const struct mp_operator *op, const char *name); /* NULL: absent */
 int64_t mp_operator_int(const struct mp_operator *op, const char *name, int64_t otherwise);
 double mp_operator_float(const struct mp_operator *op, const char *name, double otherwise);
 const char *mp_operator_text(const struct mp_operator *op, const char *name, const char *otherwise);
-/* Returns *n elements; NULL, and *n 0, if the attribute is absent. */
+/* Returns *n elements; NULL and *n 0 if the attribute is absent. */
 const int64_t *mp_operator_ints(const struct mp_operator *op, const char *name, size_t *n);
 
-enum { MP_RANK_MAX = 32 }; /* more dimensions than this are refused */
+enum { MP_RANK_MAX = 32 }; /* maximum rank; more dimensions are refused */
 
-/* Says where the bytes of a tensor come from. */
+/* The source of a tensor's data. */
 typedef enum mp_role {
-    MP_ROLE_ACTIVATION, /* an operator computes it */
+    MP_ROLE_ACTIVATION, /* computed by an operator */
     MP_ROLE_DATA,       /* the batch: an input of every step */
     MP_ROLE_PARAMETER,  /* trained, unless frozen */
-    MP_ROLE_BUFFER,     /* kept from step to step but not trained: batch-norm running statistics, masks */
-    MP_ROLE_CONSTANT    /* fixed by the file, or folded from constants */
+    MP_ROLE_BUFFER,     /* kept between steps but not trained: running statistics of batch normalization, masks */
+    MP_ROLE_CONSTANT    /* fixed in the file, or folded from constants */
 } mp_role;
 const char *mp_role_name(mp_role role);
 
-/* What is known of a square boolean mask whose elements are too many to store, or not in the file. Bytes count as
- * booleans: nonzero is true. */
+/* Known structure of a square boolean mask that is too large to store, or not in the file. Bytes count as booleans: nonzero is
+ * true. */
 typedef enum mp_mask {
     MP_MASK_UNKNOWN,
-    MP_MASK_PAST,  /* true exactly on and below the diagonal of the last two dimensions: what a causal mask keeps */
-    MP_MASK_FUTURE /* true exactly above the diagonal: what a causal mask hides */
+    MP_MASK_PAST, /* true exactly on and below the diagonal of the last two dimensions: the elements that a causal mask keeps */
+    MP_MASK_FUTURE /* true exactly above the diagonal: the elements that a causal mask hides */
 } mp_mask;
 
-/* How a backend stores a tensor, decided when it prepares a network. All zero means PLAIN. */
+/* How a backend stores a tensor, decided when the backend prepares a network. All zero means PLAIN. */
 typedef enum mp_layout {
     MP_LAYOUT_PLAIN,        /* row-major, in the order of its dimensions */
     MP_LAYOUT_CHANNELS_LAST /* the second dimension innermost: (N, C, H, W) is stored as N, H, W, C */
 } mp_layout;
 typedef struct mp_stored {
     mp_layout layout;
-    const void *packed;      /* the backend's own description of a weight's layout; NULL: `layout` holds */
-    int64_t packed_elements; /* elements that it then takes, padding included */
+    const void *packed;      /* the backend's own description of a packed weight; NULL: `layout` applies */
+    int64_t packed_elements; /* number of elements of the packed weight, padding included */
 } mp_stored;
 
-/* A sequence of tensors, which lives in the model's pool and is never changed. */
+/* A sequence of tensors, stored in the model's pool and immutable. */
 typedef struct mp_sequence {
     int n;
     int *items; /* tensor indices */
     struct mp_sequence_block {
         int used, size;
-    } * block; /* the block that `items` is in, which longer sequences may share; NULL: no items */
+    } * block; /* the block that contains `items`; longer sequences may share it; NULL: no items */
 } mp_sequence;
 typedef struct mp_sequence_block mp_sequence_block;
 
-/* How a tensor of a split model lies: each rank has its part of dimension `dim`, whose elements are dealt in `outer` runs: of
- * each run every rank has as much, one rank behind the other. */
+/* The shard of a tensor in a model split over ranks. Dimension `dim` is divided into `outer` runs of equal length. Each rank
+ * holds an equal share of every run, in rank order. */
 typedef struct mp_tensor_part {
     int dim;
     int64_t outer, ranks;
@@ -126,31 +125,31 @@ typedef struct mp_tensor_part {
 typedef struct mp_tensor {
     const char *name;
     mp_dtype dtype;
-    int rank;                /* -1: not known yet */
+    int rank;                /* -1: unknown */
     int64_t *dims;           /* `rank` sizes >= 0 */
-    mp_dtype declared_dtype; /* the type that the file declares; UNDEFINED: none */
-    int declared_rank;       /* the rank that the file declares; -1: none */
-    int64_t *declared_dims;  /* -1 at a dimension that the file leaves open */
+    mp_dtype declared_dtype; /* type declared in the file; UNDEFINED: none */
+    int declared_rank;       /* rank declared in the file; -1: none */
+    int64_t *declared_dims;  /* declared sizes; -1 for an open dimension */
     mp_role role;
-    const char *source;      /* the line of the network's program that computes it, "net.py:12: return x"; NULL: not known */
-    const char *role_reason; /* the rule that chose the role, for people: "named with --data" */
-    int producer;            /* the operator that writes it, -1 for what comes from outside */
-    mp_value *value;         /* NULL: not known */
-    mp_mask mask;            /* UNKNOWN wherever there is a value */
+    const char *source;      /* source line in the user's program, "net.py:12: return x"; NULL: unknown */
+    const char *role_reason; /* the rule that chose the role, for reports: "named with --data" */
+    int producer;            /* the operator that writes the tensor; -1: it comes from outside */
+    mp_value *value;         /* NULL: unknown */
+    mp_mask mask;            /* UNKNOWN if there is a value */
     bool is_output;          /* a declared output of the model */
-    bool is_target;          /* an input that the appended loss compares with */
-    bool is_frozen;          /* a parameter that is not trained, because adapters are (adapters.h) */
-    bool is_summed;          /* a parameter of whose gradient each rank that splits the model has a part (parallel/split.h) */
-    bool is_spread;          /* a parameter of experts, of which other ranks have others (parallel/experts.h) */
-    bool starts_at_zero;     /* a parameter whose first values are 0, whatever its readers ask for */
-    bool is_formal;          /* stands for a value that a control operator passes to its region, while the region exists */
-    mp_sequence *sequence;   /* NULL: an ordinary tensor. Else a list of tensors, known after mp_model_infer */
-    const mp_tensor_part *part; /* what of it each rank has that splits the model (parallel/split.h); NULL: the whole */
-    mp_stored stored;           /* how the backend stores it */
-    int replaced_by;            /* the tensor that took its place when simplification removed it, or -1 */
+    bool is_target;          /* a target input of the appended loss */
+    bool is_frozen;          /* a parameter that is not trained, because adapters are trained instead (adapters.h) */
+    bool is_summed; /* each rank of a split model holds only a partial sum of this parameter's gradient (parallel/split.h) */
+    bool is_spread; /* a parameter of experts; other ranks hold other experts (parallel/experts.h) */
+    bool starts_at_zero;        /* a parameter with initial values 0, regardless of its use */
+    bool is_formal;             /* formal parameter: a placeholder for a value that a control operator passes to its region */
+    mp_sequence *sequence;      /* NULL: an ordinary tensor. Otherwise a list of tensors, known after mp_model_infer */
+    const mp_tensor_part *part; /* the shard of each rank in a split model (parallel/split.h); NULL: replicated */
+    mp_stored stored;           /* how the backend stores this tensor */
+    int replaced_by;            /* the tensor that replaced this one during simplification; -1: none */
 } mp_tensor;
 
-/* Return the dimensions and the value of the whole tensor, where each rank has a part of it. */
+/* Return the dimensions and the value of the whole tensor, also if ranks hold shards. */
 static inline const int64_t *mp_tensor_whole_dims(const mp_tensor *t)
 {
     return t->part ? t->part->dims : t->dims;
@@ -160,10 +159,11 @@ static inline mp_value *mp_tensor_whole_value(const mp_tensor *t)
     return t->part ? t->part->value : t->value;
 }
 
-/* Which operator with subgraphs it is. */
+/* The type of control operator (an operator with subgraphs). */
 typedef enum mp_control { MP_CONTROL_NONE, MP_CONTROL_IF, MP_CONTROL_LOOP, MP_CONTROL_SCAN } mp_control;
 
-/* Why the program may have run an operator otherwise than the file says, so that memory may differ. */
+/* The reason why the source program may have executed the operator in another way than the file states; its memory may then
+ * differ. */
 typedef enum mp_guess {
     MP_GUESS_NONE,
     MP_GUESS_FORMULA, /* several operators were fused into one, but the program may have run them one by one */
@@ -173,28 +173,29 @@ typedef enum mp_guess {
 struct mp_op; /* a row of the registry, ops.h */
 
 typedef struct mp_operator {
-    const char *name;       /* unique: the name in the file, or one made from its kind and first output */
+    const char *name;       /* unique: the name in the file, or a name built from its kind and first output */
     const char *kind;       /* "Conv" */
     const char *domain;     /* "" is ai.onnx */
-    int version;            /* of the domain's operator set, as the file imports it */
-    const struct mp_op *op; /* its registry row; NULL until mp_model_infer has looked it up */
+    int version;            /* version of the domain's operator set, as imported by the file */
+    const struct mp_op *op; /* registry row; NULL until mp_model_infer */
     int n_in, n_out;
-    int *in, *out; /* tensor indices; -1: left out */
+    int *in, *out; /* tensor indices; -1: omitted */
     size_t n_attributes;
     mp_attribute *attributes;
-    int number;         /* 1 + its index before the model was split or adapted to a backend; 0: not noted */
-    const char *call;   /* the call in the program, as the exporter noted it; NULL: not noted */
-    bool removed;       /* by folding or simplification */
-    mp_guess guess;     /* why the program may have run it otherwise than it stands here */
-    int region;         /* the region in which it stands; 0: the graph itself */
-    mp_control control; /* its kind of control operator, while its regions[] exist */
+    int number;         /* 1 + its index before the model was split or adapted to a backend; 0: not recorded */
+    const char *call;   /* the call in the source program, as recorded by the exporter; NULL: none */
+    bool removed;       /* true if folding or simplification removed it */
+    mp_guess guess;     /* why the source program may have executed it in another way */
+    int region;         /* the region that contains it; 0: the graph itself */
+    mp_control control; /* type of control operator, as long as its regions[] exist */
     int regions[2];     /* its subgraphs; 0: none */
 } mp_operator;
 
-/* A subgraph of a control operator (If, Loop, Scan). Its operators stand in the same list as all others, and its results are
- * further operands of the control operator, so that sorting puts them before it. After mp_model_infer there are none. */
+/* A subgraph of a control operator (If, Loop, Scan). Its operators are in the model's common list. Its results are additional
+ * operands of the control operator, so that sorting places the region before the operator. mp_model_infer removes all
+ * regions. */
 typedef struct mp_region {
-    int outer;          /* the region of the control operator */
+    int outer;          /* the region that contains the control operator */
     const char *prefix; /* prefix of the names of its tensors and operators: "/If#then" */
     int n_formals, n_results;
     int *formals, *results; /* tensor indices; results may be tensors from outside the region */
@@ -202,92 +203,92 @@ typedef struct mp_region {
 
 struct mp_model {
     const char *name;            /* the file's base name without its ending */
-    const char *path;            /* as the user gave it, for messages; "" for none */
-    const char *external_folder; /* a folder for external weights, beside the folder of the file; NULL: none */
+    const char *path;            /* the user's path, for messages; "": none */
+    const char *external_folder; /* second folder for external weights, in addition to the file's folder; NULL: none */
     mp_pool *pool;
     size_t n_tensors, tensors_capacity;
     mp_tensor *tensors;
     size_t n_operators, operators_capacity;
-    mp_operator *operators; /* in the order of the file; after mp_model_sort, in an order in which they can run */
+    mp_operator *operators; /* in file order; after mp_model_sort in execution order */
     size_t n_regions, regions_capacity;
-    mp_region *regions;    /* the first stands for the graph itself; none in a model without control operators */
-    int *inputs, *outputs; /* tensor indices: declared inputs that are no initializers; declared outputs */
+    mp_region *regions;    /* region 0 is the graph itself; none in a model without control operators */
+    int *inputs, *outputs; /* tensor indices: declared inputs without initializers; declared outputs */
     size_t n_inputs, n_outputs, inputs_capacity, outputs_capacity;
-    int folded_norms;             /* batch normalizations of the network that the exporter has folded into other operators */
-    mp_doubt doubts[MP_N_DOUBTS]; /* weights about which the file is silent */
+    int folded_norms;             /* batch normalizations that the exporter has folded into other operators */
+    mp_doubt doubts[MP_N_DOUBTS]; /* weights whose role the file does not state */
     struct mp_names *names;       /* tensor name -> index */
-    struct mp_names *tensor_numbers, *operator_numbers; /* taken names -> the next number to append */
+    struct mp_names *tensor_numbers, *operator_numbers; /* name stem -> the next number to append */
 };
 
-/* Makes an empty model. On MP_OK *out is released with mp_model_free. MP_NOMEM. */
+/* Creates an empty model. On MP_OK release *out with mp_model_free. MP_NOMEM. */
 mp_status mp_model_new(const char *name, const char *path, mp_model **out, mp_error *err);
 
-/* Returns the tensor of this name, -1 if there is none. O(1). */
+/* Returns the tensor with this name; -1: none. O(1). */
 int mp_model_find(const mp_model *model, const char *name);
 
-/* Finds the tensor of this name, or adds it: an activation of unknown type and rank without producer. MP_NOMEM. */
+/* Finds the tensor with this name, or adds it as an activation of unknown type and rank without producer. MP_NOMEM. */
 mp_status mp_model_tensor(mp_model *model, const char *name, int *index, mp_error *err);
-/* Adds a tensor named `stem`, or stem with a number behind it if that name is taken. MP_NOMEM. */
+/* Adds a tensor named `stem`; if the name exists, a number is appended. MP_NOMEM. */
 mp_status mp_model_fresh_tensor(mp_model *model, const char *stem, int *index, mp_error *err);
 
 /* An operator to be added; everything is copied. */
 typedef struct mp_operator_draft {
-    const char *name; /* NULL or "": a name is made up */
+    const char *name; /* NULL or "": a name is generated */
     const char *kind, *domain;
     int version;
-    const int *in, *out; /* -1: left out */
+    const int *in, *out; /* -1: omitted */
     int n_in, n_out;
-    const mp_attribute *attributes; /* copied deeply */
+    const mp_attribute *attributes; /* deep copies are made */
     size_t n_attributes;
 } mp_operator_draft;
 
-/* Return a draft without outputs whose name will be made up: of this kind, or of the kind and with the attributes of `op`. */
+/* Return a draft without outputs and with a generated name: of this kind, or with the kind and attributes of `op`. */
 mp_operator_draft mp_draft(const char *kind, const char *domain, int version, const int *in, int n_in,
                            const mp_attribute *attributes, size_t n_attributes);
 mp_operator_draft mp_draft_like(const mp_operator *op, const int *in, int n_in);
 
-/* Appends an operator and becomes the producer of its outputs. MP_PARSE: an output has a producer already, or the operator
- * reads its own output. MP_NOMEM. Pointers into model->operators are invalid afterwards. */
+/* Appends an operator, which becomes the producer of its outputs. MP_PARSE: an output already has a producer, or the operator
+ * reads its own output. MP_NOMEM. Pointers into model->operators become invalid. */
 mp_status mp_model_operator(mp_model *model, const mp_operator_draft *draft, int *index, mp_error *err);
 
 /* Marks a tensor as declared input or output. MP_NOMEM. */
 mp_status mp_model_declare_input(mp_model *model, int tensor, mp_error *err);
 mp_status mp_model_declare_output(mp_model *model, int tensor, mp_error *err);
 
-/* Sets type and shape; dims are copied. MP_PARSE: rank over MP_RANK_MAX, a negative dimension, or more bytes than an int64_t
- * counts. MP_NOMEM. */
+/* Sets type and shape; dims are copied. MP_PARSE: rank over MP_RANK_MAX, a negative dimension, or bytes beyond int64_t.
+ * MP_NOMEM. */
 mp_status mp_tensor_set(mp_model *model, int tensor, mp_dtype dtype, int rank, const int64_t *dims, mp_error *err);
 
-/* Adds a constant, named as a fresh tensor, of a type and shape; its elements in *value are zero until they are set. MP_NOMEM.
- */
+/* Adds a constant of this type and shape, with a name based on `stem`. Its elements in *value are zero until the caller sets
+ * them. MP_NOMEM. */
 mp_status mp_model_constant(mp_model *model, const char *stem, mp_dtype dtype, int rank, const int64_t *dims, int *tensor,
                             mp_value **value, mp_error *err);
 
-/* Return the elements and bytes of a tensor of known shape. 4-bit types are rounded up to whole bytes; strings count 0. */
+/* Return the elements and bytes of a tensor with known shape. 4-bit types are rounded up to whole bytes; strings count 0. */
 int64_t mp_tensor_elements(const mp_tensor *tensor);
-int64_t mp_stored_elements(const mp_tensor *tensor); /* elements it takes in memory: more where a backend's layout pads it */
+int64_t mp_stored_elements(const mp_tensor *tensor); /* stored elements: more if the backend's layout adds padding */
 int64_t mp_tensor_bytes(const mp_tensor *tensor);
 
-/* True if the shapes are known and both tensors are equal in type and dimensions. */
+/* True if the shapes are known and both tensors have the same type and dimensions. */
 bool mp_same_shape(const mp_tensor *a, const mp_tensor *b);
 
-/* Return the k-th input or output of an operator; NULL if it is left out. */
+/* Return the k-th input or output of an operator; NULL: omitted. */
 mp_tensor *mp_operator_in(const mp_model *model, const mp_operator *op, int k);
 mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k);
 
-/* Operands of control operators, which a model may have from its reader to mp_model_infer.
+/* Operands of control operators, which exist until mp_model_infer.
  *
- *     If      inputs: condition                                then the results of both regions, one for each output
- *     Loop    inputs: trip count, condition, what is carried   then the results of the region: condition, what is carried,
- * scans Scan    inputs: (lengths, before operator set 9), what is carried, what is scanned; then the same without a condition
+ *     If      inputs: condition, then the results of both regions, one per output
+ *     Loop    inputs: trip count, condition, carried values, then the results of the region: condition, carried values, scans
+ *     Scan    inputs: (lengths, before operator set 9), carried values, scanned values, then the results without a condition
  */
 
-/* Adds an empty region within `outer`. The prefix must lie in the pool: it is not copied. MP_NOMEM. */
+/* Adds an empty region within `outer`. The prefix must be in the model's pool; it is not copied. MP_NOMEM. */
 mp_status mp_model_region(mp_model *model, int outer, const char *prefix, int *index, mp_error *err);
 
-/* Returns how many operands the node itself has; further ones are results of its regions. */
+/* Returns the number of operands of the operator itself, without the results of its regions. */
 int mp_operator_explicit_inputs(const mp_model *model, const mp_operator *op);
-/* Returns the input that the k-th formal of the operator's region stands for in the first run, -1 if there is none. */
+/* Returns the input that provides the k-th formal of the operator's region in the first run; -1: none. */
 int mp_operator_input_of_formal(const mp_model *model, const mp_operator *op, int k);
-/* Returns the output that gets the k-th result of a region, at the end or piece by piece; -1 if there is none. */
+/* Returns the output that receives the k-th result of a region, at the end or piece by piece; -1: none. */
 int mp_operator_output_of_result(const mp_operator *op, int k);

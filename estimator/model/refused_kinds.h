@@ -1,16 +1,16 @@
-/* refused_kinds.h - operators that cannot be taken, counted by kind, for one sentence about all of them. */
+/* refused_kinds.h - counts unsupported operators by kind, for a single error message about all of them. */
 #pragma once
 
 #include "estimator/model/model.h"
 
-enum { MP_REFUSED_KINDS_MAX = 64 }; /* kinds that are told apart; further ones are counted together */
+enum { MP_REFUSED_KINDS_MAX = 64 }; /* number of separate kinds; further kinds share one count */
 
 typedef struct mp_refused_kind {
-    const char *domain, *kind, *node; /* node: the name of the first one */
+    const char *domain, *kind, *node; /* node: name of the first operator of the kind */
     int version, count;
 } mp_refused_kind;
 
-/* Operators that were refused, by kind; all zero: none. The texts belong to the model. */
+/* Unsupported operators by kind; all zero: none. The strings belong to the model. */
 typedef struct mp_refused_kinds {
     mp_refused_kind kinds[MP_REFUSED_KINDS_MAX];
     int n_kinds, n_others;
@@ -20,6 +20,6 @@ typedef struct mp_refused_kinds {
 void mp_refused_kinds_add(mp_refused_kinds *refused, const mp_operator *op);
 
 enum { MP_REFUSED_TEXT = 320 };
-/* Writes "NonMaxSuppression (2), com.example.Odd (1)"; kinds that do not fit are counted: "and 7 others". A kind with a
- * row for another version is written with its version. Returns `text`. */
+/* Writes "NonMaxSuppression (2), com.example.Odd (1)". Kinds that do not fit are summarised as "and 7 others". If the registry
+ * has the kind in another version, the text includes the version. Returns `text`. */
 const char *mp_refused_kinds_text(const mp_refused_kinds *refused, char text[MP_REFUSED_TEXT]);

@@ -1,37 +1,36 @@
-/* buckets.h - which parameters of a training graph ranks exchange, and in which buckets: gradients in the order in which
- * backward completes them, values in that of their first use. A bucket's parameters are exchanged with the same ranks.
- */
+/* buckets.h - the parameters that ranks exchange, and their buckets. Gradients are ordered by their completion in backward,
+ * values by their first use. All parameters of a bucket are exchanged with the same ranks. */
 #pragma once
 
 #include "estimator/base/memory.h"
 #include "memplan/ranks/exchange.h"
 
-/* A parameter: a trained one, or with zero=3 a frozen one, which has a value alone. Storages and nodes of the old list; -1:
- * none.
- */
+/* An exchanged parameter: a trained one, or with zero=3 a frozen one, which has only a value. Storages and nodes have their
+ * indices in the original graph; -1: none. */
 typedef struct mp_exchanged {
     int value, gradient, state, update;
-    int shard;       /* zero=3: the part of the value that is always here; zero<3: the part that the update makes */
-    int reduced;     /* the gradient that the update reads: `gradient`, or the part of it that is left */
-    int reduction;   /* what lets the update wait for the reduction of a gradient that always lives; -1: the gradient does */
-    int complete;    /* the last node that makes or adds to the gradient */
-    int used;        /* the first node besides updates that reads the value */
-    int again;       /* the value as it is gathered once more for backward; -1: backward reads the first one */
-    int used_again;  /* the first node of backward that reads the value */
-    bool is_part;    /* the gradient is summed over tp as well */
-    bool is_staged;  /* stages of a pipeline sum it, once in a step: of what is scattered pass by pass, this rank's part */
-    bool is_spread;  /* of experts: shared out over ranks with the same ones */
-    bool is_lowered; /* value and gradient are exchanged in 16 bits, and their parts are in float32 */
-    int zero;        /* what is shared out of it: that of the mesh, or nothing */
+    int shard;       /* zero=3: the always-live shard of the value; zero<3: the shard that the update produces */
+    int reduced;     /* the gradient that the update reads: `gradient`, or its shard */
+    int reduction;   /* storage by which the update waits for the reduction of an always-live gradient; -1: the gradient itself
+                        serves */
+    int complete;    /* the last node that writes or adds to the gradient */
+    int used;        /* the first non-update node that reads the value */
+    int again;       /* the value gathered again for backward; -1: backward reads the first gather */
+    int used_again;  /* the first backward node that reads the value */
+    bool is_part;    /* the gradient is also summed over tp */
+    bool is_staged;  /* pipeline stages sum it once per step; if it is scattered per pass, they sum this rank's shard */
+    bool is_spread;  /* expert parameter: sharded over the ranks with the same experts */
+    bool is_lowered; /* value and gradient are exchanged in 16 bits; their shards are float32 */
+    int zero;        /* the ZeRO stage that applies to it: the mesh's, or 0 */
 } mp_exchanged;
 
-/* Parameters that are sent or gathered together: list[first .. first+n). */
+/* Parameters that are reduced or gathered together: list[first .. first+n). */
 typedef struct mp_bucket {
     size_t first, n;
     int64_t bytes;
-    int at;                  /* the old node before or behind which it is listed; of updated values a place in the sequence */
-    bool is_part, is_spread; /* as its parameters */
-    bool is_staged;          /* one of them is */
+    int at; /* original node before or after which the bucket is inserted; for updated values an index into `sequence` */
+    bool is_part, is_spread; /* as for its parameters */
+    bool is_staged;          /* true for any of its parameters */
     int zero;
 } mp_bucket;
 
@@ -40,25 +39,25 @@ typedef struct mp_exchange {
     const mp_ranks *ranks;
     mp_rank_traffic traffic;
     mp_pool *pool;
-    int64_t bucket_bytes, next_id; /* next_id: of a storage that is added */
-    int zero, channel, n_storages; /* storages of the graph as it was */
+    int64_t bucket_bytes, next_id; /* next_id: id of the next added storage */
+    int zero, channel, n_storages; /* number of storages of the original graph */
     size_t n_parameters, n_trained, n_sent, n_gathered, n_again;
-    mp_exchanged *parameters; /* the trained ones in the order of their gradients' storages, then the frozen ones */
+    mp_exchanged *parameters; /* trained parameters in the order of their gradients' storages, then frozen ones */
     int *by_completion, *by_use, *by_use_again, *of_storage;
-    int *sequence; /* the old nodes in the order in which they are listed anew: updates in that of their buckets, so that those
-                    * of the first one run while the last one is on its way */
-    mp_bucket *sent, *gathered; /* of gradients, by completion; of values: zero=3 by use, else as `sent` */
-    mp_bucket *again;           /* of values that are gathered for backward, by their use there */
-    int *reads, *writes;        /* of the node that is being made */
+    int *sequence; /* the original nodes in their new list order. Updates follow the order of their buckets, so that updates of
+                      the first bucket overlap with the transfer of the last */
+    mp_bucket *sent, *gathered; /* gradient buckets, by completion; value buckets: with zero=3 by use, else like `sent` */
+    mp_bucket *again;           /* buckets of values gathered for backward, by their use there */
+    int *reads, *writes;        /* lists of the node being built */
     mp_error *err;
 } mp_exchange;
 
-/* Returns the ranks over which parameters are shared out, or copied: of experts those that have the same ones. */
+/* Returns the ranks over which parameters are sharded or replicated; for expert parameters the ranks with the same experts. */
 mp_rank_group mp_exchange_group(const mp_exchange *x, mp_dim dim, bool is_spread);
-/* True if a list of n storages has this one. O(n). */
+/* True if a list of n storages contains this one. O(n). */
 bool mp_exchange_has(const int *list, size_t n, int storage);
-/* True if any gradient is summed over ranks, or anything is shared out. O(storages). */
+/* True if any gradient is summed over ranks, or any storage is sharded. O(storages). */
 bool mp_exchange_any(const mp_exchange *x);
-/* Finds the parameters, and fills the buckets of x, whose graph, ranks and pool are set; gradients lose their marks.
- * MP_INVALID: a parameter that is to be shared out has no update; MP_NOMEM. O(graph). */
+/* Finds the parameters and fills the buckets of x, whose graph, ranks and pool must be set. Clears the marks of gradients
+ * (is_part, is_spread). MP_INVALID: a parameter to be sharded has no update. MP_NOMEM. O(graph). */
 mp_status mp_exchange_list(mp_exchange *x);

@@ -1,8 +1,8 @@
-/* exchange.h - the exchanges of memplan/ranks/exchange.h, for those who have lists beside the graph's nodes. */
+/* exchange.h - the exchanges of memplan/ranks/exchange.h, for callers with arrays that are indexed by node. */
 #pragma once
 
 #include "memplan/ranks/exchange.h"
 
-/* As mp_graph_exchange, and writes for each old node its number in the new list. */
+/* Like mp_graph_exchange; also writes the new index of each old node. */
 mp_status mp_graph_exchange_numbered(mp_graph *graph, const mp_ranks *ranks, int *number, mp_rank_traffic *traffic,
                                      mp_error *err);

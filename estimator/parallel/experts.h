@@ -1,9 +1,8 @@
-/* experts.h - a model whose experts lie on different ranks.
+/* experts.h - expert parallelism: distributes the experts of a model over ranks.
  *
- * A stack of matrices, one for each expert, is a parameter (experts, in, out) of a product whose data is (experts, tokens, in).
- * Over n ranks each has 1/n of the experts, and tokens of its own. An all-to-all gives each rank what all ranks have for its
- * experts, and another one gives the results back. What stands between two products, element by element, is done where the
- * experts are:
+ * The matrices of all experts are one parameter (experts, in, out) of a product with data (experts, tokens, in). Each of n
+ * ranks holds 1/n of the experts, and its own tokens. An all-to-all sends the tokens to the ranks of their experts, and another
+ * one returns the results. Elementwise operators between two products run on the ranks of the experts:
  *
  *     4 experts, ep=2, 6 tokens for each             forward                       backward
  *     parts [4, 6, 16]                               AllToAll -> [2, 12, 16]       AllToAll
@@ -12,15 +11,14 @@
  *     down: weight [2, 32, 16] of [4, 32, 16]        [2, 12, 16]
  *                                                    AllToAll -> [4, 6, 16]        AllToAll
  *
- * The load is balanced: every expert has as many tokens as the model says. Parameters of experts, and their gradients, are
- * marked (is_spread): the n ranks have different ones, and only ranks with the same experts sum them (exchange.h). (Lepikhin et
- * al. 2020, "GShard".)
- */
+ * The load is balanced: every expert has the number of tokens in the model. Expert parameters and their gradients are marked
+ * (is_spread), because the n ranks hold different experts. Only ranks with the same experts sum these gradients (exchange.h).
+ * (Lepikhin et al. 2020, "GShard".) */
 #pragma once
 
 #include "estimator/model/model.h"
 #include "memplan/ranks/mesh.h"
 
-/* Spreads the experts of a simplified model over mesh.ep, in place, before it is split over tp; for ep=1 it does nothing.
- * MP_INVALID: there are no experts, or ep does not divide them; MP_NOMEM. O(operands). */
+/* Distributes the experts of a simplified model over mesh.ep, in place, before the split over tp. No effect for ep=1.
+ * MP_INVALID: no experts, or ep does not divide their number. MP_NOMEM. O(operands). */
 mp_status mp_model_spread_experts(mp_model *model, const mp_mesh *mesh, mp_error *err);

@@ -1,24 +1,24 @@
-/* split.h - a model whose operators are split over the ranks of one dimension of a mesh.
+/* split.h - tensor parallelism: splits the operators of a model over the ranks of one mesh dimension.
  *
- * Every tensor lies whole on each rank, or each rank has a part of one of its dimensions. Operators are gone through in order,
- * and each is split by one of its factors (factors.h), or works on whole tensors:
+ * Every tensor is replicated, or each rank holds a shard along one dimension. Operators are processed in order. Each is split
+ * along one of its factors (factors.h), or runs on replicated tensors:
  *
- *  - a product with a weight that reads whole data is split by the weight's columns; one that reads data of which each rank has
- *    a part along the contracted dimension by its rows: then the partial results are summed over the ranks. A look-up is split
- *    by the table's rows if the table is larger than what is read of it;
- *  - anything else is split as its first operand that is in parts; what cannot be, gets its operands gathered. What has been
- *    gathered so is whole for all that follow.
+ * - A product of a weight with replicated data is split by the weight's columns. A product with data that is sharded along the
+ *   contracted dimension is split by the weight's rows, and the partial results are summed over the ranks. A look-up is split
+ *   by the table's rows if the table is larger than the rows read from it.
+ * - Any other operator is split like its first sharded operand. If an operator cannot be split, its operands are gathered. A
+ *   gathered tensor is replicated for all later readers.
  *
- * So the columns of a block's first product and the rows of its last one meet, with one sum per pair in forward and one in
- * backward (Shoeybi et al. 2019, "Megatron-LM"). With `sequence` such a sum leaves each rank its part of the sequence, so that
- * what stands between two pairs is split too (Korthikanti et al. 2022). Parameters are made as parts. What crosses ranks is an
- * operator of the domain "memplan": AllReduce, Replicate (the same value, whose gradient is a sum over the ranks), AllGather,
- * Assemble, ReduceScatter, TakePart. A gathered tensor is an activation like any other, which a plan may drop and gather again.
+ * As a result, the first product of a block is split by columns and the last one by rows, with one sum per pair in forward and
+ * one in backward (Shoeybi et al. 2019, "Megatron-LM"). With `sequence`, such a sum leaves each rank its shard of the sequence,
+ * so the operators between two pairs are split too (Korthikanti et al. 2022). Parameters are created as shards. Collectives are
+ * operators of the domain "memplan": AllReduce, Replicate (the same value, whose gradient is a sum over the ranks), AllGather,
+ * Assemble, ReduceScatter, TakePart. A gathered tensor is an ordinary activation, which a plan may drop and gather again.
  *
- * With `data` the ranks share the batch out, and only weights are split whose gradients would take longer to sum than what the
- * operator reads and makes takes to exchange: a last classifier of 100,000 classes (Krizhevsky 2014, "One weird trick for
- * parallelizing convolutional neural networks"). A parameter that is whole on ranks which see different samples, or parts of
- * the sequence, is marked (is_summed): its gradient is summed as those of data parallelism are.
+ * With `data`, the ranks shard the batch. A weight is split only if summing its gradient would take longer than exchanging the
+ * operator's input and output. Example: a final classifier with 100,000 classes (Krizhevsky 2014, "One weird trick for
+ * parallelizing convolutional neural networks"). A parameter that is replicated on ranks with different samples, or different
+ * shards of the sequence, is marked (is_summed). Its gradient is summed as in data parallelism.
  *
  *     hidden [8, 1024, 768], tp=4, sequence        forward                          backward
  *     normalized [8, 256, 768]                      AllGather -> [8, 1024, 768]      ReduceScatter
@@ -34,10 +34,10 @@
 #include "memplan/ranks/exchange.h"
 #include "memplan/target.h"
 
-/* How a tensor of the split model lies: each rank has 1/n of a dimension. Its elements are dealt in `outer` runs, of each of
- * which every rank has its part: rows of a batch, say. */
+/* The placement of a tensor in the split model: each rank holds 1/n of a dimension. The dimension is divided into `outer` runs,
+ * such as the rows of a batch, and every rank holds a share of each run. */
 typedef struct mp_shard {
-    int dim; /* -1: whole */
+    int dim; /* -1: replicated */
     int64_t outer;
 } mp_shard;
 
@@ -45,35 +45,38 @@ typedef struct mp_split {
     mp_rank_group group;
     size_t n_tensors;
     mp_shard *placements;            /* per tensor of the split model */
-    int64_t whole_bytes, part_bytes; /* of parameters: before, and of this rank */
-    size_t n_gathered;               /* tensors that had to be put together for an operator that is not split */
-    const char *gathered_for;        /* the first such operator; NULL: none */
-    const char *misdealt_for;        /* the first operator whose elements ranks would need in another order; NULL: none */
+    int64_t whole_bytes, part_bytes; /* bytes of parameters: before the split, and on this rank */
+    size_t n_gathered;               /* tensors gathered for an operator that is not split */
+    const char *gathered_for;        /* the first operator that needed a gathered tensor; NULL: none */
+    const char
+        *misdealt_for; /* the first operator that needed the elements in another distribution over the ranks; NULL: none */
 } mp_split;
-void mp_split_free(mp_split *split); /* of the placements */
+void mp_split_free(mp_split *split); /* releases the placements */
 
-/* Splits a simplified model with its loss over mesh.tp, in place; for a group of one it does nothing. The model has no program
- * of a backend yet. Release *out with mp_split_free. MP_NOMEM. O(operands). */
+/* Splits a simplified model with its loss over mesh.tp, in place; no effect for a group of one. Call it before a backend
+ * prepares the model. Release *out with mp_split_free. MP_NOMEM. O(operands). */
 mp_status mp_model_split(mp_model *model, const mp_ranks *ranks, mp_split *out, mp_error *err);
 
-/* Returns how many pieces of one size an operator cuts a tensor into, or joins, along the dimension that carries a factor; 1:
- * it does neither there; 0: they are of several sizes. O(operands). */
+/* Returns the number of equal pieces into which an operator splits a tensor, or from which it joins one, along the dimension
+ * with a factor. 1: neither. 0: pieces of different sizes. O(operands). */
 int64_t mp_split_pieces(const mp_model *model, const mp_operator *op, const mp_operand_factors *f, int factor);
-/* Returns into how many pieces the last dimension of a product is cut by what reads it; each can be shared out. */
+/* Returns the number of pieces into which the readers of a product split its last dimension. Each piece can be distributed over
+ * the ranks. */
 int64_t mp_split_pieces_of_columns(const mp_model *model, const mp_consumers *readers, int64_t ranks, int tensor);
 
-/* Returns how a tensor lies that has the elements of one in parts in another shape; whole where that has no such parts. */
+/* Returns the placement of `to`, a reshaped `from` with placement `at`. The result is replicated if the new shape has no
+ * matching shards. */
 mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *to);
 
-/* Marks parameters of whose gradient each rank has a part, and takes out the Replicate of each. Called by mp_model_split.
- * MP_NOMEM. O(operands). */
+/* Marks parameters whose gradient is a partial sum on each rank, and removes their Replicate operators. Called by
+ * mp_model_split. MP_NOMEM. O(operands). */
 mp_status mp_split_mark_sums(mp_model *model, mp_error *err);
 
-/* Prices what a node sends while it runs: the seconds of an exchange of a split model instead of *cost, to which a loss and
- * shared statistics add; *traffic counts it. O(rank). */
+/* Adds the communication cost of a node. For an exchange of a split model the seconds replace *cost. For a loss or shared
+ * statistics they are added to *cost. *traffic counts the exchange. O(rank). */
 void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost, mp_rank_traffic *traffic);
 
-/* Returns the target `own` with exchanges between ranks at the network's rate; `space` keeps what it needs. */
+/* Returns the target `own`, with exchanges between ranks at the network's rates. `space` holds the state of the new target. */
 typedef struct mp_split_target {
     const mp_target *own;
     const mp_ranks *ranks;

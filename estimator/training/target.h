@@ -1,20 +1,20 @@
-/* target.h - the question about one node that a target is asked, and its answer; mp_target itself is in memplan/target.h. */
+/* target.h - the query to a target about one node, and its result. mp_target itself is in memplan/target.h. */
 #pragma once
 
 #include "estimator/model/ops.h"
 #include "estimator/training/training.h"
 #include "memplan/target.h"
 
-/* One node that is about to be built, as a target is asked about it. */
+/* A node to be built, as described to the target. */
 struct mp_work {
     const mp_model *model;
     const mp_operator *op; /* NULL for updates, and for copies that belong to no operator */
     mp_phase phase;
-    double flops;                /* of products */
-    int64_t moved_bytes;         /* read and written */
-    mp_dtype dtype;              /* the type in which products are computed */
-    const mp_binding *binding;   /* what the node computes */
-    const mp_bindings *bindings; /* of the nodes, tensors and operators so far */
+    double flops;                /* FLOPs of products */
+    int64_t moved_bytes;         /* bytes read and written */
+    mp_dtype dtype;              /* compute type of products */
+    const mp_binding *binding;   /* the task of the node and its operands */
+    const mp_bindings *bindings; /* bindings of the nodes, tensors and operators built so far */
 };
 
 struct mp_cost {
@@ -22,5 +22,5 @@ struct mp_cost {
     int64_t workspace_bytes;
 };
 
-/* Returns the seconds that a device described by its peak rates takes for one piece of work. */
+/* Returns the seconds of one node on a device, from the device's peak rates. */
 double mp_roofline_seconds(const mp_device *device, const mp_work *work);

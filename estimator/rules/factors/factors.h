@@ -1,9 +1,10 @@
-/* factors.h - which dimensions of an operator's operands go together when it is split over ranks.
+/* factors.h - splitting factors: the dimensions of an operator's operands and results that are split together over ranks.
  *
- * A factor is a number that some dimensions of operands and results carry. To split the operator by a factor, each rank takes
- * its part of those dimensions and the whole of all others: of a product (M x K) (K x N) the factor N splits the second operand
- * and the result by columns. A factor that no result carries is summed over: with K every rank has a partial sum of the whole
- * result. Dimensions that carry none (0) have to be whole: those that a softmax runs along, or a window slides over.
+ * A factor is a positive number attached to dimensions of operands and results. To split an operator by a factor, each rank
+ * takes its share of all dimensions with that factor, and all of the other dimensions. Example: in a product (M x K) (K x N),
+ * factor N splits the second operand and the result by columns. A factor without a result dimension is summed over: with K
+ * every rank computes a partial sum of the whole result. Dimensions without a factor (0) cannot be split. Examples are the
+ * dimension of a softmax, or of a sliding window.
  *
  *     mp_operand_factors f;
  *     if (op->op->factors && op->op->factors(model, op, &f)) f.in[1][0];   // the factor of the first dimension of operand 1
@@ -15,17 +16,17 @@
 enum { MP_FACTOR_OUTPUTS = 3 };
 
 struct mp_operand_factors {
-    int in[MP_OP_INPUTS][MP_RANK_MAX];       /* per dimension: its factor, > 0; 0: it has to be whole */
-    int out[MP_FACTOR_OUTPUTS][MP_RANK_MAX]; /* likewise */
-    int columns, contracted; /* of a product with a weight: what splits the weight by its outputs, by its inputs; else 0 */
-    int rows;                /* of a look-up: what splits the table by its rows; else 0 */
-    bool cuts, joins;        /* gives pieces of its operand, or joins operands, along any dimension */
-    bool is_of_batch;        /* a normalization whose statistics are over all samples */
-    int exchanged; /* the operator itself exchanges a few numbers per line when it is split by this one: the classes of a loss
-                    */
+    int in[MP_OP_INPUTS][MP_RANK_MAX];       /* per dimension: its factor, > 0; 0: cannot be split */
+    int out[MP_FACTOR_OUTPUTS][MP_RANK_MAX]; /* the same for results */
+    int columns, contracted; /* product with a weight: the factor of the weight's outputs, and of its inputs; else 0 */
+    int rows;                /* look-up: the factor of the table's rows; else 0 */
+    bool cuts, joins;        /* splits its operand into pieces, or joins operands, along any dimension */
+    bool is_of_batch;        /* a normalization with statistics over all samples */
+    int exchanged; /* the factor for which the operator itself exchanges a few numbers per line when it is split: the classes of
+                      a loss */
 };
 typedef struct mp_operand_factors mp_operand_factors;
 
-/* Returns the dimension of operand k, or of result k, that carries a factor; -1: none does. O(rank). */
+/* Returns the dimension of operand k, or of result k, with this factor; -1: none. O(rank). */
 int mp_factor_of_input(const mp_model *model, const mp_operator *op, const mp_operand_factors *f, int k, int factor);
 int mp_factor_of_output(const mp_model *model, const mp_operator *op, const mp_operand_factors *f, int k, int factor);

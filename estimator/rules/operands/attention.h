@@ -1,44 +1,47 @@
-/* attention.h - the operator ScaledDotProductAttention (domain "memplan"): what it computes and how large it is.
+/* attention.h - the operator ScaledDotProductAttention (domain "memplan"): its computation and sizes.
  *
  *     Y = dropout(softmax(scale * Q K^T, masked)) V
  *
- * row by row of Q, in tiles that are never put together: the matrix of scores exists nowhere. Forward leaves the
- * logarithm of each row's sum of exponentials (extra "lse"), from which backward recomputes the probabilities.
+ * The computation runs row by row of Q, in tiles; the score matrix is never stored. Forward saves the logarithm of each row's
+ * sum of exponentials (extra "lse"), from which backward recomputes the probabilities.
  *
- * Inputs: Q [.., rows, depth]; K [.., columns, depth], or [.., depth, columns] with transK; V [.., columns,
- * value_depth]; the batch dimensions of all three are equal, except that with `groups` (default 1) the last one of K
- * and V is that many times smaller: so many heads of Q share one. permQ, permK and permV (a Transpose's perm) make Q, K
- * and V of the tensors in memory; Y is written transposed by permY. So heads are read where a projection left them side
- * by side, and written where the next one reads them. Optional: a tensor that is added to the scores, and one of
- * booleans that says which scores are replaced by `fill`, before that addition; both are broadcast to [.., rows,
- * columns]. What is added may have a gradient, on backends that give it (mp_backend.gives_mask_gradients). Attributes:
- * scale (1); transK (0); causal (0; 1: row i sees columns 0 .. i); keeps (1: scores where the booleans are true are
- * kept; 0: replaced); fill (-inf); ratio (0) of dropout while training.
+ * Inputs: Q [.., rows, depth]; K [.., columns, depth], or [.., depth, columns] with transK; V [.., columns, value_depth]. The
+ * batch dimensions of all three are equal. Exception: with `groups` (default 1), the last batch dimension of K and V is smaller
+ * by this factor, because `groups` heads of Q share one head of K and V.
  *
- * Dropout draws element (batch, row, column) of the probabilities, counted row-major, from the operator's own stream:
- * the mask a Dropout at this operator's index would draw. A row of all -inf is NaN, as it is operator by operator; with
- * `safe` (0) it is zeros, as SafeSoftmax has it, and its lse is +inf, so that its gradients are zeros as well.
- */
+ * Layout: permQ, permK and permV (like a Transpose's perm) convert the stored tensors to Q, K and V. permY converts Y to its
+ * stored layout. Attention can therefore read and write heads in the projections' layout.
+ *
+ * Optional inputs: a tensor that is added to the scores, and a boolean tensor that selects the scores to replace by `fill`
+ * before the addition. Both are broadcast to [.., rows, columns]. The added tensor may have a gradient on backends that support
+ * it (mp_backend.gives_mask_gradients).
+ *
+ * Attributes, with defaults: scale (1); transK (0); causal (0; 1: row i uses columns 0 .. i); keeps (1: scores with true
+ * booleans are kept; 0: replaced); fill (-inf); ratio (0) of dropout in training; safe (0).
+ *
+ * Dropout draws element (batch, row, column) of the probabilities, counted row-major, from the operator's own stream. A Dropout
+ * at this operator's index would draw the same mask. A row of all -inf gives NaN, as with separate operators. With safe = 1 the
+ * row gives zeros, as in SafeSoftmax. Its lse is then +inf, so its gradients are also zeros. */
 #pragma once
 
 #include "estimator/model/ops.h"
 
-/* A score this low, or lower, has no weight in a row where any other score is left: e^-1e4 is 0 also in double, and
- * scores that differ so much by themselves train nothing. */
+/* A score at or below this value has no weight if the row contains any other score: e^-1e4 is 0 even in double. Unmasked scores
+ * that differ this much do not occur in useful training. */
 #define MP_ATTENTION_HIDES (-1e4)
 
-enum { MP_ATTENTION_ADDED = 3, MP_ATTENTION_POSITIONS = 4 }; /* the optional inputs */
+enum { MP_ATTENTION_ADDED = 3, MP_ATTENTION_POSITIONS = 4 }; /* indices of the optional inputs */
 
 typedef struct mp_attention {
-    int64_t n_batch, rows, columns, depth, value_depth; /* n_batch: the product of the batch dimensions */
+    int64_t n_batch, rows, columns, depth, value_depth; /* n_batch: product of the batch dimensions */
 } mp_attention;
 
 /* Returns the attribute's name: permQ, permK, permV for inputs 0 to 2, permY for the output (3). */
 enum { MP_ATTENTION_Y = 3 };
 const char *mp_attention_perm_name(int k);
-/* Returns the permutation that the attribute states; NULL if there is none, and the tensor lies in memory as it is. */
+/* Returns the permutation in that attribute; NULL: none, the stored tensor has the operator's dimension order. */
 const int64_t *mp_attention_perm(const mp_operator *op, int k);
-/* Gives the sizes of input k as the operator reads it, from those of the tensor in memory: dims[d] = sizes[perm[d]]. */
+/* Returns the sizes of input k in the operator's dimension order, from the stored sizes: dims[d] = sizes[perm[d]]. */
 void mp_attention_dims(const mp_model *model, const mp_operator *op, int k, int64_t dims[MP_RANK_MAX]);
-/* Returns the sizes of an operator whose shapes were checked. */
+/* Returns the sizes of an operator with checked shapes. */
 mp_attention mp_attention_read(const mp_model *model, const mp_operator *op);

@@ -1,24 +1,24 @@
-/* recurrent.h - the sizes of a recurrent layer, read off its operands, and how its cells compute. */
+/* recurrent.h - the sizes of a recurrent layer, from its operands, and the computation of its cells. */
 #pragma once
 
 #include "estimator/model/ops.h"
 
 typedef struct mp_recurrent {
-    int64_t n_steps, batch, input; /* of X */
+    int64_t n_steps, batch, input; /* sizes of X */
     int64_t n_directions;          /* 1 or 2 */
     int64_t hidden;
     int64_t gates;    /* 4: LSTM, 3: GRU, 1: RNN */
     bool batch_first; /* layout = 1 */
 } mp_recurrent;
 
-/* Returns how many gates a cell of the operator's kind has: LSTM 4, GRU 3, RNN 1. */
+/* Returns the number of gates of a cell: LSTM 4, GRU 3, RNN 1. */
 int64_t mp_cell_gates(const mp_operator *op);
-/* Reads the sizes; X and R must be there with 3 dimensions each. */
+/* Reads the sizes. X and R must be present with 3 dimensions each. */
 mp_recurrent mp_recurrent_read(const mp_model *model, const mp_operator *op);
 
-/* What a forward run saves for backward, per step, sample and direction in vectors of `hidden` floats: the gates, then
- * the LSTM's cell state or the recurrent part of a GRU's candidate that is computed before the reset, and the hidden
- * state where the operator has no output Y to find it in. An RNN's gate is its hidden state. */
+/* The vectors of `hidden` floats that a forward run saves for backward, per step, sample and direction. They are: the gates;
+ * the LSTM's cell state, or the recurrent part of a GRU's candidate that is computed before the reset; and the hidden state if
+ * the operator has no output Y. The gate of an RNN is its hidden state. */
 typedef struct mp_reserve {
     int64_t gates, seconds, states; /* seconds and states: 0 or 1 */
 } mp_reserve;
@@ -26,15 +26,15 @@ mp_reserve mp_reserve_of(const mp_model *model, const mp_operator *op);
 
 typedef enum mp_cell_kind { MP_CELL_LSTM, MP_CELL_GRU, MP_CELL_RNN } mp_cell_kind;
 
-/* Activations whose derivative follows from their value. */
+/* Activations whose derivative can be computed from their value. */
 typedef enum mp_activation { MP_ACTIVATION_SIGMOID, MP_ACTIVATION_TANH, MP_ACTIVATION_RELU } mp_activation;
 
 typedef struct mp_cell {
     mp_cell_kind kind;
     bool linear_before_reset;        /* GRU: R h is computed before the reset gate is multiplied */
     bool starts_reversed;            /* direction "reverse": direction 0 runs from the last step to the first */
-    mp_activation activations[2][3]; /* per direction f, g, h */
+    mp_activation activations[2][3]; /* per direction: f, g, h */
 } mp_cell;
 
-/* Reads the cell. Returns NULL, or the attribute that no cell here computes: "clip". */
+/* Reads the cell. Returns NULL, or the name of an unsupported attribute: "clip". */
 const char *mp_cell_read(const mp_operator *op, mp_cell *out);
