@@ -185,10 +185,22 @@ static mp_status append(mp_model *model, mp_loss kind, const mp_loss_options *op
     return put_element_loss(&w, kind, options, output, target, loss);
 }
 
-/* True if the tensor is a single number for every batch: of rank 0, or declared with a fixed single element. */
-static bool is_scalar(const mp_tensor *t)
+/* True if an operator computes the output; false for a parameter that is an output itself, also as a view. */
+static bool is_result(const mp_model *model, int tensor)
 {
-    return mp_dtype_is_float(t->dtype) &&
+    while (model->tensors[tensor].producer >= 0) {
+        const mp_operator *op = &model->operators[model->tensors[tensor].producer];
+        if (!op->op || op->op->gradient != MP_GRADIENT_VIEW || op->in[0] < 0) return true;
+        tensor = op->in[0];
+    }
+    return false;
+}
+
+/* True if the tensor is a single computed number for every batch: of rank 0, or declared with a fixed single element. */
+static bool is_computed_scalar(const mp_model *model, int tensor)
+{
+    const mp_tensor *t = &model->tensors[tensor];
+    return is_result(model, tensor) && mp_dtype_is_float(t->dtype) &&
            (t->rank == 0 || (t->rank == 1 && t->dims[0] == 1 && t->declared_rank == 1 && t->declared_dims[0] == 1));
 }
 
@@ -248,7 +260,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
     mp_model_mark_trained(model, trained);
     for (size_t k = 0; own < 0 && k < model->n_outputs; k++) {
         int t = model->outputs[k];
-        if (trained[t] && is_scalar(&model->tensors[t])) own = t;
+        if (trained[t] && is_computed_scalar(model, t)) own = t;
     }
     if (options->output) {
         output = mp_model_find(model, options->output);
@@ -261,8 +273,9 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
         *loss = own;
         goto cast;
     } else {
-        for (size_t k = 0; output < 0 && k < model->n_outputs; k++)
-            if (trained[model->outputs[k]]) output = model->outputs[k];
+        for (size_t k = 0; k < model->n_outputs; k++) /* a result before a parameter that is an output itself */
+            if (trained[model->outputs[k]] && (output < 0 || is_result(model, model->outputs[k]) > is_result(model, output)))
+                output = model->outputs[k];
         MP_ENSURE(output >= 0, err, MP_INVALID, "no output of the model depends on a parameter, so there is nothing to train%s",
                   not_taken(model, others));
     }
@@ -271,7 +284,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
     MP_ENSURE(trained[output], err, MP_INVALID, "'%s' depends on no parameter, so there is nothing to train%s",
               model->tensors[output].name, not_taken(model, others));
     kind = options->loss;
-    if (kind == MP_LOSS_AUTO && !is_scalar(&model->tensors[output])) /* a scalar can be computed by the model */
+    if (kind == MP_LOSS_AUTO && !is_computed_scalar(model, output))
         kind = has_classes(&model->tensors[output]) ? MP_LOSS_CROSS_ENTROPY : MP_LOSS_MSE;
     MP_CHECK(check_options(&options->loss_options, kind, err));
     *loss = kind == MP_LOSS_AUTO ? output : -1;

@@ -46,10 +46,18 @@ bool mp_onnx_names_entry(const char *name)
     return is_one_of(last, strlen(last), entries);
 }
 
+/* True for a tensor that torch.export has lifted out of the code, "block.lifted_tensor_0". */
+static bool is_lifted(const char *last)
+{
+    static const char lifted[] = "lifted_tensor_";
+    const size_t n = strlen(lifted);
+    return !strncmp(last, lifted, n) && last[n] && strspn(last + n, "0123456789") == strlen(last + n);
+}
+
 bool mp_onnx_names_table(const char *name)
 {
     const char *last = last_part(name);
-    return is_one_of(last, strlen(last), tables);
+    return is_one_of(last, strlen(last), tables) || is_lifted(last);
 }
 
 bool mp_onnx_names_statistic(const char *name)

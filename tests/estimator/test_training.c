@@ -372,6 +372,25 @@ TEST(a_parameter_that_is_an_output_gets_the_given_gradient)
             }
 }
 
+/* A single number that the network does not compute is no loss: the result beside it has one, and else a target does. */
+TEST(a_parameter_that_is_an_output_is_no_loss)
+{
+    for (int form = 0; form < 4; form++) {
+        const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+        mp_model *m = new_model();
+        hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 3, 4);
+        hand_tensor(m, "scale", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 0);
+        hand_operator(m, "Identity", "scale", "shown");
+        hand_operator(m, "Mul", "data scale", "y");
+        hand_output(m, form % 2 ? "shown" : "scale");
+        if (form / 2) hand_output(m, "y");
+        mp_graph *g = train(m, &options);
+        assert_true(reads(g, "update of scale", "gradient of scale"));
+        mp_graph_free(g);
+        mp_model_free(m);
+    }
+}
+
 TEST(a_sequence_gets_its_loss_per_position)
 {
     mp_model *m = new_model();

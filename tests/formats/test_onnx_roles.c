@@ -288,6 +288,8 @@ TEST(names_of_results_are_no_parameters)
     onnx_initializer(&b, "/clip.1/Constant_output_0", FLOAT, "");
     onnx_initializer(&b, "fill.tmp_0", FLOAT, ""); /* Paddle */
     onnx_initializer(&b, "embed.embed_scale", FLOAT, "");
+    onnx_initializer(&b, "attn.lifted_tensor_0", FLOAT, ""); /* of torch.export, in a file that has lost its signature */
+    onnx_initializer(&b, "attn.lifted_tensor_own", FLOAT, "");
     onnx_node(&b, "Add", "", "x,val_3", "a");
     onnx_node(&b, "Add", "", "a,zeros_like", "c");
     onnx_node(&b, "InstanceNormalization", "", "c,val_4,val_5", "d");
@@ -301,7 +303,9 @@ TEST(names_of_results_are_no_parameters)
     onnx_node(&b, "Mul", "", "k,clip.logit_scale", "l");
     onnx_node(&b, "Mul", "", "l,/clip.1/Constant_output_0", "m");
     onnx_node(&b, "Mul", "", "m,fill.tmp_0", "n");
-    onnx_node(&b, "Mul", "", "n,embed.embed_scale", "y");
+    onnx_node(&b, "Mul", "", "n,embed.embed_scale", "o");
+    onnx_node(&b, "Mul", "", "o,attn.lifted_tensor_0", "p");
+    onnx_node(&b, "Mul", "", "p,attn.lifted_tensor_own", "y");
     onnx_output(&b, "y", FLOAT, "");
     mp_model *model = load(&b, 0);
     assert_role(model, "val_3", "constant");
@@ -317,6 +321,8 @@ TEST(names_of_results_are_no_parameters)
     assert_role(model, "/clip.1/Constant_output_0", "constant");
     assert_role(model, "fill.tmp_0", "constant");
     assert_role(model, "embed.embed_scale", "constant");
+    assert_role(model, "attn.lifted_tensor_0", "constant");
+    assert_role(model, "attn.lifted_tensor_own", "parameter");
     mp_model_free(model);
     onnx_end(&b);
 }
