@@ -1,16 +1,16 @@
-/* arena.c - offsets for one plan: on the device, in other tiers, and as proofs that no arena is lower. */
+/* arena.c - offsets for one plan: on the device, in other tiers, and proofs that no arena is smaller. */
 #include "memplan/arena.h"
 
 #include "planner/arena/arena_items.h"
 
-/* Which arena of a graph. */
+/* Selects one arena of a graph. */
 typedef struct target {
     const mp_graph *graph;
     int tier;
     int64_t alignment;
 } target;
 
-/* Assigns offsets to the items of the plan's steps; *layout NULL: only asks how low an arena could be. */
+/* Assigns offsets to the items of the plan's steps. *layout NULL: only computes a lower bound on the arena. */
 static mp_status lay_out(target of, const mp_plan *plan, const mp_pack_options *exact, const mp_arena_options *options,
                          mp_tier_layout *layout, mp_pack_result *result, mp_error *err)
 {
@@ -34,7 +34,7 @@ static target device(const mp_graph *graph)
     return (target){.graph = graph, .tier = MP_TIER_DEVICE, .alignment = graph->alignment};
 }
 
-/* Lays out the device's arena of a plan, and replaces the offsets that it has. */
+/* Places a plan's items in the device's arena. Replaces earlier offsets. */
 static mp_status lay_out_device(const mp_graph *graph, mp_plan *plan, const mp_pack_options *exact,
                                 const mp_arena_options *options, mp_pack_result *result, mp_error *err)
 {
@@ -47,7 +47,7 @@ static mp_status lay_out_device(const mp_graph *graph, mp_plan *plan, const mp_p
     return MP_OK;
 }
 
-/* Lays out a tier in blocks of `alignment` bytes. The plan does not change. */
+/* Places a plan's items in a tier, in blocks of `alignment` bytes. The plan does not change. */
 static mp_status lay_out_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment,
                               const mp_arena_options *options, mp_tier_layout *out, mp_error *err)
 {

@@ -11,8 +11,8 @@ typedef struct extent { /* of a placed piece: [offset, top) */
     int64_t offset, top;
 } extent;
 
-/* Every step of a node is full, except for small gaps, from the bottom to a height between `least` and `most`; `raised` is a
- * height that is not yet applied to its children. */
+/* Every step of a node is full, except for small gaps, from the bottom to a height between `least` and `most`. `raised` is a
+ * height that is not applied to its children yet. */
 typedef struct filled {
     int64_t least, most, raised;
 } filled;
@@ -28,7 +28,7 @@ struct mp_arena_index {
     int n_steps; /* a power of 2 */
     size_t *start;
     int *n;           /* per node: its extents are extents[start[v] .. start[v] + n[v]), sorted by offset */
-    int64_t *highest; /* per node: the highest top of its extents and those of its descendants */
+    int64_t *highest; /* per node: the highest top of its extents and its descendants' extents */
     filled *filled;   /* per node: its fill level */
     extent *extents;
     int64_t slack; /* gaps up to this size count as full */
@@ -36,7 +36,7 @@ struct mp_arena_index {
     noted *noted; /* all placed pieces */
 };
 
-typedef struct stretch { /* a node, and the steps [begin, end) that it covers */
+typedef struct stretch { /* a node, and its steps [begin, end) */
     int node, begin, end;
 } stretch;
 
@@ -133,7 +133,7 @@ static void hand_down(mp_arena_index *x, int node)
     f->raised = 0;
 }
 
-/* Returns the greatest height to which a step of the piece is full. */
+/* Returns the largest height to which some step of the piece is full. */
 static int64_t full_to(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
 {
     const filled *f = &x->filled[s.node];
@@ -143,7 +143,7 @@ static int64_t full_to(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
     return larger(full_to(x, child_of(s, 0), piece), full_to(x, child_of(s, 1), piece));
 }
 
-/* Places a piece at `offset`: raises those of its steps that are full up to there. */
+/* Places a piece at `offset`: raises the full height of those of its steps that are full up to `offset`. */
 static void fill(mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64_t offset, int64_t top)
 {
     filled *f = &x->filled[s.node];
@@ -166,8 +166,8 @@ static int by_offset(const void *a, const void *b)
     return (x->piece > y->piece) - (x->piece < y->piece);
 }
 
-/* Fills all steps anew for pieces of at least this size, which do not fit into smaller gaps; after the first times only for
- * half the size, so that it happens rarely. */
+/* Recomputes the full heights for pieces of at least this size, which do not fit into smaller gaps. After the first times it
+ * assumes half the size, so that refills are rare. */
 static void refill(mp_arena_index *x, int64_t size, int64_t *work)
 {
     x->slack = x->n_refills++ < MP_ARENA_EXACT_REFILLS ? size - 1 : (size - 1) / 2;
@@ -180,7 +180,7 @@ static void refill(mp_arena_index *x, int64_t size, int64_t *work)
 
 /* ---- placed pieces ---- */
 
-/* Returns the first extent of a node whose top is above this offset. */
+/* Returns the first extent of a node with a top above this offset. */
 static int first_above(const mp_arena_index *x, int node, int64_t offset, int64_t *work)
 {
     const extent *list = &x->extents[x->start[node]];
@@ -196,7 +196,8 @@ static int first_above(const mp_arena_index *x, int node, int64_t offset, int64_
     return low;
 }
 
-/* Raises the offset of a piece above extents that it would overlap, in one pass through the tree. Returns true if it did. */
+/* Raises the offset of a piece above the extents that it would overlap, in one pass through the tree. Returns true if the
+ * offset changed. */
 static bool raise_offset(const mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64_t *offset, int64_t *work)
 {
     bool raised_any = false;

@@ -1,5 +1,4 @@
-/* arena_items.c - the items of a plan: instances that must or may have one offset are one item, and workspaces are items too.
- */
+/* arena_items.c - the items of a plan. Instances that must or may share an offset form one item. Workspaces are items too. */
 #include "planner/arena/arena_items.h"
 
 #include "estimator/base/memory.h"
@@ -15,8 +14,8 @@ static void join(mp_arena_items *g, int a, int b)
     g->outlives[a] = true;
 }
 
-/* True if `to` may share the offset of `from`: no other spans of their rings are live together. Where nothing outlives the
- * step, all of one ring must end before all of the other begins. */
+/* True if `to` may share the offset of `from`: no other spans of their rings are live at the same time. If no storage outlives
+ * the step, all of one ring must end before all of the other begins. */
 static bool may_join(const mp_arena_items *g, int from, int to)
 {
     int a = from, b = to;
@@ -31,8 +30,8 @@ static bool may_join(const mp_arena_items *g, int from, int to)
     return true;
 }
 
-/* Joins spans that must share an offset (the two lives of a carried gradient, whose bytes stay where they are between
- * training steps), and those that may (an output with the input whose memory it takes over). */
+/* Joins spans that must share an offset, and spans that may. A carried gradient has two lives, and its bytes do not move
+ * between training steps. An output may take over the memory of an input. */
 static void make_rings(mp_arena_items *g, int *newest)
 {
     const mp_timeline *tl = g->timeline;
@@ -55,7 +54,7 @@ static void make_rings(mp_arena_items *g, int *newest)
     }
 }
 
-/* Appends a piece to the last item, from the end of its last piece on. */
+/* Appends a piece to the last item. It begins no earlier than the end of the item's last piece. */
 static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece piece)
 {
     mp_pack_piece *before = item->n_pieces ? &pieces[item->piece + item->n_pieces - 1] : NULL;
@@ -70,7 +69,7 @@ static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece 
     item->end = (int)piece.end;
 }
 
-/* Return the bytes that an instance or a workspace takes of the arena: none in another tier. */
+/* Return the arena bytes of an instance, or of a workspace; 0 if it is in another tier. */
 static int64_t bytes_of(const mp_arena_items *g, int storage)
 {
     return g->graph->storages[storage].tier == g->tier ? g->graph->storages[storage].bytes : 0;
@@ -82,7 +81,7 @@ static int64_t workspace_of(const mp_arena_items *g, const mp_plan *plan, int t)
     return g->tier == MP_TIER_DEVICE ? node->alternatives[plan->steps[t].alternative].workspace_bytes : 0;
 }
 
-/* Converts bytes to units; `node` is the first that needs them. */
+/* Converts bytes to units. `node`: the first node that needs them. */
 static mp_status count_units(const mp_arena_items *g, int64_t bytes, int node, int64_t *units, mp_error *err)
 {
     int64_t rounded;
@@ -93,13 +92,13 @@ static mp_status count_units(const mp_arena_items *g, int64_t bytes, int node, i
     return MP_OK;
 }
 
-/* Numbers the rings by their first spans, without those of 0 bytes; returns how many there are. */
+/* Numbers the rings by their first spans. Rings of 0 bytes get no number. Returns the number of rings. */
 static size_t number_rings(mp_arena_items *g)
 {
     size_t n = 0;
     const int n_spans = (int)g->timeline->n_spans;
     for (int k = 0; k < n_spans; k++) g->item[k] = -1;
-    for (int k = 0; k < n_spans; k++) { /* if any span of a ring has bytes, its first one has */
+    for (int k = 0; k < n_spans; k++) { /* if any span of a ring has bytes, its first span has */
         if (g->item[k] >= 0 || !bytes_of(g, g->timeline->spans[k].storage)) continue;
         const int number = (int)n++;
         for (int at = k; g->item[at] < 0; at = g->next[at]) g->item[at] = number;
@@ -107,7 +106,7 @@ static size_t number_rings(mp_arena_items *g)
     return n;
 }
 
-/* Makes the pieces of every ring, ring by ring, each sorted by time as the spans are. */
+/* Builds the pieces of every ring, ring by ring, sorted by time like the spans. */
 static mp_status make_items(const mp_arena_items *g, const mp_step *steps, int *ordered, int *start, mp_arena_problem *x,
                             mp_pack_piece *pieces, mp_error *err)
 {
@@ -201,8 +200,7 @@ mp_status mp_arena_items_place(const mp_arena_items *g, const mp_plan *plan, con
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *s = &tl->spans[k];
         const int64_t bytes = bytes_of(g, s->storage);
-        /* a gradient that is carried in and produced anew in step 0 has two lives that begin there: the second is the longer
-         * one */
+        /* a gradient carried in and produced again in step 0 has two lives that begin there; the second is longer */
         const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].begin == s->begin;
         if (!bytes || again) continue;
         places[n++] = (mp_place){s->storage, s->begin, s->end, items[g->item[k]].offset * g->alignment, bytes};

@@ -1,8 +1,8 @@
-/* arena_pair.c - one arena for two plans whose steps repeat beside each other: their items on one circle of time.
+/* arena_pair.c - one arena for two plans that repeat their steps at the same time: their items on a circle of time.
  *
- * The circle is cut into slots, at each of which both plans are at one of their steps. A new slot begins where a step of either
- * begins; steps of no time have slots of their own. Two items whose steps share time share a slot, so that what does not
- * overlap in slots overlaps neither on the clock nor if the steps run one by one in the order of the slots.
+ * The circle is divided into slots. In each slot both plans are at one of their steps. A new slot begins where a step of either
+ * plan begins. Steps of zero ticks have their own slots. Two items whose steps overlap in time share a slot. Items without a
+ * common slot therefore overlap neither in time nor when the steps run one by one in slot order.
  */
 #include <string.h>
 
@@ -11,10 +11,10 @@
 
 /* The steps of a plan in the order in which they begin on the circle. */
 typedef struct circle {
-    size_t n;       /* steps, and one more where the plan waits for the period's end */
-    int *order;     /* steps */
-    int64_t *times; /* when they begin, in [0, period) */
-    int *slot;      /* per step: its first slot; slot[n] is that of step 0, where the last one ends */
+    size_t n;       /* number of steps, plus one if the plan waits for the end of the period */
+    int *order;     /* the steps */
+    int64_t *times; /* their begin times, in [0, period) */
+    int *slot;      /* per step: its first slot; slot[n] is the slot of step 0, where the last step ends */
 } circle;
 
 static mp_status make_circle(const mp_arena_half *half, int64_t delay, int64_t period, mp_pool *pool, circle *c, mp_error *err)
@@ -30,7 +30,7 @@ static mp_status make_circle(const mp_arena_half *half, int64_t delay, int64_t p
     c->times = mp_pool_alloc(pool, c->n, sizeof *c->times);
     c->slot = mp_pool_alloc(pool, n_steps + 2, sizeof *c->slot);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the arena of %zu steps", n_steps);
-    size_t first = 0, at = 0; /* from step `first` on they begin after the end of the period, which is its begin */
+    size_t first = 0, at = 0; /* steps from `first` on begin after the end of the period, which is also its begin */
     while (first < c->n && starts[first] + delay < period) first++;
     for (size_t t = first; t < c->n; t++) {
         c->order[at] = (int)t;
@@ -43,7 +43,8 @@ static mp_status make_circle(const mp_arena_half *half, int64_t delay, int64_t p
     return MP_OK;
 }
 
-/* Gives every step its first slot; returns how many slots there are. The last of the steps that begin at one time share one. */
+/* Assigns to every step its first slot. Returns the number of slots. Of the steps of one plan that begin at the same time, the
+ * last one shares its slot with the other plan. */
 static int cut_slots(circle c[2])
 {
     size_t at[2] = {0, 0};
@@ -66,12 +67,12 @@ static int cut_slots(circle c[2])
     return n;
 }
 
-/* Puts the pieces of an item from steps onto slots, cut where they go over the end, by time. */
+/* Converts the pieces of an item from steps to slots, sorted by time. A piece that crosses the end of the circle is split. */
 static void put_item(const mp_arena_item *from, const mp_pack_piece *steps, const circle *c, int n_slots, mp_arena_item *to,
                      mp_arena_problem *x, mp_pack_piece *pieces)
 {
     *to = (mp_arena_item){.size = from->size, .piece = (int)x->n_pieces};
-    for (int round = 0; round < 2; round++) /* first what is behind the end, as that is where the circle begins */
+    for (int round = 0; round < 2; round++) /* first the pieces after the end, which are at the begin of the circle */
         for (int k = 0; k < from->n_pieces; k++) {
             const mp_pack_piece *p = &steps[from->piece + k];
             const int begin = c->slot[p->begin], end = c->slot[p->end];
@@ -104,7 +105,7 @@ mp_status mp_arena_layout_pair(const mp_arena_half halves[2], int64_t period, in
         MP_CHECK(mp_arena_items_of(halves[j].graph, halves[j].plan, MP_TIER_DEVICE, alignment, items[j], &own[j], err));
         MP_CHECK(make_circle(&halves[j], j ? delay : 0, period, pool, &circles[j], err));
         x.n += own[j].n;
-        n_pieces += own[j].n_pieces + own[j].n; /* one of an item at most goes over the end */
+        n_pieces += own[j].n_pieces + own[j].n; /* at most one piece per item crosses the end */
         x.beside += own[j].beside;
     }
     x.n_steps = (size_t)cut_slots(circles);

@@ -1,4 +1,4 @@
-/* arena_place.c - places each item by comparison with all placed items that are live with it, sorted by offset. */
+/* arena_place.c - places each item by comparing it with all placed items that are live at the same time, sorted by offset. */
 #include "planner/arena/arena.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ typedef struct placed {
     int item;
 } placed;
 
-typedef struct obstacle { /* offsets that a new item of several pieces cannot have: those between low and high, both excluded */
+typedef struct obstacle { /* offsets between low and high (exclusive) that a new item of several pieces cannot have */
     int64_t low, high;
 } obstacle;
 
@@ -21,9 +21,9 @@ struct mp_arena_placer {
     mp_pool *pool; /* owns the four arrays below */
     placed *placed;
     obstacle *obstacles;
-    int64_t *lowest;       /* per rank, for MP_ARENA_LOWEST_FIRST: lowest offset above the placed items live with it */
+    int64_t *lowest;       /* per rank, for MP_ARENA_LOWEST_FIRST: lowest offset above the placed items live at the same time */
     int *unplaced;         /* ranks of unplaced items */
-    mp_arena_index *index; /* first fit through an index, without the arrays above, if there are many items */
+    mp_arena_index *index; /* with many items: first fit through an index, without the arrays above */
 };
 
 mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem)
@@ -80,9 +80,9 @@ static bool sizes_together(const mp_arena_problem *problem, const mp_arena_item 
     return *x_size > 0;
 }
 
-/* The lowest offset that no obstacle covers, or the one in the smallest gap. Obstacles come in the order of the offsets of the
- * items behind them; their low ends need not, since the new item is below an obstacle already if it ends there at those steps
- * at which both are live. So what counts is the lowest low end among all later obstacles. */
+/* Returns the lowest offset that no obstacle covers, or with `tightest` the offset in the smallest gap. Obstacles are sorted by
+ * the offsets of their items. Their low ends need not ascend, since a new item below an obstacle only avoids it at the steps at
+ * which both are live. The relevant value is therefore the lowest low end among all later obstacles. */
 static int64_t find_gap(obstacle *obstacles, size_t n, bool tightest)
 {
     int64_t low = INT64_MAX, floor = 0, at = -1, slack = INT64_MAX;
@@ -113,7 +113,7 @@ static int64_t offset_of_profile(mp_arena_placer *p, const mp_arena_item *x, siz
     return find_gap(p->obstacles, n, tightest);
 }
 
-/* Like find_gap, for an item of one piece, which needs its size below every placed item. */
+/* Like find_gap, for an item of a single piece, which needs its full size below every placed item. */
 static int64_t offset_of_block(const mp_arena_placer *p, const mp_arena_item *x, size_t n_placed, bool tightest, size_t *seen)
 {
     int64_t floor = 0, at = -1, space = INT64_MAX;

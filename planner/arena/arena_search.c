@@ -1,5 +1,5 @@
-/* arena_search.c - the orders in which items are placed, and the packer's search (memplan/pack.h) if none is low enough: it
- * gets the items with their pieces, and improves their offsets or proves them lowest. */
+/* arena_search.c - tries several orders of placement. If none is low enough, the packer's search (memplan/pack.h) receives the
+ * items with their pieces, and improves their offsets or proves them lowest. */
 #include "planner/arena/arena.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "planner/math/tuning.h"
 
-/* Returns the sum over all steps of the number of live items larger than `dust`, at most `most`. */
+/* Returns the number of live items larger than `dust`, summed over all steps; at most `most`. */
 static int64_t count_live(const mp_arena_problem *x, int64_t dust, int64_t most)
 {
     int64_t n = 0;
@@ -17,14 +17,14 @@ static int64_t count_live(const mp_arena_problem *x, int64_t dust, int64_t most)
     return n < most ? n : most;
 }
 
-/* Returns the node limit of a search. */
+/* Returns the node limit of the packer's search. */
 static int64_t count_nodes(const mp_arena_problem *x, int64_t dust)
 {
     const int64_t n = MP_ARENA_EXACT_WORK / (count_live(x, dust, MP_ARENA_EXACT_WORK) + 1);
     return n < MP_ARENA_EXACT_NODES ? n : MP_ARENA_EXACT_NODES;
 }
 
-/* Makes the packing problem of the items larger than `dust`. */
+/* Builds the packing problem of the items larger than `dust`. */
 static mp_status open_problem(const mp_arena_problem *x, int64_t dust, mp_pack_problem *problem, mp_error *err)
 {
     *problem = (mp_pack_problem){.pieces = x->pieces, .n_pieces = x->n_pieces};
@@ -48,8 +48,8 @@ static void take(mp_arena_problem *x, int64_t dust, const mp_pack_problem *probl
         if (x->items[k].size > dust) x->items[k].offset = problem->items[j++].offset;
 }
 
-/* Lowers the height and raises the bound as far as the packer's search gets, starting from the items' offsets, with the
- * options problem->exact, or if NULL with as many nodes as the problem's size allows. MP_NOMEM. */
+/* Lowers the height and raises the bound by the packer's search, starting from the items' offsets. It uses the options
+ * problem->exact; if NULL, the node limit depends on the problem's size. MP_NOMEM. */
 static mp_status improve_by_pack(mp_arena_problem *x, mp_error *err)
 {
     const mp_pack_options bounded = {.node_limit = count_nodes(x, 0), .stop = x->stop, .data = x->data};
@@ -65,9 +65,9 @@ static mp_status improve_by_pack(mp_arena_problem *x, mp_error *err)
     return MP_OK;
 }
 
-/* Places only the items larger than `dust`, within one capacity, with 1/part of MP_ARENA_NEAR_TIMES as many nodes; does
- * nothing if that cannot place each item once. *placed: these items have offsets now; others never do. The caller computes
- * the height; the bound may rise, as in improve_by_pack. MP_NOMEM. */
+/* Places only the items larger than `dust`, within one capacity, with MP_ARENA_NEAR_TIMES / part times the usual nodes. Does
+ * nothing if these cannot place each item once. *placed: these items now have offsets. The caller computes the height. The
+ * bound may rise, as in improve_by_pack. MP_NOMEM. */
 static mp_status place_by_pack(mp_arena_problem *x, int64_t dust, int64_t capacity, int part, bool *placed, mp_error *err)
 {
     const mp_pack_options bounded = {
@@ -76,7 +76,7 @@ static mp_status place_by_pack(mp_arena_problem *x, int64_t dust, int64_t capaci
     mp_pack_result result;
     *placed = false;
     MP_CHECK(open_problem(x, dust, &problem, err));
-    if (bounded.node_limit < (int64_t)problem.n_items) return MP_OK; /* it could not even place every item once */
+    if (bounded.node_limit < (int64_t)problem.n_items) return MP_OK; /* the limit is too low to place every item once */
     MP_CHECK(mp_pack_solve(&problem, capacity, &bounded, &result, err));
     *placed = result.verdict == MP_PACK_PLACED;
     if (*placed) take(x, dust, &problem);
@@ -102,10 +102,10 @@ typedef struct search {
     mp_arena_problem *problem;
     mp_arena_placer *placer;
     key *keys;
-    int *order; /* the order of the present attempt */
+    int *order; /* the order of the current attempt */
     int64_t *best_offsets;
     int64_t *live, *crowd; /* per step: live bytes, in units; per item: the maximum over its steps */
-    int64_t *changes;      /* work: per step, the change of live bytes */
+    int64_t *changes;      /* scratch: per step, the change of live bytes */
     int64_t work;
     int fullest;
 } search;
@@ -127,7 +127,7 @@ static void measure(search *f)
     f->problem->bound = problem->n_steps ? f->live[f->fullest] : 0;
 }
 
-/* Computes the maximum of live[t] over each item's life: highest[t] covers `width` steps from t on, and the width doubles. */
+/* Computes the maximum of live[t] over each item's lifetime. highest[t] covers `width` steps from t on; the width doubles. */
 static void measure_crowds(search *f, int64_t *highest)
 {
     const mp_arena_problem *problem = f->problem;
@@ -164,7 +164,7 @@ static void sort_by(search *f, enum sorting sorting, int *order)
         case BY_SIZE:
             *o = (key){size, life, (int)k};
             break;
-        case FULLEST_BY_LIFE: /* the others count as shorter than a step */
+        case FULLEST_BY_LIFE: /* items not live at the fullest step sort after all others */
             *o = (key){at_fullest ? life : -1 / (size + 1), size, (int)k};
             break;
         case FULLEST_BY_SIZE:
@@ -239,7 +239,7 @@ static void put_best(const search *f)
     for (size_t k = 0; k < f->problem->n; k++) f->problem->items[k].offset = f->best_offsets[k];
 }
 
-/* Returns the largest live bytes of a step, in units, counting only items of the sizes (low, high]. */
+/* Returns the largest live bytes of any step, in units, counting only items with sizes in (low, high]. */
 static int64_t most_live(const search *f, int64_t low, int64_t high)
 {
     const mp_arena_problem *problem = f->problem;
@@ -259,8 +259,8 @@ static int64_t most_live(const search *f, int64_t low, int64_t high)
     return most;
 }
 
-/* Returns the largest power of two such that all items up to it, stacked on the others, leave a share of the free capacity;
- * 0: none. */
+/* Returns the largest power of two such that all items up to it, stacked on the others, leave a share of the free capacity; 0:
+ * none. */
 static int64_t dust_size(const search *f, int64_t capacity)
 {
     const int64_t least = (int64_t)(MP_ARENA_DUST_LEAVES * (double)(capacity - f->problem->bound));
@@ -272,7 +272,7 @@ static int64_t dust_size(const search *f, int64_t capacity)
     return dust;
 }
 
-/* Places the others by first fit, in the order of their offsets, so that none rises; then the dust. */
+/* Places the larger items by first fit, in the order of their offsets, so that none rises. Then places the dust. */
 static void add_dust(search *f, int64_t dust)
 {
     for (size_t k = 0; k < f->problem->n; k++) {
@@ -285,8 +285,9 @@ static void add_dust(search *f, int64_t dust)
     judge(f, mp_arena_place(f->placer, f->order, MP_ARENA_FIRST_FIT, f->problem->height, &f->work));
 }
 
-/* Searches within one capacity. Small items are dust: they need almost no memory on top of the others, and without them the
- * search has fewer items and sizes. As the number left out decides what it tries first, it starts with several dust sizes. */
+/* Searches within one capacity. Small items are "dust": they need almost no memory on top of the others, and without them the
+ * search has fewer items and sizes. It is started with several dust sizes, since the number of omitted items changes the order
+ * in which it tries placements. */
 static mp_status search_within(search *f, int64_t capacity, int part, mp_error *err)
 {
     const mp_arena_problem *problem = f->problem;
@@ -301,8 +302,8 @@ static mp_status search_within(search *f, int64_t capacity, int part, mp_error *
     return MP_OK;
 }
 
-/* A little free memory beside the live bytes makes a search much easier: it tries `wanted`, which is enough, or else a
- * thousandth above the live bytes, and if that fails, shorter searches between that and the height. */
+/* Free memory in addition to the live bytes makes a search much easier. Tries `wanted`, which is enough, or else a thousandth
+ * above the live bytes. If that fails, makes shorter searches between that capacity and the height. */
 static mp_status search_nearby(search *f, mp_error *err)
 {
     const mp_arena_problem *problem = f->problem;
@@ -320,7 +321,7 @@ static mp_status search_nearby(search *f, mp_error *err)
     return MP_OK;
 }
 
-/* Searches lower and lower from the best offsets so far. */
+/* Searches for lower heights, starting from the best offsets so far. */
 static mp_status search_exactly(search *f, mp_error *err)
 {
     if (f->problem->height <= f->problem->bound) return MP_OK;
@@ -347,7 +348,7 @@ mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err)
     f.changes = f.live + problem->n_steps + 1;
     measure(&f);
     measure_crowds(&f, highest);
-    if (problem->only_bound && is_large(&f) && !problem->exact) { /* a placement would add nothing to the bound */
+    if (problem->only_bound && is_large(&f) && !problem->exact) { /* a placement would not change the bound */
         problem->height = problem->bound;
         return MP_OK;
     }

@@ -1,14 +1,14 @@
-/* chain.c - schedules from the table, judged on a ladder of memories.
+/* chain.c - derives schedules from the table, judged on a ladder of memories.
  *
- * The blocks end at cut tensors, or at seams. A cut tensor is one storage. Where the state of a network is several (a recurrent
- * cell that hands on a hidden state and a cell state), a block may end at a seam: whatever crosses it was produced after the
- * seam before. What is read from far away, such as the skip connections between an encoder and a decoder, is disregarded there;
- * it is pinned.
+ * Blocks end at cut tensors or at seams. A cut tensor is a single storage. Some networks pass several storages on, such as a
+ * recurrent cell with a hidden state and a cell state. There a block may end at a seam: every storage that crosses it was
+ * produced after the previous seam. Storages read from far away are ignored at seams and are pinned, such as skip connections
+ * between an encoder and a decoder.
  *
- * One table answers for all memories; at each from which on less time suffices (a
- * rung), the timeline judges the schedule, from the least memory on. Where no memory is enough, only the first rungs are, and a
- * table of small memories has them. The table rounds bytes up and knows no in-place pairs
- * across blocks, so the ladder ends only when several schedules in a row have been over the budget.
+ * One table has the results for all memories. A rung is a memory from which on less time suffices. The timeline judges the
+ * schedule of each rung, from the smallest memory up. If no memory is enough, only the first rungs matter, and a table of small
+ * memories contains them. The table rounds bytes up and ignores in-place pairs across blocks. The ladder therefore ends only
+ * when several schedules in a row have exceeded the budget.
  */
 #include "planner/chain/chain.h"
 
@@ -20,8 +20,8 @@
 #include "planner/order/updates.h"
 #include "planner/search/searchers.h"
 
-/* Chooses as many of the ascending positions as a chain may have blocks: of equal stretches the one where the fewest bytes
- * cross. */
+/* Chooses as many of the ascending positions as a chain may have blocks. In each of equal ranges it takes the position where
+ * the fewest bytes cross. */
 static int choose(const mp_boundaries *boundaries, const int *positions, int n, bool *ends)
 {
     const int stretch = (n + MP_CHAIN_BLOCKS - 2) / (MP_CHAIN_BLOCKS - 1);
@@ -46,8 +46,8 @@ static mp_status find_cuts(const mp_boundaries *boundaries, int *positions, int 
     return MP_OK;
 }
 
-/* oldest[p]: the first position at which a storage that crosses p was produced; p + 1 if nothing crosses. A storage that is
- * read more than `far` positions later is disregarded. `reach`: work space, one number per position. */
+/* Computes oldest[p]: the first position at which a storage that crosses p was produced; p + 1 if nothing crosses. Storages
+ * that are read more than `far` positions later are ignored. `reach`: scratch, one number per position. */
 static void find_oldest(const mp_boundaries *b, int far, int *reach, int *oldest)
 {
     int filled = 0;
@@ -61,7 +61,8 @@ static void find_oldest(const mp_boundaries *b, int far, int *reach, int *oldest
     }
 }
 
-/* Goes from seam to seam: takes the first possible position, or within as many positions again one where fewer bytes cross. */
+/* Finds the seams in order. The next seam is the first possible position, or a later one, within the same distance, where fewer
+ * bytes cross. */
 static mp_status find_seams(const mp_boundaries *boundaries, int far, int *positions, int *n, mp_error *err)
 {
     const int last = boundaries->n - 1;
@@ -107,7 +108,7 @@ static mp_status push(walk *w, const mp_chain_run *run, mp_error *err)
     return MP_OK;
 }
 
-/* The recursion is at most as deep as the chain is long. */
+/* Appends the steps of a range of blocks. The recursion depth is at most the number of blocks. */
 static mp_status run_stretch(walk *w, mp_chain_stretch s, mp_error *err)
 {
     const mp_chain *chain = w->table->chain;
@@ -151,8 +152,8 @@ static mp_status offer(mp_search *search, const mp_chain_table *table, int slots
     return mp_search_offer(search, steps, n, peak_bytes, NULL, err);
 }
 
-/* Judges the schedules of all rungs, or, if they are many, of some of them at equal distances. *over: how many in a row have
- * been over the budget in the end. */
+/* Judges the schedules of all rungs, or of evenly spaced ones if there are many. *over: number of consecutive schedules over
+ * the budget at the end. */
 static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t moves, int *over, mp_error *err)
 {
     const int64_t budget_bytes = mp_search_request(search)->budget_bytes;
@@ -189,7 +190,7 @@ static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries
     return MP_OK;
 }
 
-/* Each kind of cut gets an equal share of the moves, whatever the budget. */
+/* Each kind of block end gets an equal share of the moves, for every budget. */
 mp_status mp_run_chain(mp_search *search, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();

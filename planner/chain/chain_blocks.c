@@ -4,7 +4,7 @@
 #include "estimator/graph/order_rules.h"
 #include "planner/order/segment_schedule.h"
 
-/* Returns the last block that produces an input of a loss or backward node; `inherited` if it reads nothing of forward. */
+/* Returns the last block that produces an input of a loss or backward node; `inherited` if it reads no forward storage. */
 static int place_of(const mp_chain *chain, int node, int inherited)
 {
     const mp_node *n = &chain->graph->nodes[node];
@@ -17,7 +17,8 @@ static int place_of(const mp_chain *chain, int node, int inherited)
     return latest >= 0 ? latest : inherited;
 }
 
-/* Puts backward nodes into the order of segment checkpointing; a node that a later block delays belongs to that block. */
+/* Puts backward nodes into the order of segment checkpointing. A node that is delayed by a later block belongs to that later
+ * block. */
 static mp_status order_backward(mp_chain *chain, mp_error *err)
 {
     const mp_graph *graph = chain->graph;
@@ -43,7 +44,7 @@ static mp_status order_backward(mp_chain *chain, mp_error *err)
     return MP_OK;
 }
 
-/* Notes the first and the last block whose nodes touch each storage of this node. */
+/* Records the first and the last block that use each storage of this node. */
 static void see(mp_chain *chain, const mp_node *node, int block)
 {
     const mp_graph *graph = chain->graph;
@@ -62,7 +63,7 @@ static void see(mp_chain *chain, const mp_node *node, int block)
         if (!forward && chain->last_user[s] > block) chain->last_user[s] = block;
         if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD || chain->block[p] == block) continue;
         if (block != chain->block[p] + 1)
-            chain->pinned[s] = true; /* read further away, or by the backward of an earlier block that was delayed */
+            chain->pinned[s] = true; /* read further away, or by a delayed backward node of an earlier block */
         else if (forward)
             chain->crosses[s] = true;
     }
@@ -78,7 +79,8 @@ static void assign_storages(mp_chain *chain)
     mp_segment_keep_small(graph, chain->pinned);
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) see(chain, &graph->nodes[i], chain->block[i]);
-    for (size_t i = 0; i < graph->n_nodes; i++) { /* inputs of the next block's backward are its inputs or pinned */
+    /* backward may read the previous block's storages only if they cross to this block; others are pinned */
+    for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (graph->nodes[i].phase != MP_PHASE_LOSS && graph->nodes[i].phase != MP_PHASE_BACKWARD) continue;
         for (size_t k = 0; k < alternative->n_reads; k++) {
@@ -97,7 +99,7 @@ static void assign_storages(mp_chain *chain)
     }
 }
 
-/* Adds up the bytes of pinned storages, of outputs, and of gradients between blocks. */
+/* Adds up the bytes of pinned storages, outputs, and gradients between blocks. */
 static void add_up(mp_chain *chain)
 {
     const mp_graph *graph = chain->graph;

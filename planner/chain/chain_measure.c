@@ -1,5 +1,5 @@
-/* chain_measure.c - the ways to run each block: which nodes they run, their ticks, and their peak bytes by the rules of
- * timeline.h, with what is live before and after the run. */
+/* chain_measure.c - the options of each block: their nodes, ticks and peak bytes by the rules of timeline.h, including storages
+ * that are live before and after the run. */
 #include "planner/chain/chain.h"
 
 #include <stdlib.h>
@@ -8,15 +8,16 @@
 #include "estimator/graph/liveness.h"
 #include "memplan/training.h"
 
-/* Work space of the peak computation, kept from run to run. */
+/* Scratch of the peak computation, reused from run to run. */
 typedef struct mp_chain_peaks {
     const mp_chain *chain;
-    int k;                      /* the block */
-    const bool *kept;           /* per storage: kept for backward of the block */
-    bool backward;              /* true if the run is backward with its recomputations, false if forward */
-    bool with_input;            /* true if the block's input is counted */
-    int *last, *begins, *taken; /* per storage: 1 + the step of its last use, 0 if it stays live; 1 + the step that produced
-                                 * it; 1 + the step at which an in-place pair used it */
+    int k;            /* the block */
+    const bool *kept; /* per storage: kept for the block's backward */
+    bool backward;    /* the run is backward with its recomputations; false: forward */
+    bool with_input;  /* the block's input counts */
+    /* per storage: 1 + the step of its last use, 0 if it remains live; 1 + the step that produced it; 1 + the step at which an
+     * in-place pair used it */
+    int *last, *begins, *taken;
     bool *is_live;
 } mp_chain_peaks;
 
@@ -26,19 +27,20 @@ static bool chain_is_forward(const mp_chain *chain, int storage)
     return p >= 0 && chain->graph->nodes[p].phase == MP_PHASE_FORWARD;
 }
 
-/* Returns true if the storage is an input of block k, which block k - 1 produces. */
+/* Returns true if the storage is an input of block k, produced by block k - 1. */
 static bool chain_is_input(const mp_chain *chain, int k, int storage)
 {
     return k > 0 && chain->crosses[storage] && chain->producer_block[storage] == k - 1;
 }
 
-/* Returns true if the storage is an output of block k, which block k + 1 reads. */
+/* Returns true if the storage is an output of block k, read by block k + 1. */
 static bool chain_is_output(const mp_chain *chain, int k, int storage)
 {
     return chain->crosses[storage] && chain->producer_block[storage] == k;
 }
 
-/* True if the storage counts: pinned storages are counted elsewhere, and the block's input only if no other block keeps it. */
+/* True if the storage counts. Pinned storages are counted elsewhere. The block's input counts only if no other block keeps
+ * it. */
 static bool is_counted(const mp_chain_peaks *x, int s)
 {
     if (x->chain->producer_block[s] < 0 || x->chain->pinned[s]) return false;
@@ -71,7 +73,7 @@ static int use(const mp_alternative *alternative, size_t i)
                                                           : alternative->writes[i - alternative->n_reads - alternative->n_adds];
 }
 
-/* Returns the bytes of the step's outputs that take over the memory of inputs that end there. */
+/* Returns the bytes of the step's outputs that reuse the memory of inputs ending in the step. */
 static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternative, int step)
 {
     const mp_graph *graph = x->chain->graph;
@@ -84,7 +86,7 @@ static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternati
     return bytes;
 }
 
-/* Finds first and last uses in the run, and what is live before it. */
+/* Finds the first and last uses in the run, and the storages live before it. */
 static void find_uses(mp_chain_peaks *x, const mp_chain_run *run)
 {
     for (size_t t = 0; t < run->n; t++) {
@@ -126,7 +128,7 @@ static int64_t chain_peak(mp_chain_peaks *x, const mp_chain_run *run, int64_t by
     return peak;
 }
 
-/* A storage of the block that its backward nodes read, and the gain of dropping it: bytes per tick of recomputation. */
+/* A storage of the block that its backward reads, and the gain of dropping it: bytes per tick of recomputation. */
 typedef struct needed {
     int storage;
     double worth;
@@ -135,15 +137,15 @@ typedef struct needed {
 typedef struct measure {
     mp_chain *chain;
     int k;         /* the block */
-    int epoch;     /* mark for "live" and "demanded" in the run under construction */
+    int epoch;     /* marks "live" and "demanded" for the run under construction */
     int *live;     /* per storage: the epoch in which it is live */
     int *demanded; /* per node: the epoch in which it is demanded */
     int *list;     /* nodes to run next */
     size_t n_list;
     int *nodes; /* nodes of the run so far */
     size_t n;
-    bool *kept;        /* per storage: true if the option keeps it */
-    bool kept_is_live; /* true if kept storages are live in the run under construction */
+    bool *kept;        /* per storage: the option keeps it */
+    bool kept_is_live; /* kept storages are live in the run under construction */
     needed *needed;
     size_t n_needed;
     mp_chain_peaks peaks;
@@ -156,7 +158,7 @@ static bool is_forward(const measure *x, int node)
 
 /* ---- runs ---- */
 
-/* Demands the producer of s, if s is of this block and not live. */
+/* Demands the producer of s, if s belongs to this block and is not live. */
 static void demand(measure *x, int s)
 {
     const mp_chain *chain = x->chain;
@@ -189,7 +191,7 @@ static int ascending(const void *a, const void *b)
 /* Runs the demanded nodes and the producers of their missing inputs, in list order. */
 static void run_demanded(measure *x)
 {
-    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the list grows meanwhile */
+    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* n_list grows inside the loop */
     if (x->n_list > 1) qsort(x->list, x->n_list, sizeof *x->list, ascending);
     for (size_t i = 0; i < x->n_list; i++) push(x, x->list[i]);
     x->n_list = 0;
@@ -211,7 +213,7 @@ static void demand_outputs(measure *x)
     }
 }
 
-/* Runs the backward nodes of the block, each after the recomputation of its missing inputs. */
+/* Runs the backward nodes of the block, each after recomputing its missing inputs. */
 static void run_backward(measure *x)
 {
     const mp_chain *chain = x->chain;
@@ -258,7 +260,7 @@ static mp_chain_need plus(mp_chain_need need, int64_t bytes)
 
 /* ---- options ---- */
 
-/* Returns the bytes that the option keeps; *keeps_output: whether they include the whole output. */
+/* Returns the bytes that the option keeps. *keeps_output: the whole output is among them. */
 static int64_t kept_bytes(const measure *x, bool *keeps_output)
 {
     int64_t bytes = 0;
@@ -284,7 +286,7 @@ static bool reads_input(const measure *x, const mp_chain_run *run)
     return false;
 }
 
-/* Adds the option of the storages kept now. */
+/* Adds the option that keeps the storages marked now. */
 static mp_status add_option(measure *x, mp_error *err)
 {
     mp_chain_block *block = &x->chain->blocks[x->k];
@@ -326,7 +328,8 @@ static int by_worth(const void *a, const void *b)
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
-/* Finds the block's own storages that its backward reads, all kept; those most worth dropping come first. */
+/* Finds the block's own storages that its backward reads, and marks all as kept. Sorts them by the gain of dropping them,
+ * largest first. */
 static void find_needed(measure *x)
 {
     const mp_chain *chain = x->chain;
@@ -359,7 +362,7 @@ static void find_needed(measure *x)
     if (x->n_needed > 1) qsort(x->needed, x->n_needed, sizeof *x->needed, by_worth);
 }
 
-/* Adds options: one keeps all that backward reads, the next ones less and less, the last nothing. */
+/* Adds options: the first keeps everything that backward reads, later ones keep less and less, the last keeps nothing. */
 static mp_status add_options(measure *x, mp_error *err)
 {
     mp_chain_block *block = &x->chain->blocks[x->k];

@@ -1,22 +1,24 @@
-/* chain_table.c - the table: for every stretch of blocks and every memory the least recomputation.
+/* chain_table.c - computes the table: the least recomputation for every range of blocks and every memory.
  *
- * The stretch [i, j) has the input of block i in memory, and the gradients of its end. It is run to the end of its own backward
- * in one of these ways:
- *  - at once: a single block, forward and backward;
- *  - option o at i: block i forward with what the option holds, then the stretch after it, then backward of i;
- *  - split at k: advance from i to k, run the stretch [k, j), then [i, k), which starts from the same input.
- * The split needs the input twice, so it is for stretches whose input is kept from outside. A stretch that owns its input
- * counts it among its bytes; it frees the input when its first block is done with it, or keeps it and goes on like the
- * others. The stretch after a split owns its input, and so does the one after an option that needs the block's output no more.
+ * At its start, the range [i, j) has the input of block i in memory, and the gradients of its end. It is run to the end of its
+ * backward in one of three ways:
+ * - at once: a single block, forward and backward
+ * - option o at i: block i forward, keeping the storages of the option; then the rest of the range; then backward of i
+ * - split at k: advance from i to k, run the range [k, j), then the range [i, k), which starts from the same input
  *
- * A stretch that ends with the last block is run in the first pass, where every forward node runs anyway: its forward runs
+ * The split needs the input twice. It is therefore only for ranges with an input that is kept outside. A range that owns its
+ * input counts it among its bytes. It frees the input once its first block has used it, or keeps it and continues like the
+ * other ranges. The range after a split owns its input. So does the range after an option that no longer needs the block's
+ * output.
+ *
+ * A range that ends with the last block runs in the first pass. Every forward node runs there anyway, so that its forward runs
  * cost nothing, and backward holds nothing yet.
  */
 #include "planner/chain/chain.h"
 
 #include "planner/math/integers.h"
 
-/* Codes of choices: OPTION + the option's number, SPLIT + the number of blocks before the split less one. */
+/* Codes of choices: OPTION + number of the option; SPLIT + number of blocks before the split - 1. */
 enum { AT_ONCE = 0, OPTION = 1, SPLIT = OPTION + MP_CHAIN_OPTIONS, HOLD = UINT8_MAX };
 
 static const int64_t never = INT64_MAX / 4;
@@ -38,8 +40,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* A way to run a stretch. It needs `least_bytes` and costs `ticks`, plus the cost of `after` in kept_bytes less and of
- * `before` in the full memory. Both stretches are optional. */
+/* A way to run a range. It needs at least `least_bytes` and costs `ticks`, plus the cost of `after` with kept_bytes less
+ * memory, plus the cost of `before` with the full memory. Both ranges are optional. */
 typedef struct way {
     int choice;
     int64_t least_bytes, kept_bytes, ticks;
@@ -61,13 +63,13 @@ static void consider(const mp_chain_table *table, size_t row, const way *w)
     }
 }
 
-/* Returns the bytes that are live beside a stretch that ends at j while it runs forward. */
+/* Returns the bytes live in addition to a range that ends at j while it runs forward. */
 static int64_t around_bytes(const mp_chain *chain, int j)
 {
     return j == chain->n ? 0 : chain->blocks[j - 1].gradient_bytes + chain->blocks[j - 1].pinned_bytes;
 }
 
-/* Considers block i at once or with an option. */
+/* Tries block i at once, or with each option. */
 static void consider_block(const mp_chain_table *table, int i, int j, bool owns_input)
 {
     const mp_chain *chain = table->chain;
@@ -130,7 +132,7 @@ int64_t mp_chain_whole_bytes(const mp_chain *chain)
     return larger(whole, kept + chain->blocks[chain->n - 1].alone_need.bytes[0]);
 }
 
-/* Returns a common divisor of all bytes that are compared. */
+/* Returns a common divisor of all byte counts that are compared. */
 static int64_t unit_bytes(const mp_chain *chain)
 {
     int64_t unit = 0;
@@ -148,7 +150,7 @@ static int64_t unit_bytes(const mp_chain *chain)
     return unit ? unit : 1;
 }
 
-/* Returns how many slots make the table as large as that of the longest chain. */
+/* Returns the number of slots for which the table is as large as for the longest chain. */
 static int64_t most_slots(int n_blocks)
 {
     const int64_t slots = (int64_t)MP_CHAIN_SLOTS * MP_CHAIN_BLOCKS * MP_CHAIN_BLOCKS / n_blocks / n_blocks;
@@ -160,7 +162,7 @@ static int64_t round_up(int64_t bytes, int64_t slot_bytes)
     return (bytes / slot_bytes + (bytes % slot_bytes != 0)) * slot_bytes;
 }
 
-/* Returns the sum over blocks of all that they can keep, rounded up to slots. */
+/* Returns the sum of all bytes that the blocks can keep, rounded up to slots. */
 static double rounded_bytes(const mp_chain *chain, int64_t slot_bytes)
 {
     double sum = 0;
@@ -172,7 +174,7 @@ static double rounded_bytes(const mp_chain *chain, int64_t slot_bytes)
     return sum;
 }
 
-/* Returns a slot size in [least_bytes, 2 * least_bytes) at which rounding up loses little: a divisor of some option's bytes. */
+/* Returns a slot size in [least_bytes, 2 * least_bytes) with small rounding losses: a divisor of some option's bytes. */
 static int64_t fitting_bytes(const mp_chain *chain, int64_t least_bytes)
 {
     int64_t best = least_bytes;

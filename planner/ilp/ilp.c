@@ -1,9 +1,10 @@
-/* ilp.c - searcher: Checkmate's integer programme (Jain et al. 2020), or a leaner one where that is too large, solved by GLPK.
+/* ilp.c - the searcher `ilp`: Checkmate's integer programme (Jain et al. 2020), or a smaller one if that is too large, solved
+ * by GLPK.
  *
- * A search that is cut short gives results that depend on the budget in no orderly way. So it is done on a ladder of budgets
- * that depends on the graph alone: from the largest rung within the budget downwards, until one is solved to its end or nothing
- * shorter can come. What is found on a rung depends on the rung alone, and a plan found on a lower one is a plan for the
- * higher. With few different sizes there is a rung for every peak.
+ * The results of a search that is cut short would depend on the budget in an erratic way. memplan therefore solves a ladder of
+ * budgets that depends on the graph alone. It starts at the largest rung within the budget and goes down, until one rung is
+ * solved to optimality or no shorter plan is possible. The result of a rung depends on the rung alone. A plan found on a lower
+ * rung is valid for a higher one. With few different sizes there is a rung for every possible peak.
  */
 #include "planner/floor/problem.h"
 #include "planner/search/searchers.h"
@@ -15,7 +16,7 @@
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 
-/* The searcher of the plans to start from, under this searcher's name. */
+/* The searcher for the plans to start from, under the name of this searcher. */
 static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false, false, false};
 
 typedef struct ilp {
@@ -31,8 +32,8 @@ static bool is_stopped(void *data)
     return mp_search_stopped(data);
 }
 
-/* Builds the model with the most stages that is small enough: one at every place, or evenly spread after the forward pass;
- * with fewer than 6, lower-set does better. */
+/* Builds the largest model that is small enough: a stage at every place, or stages spread evenly after the forward pass. With
+ * fewer than 6 stages, the searcher lower-set is better. */
 static mp_status build_model(ilp *x, mp_error *err)
 {
     static const int counts[] = {48, 32, 24, 16, 12, 8, 6};
@@ -65,7 +66,7 @@ static mp_status offer_list(ilp *x, int64_t *peak_bytes, mp_error *err)
     return mp_search_offer(x->search, steps, n, peak_bytes, NULL, err);
 }
 
-/* Returns the distance of rungs on the ladder from `low` to `high`. */
+/* Returns the distance between rungs on the ladder from `low` to `high`. */
 static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
 {
     const mp_graph *graph = x->graph;
@@ -76,7 +77,7 @@ static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
     return unit > even ? unit : even > 0 ? even : 1;
 }
 
-/* Solves one rung. Sets *done if no lower rung needs to be looked at. */
+/* Solves one rung. Sets *done if no lower rung is needed. */
 static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
 {
     const mp_request *request = mp_search_request(x->search);
@@ -118,7 +119,7 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
     int node;
     bool done = false;
     MP_CHECK(build_model(&x, err));
-    if (request->solver && !strcmp(request->solver, start.name)) /* in auto, other searchers have given a start */
+    if (request->solver && !strcmp(request->solver, start.name)) /* within auto, other searchers have provided a start */
         MP_CHECK(mp_search_delegate(search, &start, 1, err));
     if (x.graph == mp_problem_graph(request->problem))
         MP_CHECK(mp_problem_floor(request->problem, &low, NULL, err));

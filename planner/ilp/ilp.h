@@ -1,22 +1,25 @@
-/* ilp.h - recomputation is an integer linear programme of columns and rows, after Checkmate (Jain et al. 2020, arXiv
- * 1910.02653).
+/* ilp.h - formulates recomputation as an integer linear programme, after Checkmate (Jain et al. 2020, arXiv 1910.02653).
  *
- * All nodes but the updates have places 0..n_places-1 in the order of the list. A set of stages cuts the places into stretches;
- * stage i first recomputes some forward nodes of earlier places, in list order and each at most once, then runs its own
- * stretch. With a stage at every place this is Checkmate's formulation; with a few of them it is a leaner one, which recomputes
- * at the beginnings of these stages only. Base alternatives only.
+ * All nodes except updates have places 0..n_places-1 in list order. Stages divide the places into ranges. Stage i first
+ * recomputes some forward nodes of earlier places, in list order and each at most once. Then it runs its own range. A stage at
+ * every place yields Checkmate's formulation. With few stages the programme is smaller, and recomputation is possible at their
+ * begins only. Base alternatives only.
  *
- * Columns: R, a node is recomputed in a stage; S, a storage is resident at the beginning of a stage (both integer); L, a
- * storage is used at or after a place of a stage, or resident at the end of it; P, an in-place pair fits. Checkmate linearises
- * the moment of freeing; L says the same with two rows each: at a recomputed node its storages are live if they are used from
- * there on, so that no product arises. Memory rows: one per node that a stage may run. They count sums, several outputs,
- * workspace, in-place pairs and updates that keep their gradients live.
+ * Columns:
+ * - R (integer): a node is recomputed in a stage.
+ * - S (integer): a storage is resident at the begin of a stage.
+ * - L: a storage is used at or after a place of a stage, or resident at its end.
+ * - P: an in-place pair applies.
  *
- * The rows never count more than the timeline does for a plan of this shape; what they may miss is carried gradients before
- * their update, memory of updates that run after others in the same place, what updates write, and that in-place pairs take the
- * first that fits. So an optimum is no longer than any plan of this shape within the budget, up to the tolerances of
- * floating-point arithmetic. It says nothing about plans of other shapes: another order of first runs, a node twice in one
- * stage, recomputation in other places than the stages' beginnings, alternatives. That is why no lower bound is handed out.
+ * Checkmate linearises the moment of freeing. L expresses the same with two rows each. At a recomputed node its storages are
+ * live if they are used from there on, so that no product of variables is needed. There is a memory row per node that a stage
+ * may run. Memory rows account for sums, several outputs, workspace, in-place pairs, and gradients kept for updates.
+ *
+ * The rows never count more than the timeline does for a plan of this shape. They may miss some bytes: carried gradients before
+ * their update, updates that follow others at the same place, outputs of updates, and the order of in-place pairs. An optimum
+ * is therefore no longer than any plan of this shape within the budget, up to floating-point tolerances. It is no bound for
+ * plans of other shapes: other orders of first runs, a node twice in a stage, recomputation elsewhere, other alternatives. For
+ * this reason the searcher reports no lower bound.
  */
 #pragma once
 
@@ -30,11 +33,11 @@ typedef struct mp_ilp_column {
     mp_ilp_kind kind;
     int stage;
     int place;   /* set for RUN, USED, IN_PLACE */
-    int storage; /* set for RESIDENT, USED, and IN_PLACE: the storage whose memory is taken over */
-    int to;      /* set for IN_PLACE: the storage that takes it over */
+    int storage; /* set for RESIDENT, USED and IN_PLACE: for IN_PLACE the storage whose memory is taken over */
+    int to;      /* set for IN_PLACE: the storage that takes over the memory */
 } mp_ilp_column;
 
-/* The sum of coefficients times columns is <= bound; in `memory` rows <= budget less static bytes + bound. */
+/* The sum of coefficients times columns is <= bound. For `memory` rows: <= budget - static bytes + bound. */
 typedef struct mp_ilp_row {
     size_t start, n; /* its entries [start, start + n) */
     int64_t bound;
@@ -47,15 +50,17 @@ typedef struct mp_ilp_entry {
 
 typedef struct mp_ilp_model {
     const mp_graph *graph;
-    mp_pool *pool; /* owns everything that does not grow */
+    mp_pool *pool; /* owns all arrays that do not grow */
     int n_places, n_stages;
     int *node;              /* place -> node */
     int *first;             /* stage -> its first place; first[n_stages] = n_places */
-    bool *repeatable;       /* per place: true if its node may be recomputed */
-    int *produced_at;       /* per storage: the place of its producer or first adder; -1: always live, or of an update */
-    int *uses_start, *uses; /* per storage: the places that use it, ascending; n_places stands for a use after all places */
-    int *run, *resident;    /* columns: run[stage * n_places + place], resident[stage * n_storages + storage]; -1: none */
-    int *used;              /* used[stage * n_storages + storage]: the first USED column, of one per use that may run */
+    bool *repeatable;       /* per place: its node may be recomputed */
+    int *produced_at;       /* per storage: place of its producer or first adder; -1: static, or produced by an update */
+    int *uses_start, *uses; /* per storage: the places that use it, ascending; n_places represents a use after all places */
+    /* columns: run[stage * n_places + place], resident[stage * n_storages + storage]; -1: none */
+    int *run, *resident;
+    /* used[stage * n_storages + storage]: the first of its USED columns; there is one per use that may run */
+    int *used;
     size_t n_columns, columns_capacity, n_rows, rows_capacity, n_entries, entries_capacity;
     mp_ilp_column *columns;
     mp_ilp_row *rows;
@@ -68,7 +73,7 @@ static inline const mp_alternative *mp_ilp_base(const mp_ilp_model *m, int place
 {
     return &m->graph->nodes[m->node[place]].alternatives[0];
 }
-/* Each returns the entry of the map that holds the column's number. */
+/* Each returns a pointer to the map entry that holds the column's number. */
 static inline int *mp_ilp_run(const mp_ilp_model *m, int stage, int place)
 {
     return &m->run[(size_t)stage * (size_t)m->n_places + (size_t)place];
@@ -85,64 +90,65 @@ static inline int *mp_ilp_used(const mp_ilp_model *m, int stage, int storage)
 void mp_ilp_model_free(mp_ilp_model *model); /* NULL is allowed */
 MP_OWNER(mp_ilp_model_free, mp_ilp_model)
 
-/* Returns the place after the last place of a stage; for the last stage n_places + 1, since n_places counts as its own. */
+/* Returns the place after the last place of a stage. For the last stage it is n_places + 1, as n_places belongs to it. */
 int mp_ilp_stage_end(const mp_ilp_model *model, int stage);
 /* True if some node that always runs in this stage, at `place` or later, uses the storage. O(uses). */
 bool mp_ilp_has_fixed_use(const mp_ilp_model *model, int stage, int storage, int place);
-/* Returns the column that says whether, in this stage, a storage is used at `place` or later, or is resident at the end of
- * the stage; or MP_ILP_NEVER or MP_ILP_ALWAYS if that is no variable. O(uses). */
+/* Returns the column for "in this stage the storage is used at `place` or later, or is resident at the end". Returns
+ * MP_ILP_NEVER or MP_ILP_ALWAYS if that is constant. O(uses). */
 enum { MP_ILP_NEVER = -1, MP_ILP_ALWAYS = -2 };
 int mp_ilp_used_from(const mp_ilp_model *model, int stage, int storage, int place);
 
-/* Appends a column; *index is set to its number. MP_NOMEM. */
+/* Appends a column and returns its number in *index. MP_NOMEM. */
 mp_status mp_ilp_add_column(mp_ilp_model *model, mp_ilp_column column, int *index, mp_error *err);
 
-/* Adds the rows of all stages and the columns of in-place pairs to a model that has all other columns. resident_for, per
- * node: 1 + a storage that stays live for this update; 0: none. MP_NOMEM. */
+/* Adds the rows of all stages and the columns of in-place pairs. Precondition: the model has all other columns. resident_for,
+ * per node: 1 + a storage that remains live for this update; 0: none. MP_NOMEM. */
 mp_status mp_ilp_add_rows(mp_ilp_model *model, const int *resident_for, mp_error *err);
 
 /* ---- ilp_build.c: the programme of a graph for given stages ---- */
 
-/* Makes the model with a stage at each of the ascending places first[1..n_stages); stage 0 begins at place 0. first NULL: a
- * stage at every place. *out is released with mp_ilp_model_free. MP_NOT_APPLICABLE: no backward phase, or more than
- * most_columns columns. MP_NOMEM. O(stages * (places + storages)^2). */
+/* Builds the model with a stage at each of the ascending places first[1..n_stages). Stage 0 begins at place 0. first NULL: a
+ * stage at every place. Release *out with mp_ilp_model_free. MP_NOT_APPLICABLE: no backward phase, or more than most_columns
+ * columns. MP_NOMEM. O(stages * (places + storages)^2). */
 mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages, size_t most_columns, mp_ilp_model **out,
                            mp_error *err);
 
-/* ---- ilp_plan.c: values of columns become runs, runs become steps, and runs become values again ---- */
+/* ---- ilp_plan.c: conversion of column values to runs, of runs to steps, and of runs to column values ---- */
 
-/* Finds the smallest set of runs, runs[stage * n_places + place], that keeps resident all storages whose RESIDENT columns
- * are >= threshold and serves every read. x has a value per column. `work`: n_storages bool. */
+/* Finds the smallest set of runs, runs[stage * n_places + place], that serves every read and keeps resident all storages with a
+ * RESIDENT value >= threshold. x has one value per column. `work`: scratch of n_storages bool. */
 void mp_ilp_complete(const mp_ilp_model *model, const double *x, double threshold, bool *runs, bool *work);
-/* Gives the steps of these runs, with the updates; released with mp_free. MP_NOMEM. */
+/* Returns the steps of these runs, updates included. Release with mp_free. MP_NOMEM. */
 mp_status mp_ilp_steps(const mp_ilp_model *model, const bool *runs, mp_step **steps, size_t *n, mp_error *err);
-/* Writes the values of all columns for these runs. Returns false if a row is violated within the budget. `work`: 2 *
+/* Writes the values of all columns for these runs. Returns false if a row is violated within the budget. `work`: scratch of 2 *
  * n_storages bool. */
 bool mp_ilp_columns(const mp_ilp_model *model, const bool *runs, int64_t budget_bytes, double *x, bool *work);
 
-/* ---- ilp_search.c: GLPK's branch and bound, whose plans the timeline judges ---- */
+/* ---- ilp_search.c: branch and bound by GLPK; the timeline judges its plans ---- */
 
 typedef struct mp_ilp_limits {
     int64_t most_nodes;          /* most nodes of the branch-and-bound tree */
-    int64_t good_ticks;          /* only plans with fewer ticks count; INT64_MAX: all do */
-    int64_t tighter_bytes;       /* how much smaller the budget in the rows is than the plan's budget */
+    int64_t good_ticks;          /* only plans with fewer ticks count; INT64_MAX: all plans */
+    int64_t tighter_bytes;       /* the budget in the rows is smaller than the plan's budget by these bytes */
     double seconds;              /* time limit of the whole call; <= 0: none */
     bool (*stopped)(void *data); /* polled at every node and between slices of the first linear programme; may be NULL */
     void *data;
 } mp_ilp_limits;
 
 typedef struct mp_ilp_result {
-    mp_step *steps; /* the shortest plan found, as the timeline judges it; NULL: none. Released with mp_free */
+    mp_step *steps; /* the shortest plan found, judged by the timeline; NULL: none. Release with mp_free */
     size_t n;
     int64_t peak_bytes, ticks;
-    int64_t n_nodes;      /* nodes of the branch-and-bound tree */
-    bool proved;          /* true if the search ended by itself: no plan of the model's shape, with fewer ticks than good_ticks,
-                           * is shorter than `steps` (NULL: or fits), up to floating-point tolerances */
-    bool stopped;         /* true if `stopped` or `seconds` ended it */
-    int64_t excess_bytes; /* the least excess over the budget among plans of GLPK's solutions; 0: all fitted */
+    int64_t n_nodes; /* nodes of the branch-and-bound tree */
+    /* the search ended by itself. No plan of the model's shape with fewer ticks than good_ticks is shorter than `steps` (NULL:
+     * or fits), up to floating-point tolerances */
+    bool proved;
+    bool stopped;         /* `stopped` or `seconds` ended the search */
+    int64_t excess_bytes; /* the least excess over the budget among the plans of GLPK's solutions; 0: all fitted */
 } mp_ilp_result;
 
-/* Deterministic, except for `seconds` and `stopped`. MP_LIMIT: GLPK broke off with an error, or needs more than 1 GiB of
- * memory. MP_NOMEM. Numerical trouble is no error, but then nothing is proved. GLPK's environment as in linear.h. */
+/* Deterministic, except for `seconds` and `stopped`. MP_LIMIT: GLPK failed with an error, or needs more than 1 GiB of memory.
+ * MP_NOMEM. Numerical trouble is not an error, but nothing is proved then. GLPK's environment as in linear.h. */
 mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const mp_ilp_limits *limits, mp_ilp_result *result,
                         mp_error *err);

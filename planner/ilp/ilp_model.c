@@ -1,5 +1,5 @@
-/* ilp_model.c - columns, rows and entries as growing arrays, and the rows: a storage that is read is resident or recomputed;
- * the live bytes at each node fit into the budget. */
+/* ilp_model.c - columns, rows and entries as growing arrays. The rows require that a storage that is read is resident or
+ * recomputed, and that the live bytes at each node fit into the budget. */
 #include "planner/ilp/ilp.h"
 
 #include "estimator/base/memory.h"
@@ -63,7 +63,7 @@ static mp_status begin_row(builder *b, int64_t bound, bool memory)
     return MP_OK;
 }
 
-/* Adds coefficient * column to the last row, which must not have the column yet; MP_ILP_NEVER counts as 0, MP_ILP_ALWAYS as
+/* Adds coefficient * column to the last row, which must not contain the column yet. MP_ILP_NEVER counts as 0, MP_ILP_ALWAYS as
  * 1. */
 static mp_status put(builder *b, int column, int64_t coefficient)
 {
@@ -86,8 +86,8 @@ static mp_status at_most(builder *b, int x, int y, int z)
     return put(b, z, -1);
 }
 
-/* What is read, or resident at the end, was resident at the beginning or is recomputed; what is used later counts as used
- * now. */
+/* Adds two kinds of rows. A storage that is read, or resident at the end, was resident at the begin or is recomputed. A storage
+ * that is used later counts as used now. */
 static mp_status add_flow(builder *b, int i)
 {
     const mp_ilp_model *m = b->m;
@@ -115,8 +115,8 @@ static mp_status add_flow(builder *b, int i)
     return MP_OK;
 }
 
-/* Adds the in-place pairs of the node at a place: their columns, with the bytes they save, to the last memory row; and rows
- * after it in which they exclude each other. */
+/* Adds the in-place pairs of the node at a place. Their columns, with the saved bytes, are added to the last memory row.
+ * Further rows make the pairs exclude each other. */
 static mp_status add_pairs(builder *b, int i, int place)
 {
     mp_ilp_model *m = b->m;
@@ -156,8 +156,8 @@ static mp_status add_pairs(builder *b, int i, int place)
     return MP_OK;
 }
 
-/* Adds the memory row of the node at `place` in stage i. If the node may be recomputed and is not, the row counts no more
- * than that of the next node that runs: all it counts is used there or later. */
+/* Adds the memory row of the node at `place` in stage i. If the node may be recomputed but is not, the row counts no more than
+ * the row of the next node that runs. All storages that it counts are used there or later. */
 static mp_status add_memory(builder *b, int i, int place)
 {
     const mp_ilp_model *m = b->m;
@@ -180,8 +180,8 @@ static mp_status add_memory(builder *b, int i, int place)
     return add_pairs(b, i, place);
 }
 
-/* Adds the memory row of an update that is fused into backward and needs workspace: it runs right after this place if all
- * that it waits for has run by then. (Without workspace it takes no more memory than the node before it.) */
+/* Adds the memory row of an update that is fused into backward and needs workspace. The update runs right after this place if
+ * everything that it waits for has run by then. (Without workspace it needs no more memory than the previous node.) */
 static mp_status add_memory_of_update(builder *b, int i, int place, int update)
 {
     const mp_ilp_model *m = b->m;

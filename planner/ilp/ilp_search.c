@@ -1,7 +1,7 @@
-/* ilp_search.c - branch and bound by GLPK. After an error of GLPK, all that is left to free is in `search`.
+/* ilp_search.c - branch and bound by GLPK. `search` owns everything that must be freed after an error in GLPK.
  *
- * GLPK takes an infeasible start for a solution, so whatever it is given has passed all rows in integers. Each of its solutions
- * becomes a plan that the timeline judges; so do plans rounded from the relaxations.
+ * GLPK accepts an infeasible start as a solution. A start is therefore checked against all rows in integer arithmetic first.
+ * Each solution of GLPK becomes a plan that the timeline judges, and so do plans rounded from the relaxations.
  */
 #include "planner/ilp/ilp.h"
 
@@ -19,15 +19,15 @@ typedef struct search {
     const mp_ilp_limits *limits;
     mp_ilp_result *result;
     int64_t budget_bytes, ticks_unit, base_ticks;
-    double start, incumbent; /* GLPK's values of the start and of the incumbent judged last */
-    bool useless;            /* true if no plan below good_ticks is left */
+    double start, incumbent; /* GLPK's objective values of the start and of the last judged incumbent */
+    bool useless;            /* no plan below good_ticks remains */
     mp_status status;
     mp_error *err;
     glp_prob *problem;
     double *x;         /* per column, counted from 0 */
     double *values;    /* per column, counted from 1 */
     int *indices;      /* per column, counted from 1 */
-    bool *runs, *last; /* the present runs; those judged last */
+    bool *runs, *last; /* the current runs; the last judged runs */
     bool *work;
 } search;
 
@@ -40,7 +40,7 @@ static bool is_stopped(search *s)
     return s->result->stopped;
 }
 
-/* Returns the milliseconds left, in GLPK's type. */
+/* Returns the remaining milliseconds, in GLPK's type. */
 static int time_left(const search *s)
 {
     if (s->limits->seconds <= 0) return INT32_MAX;
@@ -72,7 +72,8 @@ static mp_status judge(search *s, int64_t *peak_bytes)
     return MP_OK;
 }
 
-/* Makes the plan that keeps storages resident whose columns are >= threshold. False if it was judged before or does not fit. */
+/* Builds the plan that keeps storages resident whose columns are >= threshold. Returns false if it was judged before or does
+ * not fit. */
 static bool round_to_plan(search *s, double threshold)
 {
     int64_t peak_bytes = 0;
@@ -84,7 +85,7 @@ static bool round_to_plan(search *s, double threshold)
     return s->status == MP_OK && peak_bytes <= s->budget_bytes;
 }
 
-/* ---- GLPK calls back ---- */
+/* ---- GLPK callbacks ---- */
 
 static double objective(const search *s)
 {
@@ -95,7 +96,7 @@ static double objective(const search *s)
     return (double)ticks;
 }
 
-/* Rounds the relaxation of the present node; at the root with many thresholds. */
+/* Rounds the relaxation of the current node to plans; at the root with many thresholds. */
 static void try_rounding(search *s, glp_tree *tree)
 {
     static const double thresholds[] = {0.5, 0.9, 0.1, 0.7, 0.3, 0.99, 0.01};
@@ -111,7 +112,7 @@ static void try_rounding(search *s, glp_tree *tree)
     }
 }
 
-/* Makes a plan of a solution that GLPK found since the last call. */
+/* If GLPK has found a new solution since the last call, builds its plan. */
 static void take_incumbent(search *s, glp_prob *problem)
 {
     if (glp_mip_status(problem) != GLP_FEAS && glp_mip_status(problem) != GLP_OPT) return;
@@ -148,7 +149,7 @@ static void call_back(glp_tree *tree, void *data)
 
 /* ---- the problem ---- */
 
-/* Returns the scale of memory rows: bounds become about 1000 if there are many bytes; small numbers stay exact. */
+/* Returns the scale of memory rows. Large byte counts are scaled to bounds of about 1000. Small numbers remain exact. */
 static double bytes_unit(const search *s)
 {
     const mp_ilp_model *m = s->m;
@@ -173,7 +174,7 @@ static void load_rows(search *s)
         for (size_t k = row->start; k < row->start + row->n; k++)
             if (m->entries[k].coefficient > 0) most += m->entries[k].coefficient;
         if (row->memory) bound += s->budget_bytes - s->limits->tighter_bytes - m->static_bytes;
-        if (most <= bound) continue; /* the row always holds */
+        if (most <= bound) continue; /* the row is never violated */
         const double scale = row->memory ? unit : 1;
         const int index = glp_add_rows(s->problem, 1);
         double limit = (double)bound / scale;
@@ -214,7 +215,7 @@ static int relax(search *s)
     glp_init_smcp(&how);
     how.msg_lev = GLP_MSG_OFF;
     how.meth = GLP_DUALP;
-    how.it_lim = 200; /* iterations between looks at the clock */
+    how.it_lim = 200; /* iterations between checks of the clock */
     glp_adv_basis(s->problem, 0);
     do {
         how.tm_lim = time_left(s);

@@ -1,12 +1,12 @@
-/* lagrange.c - the searcher `priced`: Lagrangian relaxation of the memory constraint, with cut labels for multipliers that are
- * fitted, and schedules judged.
+/* lagrange.c - the searcher `priced`: Lagrangian relaxation of the memory constraint. Cut labels are computed for multipliers,
+ * the multipliers are adjusted, and the schedules are judged.
  *
- * 1. One multiplier, at the end of forward, is bisected until what is live there just fits.
- * 2. A multiplier per stage: it rises where the schedule is over the budget and falls where memory is free (subgradient). This
- * decides where recomputation meets what is kept.
- * 3. Where little is kept, one recomputation would span a long stretch. So the list is cut where few bytes cross, at a sweep of
- * sizes, what crosses is kept, and multipliers decide about the rest.
- * 4. The same with everything else recomputed (Chen et al. 2016), some of it more than once, for budgets that no labels fit.
+ * 1. A single multiplier, at the end of forward, is bisected until the storages live there just fit.
+ * 2. A multiplier per stage rises where the schedule exceeds the budget and falls where memory is free (subgradient). These
+ *    multipliers balance recomputation against kept storages.
+ * 3. If few storages are kept, a single recomputation would span a long range. The list is therefore cut where few bytes cross,
+ *    for a range of segment sizes. Crossing storages are kept, and multipliers decide about the rest.
+ * 4. Segments with everything else recomputed (Chen et al. 2016), partly more than once, for budgets that no labels meet.
  *
  * On large graphs mp_run_lagrange_first offers a segment schedule first, so that an early stop has a plan.
  *
@@ -28,8 +28,8 @@ typedef struct segment_list {
     mp_boundaries *boundaries;
     int64_t *produced_bytes; /* per position: the bytes of its outputs */
     int64_t total_bytes;     /* sum over all positions */
-    bool *ends;              /* per position: true if a segment ends there, by the last call of cut_segments */
-    int *n_ends;             /* work: per position, the number of ends before it */
+    bool *ends;              /* per position: a segment ends there, set by the last call of cut_segments */
+    int *n_ends;             /* scratch: per position, the number of ends before it */
 } segment_list;
 
 static void free_segments(segment_list *x)
@@ -41,8 +41,8 @@ static void free_segments(segment_list *x)
 }
 MP_OWNER(free_segments, segment_list)
 
-/* On MP_OK *out is released with free_segments (NULL is fine). MP_NOT_APPLICABLE: no forward or no backward nodes.
- * MP_NOMEM. O(list lengths). */
+/* On MP_OK release *out with free_segments (NULL is allowed). MP_NOT_APPLICABLE: no forward or no backward nodes. MP_NOMEM.
+ * O(list lengths). */
 static mp_status new_segments(const mp_graph *graph, segment_list **out, mp_error *err)
 {
     MP_OWNED_BY(free_segments) segment_list *x = mp_alloc(1, sizeof *x);
@@ -64,7 +64,7 @@ static mp_status new_segments(const mp_graph *graph, segment_list **out, mp_erro
     return MP_OK;
 }
 
-/* Ends each segment where the fewest bytes cross, after 3/4 to 5/4 of the bytes that a segment is to produce. */
+/* Ends each segment where the fewest bytes cross, after it has produced between 3/4 and 5/4 of size_bytes. */
 static void cut_segments(segment_list *x, int64_t size_bytes)
 {
     const mp_boundaries *b = x->boundaries;
@@ -104,11 +104,11 @@ typedef struct pricing {
     mp_cut_labels *problem;
     segment_list *segments;
     double *multiplier;  /* per stage: ticks per byte */
-    int64_t *over_bytes; /* per stage: the highest live bytes of its steps, less free_bytes */
-    int64_t free_bytes;  /* the budget less static bytes */
+    int64_t *over_bytes; /* per stage: the highest live bytes of its steps, minus free_bytes */
+    int64_t free_bytes;  /* budget minus static bytes */
     int64_t best_ticks, smallest_bytes;
-    double spare;   /* the fraction of free_bytes that multipliers leave unused, since activations are large pieces */
-    int64_t n_cuts; /* number of cuts left */
+    double spare;   /* fraction of free_bytes that the multipliers leave unused, since activations are large */
+    int64_t n_cuts; /* number of remaining cuts */
     int64_t ticks;  /* ticks of the last schedule */
     bool fits;
 } pricing;
@@ -118,7 +118,7 @@ static bool ended(pricing *x)
     return x->n_cuts <= 0 || mp_search_stopped(x->search);
 }
 
-/* Computes the excess over the budget of each stage: of its step and of the recomputations just before it. */
+/* Computes, per stage, the bytes over the budget in its step and in the recomputations just before it. */
 static void measure(pricing *x, const mp_timeline *timeline, const mp_step *steps)
 {
     const mp_cut_labels *p = x->problem;
@@ -131,7 +131,7 @@ static void measure(pricing *x, const mp_timeline *timeline, const mp_step *step
     }
 }
 
-/* Makes the schedule of the cheapest labels for the multipliers, and offers it if that may help. */
+/* Builds the schedule of the cheapest labels for the multipliers, and offers it if that may help. */
 static mp_status try_multipliers(pricing *x, mp_error *err)
 {
     MP_OWNED mp_step *steps = NULL;
@@ -152,7 +152,7 @@ static mp_status try_multipliers(pricing *x, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the smallest multiplier at the end of forward for which the live storages there fit. */
+/* Finds the smallest multiplier at the end of forward with which the storages live there fit. */
 static mp_status bisect(pricing *x, mp_error *err)
 {
     const mp_cut_labels *p = x->problem;
@@ -175,7 +175,7 @@ static mp_status bisect(pricing *x, mp_error *err)
     return MP_OK;
 }
 
-/* Makes a subgradient step: multipliers rise at the worst stage of each stretch over the budget, and fall where memory is
+/* Makes a subgradient step. Multipliers rise at the worst stage of each range over the budget, and fall where memory is
  * free. */
 static void step_multipliers(pricing *x, double unit, double step)
 {
@@ -217,7 +217,7 @@ static double mean_multiplier(const mp_cut_labels *p)
     return ticks / bytes;
 }
 
-/* True if a plan is near the known bound, or the graph is so large that any plan will do. */
+/* True if a plan is close to the known bound, or if the graph is so large that any plan is accepted. */
 static bool is_near(const pricing *x)
 {
     if (x->best_ticks < INT64_MAX && x->problem->graph->n_nodes > MP_LAGRANGE_FIRST_PLAN_NODES) return true;
@@ -227,8 +227,8 @@ static bool is_near(const pricing *x)
 
 /* ---- segments ---- */
 
-/* A start of a descent: the size of segments (INT64_MAX: none), the shape of the multipliers over the stages, and the height
- * at which that shape gives its cheapest schedule that fits (0: none fits). */
+/* A start of the descent: the size of segments (INT64_MAX: none), the shape of the multipliers over the stages, and their
+ * height. The height is chosen so that the shape yields its cheapest schedule that fits (0: none fits). */
 typedef struct beginning {
     int64_t size_bytes;
     const double *shape;
@@ -277,14 +277,14 @@ static int by_ticks(const void *a, const void *b)
     return (x->shape > y->shape) - (x->shape < y->shape);
 }
 
-/* Tries multipliers of two shapes, all at the end of forward or in proportion to keep-all's excess over the budget, with
- * segments of many sizes whose ends are kept; then descends from each of these, the best first. */
+/* Tries two shapes of multipliers: only at the end of forward, or in proportion to keep-all's excess over the budget. Each is
+ * combined with segments of many sizes, with crossing storages kept. Then descends from each combination, the best first. */
 static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
 {
-    enum { WAYS = 4 }; /* two shapes, each with and without evicting again */
+    enum { WAYS = 4 }; /* two shapes, each with and without repeated eviction */
     const mp_cut_labels *p = x->problem;
     beginning list[MP_LAGRANGE_SIZES * WAYS] = {0};
-    const int64_t n_sizes = 1 + x->n_cuts / (2 * MP_LAGRANGE_FITTING * WAYS); /* half of the cuts find the starts */
+    const int64_t n_sizes = 1 + x->n_cuts / (2 * MP_LAGRANGE_FITTING * WAYS); /* half of the cuts are for finding the starts */
     const int stride = n_sizes >= MP_LAGRANGE_SIZES ? 1 : (int)(MP_LAGRANGE_SIZES / n_sizes);
     int n = 0;
     MP_OWNED double *at_end = mp_alloc(2 * (size_t)p->n, sizeof *at_end);
@@ -310,7 +310,7 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
     return MP_OK;
 }
 
-/* Offers the schedules of segments alone: everything that crosses an end is kept, everything else recomputed. */
+/* Offers schedules of segments alone: all storages that cross an end are kept, all others recomputed. */
 static mp_status offer_segments(pricing *x, mp_error *err)
 {
     const segment_list *segments = x->segments;
@@ -364,7 +364,7 @@ static mp_status search_all(pricing *x, mp_error *err)
     mp_error ignored = {0};
     MP_CHECK(mp_cut_labels_new(graph, &x->problem, err));
     if (graph->nodes[x->problem->node[x->problem->forward_end]].phase == MP_PHASE_FORWARD)
-        return MP_OK; /* no stage comes after forward */
+        return MP_OK; /* without a stage after forward there is nothing to decide */
     const double unit = mean_multiplier(x->problem);
     x->multiplier = mp_alloc(graph->n_nodes, sizeof *x->multiplier);
     x->over_bytes = mp_alloc(graph->n_nodes, sizeof *x->over_bytes);

@@ -1,13 +1,13 @@
 /* lagrange_labels.c - the network of the closure problem, and its cut.
  *
- * Vertices on the source's side: a storage is live after the end of forward, a stage is recomputed. Such a storage costs what
- * it costs from its recomputation on (its drain), and, if its producer is not recomputed, the rest of the cost of keeping it
- * (the arc to that stage). A recomputed stage has its ticks as drain, and arcs to its inputs. A storage that stages after the
- * end of forward read has a supply, one more than the cost of keeping it, so cutting that never pays; likewise the arcs to
- * inputs.
+ * Vertices on the source's side are storages live after the end of forward, and recomputed stages. A live storage costs its
+ * memory from its recomputation on (its drain). If its producer is not recomputed, it also costs the rest of the price of
+ * keeping it (the arc to that stage). A recomputed stage has its ticks as drain, and arcs to its inputs. A storage read by
+ * stages after the end of forward has a supply of one more than the cost of keeping it, so that cutting the supply never pays.
+ * The same holds for the arcs to inputs.
  *
- * Where a storage would be recomputed, and how long it would live then, depends on what else is recomputed: the labels of the
- * cut before tell.
+ * The position and lifetime of a recomputed storage depend on the other recomputed stages. They are estimated from the labels
+ * of the previous cut.
  */
 #include "planner/lagrange/lagrange.h"
 
@@ -25,7 +25,7 @@ static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
     return &x->graph->nodes[x->node[stage]].alternatives[0];
 }
 
-/* Returns the first stage of the loss or of backward, or if there is none the last stage. */
+/* Returns the first stage of the loss or of backward; without such a stage, the last stage. */
 static int find_forward_end(const mp_cut_labels *x)
 {
     int k = 0;
@@ -33,7 +33,7 @@ static int find_forward_end(const mp_cut_labels *x)
     return k;
 }
 
-/* Finds the storages for which there is a choice, and when they are read. */
+/* Finds the storages with a choice, and their first and last reads. */
 static void find_uses(mp_cut_labels *x)
 {
     const mp_graph *graph = x->graph;
@@ -73,8 +73,9 @@ static void need(mp_cut_labels *x, int s, int by, int run)
     }
 }
 
-/* Finds for every stage of forward where it would be recomputed, and for its outputs how long they would live then, given
- * which others are recomputed. With `all`, as if all were, and also which stages can be of use at all. */
+/* Finds, for every stage of forward, where it would be recomputed, and how long its outputs would then live, given the other
+ * recomputed stages. With `all`, assumes that all stages are recomputed, and also finds the stages that can be useful at
+ * all. */
 static void find_reruns(mp_cut_labels *x, bool all)
 {
     const mp_graph *graph = x->graph;
@@ -92,7 +93,7 @@ static void find_reruns(mp_cut_labels *x, bool all)
                 run = x->needed[alternative->writes[i]];
         if (all) x->repeatable[k] &= run < x->n;
         x->rerun[k] = run;
-        for (size_t i = 0; i < alternative->n_writes && run == x->n; i++) { /* nothing needs it: the last possible */
+        for (size_t i = 0; i < alternative->n_writes && run == x->n; i++) { /* nothing needs it: the latest possible position */
             const int s = alternative->writes[i];
             if (x->producer[s] == k && x->rerun_end[s] >= 0 && x->rerun_end[s] < x->rerun[k]) x->rerun[k] = x->rerun_end[s];
         }
@@ -149,7 +150,7 @@ static mp_status build_network(mp_cut_labels *x, mp_error *err)
     return mp_mincut_new(n > 0 ? n : 1, from, to, x->n_arcs, &x->cut, err);
 }
 
-/* Scales ticks for the cut so that their sum is about 2^MP_LAGRANGE_TICK_BITS: sums with the cost of memory do not overflow. */
+/* Scales ticks for the cut to a sum of about 2^MP_LAGRANGE_TICK_BITS, so that sums with memory costs do not overflow. */
 static void scale_ticks(mp_cut_labels *x)
 {
     double total = 1;
@@ -230,7 +231,8 @@ static int64_t keeping_cost(const mp_cut_labels *x, int s)
     return cost_of_memory(x, s, x->last_early[s] + 1, x->rerun_end[s] + 1);
 }
 
-/* Returns the cost of s if recomputed. If only one stage needs it early, that stage bears half of the cost of that time. */
+/* Returns the cost of s if it is recomputed. If only one stage needs it early, that stage bears half of the cost of that
+ * time. */
 static int64_t recomputed_cost(const mp_cut_labels *x, int s)
 {
     const int k = x->producer[s];

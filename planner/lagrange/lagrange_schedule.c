@@ -1,4 +1,4 @@
-/* lagrange_schedule.c - one pass over the stages that recomputes the missing inputs of each, in list order. */
+/* lagrange_schedule.c - one pass over the stages that recomputes the missing inputs of each stage, in list order. */
 #include "planner/lagrange/lagrange.h"
 
 #include "planner/math/heap.h"
@@ -7,15 +7,15 @@
 
 typedef struct walk {
     const mp_cut_labels *x;
-    bool *missing;     /* per storage: true if evicted and not yet recomputed */
-    bool *is_demanded; /* per stage: true if it is to be recomputed now */
+    bool *missing;     /* per storage: evicted and not recomputed yet */
+    bool *is_demanded; /* per stage: to be recomputed now */
     int *demanded;
     int n_demanded;
     mp_heap in_order;
     mp_step *steps;
     size_t n, most;
     int *stage;   /* per node: its stage */
-    double *cost; /* per stage: scaled ticks of recomputing it with its missing inputs */
+    double *cost; /* per stage: scaled ticks to recompute it with its missing inputs */
 } walk;
 
 static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
@@ -34,7 +34,7 @@ static void demand_reads(walk *w, int stage)
     }
 }
 
-/* Returns the first stage after this one that reads s, n if there is none. */
+/* Returns the first stage after this one that reads s; n: none. */
 static int next_read(const walk *w, int s, int stage)
 {
     const mp_graph *graph = w->x->graph;
@@ -50,7 +50,7 @@ static int next_read(const walk *w, int s, int stage)
     return low < end ? w->stage[graph->readers[low]] : w->x->n;
 }
 
-/* Evicts a storage that is live after a stage if keeping it until its next read costs more than its recomputation. */
+/* Evicts a storage that is live after a stage, if keeping it until its next read costs more than recomputing it. */
 static void evict_if_cheaper(walk *w, int s, int stage)
 {
     const mp_cut_labels *x = w->x;
@@ -62,7 +62,7 @@ static void evict_if_cheaper(walk *w, int s, int stage)
     w->missing[s] = sum * x->scale * (double)x->graph->storages[s].bytes > w->cost[producer] && w->n < w->most;
 }
 
-/* Computes what recomputing a stage takes if all evicted storages stay evicted. */
+/* Computes the cost of recomputing a stage if all evicted storages remain evicted. */
 static void find_cost(walk *w, int stage)
 {
     const mp_alternative *alternative = alternative_of(w->x, stage);
@@ -71,12 +71,12 @@ static void find_cost(walk *w, int stage)
         if (w->missing[alternative->reads[i]]) w->cost[stage] += w->cost[w->x->producer[alternative->reads[i]]];
 }
 
-/* Recomputes the missing inputs of a stage, and theirs in turn, in list order. */
+/* Recomputes the missing inputs of a stage, recursively, in list order. */
 static void recompute(walk *w, int stage)
 {
     w->n_demanded = 0;
     demand_reads(w, stage);
-    for (int i = 0; i < w->n_demanded; i++) demand_reads(w, w->demanded[i]); /* the list grows meanwhile */
+    for (int i = 0; i < w->n_demanded; i++) demand_reads(w, w->demanded[i]); /* n_demanded grows inside the loop */
     for (int i = 0; i < w->n_demanded; i++) mp_heap_push(&w->in_order, w->demanded[i], w->demanded[i]);
     for (int i = 0; w->in_order.n; i++) { /* the nodes in list order */
         const int k = w->demanded[i] = mp_heap_pop(&w->in_order);
@@ -87,7 +87,7 @@ static void recompute(walk *w, int stage)
     }
 }
 
-/* Evicts again inputs of a stage, and storages that were recomputed for it. */
+/* Evicts the inputs of a stage, and the storages recomputed for it, where that is cheaper. */
 static void evict_again(walk *w, int stage)
 {
     const mp_alternative *alternative = alternative_of(w->x, stage);

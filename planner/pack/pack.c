@@ -1,4 +1,4 @@
-/* pack.c - decides one capacity, or finds the lowest by bisection; and checks offsets. */
+/* pack.c - decides a single capacity, or finds the lowest one by bisection; and checks offsets. */
 #include "memplan/pack.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void close_packer(packer *p)
     mp_pack_state_free(&p->state);
 }
 
-/* Tries one capacity, and takes over the offsets if there are any. */
+/* Tries one capacity, and stores the offsets if a placement is found. */
 static mp_status attempt(packer *p, int64_t capacity, int64_t node_limit, mp_error *err)
 {
     MP_CHECK(mp_pack_search_run(p->search, capacity, node_limit, &p->result.verdict, &p->result.nodes, &p->stopped, err));
@@ -60,7 +60,7 @@ mp_status mp_pack_solve(mp_pack_problem *problem, int64_t capacity, const mp_pac
     return MP_OK;
 }
 
-/* Returns a common divisor of all heights: offsets are sums of sizes, rounded up to alignments, or fixed. */
+/* Returns a common divisor of all possible heights: offsets are sums of sizes, rounded up to alignments, or fixed. */
 static int64_t unit_of(const mp_pack_problem *problem)
 {
     int64_t unit = 0;
@@ -73,7 +73,7 @@ static int64_t unit_of(const mp_pack_problem *problem)
     return unit ? unit : 1;
 }
 
-/* Finds the height of the first placement of the search, which takes one node per item unless fixed items get in its way. */
+/* Finds the height of the first placement of the search. It takes one node per item unless fixed items obstruct it. */
 static mp_status find_any(packer *p, mp_error *err)
 {
     int64_t capacity = 0;
@@ -92,9 +92,9 @@ static bool goes_on(const packer *p)
     return p->options.enough <= 0 || (r->height > p->options.enough && r->bound <= p->options.enough);
 }
 
-/* Tries capacities between bound and height: first the lowest, then by bisection above those that were not decided within
- * the nodes; the last is just below the height. If that one is proved infeasible and none was placed, the height is the
- * lowest. */
+/* Tries capacities between bound and height: first the lowest, then by bisection above capacities that were not decided within
+ * the node limit. The last one is just below the height. If it is proved infeasible and no placement was found, the current
+ * height is the lowest. */
 static mp_status narrow(packer *p, int64_t nodes, int64_t unit, mp_error *err)
 {
     const int64_t enough = p->options.enough > 0 ? p->options.enough / unit * unit : 0;
@@ -198,7 +198,7 @@ static mp_status check_alone(const mp_pack_problem *problem, size_t k, int64_t c
     return MP_OK;
 }
 
-/* Compares every item with all that are live when it begins. */
+/* Compares every item with all items that are live when it begins. */
 mp_status mp_pack_check(const mp_pack_problem *problem, int64_t capacity, mp_error *err)
 {
     MP_OWNED event *events = NULL, *live = mp_alloc(problem->n_pieces, sizeof *live);

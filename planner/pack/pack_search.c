@@ -1,4 +1,4 @@
-/* pack_search.c - depth-first branch and bound with restarts; failed states are recognised by their hash. */
+/* pack_search.c - depth-first branch and bound with restarts. Failed states are recognised by their hash. */
 #include "planner/pack/pack_search.h"
 
 #include <stdlib.h>
@@ -7,14 +7,14 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
-enum { RAISE = -1 }; /* a branch that places nothing at the floor */
+enum { RAISE = -1 }; /* the branch that places nothing at the floor */
 
 enum order { BY_LIFE, BY_AREA, BY_SIZE, N_ORDERS };
 
 typedef struct branching {
-    int section, n; /* n: branches, the raise included; INT_MAX: no section yet */
+    int section, n; /* n: number of branches, including RAISE; INT_MAX: no section yet */
     int64_t floor, slack;
-    int64_t raised; /* the next floor; -1: it would be too high */
+    int64_t raised; /* the next floor; -1: too high */
 } branching;
 
 struct mp_pack_search {
@@ -25,18 +25,18 @@ struct mp_pack_search {
     enum order order;
     XXH128_hash_t *failed; /* failed states, by hash */
     int memory_bits;
-    uint64_t n_searches; /* part of the hash, as states of earlier capacities differ */
-    int *box_start;      /* per section: the first box that begins there or later */
-    int *branches;       /* for all depths, one after the other */
+    uint64_t n_searches; /* part of the hash: states of earlier capacities differ */
+    int *box_start;      /* per section: the first box that begins in it or later */
+    int *branches;       /* branches of all depths, one depth after the other */
     size_t n_branches, branches_capacity;
     int64_t *tops;        /* per section: cache of `supported`; -1: unknown */
-    int64_t *weight;      /* per section: 1 + how often the search has failed there */
-    int64_t nodes, limit; /* nodes of the present run, and their limit */
+    int64_t *weight;      /* per section: 1 + number of failures there */
+    int64_t nodes, limit; /* nodes of the current run, and their limit */
     int depth;
     bool halted, stopped;
 };
 
-/* ---- states that have failed ---- */
+/* ---- failed states ---- */
 
 static XXH128_hash_t hash_part(const mp_pack_search *x, int from, int to)
 {
@@ -55,18 +55,18 @@ static XXH128_hash_t *place_of(const mp_pack_search *x, XXH128_hash_t hash)
     return &x->failed[hash.low64 >> (64 - x->memory_bits)];
 }
 
-/* ---- which section to branch on ---- */
+/* ---- choice of the section to branch on ---- */
 
 static bool is_level(const mp_pack_state *s, const mp_pack_box *box, int64_t floor)
 {
-    if (box->n_runs == 1) return true; /* it is within the valley anyway */
+    if (box->n_runs == 1) return true; /* a box with one run is always within the valley */
     for (int r = box->run; r < box->run + box->n_runs; r++)
         for (int t = s->runs[r].begin; t < s->runs[r].end; t++)
             if (s->floor[t] != floor) return false;
     return true;
 }
 
-/* Returns the lowest top of unplaced boxes in section t, without those also over `section` and without `box`. */
+/* Returns the lowest top of unplaced boxes in section t, except boxes that are also over `section`, and except `box`. */
 static int64_t top_beside(const mp_pack_state *s, int t, int section, int box)
 {
     int64_t least = INT64_MAX;
@@ -81,8 +81,8 @@ static int64_t top_beside(const mp_pack_state *s, int t, int section, int box)
     return least;
 }
 
-/* Returns the lowest offset that a box has if it does not stand on the floor: then it stands on another box, which is not
- * over the section. At most `most`. Caches tops in x->tops for the other boxes over the section. */
+/* Returns the lowest offset of a box that does not rest on the floor: it then rests on another box that is not over the
+ * section. At most `most`. Caches in x->tops serve the other boxes over the section. */
 static int64_t supported(const mp_pack_search *x, int b, int section, int64_t most)
 {
     const mp_pack_state *s = x->state;
@@ -103,7 +103,7 @@ static int64_t supported(const mp_pack_search *x, int b, int section, int64_t mo
     return least == most ? most : (least + box->alignment - 1) / box->alignment * box->alignment;
 }
 
-/* True if a section with at least n branches is better than the best one so far. */
+/* True if a section with at least n branches is a better choice than the best one so far. */
 static bool precedes(const mp_pack_search *x, const branching *b, const branching *best)
 {
     if (best->section < 0) return true;
@@ -116,7 +116,7 @@ static bool precedes(const mp_pack_search *x, const branching *b, const branchin
     return b->floor < best->floor;
 }
 
-/* Returns the next floor if nothing is placed at this one; INT64_MAX: something must be placed. */
+/* Returns the next floor if nothing is placed at the current one; INT64_MAX: something must be placed. */
 static int64_t next_floor(const mp_pack_search *x, int t, int64_t most)
 {
     const mp_pack_state *s = x->state;
@@ -143,7 +143,7 @@ static int64_t next_floor(const mp_pack_search *x, int t, int64_t most)
     return next;
 }
 
-/* Takes the section as the best one if it is better. */
+/* Makes the section the best one if it is better. */
 static void look(const mp_pack_search *x, int t, branching *best)
 {
     const mp_pack_state *s = x->state;
@@ -178,7 +178,7 @@ static branching choose(const mp_pack_search *x, int from, int to)
     return best;
 }
 
-/* Appends the branches to x->branches in the order in which they are tried. */
+/* Appends the branches to x->branches in the order of trial. */
 static bool list_branches(mp_pack_search *x, const branching *b)
 {
     const mp_pack_state *s = x->state;
@@ -221,8 +221,8 @@ static bool count_node(mp_pack_search *x)
 
 static bool fill(mp_pack_search *x, int from, int to);
 
-/* Fills the parts between sections that no box crosses, one after the other, except the last part, which becomes [*from,
- * *to); it is empty if nothing is unplaced. */
+/* Fills the parts between sections that no box crosses, except the last part, which is returned as [*from, *to). It is empty if
+ * no box is unplaced. */
 static bool fill_parts(mp_pack_search *x, int *from, int *to)
 {
     const mp_pack_state *s = x->state;
@@ -257,8 +257,8 @@ static bool fill_branches(mp_pack_search *x, const branching *b, int from, int t
     return filled;
 }
 
-/* Places all unplaced boxes in sections [from, to), whose ends no box crosses. Returns false if that is impossible or the
- * search was stopped; the caller undoes. */
+/* Places all unplaced boxes in sections [from, to). No box crosses the ends of this range. Returns false if that is impossible
+ * or the search was stopped; the caller then undoes the changes. */
 static bool fill(mp_pack_search *x, int from, int to)
 {
     const bool remembers = !(x->options->without & MP_PACK_MEMORY);
@@ -292,8 +292,8 @@ static bool fill(mp_pack_search *x, int from, int to)
     }
 }
 
-/* Returns the length of a run, 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ...: optimal if no good length is known (Luby, Sinclair,
- * Zuckerman 1993). */
+/* Returns the length of a run in the sequence 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ... It is optimal if no good length is known (Luby,
+ * Sinclair, Zuckerman 1993). */
 static int64_t luby(int run)
 {
     int64_t k = run + 1;
@@ -349,7 +349,7 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
     if (!x) return NULL;
     x->state = state;
     x->options = options;
-    x->memory_bits = 8; /* remembers about 1,024 failed states per box, at most 2^18 */
+    x->memory_bits = 8; /* stores about 1,024 failed states per box, at most 2^18 */
     while (x->memory_bits < 18 && 1 << x->memory_bits < 1024 * (int64_t)state->n_boxes) x->memory_bits++;
     x->pool = mp_pool_new();
     x->failed = mp_pool_alloc(x->pool, (size_t)1 << x->memory_bits, sizeof *x->failed);

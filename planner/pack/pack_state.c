@@ -1,4 +1,4 @@
-/* pack_state.c - time cut into sections, floors that rise as boxes are placed, and the trail of changes for undo. */
+/* pack_state.c - divides time into sections, raises floors as boxes are placed, and records changes for undo. */
 #include "planner/pack/pack_state.h"
 
 #include <stdlib.h>
@@ -62,7 +62,8 @@ static mp_status check_item(const mp_pack_problem *problem, size_t k, int64_t *s
     return MP_OK;
 }
 
-/* Cuts time: a section ends right before an item ends, if an item began since the last such end; so all are maximal. */
+/* Divides time into sections. A section ends right before an item ends, if an item has begun since the last section ended. All
+ * sections are therefore maximal. */
 static mp_status cut_time(mp_pack_state *s, const mp_pack_problem *problem, mp_error *err)
 {
     size_t n = 0;
@@ -217,7 +218,7 @@ static int64_t aligned(const mp_pack_box *box, int64_t offset)
     return box->alignment == 1 ? offset : (offset + box->alignment - 1) / box->alignment * box->alignment;
 }
 
-/* Raises the floor of a section: all unplaced boxes over it have offsets at `floor` or above. */
+/* Raises the floor of a section: all unplaced boxes over it have offsets of at least `floor`. */
 static bool raise_floor(mp_pack_state *s, int section, int64_t floor)
 {
     if (!note(s, OF_FLOOR, section, s->floor[section])) return false;
@@ -238,7 +239,7 @@ static bool raise_floor(mp_pack_state *s, int section, int64_t floor)
     return true;
 }
 
-/* Recomputes what the search reads about a section after its unplaced boxes, or their lowest offsets, have changed. */
+/* Updates the values that the search reads about a section, after its unplaced boxes or their lowest offsets have changed. */
 static bool refresh(mp_pack_state *s, int t)
 {
     const mp_pack_live *live = &s->live[s->live_start[t]];
@@ -264,7 +265,7 @@ static bool refresh(mp_pack_state *s, int t)
     return true;
 }
 
-/* Raises floors on which no box can stand, and returns false if the unplaced boxes of a section do not fit above its floor. */
+/* Raises floors on which no box can be placed. Returns false if the unplaced boxes of a section do not fit above its floor. */
 static bool propagate(mp_pack_state *s)
 {
     bool fits = true;
@@ -331,7 +332,7 @@ void mp_pack_undo(mp_pack_state *s, size_t n_trail)
             for (int t = box->begin + 1; t < box->end; t++) s->crossing[t]++;
             for (int r = box->run; r < box->run + box->n_runs; r++)
                 for (int t = s->runs[r].begin; t < s->runs[r].end; t++) {
-                    s->n_live[t]++; /* it is the first box behind the unplaced ones */
+                    s->n_live[t]++; /* it is the first box after the unplaced ones */
                     s->total[t] += s->runs[r].size;
                 }
         }

@@ -1,15 +1,15 @@
-/* pack_state.h - a block of memory that is filled from below, with undo. Private to the packer.
+/* pack_state.h - a block of memory that is filled from the bottom, with undo. Internal to the packer.
  *
- * Time is cut into sections, and only maximal ones are kept: a section whose live items are all live in its neighbour is left
- * out. An unplaced item over a section has its offset at the section's floor or above. Every change is noted on the trail, from
- * which it can be undone.
+ * Time is divided into sections, and only maximal ones are used: a section is left out if its live items are all live in a
+ * neighbouring section. An unplaced item over a section has an offset at or above the section's floor. Every change is recorded
+ * on the trail, for undo.
  */
 #pragma once
 
 #include "memplan/memory.h"
 #include "memplan/pack.h"
 
-typedef struct mp_pack_run { /* an item has one size in sections [begin, end) */
+typedef struct mp_pack_run { /* a range of sections [begin, end) in which an item has one size */
     int begin, end;
     int slot; /* index in `slots` of the first section */
     int64_t size;
@@ -19,7 +19,7 @@ typedef struct mp_pack_box { /* an item; boxes are sorted by their begin */
     int item;
     int begin, end; /* sections [begin, end) */
     int run, n_runs;
-    int twin; /* the box before it with the same shape, -1: none */
+    int twin; /* the previous box with the same shape; -1: none */
     int64_t alignment, fixed, size;
 } mp_pack_box;
 
@@ -35,33 +35,34 @@ typedef struct mp_pack_state {
     mp_pack_run *runs;
     int *slots; /* per box and section of it: its index in `live` */
     int *live_start, *n_live;
-    mp_pack_live *live;     /* section s has the unplaced boxes live[live_start[s] .. + n_live[s]), then the placed ones */
+    mp_pack_live *live; /* section s has the unplaced boxes live[live_start[s] .. + n_live[s]), followed by the placed ones */
     int64_t *floor, *total; /* per section: floor; sum of the sizes of unplaced boxes */
-    int *crossing;          /* per section: the number of unplaced boxes that are live in the section before it too */
-    int *n_low;             /* per section: the number of boxes that may be placed at its floor (of twins only the first) */
-    int64_t *least_top;     /* per section: the lowest top that an unplaced box can have; INT64_MAX: none is unplaced */
-    int64_t *lowest;        /* per box: the lowest offset that is still possible; of a placed box its offset */
-    unsigned char *placed;  /* per box: true if placed */
+    int *crossing;          /* per section: number of unplaced boxes that are also live in the previous section */
+    int *n_low;             /* per section: number of boxes that may be placed at its floor (of twins only the first counts) */
+    int64_t *least_top;     /* per section: the lowest possible top of an unplaced box; INT64_MAX: no box is unplaced */
+    int64_t *lowest;        /* per box: its lowest possible offset; for a placed box its offset */
+    unsigned char *placed;  /* per box: it is placed */
     int64_t capacity;
     bool raises_floors, counts_sections, tells_twins;
-    bool clashes;    /* true if fixed boxes overlap */
-    bool has_pieces; /* true if some box has several runs */
+    bool clashes;    /* fixed boxes overlap */
+    bool has_pieces; /* some box has several runs */
     struct mp_pack_change *trail;
     size_t n_trail, trail_capacity;
     int *dirty, n_dirty;
     bool *is_dirty;
-    int conflict; /* the section in which boxes did not fit the last time */
+    int conflict; /* the section in which boxes failed to fit most recently */
     bool no_memory;
 } mp_pack_state;
 
-/* MP_INVALID, MP_NOMEM. Release with mp_pack_state_free in any case. */
+/* Builds the state of a problem. MP_INVALID. MP_NOMEM. Release with mp_pack_state_free in any case. */
 mp_status mp_pack_state_make(mp_pack_state *state, const mp_pack_problem *problem, mp_error *err);
 void mp_pack_state_free(mp_pack_state *state);
 
-/* Empties the block. Returns false if it is too small for the fixed boxes or for a section. */
+/* Empties the block. Returns false if `capacity` is too small for the fixed boxes or for a section. */
 bool mp_pack_start(mp_pack_state *state, int64_t capacity, unsigned without);
-/* Places a box at its lowest offset. Returns false if the others no longer fit, or memory is short; undo in both cases. */
+/* Places a box at its lowest offset. Returns false if the others no longer fit, or memory ran out. The caller must then
+ * undo. */
 bool mp_pack_put(mp_pack_state *state, int box);
-/* Raises the floor of a section: nothing will be placed below it. Returns false as mp_pack_put does. */
+/* Raises the floor of a section: nothing is placed below it. Returns false as mp_pack_put does. */
 bool mp_pack_raise(mp_pack_state *state, int section, int64_t floor);
 void mp_pack_undo(mp_pack_state *state, size_t n_trail);

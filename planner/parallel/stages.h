@@ -1,6 +1,6 @@
 /* stages.h - cuts a network into pipeline stages, chooses the recomputation of each stage, and computes the seconds of a step.
  *
- * 1. Boundaries lie between blocks and make the slowest stage as fast as possible.
+ * 1. A stage boundary is between two blocks. The boundaries are chosen so that the slowest stage is as fast as possible.
  * 2. A stage holds the activations of its micro-batches in flight (memplan/ranks/schedule.h): all m under GPipe, min(m, p - i)
  *    on stage i of p under 1F1B. A rank with several interleaved stages holds the activations of all its stages.
  * 3. If a rank exceeds the memory, its blocks keep less. Each time, the block whose next option frees the most bytes per tick

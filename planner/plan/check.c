@@ -1,4 +1,4 @@
-/* check.c - checks plans: which nodes run, how often, and where updates are; then compares every claim with a replay. */
+/* check.c - checks plans: which nodes run, how often, and the positions of updates. Then compares every claim with a replay. */
 #include "memplan/check.h"
 
 #include <math.h>
@@ -14,8 +14,8 @@
 static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     MP_OWNED size_t *runs = mp_alloc(graph->n_nodes, sizeof *runs);
-    MP_OWNED size_t *computed = mp_alloc(graph->n_nodes, sizeof *computed);      /* runs that do not return */
-    MP_OWNED int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives); /* the alternatives of first runs */
+    MP_OWNED size_t *computed = mp_alloc(graph->n_nodes, sizeof *computed);      /* number of runs, copies back excluded */
+    MP_OWNED int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives); /* alternatives of the first runs */
     MP_ENSURE(runs && computed && alternatives, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
         mp_step step = plan->steps[t];
@@ -49,13 +49,13 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
     return MP_OK;
 }
 
-/* Within a step a parameter is read only before its update (fuse none, backward) or only after it (forward); with `none` all
- * updates come after all of backward. */
+/* Checks that, within a step, a parameter is read only before its update (fuse none, backward) or only after it (forward). With
+ * `none`, all updates must follow all of backward. */
 static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     size_t last_backward = 0;
     MP_OWNED struct reading {
-        size_t first, last; /* 1 + the first and last step that reads a parameter, except updates; 0: none */
+        size_t first, last; /* 1 + the first and the last step that reads a parameter, updates excluded; 0: none */
     } *readings = mp_alloc(graph->n_storages, sizeof *readings);
     MP_ENSURE(readings, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
@@ -92,7 +92,8 @@ static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_er
     return MP_OK;
 }
 
-/* Only steps of other channels than compute are issued, and a later step, or the end, waits for each. */
+/* Checks that only steps on channels other than compute are issued, and that a later step, or the end, waits for each of
+ * them. */
 static mp_status check_waits(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     for (size_t t = 0; t < plan->n_steps; t++) {
@@ -111,7 +112,7 @@ static mp_status check_waits(const mp_graph *graph, const mp_plan *plan, mp_erro
     return MP_OK;
 }
 
-/* Returns the first step after t that reads storage s or adds to it, -1 if there is none. */
+/* Returns the first step after t that reads storage s or adds to it; -1: none. */
 static int next_user(const mp_replay *replay, int t, int s)
 {
     for (int u = t + 1; u < (int)replay->n_steps; u++) {
@@ -134,8 +135,8 @@ static mp_status refute_missing_free(const mp_graph *graph, const mp_replay *rep
                    mp_storage_label(graph, x->storage).text);
 }
 
-/* Explains why storage s does not end in step t, where the plan frees it: a later step needs it, mostly since the run that
- * would recompute it is missing; or it has ended already. `next`: its first instance that is not freed yet. */
+/* Explains why storage s does not end in step t, where the plan frees it. Either a later step needs it, usually because its
+ * recomputation is missing, or it has ended already. `next`: its first instance that is not freed yet. */
 static mp_status refute_free(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int next, int t, int s,
                              mp_error *err)
 {
@@ -164,7 +165,7 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
             int s = plan->frees[i];
             MP_ENSURE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED,
                       "step %d frees storage number %d, which is not there", t, s);
-            /* claims are in the order of steps, as are the instances of a storage */
+            /* claims are in the order of steps, and so are the instances of a storage */
             if (next[s] == replay->start[s + 1] || replay->instances[next[s]].end != t + 1)
                 MP_CHECK(refute_free(graph, plan, replay, next[s], t, s, err));
             next[s]++;
@@ -175,14 +176,14 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
     return MP_OK;
 }
 
-/* Checks that a list of checkpoints, if there is one, is complete and true, and names none more often than there are
- * storages of that name: plan files list them by name. */
+/* Checks that a list of checkpoints, if given, is complete and correct. Plan files list checkpoints by name, so a name may
+ * occur at most as often as there are storages of that name. */
 static mp_status check_checkpoints(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
     MP_OWNED_BY(mp_names_free)
     mp_names *names = mp_names_new(); /* for checkpoints: maps a name to the storage that represents it */
     MP_OWNED struct {
-        int found, listed; /* per representing storage: how often found, and listed */
+        int found, listed; /* per representing storage: number found, and number listed */
     } *counts = mp_alloc(graph->n_storages, sizeof *counts);
     if (!plan->n_checkpoints) return MP_OK;
     MP_ENSURE(counts && names, err, MP_NOMEM, "no memory to check a plan");
@@ -222,7 +223,7 @@ static mp_status check_seconds(const char *what, double found, double claimed, m
     return MP_FAIL(err, MP_REFUTED, "the plan claims %s of %.17g; found %.17g", what, claimed, found);
 }
 
-/* Checks the seconds of the step with everything kept, of which those of a graph whose state lies elsewhere have no copies. */
+/* Checks the seconds of the keep-all step. If the graph keeps state in another tier, keep-all has no copies. */
 static mp_status check_baseline_seconds(const mp_graph *graph, int64_t ticks, const mp_plan *plan, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
@@ -249,8 +250,8 @@ static mp_status check_baseline(const mp_graph *graph, const mp_plan *plan, mp_e
     return plan->baseline_seconds >= 0 ? check_baseline_seconds(graph, replay->ticks, plan, err) : MP_OK;
 }
 
-/* Checks the offsets in a tier besides the device, and computes what it takes: whole blocks of its alignment, by all that is
- * always live there and by the arena. */
+/* Checks the offsets in a tier other than the device. Computes the tier's need: static storages and arena, in whole blocks of
+ * its alignment. */
 static mp_status check_tier_places(const mp_graph *graph, const mp_plan *plan, int tier, const mp_replay *replay,
                                    int64_t *needed_bytes, mp_error *err)
 {
@@ -270,7 +271,7 @@ static mp_status check_tier_places(const mp_graph *graph, const mp_plan *plan, i
     return MP_OK;
 }
 
-/* Compares what the plan states about the tiers besides the device, and their budgets. */
+/* Compares the plan's claims about the tiers other than the device, and their budgets. */
 static mp_status check_tiers(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
     for (size_t m = 1; m < graph->n_tiers; m++) {

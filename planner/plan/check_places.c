@@ -1,10 +1,10 @@
-/* check_places.c - matches offsets with the instances and workspaces that need them, then sweeps for overlaps. */
+/* check_places.c - matches offsets with the instances and workspaces that need them, then checks for overlaps in a sweep. */
 #include "planner/plan/check_places.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Labels a place in messages. */
+/* Returns the name of a place for messages. */
 static mp_label place_label(const mp_graph *graph, const mp_plan *plan, const mp_place *place)
 {
     if (place->storage >= 0) return mp_storage_label(graph, place->storage);
@@ -39,7 +39,8 @@ static int compare_ends(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Lists all in a tier that need a place, in the order of compare_keys; released with mp_free. `index` is the instance. */
+/* Lists everything in a tier that needs a place, in the order of compare_keys. Release with mp_free. `index` is the
+ * instance. */
 static mp_status list_needs(const mp_graph *graph, int tier, const mp_replay *replay, struct life **out, size_t *n_out,
                             mp_error *err)
 {
@@ -52,7 +53,7 @@ static mp_status list_needs(const mp_graph *graph, int tier, const mp_replay *re
     for (size_t k = 0; k < replay->n_instances; k++) {
         const mp_instance *x = &replay->instances[k];
         if (graph->storages[x->storage].tier != tier) continue;
-        /* two instances of one storage begin together only where a carried gradient is produced anew in step 0: the new one
+        /* two instances of a storage begin in the same step only if a carried gradient is produced again in step 0: the new one
          * has the place */
         if (n && needs[n - 1].storage == x->storage && needs[n - 1].begin == x->begin) n--;
         needs[n++] = (struct life){x->storage, x->begin, x->end, (int)k};
@@ -62,8 +63,8 @@ static mp_status list_needs(const mp_graph *graph, int tier, const mp_replay *re
     return MP_OK;
 }
 
-/* Matches places and needs, both ordered by key. Sets `end` of every place to that of its need and `index` of every need to
- * its place. Offsets are multiples of `alignment`. */
+/* Matches places and needs, both sorted by key. Sets `end` of every place to the end of its need, and `index` of every need to
+ * its place. Offsets must be multiples of `alignment`. */
 static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *plan, const mp_replay *replay,
                        struct life *needs, size_t n_needs, struct life *places, size_t n_places, mp_error *err)
 {
@@ -108,7 +109,7 @@ static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *
     return MP_OK;
 }
 
-/* True if `later` is an output that takes over the memory of `earlier` in its last step. */
+/* True if `later` is an output that takes over the memory of `earlier` in the last step of `earlier`. */
 static bool shares(const mp_replay *replay, const mp_place *earlier, const mp_place *later)
 {
     if (earlier->storage < 0 || later->storage < 0) return false;
@@ -118,8 +119,8 @@ static bool shares(const mp_replay *replay, const mp_place *earlier, const mp_pl
     return false;
 }
 
-/* The places that are live at a step, sorted by offset. No two overlap, unless one takes over the memory of the other, at
- * the same offset. */
+/* The places live at a step, sorted by offset. No two overlap, unless one takes over the memory of the other at the same
+ * offset. */
 typedef struct taken {
     const mp_plan *plan;
     int *list;
@@ -131,7 +132,7 @@ static const mp_place *taken_at(const taken *x, size_t i)
     return &x->plan->places[x->list[i]];
 }
 
-/* Returns how many are before (offset, place). */
+/* Returns the number of places before (offset, place). */
 static size_t count_below(const taken *x, int64_t offset, int place)
 {
     size_t low = 0, high = x->n;
@@ -153,7 +154,7 @@ static void leave(taken *x, int place)
     memmove(x->list + i, x->list + i + 1, (x->n - i) * sizeof *x->list);
 }
 
-/* Returns the first live place that overlaps p and does not share its memory, NULL if there is none. */
+/* Returns the first live place that overlaps p and does not share its memory; NULL: none. */
 static const mp_place *find_overlap(const taken *x, const mp_replay *replay, const mp_place *p)
 {
     size_t i = count_below(x, p->offset, -1);
@@ -165,7 +166,7 @@ static const mp_place *find_overlap(const taken *x, const mp_replay *replay, con
     return NULL;
 }
 
-/* Finds overlaps; `starting` and `ending` are the places sorted by begin and by end. */
+/* Finds overlaps. `starting` and `ending` are the places sorted by begin and by end. */
 static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay,
                                 const struct life *starting, const struct life *ending, size_t n, mp_error *err)
 {
@@ -190,7 +191,7 @@ static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, cons
 mp_status mp_check_places(const mp_graph *graph, const mp_plan *whole, int tier, const mp_replay *replay, int64_t *arena_bytes,
                           mp_error *err)
 {
-    mp_plan there = *whole; /* with the tier's places as the places */
+    mp_plan there = *whole; /* a copy of the plan with the tier's places */
     const mp_plan *plan = &there;
     const int64_t alignment = tier && graph->tier_alignment[tier] ? graph->tier_alignment[tier] : graph->alignment;
     if (tier) there.places = whole->tiers[tier].places;

@@ -1,7 +1,8 @@
 /* check_replay.c - the checker's own derivation of lifetimes and bytes.
  *
- * The timeline walks over the steps and keeps the state of all storages; here, on purpose, it is the other way round: the uses
- * of each storage are collected first, and the history of one storage after the other is then replayed by itself.
+ * The timeline walks over the steps and tracks all storages at once. The checker deliberately works the other way round, so
+ * that both do not share an error. It collects the uses of each storage first, then replays the history of one storage after
+ * the other.
  */
 #include "planner/plan/check_replay.h"
 
@@ -9,7 +10,7 @@
 
 enum use_kind { READ, ADD, WRITE };
 
-struct use { /* of one storage; in one step a node reads first, then adds, then writes */
+struct use { /* one use of a storage; within a step a node reads first, then adds, then writes */
     int step;
     enum use_kind kind;
 };
@@ -21,7 +22,7 @@ struct history {
     const mp_step *steps;
     mp_replay *replay;
     struct use *uses;
-    struct busy *busy; /* space for the uses of one storage that are running */
+    struct busy *busy; /* space for the uses of one storage that are in progress */
     int *uses_start;   /* uses of storage s: uses[uses_start[s] .. uses_start[s+1]) */
     mp_error *err;
 };
@@ -36,7 +37,7 @@ static mp_status collect_uses(struct history *h)
 {
     size_t n_storages = h->graph->n_storages, total = 0, n;
     MP_ENSURE(h->uses_start = mp_alloc(n_storages + 2, sizeof *h->uses_start), h->err, MP_NOMEM, "no memory to check a plan");
-    int *next = h->uses_start + 1; /* next[s] is the index for the next use of s, and at last the start of s + 1 */
+    int *next = h->uses_start + 1; /* next[s] is the index for the next use of s; at the end, the start of s + 1 */
     for (size_t t = 0; t < h->replay->n_steps; t++) {
         for (int kind = READ; kind <= WRITE; kind++) {
             const int *list = alternative_list(h->replay->alternatives[t], (enum use_kind)kind, &n);
@@ -62,7 +63,7 @@ static mp_status refute(const struct history *h, int step, const char *does, int
                    mp_storage_label(h->graph, storage).text, why);
 }
 
-/* True if contribution number k to a sum comes from the node whose turn it is. */
+/* True if contribution number k to a sum is from the node whose turn it is. */
 static bool in_turn(const struct history *h, int storage, int k, int step)
 {
     const mp_graph *graph = h->graph;
@@ -71,13 +72,14 @@ static bool in_turn(const struct history *h, int storage, int k, int step)
            (adder < graph->adders_start[storage + 1] && graph->adders[adder] == h->steps[step].node);
 }
 
-/* An issued use of a storage, that may still be running. */
+/* An issued use of a storage that may still be in progress. */
 struct busy {
     int step, until, channel;
     bool changes;
 };
 
-/* Adds the next use of a storage to the n of `busy`; MP_REFUTED if it conflicts with one of an earlier step that still runs. */
+/* Adds the next use of a storage to the list `busy` of n entries. MP_REFUTED: it conflicts with a use of an earlier step still
+ * in progress. */
 static mp_status use_next(const struct history *h, struct busy *busy, int *n, struct use use, int s)
 {
     const mp_step step = h->steps[use.step];
@@ -102,13 +104,13 @@ static mp_status use_next(const struct history *h, struct busy *busy, int *n, st
     return MP_OK;
 }
 
-/* Replays the history of one storage: appends its instances. */
+/* Replays the history of one storage and appends its instances. */
 static mp_status replay_storage(struct history *h, int s)
 {
     const mp_graph *graph = h->graph;
     const mp_storage *storage = &graph->storages[s];
     mp_replay *r = h->replay;
-    bool is_static = mp_storage_is_static(storage), produced = false; /* true once produced, not only carried in */
+    bool is_static = mp_storage_is_static(storage), produced = false; /* produced: false while it is only carried in */
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s], n_added = 0, n_before = (int)r->n_instances;
     mp_instance *now = NULL; /* the instance that is live now */
     int n_busy = 0;
@@ -163,11 +165,11 @@ static mp_status replay_storage(struct history *h, int s)
     return MP_OK;
 }
 
-/* Returns the instance of s that ends at `at` (`ends`), or begins there; -1: none. Both ends of its instances ascend. */
+/* Returns the instance of s that ends at `at` (with `ends`), or begins there; -1: none. Both begins and ends ascend. */
 static int instance_at(const mp_replay *r, int s, int at, bool ends)
 {
     int low = r->start[s], high = r->start[s + 1];
-    while (low < high) { /* the last instance whose end or beginning is <= at is in [low - 1, high) */
+    while (low < high) { /* the last instance with an end (or begin) <= at is in [low - 1, high) */
         int middle = low + (high - low) / 2;
         if ((ends ? r->instances[middle].end : r->instances[middle].begin) <= at)
             low = middle + 1;
@@ -179,12 +181,13 @@ static int instance_at(const mp_replay *r, int s, int at, bool ends)
     return (ends ? found->end : found->begin) == at ? low - 1 : -1;
 }
 
-/* In each step, lets outputs take over memory by the first listed pairs that fit; no storage is in two of them. */
+/* In each step, applies the first listed in-place pairs that fit. No storage is in two of them. */
 static mp_status take_over(struct history *h)
 {
     mp_replay *r = h->replay;
     MP_OWNED size_t *taken =
-        mp_alloc(h->graph->n_storages, sizeof *taken); /* per storage: 1 + the last step in which a pair used it */
+        /* per storage: 1 + the last step in which a pair used it */
+        mp_alloc(h->graph->n_storages, sizeof *taken);
     if (!taken) return MP_FAIL(h->err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < r->n_steps; t++) {
         for (size_t i = 0; i < r->alternatives[t]->n_in_place; i++) {
@@ -201,8 +204,8 @@ static mp_status take_over(struct history *h)
     return MP_OK;
 }
 
-/* Adds up what is live in a tier; workspaces are on the device. `begins` and `ends` are space for one number per step and the
- * end. */
+/* Adds up the live bytes of a tier. Workspaces are on the device. `begins` and `ends` are scratch, one number per step and one
+ * for the end. */
 static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *ends)
 {
     mp_replay *r = h->replay;
@@ -211,7 +214,7 @@ static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *e
     for (size_t k = 0; k < r->n_instances; k++) {
         const mp_instance *x = &r->instances[k];
         if (h->graph->storages[x->storage].tier != tier) continue;
-        /* in the step in which it takes over memory, that memory still counts for the other */
+        /* in the step of the takeover, the memory still counts for the other storage */
         begins[x->takes_over < 0 ? x->begin : x->begin + 1] += h->graph->storages[x->storage].bytes;
         ends[x->end] += h->graph->storages[x->storage].bytes;
     }
@@ -227,8 +230,8 @@ static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *e
     r->tiers[tier].peak_bytes = r->tiers[tier].static_bytes + highest;
 }
 
-/* Moves what step t awaits to the end of the list of what is over: the ends of all steps whose wait is at t or before. `order`
- * has the steps by their waits; *next is the first whose wait is later. */
+/* Returns the latest end among all steps that are waited for at t or before. `order` has the steps sorted by their waits. *next
+ * is the first with a later wait; `over` is the result so far. */
 static int64_t over_by(const mp_replay *r, int t, const int *order, size_t *next, const int64_t *end, int64_t over)
 {
     for (; *next < r->n_steps && r->ends[order[*next]] <= t; ++*next)
@@ -236,8 +239,8 @@ static int64_t over_by(const mp_replay *r, int t, const int *order, size_t *next
     return over;
 }
 
-/* Finds when the last step ends. The steps are sorted by where they are waited for, so that each is looked at once when the
- * wait is reached; the newest step of each clock is the other thing to wait for. */
+/* Computes the end of the last step. The steps are sorted by the position of their wait, so that each is visited once. A step
+ * also waits for the newest step on its own channel. */
 static mp_status find_ticks(struct history *h)
 {
     mp_replay *r = h->replay;
@@ -264,7 +267,7 @@ static mp_status find_ticks(struct history *h)
     return MP_OK;
 }
 
-/* Workspaces of issued steps are live together, at worst all of them. */
+/* Checks that the sum of the workspaces of all issued steps does not overflow. At worst all of them are live together. */
 static mp_status check_workspaces(const struct history *h)
 {
     int64_t total = 0;
@@ -279,7 +282,7 @@ static mp_status check_workspaces(const struct history *h)
 static mp_status add_up(struct history *h)
 {
     mp_replay *r = h->replay;
-    MP_OWNED int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins); /* per step: bytes */
+    MP_OWNED int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins); /* bytes per step */
     MP_ENSURE(begins, h->err, MP_NOMEM, "no memory to check a plan");
     MP_CHECK(check_workspaces(h));
     for (int m = 0; m < (int)h->graph->n_tiers; m++) add_up_tier(h, m, begins, begins + r->n_steps + 1);
@@ -313,7 +316,7 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
     }
     MP_CHECK(collect_uses(&h));
     MP_ENSURE(h.busy = mp_alloc(2 * n, sizeof *h.busy), err, MP_NOMEM,
-              "no memory to check a plan");                                    /* a step reads and writes */
+              "no memory to check a plan");                                    /* a step may both read and write a storage */
     size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages; /* all uses, and carried instances */
     MP_ENSURE(r->instances = mp_pool_alloc(r->pool, most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
     for (size_t s = 0; s < graph->n_storages; s++) MP_CHECK(replay_storage(&h, (int)s));

@@ -1,5 +1,5 @@
-/* check_replay.h - replays the steps of a plan: lifetimes, bytes and ticks, without the timeline's code. For the checker
- * only. */
+/* check_replay.h - replays the steps of a plan: lifetimes, bytes and ticks, without the timeline's code. Internal to the
+ * checker. */
 #pragma once
 
 #include "memplan/memory.h"
@@ -8,19 +8,19 @@
 typedef struct mp_instance {
     int storage;
     int begin, end; /* steps [begin, end) */
-    int takes_over; /* the storage whose memory it takes over at `begin`, -1: none */
-    bool is_locked; /* an update on the second stream uses it to its end: its memory is not taken over */
+    int takes_over; /* the storage whose memory it takes over at `begin`; -1: none */
+    bool is_locked; /* an update on the second stream uses it until its end, so that its memory cannot be taken over */
 } mp_instance;
 
 typedef struct mp_replay {
     mp_pool *pool; /* owns all arrays */
     size_t n_steps;
     const mp_alternative **alternatives; /* per step */
-    int *ends;                           /* per step: the first step that no longer runs beside it */
+    int *ends;                           /* per step: the first step that no longer overlaps with it */
     size_t n_instances;
     mp_instance *instances; /* grouped by storage, each group sorted by begin */
     int *start;             /* storage s has instances[start[s] .. start[s+1]) */
-    bool *checkpoint;       /* per storage: true if some backward node reads its first production */
+    bool *checkpoint;       /* per storage: some backward node reads its first production */
     struct {
         int64_t static_bytes, peak_bytes;
     } tiers[MP_MAX_TIERS];
@@ -28,9 +28,9 @@ typedef struct mp_replay {
     int64_t ticks;                    /* the makespan */
 } mp_replay;
 
-/* Replays steps whose nodes, alternatives and waits exist. On MP_OK *out is released with mp_replay_free. MP_REFUTED: a step
- * reads what is not live, adds out of order, or uses what an update on the second stream uses at the same time; the message
- * names step, node and storage. MP_NOMEM. O(list lengths + storages). */
+/* Replays steps with valid nodes, alternatives and waits. On MP_OK release *out with mp_replay_free. MP_REFUTED: a step reads a
+ * storage that is not live, adds out of order, or conflicts with an update on the second stream. The message names step, node
+ * and storage. MP_NOMEM. O(list lengths + storages). */
 mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, mp_replay **out, mp_error *err);
 void mp_replay_free(mp_replay *replay); /* NULL is allowed */
 MP_OWNER(mp_replay_free, mp_replay)

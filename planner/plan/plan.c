@@ -1,4 +1,4 @@
-/* plan.c - from an order of steps to a plan with all its claims. */
+/* plan.c - converts an order of steps to a plan with all its claims. */
 #include "memplan/plan.h"
 
 #include <string.h>
@@ -37,8 +37,8 @@ void mp_plan_free(mp_plan *plan)
     mp_free(plan);
 }
 
-/* True if a storage can be a checkpoint. A gradient carried in from the step before has no first production to keep. A
- * storage that is saved for backward only (a mask, statistics) is no tensor of the model that a user could name. */
+/* True if a storage can be a checkpoint. A gradient carried in from the previous step has no first production to keep. A
+ * storage saved for backward only (a mask, statistics) is not a tensor of the model that a user could name. */
 static bool may_be_checkpoint(const mp_storage *storage)
 {
     return !mp_storage_outlives_step(storage) && storage->kind != MP_KIND_SAVED;
@@ -47,7 +47,7 @@ static bool may_be_checkpoint(const mp_storage *storage)
 mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,
                               mp_error *err)
 {
-    struct seen { /* about a storage, up to the present step */
+    struct seen { /* about a storage, up to the current step */
         int productions, first;
         bool kept;
     } *seen = mp_alloc(graph->n_storages, sizeof *seen);
@@ -77,7 +77,7 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
     return MP_OK;
 }
 
-/* Takes the plan's claims about recomputation and frees from the timeline. */
+/* Derives the plan's claims about recomputation and frees from the timeline. */
 static mp_status claim_steps(mp_plan *plan, const mp_graph *graph, const mp_timeline *timeline, mp_error *err)
 {
     MP_OWNED bool *ran = NULL;
@@ -147,7 +147,8 @@ mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *
 
 mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fate *fates, mp_error *err)
 {
-    MP_OWNED size_t *productions = mp_alloc(graph->n_storages, sizeof *productions); /* per storage, up to the present step */
+    /* per storage: number of productions up to the current step */
+    MP_OWNED size_t *productions = mp_alloc(graph->n_storages, sizeof *productions);
     if (!productions) return MP_FAIL(err, MP_NOMEM, "no memory for the fates of %zu storages", graph->n_storages);
     for (size_t s = 0; s < graph->n_storages; s++) fates[s] = MP_FATE_NONE;
     for (size_t t = 0; t < n; t++) {
