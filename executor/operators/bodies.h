@@ -1,5 +1,5 @@
-/* bodies.h - the operators that are one body (executor/kernel/body.h), one row each, from which both backends make their
- * kernels. */
+/* bodies.h - the operators that consist of one body (executor/kernel/body.h), one row each. Both backends create their kernels
+ * from these rows. */
 #pragma once
 
 #include "executor/operators/copies/triangle.h"
@@ -10,8 +10,8 @@
 #include "executor/operators/sampling/columns.h"
 #include "executor/operators/sampling/sampler.h"
 
-/* X(kind, domain, NAME, backward): the description is the struct NAME, the body NAME_item; NAME_prepare and NAME_run are the
- * rest of the kernel. `backward` is NAME_kernel, or NULL where the operator has no gradient. */
+/* X(kind, domain, NAME, backward): the description is the struct NAME, the body is NAME_item; NAME_prepare and NAME_run are the
+ * rest of the kernel. `backward` is NAME_kernel, or NULL if the operator has no gradient. */
 #define MP_BODIES(X)                              \
     X("Trilu", "", mp_trilu, mp_trilu_kernel)     \
     X("OneHot", "", mp_one_hot, NULL)             \
@@ -19,10 +19,10 @@
     X("Col2Im", "", mp_col2im, mp_col2im_kernel)  \
     X("LpNormalization", "", mp_lp, mp_lp_kernel) \
     X("LRN", "", mp_lrn, mp_lrn_kernel)
-/* Bodies whose items need workspace: NAME_prepare asks for that of one item, and the backend multiplies it by the
- * MP_BODY_SLOTS(x) items that it runs at once. */
+/* Bodies whose items need workspace. NAME_prepare requests the workspace of one item, and the backend multiplies it by
+ * MP_BODY_SLOTS(x), the number of items that it runs at once. */
 #define MP_SLOTTED_BODIES(X) X("Det", "", mp_det, NULL)
-/* Bodies whose operands may hold invalid values, such as a length beyond its axis: NAME_check refuses them before the run,
+/* Bodies whose operands may contain invalid values, such as a length beyond its axis. NAME_check reports them before the run,
  * if the backend can read the data. */
 #define MP_CHECKED_BODIES(X)                                                  \
     X("ReverseSequence", "", mp_reverse_sequence, mp_reverse_sequence_kernel) \

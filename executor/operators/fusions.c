@@ -1,5 +1,5 @@
-/* fusions.c - fuses batch normalization with the ReLU behind it, and with the addition of a residual connection between
- * them. */
+/* fusions.c - fuses batch normalization with a following ReLU, and with the addition of a residual connection between the two.
+ */
 #include "executor/operators/fusions.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { NORMALIZED = 5, ADDED = 6 }; /* number of operands of the normalization, without and with an addition */
 
-/* Returns the batch normalization per channel that writes this tensor; -1: none does. */
+/* Returns the batch normalization per channel that writes this tensor; -1: none. */
 static int normalization_of(const mp_rewriter *r, int tensor)
 {
     const int index = mp_producer(r, tensor);
@@ -24,8 +24,8 @@ static bool same_layout(const mp_tensor *a, const mp_tensor *b)
     return mp_same_shape(a, b) && a->dtype == b->dtype && a->stored.layout == b->stored.layout;
 }
 
-/* Returns the normalization whose output is an operand of this addition, and the other operand; -1: there is none, or the
- * shapes differ. */
+/* Returns the normalization whose output is an operand of this addition, and the other operand; -1: no such normalization, or
+ * the shapes differ. */
 static int added_to(const mp_rewriter *r, const mp_operator *add, int *other)
 {
     const mp_tensor *tensors = r->model->tensors;

@@ -1,9 +1,8 @@
-/* layouts.c - chooses which tensors are channels-last in memory.
+/* layouts.c - chooses the tensors that are channels-last in memory.
  *
- * Convolutions, pooling and normalization over channels run fastest with channels innermost, and the operators between them
- * work element by element in any order. So the tensors of all these are channels-last, and a Reorder is inserted where an
- * operator needs its operand in the other layout (a reshape is a view only of row-major elements).
- */
+ * Convolutions, pooling and normalization over channels run fastest with channels innermost. The operators between them work
+ * element by element in any order. The tensors of all these operators are therefore channels-last. A Reorder is inserted if an
+ * operator requires its operand in the other layout; for example, a reshape is a view only of row-major elements. */
 #include "executor/operators/layouts.h"
 
 #include "estimator/model/ops.h"
@@ -20,14 +19,14 @@ static bool layout_matters(const mp_tensor *t)
 
 typedef struct chooser {
     mp_model *model;
-    size_t n_tensors; /* of the original model */
+    size_t n_tensors; /* number of tensors of the original model */
     int *reordered;   /* per tensor of the original model: its copy in the other layout, -1: none */
-    bool *settled;    /* likewise: true once an operator that reads it has been visited */
+    bool *settled;    /* per tensor of the original model: true once an operator that reads it has been visited */
     mp_error *err;
 } chooser;
 
-/* Gives operand i of operator k this layout, through a Reorder if it has another one. Input data takes the layout that its
- * first reader wants. */
+/* Provides operand i of operator k in this layout; a Reorder is inserted if the operand has the other layout. Input data gets
+ * the layout that its first reader requires. */
 static mp_status want_layout(chooser *c, int k, int i, mp_layout layout)
 {
     mp_model *m = c->model;

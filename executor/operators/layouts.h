@@ -5,5 +5,6 @@
 
 #include "estimator/model/model.h"
 
-/* Gives every tensor its layout, and inserts a Reorder where a reader needs another. The model stays sorted. MP_NOMEM. */
+/* Sets the layout of every tensor, and inserts a Reorder if a reader requires another layout. The model stays sorted. MP_NOMEM.
+ */
 mp_status mp_layouts_choose(mp_model *model, mp_error *err);

@@ -1,6 +1,6 @@
 /* attention_cpu.c - attention on the CPU, in tiles with a running maximum and sum of each row (Milakov, Gimelshein 2018,
- * "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). A job is one block of rows of one matrix;
- * it takes the columns from left to right, so that results do not depend on the number of threads. */
+ * "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). A job is a block of rows of one matrix. It
+ * processes the columns from left to right, so results do not depend on the number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ typedef struct rooms {
     float *best, *total, *u; /* best, total: per row; u: per column */
 } rooms;
 
-/* Lays out the buffers of a worker in `base`, and sets *n to their number of floats; base NULL: only the number. */
+/* Lays out the buffers of a worker from `base` on, and sets *n to the number of floats; base NULL: only computes the number. */
 static rooms lay_out(const mp_attention *size, float *base, int64_t *n)
 {
     const int64_t rows = MP_TILE_ROWS, columns = MP_TILE_COLUMNS;
@@ -42,8 +42,8 @@ MP_VECTOR static void drop(const float *u, int64_t n, float ratio, float *p)
     for (int64_t k = 0; k < n; k++) p[k] = u[k] >= ratio ? p[k] * factor : 0;
 }
 
-/* Turns scores into exponentials relative to the row's maximum so far. If a tile raises the maximum, the earlier sums are
- * scaled to the new one. */
+/* Replaces scores by exponentials relative to the row's current maximum. If a tile raises the maximum, the earlier sums are
+ * rescaled. */
 static void take_in(mp_attention_job *j, const mp_tile_part *part, rooms *r)
 {
     const mp_attention_state *s = j->s;
@@ -70,11 +70,11 @@ static void finish_rows(const mp_attention_job *j, const mp_tile_part *of_y, roo
     for (int64_t i = 0; i < of_y->rows; i++) {
         const float *sum = r->sums + i * s->spec.size.value_depth;
         const bool is_closed = s->spec.safe && r->best[i] == -INFINITY;
-        float factor = is_closed ? 0 : 1 / r->total[i]; /* a row without visible scores gives 0 times infinity, so NaN, unless
-                                                           closed rows are zeros */
+        float factor = is_closed ? 0 : 1 / r->total[i]; /* a row without visible scores gives 0 times infinity, that is NaN,
+                                                           unless closed rows must be zero */
         if (!y.turned) mp_row_scale(sum, s->spec.size.value_depth, factor, y.at + i * y.ld);
         for (int64_t k = 0; y.turned && k < s->spec.size.value_depth; k++) y.at[k * y.ld + i] = sum[k] * factor;
-        /* for a closed row, a value that makes its probabilities 0 */
+        /* for a closed row: infinity, so that backward computes probabilities of 0 */
         if (lse) lse[of_y->matrix * s->spec.size.rows + of_y->row + i] = is_closed ? INFINITY : r->best[i] + logf(r->total[i]);
     }
     mp_tile_write(&s->spec.y, j->x->out[0].data, of_y, &y);
@@ -133,13 +133,13 @@ static mp_status prepare_forward(const mp_operands *x, mp_call *call, mp_error *
     return mp_attention_rooms(s, s->spec.size.n_batch * row_blocks(&s->spec.size), floats, x, call, err);
 }
 
-/* ---- the gradients of Q, K and V, tile by tile. The probabilities are e^(scores - lse). With D = rowsum(dY * Y), which is the
- * sum of a row's probabilities times their gradients,
+/* ---- the gradients of Q, K and V, tile by tile. The probabilities are e^(scores - lse). D = rowsum(dY * Y) equals the sum
+ * over a row of the probabilities times their gradients.
  *
- * dV = P^T dY;  dP = dY V^T;  dS = P * (dP - D);  dQ = scale dS K;  dK = scale dS^T Q;  dA = dS, where A is the additive mask
+ * dV = P^T dY; dP = dY V^T; dS = P * (dP - D); dQ = scale dS K; dK = scale dS^T Q; dA = dS, where A is the additive mask
  *
- * Dropout is drawn again and applied to P and dP. A job is one matrix; or all matrices that share elements of A, if A has a
- * gradient. Its sums run over matrices and tiles in a fixed order. */
+ * Dropout is drawn again and applied to P and dP. A job is one matrix. If A has a gradient, a job consists of all matrices that
+ * share elements of A. The sums of a job run over matrices and tiles in a fixed order. */
 
 typedef struct backward_rooms {
     float *p, *dp, *d;                /* p, dp: tiles of scores; d: D of all rows */
@@ -148,7 +148,7 @@ typedef struct backward_rooms {
     float *sum_added;                 /* the gradient of the whole additive mask */
 } backward_rooms;
 
-/* Returns the additive mask of a matrix as one tile; rows or columns that share elements are counted once. */
+/* Returns the part of the additive mask for a matrix as one tile; rows or columns that share elements count once. */
 static mp_tile_part all_added(const mp_attention_state *s, int64_t matrix)
 {
     const mp_matrices *m = &s->spec.d_added;
@@ -231,14 +231,14 @@ static void find_d(const mp_attention_job *j, int64_t matrix, backward_rooms *r)
     }
 }
 
-/* Turns dp into dS. */
+/* Replaces dp by dS. */
 MP_VECTOR static void softmax_gradient(const float *p, int64_t n, float d, float *dp)
 {
     MP_INDEPENDENT
     for (int64_t k = 0; k < n; k++) dp[k] = p[k] * (dp[k] - d);
 }
 
-/* As softmax_gradient, with dropout; p becomes the factor of V. */
+/* As softmax_gradient, with dropout; p becomes the factor for the product with dY. */
 MP_VECTOR static void dropped_gradient(const float *u, int64_t n, float ratio, float d, float *p, float *dp)
 {
     float factor = 1 / (1 - ratio);
@@ -290,7 +290,7 @@ static void probabilities_and_gradients(mp_attention_job *j, const mp_tile_part 
     mp_attention_forget_replaced(j, part, r->dp);
 }
 
-/* Computes the gradients of a tile of K and V, and adds the tile's share to the gradient of Q. */
+/* Computes the gradients of a tile of K and V, and adds the tile's contribution to the gradient of Q. */
 static void backward_columns(mp_attention_job *j, int64_t matrix, int64_t column, mp_tile sum_q, const mp_tile *added,
                              backward_rooms *r)
 {
@@ -299,7 +299,7 @@ static void backward_columns(mp_attention_job *j, int64_t matrix, int64_t column
     const int64_t depth = s->spec.size.depth, value_depth = s->spec.size.value_depth;
     const int64_t columns = mp_least(MP_TILE_COLUMNS, s->spec.size.columns - column);
     const mp_tile_part keys = {matrix, column, 0, columns, depth}, values = {matrix, column, 0, columns, value_depth};
-    const mp_tile p = {r->p, MP_TILE_COLUMNS, true}, ds = {r->dp, MP_TILE_COLUMNS, false}; /* p is P^T */
+    const mp_tile p = {r->p, MP_TILE_COLUMNS, true}, ds = {r->dp, MP_TILE_COLUMNS, false}; /* p holds P^T */
     mp_tile k = mp_tile_read(&s->spec.k, x->in[1].data, &keys, r->k),
             v = mp_tile_read(&s->spec.v, x->in[2].data, &values, r->v);
     mp_tile dk = {0}, dv = {0};

@@ -1,7 +1,7 @@
-/* attention_cuda.cu - attention on the GPU, in tiles that are never stored: forward with a running maximum and sum of each
- * row (Milakov, Gimelshein 2018, "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"), backward
- * from the logarithm of that sum. A thread block computes a tile of one result and reads its operands from left to right, or
- * from top to bottom, so that sums have a fixed order; neighbouring blocks recompute the same scores. */
+/* attention_cuda.cu - attention on the GPU, in tiles that are never stored. Forward uses a running maximum and sum of each row
+ * (Milakov, Gimelshein 2018, "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). Backward uses the
+ * logarithm of that sum. A thread block computes a tile of one result and processes its operands from left to right, or from
+ * top to bottom, so sums have a fixed order. Neighbouring blocks recompute the same scores. */
 #include "executor/operators/attention/attention_cuda.cuh"
 
 #include "executor/kernel/vector_math.h"
@@ -27,7 +27,7 @@ struct forward_tile {
         mp_own_tile scores, sums;
     };
     mp_attend a;
-    int64_t chunks; /* chunks of the value's depth */
+    int64_t chunks; /* number of chunks of the value's depth */
 
     static MP_BODY float shift_of(float best) { return best == -INFINITY ? 0 : best; }
 
@@ -44,8 +44,8 @@ struct forward_tile {
         });
     }
 
-    /* Turns scores into exponentials relative to the row's maximum so far. If a tile raises the maximum, the earlier sums
-     * are scaled to the new one. */
+    /* Replaces scores by exponentials relative to the row's current maximum. If a tile raises the maximum, the earlier sums are
+     * rescaled. */
     template <class BLOCK> MP_BODY void take_in(BLOCK &b, int64_t m, int64_t row, int64_t column) const
     {
         b.phase([&](int t, shared &s, own &) {
@@ -98,7 +98,7 @@ struct forward_tile {
         }
         b.phase([&](int t, shared &s, own &o) {
             const mp_matrix_view y = a.y.matrix(m).from(row, chunk);
-            /* a row without visible scores gives 0 times infinity, so NaN, unless closed rows are zeros */
+            /* a row without visible scores gives 0 times infinity, that is NaN, unless closed rows must be zero */
             mp_each_own(t, [&](int i, int j, int r, int c) {
                 y.store(r, c, o.sums.x[i][j] * (a.safe && s.best[r] == -INFINITY ? 0 : 1 / s.total[r]));
             });
@@ -178,7 +178,7 @@ struct backward_columns {
     mp_attend a;
     mp_matrix_stack dk, dv;
     const float *d;
-    int64_t chunks; /* chunks of the larger depth of the gradients that are wanted */
+    int64_t chunks; /* number of chunks of the larger depth of the requested gradients */
 
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
@@ -216,7 +216,7 @@ struct backward_rows {
     mp_attend a;
     mp_matrix_stack dq;
     const float *d;
-    int64_t chunks; /* chunks of the depth */
+    int64_t chunks; /* number of chunks of the depth */
 
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {

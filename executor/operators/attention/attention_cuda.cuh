@@ -1,8 +1,8 @@
 /* attention_cuda.cuh - tiles of scores, shared by forward and backward of attention.
  *
- * A thread block has a tile of SIDE rows by SIDE columns; thread t has the 4 x 4 of its elements whose row is t / 16 modulo
- * 16 and whose column is t % 16 modulo 16. Products of tiles run over their inner dimension in slices of SLICE, which are
- * copied into shared memory. */
+ * A thread block processes a tile of SIDE x SIDE elements. Thread t owns the 4 x 4 elements with row = t / 16 modulo 16 and
+ * column = t % 16 modulo 16. Products of tiles run over the inner dimension in slices of SLICE, which are first copied to
+ * shared memory. */
 #pragma once
 
 #include "executor/cuda/grid/blocks.cuh"
@@ -35,7 +35,7 @@ static MP_BODY int mp_tile_column(int t, int j)
     return t % MP_STEP + j * MP_STEP;
 }
 
-/* Calls p(i, j, row, column) for the elements of thread t. */
+/* Calls p(i, j, row, column) for the elements that thread t owns. */
 template <class P> static MP_BODY void mp_each_own(int t, const P &p)
 {
     MP_UNROLL
@@ -72,7 +72,7 @@ struct mp_matrix_view {
     }
 };
 
-/* A stack of matrices as kernels take it. */
+/* A stack of matrices as a parameter of kernels. */
 struct mp_matrix_stack {
     mp_operand of;
     mp_matrices form;
@@ -88,7 +88,8 @@ struct mp_matrix_stack {
     }
 };
 
-/* Adds the product a b to c, a: SIDE x depth, b: depth x SIDE. c is the tile that `which` finds in a thread's own data. */
+/* Adds the product a b to c, where a is SIDE x depth and b is depth x SIDE. `which` returns the tile c from a thread's own
+ * data. */
 template <class BLOCK, class W> static MP_BODY void mp_block_product(BLOCK &block, mp_matrix_view a, mp_matrix_view b, W which)
 {
     const bool a_by_rows = a.column_stride == 1, b_by_columns = b.row_stride == 1;
@@ -116,7 +117,7 @@ template <class BLOCK, class W> static MP_BODY void mp_block_product(BLOCK &bloc
     }
 }
 
-/* Adds a b to c, where `tile` finds a in shared memory; TURNED: its transpose is taken. */
+/* Adds a b to c, where `tile` returns a in shared memory; TURNED: uses the transpose of a. */
 template <bool TURNED, class BLOCK, class T, class W>
 static MP_BODY void mp_tile_product_shared(BLOCK &block, T tile, int64_t depth, mp_matrix_view b, W which)
 {
@@ -170,7 +171,7 @@ struct mp_attend {
         const int64_t at = place.start + row * place.row_stride + column * place.column_stride;
         return (((const uint8_t *)place.of.data)[at] != 0) != keeps;
     }
-    /* Returns the factor of dropout for a probability; 0: it is dropped. */
+    /* Returns the dropout factor of a probability; 0: the probability is dropped. */
     MP_BODY float kept(int64_t m, int64_t row, int64_t column) const
     {
         if (!pass) return 1;

@@ -32,7 +32,7 @@ bool mp_tile_is_there(const mp_matrices *m, const mp_tile_part *p)
     return m->dtype == MP_DTYPE_FLOAT && (lies_by_rows(m, p) || lies_by_columns(m, p));
 }
 
-/* Finds a tile of the part; true: in the matrix itself, false: in the room. */
+/* Sets the address of a tile. True: it is a view of the matrix; false: it is in the room. */
 static bool place(const mp_matrices *m, const void *data, const mp_tile_part *p, float *room, mp_tile *tile)
 {
     tile->turned = !lies_by_rows(m, p) && lies_by_columns(m, p);
@@ -123,7 +123,7 @@ static void add_mask(const mp_attention_job *j, const mp_tile_part *part, float 
     }
 }
 
-/* Sets s[k] to the value where the boolean mask replaces it. */
+/* Sets each score that the boolean mask replaces to `value`. */
 static void replace(const mp_attention_job *j, const mp_tile_part *part, float *scores, float value)
 {
     const mp_matrices *m = &j->s->spec.positions;
@@ -162,7 +162,7 @@ void mp_attention_draw(const mp_attention_job *j, const mp_tile_part *part, int6
     mp_dealt_uniforms(j->x, &j->s->dealt, element, part->columns, u);
 }
 
-/* Returns how scores are dealt to the ranks that have some of the heads, or samples. */
+/* Returns the distribution of scores over ranks, if each rank has a part of the heads or samples. */
 static mp_dealt dealt_of(const mp_operands *x, const mp_attention_spec *spec)
 {
     const mp_tensor_part *part = x->model->tensors[x->op->in[0]].part;

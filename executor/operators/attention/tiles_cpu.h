@@ -1,7 +1,7 @@
-/* tiles_cpu.h - tiles of matrices, and what forward and backward of attention share.
+/* tiles_cpu.h - tiles of matrices, and functions shared by forward and backward of attention.
  *
- * A tile is a part of a matrix as oneDNN's sgemm takes it: floats, with one of the two strides 1. If the matrix in memory is
- * like that the tile is a view of it, else a copy in a room, which is written back. */
+ * A tile is a part of a matrix in the form that oneDNN's sgemm requires: floats, with one stride equal to 1. If the matrix in
+ * memory has this form, the tile is a view of it. Otherwise the tile is a copy in a room, which is written back. */
 #pragma once
 
 #include <stdatomic.h>
@@ -22,11 +22,11 @@ typedef struct mp_tile {
     bool turned;
 } mp_tile;
 
-/* True if the tile can be a view of the matrix, so that it needs no room. */
+/* True if the tile can be a view of the matrix and needs no room. */
 bool mp_tile_is_there(const mp_matrices *m, const mp_tile_part *part);
-/* Returns the tile with its values; `room` has rows * columns floats. */
+/* Returns the tile with the values of the matrix; `room` has rows * columns floats. */
 mp_tile mp_tile_read(const mp_matrices *m, const void *data, const mp_tile_part *part, float *room);
-/* Returns the tile filled with zeros, to accumulate into; mp_tile_write then stores it. */
+/* Returns the tile filled with zeros for accumulation; mp_tile_write then stores it in the matrix. */
 mp_tile mp_tile_zeros(const mp_matrices *m, void *data, const mp_tile_part *part, float *room);
 void mp_tile_write(const mp_matrices *m, void *data, const mp_tile_part *part, const mp_tile *tile);
 mp_tile mp_tile_transposed(mp_tile t);
@@ -38,21 +38,21 @@ int mp_tile_product(int64_t m, int64_t n, int64_t k, float alpha, mp_tile a, mp_
 
 typedef struct mp_attention_state {
     mp_attention_spec spec;
-    mp_dealt dealt;                 /* how its scores are dealt to the ranks of which each has some */
-    int64_t n_workers, room_floats; /* each worker has a room in the workspace */
+    mp_dealt dealt;                 /* distribution of the scores over ranks */
+    int64_t n_workers, room_floats; /* each worker has its own room in the workspace */
 } mp_attention_state;
 
 typedef struct mp_attention_job {
     const mp_attention_state *s;
     const mp_operands *x;
-    atomic_int failed; /* the first failure of oneDNN; 0: none */
+    atomic_int failed; /* first dnnl_status_t that is not success; 0: none */
 } mp_attention_job;
 
-/* Computes the scores (ld MP_TILE_COLUMNS) = scale Q K^T of this part, masked. */
+/* Computes scale Q K^T for this part, with masks applied; the row stride of `scores` is MP_TILE_COLUMNS. */
 void mp_attention_scores(mp_attention_job *j, const mp_tile_part *part, mp_tile q, mp_tile k, float *scores);
-/* Sets d = 0 where scores were replaced: they have no gradient. */
+/* Sets d to 0 for scores that a mask replaced, because they have no gradient. */
 void mp_attention_forget_replaced(const mp_attention_job *j, const mp_tile_part *part, float *d);
-/* Draws the uniform numbers that decide which elements of row i of the part are dropped. */
+/* Draws the uniform numbers that decide which elements in row i of the part are dropped. */
 void mp_attention_draw(const mp_attention_job *j, const mp_tile_part *part, int64_t i, float *u);
 /* True if all scores of this part are hidden. */
 static inline bool mp_attention_is_hidden(const mp_attention_state *s, const mp_tile_part *part)
@@ -68,7 +68,7 @@ static inline int64_t mp_most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Prepares what forward and backward have in common; the caller sets room_floats and run. */
+/* Prepares the common part of forward and backward; the caller sets room_floats and run. */
 mp_status mp_attention_prepare(const mp_operands *x, mp_call *call, mp_attention_state **out, mp_error *err);
 /* Calls body(job, worker) for each worker; returns the first failure. */
 mp_status mp_attention_run(const mp_call *call, const mp_operands *x, void (*body)(void *job, int64_t worker), mp_error *err);

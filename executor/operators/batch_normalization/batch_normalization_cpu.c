@@ -1,11 +1,11 @@
-/* batch_normalization_cpu.c - batch normalization on the CPU, by the batch's statistics in training, by the running ones in
+/* batch_normalization_cpu.c - batch normalization on the CPU: with the batch's statistics in training, with the running ones in
  * evaluation.
  *
- * With the attribute "ranks" statistics are of the samples of that many ranks (estimator/parallel/statistics.h): each sums its
- * own, and what they give each other is joined in their order.
+ * With the attribute "ranks", statistics cover the samples of that many ranks (estimator/parallel/statistics.h). Each rank sums
+ * its own samples, the ranks exchange their sums, and every rank joins them in the order of the ranks.
  *
  * Running statistics are updated once per pass, at the node's first run: running = momentum running + (1 - momentum) batch,
- * with the population variance, as ONNX defines it (PyTorch takes the unbiased one). */
+ * with the population variance, as ONNX defines it. PyTorch uses the unbiased variance. */
 #include <math.h>
 #include <string.h>
 
@@ -14,8 +14,7 @@
 #include "executor/operators/elementwise/elementwise_cpu.h"
 #include "executor/operators/normalizations/normalize_cpu.h"
 
-/* ---- channels innermost: sums down the columns over stretches of rows, which are joined in order; then one pass over all
- * rows. */
+/* ---- channels innermost: column sums over stretches of rows, joined in order; then one pass over all rows. */
 
 enum { STRETCHES = 64, LEAST_ROWS = 256, FLUSH = 64 };
 
@@ -24,7 +23,7 @@ typedef struct batch_columns {
     int64_t rows, channels, rows_per_stretch, n_stretches;
 } batch_columns;
 
-/* False: x has another layout. */
+/* Describes x as a matrix; false: the channels of x are not innermost. */
 static bool columns_of(const mp_array *x, batch_columns *out)
 {
     if (x->rank < 2 || x->packed) return false;
@@ -39,8 +38,8 @@ static bool columns_of(const mp_array *x, batch_columns *out)
     return c.channels > 0 && c.rows > 0;
 }
 
-/* Returns the bytes of a stretch: two double and two float sums per channel. Behind the stretches lie four rows of channel
- * factors. */
+/* Returns the bytes of a stretch: two double and two float sums per channel. The workspace holds all stretches, followed by
+ * four rows of channel factors. */
 static int64_t stretch_bytes(const batch_columns *c)
 {
     return c->channels * 24;
@@ -52,7 +51,7 @@ static int64_t columns_workspace_bytes(const batch_columns *c)
            2 * c->channels * (int64_t)sizeof(double);
 }
 
-/* Sums over columns: of u, and of u (v - shift). If u is NULL it is v - shift itself. */
+/* Column sums of u, and of u (v - shift). If u is NULL, u is v - shift. */
 typedef struct pair_job {
     const batch_columns *c;
     const void *u, *v;
@@ -109,7 +108,7 @@ static void pair_stretch(void *data, int64_t s)
     }
 }
 
-/* Joins the sums of all stretches in order, in place of the first. */
+/* Adds the sums of all stretches in order; the total replaces the first stretch. */
 static double *pair_sums(const batch_columns *c, const void *u, const void *v, mp_dtype dtype, const float *shift,
                          void *workspace)
 {
@@ -133,9 +132,9 @@ static float parameter(const mp_array *p, int64_t k, float otherwise)
     return p && p->data ? mp_load_float(p->data, p->dtype, k) : otherwise;
 }
 
-/* The ranks that share statistics, and where their sums lie: of each two rows of doubles. */
+/* The ranks that share statistics, and the memory for their sums: two rows of doubles per rank. */
 typedef struct sharing {
-    const mp_kernel_team *team; /* NULL: this rank alone */
+    const mp_kernel_team *team; /* NULL: statistics of this rank only */
     double *all;
 } sharing;
 
@@ -144,7 +143,7 @@ static int sharers(const sharing *s)
     return s->team ? s->team->n : 1;
 }
 
-/* Gives every rank the two rows that each of them has. */
+/* All-gather: every rank receives the two rows of each rank. */
 static mp_status give(const batch_columns *c, const sharing *s, const double *own, mp_error *err)
 {
     const int64_t n = 2 * c->channels, bytes = n * (int64_t)sizeof *own;
@@ -153,7 +152,7 @@ static mp_status give(const batch_columns *c, const sharing *s, const double *ow
     return s->team->gather(s->team, place, bytes, s->all, err);
 }
 
-/* Lets means and variances be those of all ranks, which have as many rows each. */
+/* Replaces means and variances by the statistics over all ranks, which have equal numbers of rows. */
 static mp_status join_moments(const batch_columns *c, const sharing *s, double *moments, mp_error *err)
 {
     const int64_t n = c->channels;
@@ -169,7 +168,7 @@ static mp_status join_moments(const batch_columns *c, const sharing *s, double *
     return MP_OK;
 }
 
-/* Lets sums be those of all ranks. */
+/* Replaces sums by the sums over all ranks. */
 static mp_status join_sums(const batch_columns *c, const sharing *s, double *sums, mp_error *err)
 {
     MP_CHECK(give(c, s, sums, err));
@@ -185,7 +184,7 @@ static mp_status measure_columns(const batch_columns *c, const sharing *s, const
 {
     const int64_t n = c->channels;
     float *shift = factors(c, workspace);
-    /* subtract the first row, which is near enough to the mean for sums of squares to keep their digits */
+    /* subtract the first row: it is close to the mean, so the sums of squares keep their precision */
     for (int64_t k = 0; k < n; k++) shift[k] = *mp_floats(x->data, x->dtype, k, 1, &shift[k]);
     double *sums = pair_sums(c, NULL, x->data, x->dtype, shift, workspace);
     for (int64_t k = 0; k < n; k++) {
@@ -201,7 +200,7 @@ static mp_status measure_columns(const batch_columns *c, const sharing *s, const
     return MP_OK;
 }
 
-/* Describes a row of channel factors as an operand that broadcasts along all other dimensions. */
+/* Describes a row of channel factors as an operand that is broadcast along all other dimensions. */
 static mp_array row_of(const mp_array *x, float *values)
 {
     int64_t dims[MP_ARRAY_RANK];
@@ -241,14 +240,14 @@ static void apply_columns(const batch_columns *c, const mp_array *x, const mp_ar
     mp_elementwise(affine, NULL, in, 3, y);
 }
 
-/* Returns the factor that makes v - center the normalized input. */
+/* Returns the factor that converts v - center to the normalized input. */
 static double unit_of(bool from_output, const mp_array *scale, const float *rstd, int64_t k)
 {
     return from_output ? 1 / (double)parameter(scale, k, 1) : (double)rstd[k];
 }
 
-/* Computes dx, d_scale and d_shift (`channels` floats each); NULL: not wanted. `v` is x, or y with from_output. The gradients
- * of scale and shift are those of this rank's samples. */
+/* Computes dx, d_scale and d_shift (`channels` floats each); NULL: not requested. `v` is x, or, with from_output, y. The
+ * gradients of scale and shift cover this rank's samples only. */
 static mp_status backward_columns(const batch_columns *c, const sharing *s, const mp_array *v, bool from_output,
                                   const mp_array *dy, const mp_array *scale, const mp_array *shift, const float *mean,
                                   const float *rstd, const mp_array *dx, float *d_scale, float *d_shift, void *workspace,
@@ -280,12 +279,14 @@ static mp_status backward_columns(const batch_columns *c, const sharing *s, cons
 /* ---- any layout. */
 
 typedef struct state {
-    bool by_columns, from_batch; /* by_columns: channels are innermost; from_batch: statistics of the batch */
+    bool by_columns, from_batch; /* by_columns: channels are innermost; from_batch: use the statistics of the batch */
     batch_columns columns;
     mp_normalization rows;
     double epsilon, momentum;
-    int64_t channels, statistics_at; /* statistics_at: offset in the workspace of mean and rstd, if no extra saves them */
-    int64_t ranks, shared_at;        /* of how many ranks the samples are, and where in the workspace their sums lie */
+    int64_t channels,
+        statistics_at; /* statistics_at: offset in the workspace of mean and rstd, if they are not saved as extras */
+    int64_t ranks,
+        shared_at; /* number of ranks whose samples the statistics cover, and offset of their sums in the workspace */
 } state;
 
 static sharing sharing_of(const state *s, const mp_operands *x)
@@ -307,7 +308,7 @@ static float *statistic(const mp_call *call, const mp_operands *x, int k)
     return (float *)((char *)x->workspace + s->statistics_at) + k * s->channels;
 }
 
-/* Updates the running statistics in place, and writes them to the outputs that are asked for. */
+/* Updates the running statistics in place, and writes them to the requested outputs. */
 static void move_statistics(const state *s, const mp_operands *x, const float *mean, const float *rstd)
 {
     for (int which = 0; which < 2; which++) {

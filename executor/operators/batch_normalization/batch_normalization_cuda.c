@@ -1,5 +1,5 @@
-/* batch_normalization_cuda.c - batch normalization on the GPU, by the batch's statistics in training, by the running ones in
- * evaluation, on own kernels. ReLU, or an addition and ReLU, can be fused with it.
+/* batch_normalization_cuda.c - batch normalization on the GPU with memplan's own kernels: with the batch's statistics in
+ * training, with the running ones in evaluation. ReLU, or an addition and ReLU, can be fused with it.
  *
  * Running statistics are updated once per pass, at the node's first run, as on the CPU. */
 #include "estimator/base/memory.h"
@@ -10,8 +10,8 @@
 
 typedef struct state {
     mp_channel_norm norm;  /* sizes, epsilon, momentum */
-    bool from_batch;       /* true: statistics of the batch; false: running ones */
-    int64_t statistics_at; /* offset in the workspace of mean and rstd, if no extra saves them */
+    bool from_batch;       /* true: statistics of the batch; false: running statistics */
+    int64_t statistics_at; /* offset in the workspace of mean and rstd, if they are not saved as extras */
 } state;
 
 static bool learns(const mp_operands *x)

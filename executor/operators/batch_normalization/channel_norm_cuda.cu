@@ -1,14 +1,14 @@
 /* channel_norm_cuda.cu - batch normalization: two sums over each channel, and one pass over the elements.
  *
- * This file has the kernels for any layout, and the work per channel. A channel is cut into stretches; where channels are
- * innermost adjacent threads sum adjacent channels, else the threads of a row share a stretch. A second launch adds up the
+ * This file has the kernels for any layout, and the work per channel. A channel is split into stretches. If channels are
+ * innermost, adjacent threads sum adjacent channels; otherwise the threads of a row share a stretch. A second launch adds the
  * stretches of each channel. */
 #include "executor/operators/batch_normalization/channel_vectors.cuh"
 
 enum { COLUMN_THREADS = 1 << 17, COLUMN_LENGTH = 32, ROWS = 1 << 10, ROW_LENGTH = 1 << 12, ROW_LENGTH_MAX = 1 << 14 };
 
 namespace
-{ /* kernels of other files may have types of these names */
+{ /* unnamed, because kernels of other files may have types with the same names */
 
 static int64_t parts(int64_t n, int64_t size)
 {
@@ -27,7 +27,7 @@ static int64_t stretches_of(const mp_channel_norm *c)
     return n > 0 ? n : 1;
 }
 
-/* Offsets of elements: of position p of channel c, and back. */
+/* Offsets of elements: from channel c and position p, and the channel of an offset. */
 struct places {
     int64_t channels, inner;
     bool is_small;
@@ -51,7 +51,7 @@ struct given {
     {
         return mp_channel_value(value(k), x.mean[c], gain(c), mp_load_one(x.shift.data, x.shift.dtype, c));
     }
-    /* Returns dy where the output is above zero, else 0. */
+    /* Returns dy if the output is above zero, else 0. */
     MP_BODY float masked(int64_t c, int64_t k) const
     {
         const float g = mp_load_one(x.dy.data, x.dy.dtype, k);
@@ -76,7 +76,7 @@ struct pairs {
     MP_BODY value join(int, value s, value t) const { return pair{s.a + t.a, s.b + t.b}; }
 };
 
-/* The terms of the sums for the element at k of channel c. */
+/* The terms of the sums for the element at offset k of channel c. */
 struct moments_term {
     given n;
     MP_BODY pair operator()(int64_t, int64_t k) const
@@ -128,7 +128,8 @@ template <class F> struct by_rows : pairs {
     MP_BODY void end(int64_t row, const pair *totals) const { partial[row] = totals[0]; }
 };
 
-/* The second launch: G takes the sums of a channel. Those of stretch s and channel c are at s * step + c * across. */
+/* The second launch: G receives the sums of a channel. The sums of stretch s and channel c are at index s * step + c * across.
+ */
 template <class G, class P> struct by_channel : pairs {
     enum { PHASES = 1 };
     G g;
@@ -169,13 +170,13 @@ template <class TERMS, class G> static void sum_vectors(const mp_channel_norm *c
     end_sums(c, g, first.partial, cut.n_parts, c->channels, 1);
 }
 
-/* Returns the elements of a vector in the kernels of moments. */
+/* Returns the vector width in the kernels of moments. */
 static int width_of_moments(const mp_channel_norm *c)
 {
     return c->value.dtype == MP_DTYPE_FLOAT ? mp_width<MP_DTYPE_FLOAT> : mp_width<MP_DTYPE_BFLOAT16>;
 }
 
-/* Returns the width of the other kernels' vectors; 0: the tensor's channels cannot be read in vectors. */
+/* Returns the vector width of the other kernels; 0: the tensor's channels cannot be read in vectors. */
 static int width_of(const mp_channel_norm *c)
 {
     const int width = c->end == MP_CHANNEL_ADDED_RELU ? 8 : width_of_moments(c);
@@ -204,7 +205,7 @@ static int64_t sums_bytes(const mp_channel_norm *c)
     return c->channels * most;
 }
 
-/* Returns the place behind the partial sums: per channel the mean of dy, and that of dy times the normalized value. */
+/* Returns the memory after the partial sums: per channel the mean of dy, and the mean of dy times the normalized value. */
 static float *averages_of(const mp_channel_norm *c)
 {
     return (float *)((char *)c->workspace + sums_bytes(c));
@@ -269,7 +270,7 @@ struct apply_element {
     }
 };
 
-/* Also adds a tensor; a thread makes one byte of sign bits. */
+/* Also adds a tensor; each thread produces one byte of sign bits. */
 template <mp_dtype T> struct apply_byte {
     enum { W = 8 };
     given n;
@@ -315,7 +316,7 @@ struct gradient_element {
         if (dx.data) mp_store_one(dx.data, dx.dtype, k, n.gain(c) * (g - averages[2 * c] - v * averages[2 * c + 1]));
         if (n.x.end != MP_CHANNEL_ADDED_RELU || !dz.data) return;
         mp_store_one(dz.data, dz.dtype, k,
-                     g + (n.x.add_dz ? mp_load_one(dz.data, dz.dtype, k) : 0)); /* may be the same memory as dx */
+                     g + (n.x.add_dz ? mp_load_one(dz.data, dz.dtype, k) : 0)); /* dz may be the same memory as dx */
     }
 };
 
@@ -357,7 +358,7 @@ template <mp_dtype T, mp_channel_end END> static void backward(const mp_channel_
         mp_each(c->channels * c->positions, gradient_element{given_of(c), averages_of(c)});
 }
 
-/* Runs STATEMENT with END as a constant. */
+/* Runs STATEMENT with END as a compile-time constant. */
 #define BY_END(end, STATEMENT)                                    \
     do {                                                          \
         if ((end) == MP_CHANNEL_PLAIN) {                          \

@@ -1,9 +1,9 @@
-/* channel_vectors.cuh - batch normalization where channels are innermost, in vectors of 16 bytes: a thread keeps its channels
- * and their factors in registers, and goes down the rows with several loads in flight.
+/* channel_vectors.cuh - batch normalization with innermost channels, in vectors of 16 bytes. A thread keeps its channels and
+ * their factors in registers, and processes row after row with several loads in flight.
  *
- * Sums: a thread block takes some adjacent vectors and as many rows at a time as it has threads for. A thread sums few rows
- * in float, the block in double, and the blocks' sums are added in double. Moments are of x less the channel's first
- * element, so that a large mean does not cost the variance its digits. */
+ * Sums: a thread block processes some adjacent vectors, and one row per group of its threads at a time. A thread sums a few
+ * rows in float, the block sums in double, and the sums of the blocks are added in double. Moments are sums of x minus the
+ * channel's first element, so that a large mean does not reduce the precision of the variance. */
 #pragma once
 
 #include "executor/cuda/grid/blocks.cuh"
@@ -13,14 +13,14 @@ extern "C" {
 #include "executor/operators/batch_normalization/channel_norm_cuda.h"
 }
 
-/* Before a loop down the rows: unrolled, to have so many loads in flight. */
+/* Placed before a loop over rows: unrolls it by TERMS::ROWS, so that as many loads are in flight. */
 #ifdef MP_CUDA_TWIN
 #define MP_CHANNEL_ROWS
 #else
 #define MP_CHANNEL_ROWS _Pragma("unroll TERMS::ROWS")
 #endif
 
-/* Returns one normalized value with its channel's factors, computed in the same way in every layout. */
+/* Returns one normalized value from its channel's factors, with the same operations in every layout. */
 MP_BODY float mp_channel_value(float v, float center, float gain, float shift)
 {
     return fmaf(v - center, gain, shift);
@@ -34,21 +34,22 @@ MP_BODY float mp_channel_unit(const mp_channel_norm &n, int64_t c)
     return n.from_output ? 1 / mp_load_one(n.scale.data, n.scale.dtype, c) : n.rstd[c];
 }
 
-/* Elements of a vector: as many as 16 bytes hold, or 8 if they share a byte of sign bits. */
+/* Vector width: the elements in 16 bytes, or 8 if they share a byte of sign bits. */
 template <mp_dtype T, mp_channel_end END> constexpr int mp_channel_width = END == MP_CHANNEL_ADDED_RELU ? 8 : mp_width<T>;
 
-/* How rows are divided among thread blocks; depends on sizes alone. */
+/* The division of rows among thread blocks; it depends only on sizes. */
 struct mp_channel_cut {
-    int64_t vectors;    /* vectors in a row */
-    int columns, lanes; /* of a thread block: adjacent vectors, and rows at a time */
-    int64_t chunks;     /* thread blocks next to each other */
-    int64_t length;     /* rows of a thread block */
-    int64_t n_parts;    /* thread blocks below each other */
+    int64_t vectors;    /* number of vectors per row */
+    int columns, lanes; /* per thread block: adjacent vectors, and rows processed at a time */
+    int64_t chunks;     /* number of thread blocks side by side */
+    int64_t length;     /* rows per thread block */
+    int64_t n_parts;    /* number of thread blocks along the rows */
 };
 
 static inline mp_channel_cut mp_channel_cut_of(const mp_channel_norm *c, int width)
 {
-    const int64_t blocks = 1024, least = 32, most = 128; /* number of thread blocks aimed at; least and most rows of a thread */
+    const int64_t blocks = 1024, least = 32,
+                  most = 128; /* target number of thread blocks; minimum and maximum rows per thread */
     mp_channel_cut cut;
     cut.vectors = c->channels / width;
     cut.columns = cut.vectors < MP_GRID_THREADS ? (int)cut.vectors : (int)MP_GRID_THREADS;
@@ -80,7 +81,7 @@ template <int W> struct mp_channel_factors {
     }
 };
 
-/* Returns dy where the output is above zero, else 0; k is the index of the vector. */
+/* Returns dy if the output is above zero, else 0; k is the index of the vector. */
 template <mp_dtype T, mp_channel_end END, int W>
 MP_BODY void mp_channel_masked(const mp_channel_norm &n, const mp_channel_factors<W> &f, int64_t k, const float (&value)[W],
                                float (&g)[W])
@@ -96,7 +97,7 @@ MP_BODY void mp_channel_masked(const mp_channel_norm &n, const mp_channel_factor
     }
 }
 
-/* The terms that are summed over rows: x less the first row, and its square. */
+/* The terms summed over rows: x minus the first row, and the square of this difference. */
 template <mp_dtype T> struct mp_moment_terms {
     enum { W = mp_width<T>, ROWS = 8 };
     mp_channel_norm n;
@@ -117,7 +118,7 @@ template <mp_dtype T> struct mp_moment_terms {
     }
 };
 
-/* The terms that are summed: dy, and dy times (value less its center). */
+/* The terms summed over rows: dy, and dy times (value minus its center). */
 template <mp_dtype T, mp_channel_end END> struct mp_gradient_terms {
     enum { W = mp_channel_width<T, END>, ROWS = 4 };
     mp_channel_norm n;
@@ -144,7 +145,7 @@ template <class TERMS> struct mp_channel_sums {
     };
     TERMS terms;
     mp_channel_cut cut;
-    mp_float_pair *partial; /* of part p and channel c at index p * channels + c */
+    mp_float_pair *partial; /* sums of part p and channel c are at index p * channels + c */
 
     template <class BLOCK> MP_BODY void run(int64_t block, BLOCK &b) const
     {
@@ -180,14 +181,14 @@ template <class TERMS> struct mp_channel_sums {
     }
 };
 
-/* For the passes over elements: thread k takes vector k % vectors of the rows k / vectors, k / vectors + n_lanes, ... */
+/* For the passes over elements: thread k processes vector k % vectors of the rows k / vectors, k / vectors + n_lanes, ... */
 struct mp_channel_lanes {
     int64_t vectors, n_lanes, positions;
 };
 
 static inline mp_channel_lanes mp_channel_lanes_of(const mp_channel_norm *c, int width)
 {
-    enum { ROWS = 16 }; /* rows of a thread */
+    enum { ROWS = 16 }; /* rows per thread */
     return mp_channel_lanes{c->channels / width, (c->positions + ROWS - 1) / ROWS, c->positions};
 }
 
@@ -229,7 +230,7 @@ template <mp_dtype T, mp_channel_end END> struct mp_channel_apply {
     }
 };
 
-/* averages: per channel the mean of dy, and of dy times the normalized value. */
+/* averages: per channel the mean of dy, and the mean of dy times the normalized value. */
 template <mp_dtype T, mp_channel_end END> struct mp_channel_gradient {
     enum { W = mp_channel_width<T, END>, ROWS = 2 };
     mp_channel_norm n;
@@ -254,7 +255,7 @@ template <mp_dtype T, mp_channel_end END> struct mp_channel_gradient {
                 mp_store_vector(n.dx.data, T, k + r * step, W, d);
             }
             if (END != MP_CHANNEL_ADDED_RELU || !n.dz.data) continue;
-            if (n.add_dz) mp_load_vector(n.dz.data, T, k + r * step, W, d); /* may be the same memory as dx */
+            if (n.add_dz) mp_load_vector(n.dz.data, T, k + r * step, W, d); /* dz may be the same memory as dx */
             MP_UNROLL
             for (int e = 0; e < W; e++) d[e] = g[r][e] + (n.add_dz ? d[e] : 0);
             mp_store_vector(n.dz.data, T, k + r * step, W, d);

@@ -1,4 +1,4 @@
-/* box.cuh - offsets of element k of a box on both sides, and elements of any size as types. */
+/* box.cuh - offsets of element k of a box on the reading and the writing side, and types for elements of any size. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -41,8 +41,8 @@ struct alignas(16) mp_wide {
     uint64_t x[2];
 };
 
-/* Reinterprets a settled box in larger elements, of up to 16 bytes, if both sides allow it (`from` NULL: only the writing side
- * is looked at). Returns the size of its elements. */
+/* Reinterprets a settled box as larger elements of up to 16 bytes, if both sides permit it. `from` NULL: only the writing side
+ * is checked. Returns the size of the elements. */
 static inline int mp_box_widen(mp_box *box, int size, const void *from, const void *to)
 {
     const int last = box->rank - 1;

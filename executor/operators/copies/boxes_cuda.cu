@@ -1,5 +1,6 @@
-/* boxes_cuda.cu - strided copies. A box whose two sides have different innermost dimensions is copied in square tiles
- * through shared memory; all others one element per thread, in elements as large as sizes, strides and addresses allow. */
+/* boxes_cuda.cu - strided copies. If the two sides of a box have different innermost dimensions, it is copied in square tiles
+ * through shared memory. All other boxes are copied with one element per thread; elements are as large as sizes, strides and
+ * addresses permit. */
 
 #include "executor/cuda/grid/grid.cuh"
 #include "executor/cuda/grid/vectors.cuh"
@@ -66,8 +67,8 @@ template <mp_dtype T> struct add_vectors_of {
     }
 };
 
-/* Transposes from[r + c * from_column] to to[r * to_row + c]: r is contiguous where it is read, c
- * where it is written. One tile per thread block. */
+/* Transposes from[r + c * from_column] to to[r * to_row + c]: reads are contiguous in r, writes in c. One tile per thread
+ * block. */
 template <class T> struct transposed_of {
     enum { PHASES = 2, SIDE = sizeof(T) <= 2 ? 64 : 32, STEP = MP_GRID_THREADS / SIDE };
     struct room {
@@ -196,7 +197,7 @@ void mp_cuda_array_zero(const mp_array *to)
     mp_cuda_box_fill(&box, mp_dtype_bits(to->dtype) / 8, &zero, to->data);
 }
 
-/* ---- bytes copied as parameters of kernels; search for the last byte that differs. */
+/* ---- copies of host bytes as kernel parameters; search for the last different byte. */
 
 namespace
 {
@@ -211,7 +212,7 @@ struct put_of {
     {
         const uint32_t word = words[k];
         for (int b = 0; b < 4; b++)
-            if (4 * k + b < n) to[4 * k + b] = (uint8_t)(word >> 8 * b); /* little-endian */
+            if (4 * k + b < n) to[4 * k + b] = (uint8_t)(word >> 8 * b); /* bytes of a word are in little-endian order */
     }
 };
 
@@ -229,7 +230,7 @@ void mp_cuda_put(const void *from, int64_t n, void *to)
 namespace
 {
 
-/* Finds, per stretch, the position behind the last byte that differs from the given one. */
+/* Finds, per stretch, the position after the last byte that differs from `byte`. */
 struct others_of {
     struct value {
         int64_t end;

@@ -1,18 +1,18 @@
-/* copies.h - operators that only copy elements (transpositions, slices, pads), for every backend: each is a list of boxes
- * between its inputs and outputs. A backend copies them forward; backward it copies, adds or sums the other way round. */
+/* copies.h - operators that only copy elements (transpositions, slices, pads), for every backend. Each operator is a list of
+ * boxes between its inputs and outputs. Forward copies the boxes; backward copies, adds or sums in the opposite direction. */
 #pragma once
 
 #include "executor/kernel/kernel.h"
 #include "executor/operators/copies/box.h"
 
-/* A box of elements of input `in` (strides box.from, from offset from_at) that are copied to output `out` (box.to, to_at). */
+/* A box of elements of input `in` (strides box.from, starting at offset from_at), copied to output `out` (box.to, to_at). */
 typedef struct mp_copies_part {
     int in, out;
     int64_t from_at, to_at;
     mp_box box;
 } mp_copies_part;
 
-/* A box within an array, by its corners. `any` is true if elements of the array lie outside of it. */
+/* A box within an array, given by its corners. `any` is true if the array has elements outside of the box. */
 typedef struct mp_inside {
     bool any;
     int64_t low[MP_ARRAY_RANK], high[MP_ARRAY_RANK];
@@ -23,8 +23,8 @@ typedef struct mp_copies {
     size_t n_parts, capacity;
     mp_copies_part *parts;
     bool overlaps; /* several parts read the same element of an input */
-    mp_inside cut; /* elements of input 0 outside of it are not copied */
-    mp_inside pad; /* elements of output 0 outside of it become in[filler], or `value` if that is left out */
+    mp_inside cut; /* elements of input 0 outside of this box are not copied */
+    mp_inside pad; /* elements of output 0 outside of this box become in[filler], or `value` if that input is absent */
     int filler;
     uint64_t value; /* the bytes of the filling value */
 } mp_copies;
@@ -37,24 +37,24 @@ static inline bool mp_copies_repeats(const mp_copies_part *p)
     return false;
 }
 
-/* Describes an operator as parts; backward, the same parts between its gradients (mp_operands_in, mp_operands_out).
- * MP_NOMEM. */
+/* Describes an operator as a list of parts; in backward, the same parts between the gradients (mp_operands_in,
+ * mp_operands_out). MP_NOMEM. */
 typedef mp_status mp_copies_rule(const mp_operands *x, mp_copies *m, mp_error *err);
 
-/* Copies elements in the order of their indices to other dimensions. MP_UNSUPPORTED: the two layouts cannot be cut into
- * common factors. */
+/* Copies elements in index order to an array with other dimensions. MP_UNSUPPORTED: the layouts cannot be split into common
+ * factors. */
 mp_copies_rule mp_copies_reshape;
 mp_copies_rule mp_copies_transpose;
-mp_copies_rule mp_copies_reorder; /* another layout of the same dimensions */
-/* Turns blocks of b x b pixels into b * b groups of channels, or back. */
+mp_copies_rule mp_copies_reorder; /* copies to another layout of the same dimensions */
+/* Rearrange groups of b * b channels to blocks of b x b pixels, and back. */
 mp_copies_rule mp_copies_depth_to_space;
 mp_copies_rule mp_copies_space_to_depth;
 mp_copies_rule mp_copies_concat;
 mp_copies_rule mp_copies_split;
-mp_copies_rule mp_copies_slice; /* MP_UNSUPPORTED: bounds are computed while it runs */
+mp_copies_rule mp_copies_slice; /* MP_UNSUPPORTED: bounds are only known at run time */
 mp_copies_rule mp_copies_expand;
 mp_copies_rule mp_copies_tile;
-mp_copies_rule mp_copies_pad; /* MP_UNSUPPORTED: an unknown mode, or pads are computed while it runs */
+mp_copies_rule mp_copies_pad; /* MP_UNSUPPORTED: an unknown mode, or pads are only known at run time */
 
 /* X(kind, domain, RULE) for each operator that only copies; mp_copies_RULE describes it. */
 #define MP_COPIES(X)                      \
@@ -77,23 +77,23 @@ mp_copies_rule mp_copies_pad; /* MP_UNSUPPORTED: an unknown mode, or pads are co
 /* The functions of a backend that copy boxes; elements have `size` bytes. */
 typedef struct mp_copier {
     void (*copy)(const mp_box *box, int size, const void *from, void *to);
-    /* Sets all elements of the writing side to a value in the program's memory. */
+    /* Sets all elements of the writing side to a value in host memory. */
     void (*fill)(const mp_box *box, int size, const void *value, void *to);
     void (*zero)(const mp_array *to);
     /* add: `to` += `from`. sum: `to` = (or +=) the sum of `from` over the dimensions in which `to` has size 1. */
     void (*add)(const mp_array *from, const mp_array *to);
     void (*sum)(const mp_array *from, const mp_array *to, bool add, void *workspace);
     mp_status (*done)(mp_error *err); /* called at the end of a run */
-    /* Decides before backward which gradients the copier itself accumulates, and the workspace. */
+    /* Decides, when backward is prepared, which gradients the copier itself accumulates, and the workspace. */
     void (*plan)(const mp_operands *x, const mp_copies *m, mp_call *call);
 } mp_copier;
 
-/* Describes the operator by its rule; the mp_copies becomes the call's state, and the copier runs it. MP_UNSUPPORTED:
- * operands of a type, layout or rank that cannot be copied; MP_NOMEM. */
+/* Describes the operator by its rule. The mp_copies becomes the call's state, and the copier runs it. MP_UNSUPPORTED: the type,
+ * layout or rank of an operand is not supported; MP_NOMEM. */
 mp_status mp_copies_prepare(const mp_operands *x, mp_call *call, const mp_copier *by, mp_error *err);
 /* True if backward writes the gradient of the input that this part reads. */
 bool mp_copies_wants(const mp_operands *x, const mp_copies_part *p);
-/* Describes a part of the gradients as two arrays. Dimensions along which the part repeats an element have size 1 in *to. */
+/* Describes the gradients of a part as two arrays. Dimensions along which the part repeats an element have size 1 in *to. */
 void mp_copies_arrays(const mp_copies_part *p, const mp_array *d_out, const mp_array *d_in, mp_array *from, mp_array *to);
 
 /* Define the mp_prepare of a backend that has a `copier`, and the row of each operator in its table. */

@@ -1,5 +1,5 @@
-/* copies_cpu.c - copies boxes on the CPU: cuts a settled box into items for threads, which are planes or parts of one, and
- * copies planes in rows, in transposed tiles, or element by element. */
+/* copies_cpu.c - copies boxes on the CPU: splits a settled box into items for threads, each several planes or a part of one.
+ * Planes are copied in rows, in transposed tiles, or element by element. */
 #include "executor/operators/copies/copies_cpu.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 /* ---- planes */
 
-/* Returns true if the plane is copied in tiles, which are fastest if rows are a multiple of PLANE_ROWS. */
+/* True if the plane is copied in tiles; this is fastest if the number of rows is a multiple of PLANE_ROWS. */
 enum { PLANE_ROWS = 32 };
 static bool is_transposed(const mp_plane *p)
 {
@@ -26,8 +26,8 @@ enum { TILE = 8, SHORT = 8 /* in elements */, LONG = 1024 /* bytes */ };
 #define SHUFFLE(a, b, mask, ...) __builtin_shuffle(a, b, (mask){__VA_ARGS__})
 #endif
 
-/* Copies n bytes, n >= 16, between places that do not overlap. The last vector ends at the last byte, and may overlap the one
- * before. Rows are often so short that a call of memcpy for each would take longer than the copy. */
+/* Copies n bytes, n >= 16, between separate buffers. The last vector ends at the last byte and may overlap the previous vector.
+ * Rows are often so short that a call of memcpy for each would take longer than the copy. */
 static inline __attribute__((always_inline)) void copy_short(char *to, const char *from, int64_t n)
 {
     enum { WIDE = 32, NARROW = 16 };
@@ -53,8 +53,8 @@ static void copy_rows(int64_t rows, int64_t n, const char *from, int64_t from_ro
         for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_row, from + r * from_row, (size_t)n);
 }
 
-/* Defines how planes of elements of type T are copied. A tile is transposed by three rounds of a perfect shuffle: row i and row
- * i + 4 are interleaved into rows 2 i and 2 i + 1. */
+/* Defines the copies of planes with elements of type T. A tile is transposed by three rounds of a perfect shuffle: row i and
+ * row i + 4 are interleaved into rows 2 i and 2 i + 1. */
 #define PLANES(T)                                                                                                         \
     typedef T vector_##T __attribute__((vector_size(TILE * sizeof(T))));                                                  \
     static inline __attribute__((always_inline)) void tile_##T(const T *from, int64_t from_column, T *to, int64_t to_row) \
@@ -70,7 +70,7 @@ static void copy_rows(int64_t rows, int64_t n, const char *from, int64_t from_ro
         }                                                                                                                 \
         for (int i = 0; i < TILE; i++) memcpy(to + i * to_row, &v[i], sizeof v[i]);                                       \
     }                                                                                                                     \
-    /* Transposes a band of rows that is as wide as a cache line, so that each line is read once. */                      \
+    /* Transposes a band of rows as wide as a cache line, so that each line is read once. */                              \
     MP_VECTOR static void transpose_##T(const mp_plane *p, const T *from, T *to)                                          \
     {                                                                                                                     \
         const int64_t band = 64 / sizeof(T), rows = p->rows / TILE * TILE, columns = p->columns / TILE * TILE;            \
@@ -136,9 +136,9 @@ void mp_plane_copy(const mp_plane *plane, int size, const void *from, void *to)
 
 /* ---- boxes */
 
-enum { ITEM = 1 << 14 }; /* about how many elements an item has */
+enum { ITEM = 1 << 14 }; /* approximate number of elements per item */
 
-/* How a settled box is cut into items: several planes each, or parts of the rows and columns of one plane. */
+/* The split of a settled box into items: several planes each, or parts of the rows and columns of one plane. */
 typedef struct cut {
     const mp_box *box;
     const char *from;
@@ -260,7 +260,7 @@ static mp_status done(mp_error *err)
     return MP_OK;
 }
 
-/* Adding bfloat16 across a transposition would convert element by element: a copy followed by an addition is much faster. */
+/* Adding bfloat16 across a transposition would convert single elements. A copy followed by an addition is much faster. */
 static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
 {
     call->adds = x->adds;

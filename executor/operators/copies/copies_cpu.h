@@ -1,18 +1,18 @@
-/* copies_cpu.h - copies boxes of elements with any strides, at the speed of memory. Private to executor/cpu/.
+/* copies_cpu.h - copies boxes of elements with any strides at memory speed. Private to executor/cpu/.
  *
- * Contiguous runs are copied whole, and a box whose two sides have different innermost dimensions is transposed in small
- * square tiles. */
+ * Contiguous runs are copied as a whole. A box whose sides have different innermost dimensions is transposed in small square
+ * tiles. */
 #pragma once
 
 #include "executor/operators/copies/box.h"
 
-/* Copies elements of `size` bytes (1, 2, 4 or 8) on all threads. The two sides may not overlap, and no place may be written
+/* Copies elements of `size` bytes (1, 2, 4 or 8) on all threads. The two sides must not overlap, and no element may be written
  * twice. */
 void mp_box_copy(const mp_box *box, int size, const void *from, void *to);
 /* As mp_box_copy, in the calling thread only, for a settled box that is copied many times. */
 void mp_box_copy_settled(const mp_box *box, int size, const void *from, void *to);
 
-/* Copies an array to another of its shape and type, index by index; does nothing if both have the same address. */
+/* Copies an array to another of the same shape and type, index by index; does nothing if both have the same address. */
 void mp_cpu_array_copy(const mp_array *from, const mp_array *to);
 /* Sets all elements to zero. */
 void mp_cpu_array_zero(const mp_array *a);

@@ -1,4 +1,4 @@
-/* copies_cuda.c - operators that only copy elements (copies.h) on the GPU. */
+/* copies_cuda.c - operators that only copy elements (copies.h), on the GPU. */
 #include "executor/operators/copies/copies.h"
 
 #include "executor/cuda/grid/families.h"
@@ -17,7 +17,7 @@ static void sum(const mp_array *from, const mp_array *to, bool add, void *worksp
     mp_cuda_sum_to(from, to, 1, add, workspace);
 }
 
-/* Transposed parts are copied in tiles to the workspace, and added by mp_call_run; sums need workspace, too. */
+/* Transposed parts are copied in tiles to the workspace, and mp_call_run adds them; sums also need workspace. */
 static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
 {
     call->adds = x->adds;

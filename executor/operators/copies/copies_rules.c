@@ -1,4 +1,4 @@
-/* copies_rules.c - a rule for each operator that only copies elements, which describes its parts. */
+/* copies_rules.c - the rules that describe the parts of each operator that only copies elements. */
 #include "executor/operators/copies/copies.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ static mp_status one_part(mp_copies *m, int rank, const int64_t *dims, const int
     return st;
 }
 
-/* Cuts the dimensions of two arrays into common factors; false: there are none. */
+/* Splits the dimensions of two arrays into common factors; false: there are none. */
 static bool refine(const mp_array *a, const mp_array *b, mp_box *box)
 {
     int i = a->rank - 1, j = b->rank - 1;
@@ -48,14 +48,14 @@ static bool refine(const mp_array *a, const mp_array *b, mp_box *box)
     }
 }
 
-/* Copies the elements in the order of their indices to other dimensions. */
+/* Copies the elements in index order to an array with other dimensions. */
 mp_status mp_copies_reshape(const mp_operands *x, mp_copies *m, mp_error *err)
 {
     const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
     mp_copies_part *p;
     bool plain_in = mp_array_is_plain(in), plain_out = mp_array_is_plain(out);
     if (plain_in || plain_out) {
-        const mp_array *odd = plain_out ? in : out; /* the array that may not be plain gives the dimensions */
+        const mp_array *odd = plain_out ? in : out; /* the array with the more general layout provides the dimensions */
         mp_array plain = mp_array_plain(odd->dtype, odd->rank, odd->dims);
         return one_part(m, odd->rank, odd->dims, plain_out ? odd->strides : plain.strides,
                         plain_out ? plain.strides : odd->strides, err);
@@ -83,8 +83,8 @@ mp_status mp_copies_reorder(const mp_operands *x, mp_copies *m, mp_error *err)
     return one_part(m, out->rank, out->dims, in->strides, out->strides, err);
 }
 
-/* Turns blocks of b x b pixels of `wide` into b * b groups of channels of `deep`, ordered by position and then channel, or
- * (CRD) by channel and then position. */
+/* Maps blocks of b x b pixels of `wide` to b * b groups of channels of `deep`, ordered by position and then channel, or (CRD)
+ * by channel and then position. */
 static mp_status blocks(const mp_operands *x, mp_copies *m, const mp_array *deep, const mp_array *wide, bool into_space,
                         bool channel_first, mp_error *err)
 {
@@ -108,9 +108,9 @@ mp_status mp_copies_space_to_depth(const mp_operands *x, mp_copies *m, mp_error 
     return blocks(x, m, mp_operands_out(x, 0), mp_operands_in(x, 0), false, false, err);
 }
 
-/* ---- operators that copy stretches along an axis */
+/* ---- operators that copy ranges along an axis */
 
-/* Adds a part of a concatenation or split over the dimensions of `small`. The caller sets where it begins. */
+/* Adds a part of a concatenation or split with the dimensions of `small`. The caller sets its offsets. */
 static mp_status put_part(mp_copies *m, int in, int out, const mp_array *small, const mp_array *from, const mp_array *to,
                           mp_copies_part **p, mp_error *err)
 {
@@ -168,20 +168,22 @@ mp_status mp_copies_slice(const mp_operands *x, mp_copies *m, mp_error *err)
     if (!known) return MP_NO_KERNEL(x, err, "a slice whose bounds are computed while it runs");
     MP_CHECK(new_part(m, 0, 0, &p, err));
     for (int d = 0; d < in->rank; d++) {
-        /* the step of a single element is never taken, and may be too large to multiply */
+        /* with a single element the step is unused, and may be too large to multiply */
         int64_t n = out->dims[d], step = n > 1 ? slice.step[d] : 1, last = slice.start[d] + (n - 1) * step;
         if (n) p->from_at += slice.start[d] * in->strides[d];
         mp_box_put(&p->box, n, step * in->strides[d], out->strides[d]);
         m->cut.low[d] = !n ? 0 : step > 0 ? slice.start[d] : last;
         m->cut.high[d] = !n ? 0 : step > 0 ? last + 1 : slice.start[d] + 1;
         if (step != 1 && step != -1)
-            m->cut.high[d] = m->cut.low[d]; /* with larger steps all elements are zeroed, because of those in between */
+            m->cut.high[d] =
+                m->cut
+                    .low[d]; /* with steps above 1 all elements are zeroed, because the skipped elements have a zero gradient */
         m->cut.any |= m->cut.low[d] > 0 || m->cut.high[d] < in->dims[d];
     }
     return MP_OK;
 }
 
-/* ---- operators that repeat elements, or leave some out */
+/* ---- operators that repeat or omit elements */
 
 mp_status mp_copies_expand(const mp_operands *x, mp_copies *m, mp_error *err)
 {
@@ -196,7 +198,7 @@ mp_status mp_copies_expand(const mp_operands *x, mp_copies *m, mp_error *err)
     return st;
 }
 
-/* Splits each dimension of the output into the repetitions and the input's dimension. */
+/* Splits each dimension of the output into the number of repetitions and the input's dimension. */
 mp_status mp_copies_tile(const mp_operands *x, mp_copies *m, mp_error *err)
 {
     const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
@@ -214,7 +216,7 @@ static int64_t modulo(int64_t a, int64_t n)
     return (a % n + n) % n;
 }
 
-/* Return the element of an axis of n elements that is copied to position i, which may lie outside of it. */
+/* Return the index, on an axis of n elements, of the element that is copied to position i; i may be outside of [0, n). */
 static int64_t from_edge(int64_t i, int64_t n)
 {
     return i < 0 ? 0 : i < n ? i : n - 1;
@@ -234,7 +236,8 @@ static const struct {
     int64_t (*source)(int64_t i, int64_t n);
 } modes[] = {{"constant", NULL}, {"edge", from_edge}, {"reflect", from_reflection}, {"wrap", from_other_end}};
 
-/* n elements of an output axis, from `to` on; their source begins at `from` and moves by -1, 0 or 1 per element. */
+/* n elements of an output axis, starting at `to`. The source index starts at `from` and changes by `step` (-1, 0 or 1) per
+ * element. */
 typedef struct stretch {
     int64_t from, to, step, n;
 } stretch;
@@ -244,7 +247,7 @@ typedef struct axis_stretches {
     stretch *list;
 } axis_stretches;
 
-/* Most elements of an axis that is padded by another mode than "constant"; a longer list would take minutes. */
+/* Limit on the elements of an axis padded in another mode than "constant"; a longer list would take minutes. */
 enum { PADDED_MAX = 1 << 26 };
 
 static mp_status add_stretch(axis_stretches *s, stretch one, mp_error *err)
@@ -256,7 +259,7 @@ static mp_status add_stretch(axis_stretches *s, stretch one, mp_error *err)
 
 static mp_status cut_axis(int mode, int64_t n, int64_t before, int64_t n_out, axis_stretches *s, mp_error *err)
 {
-    if (mode == 0) { /* element o of the output is element o - before of the input, where both exist */
+    if (mode == 0) { /* element o of the output is element o - before of the input, if both exist */
         const int64_t first = before > 0 ? before : 0, last = n_out - before < n ? n_out : before + n;
         return last > first ? add_stretch(s, (stretch){first - before, first, 1, last - first}, err) : MP_OK;
     }
@@ -275,7 +278,7 @@ static mp_status cut_axis(int mode, int64_t n, int64_t before, int64_t n_out, ax
     return MP_OK;
 }
 
-/* Reads the pads before each axis of the input. */
+/* Reads the number of padded elements before each axis of the input. */
 static mp_status read_pads(const mp_operands *x, int rank, int64_t *before, mp_error *err)
 {
     mp_infer reader = mp_operands_reader(x, err);
@@ -289,7 +292,7 @@ static mp_status read_pads(const mp_operands *x, int rank, int64_t *before, mp_e
     return MP_OK;
 }
 
-/* Sets the constant of the padding: up to operator set 10 an attribute, later input 2, or 0 if that is left out. */
+/* Sets the padding constant: up to operator set 10 an attribute; later input 2, or 0 if it is absent. */
 static mp_status read_value(const mp_operands *x, mp_copies *m, mp_error *err)
 {
     mp_dtype dtype = x->in[0].dtype;
@@ -353,7 +356,7 @@ mp_status mp_copies_pad(const mp_operands *x, mp_copies *m, mp_error *err)
         m->pad.any |= s->n < out->dims[d];
     }
     MP_CHECK(combine(m, in, out, axes, err));
-    if (!m->n_parts) { /* the output is all filling: the gradient is zero, but has to be written */
+    if (!m->n_parts) { /* the output is all padding: the gradient is zero, but must be written */
         mp_copies_part *p;
         MP_CHECK(new_part(m, 0, 0, &p, err));
         mp_box_put(&p->box, 0, in->rank ? 1 : 0, 1);

@@ -6,15 +6,16 @@
 /* Copies the upper or lower triangle of `from` to `to`, with zeros elsewhere; an item is an mp_row_span. */
 typedef struct mp_trilu {
     mp_array from, to;
-    bool upper, add; /* add: accumulate into `to` */
-    int size;        /* bytes of an element */
+    bool upper, add; /* add: accumulates into `to` */
+    int size;        /* bytes per element */
     int64_t diagonal;
     bool is_computed;
-    const int64_t *computed; /* the diagonal, if a node computes it while the step runs */
+    const int64_t *computed; /* the diagonal, if a node computes it at run time */
 } mp_trilu;
 
-/* Fills the description, which becomes the call's state. A constant diagonal is read now, because backward cannot see it
- * later. MP_UNSUPPORTED: other types or layouts, or a gradient whose diagonal is computed; MP_NOMEM. */
+/* Fills the description, which becomes the call's state. A constant diagonal is read now, because backward cannot read it
+ * later. MP_UNSUPPORTED: the type or layout is not supported, or the diagonal of a gradient is computed at run time; MP_NOMEM.
+ */
 mp_status mp_trilu_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_trilu_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
@@ -28,7 +29,7 @@ MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
     const int64_t x_step = x->strides[last], y_step = y->strides[last];
     int64_t edge = s->computed ? *s->computed : s->diagonal;
     edge = edge > columns ? columns : edge < -rows ? -rows : edge; /* diagonals farther out select the same elements */
-    edge += r + !s->upper; /* lower: the column behind the last copied one; upper: the first copied one */
+    edge += r + !s->upper; /* lower: the column after the last copied one; upper: the first copied one */
     edge = edge < span.first ? span.first : edge > span.end ? span.end : edge;
     const int64_t first = s->upper ? edge : span.first, end = s->upper ? span.end : edge;
     for (int64_t c = first; s->add && c < end; c++) {
