@@ -1,26 +1,26 @@
-/* elementwise.h - elementwise operators, for every backend: they are in elementwise.def; an engine is how a backend
- * runs a formula over arrays. */
+/* elementwise.h - elementwise operators, for every backend. elementwise.def lists them; an engine is a backend's set of
+ * functions that run formulas over arrays. */
 #pragma once
 
 #include "executor/kernel/kernel.h"
 #include "executor/kernel/loops.h"
 #include "executor/operators/elementwise/formulas.h"
 
-/* The functions of a backend that run formulas. Arrays have their data; on a GPU the functions return when the work is
- * enqueued. */
+/* The functions of a backend that run formulas. All arrays have data. On a GPU the functions only enqueue. */
 typedef struct mp_engine {
-    /* Run a formula over n_in operands that broadcast to the shape of `out`, which may be the memory of one of them. floats:
-     * FLOAT and BFLOAT16, other types are converted. whole: integers and booleans, floats are truncated. */
+    /* Run a formula over n_in operands, which are broadcast to the shape of `out`. `out` may be the memory of an operand.
+     * floats: FLOAT and BFLOAT16; other types are converted. whole: integers and booleans; floats are truncated. */
     void (*floats)(mp_formula formula, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
     void (*whole)(mp_whole_formula formula, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
-    /* to = scale * (sum of `from` over the dimensions in which `to` has size 1 or that it lacks in front), both float, in a
-     * fixed order; `add` accumulates into `to`. `workspace` is aligned to 64; its size is what sum_workspace_bytes returns. */
+    /* Sets to = scale * (sum of `from`), both float, in a fixed order. The sum runs over the dimensions that have size 1 in
+     * `to` or are missing at the front of its shape. `add` accumulates into `to`. `workspace` is aligned to 64 and has
+     * sum_workspace_bytes bytes. */
     void (*sum_to)(const mp_array *from, const mp_array *to, float scale, bool add, void *workspace);
     int64_t (*sum_workspace_bytes)(const mp_array *from, const mp_array *to);
     mp_status (*end)(mp_error *err); /* called at the end of a run; returns its failure */
 } mp_engine;
 
-/* Prepare calls that the engine runs: operators of one operand, of several, Where; FastGelu and BiasGelu. */
+/* Prepare calls that the engine runs: operators with one operand, with several operands, Where, and FastGelu and BiasGelu. */
 mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);

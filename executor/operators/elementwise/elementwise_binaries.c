@@ -1,16 +1,16 @@
-/* elementwise_binaries.c - functions of several operands that broadcast, and their gradients: rows of elementwise.def made into
- * calls.
+/* elementwise_binaries.c - functions of several broadcast operands, and their gradients: prepares calls for the rows of
+ * elementwise.def.
  *
- * The gradient of an operand is a function of dy and what ops.def lets backward read, computed in the shape of the output and
- * summed over the dimensions in which the operand was broadcast. Where an operand has the output's shape it is written at once;
- * else the terms go through the workspace.
- */
+ * The gradient of an operand is a function of dy and the tensors that ops.def lists for backward. It is computed in the shape
+ * of the output, and summed over the dimensions along which the operand was broadcast. If an operand has the output's shape,
+ * its gradient is written directly; otherwise the terms of the sum are stored in the workspace. */
 #include "executor/operators/elementwise/elementwise.h"
 
 #include <string.h>
 
 /* Traits. ADDS: the terms of all gradients are dy. AVERAGES: a sum is divided by the number of operands. PICKS: the result is
- * one of the operands. SHIFTS: left or right, by an attribute. SLOPES: the second operand may be a slope per channel. */
+ * one of the operands. SHIFTS: shifts left or right, depending on an attribute. SLOPES: the second operand may be a slope per
+ * channel. */
 enum { ADDS = 1, AVERAGES = 2, PICKS = 4, SHIFTS = 8, SLOPES = 16 };
 
 typedef struct binary {
@@ -43,7 +43,7 @@ typedef struct state {
     const binary *b;
     mp_whole_formula whole;
     double parameters[MP_FORMULA_PARAMETERS];
-    mp_array *operands; /* the inputs as they broadcast */
+    mp_array *operands; /* the inputs in the shapes in which they are broadcast */
     int64_t slot_bytes; /* bytes of one operand's terms in the workspace */
     int64_t sums_at;    /* offset in the workspace for sums */
     int64_t ties_at;    /* offset in the workspace for counts of ties */
@@ -55,7 +55,8 @@ static void release(mp_call *call)
     mp_pool_free(((state *)call->state)->pool);
 }
 
-/* Returns input k as it broadcasts: before operator set 7 it may have dimensions of size 1 behind its own. */
+/* Returns input k in the shape in which it is broadcast: before operator set 7 it may have additional dimensions of size 1 at
+ * the end. */
 static mp_array operand(const mp_operands *x, const state *s, int k)
 {
     mp_array a = s->operands[k];
@@ -79,7 +80,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     for (int k = 1; k < x->n_in || (k == 1 && x->n_in == 1); k++) {
         mp_array second = k < x->n_in ? operand(x, s, k) : first;
         const mp_array *in[] = {&first, &second}, *to = k + 1 < x->n_in ? &partial : y;
-        if (x->n_in == 1) /* Sum, Mean, Max, Min of one operand */
+        if (x->n_in == 1) /* Sum, Mean, Max, Min with one operand */
             s->engine->floats(MP_FORMULA_maximum, s->parameters, in, 2, to);
         else if (s->whole)
             s->engine->whole(s->whole, s->parameters, in, 2, to);
@@ -94,7 +95,8 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     return s->engine->end(err);
 }
 
-/* Returns the gradient of operand i, to which its terms are summed, in the shape in which the operand broadcasts. */
+/* Returns the array for the gradient of operand i, in the shape in which the operand is broadcast; the terms are summed into
+ * it. */
 static mp_array target_of(const mp_operands *x, const state *s, int i)
 {
     mp_array d = s->operands[i];
@@ -111,7 +113,7 @@ static mp_array terms_of(const mp_operands *x, mp_dtype dtype)
     return t;
 }
 
-/* True if d is at the address of dy, y or an input, which later gradients of the node may read. */
+/* True if d has the address of dy, y or an input, which later gradients of the node may read. */
 static bool spoils(const mp_operands *x, const mp_array *d)
 {
     bool spoils = d->data == x->d_out[0].data || d->data == x->out[0].data;
@@ -119,15 +121,14 @@ static bool spoils(const mp_operands *x, const mp_array *d)
     return spoils;
 }
 
-/* True for Max and Min of three or more operands: the operands that equal the result have to be counted, because they share
- * the gradient. */
+/* True for Max and Min with three or more operands. The operands that equal the result must be counted, because they share the
+ * gradient. */
 static bool counts_ties(const state *s, const mp_operands *x)
 {
     return (s->b->traits & PICKS) && x->n_in > 2;
 }
 
-/* Describes an array in the workspace for the result, which is recomputed (k = 0), or for the count of operands equal to it
- * (k = 1). */
+/* Describes an array in the workspace: for the recomputed result (k = 0), or for the number of operands equal to it (k = 1). */
 static mp_array tie_slot(const state *s, const mp_operands *x, int k)
 {
     mp_array slot = terms_of(x, x->d_out[0].dtype);
@@ -163,8 +164,8 @@ static void run_terms(const state *s, const mp_operands *x, int i, const mp_arra
     s->engine->floats(f, s->parameters, in, 4, to);
 }
 
-/* A gradient that would overwrite what later ones read waits in the workspace until all are computed; so does a later gradient
- * at the same address. */
+/* A gradient that would overwrite an input of later gradients stays in the workspace until all gradients are computed. The same
+ * applies to a later gradient at the same address. */
 static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
@@ -201,7 +202,8 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return s->engine->end(err);
 }
 
-/* Reads the inputs as they broadcast: axis attributes of old operator sets, and PRelu's slope. */
+/* Reads the inputs in the shapes in which they are broadcast. This includes axis attributes of old operator sets, and PRelu's
+ * slope. */
 static mp_status see_operands(const mp_operands *x, state *s, mp_error *err)
 {
     MP_ENSURE(s->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
@@ -210,7 +212,7 @@ static mp_status see_operands(const mp_operands *x, state *s, mp_error *err)
         mp_array *a = &s->operands[k];
         *a = x->in[k];
         a->data = NULL;
-        /* in old operator sets a slope per channel did not broadcast */
+        /* in old operator sets a slope per channel was not broadcast */
         bool slopes = (s->b->traits & SLOPES) && k == 1 && x->op->version < 7 && a->rank == 1 && x->in[0].rank > 2 &&
                       a->dims[0] == x->in[0].dims[1];
         for (int d = 1; slopes && d < x->in[0].rank - 1; d++) a->dims[d] = 1;
@@ -245,7 +247,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
     if ((b->traits & SHIFTS) && !strcmp(mp_operator_text(x->op, "direction", "LEFT"), "RIGHT")) s->whole = MP_WHOLE_shift_right;
     s->parameters[0] = b->traits & AVERAGES ? 1.0 / x->n_in : (double)mp_operator_int(x->op, "fmod", 0);
     call->run = run_forward;
-    /* partial results are in the workspace, since y may be the memory of the third operand */
+    /* partial results are stored in the workspace, because y may be the memory of the third operand */
     if (!x->is_backward && x->n_in > 2) call->workspace_bytes = mp_array_bytes(&x->out[0]);
     if (!x->is_backward) return MP_OK;
     call->run = run_backward;
@@ -269,7 +271,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
     return MP_OK;
 }
 
-/* Functions of x + bias: the formula with the bias, and that of x alone. */
+/* Functions of x + bias: the formulas with a bias, and the formulas without. */
 typedef struct biased {
     const char *kind;
     mp_formula with, with_slope, alone, alone_slope;
@@ -281,7 +283,8 @@ static const biased biased_functions[] = {
     {"BiasGelu", MP_FORMULA_biased_gelu, MP_FORMULA_biased_gelu_slope, MP_FORMULA_gelu, MP_FORMULA_gelu_slope},
 };
 
-/* State of Where and of functions of x + bias. The workspace has the terms of up to two gradients, then room for their sums. */
+/* State of Where and of functions of x + bias. The workspace holds the terms of up to two gradients, then memory for their
+ * sums. */
 typedef struct terms_state {
     const mp_engine *engine;
     const biased *b; /* NULL: Where */
@@ -311,7 +314,7 @@ static void sum_terms(const mp_call *call, const mp_operands *x, const mp_array 
     s->engine->sum_to(terms, &x->d_in[i], 1, x->adds & call->adds & MP_BIT(i), (char *)x->workspace + s->sums_at);
 }
 
-/* Where(condition, a, b) */
+/* y = Where(condition, a, b) */
 static mp_status run_where(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const terms_state *s = call->state;
@@ -330,7 +333,7 @@ static mp_status run_where_backward(const mp_call *call, const mp_operands *x, m
     const mp_array *g = &x->d_out[0], *in[] = {g, &x->in[0], g, g};
     mp_array terms[2] = {terms_of(x, g->dtype), terms_of(x, g->dtype)};
     terms[1].data = (char *)x->workspace + s->slot_bytes;
-    /* compute the terms of both gradients before either is written, which may overwrite dy */
+    /* compute the terms of both gradients before writing either, because a gradient may overwrite dy */
     for (int pass = 0; pass < 2; pass++)
         for (int k = 0; k < 2; k++) {
             const double first[MP_FORMULA_PARAMETERS] = {k == 0};
@@ -350,7 +353,7 @@ mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_cal
     return prepare_terms(engine, x, 2, call, err);
 }
 
-/* Runs a function of x + bias, or its gradients, which have the same terms. */
+/* Runs a function of x + bias, or its gradients; the gradients of x and of the bias have the same terms. */
 static mp_status run_biased(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const terms_state *s = call->state;

@@ -1,4 +1,4 @@
-/* elementwise_cpu.c - runs a row function over a loop nest, in blocks that depend on the shapes alone. */
+/* elementwise_cpu.c - runs a row function over a loop nest, in blocks that depend only on the shapes. */
 #include "executor/operators/elementwise/elementwise_cpu.h"
 
 #include <string.h>
@@ -68,7 +68,7 @@ static void run_whole(const nest *x, const int64_t *at, int64_t n)
     }
 }
 
-/* Computes the offsets at which run r of the operands begins. */
+/* Computes the offset of run r in every operand. */
 static void locate(const nest *x, int64_t r, int64_t *at)
 {
     for (int k = 0; k < x->loops.n; k++) at[k] = 0;
@@ -79,8 +79,8 @@ static void locate(const nest *x, int64_t r, int64_t *at)
     }
 }
 
-/* Runs m short runs as one, which are contiguous in the output. Operands that are also contiguous are read in place, others
- * are gathered. */
+/* Runs m short runs as one; they are contiguous in the output. Operands that are also contiguous are read in place, others are
+ * first gathered. */
 static void run_together(const nest *x, const int64_t *at, int64_t m)
 {
     float rooms[ALL][MP_BLOCK];
@@ -155,8 +155,8 @@ void mp_elementwise_whole(mp_whole_row row, const double *parameters, const mp_a
 
 /* ---- sums over broadcast dimensions: gradients of biases, scales and scalars.
  *
- * One thread computes an output, and adds its terms in the order of memory; the contiguous terms of a single output are cut
- * into a fixed number of stretches, whose sums are added in order. */
+ * One thread computes an output and adds its terms in memory order. If there is a single output with contiguous terms, the
+ * terms are split into a fixed number of stretches, whose sums are added in order. */
 
 enum { LANES = 64, STRETCHES = 64 };
 
@@ -165,10 +165,10 @@ typedef struct sum {
     void *to;
     mp_dtype from_dtype, to_dtype;
     mp_sum_loops loops;
-    int64_t column_blocks; /* for sums of columns: blocks of LANES along the innermost kept dimension */
+    int64_t column_blocks; /* for column sums: number of blocks of LANES along the innermost kept dimension */
     float scale;
     bool add;
-    double *partial; /* for a single output: a sum per stretch */
+    double *partial; /* for a single output: one sum per stretch */
 } sum;
 
 static void store(const sum *x, int64_t at, double value)
@@ -182,7 +182,7 @@ MP_VECTOR static void add_lanes(const float *from, int64_t n, float *sums)
     for (int64_t k = 0; k < n; k++) sums[k] += from[k];
 }
 
-/* Returns the offset of term r from the first term of its sum, counted over the reduced dimensions before `until`. */
+/* Returns the offset of term r relative to the first term of its sum, counted over the reduced dimensions before `until`. */
 static int64_t reduced_at(const sum *x, int64_t r, int until)
 {
     return mp_strided_place(until, x->loops.reduced, x->loops.reduced_stride, r);
@@ -194,8 +194,8 @@ static void kept_at(const sum *x, int64_t k, int until, int64_t *from, int64_t *
     *to = mp_strided_place(until, x->loops.kept, x->loops.to_stride, k);
 }
 
-/* Sums LANES adjacent outputs at once, whose dimension is contiguous in `from`. Stretches of rows are summed in float, the
- * stretches in double. */
+/* Sums LANES adjacent outputs at once; they are contiguous in `from`. Stretches of rows are summed in float, the stretches in
+ * double. */
 static void sum_columns(void *data, int64_t block)
 {
     const sum *x = data;
@@ -217,7 +217,7 @@ static void sum_columns(void *data, int64_t block)
     for (int64_t k = 0; k < n; k++) store(x, to + k * x->loops.to_stride[inner], totals[k]);
 }
 
-/* Returns the sum of n terms along the innermost reduced dimension, the first of which is at offset `from`. */
+/* Returns the sum of n terms along the innermost reduced dimension; the first term is at offset `from`. */
 static double sum_stretch(const sum *x, int64_t from, int64_t n)
 {
     float room[MP_BLOCK];

@@ -1,8 +1,8 @@
-/* elementwise_cpu.h - loops over operands of any layout that broadcast to one shape.
+/* elementwise_cpu.h - loops over operands of any layout, broadcast to one shape.
  *
- * Dimensions are sorted in the order of the output's memory and merged where all operands allow it. The innermost loop is a
- * run; row functions get it in blocks of at most MP_BLOCK contiguous values. Blocks depend on the shapes alone, so results
- * do not depend on the number of threads. */
+ * Dimensions are sorted by the output's strides and merged if all operands permit it. The innermost loop is a run. Row
+ * functions process it in blocks of at most MP_BLOCK contiguous values. Blocks depend only on the shapes, so results do not
+ * depend on the number of threads. */
 #pragma once
 
 #include "executor/cpu/base/parallel.h"
@@ -11,15 +11,15 @@
 
 /* Computes out[k] = f(in[0][k], in[1][k], ...) for k < n; out may be any of in. */
 typedef void (*mp_row)(const double *parameters, int64_t n, const float *const *in, float *out);
-/* As mp_row over whole numbers; booleans are 0 and 1. */
+/* As mp_row, for integers; booleans are 0 and 1. */
 typedef void (*mp_whole_row)(const double *parameters, int64_t n, const int64_t *const *in, int64_t *out);
 
-/* Runs a row over float operands (FLOAT, BFLOAT16; other types are converted when they are read or written) that broadcast to
- * the shape of `out`. n_in <= MP_OPERANDS_MAX. */
+/* Runs a row function over float operands, broadcast to the shape of `out`: FLOAT and BFLOAT16; other types are converted when
+ * they are read or written. n_in <= MP_OPERANDS_MAX. */
 void mp_elementwise(mp_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
-/* Runs a row over integers and booleans; float operands are truncated. */
+/* Runs a row function over integers and booleans; float operands are truncated. */
 void mp_elementwise_whole(mp_whole_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
 
-/* For gradients of biases, scales and scalars: to = scale * (sum of `from` over the dimensions in which `to` has size 1 or
- * that it lacks in front), both float, each sum in a fixed order; `add` accumulates into `to`. */
+/* For gradients of biases, scales and scalars: to = scale * (sum of `from`), both float, each sum in a fixed order. The sum
+ * runs over the dimensions that have size 1 in `to` or are missing at the front of its shape. `add` accumulates into `to`. */
 void mp_cpu_sum_to(const mp_array *from, const mp_array *to, float scale, bool add);

@@ -1,6 +1,6 @@
-/* elementwise_cuda.cu - the formulas of elementwise.def as kernels. Operands of one type that are contiguous or repeat (a bias
- * along rows, a factor per row, a scalar) have a kernel per formula over vectors; operands of other strides and types share
- * one kernel for all formulas. */
+/* elementwise_cuda.cu - the formulas of elementwise.def as kernels. If all operands have one type and are contiguous or
+ * repeated (a bias along rows, a factor per row, a scalar), each formula has its own kernel over vectors. Operands with other
+ * strides or types share one kernel for all formulas. */
 
 #include "executor/cuda/grid/reduce.cuh"
 #include "executor/cuda/grid/vectors.cuh"
@@ -16,7 +16,7 @@ struct parameters {
     double p[MP_FORMULA_PARAMETERS];
 };
 
-/* The operands of a formula; those of functions of one operand do not repeat. */
+/* The operands of a formula. Functions of one operand have no repeated operands. */
 #define X(type) const type x = in[0]
 #define G_V(type)                    \
     const type g = in[0], v = in[1]; \
@@ -29,7 +29,7 @@ struct parameters {
 enum { X_N = 1, G_V_N = 2, A_B_N = 2, A_B_C_N = 3, G_A_B_Y_N = 4 };
 enum { X_REPEATS = 0, G_V_REPEATS = 0, A_B_REPEATS = 1, A_B_C_REPEATS = 1, G_A_B_Y_REPEATS = 1 };
 
-/* A formula over its N inputs as a type. */
+/* A formula over its N inputs as a type, for templates. */
 #define FLOATS(operands, name, formula)                                       \
     struct name##_formula {                                                   \
         enum { N = operands##_N, REPEATS = operands##_REPEATS };              \
@@ -52,13 +52,14 @@ enum { X_REPEATS = 0, G_V_REPEATS = 0, A_B_REPEATS = 1, A_B_C_REPEATS = 1, G_A_B
     };
 #include "executor/operators/elementwise/elementwise.def"
 
-/* An operand as a kernel over vectors reads it. */
+/* An operand as a parameter of kernels over vectors. */
 struct operand {
     void *data;
     mp_dtype dtype;
 };
 
-/* How vector v of the output reads an operand. SIDE_BY_SIDE: its vector v; VECTOR, ELEMENT: number (v / every) % period. */
+/* The part of an operand that vector v of the output reads. SIDE_BY_SIDE: its vector v; VECTOR, ELEMENT: its vector or element
+ * (v / every) % period. */
 enum reading { SIDE_BY_SIDE, VECTOR, ELEMENT };
 struct source {
     operand from;
@@ -85,7 +86,7 @@ struct source {
     }
 };
 
-/* T is the type of all operands; MP_DTYPE_UNDEFINED: they differ. REPEATS: some operand is not contiguous. */
+/* T is the type of all operands; MP_DTYPE_UNDEFINED: the types differ. REPEATS: at least one operand is not contiguous. */
 template <class F, mp_dtype T, bool REPEATS> struct vectors_of {
     enum { W = mp_width<T> };
     operand to;
@@ -123,7 +124,7 @@ template <class F, mp_dtype T, bool REPEATS> struct vectors_of {
     }
 };
 
-/* The kernel for any strides selects the formula by a switch, in which all threads take the same branch. */
+/* The kernel for any strides selects the formula by a switch; all threads take the same branch. */
 enum { INPUTS_MAX = 4 };
 
 static MP_BODY float float_of(mp_formula formula, const double *p, const float *in)
@@ -186,7 +187,7 @@ static parameters copy_of(const double *p)
     return all;
 }
 
-/* True if the output is contiguous and row-major, and 32 bits can count its elements. */
+/* True if the output is contiguous and row-major, and the number of its elements fits in 32 bits. */
 static bool is_plain(const mp_loops *loops)
 {
     int64_t inner = 1;
@@ -197,7 +198,8 @@ static bool is_plain(const mp_loops *loops)
     return inner <= UINT32_MAX;
 }
 
-/* Finds how operand i is read in vectors of W elements for a contiguous output; false: it cannot be. */
+/* Finds the source of operand i for vectors of W elements of a contiguous output; false: the operand cannot be read in vectors.
+ */
 static bool find_source(const mp_loops *loops, int i, const mp_array *array, int W, source *in)
 {
     const int64_t *strides = loops->strides[i];
@@ -244,12 +246,12 @@ static bool run_vectors_in(const mp_loops *loops, const double *p, const mp_arra
     return true;
 }
 
-/* True for formulas whose operands and result may differ in type. */
+/* True for formulas whose operands and result may have different types. */
 template <class F> constexpr bool mixes_types = false;
 template <> constexpr bool mixes_types<copy_formula> = true;
 template <> constexpr bool mixes_types<copy_slope_formula> = true;
 
-/* Runs a formula in vectors if all operands allow it; else returns false. */
+/* Runs a formula in vectors if all operands permit it; else returns false. */
 template <class F>
 static bool run_vectors(const mp_loops *loops, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
 {
@@ -275,7 +277,7 @@ static bool run_formula_in_vectors(mp_formula formula, const mp_loops *loops, co
     }
 }
 
-/* Fills the members that the kernels for floats and for whole numbers share. */
+/* Fills the members shared by the kernels for floats and for integers. */
 template <class K> static void place(K *f, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
 {
     f->n = n_in;

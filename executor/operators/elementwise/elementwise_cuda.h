@@ -1,4 +1,4 @@
-/* elementwise_cuda.h - formulas over operands that broadcast, on the GPU: functions of mp_engine, which only enqueue. */
+/* elementwise_cuda.h - formulas over broadcast operands on the GPU: functions of mp_engine, which only enqueue. */
 #pragma once
 
 #include "executor/operators/elementwise/elementwise.h"

@@ -1,6 +1,5 @@
-/* elementwise_tables.h - a backend's tables of elementwise operators. Included in one file of it, with MP_ENGINE (the address
- * of its engine), MP_UNARIES and MP_BINARIES (the names of the tables) defined.
- */
+/* elementwise_tables.h - a backend's tables of elementwise operators. Included in one file per backend, which first defines
+ * MP_ENGINE (the address of its engine), MP_UNARIES and MP_BINARIES (the names of the tables). */
 #include "executor/operators/elementwise/elementwise.h"
 
 #define PREPARE(name)                                                                   \

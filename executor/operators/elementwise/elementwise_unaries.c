@@ -1,5 +1,5 @@
-/* elementwise_unaries.c - functions of one operand, element by element, and their gradients: rows of elementwise.def made into
- * calls. */
+/* elementwise_unaries.c - elementwise functions of one operand, and their gradients: prepares calls for the rows of
+ * elementwise.def. */
 #include "executor/operators/elementwise/elementwise.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 enum { PARAMETERS = MP_FORMULA_PARAMETERS };
 
-/* A parameter of the formula, and the attribute that gives it. */
+/* A parameter of the formula, with its attribute and its default. */
 typedef struct parameter {
     const char *name;
     double otherwise;
@@ -40,12 +40,12 @@ static const unary *find(const mp_operator *op)
 typedef struct state {
     const mp_engine *engine;
     mp_formula formula;
-    mp_whole_formula whole; /* over whole numbers; MP_WHOLE_none: `formula` is used */
+    mp_whole_formula whole; /* the formula for integers; MP_WHOLE_none: `formula` is used */
     double parameters[PARAMETERS];
-    int lower, upper; /* Clip: the inputs that are its bounds, if one of them is computed; 0: absent */
+    int lower, upper; /* for Clip with a bound computed at run time: the inputs with the bounds; 0: absent */
 } state;
 
-/* Runs Clip with bounds that are operands. x takes the place of an absent bound, and a parameter disables it. */
+/* Runs Clip with bounds that are operands. For an absent bound, x is passed instead, and a parameter disables the bound. */
 static mp_status run_between(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
@@ -86,7 +86,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return s->engine->end(err);
 }
 
-/* Returns true for integers and booleans. */
+/* True for integers and booleans. */
 static bool is_whole(mp_dtype dtype)
 {
     return mp_dtype_is_integer(dtype) || dtype == MP_DTYPE_BOOL;
@@ -97,8 +97,8 @@ static double scalar(const mp_array *a)
     return a->dtype == MP_DTYPE_INT64 ? (double)*(const int64_t *)a->data : (double)mp_load_float(a->data, a->dtype, 0);
 }
 
-/* Reads the parameters from attributes, for Clip since operator set 11 from constant operands. Operands that are computed
- * are read when the call runs. */
+/* Reads the parameters from attributes; for Clip, since operator set 11, from constant operands. Computed operands are read
+ * when the call runs. */
 static void read_parameters(const unary *u, const mp_operands *x, state *s)
 {
     bool computed = false;

@@ -1,20 +1,19 @@
-/* exchanges_cpu.c - what operators that are split over ranks exchange (estimator/parallel/split.h), on the CPU: sums, and
- * tensors put together from parts, or cut into them.
+/* exchanges_cpu.c - the exchanges of operators that are split over ranks (estimator/parallel/split.h), on the CPU: sums,
+ * gathers of parts, and splits into parts.
  *
- * Where a tensor is dealt in one run per rank, ranks send from it and receive into it. Otherwise parts are packed one behind
- * the other in the workspace.
- */
+ * If each rank has one run of a tensor, ranks send from the tensor and receive into it directly. Otherwise parts are packed one
+ * after the other in the workspace. */
 #include <string.h>
 
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
 
 typedef enum form {
-    COPY,    /* the same on all ranks, or what this rank has */
-    SUM,     /* the sum over the ranks, for all */
-    GATHER,  /* parts become the whole */
-    SCATTER, /* of the sum over the ranks, this rank's part */
-    TAKE     /* of the whole, this rank's part */
+    COPY,    /* a copy: the same on all ranks, or this rank's part */
+    SUM,     /* all-reduce: the sum over the ranks, on all ranks */
+    GATHER,  /* all-gather: parts become the whole tensor */
+    SCATTER, /* reduce-scatter: this rank's part of the sum over the ranks */
+    TAKE     /* this rank's part of the whole tensor, without any exchange */
 } form;
 
 static const struct row {
@@ -26,11 +25,11 @@ static const struct row {
 typedef struct exchange {
     form form;
     mp_dtype dtype;
-    int64_t element, whole, ranks; /* whole: elements of the whole tensor */
-    int64_t run, blocks;           /* of each block of the whole, every rank has a run */
+    int64_t element, whole, ranks; /* whole: number of elements of the whole tensor */
+    int64_t run, blocks;           /* each block of the whole tensor has one run per rank */
 } exchange;
 
-/* True if both lie densely, with their dimensions in the same order. */
+/* True if both arrays are dense, with their dimensions in the same order. */
 static bool is_dense_alike(const mp_array *part, const mp_array *whole)
 {
     int order[MP_ARRAY_RANK];
@@ -63,7 +62,7 @@ static int64_t workspace_of(const exchange *s)
     return s->form == SCATTER ? received + packed : s->form == GATHER ? packed : 0;
 }
 
-/* Copies a rank's runs between the whole and its part. */
+/* Copies a rank's runs between the whole tensor and its part. */
 static void deal(const exchange *s, int rank, char *whole, char *part, bool into_whole)
 {
     const int64_t bytes = s->run * s->element;

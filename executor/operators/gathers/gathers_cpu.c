@@ -1,7 +1,6 @@
-/* gathers_cpu.c - operators that pick or write elements by index (gathers.h, scatters.h) on the CPU: rows by a list of entries
- * (rows_cpu.h), and elements that each have their own index along one axis. One thread processes a whole line along the axis,
- * from its beginning.
- */
+/* gathers_cpu.c - operators that select or write elements by index (gathers.h, scatters.h), on the CPU: rows by a list of
+ * entries (rows_cpu.h), and elements with their own indices along one axis. One thread processes a whole line along the axis,
+ * from its beginning. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,20 +13,20 @@
 
 /* ---- elements */
 
-enum { LINES = 64 }; /* most neighbouring lines of an item */
+enum { LINES = 64 }; /* limit on the adjacent lines per item */
 
 typedef struct lines {
     const mp_array *table, *other, *indices;
     int axis;
     mp_index_reduction how;
     enum { PICK, REDUCE, CLEAR } task;
-    int side;         /* dimension along which the lines of an item are neighbours; -1: there is only one line */
-    int64_t per_side; /* items along `side` */
+    int side;         /* dimension along which the lines of an item are adjacent; -1: only one line */
+    int64_t per_side; /* number of items along `side` */
     int64_t index_stride[MP_ARRAY_RANK];
 } lines;
 
-/* Runs the task for n elements along a line, or for one element of n neighbouring lines. `step` is the table's stride between
- * them, without the index. */
+/* Runs the task for n elements along a line, or for one element of each of n adjacent lines. `step` is the table's stride
+ * between them, without the index. */
 static void walk(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t step, int64_t other,
                  int64_t other_step)
 {
@@ -51,7 +50,8 @@ static void walk(const lines *x, int64_t n, int64_t index_at, int64_t index_step
     }
 }
 
-/* Adds a line of BFLOAT16 to its line of the table. Sums are in float, of MP_BLOCK elements at a time, and rounded once. */
+/* Adds a line of BFLOAT16 to its line of the table. Sums are computed in float, MP_BLOCK elements at a time, and rounded once.
+ */
 static void add_line(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t other,
                      int64_t other_step)
 {
@@ -131,7 +131,8 @@ static int64_t room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype 
     return plan->uses == MP_INDEX_PICKS ? list : plan->uses == (MP_INDEX_PICKS | MP_INDEX_REDUCES) ? 3 * list : 2 * list;
 }
 
-/* Returns the list of entries sorted by row. If the plan also picks, which uses the unsorted list, a copy is sorted. */
+/* Returns the list of entries sorted by row. If the plan also picks, a copy is sorted, because picking uses the unsorted list.
+ */
 static const uint64_t *sorted(mp_indexing *r)
 {
     const mp_row_entries *rows = &r->read;
@@ -144,7 +145,7 @@ static const uint64_t *sorted(mp_indexing *r)
     return r->sorted = mp_cpu_rows_sort(rows, list);
 }
 
-/* Lists the true elements of a condition as entries. MP_INVALID: there are more or fewer than the output has. */
+/* Lists the true elements of a condition as entries. MP_INVALID: their number differs from the output's. */
 static mp_status read_condition(const mp_operands *x, const mp_row_entries *rows, uint64_t *list, mp_error *err)
 {
     const mp_array *condition = &x->in[1];

@@ -1,8 +1,7 @@
-/* gathers_cuda.cu - operators that pick or write elements by index (gathers.h, scatters.h) on the GPU: rows (rows_cuda.h), and
- * elements that each have their own index along one axis.
+/* gathers_cuda.cu - operators that select or write elements by index (gathers.h, scatters.h), on the GPU: rows (rows_cuda.h),
+ * and elements with their own indices along one axis.
  *
- * A kernel cannot report errors: an index outside of its axis reads zero and writes nothing.
- */
+ * A kernel cannot report errors: an index outside of its axis reads zero and writes nothing. */
 #include "executor/operators/gathers/gather.cuh"
 
 #include "executor/cuda/grid/bodies.cuh"
@@ -19,7 +18,7 @@ extern "C" {
 namespace
 {
 
-/* For index k, counted row-major: the offset of its line in the table, and of its element in the other array. */
+/* For index k, counted row-major: the offsets of its line in the table and of its element in the other array. */
 struct lines_of {
     mp_boxed places; /* from: the table, to: the other array */
     const void *indices;
@@ -42,7 +41,7 @@ struct lines_of {
         for (int d = axis + 1; d < of->rank; d++) along_index *= of->dims[d];
         along_other = other_->strides[axis];
     }
-    /* Returns the offset that index k adds in the table; -1: it is outside of the axis. */
+    /* Returns the offset in the table that corresponds to index k; -1: the index is outside of the axis. */
     MP_BODY int64_t along(int64_t k) const
     {
         const int64_t index = mp_index_of(indices, index_dtype, k);
@@ -66,7 +65,7 @@ struct picked {
     }
 };
 
-/* One thread reduces a whole line, from its beginning. */
+/* One thread reduces a whole line, from its beginning to its end. */
 struct line_reduced {
     lines_of x;
     mp_index_reduction how;
@@ -102,13 +101,14 @@ static void reduce_lines(const mp_indexing *r, mp_index_reduction how, const mp_
 
 /* ---- the indexer */
 
-/* Returns the bytes of memory for reducing rows; 0 if the plan does not reduce rows. */
+/* Returns the workspace bytes for reducing rows; 0 if the plan does not reduce rows. */
 static int64_t reducing_room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype)
 {
     return plan->by_rows && plan->uses & MP_INDEX_REDUCES ? mp_cuda_rows_room(&plan->rows, how, dtype) : 0;
 }
 
-/* Behind the memory for reducing rows lies the list of a condition's true elements, or a table of sums in float. */
+/* Returns the workspace bytes. After the memory for reducing rows follows the list of a condition's true elements, or a table
+ * of sums in float. */
 static int64_t room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype)
 {
     const int64_t bytes = mp_aligned(reducing_room(plan, how, dtype));

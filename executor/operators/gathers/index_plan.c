@@ -1,4 +1,4 @@
-/* index_plan.c - describes the rows of a table that indices name, along one axis or by tuples, and checks the operands. */
+/* index_plan.c - describes the rows of a table that indices select, along one axis or by tuples, and checks the operands. */
 #include "executor/operators/gathers/index_plan.h"
 
 mp_status mp_indices_check(const mp_operands *x, int indices, mp_error *err)

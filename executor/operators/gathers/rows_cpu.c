@@ -1,4 +1,4 @@
-/* rows_cpu.c - reads and sorts a list of entries, copies the rows of a table that they name, and reduces rows with entries. */
+/* rows_cpu.c - reads and sorts a list of entries, copies the selected rows of a table, and reduces rows with entries. */
 #include "executor/operators/gathers/rows_cpu.h"
 
 #include <inttypes.h>
@@ -94,7 +94,7 @@ COPY_PICKED(uint16_t)
 COPY_PICKED(uint32_t)
 COPY_PICKED(uint64_t)
 
-/* Copies all entries at one element of the frame, then at the next; for tables whose rows are not contiguous. */
+/* Copies all entries at one element of the frame, then at the next. Used for tables whose rows are not contiguous. */
 static void copy_places(void *data, int64_t item)
 {
     const copying *x = data;
@@ -185,7 +185,7 @@ void mp_cpu_reduce(mp_index_reduction how, mp_dtype dtype, int64_t n, void *into
     }
 }
 
-/* ---- reducing. The sorted list is cut into pieces; the piece that has a row's first entry reduces the whole row. */
+/* ---- reducing. The sorted list is split into pieces. The piece with the first entry of a row reduces the whole row. */
 enum { PIECE = 32, COLUMNS = 256 };
 typedef struct reducing {
     const mp_row_entries *rows;
@@ -195,7 +195,7 @@ typedef struct reducing {
     char *table;
     const char *other;
     int size;
-    int64_t columns; /* number of blocks of COLUMNS in the innermost dimension of the frame */
+    int64_t columns; /* number of blocks of COLUMNS elements in the innermost dimension of the frame */
     int64_t n_outer, pieces;
 } reducing;
 
@@ -225,12 +225,14 @@ MP_VECTOR static void add_to(const float *values, int64_t n, float *sums)
     for (int64_t k = 0; k < n; k++) sums[k] += values[k];
 }
 
-/* Reduces n elements of a row with those of its entries list[first..last). Sums are computed in float and rounded once. */
+/* Reduces n elements of a row with the same elements of entries list[first..last). Sums are computed in float and rounded once.
+ */
 static void reduce_row(const reducing *x, int64_t first, int64_t last, int64_t table, int64_t other, int64_t n)
 {
     static const uint64_t zero = 0;
     const mp_box *frame = &x->rows->frame;
-    int64_t to = frame->from[frame->rank - 1], from = frame->to[frame->rank - 1]; /* strides */
+    int64_t to = frame->from[frame->rank - 1],
+            from = frame->to[frame->rank - 1]; /* strides of the table and of the other array */
     float sums[COLUMNS], room[COLUMNS];
     if (x->how == MP_INDEX_SET) {
         int64_t entry = other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[last - 1]);

@@ -1,25 +1,24 @@
 /* rows_cpu.h - picks and reduces rows of a table by a list of entries (index_plan.h), on the CPU.
  *
- * One thread reduces all entries of an element of the table, in their order.
- */
+ * One thread reduces all entries of an element of the table, in their order, so results are deterministic. */
 #pragma once
 
 #include "executor/operators/gathers/index_plan.h"
 
-/* Reads the indices (INT64 or INT32, dense) into a list of mp_rows_list_bytes, in the order of entries: *n_read of them, all
- * but those whose rows another rank has. MP_INVALID: an index is outside of its axis; the message names it. */
+/* Reads the indices (INT64 or INT32, dense) into a list of mp_rows_list_bytes bytes, in the order of entries. *n_read is their
+ * number, without entries for other ranks' rows. MP_INVALID: an index is outside of its axis; the message names it. */
 mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, const mp_array *indices, uint64_t *list,
                            int64_t *n_read, mp_error *err);
-/* Sorts a list by row; the memory behind it must hold a second list. Returns the sorted list, which is one of the two. Entries
- * of one row keep their order. O(entries) for each 11 bits of the number of rows. */
+/* Sorts a list by row. The memory after it must have room for a second list. Returns the sorted list, which is one of the two.
+ * Entries of one row keep their order. O(entries) for each 11 bits of the number of rows. */
 const uint64_t *mp_cpu_rows_sort(const mp_row_entries *rows, uint64_t *list);
 
 /* other[entry] = table[row], for every entry. */
 void mp_cpu_rows_pick(const mp_row_entries *rows, const uint64_t *list, int size, const void *table, void *other);
-/* Reduces table[row] with other[entry], for every entry of a sorted list. With MP_INDEX_SET, `other` may be NULL: the rows
- * become zero. Sums of BFLOAT16 are computed in float and rounded once. */
+/* Reduces table[row] with other[entry] for every entry of a sorted list. With MP_INDEX_SET, `other` may be NULL: the rows are
+ * set to zero. Sums of BFLOAT16 are computed in float and rounded once. */
 void mp_cpu_rows_reduce(const mp_row_entries *rows, const uint64_t *sorted, mp_index_reduction how, mp_dtype dtype, void *table,
                         const void *other);
-/* Reduces into[into_at + k * into_stride] with values[at + k * stride], for k < n, of any type that has reductions. */
+/* Reduces into[into_at + k * into_stride] with values[at + k * stride] for k < n. Supports every type with reductions. */
 void mp_cpu_reduce(mp_index_reduction how, mp_dtype dtype, int64_t n, void *into, int64_t into_at, int64_t into_stride,
                    const void *values, int64_t at, int64_t stride);

@@ -10,12 +10,13 @@ extern "C" {
 namespace
 {
 
-/* The grids and the frame of mp_row_entries on the device, in elements of the size that is copied. */
+/* The grids and the frame of mp_row_entries on the device, in elements of the copied size. */
 struct rows_as {
     mp_grid named, entries;
     mp_boxed frame;
     int64_t n_entries;
-    bool by_place; /* order of items: true: all entries for one element of the frame first; false: all elements of one entry */
+    bool by_place; /* order of items. true: all entries at one element of the frame, then at the next; false: all elements of
+                      one entry first */
 
     explicit rows_as(const mp_row_entries *rows) : named(rows->named), entries(rows->entries), frame(&rows->frame)
     {
@@ -59,7 +60,7 @@ template <class T> struct cleared {
     }
 };
 
-/* Describes the rows in the largest elements that sizes, strides and addresses allow. Returns the elements' size. */
+/* Describes the rows as the largest elements that sizes, strides and addresses permit. Returns their size. */
 static int widen(mp_row_entries *rows, int size, const void *table, const void *other)
 {
     mp_box all = {}, *frame = &rows->frame;
@@ -115,13 +116,14 @@ struct reducing {
     int size;
     void *table;
     const void *other;
-    float *partial; /* per piece: the sums of a first row that begins before it, and of a last row that goes on behind it */
+    float *partial; /* per piece: the sums of its first row if that began in an earlier piece, and of its last row if that
+                       continues in the next */
 
     MP_BODY int64_t row(int64_t k) const { return (int64_t)(list[k] >> 32); }
     MP_BODY int64_t entry_at(int64_t k) const { return mp_grid_place(&rows.entries, (int64_t)(uint32_t)list[k]); }
 };
 
-/* Reduces all entries of one row, at one element of the frame, if the row's first entry is at k of the list. */
+/* Reduces all entries of one row at one element of the frame, if entry k of the list is the row's first. */
 struct row_reduced {
     reducing x;
     MP_BODY void operator()(int64_t index) const
@@ -142,8 +144,8 @@ struct row_reduced {
     }
 };
 
-/* Sums the entries of a piece, row by row, at one element of the frame. Adds a row that has all entries in the piece to the
- * table, and leaves the sums of others in `partial`. */
+/* Sums the entries of a piece, row by row, at one element of the frame. The sum of a row whose entries are all in this piece is
+ * added to the table; other sums are stored in `partial`. */
 struct piece_summed {
     reducing x;
     MP_BODY void operator()(int64_t index) const
@@ -170,7 +172,7 @@ struct piece_summed {
     }
 };
 
-/* Joins the partial sums of a row that begins in a piece and goes on in the next, and adds them to the table. */
+/* Joins the partial sums of a row that begins in one piece and continues in the next, and adds them to the table. */
 struct pieces_joined {
     reducing x;
     MP_BODY void operator()(int64_t index) const
@@ -199,7 +201,7 @@ static int64_t pieces_of(const mp_row_entries *rows)
     return (rows->n_entries + MP_CUDA_PIECE - 1) / MP_CUDA_PIECE;
 }
 
-/* Returns the offset of the partial sums: they lie behind the memory of sorting. */
+/* Returns the offset of the partial sums, which are stored after the memory of sorting. */
 static int64_t partial_at(const mp_row_entries *rows)
 {
     return (mp_cuda_rows_sort_room(rows) + 15) / 16 * 16;
@@ -230,11 +232,12 @@ void mp_cuda_rows_reduce(const mp_row_entries *rows, const mp_array *indices, mp
 namespace
 {
 
-/* Lists the true elements of a condition, in one block: every thread counts, then lists those of its own part. */
+/* Lists the true elements of a condition in one thread block. Every thread counts the true elements of its part, then lists
+ * them. */
 struct true_ones {
     enum { PHASES = 3 };
     struct room {
-        int64_t begin[MP_GRID_THREADS + 1]; /* number of true elements before a thread's part; the last: in all */
+        int64_t begin[MP_GRID_THREADS + 1]; /* number of true elements before a thread's part; the last element is the total */
     };
     const uint8_t *condition;
     int64_t n, n_wanted, *list;
@@ -274,8 +277,8 @@ void mp_cuda_list_true(const mp_array *condition, int64_t n, const mp_array *lis
         1, true_ones{(const uint8_t *)condition->data, there < n ? there : n, mp_array_elements(list), (int64_t *)list->data});
 }
 
-/* ---- radix sort of entries by row, the lowest digit first. Each pass counts the entries of each digit per block, sums up
- * the counts, and moves the entries; entries of one digit keep their order. */
+/* ---- radix sort of entries by row, starting with the lowest digit. Each pass counts the entries of each digit per block,
+ * computes prefix sums of the counts, and moves the entries. Entries with equal digits keep their order. */
 
 namespace
 {
@@ -298,12 +301,12 @@ struct list_of {
     }
 };
 
-/* One pass of the sort over one digit. `count` counts the entries of a thread by their digit, for counts_of and places_of. */
+/* One pass of the sort over one digit. `count` counts a thread's entries by their digit, for counts_of and places_of. */
 struct pass {
     const uint64_t *from;
     int64_t n, n_blocks;
     int shift;
-    uint32_t *counts; /* entries by digit, then block; after sums_of, the position of the first of them */
+    uint32_t *counts; /* number of entries by digit, then block; after sums_of, the position of the first such entry */
 
     typedef uint16_t columns[DIGITS][MP_GRID_THREADS];
     MP_BODY int digit(uint64_t entry) const { return (int)(entry >> shift & (DIGITS - 1)); }
@@ -333,7 +336,7 @@ struct counts_of {
     }
 };
 
-/* Replaces each count by the sum of those before it, in one block. */
+/* Replaces each count by the sum of all previous counts, in one thread block. */
 struct sums_of {
     enum { PHASES = 3 };
     struct room {

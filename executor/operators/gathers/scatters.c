@@ -1,12 +1,13 @@
-/* scatters.c - plans and runs scatters: saves inputs that the output would overwrite, copies the data, reduces the updates
- * with it, and computes the gradients. */
+/* scatters.c - plans and runs scatters: saves inputs that the output would overwrite, copies the data, reduces the copy with
+ * the updates, and computes the gradients. */
 #include "executor/operators/gathers/scatters.h"
 
 #include <string.h>
 
 typedef struct scatter {
     mp_index_plan plan;
-    int64_t rescue_at[3]; /* workspace offset of a copy of input i, whose memory the output may overwrite; -1: it cannot */
+    int64_t rescue_at[3]; /* workspace offset for a copy of input i, if the output may overwrite the input's memory; -1: it
+                             cannot */
     int64_t parts_at;     /* workspace offset of `parts` */
     int64_t room_at;      /* workspace offset of the indexer's memory */
 } scatter;
@@ -16,7 +17,7 @@ static mp_indexing indexing_of(const scatter *s, const mp_operands *x)
     return (mp_indexing){.plan = &s->plan, .x = x, .indices = x->in[1], .room = (char *)x->workspace + s->room_at};
 }
 
-/* Returns input i; if the output has its address, copies it to the workspace first and returns the copy. */
+/* Returns input i. If the output has the same address, copies the input to the workspace first and returns the copy. */
 static mp_array rescued(const scatter *s, const mp_operands *x, int i)
 {
     mp_array a = x->in[i];
@@ -51,9 +52,10 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return by->done(err);
 }
 
-/* Intermediate arrays of run_shares, in the workspace. All are FLOAT, but update_dy has the type of the output's gradient. */
+/* Intermediate arrays of run_shares in the workspace. All are FLOAT, except update_dy, which has the type of the output's
+ * gradient. */
 typedef struct parts {
-    mp_array results, marks;                                        /* in the layout of the data */
+    mp_array results, marks;                                        /* in the layout of the table */
     mp_array update_results, update_marks, update_parts, update_dy; /* in the layout of the updates */
 } parts;
 
@@ -106,7 +108,7 @@ static mp_status run_shares(const mp_call *call, const mp_operands *x, mp_error 
     return by->done(err);
 }
 
-/* Reserves workspace for a copy of each input that has as many bytes as the output, so that they may share one address. */
+/* Reserves workspace for a copy of each input with as many bytes as the output, because both may have one address. */
 static mp_status plan_rescues(const mp_operands *x, scatter *s, mp_call *call, mp_error *err)
 {
     for (int i = 0; i < 3; i++) {
@@ -120,7 +122,8 @@ static mp_status plan_rescues(const mp_operands *x, scatter *s, mp_call *call, m
     return MP_OK;
 }
 
-/* True if the gradients have the layouts of their operands: mp_scatter_step goes through elements in the order of memory. */
+/* True if gradients have the layouts of their operands. mp_scatter_step requires this, because it processes elements in memory
+ * order. */
 static bool shares_fit(const mp_operands *x)
 {
     const mp_array *table = &x->in[0], *updates = &x->in[2];
@@ -139,7 +142,7 @@ static mp_status plan_shares(const mp_operands *x, scatter *s, mp_call *call, mp
     return MP_OK;
 }
 
-/* Reads the attribute `reduction`; returns false if its word is unknown. */
+/* Reads the attribute `reduction`; returns false if its value is unknown. */
 static bool reduction_of(const mp_operator *op, mp_index_reduction *how)
 {
     static const char *const names[] = {"none", "add", "mul", "max", "min"};
@@ -176,7 +179,7 @@ static mp_status prepare(const mp_operands *x, const mp_index_plan *plan, mp_cal
     if (x->in[0].dtype != x->in[2].dtype || !reduces(plan->by, how, x->in[0].dtype))
         return MP_NO_KERNEL(x, err, "a reduction of this type");
     const bool shares = x->is_backward && how != MP_INDEX_SET && how != MP_INDEX_ADD;
-    /* backward reads the data and the updates, which only the operators of domain "memplan" give it */
+    /* backward reads the data and the updates; only operators of domain "memplan" provide them */
     if (shares && !*x->op->domain) return MP_NO_KERNEL(x, err, "the gradient of this reduction");
     if (shares && !shares_fit(x)) return MP_NO_KERNEL(x, err, "a gradient in another layout");
     MP_STATE(scatter, s, call, err);
@@ -197,7 +200,7 @@ mp_status mp_scatter_elements_prepare(const mp_operands *x, mp_call *call, const
     return prepare(x, &p, call, err);
 }
 
-/* Forward, the table is the output; backward, its gradient, whose layout the data's gradient must have. */
+/* In forward, the table is the output. In backward it is the output's gradient, whose layout the data's gradient must have. */
 mp_status mp_scatter_nd_prepare(const mp_operands *x, mp_call *call, const mp_indexer *by, mp_error *err)
 {
     const mp_array *indices = &x->in[1], *updates = &x->in[2], *table = mp_operands_out(x, 0);

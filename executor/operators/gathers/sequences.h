@@ -3,20 +3,21 @@
 
 #include "executor/operators/gathers/index_plan.h"
 
-/* Reverses the order of the first lengths[b] steps of batch b; backward does the same to the gradient. */
+/* Reverses the order of the first lengths[b] steps of batch b. Backward reverses the gradient in the same way. */
 typedef struct mp_reverse_sequence {
     mp_array from, to, lengths;
     int batch, time; /* axes */
-    int size;        /* bytes of an element */
+    int size;        /* bytes per element */
 } mp_reverse_sequence;
 
-/* MP_UNSUPPORTED: types or layouts without a kernel; MP_INVALID: axes or lengths that do not fit; MP_NOMEM. */
+/* Fills the description. MP_UNSUPPORTED: the type or layout has no kernel; MP_INVALID: axes or lengths do not match; MP_NOMEM.
+ */
 mp_status mp_reverse_sequence_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* MP_INVALID: a length is not between 0 and the number of steps. Without this check (on the GPU) it is clamped. */
+/* MP_INVALID: a length is not between 0 and the number of steps. The GPU does not check lengths but clamps them. */
 mp_status mp_reverse_sequence_check(const mp_operands *x, mp_error *err);
 mp_status mp_reverse_sequence_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Returns the offset that the source element of this batch and step has from the element of the same indices. */
+/* Returns the offset of the source element of this batch and step, relative to the element with the same indices. */
 MP_INLINE int64_t mp_reverse_sequence_shift(const mp_reverse_sequence *s, int64_t batch, int64_t step)
 {
     const int64_t n_steps = s->to.dims[s->time];
@@ -37,7 +38,7 @@ MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
         if (d == s->time) step = left % y->dims[d];
         left /= y->dims[d];
     }
-    /* columns are copied one by one if they are batches or steps, else all at once */
+    /* columns are copied one by one if the last axis is the batch or the time axis, else all at once */
     const int64_t n = s->batch == last || s->time == last ? 1 : span.end - span.first;
     for (int64_t c = span.first; c < span.end; c += n) {
         const int64_t shift = mp_reverse_sequence_shift(s, s->batch == last ? c : batch, s->time == last ? c : step);
@@ -46,19 +47,19 @@ MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
     }
 }
 
-/* Writes `on` for the class that an index names, and `off` for all other classes. */
+/* Writes `on` for the class given by an index, and `off` for all other classes. */
 typedef struct mp_one_hot {
     mp_array indices, values, y; /* values: `off` is element 0, `on` element 1 */
     int axis;
-    int64_t inner; /* elements behind the axis */
-    int size;      /* bytes of an element of y */
+    int64_t inner; /* number of elements after the axis */
+    int size;      /* bytes per element of y */
 } mp_one_hot;
 
-/* MP_UNSUPPORTED: types or layouts without a kernel; MP_NOMEM. */
+/* Fills the description. MP_UNSUPPORTED: the type or layout has no kernel; MP_NOMEM. */
 mp_status mp_one_hot_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_one_hot_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Returns the class that index number `index` names; negative ones count from the end. A NaN names none. */
+/* Returns the class given by element `index` of the indices; negative values count from the end. A NaN gives no class. */
 MP_INLINE int64_t mp_one_hot_class(const mp_one_hot *s, int64_t index, int64_t depth)
 {
     const int64_t which = mp_load_whole(s->indices.data, s->indices.dtype, index);
@@ -73,7 +74,7 @@ MP_INLINE void mp_one_hot_item(const mp_one_hot *s, int64_t k)
     const int64_t depth = y->dims[s->axis], to = mp_array_place(y, 0, last, span.row), begin = span.row * y->dims[last];
     const int64_t index = begin / s->inner / depth * s->inner + begin % s->inner, own = begin / s->inner % depth;
     const int64_t step = y->strides[last];
-    if (s->axis == last) { /* all columns have one index */
+    if (s->axis == last) { /* all columns have the same index */
         const int64_t which = mp_one_hot_class(s, index, depth);
         mp_elements_copy(y->data, to + span.first * step, step, s->values.data, 0, 0, span.end - span.first, s->size);
         if (which >= span.first && which < span.end) mp_element_copy(y->data, to + which * step, s->values.data, 1, s->size);

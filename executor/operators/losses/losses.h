@@ -26,13 +26,13 @@ typedef enum mp_element_loss_kind {
 
 typedef struct mp_element_loss {
     mp_element_loss_kind kind;
-    float delta, scale; /* of HUBER */
+    float delta, scale; /* for HUBER */
 } mp_element_loss;
 
-/* Computes the gradient of an operand: the mean's derivative by each element, times the gradient of the loss. */
+/* Computes the gradient of an operand: the derivative of the mean by each element, times the gradient of the loss. */
 typedef struct mp_element_slope {
     mp_element_loss loss;
-    mp_loops loops; /* over the gradient, prediction, target and weight */
+    mp_loops loops; /* loops over the gradient, prediction, target and weight */
     mp_array a, b, w, dy, to;
     bool of_target; /* true: the operand is the target; false: the prediction */
 } mp_element_slope;
@@ -42,8 +42,7 @@ mp_status mp_element_loss_prepare(const mp_operands *x, mp_call *call, mp_error 
 /* Runs mp_element_slope_item for the gradients. */
 mp_status mp_element_loss_backward(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Returns operand 2 broadcast to the shape of the prediction. Its data is NULL if there is no such operand: all weights are 1.
- */
+/* Returns operand 2, broadcast to the shape of the prediction. Its data is NULL if the operand is absent: all weights are 1. */
 mp_array mp_element_loss_weights(const mp_operands *x);
 
 MP_INLINE double mp_element_loss_value(const mp_element_loss *l, float a, float b, float w)
@@ -60,7 +59,7 @@ MP_INLINE double mp_element_loss_value(const mp_element_loss *l, float a, float 
     }
 }
 
-/* Returns the derivative by the prediction, a. */
+/* Returns the derivative with respect to the prediction a. */
 MP_INLINE float mp_element_loss_slope(const mp_element_loss *l, float a, float b, float w)
 {
     const float d = a - b;
@@ -74,7 +73,7 @@ MP_INLINE float mp_element_loss_slope(const mp_element_loss *l, float a, float b
     }
 }
 
-/* Returns the derivative by the target, b. */
+/* Returns the derivative with respect to the target b. */
 MP_INLINE float mp_element_loss_target_slope(const mp_element_loss *l, float a, float b, float w)
 {
     return l->kind == MP_ELEMENT_LOSS_BINARY ? (w - 1) * mp_softplus(-a) - a : -mp_element_loss_slope(l, a, b, w);
@@ -100,30 +99,30 @@ MP_INLINE void mp_element_slope_item(const mp_element_slope *s, int64_t k)
 typedef enum mp_class_loss_reduction { MP_CLASS_LOSS_MEAN, MP_CLASS_LOSS_SUM, MP_CLASS_LOSS_NONE } mp_class_loss_reduction;
 
 typedef struct mp_class_loss {
-    mp_lines lines; /* along the classes; line k is position k of the targets, counted row-major */
+    mp_lines lines; /* lines along the classes; line k is position k of the targets, counted row-major */
     mp_class_loss_reduction reduction;
-    bool softmax; /* true: input 0 has scores; extra 0 has log(sum(e^score)) of each line. false: input 0 has log-probabilities
-                   */
-    bool ignores; /* true: positions whose target is `ignored` do not count */
+    bool softmax; /* true: input 0 has scores, and extra 0 has log(sum(e^score)) of each line. false: input 0 has
+                     log-probabilities */
+    bool ignores; /* true: positions with target `ignored` do not count */
     int64_t ignored;
-    double smoothing; /* of labels: the part of a position's loss that is the mean over all classes; 0 without softmax */
-    int64_t ranks;    /* that have a part of the classes each; 1: every rank has all */
-    int64_t sharers;  /* ranks that have some of the positions each; 1: every rank has all */
-    bool is_counted;  /* the weights of positions are known only when a step runs: sharers tell each other their sums */
+    double smoothing; /* label smoothing: the share of a position's loss that is the mean over all classes; 0 without softmax */
+    int64_t ranks;    /* number of ranks over which the classes are split; 1: not split */
+    int64_t sharers;  /* number of ranks over which the positions are split; 1: not split */
+    bool is_counted;  /* true: the weights of positions are only known at run time, so the sharers exchange their sums */
 } mp_class_loss;
 
-/* What a rank that has a part of the classes tells the others of a position. */
+/* The values of a position that a rank with a part of the classes sends to the others. */
 typedef struct mp_class_part {
-    double sum;    /* of e^(score - largest) over its classes */
-    float largest; /* of its scores */
-    float score;   /* of the target, if it has that class */
+    double sum;    /* sum of e^(score - largest) over this rank's classes */
+    float largest; /* largest score of this rank's classes */
+    float score;   /* score of the target, if this rank has its class */
 } mp_class_part;
 
-/* Returns how many ranks have a part of the classes each; 1: all have all. */
+/* Returns the number of ranks over which the classes are split; 1: not split. */
 int64_t mp_class_loss_ranks(const mp_model *model, const mp_operator *op);
-/* Returns the bytes that a rank sends for a loss that is split over ranks, forward or backward. Of a mean over positions that
- * ranks share, each has what its positions add. */
+/* Returns the bytes that a rank sends for a split loss, in forward or backward. If ranks split the positions of a mean, each
+ * rank's loss is its positions' contribution to the mean. */
 int64_t mp_class_loss_sent_bytes(const mp_model *model, const mp_operator *op, bool is_backward);
 
-/* Reads the parameters. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, or a loss that is not row-major. */
+/* Reads the parameters. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16, or the loss is not row-major. */
 mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err);

@@ -1,8 +1,7 @@
 /* losses_cpu.c - losses over classes and over elements, on the CPU. The loss of a position is -weight[target] log p[target].
- * With label smoothing s it is (1 - s) times that, plus s / classes times the sum over all classes of -weight log p. The result
- * is the sum over all positions, added in their order in double (sum), the same divided by the sum of weights (mean), or one
- * loss per position (none). Forward saves log(sum(e^score)) of each position, from which backward recomputes p.
- */
+ * With label smoothing s it is (1 - s) times that, plus s / classes times the sum over all classes of -weight log p. The
+ * reduction "sum" adds all positions in order in double. "mean" divides this sum by the sum of weights. "none" returns one loss
+ * per position. Forward saves log(sum(e^score)) of each position, from which backward recomputes p. */
 #include <string.h>
 
 #include "executor/cpu/base/bodies.h"
@@ -17,9 +16,9 @@
 typedef struct job {
     const mp_class_loss *loss;
     const mp_operands *x;
-    double factor;      /* backward: factor on the gradient of every position, besides its weight */
-    double all_weights; /* the sum of the weights of all classes if labels are smoothed; else 0 */
-    int64_t first;      /* the first class that this rank has */
+    double factor;      /* backward: factor of every position's gradient, without its weight */
+    double all_weights; /* the sum of the weights of all classes with label smoothing; else 0 */
+    int64_t first;      /* the first class of this rank */
 } job;
 
 static int64_t target_at(const mp_array *t, int64_t k)
@@ -52,7 +51,7 @@ static job job_of(const mp_class_loss *loss, const mp_operands *x, double factor
     return j;
 }
 
-/* Returns the factor with which smoothing adds -weight log p of each class to a position's loss. */
+/* Returns the factor of -weight log p of each class that smoothing adds to a position's loss. */
 static double smoothed_share(const job *j)
 {
     return j->loss->smoothing / (double)j->loss->lines.length;
@@ -112,9 +111,9 @@ static void forward_line(void *data, int64_t k)
     if (j->x->extra[0].data) ((float *)j->x->extra[0].data)[k] = shift;
 }
 
-/* ---- where each rank has a part of the classes: what all have is put together in the order of the ranks. */
+/* ---- classes split over ranks: the parts of all ranks are joined in the order of the ranks. */
 
-/* Returns the class of a target among those of this rank; -1: another rank has it. */
+/* Returns the index of a target among this rank's classes; -1: another rank has the class. */
 static int64_t own_class(const job *j, int64_t target)
 {
     const int64_t class = target - j->first;
@@ -183,7 +182,7 @@ static mp_status run_lines(job *j, mp_error *err)
     return MP_OK;
 }
 
-/* MP_INVALID: a target is neither a class nor ignored, so that its score would be read outside of the tensor. */
+/* MP_INVALID: a target is neither a class nor ignored; its score would be read outside of the tensor. */
 static mp_status check_targets(const job *j, mp_error *err)
 {
     const int64_t classes = j->loss->ranks * j->loss->lines.length;
@@ -196,7 +195,7 @@ static mp_status check_targets(const job *j, mp_error *err)
     return MP_OK;
 }
 
-/* Turns the weight of this rank's positions into that of all; room: a double for each sharer. */
+/* Replaces the sum of weights of this rank's positions by the sum over all sharers; `room` has a double for each sharer. */
 static mp_status add_weights(const job *j, double *room, double *weight, mp_error *err)
 {
     const mp_kernel_team *team = j->x->run.team;
@@ -262,9 +261,9 @@ static void take_shares(const job *j, double share, int64_t e, int64_t n, float 
     for (int64_t i = 0; i < n; i++) to[i] -= (float)(share * class_weight(j, e + i));
 }
 
-/* The gradient of a class's score is (f + s W - sum(g)) p - s w + g, less f at the target; without softmax the term with p is
- * absent. f: the factor of the position's loss. s: the share that smoothing gives each class; w: the class's weight; W: the sum
- * of all weights. g: the gradient of the class's log-probability, if that is an output. */
+/* The gradient of a class's score is (f + s W - sum(g)) p - s w + g, minus f at the target; without softmax the term with p is
+ * absent. f: factor of the position's loss. s: share per class from smoothing; w: weight of the class; W: sum of all weights.
+ * g: gradient of the class's log-probability, if that is an output. */
 static void backward_line(void *data, int64_t k)
 {
     const job *j = data;

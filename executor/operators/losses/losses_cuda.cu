@@ -1,4 +1,4 @@
-/* losses_cuda.cu - losses over classes and over elements, on the GPU. A kernel cannot report errors: if a target is not a
+/* losses_cuda.cu - losses over classes and over elements, on the GPU. A kernel cannot report errors; if a target is not a
  * class, the loss is NaN. */
 #include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/bodies.cuh"
@@ -16,7 +16,7 @@ namespace
 /* ---- targets of positions, and their weights. */
 
 struct targets {
-    mp_operand target, weight; /* weight: one per class; data NULL: all are 1 */
+    mp_operand target, weight; /* weight: one per class; data NULL: all weights are 1 */
     int64_t n_classes, ignored;
     bool ignores;
     int rank;
@@ -39,9 +39,9 @@ struct targets {
 
 struct state {
     mp_class_loss form;
-    /* offsets in the workspace. First lie two floats per position (forward), or the factor of a mean and the weight of all
-     * classes (backward); at sums_at a float per position, if labels are smoothed (forward) or log-probabilities have gradients
-     * (backward); at stretches_at the partial sums of reductions */
+    /* offsets in the workspace. Offset 0: two floats per position (forward), or the factor of a mean and the weight of all
+     * classes (backward). sums_at: a float per position, with label smoothing (forward) or if log-probabilities have gradients
+     * (backward). stretches_at: the partial sums of reductions */
     int64_t sums_at, stretches_at;
 };
 
@@ -62,10 +62,10 @@ static targets targets_of(const state *s, const mp_operands *x)
     return all;
 }
 
-/* ---- forward: a position's loss and weight, then their sums. */
+/* ---- forward: the loss and weight of each position, then their sums. */
 
-/* Computes the largest score of a line and the sum of e^(score - largest) in one pass: when two parts of a line are joined, the
- * sum of the part whose largest score is smaller is scaled to the other's. */
+/* Computes the largest score of a line and the sum of e^(score - largest) in one pass. When two parts of a line are joined, the
+ * sum of the part with the smaller maximum is rescaled to the other maximum. */
 template <mp_dtype T> struct entropy_rows {
     struct value {
         float largest, sum;
@@ -75,8 +75,8 @@ template <mp_dtype T> struct entropy_rows {
     targets all;
     mp_operand scores, given, log_sums;
     bool softmax;
-    float *losses; /* two per position: -weight log p, weight */
-    float *kept;   /* the values of log_sums once more, for smoothed_rows; NULL: labels are not smoothed */
+    float *losses; /* two values per position: -weight log p, and weight */
+    float *kept;   /* a copy of log_sums for smoothed_rows; NULL: no label smoothing */
     MP_BODY float score(int64_t at) const { return mp_load_any(scores.data, T, at); }
     MP_BODY value none(int) const { return value{-INFINITY, 0}; }
     MP_BODY value join(int, value a, value b) const
@@ -109,7 +109,7 @@ template <mp_dtype T> struct entropy_rows {
     }
 };
 
-/* Smooths labels: replaces a part of every position's loss by the mean over all classes. */
+/* Label smoothing: replaces a share of every position's loss by the mean over all classes. */
 template <mp_dtype T> struct smoothed_rows : mp_sums {
     enum { PHASES = 1 };
     mp_line_places lines;
@@ -144,7 +144,7 @@ struct each_loss {
     MP_BODY void operator()(int64_t k) const { to.store(k, losses[2 * k]); }
 };
 
-/* Returns the offsets of one sum over n adjacent terms. */
+/* Returns the offsets of a single sum over n adjacent terms. */
 static mp_reduce_places<1> all_of(int64_t n)
 {
     mp_loops loops = {};
@@ -183,7 +183,8 @@ template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp
 
 /* ---- backward. */
 
-/* Computes the factor on every position's gradient, besides its weight: the mean's gradient, divided by the sum of weights. */
+/* Computes the factor of every position's gradient, without its weight: the gradient of the mean, divided by the sum of
+ * weights. */
 struct mean_factor : mp_float_sum {
     targets all;
     mp_operand dy;
@@ -216,7 +217,7 @@ struct given_sums : mp_sums {
     MP_BODY void end(int64_t row, const value *totals) const { to[row] = totals[0].x; }
 };
 
-/* The gradient of a class's score: scale p - share * weight of the class + gradient of its log-probability, less `factor` at
+/* The gradient of a class's score: scale p - share * weight of the class + gradient of its log-probability, minus `factor` at
  * the target. */
 template <mp_dtype T> struct entropy_gradient {
     /* The values that all scores of a position share. */
@@ -226,11 +227,11 @@ template <mp_dtype T> struct entropy_gradient {
     };
     targets all;
     mp_operand dy, dx, scores, given, log_sums;
-    bool softmax, each; /* each: true: every position has a loss of its own */
-    const float *mean;  /* the result of mean_factor; NULL: the reduction is not a mean */
+    bool softmax, each; /* each: true: every position has its own loss */
+    const float *mean;  /* the result of mean_factor; NULL: the reduction is not "mean" */
     const float *sums;  /* the results of given_sums; NULL: log-probabilities have no gradient */
     float smoothing;
-    const float *all_weights; /* the result of weight_total; NULL: labels are not smoothed */
+    const float *all_weights; /* the result of weight_total; NULL: no label smoothing */
     MP_BODY position of(int64_t k) const
     {
         position p = {all.of(k), 0, 0, 0, 0};
@@ -255,7 +256,7 @@ template <mp_dtype T> struct entropy_gradient {
     }
 };
 
-/* One thread per score. Operands: the offset of the score, the number of its position, its class. */
+/* One thread per score. Operands: the offset of the score, the index of its position, its class. */
 template <mp_dtype T> struct entropy_gradient_each {
     enum { SCORE, POSITION, CLASS, N_OPERANDS };
     entropy_gradient<T> f;
@@ -265,7 +266,7 @@ template <mp_dtype T> struct entropy_gradient_each {
     }
 };
 
-/* One block per line, for lines with contiguous scores. A thread loads several scores before it uses the first. */
+/* One thread block per line with contiguous scores. A thread loads several scores before it uses the first one. */
 template <mp_dtype T> struct entropy_gradient_lines {
     enum { THREADS = MP_GRID_THREADS, UNDER_WAY = 8 };
     struct shared {
@@ -278,7 +279,7 @@ template <mp_dtype T> struct entropy_gradient_lines {
     entropy_gradient<T> f;
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
-        /* in a phase of its own, because the gradient of a single line, with as many elements, may overwrite the weights */
+        /* a separate phase, because the gradient of a single line with as many elements may overwrite the weights */
         b.phase([&](int, shared &, own &o) { o.p = f.of(k); });
         b.phase([&](int t, shared &, own &o) {
             const int64_t at = lines.find(k, 0);
