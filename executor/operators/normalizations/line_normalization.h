@@ -1,4 +1,4 @@
-/* line_normalization.h - LpNormalization and LRN, whose sums run along one dimension, line by line. For every backend. */
+/* line_normalization.h - LpNormalization and LRN, whose sums run line by line along one dimension. For every backend. */
 #pragma once
 
 #include "executor/kernel/body.h"
@@ -6,19 +6,19 @@
 /* All arrays have the layout of x. */
 typedef struct mp_line_normalization {
     mp_array x, y, dy, dx;
-    mp_array lines; /* x with size 1 along the dimension: line k begins at element k of it */
+    mp_array lines; /* x with size 1 along the dimension; line k begins at element k of this array */
     int64_t n_lines, length, stride;
     bool is_backward;
-    int p;                 /* of LpNormalization: 1 or 2 */
-    int64_t before, after; /* of LRN: the number of neighbours on either side */
+    int p;                 /* for LpNormalization: 1 or 2 */
+    int64_t before, after; /* for LRN: the number of neighbours before and after an element */
     float alpha, beta, bias;
-    float *scale;  /* LRN's extra, in the layout of x; NULL: it is not saved */
-    float *direct; /* workspace of LRN's backward, in the layout of x: dy scale^-beta, the own part of each gradient */
-    float *terms;  /* likewise dy x scale^(-beta - 1): the term of each element in the sums of its neighbours */
+    float *scale;  /* LRN's extra, in the layout of x; NULL: not saved */
+    float *direct; /* workspace of LRN's backward, in the layout of x: dy scale^-beta, the direct part of each gradient */
+    float *terms;  /* likewise dy x scale^(-beta - 1): the contribution of each element to its neighbours' gradients */
 } mp_line_normalization;
 typedef mp_line_normalization mp_lp, mp_lrn;
 
-/* Make the description the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16; MP_NOMEM. */
+/* Make the description the call's state. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16; MP_NOMEM. */
 mp_status mp_lp_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_lrn_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_lp_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
@@ -71,7 +71,7 @@ MP_INLINE void mp_lrn_forward(const mp_line_normalization *s, int64_t begin)
     }
 }
 
-/* dx_c = dy_c s_c^-beta - 2 s->alpha beta x_c sum(dy_o x_o s_o^(-beta - 1)) over c and all o that have c as a neighbour. */
+/* dx_c = dy_c s_c^-beta - 2 s->alpha beta x_c sum(dy_o x_o s_o^(-beta - 1)), summed over c and all o with c as a neighbour. */
 MP_INLINE void mp_lrn_backward(const mp_line_normalization *s, int64_t begin)
 {
     for (int64_t c = 0; c < s->length; c++) {

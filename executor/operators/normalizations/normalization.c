@@ -1,10 +1,10 @@
-/* normalization.c - describes the rows of a normalization, whose elements share statistics, as a loop nest. */
+/* normalization.c - describes the rows of a normalization as a loop nest; the elements of a row share statistics. */
 #include "executor/operators/normalizations/normalization.h"
 
 #include <string.h>
 
-/* The dimensions of a row: those from the attribute axis on; all but samples and channels; the same with the channels of a
- * group; those in the attribute axes. */
+/* The dimensions of a row: all from the attribute axis on; all except samples and channels; the same, with the channels of a
+ * group; the dimensions listed in the attribute axes. */
 typedef enum cut { FROM_AXIS, CHANNELS, GROUPS, AXES } cut;
 
 #define FORM(kind, domain, cut, centered, epsilon) {kind, domain, cut, centered, epsilon},
@@ -114,7 +114,7 @@ static mp_normalization cut_rows(const struct form *f, const mp_operands *x)
         grouped.dims[1] = groups;
         grouped.strides[1] = a->strides[1] * grouped.dims[2];
         inner = ((1u << grouped.rank) - 1) & ~3u;
-        /* before operator set 21 there is one scale per group, since then one per channel */
+        /* one scale per group before operator set 21, one per channel since then */
         stride[1] = n == groups && n != a->dims[1] ? 1 : grouped.dims[2];
         stride[2] = n == groups && n != a->dims[1] ? 0 : 1;
         break;

@@ -1,17 +1,16 @@
 /* normalization.h - layer, root-mean-square, group, instance, mean-variance and batch normalization as one loop nest, for every
- * backend: the dimensions that form a row, and the strides of scale and shift.
+ * backend. It describes the dimensions that form a row, and the strides of scale and shift.
  *
- * The elements of a row share statistics; they differ in the inner dimensions only. xhat = (x - mean) rstd, y = scale xhat +
- * shift; backward: dx = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy scale. In root-mean-square normalization mean and
- * mean(g) are 0.
- */
+ * The elements of a row share statistics; a row extends over the inner dimensions. xhat = (x - mean) rstd, y = scale xhat +
+ * shift; backward: dx = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy scale. In root-mean-square normalization, mean and
+ * mean(g) are 0. */
 #pragma once
 
 #include "executor/kernel/kernel.h"
 
 enum { MP_ROWS_DIMS = MP_ARRAY_RANK + 1 };
 
-/* X(kind, domain, cut of rows, centered, default of epsilon) for each operator that mp_normalization_read can read. */
+/* X(kind, domain, kind of rows, centered, default of epsilon) for each operator that mp_normalization_read supports. */
 #define MP_NORMALIZATIONS(X)                                                    \
     X("LayerNormalization", "", FROM_AXIS, true, 1e-5f)                         \
     X("LayerNormalization", "memplan", FROM_AXIS, true, 1e-5f)                  \
@@ -26,21 +25,21 @@ enum { MP_ROWS_DIMS = MP_ARRAY_RANK + 1 };
 typedef struct mp_normalization {
     int n_outer, n_inner;
     int64_t outer[MP_ROWS_DIMS], inner[MP_ROWS_DIMS];
-    int64_t outer_at[MP_ROWS_DIMS], inner_at[MP_ROWS_DIMS];               /* strides of x, y, dx, dy: one layout */
+    int64_t outer_at[MP_ROWS_DIMS], inner_at[MP_ROWS_DIMS]; /* strides of x, y, dx and dy, which have one layout */
     int64_t outer_parameter[MP_ROWS_DIMS], inner_parameter[MP_ROWS_DIMS]; /* strides of scale and shift */
-    int64_t n_rows, length, run, n_runs; /* run: size of the innermost inner dimension; a row has n_runs of them */
+    int64_t n_rows, length, run, n_runs; /* run: size of the innermost inner dimension; a row has n_runs runs */
     int64_t n_parameters;
     bool centered; /* true: the mean is subtracted */
     double epsilon;
 } mp_normalization;
 
-/* Describes the rows of x: dimension d is inner if bit d of `inner` is set. parameter_stride[d]: the stride of scale and shift
- * along d; n_parameters: the number of their elements (0: there are none). */
+/* Describes the rows of x: dimension d is inner if bit d of `inner` is set. parameter_stride[d] is the stride of scale and
+ * shift along d. n_parameters is the number of their elements (0: they are absent). */
 mp_normalization mp_normalization_of(const mp_array *x, uint32_t inner, const int64_t *parameter_stride, int64_t n_parameters,
                                      bool centered, double epsilon);
-/* MP_UNSUPPORTED: a type is neither FLOAT nor BFLOAT16, or types differ within X, Y and an added operand, within scale and
- * shift, or within running mean and variance. */
+/* Checks the types. MP_UNSUPPORTED: a type is neither FLOAT nor BFLOAT16, or types differ within one of these groups: X, Y and
+ * an added operand; scale and shift; running mean and variance. */
 mp_status mp_normalization_types(const mp_operands *x, mp_error *err);
-/* Describes the rows of a normalization without running statistics. MP_UNSUPPORTED as mp_normalization_types, or the scale is
+/* Describes the rows of a normalization without running statistics. MP_UNSUPPORTED: as mp_normalization_types, or the scale is
  * not row-major, the shift has another layout, or x has too many dimensions. */
 mp_status mp_normalization_read(const mp_operands *x, mp_normalization *out, mp_error *err);

@@ -28,12 +28,12 @@ static void locate(const int64_t *dims, const int64_t *at, const int64_t *parame
     }
 }
 
-/* A piece of a row: n elements from offset x on, at `stride`, and their parameters from offset p on, at `step`. */
+/* A piece of a row: n elements at offset x with stride `stride`, and their parameters at offset p with stride `step`. */
 typedef struct piece {
     int64_t x, p, n, stride, step;
 } piece;
 
-/* Pieces are runs, cut into blocks. piece_of returns piece k of the row whose offsets are (x, p). */
+/* Pieces are blocks of runs. piece_of returns piece k of the row at offset x with parameters at offset p. */
 static int64_t n_pieces(const mp_normalization *r)
 {
     return r->n_runs * mp_block_count(r->run);
@@ -49,7 +49,7 @@ static piece piece_of(const mp_normalization *r, int64_t x, int64_t p, int64_t k
     return out;
 }
 
-/* Returns the sum of (x - mean)^2, from sixteen partial sums. */
+/* Returns the sum of (x - mean)^2, computed as sixteen partial sums. */
 MP_VECTOR static double sum_of_squares(const float *x, int64_t n, float mean)
 {
     float lanes[16] = {0};
@@ -171,7 +171,7 @@ void mp_normalize_apply(const mp_normalization *rows, const mp_normalize_data *d
     mp_parallel(rows->n_rows, rows->length, forward_row, &j);
 }
 
-/* Returns the normalized values of a piece, computed from the input x, or if that is NULL from the output y. */
+/* Returns the normalized values of a piece, computed from the input x, or, if x is NULL, from the output y. */
 static const float *normalized(const job *j, const piece *q, float mean, float rstd, const float *scale, float *room,
                                float *spare)
 {
@@ -229,7 +229,7 @@ static void backward_row(const job *j, int64_t row, double *d_scale, double *d_s
     }
 }
 
-/* Computes backward of a stretch of rows. Each stretch has its own sums for the gradients of scale and shift. */
+/* Computes backward of a stretch of rows. Each stretch has its own partial sums for the gradients of scale and shift. */
 static void backward_stretch(void *data, int64_t stretch)
 {
     const job *j = data;
@@ -268,16 +268,16 @@ void mp_normalize_backward(const mp_normalization *rows, const mp_normalize_data
         mp_parallel(rows->n_parameters, n_stretches(rows), parameter_sums, &j);
 }
 
-/* ---- calls of all operators in MP_NORMALIZATIONS. */
+/* ---- calls of the operators in MP_NORMALIZATIONS. */
 
 typedef struct state {
     mp_normalization rows;
     bool centered;
-    int64_t statistics_at; /* workspace offset of mean and rstd, for those that no extra saves */
+    int64_t statistics_at; /* workspace offset of the statistics that are not saved as extras */
 } state;
 
-/* Return where mean and rstd lie: in extras 0 and 1 (without centering, rstd in extra 0), or if these are absent in the
- * workspace. */
+/* Return the addresses of mean and rstd: extras 0 and 1 (without centering, rstd is extra 0), or the workspace if the extras
+ * are absent. */
 static float *mean_of(const state *s, const mp_operands *x)
 {
     if (!s->centered) return NULL;

@@ -9,19 +9,20 @@
 typedef struct mp_normalize_data {
     mp_dtype dtype, parameter_dtype;
     const void *x, *y, *dy, *scale, *shift;
-    void *out;          /* y forward, dx backward */
-    float *mean, *rstd; /* per row: written by forward, read by backward; NULL: not saved (mean: or no mean is subtracted) */
+    void *out;          /* forward: y, backward: dx */
+    float *mean, *rstd; /* per row: written by forward, read by backward. NULL: not saved; mean may also be NULL if no mean is
+                           subtracted */
     void *d_scale, *d_shift;
     bool add_scale, add_shift;
     double *partial; /* workspace of backward: mp_normalize_workspace_bytes bytes */
 } mp_normalize_data;
 
-int64_t mp_normalize_workspace_bytes(const mp_normalization *rows); /* of the backward pass */
+int64_t mp_normalize_workspace_bytes(const mp_normalization *rows); /* bytes for backward */
 
 /* Computes data->mean and data->rstd only. */
 void mp_normalize_measure(const mp_normalization *rows, const mp_normalize_data *data);
 void mp_normalize_forward(const mp_normalization *rows, const mp_normalize_data *data);
-/* Computes the gradients, from the output data->y if data->x is NULL. */
+/* Computes the gradients; if data->x is NULL, from the output data->y. */
 void mp_normalize_backward(const mp_normalization *rows, const mp_normalize_data *data);
 /* Computes y = scale (x - mean) rstd + shift with given mean and rstd, for evaluation. */
 void mp_normalize_apply(const mp_normalization *rows, const mp_normalize_data *data);

@@ -1,4 +1,4 @@
-/* normalize_cuda.cu - normalizes rows and computes the gradients: contiguous rows by several threads each, others by
+/* normalize_cuda.cu - normalizes rows and computes the gradients: contiguous rows with several threads per row, other rows with
  * reductions. */
 #include "executor/cuda/grid/vectors.cuh"
 #include "executor/operators/normalizations/normalize_cuda.cuh"
@@ -51,7 +51,7 @@ mp_normal mp_normal_of(const mp_normalization *form)
 namespace
 {
 
-/* ---- what all kernels share. */
+/* ---- data shared by all kernels. */
 
 /* T: the type of x, y and their gradients. */
 template <mp_dtype T> struct pass {
@@ -170,7 +170,7 @@ template <mp_dtype T> struct backward_rows {
     MP_BODY void end(int64_t, const value *) const {}
 };
 
-/* ---- other rows, by reductions. */
+/* ---- other rows, with reductions. */
 
 template <mp_dtype T> struct means_of : mp_float_sum {
     pass<T> a;
@@ -202,7 +202,7 @@ template <mp_dtype T> struct apply_to {
 template <mp_dtype T> struct row_sums_of : mp_float_sums {
     pass<T> a;
     bool centered;
-    float *sums; /* two per row */
+    float *sums; /* two values per row */
     row_sums_of(const mp_normal *n, const mp_normal_data *d, float *to) : a(n, d), centered(n->form.centered), sums(to) {}
     MP_BODY part at(const int64_t *at, int64_t) const
     {
@@ -315,20 +315,20 @@ void mp_normal_forward(const mp_normal *n, const mp_normal_data *d, void *worksp
 
 void mp_normal_backward(const mp_normal *n, const mp_normal_data *d, void *workspace)
 {
-    /* the gradient of x comes last, because it may overwrite that of y */
+    /* the gradient of x is last, because it may overwrite the gradient of y */
     if (d->d_scale.data || d->d_shift.data)
         MP_BY_DTYPE(d->dy.dtype, mp_reduce(places(&n->loops, PARAMETER), parameters_of<T>(n, d), stretches_in(n, workspace)));
     if (d->dx.data && !mp_normal_by_warps(n, d, true)) MP_BY_DTYPE(d->dy.dtype, backward<T>(n, d, workspace));
 }
 
-/* ---- calls of all operators in MP_NORMALIZATIONS. */
+/* ---- calls of the operators in MP_NORMALIZATIONS. */
 
 namespace
 {
 
 struct state {
     mp_normal normal;
-    int64_t statistics_at; /* workspace offset of mean and rstd, for those that no extra saves */
+    int64_t statistics_at; /* workspace offset of the statistics that are not saved as extras */
 };
 
 /* The extras are mean and rstd; without centering, rstd only. */

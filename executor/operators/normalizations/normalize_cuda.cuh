@@ -1,8 +1,7 @@
 /* normalize_cuda.cuh - runs the loop nest of normalization.h on the GPU: forward, backward, or statistics only.
  *
  * If rows are contiguous (by_rows), several threads process a row together. Otherwise reductions compute statistics and sums,
- * and the rest runs element by element in the order of memory.
- */
+ * and the rest runs element by element in memory order. */
 #pragma once
 
 #include "executor/cuda/grid/family.cuh"
@@ -13,20 +12,20 @@ extern "C" {
 
 /* The operands of a pass; data NULL: the operand is absent. */
 struct mp_normal_data {
-    mp_operand x, y, dy, dx, scale, shift, d_scale, d_shift; /* backward computes xhat from y if x.data is NULL */
+    mp_operand x, y, dy, dx, scale, shift, d_scale, d_shift; /* if x.data is NULL, backward computes xhat from y */
     bool add_scale, add_shift;
     float *mean, *rstd; /* per row; mean NULL: no mean is subtracted */
 };
 
 struct mp_normal {
     mp_normalization form;
-    mp_loops loops; /* operand 0: x, 1: the row's number, 2: scale and shift */
+    mp_loops loops; /* operand 0: x, 1: the row's index, 2: scale and shift */
     bool by_rows;
-    int64_t sums_at; /* unused: the sums of backward, two floats per row, lie at the start of the workspace */
+    int64_t sums_at; /* unused: the sums of backward, two floats per row, are at the start of the workspace */
 };
 
 mp_normal mp_normal_of(const mp_normalization *form);
-int64_t mp_normal_workspace_bytes(const mp_normal *n); /* returns enough for every pass */
+int64_t mp_normal_workspace_bytes(const mp_normal *n); /* returns the maximum over all passes */
 
 /* Computes mean and rstd. */
 void mp_normal_measure(const mp_normal *n, const mp_normal_data *d, void *workspace);

@@ -1,5 +1,5 @@
-/* normalize_warps_cuda.cu - normalizes a row per warp: a lane keeps vectors lane, lane + 32, ... of the row in registers; means
- * are sums over the warp. */
+/* normalize_warps_cuda.cu - normalizes one row per warp. A lane keeps the vectors lane, lane + 32, ... of the row in registers;
+ * means are sums over the warp. */
 #include "executor/operators/normalizations/normalize_warps_cuda.cuh"
 
 #include "executor/cuda/grid/blocks.cuh"
@@ -8,11 +8,11 @@
 namespace
 {
 
-/* M: vectors per lane. */
+/* M: number of vectors per lane. */
 template <mp_dtype T, int M> struct row_of {
     enum { W = mp_width<T> };
     mp_normal_data d;
-    int64_t length, vectors; /* of a row */
+    int64_t length, vectors; /* elements and vectors per row */
     float epsilon;
     bool centered;
 
@@ -21,7 +21,7 @@ template <mp_dtype T, int M> struct row_of {
           centered(n->form.centered)
     {
     }
-    /* Calls f(m, v) for each vector of the lane: it is vector m of the lane and vector v of the row. */
+    /* Calls f(m, v) for each vector of the lane; m is its index in the lane, v its index in the row. */
     template <class P> MP_BODY void each(int lane, const P &f) const
     {
         MP_UNROLL
@@ -34,7 +34,7 @@ template <mp_dtype T, int M> struct row_of {
     {
         each(lane, [&](int m, int64_t v) { mp_load_vector(from.data, T, row * vectors + v, W, to[m]); });
     }
-    /* Reads vector v of scale or shift; if that is absent, all elements are `otherwise`. */
+    /* Reads vector v of scale or shift; if the operand is absent, all elements are `otherwise`. */
     MP_BODY void parameter(const mp_operand &from, int64_t v, float otherwise, float (&to)[W]) const
     {
         if (from.data) {
@@ -133,7 +133,7 @@ template <mp_dtype T, int M> struct backward_of : row_of<T, M> {
     }
 };
 
-/* Chooses the vectors per lane: as many as the longest row needs, or for short rows a fourth of that. */
+/* Selects the number of vectors per lane: enough for the longest row, or a quarter of that if rows are short. */
 template <mp_dtype T> static void run(const mp_normal *n, const mp_normal_data *d, bool backward)
 {
     constexpr int most = MP_WARP_ROW / MP_WARP / mp_width<T>, few = most / 4;
@@ -148,7 +148,7 @@ template <mp_dtype T> static void run(const mp_normal *n, const mp_normal_data *
         mp_warps(n->form.n_rows, forward_of<T, most>(n, d));
 }
 
-/* True if the operand is absent, or has this type and can be read in vectors. */
+/* True if the operand is absent, or has this type and an aligned address for vectors. */
 static bool lies(const mp_operand &x, mp_dtype dtype)
 {
     return !x.data || (x.dtype == dtype && mp_takes_vectors(x.data, dtype));

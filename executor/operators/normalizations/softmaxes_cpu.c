@@ -1,5 +1,5 @@
-/* softmaxes_cpu.c - Softmax, SafeSoftmax, LogSoftmax and Hardmax on the CPU as loops over lines of scores, and the functions on
- * rows that they share with losses and attention. */
+/* softmaxes_cpu.c - Softmax, SafeSoftmax, LogSoftmax and Hardmax on the CPU as loops over lines of scores, and the row
+ * functions that losses and attention also use. */
 #include <math.h>
 #include <string.h>
 

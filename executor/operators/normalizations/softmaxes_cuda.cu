@@ -1,5 +1,5 @@
-/* softmaxes_cuda.cu - Softmax, SafeSoftmax, LogSoftmax and Hardmax on the GPU: several threads per line, or one if there are
- * many lines that are not contiguous. */
+/* softmaxes_cuda.cu - Softmax, SafeSoftmax, LogSoftmax and Hardmax on the GPU: with several threads per line, or with one if
+ * there are many lines that are not contiguous. */
 #include "executor/cuda/grid/family.cuh"
 
 #include "executor/kernel/vector_math.h"
@@ -47,7 +47,7 @@ template <form FORM> struct softmax_of {
     MP_BODY void end(int64_t, const value *) const {}
 };
 
-/* dx = y (dy - sum(dy y)); of LogSoftmax: dx = dy - e^y sum(dy). */
+/* dx = y (dy - sum(dy y)); for LogSoftmax: dx = dy - e^y sum(dy). */
 template <form FORM> struct softmax_gradient : mp_sums {
     enum { PHASES = 1 };
     mp_line_places lines;
@@ -66,7 +66,7 @@ template <form FORM> struct softmax_gradient : mp_sums {
     MP_BODY void end(int64_t, const value *) const {}
 };
 
-/* Writes 1 for the first of the largest scores, 0 for all others. */
+/* Writes 1 for the first of the largest scores, and 0 for all others. */
 struct hardmax_of : mp_largest {
     enum { PHASES = 1 };
     mp_line_places lines;

@@ -1,8 +1,7 @@
 /* pools_cpu.c - pools on the CPU: maximum, average and Lp norm of sliding windows, or of the whole input (global).
  *
- * A piece of work is a sample and a block of channels. Windows of different pieces do not overlap, so backward adds without
- * races and in a fixed order. A block is a vector of channels if these are innermost, else one channel.
- */
+ * A work item is a sample and a block of channels. Windows of different items do not overlap, so backward adds without races
+ * and in a fixed order. If channels are innermost, a block is a vector of channels; otherwise it is one channel. */
 #include <math.h>
 #include <string.h>
 
@@ -14,16 +13,16 @@ enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
 
 typedef struct state {
     mp_pooling pool;
-    int n;                       /* spatial dimensions */
+    int n;                       /* number of spatial dimensions */
     int64_t in[DIMS], out[DIMS]; /* spatial sizes */
     int64_t n_out;
-    int64_t channels, block, n_blocks; /* block: number of contiguous channels in a piece */
+    int64_t channels, block, n_blocks; /* block: number of contiguous channels per item */
 } state;
 
 typedef struct job {
     const state *s;
     const mp_operands *x;
-    const mp_array *from, *to; /* x and y; in backward dx and dy */
+    const mp_array *from, *to; /* x and y; in backward, dx and dy */
     bool add;
 } job;
 
@@ -35,8 +34,8 @@ static void odometer(const int64_t *dims, int n, int64_t k, int64_t *index)
     }
 }
 
-/* Returns the offset of the input element under a tap at an output position; -1: there is none. Sets *inside to false if the
- * tap is beyond the end pads too. */
+/* Returns the offset of the input element under a tap at an output position; -1: the tap is outside of the input. Sets *inside
+ * to false if the tap is also beyond the end pads. */
 static int64_t tap_at(const state *s, const mp_array *a, const int64_t *position, const int64_t *tap, bool *inside)
 {
     int64_t at = 0;
@@ -173,7 +172,7 @@ static void clear_piece(const state *s, const mp_array *dx, int64_t x_at, int64_
     }
 }
 
-/* Adds the gradient of each maximum to the element that was the maximum. */
+/* Adds the gradient of each maximum to the input element that was the maximum. */
 static void scatter(const job *j, const int64_t *position, int64_t x_at, int64_t y_at, int64_t n, const float *dy)
 {
     const state *s = j->s;
@@ -188,7 +187,7 @@ static void scatter(const job *j, const int64_t *position, int64_t x_at, int64_t
     }
 }
 
-/* Adds the gradient of an average or a norm to all elements under the window, to each its share. */
+/* Adds the gradient of an average or a norm to all elements of the window, each with its share. */
 static void spread(const job *j, const int64_t *position, int64_t x_at, int64_t y_at, int64_t n, const float *dy)
 {
     const state *s = j->s;

@@ -1,12 +1,11 @@
 /* pools_cuda.cu - pools on the GPU: maximum, average and norm of sliding windows with up to three spatial dimensions and any
- * strides. As on the CPU, forward saves the tap of each maximum, which cuDNN does not write: in one byte if the window is not
- * global and has at most 256 taps. A global average is a sum.
+ * strides. As on the CPU, forward saves the tap of each maximum, which cuDNN does not provide. A tap has one byte if the window
+ * is not global and has at most 256 taps. A global average is computed as a sum.
  *
- * Forward, one thread per output reads its window; backward, one thread per input reads the windows over it, in a fixed order.
- * So no two threads add to one element; sums are in float. A thread processes one element, or eight adjacent channels. The taps
- * of a window that lie inside, and the windows over an element, are found by one division per dimension, of 32 bits if these
- * suffice.
- */
+ * In forward, one thread per output reads its window. In backward, one thread per input reads the windows over it in a fixed
+ * order. Therefore no two threads add to the same element; sums are in float. A thread processes one element, or eight adjacent
+ * channels. One division per dimension finds the taps inside the input, and the windows over an element; it has 32 bits if all
+ * numbers fit. */
 #include "executor/cuda/grid/vectors.cuh"
 
 #include "executor/cuda/grid/family.cuh"
@@ -16,9 +15,9 @@ extern "C" {
 #include "executor/operators/pooling/sliding.h"
 }
 
-enum { N = 3, WIDTH = 8 }; /* spatial dimensions, channels of a vector */
+enum { N = 3, WIDTH = 8 }; /* number of spatial dimensions, number of channels per vector */
 
-/* Stands before the loop over taps, and unrolls it as far as registers hold the loads. */
+/* Placed before the loop over taps: unrolls it only as far as registers can hold the loads. */
 #ifdef MP_CUDA_TWIN
 #define FEW_TAPS
 #else
@@ -28,7 +27,7 @@ enum { N = 3, WIDTH = 8 }; /* spatial dimensions, channels of a vector */
 namespace
 { /* unnamed, because kernels of other files may have the same names */
 
-/* Returns a / b; both must not be negative. */
+/* Returns a / b for numbers that are not negative. */
 MP_BODY int32_t over(int32_t a, int32_t b)
 {
     return (int32_t)((uint32_t)a / (uint32_t)b);
@@ -38,7 +37,7 @@ MP_BODY int64_t over(int64_t a, int64_t b)
     return a / b;
 }
 
-/* Returns 1 / n for n > 0; on the GPU without the code that a division has for denormal numbers. */
+/* Returns 1 / n for n > 0; on the GPU by a division without support for denormal numbers, which is faster. */
 MP_BODY float part_of(int64_t n)
 {
 #ifdef __CUDA_ARCH__
@@ -54,7 +53,7 @@ template <class I> struct plane {
     bool is_last; /* true: channels are innermost in memory */
     I channels, size[N], sample_stride, channel_stride, stride[N];
 
-    /* Computes the coordinates of vector k in the order of memory. */
+    /* Computes the coordinates of vector k, counted in memory order. */
     MP_BODY void find(I k, I *sample, I *channel, I *at) const
     {
         I next = k;
@@ -76,7 +75,7 @@ template <class I> struct plane {
     MP_BODY I place(I line, I a, I b, I c) const { return line + a * stride[0] + b * stride[1] + c * stride[2]; }
 };
 
-/* Describes a tensor; missing spatial dimensions are added in front, with size 1. */
+/* Describes a tensor; missing spatial dimensions are added in front with size 1. */
 template <class I> static plane<I> plane_of(const mp_array *a, int width)
 {
     const bool is_last = a->rank > 2 && a->strides[1] == 1 && a->dims[1] > 1;
@@ -104,7 +103,7 @@ template <mp_dtype T, int W> MP_BODY void store(void *data, int64_t v, const flo
         mp_store_vector(data, T, v, W, from);
 }
 
-/* The taps of W neighbouring maxima, V: uint8_t or int32_t. */
+/* The taps of W adjacent maxima; V: uint8_t or int32_t. */
 template <class V, int W> struct alignas(sizeof(V) * W < 16 ? sizeof(V) * W : 16) taps_of {
     V tap[W];
 };
@@ -114,23 +113,23 @@ template <class I> struct slide {
     bool counts_pads, wide, backwards;
     float p;
     I kernel[N], stride[N], dilation[N], begin[N], end[N];
-    I step[N], taps[N]; /* distance from one window over an element to the next, and between their taps there */
+    I step[N], taps[N]; /* distance between consecutive windows over an element, and between their taps at that element */
 
     MP_BODY I start(int d, I out) const { return out * stride[d] - begin[d]; }
-    /* The taps [first, until) of the window that starts at `from` lie in [0, size). */
+    /* The taps [first, until) of the window that starts at `from` are inside [0, size). */
     MP_BODY I first(int d, I from) const { return from < 0 ? over(dilation[d] - 1 - from, dilation[d]) : 0; }
     MP_BODY I until(int d, I from, I size) const
     {
         if (from + (kernel[d] - 1) * dilation[d] < size) return kernel[d];
         return from < size ? over(size - 1 - from, dilation[d]) + 1 : 0;
     }
-    /* Returns the number of values that an average counts along d. */
+    /* Returns the number of values along d that an average counts. */
     MP_BODY I counted(int d, I out, I size) const
     {
         const I from = start(d, out), n = counts_pads ? until(d, from, size + end[d]) : until(d, from, size) - first(d, from);
         return n > 0 ? n : 0;
     }
-    /* Finds the last of `size` windows that has `in` under a tap, and this tap. Returns false if there is none. */
+    /* Finds the last of `size` windows with `in` under a tap, and this tap. Returns false if there is none. */
     MP_BODY bool last(int d, I in, I size, I *out, I *tap) const
     {
         I stop = over(in + begin[d], stride[d]), rest = in + begin[d] - stop * stride[d];
@@ -180,7 +179,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
     const void *from;
     void *to, *where;
     int64_t *given; /* output 1; NULL if W > 1 */
-    I tap_step[N];  /* offset from one tap to the next */
+    I tap_step[N];  /* offset between consecutive taps */
 
     template <class V> MP_BODY void keep(I k, const int32_t (&best)[W]) const
     {
@@ -248,9 +247,9 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
 template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
     slide<I> s;
     plane<I> dx, dy;
-    const void *from, *x, *y; /* x and y: only for norms */
+    const void *from, *x, *y; /* x and y are used for norms only */
     void *to;
-    const void *where; /* the taps of maxima */
+    const void *where; /* saved taps of maxima */
     bool add;
 
     template <class V> MP_BODY void pick(I at, I tap, const float (&g)[W], float (&sum)[W]) const
@@ -258,7 +257,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
         const taps_of<V, W> taps = ((const taps_of<V, W> *)where)[at];
         for (int e = 0; e < W; e++) sum[e] += (I)taps.tap[e] == tap ? g[e] : 0;
     }
-    /* Adds the gradient that the window at offset `at` of dy gives to the elements v under this tap; an average counts n. */
+    /* Adds the gradient from the window at offset `at` of dy to the elements v under this tap; an average counts n values. */
     MP_BODY void share(I at, I tap, I n, const float (&v)[W], float (&sum)[W]) const
     {
         float g[W], norm[W];
@@ -301,7 +300,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
     }
 };
 
-/* The operands of one call; x and y: input and output of the pool, in backward their gradients. */
+/* The operands of one call. x and y are input and output of the pool; in backward, their gradients. */
 struct operands {
     const mp_pooling *pool;
     const mp_array *x, *y;
@@ -334,7 +333,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> static void run(cons
     }
 }
 
-/* True if 32 bits hold all numbers of elements, and all coordinates that windows reach. */
+/* True if all element counts, and all coordinates that windows reach, fit in 32 bits. */
 static bool is_small(const operands *q)
 {
     int64_t most = mp_array_elements(q->x);
@@ -371,8 +370,8 @@ template <mp_dtype T> static void run_of(const operands *q)
     }
 }
 
-/* Backward of a global average: each element gets its share of one gradient. Each `run` consecutive elements share `width`
- * adjacent gradients: those of all channels if channels are innermost, else 1. Both count vectors of W. */
+/* Backward of a global average: each element gets its share of one gradient. `run` consecutive elements share `width` adjacent
+ * gradients. If channels are innermost, width is the number of channels; otherwise it is 1. Both count vectors of W. */
 template <mp_dtype T, class I, int W> struct spread {
     I run, width;
     const void *from;
@@ -398,7 +397,7 @@ template <mp_dtype T, class I, int W> static void run_spread(const operands *q, 
     mp_each(mp_array_elements(q->x) / W, f);
 }
 
-/* Runs backward of a global average by `spread`. Returns false, and runs nothing, if the pool or a layout is another one. */
+/* Runs backward of a global average by `spread`. Returns false and runs nothing for other pools or layouts. */
 template <mp_dtype T> static bool spreads(const operands *q)
 {
     const mp_array *x = q->x, last = x->rank > 2 ? mp_array_channels_last(x->dtype, x->rank, x->dims) : *x;
@@ -419,8 +418,8 @@ template <mp_dtype T> static bool spreads(const operands *q)
 /* The state of a call. */
 struct pools {
     mp_pooling pool;
-    bool is_sum; /* true: forward of a global average, run as a sum */
-    float share; /* factor on each of its terms, 1 / n_taps */
+    bool is_sum; /* true: forward of a global average, computed as a sum */
+    float share; /* factor of each term of the sum, 1 / n_taps */
 };
 
 static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)

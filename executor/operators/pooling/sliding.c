@@ -1,17 +1,17 @@
-/* sliding.c - reads the attributes of windows and pools, and computes the pads that the attributes do not state. */
+/* sliding.c - reads the attributes of windows and pools, and computes pads that the attributes do not give. */
 #include "executor/operators/pooling/sliding.h"
 
 #include <string.h>
 
 #include "estimator/rules/operands/window.h"
 
-/* Computes the extent that `stops` windows cover together. Returns false on overflow. */
+/* Computes the total extent of `stops` windows. Returns false on overflow. */
 static bool reach(int64_t stops, int64_t stride, int64_t span, int64_t *places)
 {
     return mp_multiply(stops > 0 ? stops - 1 : 0, stride, places) && mp_add(*places, span, places);
 }
 
-/* Fills in sizes and pads. If the operator does not state its pads and their total is odd, the larger one is at the end for
+/* Sets sizes and pads. If the operator does not give its pads and their total is odd, the larger one is at the end for
  * SAME_UPPER, else at the start. Returns false on overflow. */
 static bool read_pads(mp_sliding *s, const mp_operator *op, const mp_window *w, const mp_array *x, const mp_array *y)
 {
@@ -20,7 +20,7 @@ static bool read_pads(mp_sliding *s, const mp_operator *op, const mp_window *w, 
     bool upper = !strcmp(mp_operator_text(op, "auto_pad", "NOTSET"), "SAME_UPPER");
     bool shaped = s->is_transposed && mp_operator_attribute(op, "output_shape");
     for (int d = 0; d < s->n; d++) {
-        /* the size that the window slides over, and the number of its positions there */
+        /* the size of the data under the window, and the number of window positions */
         int64_t wide = s->is_transposed ? y->dims[d + 2] : x->dims[d + 2];
         int64_t stops = s->is_transposed ? x->dims[d + 2] : y->dims[d + 2];
         int64_t total;
@@ -82,7 +82,7 @@ mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp
     return MP_OK;
 }
 
-/* Most elements of a window: a larger one would keep a step running for hours. */
+/* Limit on the elements of a window; a larger one would keep a step running for hours. */
 enum { TAPS_MAX = 1 << 24 };
 
 #define ROW(kind, rule, is_global) {kind, MP_POOLING_##rule, is_global},

@@ -1,4 +1,4 @@
-/* sliding.h - the windows of convolutions and pools with all pads computed, and the rules of pools, for every backend. */
+/* sliding.h - the windows of convolutions and pools, with all pads computed, and the rules of pools. For every backend. */
 #pragma once
 
 #include "executor/kernel/array.h"
@@ -6,19 +6,20 @@
 
 /* A window; all arrays are per spatial dimension. */
 typedef struct mp_sliding {
-    int n; /* spatial dimensions */
+    int n; /* number of spatial dimensions */
     bool is_transposed;
     int64_t groups;
     int64_t kernel[MP_ARRAY_RANK], stride[MP_ARRAY_RANK], dilation[MP_ARRAY_RANK]; /* dilation 1: adjacent elements */
-    int64_t begin[MP_ARRAY_RANK], end[MP_ARRAY_RANK];                              /* pads */
+    int64_t begin[MP_ARRAY_RANK], end[MP_ARRAY_RANK];                              /* padding at the start and the end */
 } mp_sliding;
 
-/* Reads the window of Conv or ConvTranspose over x, weights and y. Its end pads are computed so that the sizes agree exactly:
- * one is negative if the last window ends before the data does. MP_UNSUPPORTED: sizes overflow; MP_PARSE as mp_window_read. */
+/* Reads the window of Conv or ConvTranspose over x, weights and y. The end pads are computed so that the sizes match exactly;
+ * an end pad is negative if the last window ends before the data. MP_UNSUPPORTED: sizes overflow; MP_PARSE: as mp_window_read.
+ */
 mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
                                  const mp_array *y, mp_sliding *out, mp_error *err);
-/* Reads the window of a pool; `global`: it is all of x. Its pads are those that averages may count; with ceil_mode, windows may
- * reach beyond them. MP_UNSUPPORTED: sizes overflow; MP_PARSE as mp_window_read. */
+/* Reads the window of a pool; `global`: the window is all of x. The pads are those that averages may count; with ceil_mode,
+ * windows may extend beyond the pads. MP_UNSUPPORTED: sizes overflow; MP_PARSE: as mp_window_read. */
 mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *y, bool global,
                           mp_sliding *out, mp_error *err);
 
@@ -33,13 +34,14 @@ typedef enum mp_pooling_rule { MP_POOLING_MAXIMUM, MP_POOLING_AVERAGE, MP_POOLIN
 typedef struct mp_pooling {
     mp_pooling_rule rule;
     mp_sliding window;
-    int64_t n_taps;       /* elements of one window */
+    int64_t n_taps;       /* number of elements of a window */
     bool is_global;       /* true: the window is the whole input */
-    bool counts_pads;     /* true: averages count pads too */
-    bool wide, backwards; /* extra 0 has taps as int32, not uint8; output 1 counts the first spatial dimension fastest */
+    bool counts_pads;     /* true: averages also count padded elements */
+    bool wide, backwards; /* wide: extra 0 stores taps as int32, not uint8; backwards: in output 1 the first spatial dimension
+                             varies fastest */
     double p;             /* exponent of the norm */
 } mp_pooling;
 
-/* Reads MaxPool, AveragePool, LpPool and their global forms, forward or backward. MP_UNSUPPORTED: a type that is neither FLOAT
- * nor BFLOAT16, or too large a window; MP_PARSE: attributes that do not fit. */
+/* Reads MaxPool, AveragePool, LpPool and their global forms, for forward or backward. MP_UNSUPPORTED: the type is neither FLOAT
+ * nor BFLOAT16, or the window is too large; MP_PARSE: attributes do not match. */
 mp_status mp_pooling_read(const mp_operands *x, mp_pooling *out, mp_error *err);

@@ -8,9 +8,9 @@
 #include "executor/kernel/kernel.h"
 
 typedef struct mp_contraction {
-    int n_kept, n_summed; /* number of labels that y has, and of all others; labels of size 1 are left out */
+    int n_kept, n_summed; /* number of labels in y, and number of all other labels; labels of size 1 are omitted */
     int kept[MP_EINSUM_LABELS], summed[MP_EINSUM_LABELS];
-    int64_t size[MP_EINSUM_LABELS], stride[3][MP_EINSUM_LABELS]; /* strides in y, a, b; 0: the label does not occur */
+    int64_t size[MP_EINSUM_LABELS], stride[3][MP_EINSUM_LABELS]; /* strides in y, a, b; 0: the array lacks the label */
     int64_t n_results, n_terms;
 } mp_contraction;
 
@@ -19,8 +19,8 @@ typedef struct mp_einsum_sums {
     mp_contraction sum[3];
 } mp_einsum_sums;
 
-/* Makes an mp_einsum_sums the call's state; the backend sets `run`. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16,
- * or too many operands; MP_PARSE: an equation that does not fit; MP_NOMEM. */
+/* Makes an mp_einsum_sums the call's state; the backend sets `run`. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16, or
+ * there are too many operands; MP_PARSE: the equation does not match the operands; MP_NOMEM. */
 mp_status mp_einsum_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
 /* Computes the offsets of result k in y, and of its first term in a and b. */
@@ -34,7 +34,7 @@ MP_INLINE void mp_contraction_result(const mp_contraction *c, int64_t k, int64_t
     }
 }
 
-/* Adds to *a and *b the distance of term t from the first term. */
+/* Adds the offsets of term t, relative to the first term, to *a and *b. */
 MP_INLINE void mp_contraction_term(const mp_contraction *c, int64_t t, int64_t *a, int64_t *b)
 {
     for (int d = c->n_summed - 1; d >= 0; d--) {

@@ -1,4 +1,4 @@
-/* convolution_cpu.c - runs Conv and ConvTranspose by oneDNN: describes operands in its order of dimensions, creates primitive
+/* convolution_cpu.c - Conv and ConvTranspose with oneDNN: describes operands in its order of dimensions, creates primitive
  * descriptors, and finds implementations by name. */
 #include "executor/operators/products/convolution_cpu.h"
 
@@ -55,7 +55,7 @@ mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, cons
     return MP_OK;
 }
 
-/* Fills in oneDNN's description of a pass with this algorithm. */
+/* Fills oneDNN's description of a pass with this algorithm. */
 static dnnl_status_t describe_pass(const mp_convolution *c, mp_convolution_pass pass, dnnl_alg_kind_t algorithm,
                                    const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
                                    const dnnl_memory_desc_t *dst, dnnl_convolution_desc_t *d)
@@ -83,7 +83,7 @@ static dnnl_status_t describe_pass(const mp_convolution *c, mp_convolution_pass 
     }
 }
 
-/* Creates the forward descriptor that backward descriptors take as a hint. */
+/* Creates the forward descriptor that oneDNN requires as a hint for backward descriptors. */
 static mp_status make_hint(const mp_convolution *c, const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
                            const dnnl_memory_desc_t *dst, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out, mp_error *err)
 {
@@ -108,8 +108,8 @@ mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass,
     return MP_DNNL_PREPARED(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), hint), c->op, what, err);
 }
 
-/* Calls `visit` for all implementations that oneDNN has of this algorithm (dnnl_convolution_direct or _winograd), in its order;
- * there may be none. `visit` keeps a descriptor by setting *desc to NULL, and returns false to end the loop. */
+/* Calls `visit` for all implementations of this algorithm in oneDNN (dnnl_convolution_direct or _winograd), in its order; there
+ * may be none. `visit` keeps a descriptor by setting *desc to NULL, and returns false to stop. */
 static mp_status each_implementation(const mp_convolution *c, mp_convolution_pass pass, dnnl_alg_kind_t algorithm,
                                      const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
                                      const dnnl_memory_desc_t *dst, bool (*visit)(void *data, dnnl_primitive_desc_t *desc),
@@ -143,14 +143,14 @@ static mp_status each_implementation(const mp_convolution *c, mp_convolution_pas
     return MP_OK;
 }
 
-/* Returns oneDNN's name of the implementation, such as "jit:avx512_core"; it is valid as long as the descriptor. */
+/* Returns oneDNN's name of the implementation, such as "jit:avx512_core". The string is valid as long as the descriptor. */
 static const char *implementation_name(const_dnnl_primitive_desc_t desc)
 {
     const char *name = NULL;
     return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name ? name : "";
 }
 
-/* True if it is one of oneDNN's reference implementations. */
+/* True for oneDNN's reference implementations. */
 static bool is_slow(const_dnnl_primitive_desc_t desc)
 {
     const char *name = implementation_name(desc);
@@ -181,7 +181,7 @@ mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass,
 typedef struct seeker {
     const mp_convolution *convolution;
     mp_convolution_pass pass;
-    const char *name;            /* the algorithm that is sought; NULL: all are listed */
+    const char *name;            /* the requested algorithm; NULL: list all */
     dnnl_primitive_desc_t found; /* the algorithm of that name; NULL: not found yet */
     mp_algorithms *list;
 } seeker;
@@ -201,8 +201,8 @@ static void name_of(const mp_convolution *c, mp_convolution_pass pass, const_dnn
     snprintf(name, MP_ALGORITHM_NAME, "%.*s%s", MP_ALGORITHM_NAME - 16, implementation_name(desc), here ? "" : " reordered");
 }
 
-/* True if two names are of one kind: they differ only in the processor ("jit:avx512_core", "jit:avx2"), and both are
- * "reordered" or neither. oneDNN lists the one for the newer processor first. */
+/* True if two names are of one kind: they differ only in the processor ("jit:avx512_core", "jit:avx2"), and both or neither are
+ * "reordered". oneDNN lists the implementation for the newer processor first. */
 static bool of_a_kind(const char *a, const char *b)
 {
     size_t n = strcspn(a, ":");
@@ -269,9 +269,9 @@ mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass
     return MP_OK;
 }
 
-/* ---- calls. Operands in another layout than the implementation wants are reordered to or from the workspace. */
+/* ---- calls. An operand whose layout differs from the implementation's is reordered to or from the workspace. */
 
-/* One operand of a pass: used in place, or by a copy in the workspace. */
+/* One operand of a pass: used in place, or through a copy in the workspace. */
 typedef struct passage {
     int arg;
     bool is_result;
@@ -288,7 +288,7 @@ typedef struct pass {
 
 typedef struct state {
     pass forward, data, weights;
-    bool only_bias; /* true: the gradient of the bias is computed, and that of the weights is not */
+    bool only_bias; /* true: compute the gradient of the bias but not of the weights */
 } state;
 
 static void release_pass(pass *p)
@@ -312,7 +312,7 @@ static int64_t rounded(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Prepares an operand: `has` is its own layout, `wants` that of the implementation. */
+/* Prepares an operand: `has` is its own layout, `wants` the layout of the implementation. */
 static mp_status prepare_passage(pass *p, passage *o, int arg, bool is_result, const dnnl_memory_desc_t *has,
                                  const dnnl_memory_desc_t *wants, const mp_operator *op, mp_error *err)
 {
@@ -332,7 +332,7 @@ static const dnnl_memory_desc_t *query(const_dnnl_primitive_desc_t desc, dnnl_qu
     return dnnl_primitive_desc_query_md(desc, what, 0);
 }
 
-/* Prepares a pass with an algorithm; NULL: that of mp_convolution_best. */
+/* Prepares a pass with an algorithm; NULL: the choice of mp_convolution_best. */
 static mp_status prepare_pass(pass *p, const mp_convolution *c, mp_convolution_pass which, const char *algorithm, mp_error *err)
 {
     MP_OWNED_BY(dnnl_primitive_desc_destroy) dnnl_primitive_desc_t desc = NULL;
@@ -353,7 +353,7 @@ static mp_status prepare_pass(pass *p, const mp_convolution *c, mp_convolution_p
     return MP_OK;
 }
 
-/* Sets the address of an operand, or of its copy. Inputs are copied here, results after the run (leave). */
+/* Sets the address of an operand, or of its copy. Inputs are copied here; results are copied after the run (leave). */
 static mp_status enter(const pass *p, const passage *o, void *data, const mp_operands *x, mp_error *err)
 {
     char *copy = (char *)x->workspace + o->at;
@@ -419,7 +419,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return MP_OK;
 }
 
-/* A convolution, and the passes of it that a node runs. */
+/* A convolution, and the passes that a node runs. */
 typedef struct work {
     mp_convolution convolution;
     bool forward, data, weights, only_bias;
@@ -461,7 +461,7 @@ mp_status mp_cpu_algorithms(const mp_backend *self, const mp_operands *x, mp_alg
     out->n = 0;
     if (!mp_kernel_find(&table, 1, x->op)) return MP_OK;
     MP_CHECK(read_work(x, &w, err));
-    if (w.forward + w.weights + w.data != 1) return MP_OK; /* one name cannot choose for two passes */
+    if (w.forward + w.weights + w.data != 1) return MP_OK; /* with several passes, one algorithm name would be ambiguous */
     MP_CHECK(mp_convolution_algorithms(&w.convolution,
                                        w.forward   ? MP_CONVOLVE_FORWARD
                                        : w.weights ? MP_CONVOLVE_WEIGHTS

@@ -8,10 +8,10 @@
 typedef struct mp_convolution {
     const mp_operator *op;
     bool is_transposed, has_bias;
-    int n; /* spatial dimensions */
+    int n; /* number of spatial dimensions */
     int64_t groups;
-    dnnl_dims_t strides, dilates, begin, end;   /* dilates: dilation - 1 */
-    dnnl_memory_desc_t src, weights, dst, bias; /* the operands' own layouts; grouped weights have a dimension more */
+    dnnl_dims_t strides, dilates, begin, end;   /* dilates: dilation - 1, oneDNN's convention */
+    dnnl_memory_desc_t src, weights, dst, bias; /* the operands' own layouts; grouped weights have an additional dimension */
 } mp_convolution;
 
 /* Reads the operator's geometry and the layouts of x, weights, y and bias (bias->dtype UNDEFINED: none). The arrays need no
@@ -21,23 +21,24 @@ mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, cons
 
 typedef enum mp_convolution_pass { MP_CONVOLVE_FORWARD, MP_CONVOLVE_DATA, MP_CONVOLVE_WEIGHTS } mp_convolution_pass;
 
-/* Creates a primitive descriptor for one pass over operands of these layouts (any: oneDNN's choice); the caller releases it
- * with dnnl_primitive_desc_destroy. MP_UNSUPPORTED: oneDNN has none. */
+/* Creates a primitive descriptor for one pass over operands of these layouts (any: oneDNN's choice). The caller releases it
+ * with dnnl_primitive_desc_destroy. MP_UNSUPPORTED: oneDNN has no implementation. */
 mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass, const dnnl_memory_desc_t *src,
                               const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst, dnnl_primitive_desc_t *out,
                               mp_error *err);
 
-/* As mp_convolution_desc, but oneDNN chooses the layout of the weights, and that of the activations too if it has no fast
- * implementation for their own. */
+/* As mp_convolution_desc, but oneDNN chooses the layout of the weights. It also chooses the layout of the activations if it has
+ * no fast implementation for their own layout. */
 mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass, dnnl_primitive_desc_t *out, mp_error *err);
 
-/* Lists the algorithms of a pass: implementations of oneDNN, on activations in their own layout ("jit:avx512_core") or
- * reordered to its choice ("jit_wino_4x3:avx512_core reordered"). That of mp_convolution_best is first; then one of each other
- * kind, without reference implementations. MP_NOMEM. */
+/* Lists the algorithms of a pass: implementations of oneDNN, for activations in their own layout ("jit:avx512_core"), or
+ * reordered to oneDNN's choice ("jit_wino_4x3:avx512_core reordered"). The choice of mp_convolution_best is first. One of each
+ * other kind follows, without reference implementations. MP_NOMEM. */
 mp_status mp_convolution_algorithms(const mp_convolution *c, mp_convolution_pass pass, mp_algorithms *out, mp_error *err);
-/* Creates the descriptor of an algorithm by its name. MP_UNSUPPORTED: this machine has none of this name. */
+/* Creates the descriptor of an algorithm by its name. MP_UNSUPPORTED: this machine has no algorithm of this name. */
 mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass, const char *name, dnnl_primitive_desc_t *out,
                                mp_error *err);
 
-/* mp_backend.algorithms of the CPU: lists those of a node that runs one pass of a convolution; none for other nodes. */
+/* mp_backend.algorithms of the CPU: lists the algorithms of a node that runs a single pass of a convolution; empty for other
+ * nodes. */
 mp_status mp_cpu_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err);

@@ -1,6 +1,7 @@
-/* einsum_cpu.c - Einstein summation by its definition: every element of the result is a sum over the labels that it lacks.
+/* einsum_cpu.c - Einstein summation by its definition: every element of the result is a sum over the labels that the result
+ * lacks.
  *
- * The gradient of an operand is another such sum: dA = sum of dY B over the labels that A lacks. O(product of all label sizes).
+ * The gradient of an operand is also such a sum: dA = sum of dY B over the labels that A lacks. O(product of all label sizes).
  */
 #include <string.h>
 

@@ -1,6 +1,5 @@
-/* einsum_cuda.cu - Einstein summation by its definition (executor/operators/products/contraction.h): a row per result, reduced
- * over its terms in double.
- */
+/* einsum_cuda.cu - Einstein summation by its definition (executor/operators/products/contraction.h): one row per result,
+ * reduced over its terms in double. */
 #include "executor/cuda/grid/family.cuh"
 
 extern "C" {

@@ -1,4 +1,4 @@
-/* packing_cpu.c - chooses the layout of weights that their convolution runs fastest on, and copies between any layouts. */
+/* packing_cpu.c - chooses the layout of weights in which their convolution runs fastest, and copies between any layouts. */
 #include "executor/operators/products/packing_cpu.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ static void copy_whole_row(const double *p, int64_t n, const int64_t *const *in,
     memmove(out, in[0], (size_t)n * sizeof *out);
 }
 
-/* Changes a plain array of weights to the order of dimensions that the packed one has: (groups,) outputs, inputs, window. */
+/* Permutes the dimensions of a row-major array of weights to those of the packed layout: (groups,) outputs, inputs, window. */
 static void match_dims(mp_array *plain, const mp_dnnl_packing *packing)
 {
     const dnnl_memory_desc_t *packed = &packing->desc;

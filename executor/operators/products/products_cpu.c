@@ -1,9 +1,8 @@
 /* products_cpu.c - matrix products: stacks of matrices given by strides, multiplied by oneDNN.
  *
- * Y = A B, dA = dY B^T, dB = A^T dY: transpositions are strides, nothing is copied. A right factor without batch dimensions
- * multiplies all rows of the left one at once. For an operand that was broadcast over batch dimensions, one gradient per batch
- * is computed in the workspace, and these are summed.
- */
+ * Y = A B, dA = dY B^T, dB = A^T dY. Transpositions are strides, so nothing is copied. A right factor without batch dimensions
+ * multiplies all rows of the left factor at once. If an operand was broadcast over batch dimensions, one gradient per batch is
+ * computed in the workspace, and these gradients are summed. */
 #include "executor/operators/products/products_cpu.h"
 
 #include <string.h>
@@ -59,12 +58,12 @@ mp_status mp_dnnl_matmul(const mp_stack *a, const mp_stack *b, const mp_stack *c
     return MP_OK;
 }
 
-/* A product that may accumulate into its result, and may need the workspace. */
+/* A product that may accumulate into its result, and may use the workspace. */
 typedef struct product {
-    mp_dnnl_op write, add; /* add accumulates; prepared only if it may be asked for */
-    bool is_there, sums;   /* sums: the terms are in the workspace, and are summed from there */
-    bool turned;           /* computed as C^T = B^T A^T, because the library writes rows, and C has contiguous columns */
-    mp_array terms, to;    /* the terms, and the result of their sum, with the same dimensions */
+    mp_dnnl_op write, add; /* add: the accumulating form, prepared only if it may be needed */
+    bool is_there, sums;   /* sums: the product writes terms to the workspace, which are summed afterwards */
+    bool turned; /* true: computed as C^T = B^T A^T, because the library writes contiguous rows and C has contiguous columns */
+    mp_array terms, to; /* the terms and the result of their sum, with equal numbers of dimensions */
     int64_t terms_bytes;
 } product;
 
@@ -72,7 +71,7 @@ typedef struct state {
     product forward, gradient[2];
     double beta;
     bool has_bias; /* true: oneDNN adds operand 2 as a bias */
-    bool empty;    /* true: there are no elements to sum over, so the product is zero */
+    bool empty;    /* true: the summed dimension has size 0, so the product is zero */
 } state;
 
 static void release(mp_call *call)

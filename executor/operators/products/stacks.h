@@ -3,7 +3,8 @@
 
 #include "executor/kernel/kernel.h"
 
-/* A stack of matrices in memory. Batch dimensions of two stacks are aligned at the last one; those of size 1 are broadcast. */
+/* A stack of matrices in memory. The batch dimensions of two stacks are aligned at the last one; dimensions of size 1 are
+ * broadcast. */
 typedef struct mp_stack {
     int n_batch;
     int64_t batch[MP_ARRAY_RANK], batch_stride[MP_ARRAY_RANK];
@@ -12,15 +13,16 @@ typedef struct mp_stack {
 } mp_stack;
 
 /* Returns operand k as a stack; a vector is a row if k is 0, else a column. `turn` (transA, transB) swaps the last two
- * dimensions; `turn_batch` (transBatchA, transBatchB) moves the first one behind the batch dimensions. */
+ * dimensions. `turn_batch` (transBatchA, transBatchB) moves the first dimension after the batch dimensions. */
 mp_stack mp_stack_of(const mp_array *a, int k, bool turn, bool turn_batch);
-/* Returns the result y as a stack. y has no dimension for the rows if operand a is a vector, none for the columns if b is. */
+/* Returns the result y as a stack. If operand a is a vector, y has no dimension for rows; if b is a vector, none for columns.
+ */
 mp_stack mp_stack_result(const mp_array *y, const mp_stack *a, const mp_stack *b, bool vector_a, bool vector_b);
 mp_stack mp_stack_transposed(mp_stack a);
 bool mp_stack_is_single(const mp_stack *s); /* true if it has one matrix */
-/* Turns all batch dimensions into more rows, if strides allow it; else returns false and changes nothing. */
+/* Merges all batch dimensions into the rows, if the strides permit it; else returns false and changes nothing. */
 bool mp_stack_fold(mp_stack *s);
-/* Replaces the stride of a single row or column, which no access uses, by that of a dense matrix: libraries check it. */
+/* Replaces the unused stride of a single row or column by the stride of a dense matrix, because libraries check it. */
 void mp_stack_straighten(mp_stack *s);
 
 /* The operands of MatMul, FusedMatMul or Gemm as stacks, already transposed. */
@@ -33,14 +35,14 @@ mp_factors mp_factors_read(const mp_operands *x);
 typedef struct mp_stacks {
     mp_stack a, b, c;
 } mp_stacks;
-/* Return the product Y = A B, or that of a gradient: dA = dY B^T (factor 0), dB = A^T dY (factor 1). Transpositions are
- * strides. If B is a single matrix, the batch dimensions of A and Y are turned into rows where strides allow it. */
+/* Return the product Y = A B, or the product of a gradient: dA = dY B^T (factor 0), dB = A^T dY (factor 1). Transpositions are
+ * strides. If B is a single matrix, the batch dimensions of A and Y are merged into rows if the strides permit it. */
 mp_stacks mp_factors_forward(const mp_factors *f);
 mp_stacks mp_factors_gradient(const mp_factors *f, int factor);
-/* Extends c to all batch dimensions of a and b. Returns true if this makes c larger, because the operand whose gradient it is
- * was broadcast: c is then the plain array *terms, which the caller sums to *to, the c of before. */
+/* Extends c to all batch dimensions of a and b. Returns true if c becomes larger, because the operand whose gradient it is was
+ * broadcast. c is then the row-major array *terms, which the caller sums to *to, the original c. */
 bool mp_stacks_spread(mp_stacks *p, mp_array *terms, mp_array *to);
-/* Returns a stack as an array of n_batch + 2 dimensions; missing batch dimensions are added in front, with size 1. */
+/* Returns a stack as an array of n_batch + 2 dimensions; missing batch dimensions are added in front with size 1. */
 mp_array mp_stack_array(const mp_stack *s, int n_batch);
 
 /* True if c is a bias that libraries can add: one value per column, contiguous, and alpha and beta are 1. */

@@ -5,8 +5,8 @@
 
 #include "executor/operators/elementwise/elementwise.h"
 
-/* True if the operator's own inputs say that it drops: since operator set 12 input 2 does. An older operator is taken for
- * inference. */
+/* True if the operator's own inputs enable dropout: input 2, since operator set 12. For older operators, inference is assumed.
+ */
 static bool drops_as_written(const mp_operands *x)
 {
     return x->op->version >= 12 && x->n_in > 2 && x->in[2].data && *(const uint8_t *)x->in[2].data;
@@ -30,7 +30,7 @@ mp_status mp_dropout_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-/* The distribution of each operator, and the attributes that give a and b, with their default values. */
+/* The distribution of each operator, and the attributes for a and b with their defaults. */
 static const struct row {
     const char *name;
     mp_distribution distribution;
@@ -102,8 +102,8 @@ static const struct source_row *source_row_of(const mp_operator *op)
     return NULL;
 }
 
-/* Returns the n elements of the attribute `value`, value_float, ..., as whole numbers or as reals (the other is NULL). Without
- * such an attribute both are NULL and *n is 0. */
+/* Returns the n elements of the attribute `value`, value_float, ..., as integers or as reals (the other pointer is NULL).
+ * Without such an attribute both are NULL and *n is 0. */
 static void constant_value(const mp_operator *op, const int64_t **whole, const double **reals, int64_t *n)
 {
     static const char *const names[] = {"value", "value_float", "value_floats", "value_int", "value_ints"};
@@ -125,7 +125,7 @@ static void constant_value(const mp_operator *op, const int64_t **whole, const d
     }
 }
 
-/* Reads the value: of Constant, one for each element; of ConstantOfShape, one for all elements, 0 by default. */
+/* Reads the value: for Constant, one value per element; for ConstantOfShape, one value for all elements, 0 by default. */
 static mp_status read_constant(const mp_operands *x, mp_source *s, mp_error *err)
 {
     int64_t n;

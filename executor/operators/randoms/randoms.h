@@ -1,9 +1,8 @@
-/* randoms.h - Dropout, tensors of random numbers, and tensors of known values (constants, ranges, windows): the parameters,
- * read when a call is prepared, and the formula of one element. For every backend.
+/* randoms.h - Dropout, tensors of random numbers, and tensors of known values (constants, ranges, windows), for every backend:
+ * the parameters, read when a call is prepared, and the formula of one element.
  *
- * Random numbers come from philox.h, by (seed, step, operator, element). Elements are counted in the order of memory; layouts
- * are fixed, so forward, backward and every recomputation draw the same numbers.
- */
+ * Random numbers come from philox.h, with the key (seed, step, operator, element). Elements are counted in memory order.
+ * Layouts are fixed, so forward, backward and every recomputation draw the same numbers. */
 #pragma once
 
 #include "executor/kernel/body.h"
@@ -12,16 +11,16 @@
 /* Sets an element to 0 if its uniform random number is below the ratio. */
 typedef struct mp_dropout {
     float ratio;
-    bool drops; /* false: all elements are copied */
-    int64_t n;  /* elements */
+    bool drops; /* false: copies all elements */
+    int64_t n;  /* number of elements */
     mp_dealt dealt;
 } mp_dropout;
 
-/* Makes an mp_dropout the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, operands of two layouts,
- * or a ratio that is computed; MP_NOMEM. */
+/* Makes an mp_dropout the call's state. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16, the operands have different
+ * layouts, or the ratio is only known at run time; MP_NOMEM. */
 mp_status mp_dropout_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
-/* Returns the factor on the elements that are not dropped. */
+/* Returns the factor of the elements that are kept. */
 MP_INLINE float mp_dropout_factor(float ratio)
 {
     return ratio < 1 ? 1 / (1 - ratio) : 0;
@@ -33,9 +32,9 @@ typedef struct mp_random_source {
     mp_distribution distribution;
     double a, b; /* UNIFORM: low and high; NORMAL: mean and standard deviation */
     uint32_t op;
-    const uint64_t *seed; /* seed and step of the run, in the backend's memory */
+    const uint64_t *seed; /* seed and step of the current run, in the backend's memory */
     const uint32_t *step;
-    mp_array probabilities, out; /* probabilities: of a one; for BERNOULLI only */
+    mp_array probabilities, out; /* probabilities: probability of a 1, for BERNOULLI only */
 } mp_random_source;
 
 /* The operators that mp_random_source_prepare prepares. */
@@ -67,11 +66,11 @@ MP_INLINE void mp_random_source_item(const mp_random_source *s, int64_t k)
 
 enum { MP_WINDOW_TERMS = 3 };
 
-/* The value of element k. */
+/* The formula for element k. */
 typedef enum mp_source_form {
-    MP_SOURCE_CONSTANT, /* `real` or `whole` for all elements: ConstantOfShape, or a Constant of one element */
-    MP_SOURCE_SIZE,     /* likewise: the number of elements of the input */
-    MP_SOURCE_VALUES,   /* Constant: element k of a list in the program's memory */
+    MP_SOURCE_CONSTANT, /* `real` or `whole` for all elements: ConstantOfShape, or a Constant with one element */
+    MP_SOURCE_SIZE,     /* one value for all elements: the number of elements of the input */
+    MP_SOURCE_VALUES,   /* Constant: element k of a list in host memory */
     MP_SOURCE_SHAPE,    /* dims[k] */
     MP_SOURCE_RANGE,    /* first + k * step */
     MP_SOURCE_EYE,      /* 1 on a diagonal of a matrix, 0 elsewhere */
@@ -84,10 +83,10 @@ typedef struct mp_source {
     bool is_real; /* true: values are in real or reals; false: in whole or wholes */
     double real;
     int64_t whole;
-    const double *reals; /* list of VALUES */
+    const double *reals; /* the list of VALUES */
     const int64_t *wholes;
     int64_t dims[MP_ARRAY_RANK];
-    mp_array first, step; /* of RANGE: one element each */
+    mp_array first, step; /* for RANGE: one element each */
     int64_t columns, diagonal;
     double period, window[MP_WINDOW_TERMS]; /* factors of cos(0), cos(2 pi k / period), cos(4 pi k / period) */
 } mp_source;
@@ -97,10 +96,10 @@ typedef struct mp_source {
     X("Constant")     \
     X("ConstantOfShape") X("Shape") X("Size") X("Range") X("EyeLike") X("HannWindow") X("HammingWindow") X("BlackmanWindow")
 
-/* Makes the description the call's state. MP_UNSUPPORTED: the type or layout of the output, or a constant of another size than
- * the output; MP_NOMEM. */
+/* Makes the description the call's state. MP_UNSUPPORTED: the type or layout of the output is not supported, or a constant has
+ * another size than the output; MP_NOMEM. */
 mp_status mp_source_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Returns the description with the arrays of this run. */
+/* Returns the description with the arrays of the current run. */
 mp_source mp_source_of(const mp_call *call, const mp_operands *x);
 
 MP_INLINE void mp_source_item(const mp_source *s, int64_t k)

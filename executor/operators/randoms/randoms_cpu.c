@@ -11,7 +11,7 @@ typedef struct job {
     const mp_operands *x;
     const mp_array *from, *to;
     const uint8_t *mask; /* the mask that forward saved, for backward; NULL: random numbers are drawn */
-    uint8_t *keeps;      /* where forward saves the mask; NULL: it does not */
+    uint8_t *keeps;      /* destination of the mask in forward; NULL: not saved */
     uint8_t *given;      /* output 1, the mask; NULL: absent */
 } job;
 

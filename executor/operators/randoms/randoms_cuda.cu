@@ -1,5 +1,5 @@
-/* randoms_cuda.cu - dropout, tensors of random numbers, and constants, ranges and windows (randoms.h) on the GPU. In a dropout
- * one block of random words is for four elements. */
+/* randoms_cuda.cu - dropout, tensors of random numbers, and constants, ranges and windows (randoms.h) on the GPU. In dropout,
+ * one block of random words serves four elements. */
 #include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/vectors.cuh"
 
@@ -13,7 +13,7 @@ extern "C" {
 namespace
 {
 
-/* The mask of a vector's elements: 1 for those that are kept, 0 for those that are dropped. */
+/* The mask of a vector's elements: 1 for kept elements, 0 for dropped ones. */
 template <int W> struct alignas(W) kept_bytes {
     uint8_t x[W];
 };
@@ -104,7 +104,7 @@ MP_PREPARE_TO_RUN(prepare_source, mp_random_source_prepare, run_source)
 /* ---- constants, ranges and windows. A list of values is converted to the output's type on the host when the call is prepared,
  * and each run copies it to the device. */
 
-/* Most bytes of such a list: a longer one would need too many launches. */
+/* Limit in bytes on such a list; a longer one would need too many launches. */
 enum { LIST_BYTES = 1 << 20 };
 
 MP_BODY_LOOP(mp_source, mp_source_item)
