@@ -3,13 +3,12 @@
  * Matrix products compute the gates' preactivations without biases; the cells compute the rest. Gates are in ONNX's order: LSTM
  * i, o, f, c; GRU z, r, h. All arrays are contiguous floats: gates (batch, gates, hidden), states (batch, hidden).
  *
- *   LSTM  c = f c' + i g, h = o tanh(c); peepholes reach i and f from c', o from c
+ *   LSTM  c = f c' + i g, h = o tanh(c); peepholes add c' to i and f, and c to o
  *   GRU   h = (1 - z) n + z h'; n = tanh(x W + r (h' R + b)) with the product before the reset, else tanh(x W + (r h') R + b)
  *   RNN   h = tanh(x W + h' R)
  *
- * A prime marks the previous step's value, in the direction of the recurrence. A row whose sequence has ended passes its states
- * and their gradients on unchanged; its gates have no gradient.
- */
+ * A prime marks the value of the previous step, in the direction of the recurrence. In a row whose sequence has ended, states
+ * and their gradients are copied unchanged; the gates have no gradient. */
 #pragma once
 
 #include "estimator/rules/operands/recurrent.h"
@@ -17,9 +16,10 @@
 
 typedef enum mp_cells_phase {
     MP_CELLS_FORWARD,
-    MP_CELLS_FORWARD_CANDIDATE, /* GRU with the product after the reset: from (r h') R to h */
+    MP_CELLS_FORWARD_CANDIDATE, /* GRU with the product after the reset: computes h from (r h') R */
     MP_CELLS_BACKWARD,
-    MP_CELLS_BACKWARD_RESET, /* GRU with the product after the reset: from the gradient of r h' to those of r and h' */
+    MP_CELLS_BACKWARD_RESET, /* GRU with the product after the reset: computes the gradients of r and h' from the gradient of r
+                                h' */
     MP_CELLS_STATES_BEFORE,  /* sets h' to the initial state in rows whose sequence ends before step t_before */
     MP_CELLS_PEEPHOLES       /* adds this step's gradients to d_peepholes */
 } mp_cells_phase;
@@ -30,23 +30,24 @@ typedef struct mp_cells {
     bool before_reset; /* GRU: the candidate's product with R is computed before the reset */
     mp_activation f, g, h_of;
     int64_t batch, hidden;
-    const void *lengths; /* of each row's sequence; NULL: every sequence has all steps */
+    const void *lengths; /* length of each row's sequence; NULL: every sequence has all steps */
     mp_dtype lengths_type;
-    int64_t t, t_before; /* this step, and the previous one in the direction of the recurrence */
+    int64_t t, t_before; /* index of this step, and of the previous one in the direction of the recurrence */
     const float *bias;   /* (2, gates, hidden): the biases of W, then those of R */
     const float *peepholes;
-    float *gates;    /* forward reads the products here, and writes the activated gates of an LSTM or GRU */
+    float *gates;    /* forward reads the products from this array, and writes the activated gates of an LSTM or GRU */
     float *second;   /* LSTM: c; GRU: h' R + b if before_reset, else r h' */
-    float *c_before; /* c'; may be at the address of c */
+    float *c_before; /* c'; may have the address of c */
     float *h_before;
     float *h;
-    float *shown;         /* the output Y: h, or 0 where the sequence has ended; NULL: not written */
+    float *shown;         /* the output Y: h, or 0 after the end of the sequence; NULL: not written */
     const float *h_first; /* the initial state */
-    /* backward */
+    /* backward only */
     const float *dy; /* gradient of Y */
-    float *dh, *dc;  /* before: gradients of h and c from later steps; after: those of h' and c', without the products' part */
+    float *dh, *dc;  /* on entry: gradients of h and c from later steps; on return: gradients of h' and c', without the
+                        contribution of the products */
     float *d_gates;  /* gradients of the preactivations */
-    float *d_second; /* GRU: gradient of h' R if before_reset, else of r h' */
+    float *d_second; /* GRU: gradient of h' R if before_reset, else gradient of r h' */
     float *r_h;      /* GRU unless before_reset: r h', written by backward */
     float *d_peepholes;
 } mp_cells;
@@ -55,7 +56,7 @@ MP_INLINE float mp_activate(mp_activation a, float x)
 {
     return a == MP_ACTIVATION_SIGMOID ? mp_sigmoid(x) : a == MP_ACTIVATION_TANH ? mp_tanh(x) : x > 0 ? x : 0;
 }
-/* Returns the derivative of an activation at the point where its value is y. */
+/* Returns the derivative of an activation, given its value y. */
 MP_INLINE float mp_activation_slope(mp_activation a, float y)
 {
     return a == MP_ACTIVATION_SIGMOID ? y * (1 - y) : a == MP_ACTIVATION_TANH ? 1 - y * y : y > 0 ? 1.0f : 0.0f;
@@ -170,7 +171,8 @@ MP_INLINE void mp_rnn_backward(const mp_cells *x, int64_t b, int64_t j, mp_activ
     x->dh[at] = 0;
 }
 
-/* Passes element j of a row whose sequence has ended: states and their gradients are kept; gates and their gradients are 0. */
+/* Handles element j of a row whose sequence has ended: states and their gradients are copied; gates and their gradients are 0.
+ */
 MP_INLINE void mp_cells_pass(const mp_cells *x, int64_t b, int64_t j)
 {
     const int64_t n = x->hidden, at = b * n + j, n_gates = x->kind == MP_CELL_LSTM ? 4 : x->kind == MP_CELL_GRU ? 3 : 1;
@@ -186,7 +188,7 @@ MP_INLINE void mp_cells_pass(const mp_cells *x, int64_t b, int64_t j)
     for (int64_t k = 0; k < n_gates; k++) gates[(b * n_gates + k) * n + j] = 0;
 }
 
-/* Adds to element j of the peepholes' gradients: i and f are multiplied by c', o by c. */
+/* Adds to element j of the peepholes' gradients: the factor of i and f is c', the factor of o is c. */
 MP_INLINE void mp_cells_peepholes(const mp_cells *x, int64_t j)
 {
     const int64_t n = x->hidden;
@@ -202,7 +204,7 @@ MP_INLINE void mp_cells_peepholes(const mp_cells *x, int64_t j)
     x->d_peepholes[2 * n + j] += forget;
 }
 
-/* Computes element j of row b in any phase but MP_CELLS_PEEPHOLES. */
+/* Computes element j of row b in any phase except MP_CELLS_PEEPHOLES. */
 MP_INLINE void mp_cells_element(const mp_cells *x, int64_t b, int64_t j)
 {
     if (x->phase == MP_CELLS_STATES_BEFORE) {

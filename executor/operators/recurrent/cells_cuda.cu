@@ -15,7 +15,7 @@ struct one_step {
     MP_BODY void operator()(int64_t k) const { mp_cells_element(&cells, k / cells.hidden, k % cells.hidden); }
 };
 
-/* One thread per element of the hidden state; it sums over the batch in order. */
+/* One thread per element of the hidden state; the thread sums over the batch in order. */
 struct peepholes {
     mp_cells cells;
     MP_BODY void operator()(int64_t j) const { mp_cells_peepholes(&cells, j); }

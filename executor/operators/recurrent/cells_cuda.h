@@ -1,4 +1,4 @@
-/* cells_cuda.h - cells and copies of recurrent layers on the GPU. All functions only enqueue work. */
+/* cells_cuda.h - cells and copies of recurrent layers on the GPU. All functions only enqueue. */
 #pragma once
 
 #include "executor/operators/recurrent/cells.h"

@@ -1,75 +1,76 @@
-/* recurrence.h - a recurrent layer as matrix products and cells, in blocks of time steps, the same for every backend.
+/* recurrence.h - a recurrent layer as matrix products and cells, in blocks of time steps, for every backend.
  *
- * Forward, for each direction and block: one product computes X W^T of all steps, in the reserve if that has the gates; then
- * each step adds h' R^T to its gates and runs the cells (cells.h). Backward: each step runs the cells' gradients and dh' += dG
- * R; then products over the whole block compute dX += dG W, dW += dG^T X, dR += dG^T H', and, with a row of ones, the biases'
- * gradients. Blocks keep backward's workspace small: dG has about MP_RECURRENT_ROWS rows, instead of those of all steps.
+ * Forward, for each direction and block: one product computes X W^T of all steps, directly in the reserve if the reserve stores
+ * the gates. Then each step adds h' R^T to its gates and runs the cells (cells.h). Backward: each step runs the cells'
+ * gradients and dh' += dG R. Then products over the whole block compute dX += dG W, dW += dG^T X, dR += dG^T H', and, with a
+ * row of ones, the biases' gradients. Blocks limit backward's workspace: dG has about MP_RECURRENT_ROWS rows instead of the
+ * rows of all steps.
  *
- * Operands that are not contiguous floats (bfloat16, layout = 1, one of two directions) are copied to the workspace and back,
- * X and Y a block at a time. All products are of matrices of floats.
+ * Operands that are not contiguous floats (bfloat16, layout = 1, one of two directions) are copied to the workspace and back, X
+ * and Y block by block. All products multiply matrices of floats.
  *
- * The order of all sums is fixed by the sizes alone. O(steps batch gates hidden (input + hidden)).
- */
+ * The sizes alone determine the order of all sums. O(steps batch gates hidden (input + hidden)). */
 #pragma once
 
 #include "executor/operators/products/stacks.h"
 #include "executor/operators/recurrent/cells.h"
 
-/* About how many rows (steps times batch) a block has. */
+/* Approximate number of rows (steps times batch) per block. */
 enum { MP_RECURRENT_ROWS = 256 };
 
-/* The matrix products. Those over the rows of a block exist twice: for a whole block, and (_REST) for the shorter last one.
- * `most`: the gates that one product with R computes: z and r of a GRU, all of the others. _N: the GRU's candidate. */
+/* The matrix products. Products over the rows of a block exist twice: for a whole block, and (_REST) for the shorter last one.
+ * "most" are the gates that the first product with R computes: z and r of a GRU, all gates of other cells. _N: the GRU's
+ * candidate. */
 typedef enum mp_recurrent_product {
     MP_X_W, /* gates = X W^T */
     MP_X_W_REST,
-    MP_H_R,   /* gates of a step += h' R^T, most */
-    MP_H_R_N, /* GRU: second = h' R^T; after the reset gates += (r h') R^T */
-    MP_G_R,   /* dh' += dG R, most */
-    MP_G_R_N, /* GRU: dh' += d_second R; after the reset d_second = dG R */
+    MP_H_R,   /* gates of a step += h' R^T, for "most" */
+    MP_H_R_N, /* GRU: second = h' R^T; with the product after the reset: gates += (r h') R^T */
+    MP_G_R,   /* dh' += dG R, for "most" */
+    MP_G_R_N, /* GRU: dh' += d_second R; with the product after the reset: d_second = dG R */
     MP_G_W,   /* dX += dG W */
     MP_G_W_REST,
     MP_G_X, /* dW += dG^T X */
     MP_G_X_REST,
-    MP_G_H, /* dR += dG^T H', most */
+    MP_G_H, /* dR += dG^T H', for "most" */
     MP_G_H_REST,
-    MP_G_H_N, /* GRU: dR += d_second^T H'; after the reset dG^T (r H') */
+    MP_G_H_N, /* GRU: dR += d_second^T H'; with the product after the reset: dG^T (r H') */
     MP_G_H_N_REST,
-    MP_ONES, /* dB += 1^T dG, most */
+    MP_ONES, /* dB += 1^T dG, for "most" */
     MP_ONES_REST,
     MP_ONES_N, /* GRU, bias of W: dB += 1^T dG */
     MP_ONES_N_REST,
-    MP_ONES_S, /* GRU, bias of R: dB += 1^T d_second; after the reset 1^T dG */
+    MP_ONES_S, /* GRU, bias of R: dB += 1^T d_second; with the product after the reset: 1^T dG */
     MP_ONES_S_REST,
     MP_N_RECURRENT_PRODUCTS
 } mp_recurrent_product;
 
-/* The arrays in the workspace: of a step, of a block or of a direction. Some calls need only some of them. */
+/* The arrays in the workspace, each with data of a step, of a block or of a direction. A call needs only some of them. */
 typedef enum mp_recurrent_room {
-    MP_ROOM_X, /* of a block */
-    MP_ROOM_W, /* of a direction, like the next three */
+    MP_ROOM_X, /* per block */
+    MP_ROOM_W, /* per direction, like the next three */
     MP_ROOM_R,
     MP_ROOM_BIAS,
     MP_ROOM_PEEPHOLES,
-    MP_ROOM_GATES,   /* of a block, if the reserve does not have them */
-    MP_ROOM_SECOND,  /* of a step, if the reserve does not have it: mp_cells.second */
-    MP_ROOM_STATES,  /* of a block and the step before it: h */
-    MP_ROOM_SHOWN,   /* of a block: the output, if sequences have lengths */
-    MP_ROOM_H_FIRST, /* of a direction, like the next three */
+    MP_ROOM_GATES,   /* per block, if the reserve does not store the gates */
+    MP_ROOM_SECOND,  /* per step, if the reserve does not store it: mp_cells.second */
+    MP_ROOM_STATES,  /* h of a block and of the step before it */
+    MP_ROOM_SHOWN,   /* per block: the output, if sequences have lengths */
+    MP_ROOM_H_FIRST, /* per direction, like the next three */
     MP_ROOM_C_FIRST,
     MP_ROOM_DH,
     MP_ROOM_DC,
-    MP_ROOM_DY, /* of a block, like the next five */
+    MP_ROOM_DY, /* per block, like the next five */
     MP_ROOM_D_GATES,
-    MP_ROOM_D_SECOND, /* after the reset: of a step */
+    MP_ROOM_D_SECOND, /* with the product after the reset: per step */
     MP_ROOM_R_H,
     MP_ROOM_DX,
     MP_ROOM_ONES,
-    MP_ROOM_DW, /* of a direction, like the next three, if the gradient itself is not contiguous floats */
+    MP_ROOM_DW, /* per direction, like the next three, if the gradient itself is not contiguous floats */
     MP_ROOM_DR,
     MP_ROOM_DB,
     MP_ROOM_DP,
-    MP_ROOM_PRODUCTS, /* workspace of the library's products */
+    MP_ROOM_PRODUCTS, /* workspace of the library for the products */
     MP_N_RECURRENT_ROOMS
 } mp_recurrent_room;
 
@@ -78,15 +79,15 @@ typedef struct mp_recurrence {
     mp_cell cell;
     mp_reserve reserve;
     int64_t gates;       /* number of gates: LSTM 4, GRU 3, RNN 1 */
-    int64_t most;        /* number of gates in the first product with R */
-    int64_t steps, rest; /* time steps of a whole block, and of the shorter last one; rest 0: all blocks are whole */
+    int64_t most;        /* number of gates in the first product with R ("most") */
+    int64_t steps, rest; /* time steps per whole block, and in the shorter last one; rest 0: all blocks are whole */
     int64_t n_blocks;
-    bool after_reset;                 /* GRU: the candidate's product with R comes after the reset */
-    int64_t at[MP_N_RECURRENT_ROOMS]; /* offsets in the workspace; -1: this call does not need it */
+    bool after_reset;                 /* GRU: the candidate's product with R is computed after the reset */
+    int64_t at[MP_N_RECURRENT_ROOMS]; /* offsets in the workspace; -1: not needed by this call */
     int64_t product_bytes;            /* largest workspace of a product */
 } mp_recurrence;
 
-/* What a backend provides. Calls run in the order in which they are made. */
+/* The functions of a backend. They run in the order of the calls. */
 typedef struct mp_recurrent_engine {
     /* Prepares product k: c = a b, or c += a b if add. Sets *bytes to its workspace. */
     mp_status (*prepare)(const mp_operands *x, void *state, mp_recurrent_product k, const mp_stacks *stacks, bool add,
@@ -94,25 +95,27 @@ typedef struct mp_recurrent_engine {
     mp_status (*multiply)(const mp_operands *x, void *state, mp_recurrent_product k, const float *a, const float *b, float *c,
                           void *workspace, mp_error *err);
     void (*cells)(const mp_cells *cells);
-    /* Copies each element to the same index of `to`, converted to its type; adds it there if add. */
+    /* Copies each element to the same index of `to`, converted to the type of `to`; with `add`, adds it instead. */
     void (*copy)(const mp_array *from, const mp_array *to, bool add);
     void (*fill)(float *to, int64_t n, float value);
     void (*zero)(const mp_array *a);
 } mp_recurrent_engine;
 
-/* Prepares a call. Its state has `bytes` bytes, begins with an mp_recurrence, and goes to the engine's functions; the caller
- * sets call->run and call->release. MP_UNSUPPORTED names what has no kernel; MP_INVALID: too much workspace; MP_NOMEM. */
+/* Prepares a call. Its state has `bytes` bytes, begins with an mp_recurrence, and is passed to the engine's functions. The
+ * caller sets call->run and call->release. MP_UNSUPPORTED: the message names the part without a kernel; MP_INVALID: the
+ * workspace is too large; MP_NOMEM. */
 mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine *engine, size_t bytes, mp_call *call,
                                 mp_error *err);
 
-/* Computes the outputs and the reserve, or the gradients, that x asks for; gradients whose bit of x->adds is set are added to.
- * `state` is passed to the engine's functions. Fails as they do. */
+/* Computes the requested outputs and the reserve, or the requested gradients; gradients in x->adds are accumulated. `state` is
+ * passed to the engine's functions. Errors: those of the engine. */
 mp_status mp_recurrence_run(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x,
                             mp_error *err);
 
-/* ---- parts of the operands as arrays, and rooms of the workspace. */
+/* ---- parts of the operands as arrays, and arrays in the workspace. */
 
-/* Returns the part of a that begins at element `from` and has these sizes and strides; its data is NULL if a's is. */
+/* Returns the part of `a` that starts at element `from`, with these sizes and strides; its data is NULL if the data of `a` is
+ * NULL. */
 mp_array mp_part_of(const mp_array *a, int64_t from, int rank, const int64_t *dims, const int64_t *strides);
 /* Steps [t, t + n) of X or its gradient, as (step, batch, input). */
 mp_array mp_steps_of_input(const mp_recurrence *r, const mp_array *x, int64_t t, int64_t n);
@@ -127,7 +130,7 @@ mp_array mp_floats_at(float *data, int rank, const int64_t *dims);
 /* True if the array is row-major, contiguous floats. */
 bool mp_is_floats(const mp_array *a);
 
-/* Return operand i, NULL if it is left out; and its gradient, NULL if it is not asked for. */
+/* Return operand i, NULL if it is absent; and its gradient, NULL if it is not requested. */
 const mp_array *mp_given(const mp_operands *x, int i);
 const mp_array *mp_asked(const mp_operands *x, int i);
 

@@ -1,4 +1,4 @@
-/* recurrence_prepare.c - sizes of blocks, rooms in the workspace, and products of a recurrent layer. */
+/* recurrence_prepare.c - sizes of blocks, arrays in the workspace, and products of a recurrent layer. */
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -6,7 +6,7 @@
 
 enum { ALIGNMENT = 256 };
 
-/* The call that is being prepared; bytes: its workspace so far. */
+/* The call in preparation; bytes: its workspace so far. */
 typedef struct preparing {
     const mp_operands *x;
     const mp_recurrent_engine *engine;
@@ -16,7 +16,7 @@ typedef struct preparing {
     mp_error *err;
 } preparing;
 
-/* Reserves room k for a * b * c floats. */
+/* Reserves workspace array k for a * b * c floats. */
 static mp_status reserve_room(preparing *p, mp_recurrent_room k, int64_t a, int64_t b, int64_t c)
 {
     int64_t n;
@@ -27,7 +27,8 @@ static mp_status reserve_room(preparing *p, mp_recurrent_room k, int64_t a, int6
     return MP_OK;
 }
 
-/* Reserves room k for a direction of an operand or its gradient, unless that is contiguous floats. a NULL: it is absent. */
+/* Reserves array k for one direction of an operand or its gradient, unless it is contiguous floats. a NULL: the operand is
+ * absent. */
 static mp_status room_of_weight(preparing *p, const mp_array *a, mp_recurrent_room k)
 {
     if (!a) return MP_OK;
@@ -36,7 +37,7 @@ static mp_status room_of_weight(preparing *p, const mp_array *a, mp_recurrent_ro
     return MP_OK;
 }
 
-/* Reserves room k for a block of X or its gradient, unless that is contiguous floats. a NULL: it is absent. */
+/* Reserves array k for a block of X or its gradient, unless it is contiguous floats. a NULL: X's gradient is not requested. */
 static mp_status room_of_input(preparing *p, const mp_array *a, mp_recurrent_room k)
 {
     const mp_recurrence *r = p->r;
@@ -93,7 +94,7 @@ static mp_status backward_rooms(preparing *p)
     return MP_OK;
 }
 
-/* A matrix of floats whose rows lie `stride` apart. */
+/* Returns a matrix of floats with the given row stride. */
 static mp_stack matrix(int64_t rows, int64_t columns, int64_t stride)
 {
     return (mp_stack){.rows = rows, .columns = columns, .row_stride = stride, .column_stride = 1, .dtype = MP_DTYPE_FLOAT};
@@ -124,7 +125,7 @@ static mp_status forward_products(preparing *p)
     return MP_OK;
 }
 
-/* Prepares backward's products over the rows of a whole block, or (rest 1) of the shorter last one. */
+/* Prepares backward's products over the rows of a whole block, or, with rest = 1, of the shorter last one. */
 static mp_status block_products(preparing *p, int rest)
 {
     const mp_recurrence *r = p->r;

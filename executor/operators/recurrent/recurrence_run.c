@@ -2,7 +2,7 @@
  * Backward: the steps, then the block's products. */
 #include "executor/operators/recurrent/recurrence.h"
 
-/* The state of one direction, as it goes from block to block. */
+/* The state of one direction; it is carried from block to block. */
 typedef struct pass {
     const mp_recurrence *r;
     const mp_recurrent_engine *engine;
@@ -11,14 +11,14 @@ typedef struct pass {
     mp_error *err;
     int d;
     bool back;                     /* true: from the last step to the first */
-    const float *w, *weights_of_h; /* W, and R */
+    const float *w, *weights_of_h; /* W, and R of this direction */
     float *gates, *second, *kept;  /* parts of the reserve, for all steps; NULL: not saved */
-    float *states;                 /* h of a block and of the step before it, in the order of time */
+    float *states;                 /* h of a block and of the step before it, in order of time */
     float *h_first;                /* h before the first step */
-    mp_cells cells;                /* description of a step, whose addresses each step sets */
+    mp_cells cells;                /* description of a step; each step sets its addresses */
 } pass;
 
-/* Return the number of floats of one step's state, and of all its gates. */
+/* Return the number of floats of a state, and of all gates, in one step. */
 static int64_t step_floats(const mp_recurrence *r)
 {
     return r->sizes.batch * r->sizes.hidden;
@@ -27,7 +27,8 @@ static int64_t gate_floats_of(const mp_recurrence *r)
 {
     return step_floats(r) * r->gates;
 }
-/* Return where p->states has h of the block's step s, and h of the previous step in the direction of the recurrence. */
+/* Return the addresses in p->states of h in step s of the block, and of h in the previous step in the direction of the
+ * recurrence. */
 static float *state_at(const pass *p, int64_t s)
 {
     return p->states + (s + !p->back) * step_floats(p->r);
@@ -43,7 +44,7 @@ static mp_status multiply(const pass *p, int k, const float *a, const float *b, 
     return p->engine->multiply(p->x, p->state, (mp_recurrent_product)k, a, b, c, mp_room(p->r, p->x, MP_ROOM_PRODUCTS), p->err);
 }
 
-/* Returns the input of steps [t, t + n) as contiguous floats: in place, or copied. */
+/* Returns the input of steps [t, t + n) as contiguous floats: a pointer into X, or a copy. */
 static const float *input_at(const pass *p, int64_t t, int64_t n)
 {
     const mp_array from = mp_steps_of_input(p->r, &p->x->in[MP_RECURRENT_X], t, n);
@@ -54,7 +55,8 @@ static const float *input_at(const pass *p, int64_t t, int64_t n)
     return room;
 }
 
-/* Returns this direction of operand i as contiguous floats: in place, or copied to room k; NULL: it has no data. */
+/* Returns this direction of operand i as contiguous floats: a pointer into the operand, or a copy in array k; NULL: it has no
+ * data. */
 static const float *weight_at(const pass *p, int i, mp_recurrent_room k)
 {
     const mp_array *a = mp_given(p->x, i);
@@ -67,7 +69,7 @@ static const float *weight_at(const pass *p, int i, mp_recurrent_room k)
     return room;
 }
 
-/* Copies this direction of a state to room k; fills it with zeros if a is NULL or has no data. Returns the room. */
+/* Copies this direction of a state to array k, or fills the array with zeros if a is NULL or has no data. Returns the array. */
 static float *first_state(const pass *p, const mp_array *a, mp_recurrent_room k)
 {
     float *room = mp_room(p->r, p->x, k);
@@ -80,7 +82,8 @@ static float *first_state(const pass *p, const mp_array *a, mp_recurrent_room k)
     return room;
 }
 
-/* Finds this direction's parts of the reserve: it holds the gates of all directions, then the seconds, then the states. */
+/* Finds this direction's parts of the reserve. The reserve stores the gates of all directions, then the "second" arrays, then
+ * the states. */
 static void find_reserve(pass *p)
 {
     const mp_recurrence *r = p->r;
@@ -130,7 +133,7 @@ static pass begin(const mp_recurrence *r, const mp_recurrent_engine *engine, voi
 
 /* ---- forward. */
 
-/* Copies the biases of W and R to the workspace; zeros if the operator has none. Returns where they are. */
+/* Copies the biases of W and R to the workspace, or fills it with zeros if the operator has none. Returns the address. */
 static const float *biases(const pass *p)
 {
     const int64_t n = 2 * p->r->gates * p->r->sizes.hidden;
@@ -145,7 +148,7 @@ static const float *biases(const pass *p)
     return room;
 }
 
-/* Runs step s of the block that starts at step t; `gates` and `second` are that step's. */
+/* Runs step s of the block that starts at step t; `gates` and `second` belong to that step. */
 static mp_status step(pass *p, int64_t t, int64_t s, float *gates, float *second)
 {
     const mp_recurrence *r = p->r;
@@ -172,7 +175,8 @@ static mp_status step(pass *p, int64_t t, int64_t s, float *gates, float *second
     return MP_OK;
 }
 
-/* Copies the results of a block: its output, its states if they are saved, and its last state to where the next block reads. */
+/* Copies the results of a block: its output, its states if they are saved, and its last state to the start of the next block.
+ */
 static void leave(const pass *p, int64_t t, int64_t n)
 {
     const mp_recurrence *r = p->r;
@@ -210,7 +214,7 @@ static mp_status block(pass *p, int64_t k)
     return MP_OK;
 }
 
-/* Copies the state after the last step to output o, if that is asked for. */
+/* Copies the state after the last step to output o, if that output is requested. */
 static void put_last(const pass *p, int o, float *data)
 {
     const mp_operands *x = p->x;
@@ -230,7 +234,7 @@ static mp_status run_forward(const mp_recurrence *r, const mp_recurrent_engine *
         engine->copy(&first, &before, false);
         p.cells.bias = biases(&p);
         for (int64_t k = 0; k < r->n_blocks; k++) MP_CHECK(block(&p, p.back ? r->n_blocks - 1 - k : k));
-        /* the last block, too, left its last h where a next block would read it */
+        /* the last block also stored its last h at the position where a next block would read it */
         put_last(&p, 1, state_before(&p, p.back ? r->steps - 1 : 0));
         put_last(&p, 2, p.cells.c_before);
     }
@@ -239,13 +243,15 @@ static mp_status run_forward(const mp_recurrence *r, const mp_recurrent_engine *
 
 /* ---- backward. */
 
-/* Where the gradients of a direction's weights and states are summed, as contiguous floats; NULL: not asked for. */
+/* Addresses at which the gradients of a direction's weights and states are summed, as contiguous floats; NULL: not requested.
+ */
 typedef struct sums {
     float *w, *r, *b, *p;
     float *dh, *dc;
 } sums;
 
-/* Returns where operand i's gradient is summed, in place or in room k; sets it to 0 unless it is in place and added to. */
+/* Returns the address at which operand i's gradient is summed: in place or in array k. Sets it to 0, unless the call
+ * accumulates in place. */
 static float *begin_sum(const pass *p, int i, mp_recurrent_room k)
 {
     const mp_array *to = mp_asked(p->x, i);
@@ -265,7 +271,7 @@ static void end_sum(const pass *p, int i, mp_recurrent_room k)
     p->engine->copy(&from, &part, p->x->adds & MP_BIT(i));
 }
 
-/* Loads the hidden states of steps [t, t + n) and of the step before them, from the reserve or the output. */
+/* Loads the hidden states of steps [t, t + n) and of the step before, from the reserve or the output. */
 static void load_states(const pass *p, int64_t t, int64_t n)
 {
     const mp_recurrence *r = p->r;
@@ -279,7 +285,7 @@ static void load_states(const pass *p, int64_t t, int64_t n)
         count--;
         from += at_start;
     }
-    if (!p->kept && !p->x->out[0].data) return; /* the gradients that are asked for do not read them */
+    if (!p->kept && !p->x->out[0].data) return; /* the requested gradients do not use the states */
     const mp_array to = mp_floats_at(p->states + at_start * floats, 3, (const int64_t[]){count, batch, hidden});
     const mp_array kept = mp_floats_at(p->kept ? p->kept + from * floats : NULL, 3, to.dims);
     const mp_array y = p->kept ? kept : mp_steps_of_output(r, &p->x->out[0], p->d, from, count);
@@ -343,7 +349,7 @@ static mp_status step_back(pass *p, const sums *sum, int64_t t, int64_t s)
     return MP_OK;
 }
 
-/* Adds this direction's part of dX for steps [t, t + n). */
+/* Computes this direction's contribution to dX for steps [t, t + n). */
 static mp_status give_input(const pass *p, int64_t t, int64_t n, int rest)
 {
     const mp_array *dx = mp_asked(p->x, MP_RECURRENT_X);
@@ -357,7 +363,7 @@ static mp_status give_input(const pass *p, int64_t t, int64_t n, int rest)
     return MP_OK;
 }
 
-/* Adds a block's part of the gradients of R and B. */
+/* Adds a block's contribution to the gradients of R and B. */
 static mp_status give_weights(const pass *p, const sums *sum, int rest)
 {
     const mp_recurrence *r = p->r;
@@ -395,7 +401,7 @@ static mp_status block_back(pass *p, const sums *sum, int64_t k)
     return give_weights(p, sum, rest);
 }
 
-/* Copies or adds the gradient of operand i, a first state. */
+/* Copies or adds the gradient of operand i, which is a first state. */
 static void give_state(const pass *p, int i, float *data)
 {
     const mp_array *to = mp_asked(p->x, i);

@@ -30,7 +30,7 @@ static mp_status multiply(const mp_operands *x, void *data, mp_recurrent_product
     return mp_dnnl_run(op, workspace, x->op, err);
 }
 
-/* Rows of the cells that most networks have: loops with constant activations, which compilers turn into vector code. */
+/* Rows of the most common cells: loops with constant activations, which compilers vectorize. */
 #define USUAL_ROW(name, element)                                 \
     MP_VECTOR static void name(const mp_cells *given, int64_t b) \
     {                                                            \

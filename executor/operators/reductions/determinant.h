@@ -26,14 +26,14 @@ MP_INLINE double mp_determinant(double *a, int64_t n, int64_t step)
     return result;
 }
 
-/* A Det of x (..., row, column). `room`: workspace for `slots` interleaved matrices, which are eliminated at the same time. */
+/* A Det of x (..., row, column). `room`: workspace for `slots` interleaved matrices, which are processed at the same time. */
 typedef struct mp_det {
     mp_array x, y;
-    int64_t n, n_matrices, slots; /* n: rows of a matrix */
+    int64_t n, n_matrices, slots; /* n: number of rows of a matrix */
     double *room;
 } mp_det;
 
-/* Computes every slots-th determinant, from matrix `slot` on, in the workspace of that slot. */
+/* Computes the determinants of matrices slot, slot + slots, ... in the workspace of that slot. */
 MP_INLINE void mp_det_item(const mp_det *s, int64_t slot)
 {
     const int64_t row = s->x.strides[s->x.rank - 2], column = s->x.strides[s->x.rank - 1];
@@ -45,7 +45,7 @@ MP_INLINE void mp_det_item(const mp_det *s, int64_t slot)
     }
 }
 
-/* Sets call->workspace_bytes to those of one slot. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16. */
+/* Sets call->workspace_bytes to the bytes of one slot. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16. */
 mp_status mp_det_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Runs as many slots at a time as the workspace has room for. */
+/* Runs as many slots at a time as fit in the workspace. */
 mp_status mp_det_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);

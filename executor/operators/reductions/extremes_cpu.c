@@ -9,12 +9,14 @@
 
 enum { LINES = 64 };
 
-/* A line is all elements along the axis; a row is all lines along one more dimension: the last, or, if that is the axis, the
- * one before. In `from` and `to` both have size 1, so row k begins at element k. An item is up to LINES lines of a row. */
+/* A line consists of all elements along the axis. A row consists of all lines along one more dimension: the last one, or, if
+ * that is the axis, the one before. `from` and `to` have size 1 in both dimensions, so row k begins at element k. An item is up
+ * to LINES lines of a row. */
 typedef struct extremes {
     mp_array from, to;
-    int64_t length, step;                       /* elements of a line, and their stride */
-    int64_t n_lines, apart, to_apart, n_blocks; /* lines of a row, their strides in from and to, and items of a row */
+    int64_t length, step; /* number of elements of a line, and their stride */
+    int64_t n_lines, apart, to_apart,
+        n_blocks; /* number of lines of a row, their strides in from and to, and number of items of a row */
     bool smallest, last;
 } extremes;
 
@@ -32,7 +34,7 @@ static int64_t find_in_floats(const float *x, int64_t n, int64_t step, float sig
     return where;
 }
 
-/* Finds the first extremes of n lines of floats that lie side by side at x, in the order of memory. where[] must be zeroed. */
+/* Finds the first extremes of n adjacent lines of floats at x, in memory order. where[] must be zeroed. */
 MP_VECTOR static void find_in_columns(const extremes *s, const float *x, int64_t n, float sign, int32_t *where)
 {
     float best[LINES];

@@ -1,4 +1,4 @@
-/* reduced.h - what a Reduce operator does, and which dimensions it reduces, for every backend. */
+/* reduced.h - the operation of a Reduce operator, and the dimensions that it reduces, for every backend. */
 #pragma once
 
 #include <math.h>
@@ -42,11 +42,11 @@ typedef struct mp_reduction_row {
     mp_reduction_slope slope;
     mp_reduction_reads reads;
 } mp_reduction_row;
-const mp_reduction_row *mp_reduction_row_of(const mp_operator *op); /* NULL: it is no Reduce operator */
-/* True if the reduction is defined on whole numbers. */
+const mp_reduction_row *mp_reduction_row_of(const mp_operator *op); /* NULL: not a Reduce operator */
+/* True if the reduction is defined for integers. */
 bool mp_reduction_takes_whole(const mp_reduction_row *row);
 
-/* Returns the value of a reduction of n elements from what its steps have accumulated. */
+/* Returns the result of a reduction of n elements from the accumulated value. */
 MP_INLINE double mp_reduction_finish(mp_reduction_end end, double result, double shift, int64_t n)
 {
     switch (end) {
@@ -59,7 +59,7 @@ MP_INLINE double mp_reduction_finish(mp_reduction_end end, double result, double
     }
 }
 
-/* Returns a after one step with v, exact modulo 2^64. An extreme starts with its first element instead of a step. */
+/* Returns `a` after one step with v, exact modulo 2^64. An extreme is initialized with its first element instead. */
 MP_INLINE uint64_t mp_take_whole(mp_reduction_step step, bool is_unsigned, uint64_t a, int64_t v)
 {
     bool less = is_unsigned ? (uint64_t)v < a : v < (int64_t)a;
@@ -79,8 +79,8 @@ MP_INLINE uint64_t mp_take_whole(mp_reduction_step step, bool is_unsigned, uint6
     }
 }
 
-/* Marks the dimensions of input 0 that a Reduce operator of any version reduces. MP_UNSUPPORTED: its axes are computed while it
- * runs, are not INT64, or are not dimensions of the input. */
+/* Marks the dimensions of input 0 that a Reduce operator of any version reduces. MP_UNSUPPORTED: the axes are only known at run
+ * time, are not INT64, or are not dimensions of the input. */
 mp_status mp_reduced_dims(const mp_operands *x, bool reduced[MP_ARRAY_RANK], mp_error *err);
-/* Returns the result of a reduction under the rank of its input: the reduced dimensions have size 1. */
+/* Returns the result of a reduction as an array with the rank of its input; the reduced dimensions have size 1. */
 mp_array mp_reduction_kept_dims(const mp_array *result, int rank, const bool *reduced);

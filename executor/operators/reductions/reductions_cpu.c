@@ -1,10 +1,9 @@
 /* reductions_cpu.c - Reduce operators on the CPU. Forward reduces an array of floats along any dimensions. Backward computes
- * the gradient of each element from what ops.def lets backward read; the gradient and the result of a group are broadcast to
- * its elements. Whole numbers are reduced one output at a time.
+ * the gradient of each element from the tensors that ops.def lists; gradient and result are broadcast to the reduced elements.
+ * Integers are reduced one output at a time.
  *
- * Sums are doubles. The order of additions follows from the shapes alone: long reductions to few outputs are cut into parts
- * whose results are joined in order, so every number of threads gives the same bits.
- */
+ * Sums are doubles. The order of additions depends only on the shapes: a long reduction to few outputs is split into parts,
+ * whose results are joined in order. Every number of threads therefore gives the same bits. */
 #include <math.h>
 #include <string.h>
 
@@ -16,33 +15,35 @@
 
 enum { FEW_GROUPS = 64, PARTS = 64, PART_TERMS = 1 << 14, LANES_MOST = 128 };
 
-/* Kept and reduced dimensions, outermost first; the strides of the array that is reduced, of the results and of the shifts. */
+/* Kept and reduced dimensions, outermost first, and the strides of the reduced array, the results and the shifts. */
 typedef struct reduction {
     int n_kept, n_reduced;
     int64_t kept[MP_ARRAY_RANK + 1], kept_stride[MP_ARRAY_RANK + 1], to_stride[MP_ARRAY_RANK + 1],
         shift_stride[MP_ARRAY_RANK + 1];
     int64_t reduced[MP_ARRAY_RANK + 1], reduced_stride[MP_ARRAY_RANK + 1];
     int64_t n_out, n_terms;
-    int64_t n_counted;   /* by which a mean divides: the terms that other ranks add to the sum, too */
-    bool by_columns;     /* the innermost dimension is kept */
-    int64_t lanes;       /* most outputs of a group: neighbours along the innermost kept dimension, computed together */
+    int64_t n_counted;   /* divisor of a mean: includes the terms that other ranks add to the sum */
+    bool by_columns;     /* true: the innermost dimension is kept */
+    int64_t lanes;       /* limit on the outputs of a group, which are adjacent along the innermost kept dimension and computed
+                            together */
     int64_t n_groups;    /* number of groups of outputs */
-    int64_t run, pieces; /* pieces of an output: its terms if by_columns, else at most `run` terms of the innermost dimension */
-    int64_t parts;       /* number of parts into which each group's pieces are cut */
+    int64_t run, pieces; /* number of pieces per output. If by_columns, a piece is a term; else it is at most `run` terms along
+                            the innermost dimension */
+    int64_t parts;       /* number of parts into which the pieces of each group are split */
     int64_t workspace_bytes;
 } reduction;
 
-/* How a step accumulates. `run`: n contiguous elements into one value; `columns`: `rows` rows of n columns, `stride` apart,
- * into a value per column (acc[k] and shift[k] are column k's). */
+/* The functions that accumulate. `run`: n contiguous elements into one value. `columns`: `rows` rows of n columns with a row
+ * stride of `stride`, into one value per column (acc[k] and shift[k] belong to column k). */
 typedef struct step_rows {
-    double start; /* the value of no elements */
+    double start; /* the initial value */
     double (*run)(const float *x, int64_t n, double acc, double shift);
     void (*columns)(const float *x, int64_t rows, int64_t stride, int64_t n, double *acc, const double *shift);
-    double (*join)(double a, double b); /* returns the value of two parts together */
+    double (*join)(double a, double b); /* combines the values of two parts */
 } step_rows;
 
 /* Defines NAME_join, NAME_run and NAME_columns from a row of reductions.def. NAME_run accumulates into sixteen lanes, so that
- * their operations can overlap. */
+ * their operations overlap. */
 #define STEP(NAME, name, start, take, joined)                                                                  \
     static inline double name##_join(double a, double b)                                                       \
     {                                                                                                          \
@@ -109,7 +110,7 @@ static void put_reduced(reduction *r, int64_t dim, int64_t stride)
 }
 
 /* Describes the reduction of `from` to `to`, which has the same rank, and size 1 in the reduced dimensions. `shift` (NULL:
- * there is none) has the shape of `to`, and may have another layout. */
+ * none) has the shape of `to`, possibly in another layout. */
 static void describe(reduction *r, const mp_array *from, const mp_array *to, const mp_array *shift)
 {
     int order[MP_ARRAY_RANK], n = mp_array_by_stride(from, order);
@@ -152,7 +153,7 @@ typedef struct task {
     double *partial; /* parts x groups x lanes */
 } task;
 
-/* The outputs of a group: how many, and where the first one's terms, result and shift lie. */
+/* The outputs of a group: their number, and the offsets of the first one's terms, result and shift. */
 typedef struct group {
     int64_t n, from, to, shift;
 } group;
@@ -177,7 +178,7 @@ static void read_shifts(const task *t, const group *at, double *shifts)
         shifts[l] = t->shift ? (double)mp_load_float(t->shift->data, t->shift->dtype, at->shift + l * stride) : 0;
 }
 
-/* Reduces rows [from, to) of a group of columns. Rows at equal distances are one call of the step. */
+/* Reduces rows [from, to) of a group of columns. Consecutive rows with a constant stride are one call of the step. */
 static void take_columns(const task *t, const group *at, int64_t from, int64_t to, double *acc, const double *shifts)
 {
     const reduction *r = t->r;
@@ -198,7 +199,7 @@ static void take_columns(const task *t, const group *at, int64_t from, int64_t t
     }
 }
 
-/* Reduces pieces [from, to) of each output of a group. */
+/* Reduces pieces [from, to) for each output of a group. */
 static void take_pieces(const task *t, const group *at, int64_t from, int64_t to, double *acc, const double *shifts)
 {
     const reduction *r = t->r;
@@ -254,7 +255,7 @@ static void join_parts(void *data, int64_t g)
     finish(t, &at, acc, shifts);
 }
 
-/* Reduces arrays of the layouts that r describes. `to` may be `shift`; the workspace has r->workspace_bytes bytes. */
+/* Reduces arrays with the layouts in r. `to` may be `shift`; the workspace has r->workspace_bytes bytes. */
 static void reduce(const reduction *r, mp_reduction_step step, mp_reduction_end end, const mp_array *from, const mp_array *to,
                    const mp_array *shift, void *workspace)
 {
@@ -267,8 +268,8 @@ static void reduce(const reduction *r, mp_reduction_step step, mp_reduction_end 
 
 /* ---- the operators. */
 
-/* Computes the gradients of elements from in[0] = dy, in[1] = x, in[2] = y and in[3] = zeros, of which a slope reads some.
- * p[0]: number of elements in a group; p[1]: number of operands, 3 or 4. */
+/* Computes the gradients of elements from in[0] = dy, in[1] = x, in[2] = y and in[3] = zeros; a slope uses some of them. p[0]:
+ * number of reduced elements per output; p[1]: number of operands, 3 or 4. */
 #define SLOPE(name, f)                                                                                    \
     MP_VECTOR static void d_##name(const double *p, int64_t elements, const float *const *in, float *out) \
     {                                                                                                     \
@@ -300,7 +301,8 @@ typedef struct state {
     const mp_reduction_row *row;
     bool reduced[MP_ARRAY_RANK];
     reduction reduction;
-    mp_array spread[2]; /* in the workspace, a value per output: dy / ties; or the product of nonzeros, and zeros */
+    mp_array
+        spread[2]; /* in the workspace, one value per output: dy / ties; or the product of nonzeros, and the number of zeros */
     double parameters[2];
 } state;
 
@@ -342,7 +344,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return MP_OK;
 }
 
-/* A reduction of whole numbers or booleans, exact modulo 2^64; means are truncated. */
+/* A reduction of integers or booleans, exact modulo 2^64; means are truncated. */
 typedef struct whole_task {
     const state *s;
     const mp_operands *x;

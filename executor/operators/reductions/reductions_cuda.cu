@@ -1,4 +1,4 @@
-/* reductions_cuda.cu - Reduce operators on floats and whole numbers, ArgMax and ArgMin on the GPU. */
+/* reductions_cuda.cu - Reduce operators for floats and integers, ArgMax and ArgMin on the GPU. */
 #include "executor/cuda/grid/family.cuh"
 #include "executor/cuda/grid/reduce.cuh"
 extern "C" {
@@ -10,12 +10,12 @@ extern "C" {
 namespace
 {
 
-/* ---- reductions. Operands: the array that is reduced, the results, and a shift per result. */
+/* ---- reductions. Operands: the reduced array, the results, and a shift per result. */
 
 enum { FROM, TO, SHIFT, N_OPERANDS };
 typedef mp_reduce_places<N_OPERANDS> places;
 
-/* A reduction in double, within stretches and over them. */
+/* A reduction in double, both within stretches and across them. */
 struct float_reduction {
     struct part {
         double x;
@@ -159,7 +159,8 @@ struct quotient_of {
 struct state {
     const mp_reduction_row *row;
     bool reduced[MP_ARRAY_RANK];
-    mp_array spread[2]; /* in the workspace, a value per output: dy / ties; or the product of nonzeros, and zeros */
+    mp_array
+        spread[2]; /* in the workspace, one value per output: dy / ties; or the product of nonzeros, and the number of zeros */
     int64_t n_terms, stretches_at;
 };
 
@@ -262,7 +263,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 
 /* ---- ArgMax and ArgMin: the index of the first (or last) extreme along an axis. */
 
-/* T: float, double or int64_t, in which elements are compared. A NaN is more extreme than every number. */
+/* T: the type in which elements are compared: float, double or int64_t. A NaN is more extreme than every number. */
 template <class T> struct extreme_of {
     struct part {
         T x;

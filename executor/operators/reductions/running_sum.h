@@ -1,30 +1,31 @@
-/* running_sum.h - CumSum: sums along an axis up to each element, and its gradient, which is one from the other end. For every
- * backend. */
+/* running_sum.h - CumSum: running sums along an axis, and the gradient, which is a running sum in the opposite direction. For
+ * every backend. */
 #pragma once
 
 #include "executor/kernel/body.h"
 
-/* The arrays have one element along the axis: line k begins at their element k. */
+/* `from` and `to` have size 1 along the axis, so line k begins at element k. */
 typedef struct mp_cumsum {
-    mp_array from, to; /* backward the gradients */
+    mp_array from, to; /* in backward, the gradients */
     int axis;
-    int64_t length, from_step, to_step;   /* along the axis */
-    int64_t adjacent, from_next, to_next; /* that many lines follow each other in memory, at these distances */
-    bool exclusive, reverse, is_whole;    /* an element is not in its own sum; sums begin at the end */
+    int64_t length, from_step, to_step;   /* number of elements along the axis, and their strides */
+    int64_t adjacent, from_next, to_next; /* number of adjacent lines, and the strides between them */
+    bool exclusive, reverse, is_whole;    /* exclusive: an element is not part of its own sum; reverse: sums begin at the end */
 } mp_cumsum;
 
-/* The description becomes the call's state. MP_UNSUPPORTED: a type, or an axis that is computed while it runs; MP_NOMEM. */
+/* Makes the description the call's state. MP_UNSUPPORTED: the type is not supported, or the axis is only known at run time;
+ * MP_NOMEM. */
 mp_status mp_cumsum_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_cumsum_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* How many adjacent lines one item sums on the CPU, which reads and writes them in the order of memory. */
+/* Number of adjacent lines that one item sums. On the CPU, the item reads and writes them in memory order. */
 #ifdef __CUDACC__
 enum { MP_CUMSUM_LINES = 1 };
 #else
 enum { MP_CUMSUM_LINES = 64 };
 #endif
 
-/* Sums one line of floats, or n adjacent lines side by side. */
+/* Sums one line of floats, or n adjacent lines together. */
 MP_INLINE void mp_cumsum_line(const mp_cumsum *s, const float *from, float *to)
 {
     const int64_t first = s->reverse ? s->length - 1 : 0, sign = s->reverse ? -1 : 1;
@@ -50,7 +51,7 @@ MP_INLINE void mp_cumsum_rows(const mp_cumsum *s, const float *from, float *to, 
     }
 }
 
-/* Sums n adjacent lines of any type from elements `from` and `to` on. Whole numbers are exact modulo 2^64. */
+/* Sums n adjacent lines of any type, starting at elements `from` and `to`. Integer sums are exact modulo 2^64. */
 MP_INLINE void mp_cumsum_lines(const mp_cumsum *s, int64_t from, int64_t to, int64_t n)
 {
     const mp_array *x = &s->from, *y = &s->to;
@@ -73,7 +74,7 @@ MP_INLINE void mp_cumsum_lines(const mp_cumsum *s, int64_t from, int64_t to, int
     }
 }
 
-/* The item of the first of up to MP_CUMSUM_LINES adjacent lines sums them all; the items of the others do nothing. */
+/* The item of the first of up to MP_CUMSUM_LINES adjacent lines sums all of them; the other items do nothing. */
 MP_INLINE void mp_cumsum_item(const mp_cumsum *s, int64_t line)
 {
     const mp_array *x = &s->from, *y = &s->to;

@@ -1,4 +1,4 @@
-/* top.c - describes the lines that TopK works on. */
+/* top.c - describes the lines of a TopK. */
 #include "executor/operators/reductions/top.h"
 
 #include "executor/operators/elementwise/elementwise.h"

@@ -1,28 +1,27 @@
-/* top.h - TopK for every backend: the k largest or smallest elements along an axis, in order, and their indices. Of equal
- * elements the first comes first, and a NaN is larger than every number, so there is one right answer.
- */
+/* top.h - TopK for every backend: the k largest or smallest elements along an axis, in order, and their indices. Among equal
+ * elements the first one precedes, and a NaN is larger than every number, so the result is unique. */
 #pragma once
 
 #include "executor/kernel/body.h"
 
-/* The description of a TopK, which is the state of its calls. */
+/* The description of a TopK: the state of its calls. */
 typedef struct mp_top {
     int rank; /* number of dimensions without the axis; dims: their sizes; in, values, indices: their strides in each array */
     int64_t dims[MP_ARRAY_RANK], in[MP_ARRAY_RANK], values[MP_ARRAY_RANK], indices[MP_ARRAY_RANK];
     int64_t n_lines, length, k;
     int64_t in_step, value_step, index_step; /* strides along the axis */
     bool largest;
-    mp_array from, to; /* the elements, and the k values of each line; backward their gradients */
-    int64_t *where;    /* the indices */
+    mp_array from, to; /* the elements, and the k values of each line; in backward their gradients */
+    int64_t *where;    /* output of indices */
 } mp_top;
 
-/* Makes an mp_top the call's state; the caller sets call->run. MP_UNSUPPORTED: the type, or the axis is no dimension; MP_NOMEM.
- */
+/* Makes an mp_top the call's state; the caller sets call->run. MP_UNSUPPORTED: the type is not supported, or the axis is not a
+ * dimension; MP_NOMEM. */
 mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Returns the description with the arrays of this run. */
+/* Returns the description with the arrays of the current run. */
 mp_top mp_top_of(const mp_call *call, const mp_operands *x);
 
-/* One line: its elements, and the heap of the indices of the best k so far, whose root is the worst of them. */
+/* One line: its elements, and a heap with the indices of the best k elements so far; the root is the worst of them. */
 typedef struct mp_top_line {
     const void *data;
     mp_dtype dtype;
@@ -31,12 +30,12 @@ typedef struct mp_top_line {
     bool largest;
 } mp_top_line;
 
-/* Returns line k; *value_at is where its values begin. */
+/* Returns line k; *value_at becomes the offset of its first value. */
 MP_INLINE mp_top_line mp_top_line_of(const mp_top *s, int64_t k, int64_t *value_at)
 {
     mp_top_line l = {s->from.data, s->from.dtype, 0, s->in_step, s->where, s->index_step, s->largest};
     *value_at = 0;
-    for (int d = s->rank - 1; d >= 0; d--) { /* one loop for three offsets, so that a GPU keeps them in registers */
+    for (int d = s->rank - 1; d >= 0; d--) { /* a single loop for three offsets, so that a GPU keeps them in registers */
         const int64_t i = k % s->dims[d];
         k /= s->dims[d];
         l.at += i * s->in[d];
@@ -46,7 +45,7 @@ MP_INLINE mp_top_line mp_top_line_of(const mp_top *s, int64_t k, int64_t *value_
     return l;
 }
 
-/* True if element i comes before element j in the result. */
+/* True if element i precedes element j in the result. */
 MP_INLINE bool mp_top_before(const mp_top_line *l, int64_t i, int64_t j)
 {
     int64_t a = l->at + i * l->step, b = l->at + j * l->step;
@@ -61,7 +60,7 @@ MP_INLINE bool mp_top_before(const mp_top_line *l, int64_t i, int64_t j)
     return i < j;
 }
 
-/* Puts `item` at position `root` of a heap of n, and moves it down below the elements that come later in the result. */
+/* Inserts `item` at position `root` of a heap of n, and moves it below all elements that come later in the result. */
 MP_INLINE void mp_top_sink(const mp_top_line *l, int64_t n, int64_t root, int64_t item)
 {
     for (;;) {
@@ -75,7 +74,7 @@ MP_INLINE void mp_top_sink(const mp_top_line *l, int64_t n, int64_t root, int64_
     l->heap[root * l->heap_step] = item;
 }
 
-/* Returns the first element from i on that may come before the root of the heap; n if there is none. */
+/* Returns the first element from i on that may precede the root of the heap in the result; n if there is none. */
 MP_INLINE int64_t mp_top_candidate(const mp_top_line *l, int64_t i, int64_t n)
 {
     if (l->dtype != MP_DTYPE_FLOAT) return i;
@@ -88,7 +87,7 @@ MP_INLINE int64_t mp_top_candidate(const mp_top_line *l, int64_t i, int64_t n)
     return i;
 }
 
-/* Fills the heap with the indices of the first k of n elements, in the order of the result. O(n log k). */
+/* Fills the heap with the indices of the k best of n elements, in the order of the result. O(n log k). */
 MP_INLINE void mp_top_choose(const mp_top_line *l, int64_t n, int64_t k)
 {
     for (int64_t i = 0; i < k; i++) l->heap[i * l->heap_step] = i;
@@ -111,7 +110,7 @@ MP_INLINE void mp_top_copy(const void *from, int64_t from_at, void *to, int64_t 
         mp_store_whole(to, dtype, to_at, mp_load_whole(from, dtype, from_at));
 }
 
-/* Computes line k. Its output of indices serves as the heap, so no workspace is needed. */
+/* Computes line k. The output of indices is used as the heap, so no workspace is needed. */
 MP_INLINE void mp_top_item(const mp_top *s, int64_t k)
 {
     int64_t value_at;

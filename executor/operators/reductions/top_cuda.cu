@@ -1,7 +1,6 @@
-/* top_cuda.cu - TopK (executor/operators/reductions/top.h) on the GPU. Many lines: one thread per line, with a heap as on the
- * CPU. Few lines: all elements of all lines are sorted at once by a bitonic network (Batcher 1968), with O(length log^2 length)
- * comparisons per line.
- */
+/* top_cuda.cu - TopK (executor/operators/reductions/top.h) on the GPU. With many lines, each line has one thread with a heap,
+ * as on the CPU. With few lines, a bitonic network sorts all elements of all lines at once (Batcher 1968), with O(length log^2
+ * length) comparisons per line. */
 #include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/family.cuh"
 
@@ -14,7 +13,8 @@ namespace
 
 MP_BODY_LOOP(mp_top, mp_top_item)
 
-/* ---- the sorting network. Each line has `room` entries, a power of two; those beyond its length are sorted to the end. */
+/* ---- the sorting network. Each line has `room` entries, a power of two; entries beyond the line's length are sorted to the
+ * end. */
 
 enum { BEYOND = -1 };
 
@@ -24,7 +24,8 @@ struct counted_up {
     MP_BODY void operator()(int64_t k) const { list[k] = k % room < length ? (int32_t)(k % room) : (int32_t)BEYOND; }
 };
 
-/* Puts entries `step` apart in order, within runs of `run` entries that are sorted upwards and downwards in turn. */
+/* Compares and exchanges entries at distance `step` within runs of `run` entries, which are sorted in ascending and descending
+ * order alternately. */
 struct exchanged {
     mp_top s;
     int64_t room, run, step;
@@ -78,7 +79,7 @@ static void sort(const mp_top &s, int32_t *list)
     mp_each(s.n_lines * s.k, taken{s, room, list});
 }
 
-/* ---- backward: the gradients of values are copied to the elements that the values came from. */
+/* ---- backward: the gradients of values are copied to the elements that the values were copied from. */
 
 struct cleared_line {
     mp_top s;

@@ -1,24 +1,24 @@
-/* columns.h - Col2Im: an image as the sum of windows, and its gradient, for every backend. */
+/* columns.h - Col2Im: an image as the sum of overlapping windows, and its gradient, for every backend. */
 #pragma once
 
 #include "executor/kernel/body.h"
 
-/* Forward sums, for each element of the image (N, C, ...), the elements of the columns (N, C * n_taps, stops) that lie over it;
- * backward each element of the columns gets the gradient of the image's element under it. The window has n dimensions. */
+/* Forward computes each element of the image (N, C, ...) as the sum of all column elements (N, C * n_taps, stops) that cover
+ * it. Backward copies the gradient of each image element to the column elements that cover it. The window has n dimensions. */
 typedef struct mp_col2im {
     int n;
-    int64_t n_taps, n_elements; /* number of taps of the window, and of elements of a channel of the image */
+    int64_t n_taps, n_elements; /* number of taps of the window, and number of elements per channel of the image */
     int64_t stops[MP_ARRAY_RANK], kernel[MP_ARRAY_RANK], stride[MP_ARRAY_RANK], dilation[MP_ARRAY_RANK], begin[MP_ARRAY_RANK];
-    mp_array columns, image; /* backward their gradients */
-    bool is_backward, add;   /* add: accumulate into the gradient */
+    mp_array columns, image; /* in backward, their gradients */
+    bool is_backward, add;   /* add: accumulates into the gradient */
 } mp_col2im;
 
-/* The description becomes the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, sizes that are computed
- * while it runs; MP_NOMEM. */
+/* Makes the description the call's state. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16, or sizes are only known at
+ * run time; MP_NOMEM. */
 mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_col2im_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Returns the stop at which a tap of the window lies on the element at[] of the image; -1: there is none. */
+/* Returns the window position at which a tap covers the image element at[]; -1: none. */
 MP_INLINE int64_t mp_col2im_stop(const mp_col2im *s, const int64_t *at, int64_t tap)
 {
     int64_t stop = 0, step = 1;
@@ -32,7 +32,7 @@ MP_INLINE int64_t mp_col2im_stop(const mp_col2im *s, const int64_t *at, int64_t 
     return stop;
 }
 
-/* Forward of element k of the image: the sum over all windows that lie over it. */
+/* Forward of element k of the image: the sum over all windows that cover it. */
 MP_INLINE void mp_col2im_sum(const mp_col2im *s, int64_t k)
 {
     const mp_array *x = &s->columns, *y = &s->image;
@@ -52,7 +52,7 @@ MP_INLINE void mp_col2im_sum(const mp_col2im *s, int64_t k)
     mp_array_store(y, to, sum);
 }
 
-/* Backward of element k of the columns: the gradient of the image's element under it, or 0 in the padding. */
+/* Backward of element k of the columns: the gradient of the image element that it covers, or 0 in the padding. */
 MP_INLINE void mp_col2im_give(const mp_col2im *s, int64_t k)
 {
     const mp_array *dx = &s->columns, *dy = &s->image;

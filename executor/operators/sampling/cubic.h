@@ -6,7 +6,7 @@
 
 #include "executor/kernel/element.h"
 
-/* Returns the weight of an element at distance x from the point, with parameter a. */
+/* Returns the weight of an element at distance x from the sampled point, with parameter a. */
 MP_INLINE double mp_cubic(double x, double a)
 {
     x = fabs(x);
@@ -14,8 +14,8 @@ MP_INLINE double mp_cubic(double x, double a)
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/* Computes the weights of the four neighbours of a point that lies t after the second one, and their derivatives with respect
- * to t (slopes NULL: not wanted). */
+/* Computes the weights of the four neighbours of a point at distance t after the second neighbour, and their derivatives with
+ * respect to t (slopes NULL: not requested). */
 MP_INLINE void mp_cubic_weights(double t, double a, double weights[4], double slopes[4])
 {
     for (int k = 0; k < 4; k++) {

@@ -1,7 +1,6 @@
-/* resize.c - computes the tables of Resize and Upsample, and puts the dimensions in the order of memory.
+/* resize.c - computes the tables of Resize and Upsample, and sorts the dimensions by stride.
  *
- * Coordinates follow ONNX's reference: a position between two elements lies right of the left one by a ratio in (0, 1].
- */
+ * Coordinates follow ONNX's reference: a position between two elements is to the right of the left one by a ratio in (0, 1]. */
 #include "executor/operators/sampling/resize.h"
 
 #include <math.h>
@@ -38,7 +37,7 @@ typedef struct resize {
     bool exclude_outside, antialias;
 } resize;
 
-/* The sizes of one axis, and how it is scaled. */
+/* The sizes and the scale of one axis. */
 typedef struct axis {
     int64_t n_in, n_out;
     double scale;
@@ -104,14 +103,14 @@ static mp_status level(mp_taps *t, mp_error *err)
     return MP_OK;
 }
 
-/* Transposes a table: lists for each input position the outputs that read it, which are the taps of the gradient. */
+/* Transposes a table: lists, for each input position, the outputs that read it. These are the taps of the gradient. */
 static mp_status transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
 {
     int32_t room = taps->start[taps->n_out];
     MP_CHECK(new_taps(out, taps->n_out, taps->n_in, room, err));
     for (int32_t k = 0; k < room; k++) out->start[taps->index[k] + 1]++;
     for (int64_t i = 0; i < out->n_out; i++) out->start[i + 1] += out->start[i];
-    for (int64_t o = taps->n_out - 1; o >= 0; o--) /* from the end, so that each start moves down to where it belongs */
+    for (int64_t o = taps->n_out - 1; o >= 0; o--) /* backwards, so that each start decreases to its final value */
         for (int32_t k = taps->start[o + 1] - 1; k >= taps->start[o]; k--) {
             int32_t place = --out->start[taps->index[k] + 1];
             out->index[place] = (int32_t)o;
@@ -123,7 +122,7 @@ static mp_status transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
     return level(out, err);
 }
 
-/* Computes where output position o lies in the input; false: outside of the input, which is checked only when cropping. */
+/* Computes the input position of output position o; false: outside of the input, which is only checked for cropping. */
 static bool original(const resize *r, const axis *a, int64_t o, double *x)
 {
     double length = a->scale * (double)a->n_in, size = (double)a->n_in, at = (double)o;
@@ -153,7 +152,7 @@ static bool original(const resize *r, const axis *a, int64_t o, double *x)
     }
 }
 
-/* Returns the reach of a position: besides base it reads `reach` elements to the left and one more to the right. */
+/* Returns the reach of a position: it reads `base`, `reach` elements to the left of it, and reach + 1 elements to the right. */
 static int reach_of(const resize *r, const axis *a)
 {
     double scale = r->antialias && a->scale < 1 ? a->scale : 1;
@@ -174,7 +173,7 @@ static int64_t nearest_of(const resize *r, double base, double ratio)
     return (int64_t)base + !left;
 }
 
-/* Adds the taps of output position o; taps beyond the edge read the element at the edge. */
+/* Adds the taps of output position o; taps beyond the edge read the edge element. */
 static void put_position(const resize *r, const axis *a, int64_t o, mp_taps *t)
 {
     double x;
@@ -213,8 +212,9 @@ static mp_status axis_taps(const resize *r, const axis *a, mp_taps *t, mp_error 
     return level(t, err);
 }
 
-/* Reads the n numbers of operand k; false: it is left out or has another number of elements. Sets *later, and reads none, if
- * they are computed while it runs. Values in the model are preferred: they are exact, whatever type the operand has. */
+/* Reads the n numbers of operand k; false: the operand is absent or has another number of elements. If the numbers are only
+ * known at run time, sets *later and reads none. Values in the model are preferred, because they are exact for every type of
+ * operand. */
 static bool given(const mp_operands *x, int k, int64_t n, double *numbers, bool *later)
 {
     if (k < 0 || k >= x->n_in || !x->in[k].dtype || mp_array_elements(&x->in[k]) != n || n == 0) return false;
@@ -259,7 +259,8 @@ static mp_status read_attributes(const mp_operands *x, resize *r, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the one scale for all axes that keeps the aspect ratio: the smallest or the largest of those to the wanted sizes. */
+/* Returns a common scale for all axes, which keeps the aspect ratio: the smallest or the largest of the scales to the requested
+ * sizes. */
 static double kept_ratio(const axis *axes, const int *which, int n, const double *sizes, bool smallest)
 {
     double factor = 0;
@@ -274,7 +275,8 @@ static mp_status read_scales(const mp_operands *x, const resize *r, axis axes[MP
 {
     const mp_operator *op = x->op;
     int rank = x->in[0].rank, which[MP_ARRAY_RANK];
-    bool scales_second = op->op->max_in == 2 || op->version < 11, later = false; /* (X, scales): Upsample, old Resize */
+    bool scales_second = op->op->max_in == 2 || op->version < 11,
+         later = false; /* operands (X, scales): Upsample and old Resize */
     size_t n;
     const int64_t *ints = mp_operator_ints(op, "axes", &n);
     if (!ints) n = (size_t)rank;
@@ -305,13 +307,13 @@ static mp_status read_scales(const mp_operands *x, const resize *r, axis axes[MP
     return MP_OK;
 }
 
-/* True if int64_t can hold all positions along the axis. */
+/* True if all positions along the axis fit in int64_t. */
 static bool has_places(const axis *a)
 {
     return !a->n_out || (a->scale > 1e-9 && a->scale < 1e9 && fabs(a->from) < 1e6 && fabs(a->to) < 1e6);
 }
 
-/* Computes the taps of each dimension of input 0. The caller releases them, also on failure. */
+/* Computes the taps of each dimension of input 0. The caller releases them, even after a failure. */
 static mp_status read_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_error *err)
 {
     resize r;
@@ -319,7 +321,7 @@ static mp_status read_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp
     MP_CHECK(read_attributes(x, &r, err));
     MP_CHECK(read_scales(x, &r, axes, err));
     for (int d = 0; d < x->in[0].rank; d++) {
-        /* an axis that is not resized keeps its elements, whatever the coordinates */
+        /* an axis that is not resized keeps its elements in every coordinate mode */
         bool still = axes[d].n_in == axes[d].n_out && axes[d].scale == 1 && r.where != TF_CROP_AND_RESIZE;
         resize own = r;
         if (still || axes[d].n_in == 0) own = (resize){.where = ASYMMETRIC, .how = NEAREST, .nearest = FLOOR};
@@ -335,7 +337,7 @@ void mp_resizing_free(mp_resizing *resizing)
     for (int d = 0; d < MP_ARRAY_RANK; d++) free_taps(&resizing->taps[d]);
 }
 
-/* Orders the dimensions by the strides of `to`, and merges those without taps where both arrays allow it. */
+/* Sorts the dimensions by the strides of `to`, and merges dimensions without taps if both arrays permit it. */
 static void order(mp_resizing *s, const mp_array *from, const mp_array *to)
 {
     int by_stride[MP_ARRAY_RANK], n = 0;

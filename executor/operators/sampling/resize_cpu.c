@@ -1,6 +1,5 @@
-/* resize_cpu.c - Resize, Upsample and their gradients (resize.h) on the CPU: rows of the input are blended by the taps of the
- * outer axes, then the innermost axis samples the blended row. Every element is written once, by one thread.
- */
+/* resize_cpu.c - Resize, Upsample and their gradients (resize.h) on the CPU. Rows of the input are combined with the taps of
+ * the outer axes, then the taps of the innermost axis sample the combined row. Every element is written once, by one thread. */
 #include "executor/operators/sampling/resize.h"
 
 #include <string.h>
@@ -10,8 +9,8 @@
 
 enum { DIMS = MP_ARRAY_RANK };
 
-/* Lines are cut into chunks along the innermost dimension. `chunks` has three numbers of each: its end, and the first and last
- * input position that it reads. */
+/* Lines are split into chunks along the innermost dimension. `chunks` has three numbers per chunk: its end, and the first and
+ * last input position that it reads. */
 typedef struct state {
     mp_resizing r;
     int64_t n_chunks, *chunks;
@@ -30,7 +29,7 @@ MP_VECTOR static void blend(const float *x, float weight, int64_t n, bool first,
         MP_INDEPENDENT for (int64_t k = 0; k < n; k++) row[k] += weight * x[k];
 }
 
-/* Compute n positions of the innermost axis with one, two or four taps each; row[i] is input position i. */
+/* Compute n positions of the innermost axis with one, two or four taps each; row[i] is the value at input position i. */
 MP_VECTOR static void one_tap(const int32_t *index, const float *weight, const float *row, int64_t n, float *out)
 {
     for (int64_t k = 0; k < n; k++) out[k] = weight[k] * row[index[k]];
@@ -68,14 +67,15 @@ static void sample_row(const mp_taps *t, int64_t first, int64_t n, const float *
     }
 }
 
-/* One outer axis with taps: a wheel of the odometer that counts through all combinations of the outer axes' taps. */
+/* One outer axis with taps, as a wheel of an odometer that enumerates all combinations of the outer axes' taps. */
 typedef struct wheel {
     const mp_taps *taps;
     int32_t from, to, at;
     int64_t stride;
 } wheel;
 
-/* Returns the input row for this line: the weighted sum over all combinations of outer taps. NULL: an axis has no tap. */
+/* Returns the input row for this line: the weighted sum over all combinations of outer taps. NULL: an axis has no tap at this
+ * position. */
 static const float *blended(const task *t, wheel *wheels, int n, int64_t base, int64_t length, float *row, float *room)
 {
     for (int w = 0; w < n; w++) {
@@ -147,7 +147,7 @@ static mp_status run_resize(const mp_call *call, const mp_operands *x, mp_error 
     return MP_OK;
 }
 
-/* Cuts the innermost dimension into chunks that read and write at most MP_BLOCK elements each. */
+/* Splits the innermost dimension into chunks that read and write at most MP_BLOCK elements each. */
 static mp_status cut(state *s, const mp_operands *x, mp_error *err)
 {
     int inner = s->r.rank - 1;

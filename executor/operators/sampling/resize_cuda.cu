@@ -1,4 +1,4 @@
-/* resize_cuda.cu - Resize, Upsample and their gradients (resize.h) on the GPU, one thread per position that is written. */
+/* resize_cuda.cu - Resize, Upsample and their gradients (resize.h) on the GPU, with one thread per written position. */
 #include "executor/cuda/grid/family.cuh"
 
 extern "C" {
@@ -9,20 +9,20 @@ extern "C" {
 namespace
 {
 
-enum { DIMS = MP_ARRAY_RANK, RESIZED = 4 }; /* the most dimensions that are resized at once */
+enum { DIMS = MP_ARRAY_RANK, RESIZED = 4 }; /* limit on the dimensions resized at once */
 
 /* The mp_taps of one resized dimension, in the GPU's memory. */
 struct table {
     const int32_t *start, *index;
     const float *weight;
-    int64_t stride; /* of the dimension in `from` */
+    int64_t stride; /* stride of the dimension in `from` */
 };
 
 struct resized {
     int rank;
     bool is_small;
     int64_t dims[DIMS], to_stride[DIMS], from_stride[DIMS];
-    int which[DIMS]; /* the table of a dimension; -1: none */
+    int which[DIMS]; /* per dimension: index of its table; -1: none */
     int n_tables;
     table tables[RESIZED];
     float empty;
@@ -78,7 +78,7 @@ static int64_t room_of(const mp_resizing *s)
     return words * (int64_t)sizeof(int32_t);
 }
 
-/* Copies one table to *at in the GPU's memory, and moves *at to its end. */
+/* Copies one table to *at in the GPU's memory, and advances *at to the end of the table. */
 static table bring(const mp_taps *t, int64_t stride, int32_t **at)
 {
     const int64_t n = t->n_out + 1, taps = taps_of(t);
@@ -90,7 +90,7 @@ static table bring(const mp_taps *t, int64_t stride, int32_t **at)
     return there;
 }
 
-/* Copies the tables to `room`, then computes each position of `to` from those of `from` that the tables list. */
+/* Copies the tables to `room`, then computes each position of `to` from the positions of `from` in the tables. */
 static void resize(const mp_resizing *s, const mp_array *from, const mp_array *to, void *room)
 {
     const int64_t n = mp_array_elements(to);

@@ -1,14 +1,15 @@
-/* sampler.h - operators that read images between their elements, for every backend: which elements, with which weights.
+/* sampler.h - operators that sample images at positions between elements, for every backend: the elements that they read, and
+ * the weights.
  *
- * GridSample: X (N, C, D1..Dn) is read at the points of a grid (N, d1..dn, n), whose coordinates run from -1 to 1 and name the
- * last dimension first. RoiAlign and MaxRoiPool: each region of interest is cut into bins, the elements of its small image.
- */
+ * GridSample: X (N, C, D1..Dn) is sampled at the points of a grid (N, d1..dn, n). Coordinates range from -1 to 1 and start with
+ * the last dimension. RoiAlign and MaxRoiPool: each region of interest is divided into bins, which become the elements of a
+ * small output image. */
 #pragma once
 
 #include "executor/kernel/body.h"
 #include "executor/operators/sampling/cubic.h"
 
-/* Most spatial dimensions, most taps along one of them, most taps of a point, and channels that one item samples. */
+/* Limits: spatial dimensions, taps along one dimension, taps of a point, and channels sampled by one item. */
 enum { MP_SAMPLER_SPACE = 3, MP_SAMPLER_TAPS = 4, MP_SAMPLER_POINT_TAPS = 64, MP_SAMPLER_CHANNELS = 16 };
 
 typedef enum mp_sampler_padding { MP_SAMPLER_ZEROS, MP_SAMPLER_BORDER, MP_SAMPLER_REFLECTION } mp_sampler_padding;
@@ -16,23 +17,24 @@ typedef enum mp_sampler_mode { MP_SAMPLER_NEAREST, MP_SAMPLER_LINEAR, MP_SAMPLER
 
 /* The description of a GridSample. */
 typedef struct mp_sampler {
-    int n; /* spatial dimensions */
+    int n; /* number of spatial dimensions */
     mp_sampler_mode how;
     mp_sampler_padding padding;
     bool align_corners;
-    int64_t n_points;        /* points of a sample */
-    int64_t n_blocks;        /* blocks of MP_SAMPLER_CHANNELS channels */
+    int64_t n_points;        /* number of points per sample */
+    int64_t n_blocks;        /* number of blocks of MP_SAMPLER_CHANNELS channels */
     int per_axis, per_point; /* number of taps; per_point = per_axis ^ n */
-    mp_array x, grid, y;     /* y: backward its gradient */
-    mp_array dx, d_grid;     /* UNDEFINED: not asked for */
+    mp_array x, grid, y;     /* y: in backward, its gradient */
+    mp_array dx, d_grid;     /* UNDEFINED: not requested */
 } mp_sampler;
 
-/* The description becomes the call's state. MP_UNSUPPORTED: the mode, the type, or too many dimensions; MP_NOMEM. */
+/* Makes the description the call's state. MP_UNSUPPORTED: the mode or the type is not supported, or there are too many
+ * dimensions; MP_NOMEM. */
 mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Returns the description with the operands of this run. */
+/* Returns the description with the operands of the current run. */
 mp_sampler mp_sampler_of(const mp_call *call, const mp_operands *x);
 
-/* The taps along one axis: elements (-1: outside), weights, and the weights' derivatives by the grid's coordinate. */
+/* The taps along one axis: elements (-1: outside), weights, and the derivatives of the weights by the grid's coordinate. */
 typedef struct mp_sampler_axis {
     int64_t at[MP_SAMPLER_TAPS];
     double weight[MP_SAMPLER_TAPS], slope[MP_SAMPLER_TAPS];
@@ -98,8 +100,8 @@ MP_INLINE void mp_sampler_along(const mp_sampler *s, double coordinate, int64_t 
     mp_sampler_put(t, 1, base + 1, size, ratio, slope * scale);
 }
 
-/* Computes tap k of a point from the taps along its axes: its offset by these strides, its weight, and the weight's derivative
- * along each axis (slope NULL: not wanted). Returns false if it lies outside. */
+/* Computes tap k of a point from the taps along its axes: its offset with these strides, its weight, and the derivative of the
+ * weight along each axis (slope NULL: not requested). Returns false if the tap is outside. */
 MP_INLINE bool mp_sampler_tap(const mp_sampler *s, const mp_sampler_axis *axes, int k, const int64_t *strides, int64_t *at,
                               float *weight, float *slope)
 {
@@ -134,7 +136,7 @@ MP_INLINE void mp_sampler_axes(const mp_sampler *s, int64_t sample, int64_t poin
     }
 }
 
-/* The taps of one point: offsets, weights, and the weights' derivatives along each axis. */
+/* The taps of one point: offsets, weights, and the derivatives of the weights along each axis. */
 typedef struct mp_sampler_point {
     int n;
     int64_t at[MP_SAMPLER_POINT_TAPS];
@@ -151,7 +153,7 @@ MP_INLINE void mp_sampler_point_of(const mp_sampler *s, int64_t sample, int64_t 
         if (mp_sampler_tap(s, axes, t, strides, &p->at[p->n], &p->weight[p->n], slopes ? p->slope[p->n] : NULL)) p->n++;
 }
 
-/* Forward of a block of channels of one point; a sample has n_blocks * n_points items. */
+/* Forward of a block of channels at one point; a sample has n_blocks * n_points items. */
 MP_INLINE void mp_sampler_item(const mp_sampler *s, int64_t k)
 {
     const mp_array *x = &s->x, *y = &s->y;
@@ -173,7 +175,7 @@ MP_INLINE void mp_sampler_item(const mp_sampler *s, int64_t k)
         if (c < left) mp_array_store(y, to + c * y->strides[1], sums[c]);
 }
 
-/* The gradient of one point's coordinates, which is a sum over all channels; a sample has n_points items. */
+/* The gradient of one point's coordinates: a sum over all channels; a sample has n_points items. */
 MP_INLINE void mp_sampler_move_item(const mp_sampler *s, int64_t k)
 {
     const mp_array *x = &s->x, *dy = &s->y, *d = &s->d_grid;
@@ -195,27 +197,30 @@ MP_INLINE void mp_sampler_move_item(const mp_sampler *s, int64_t k)
 
 /* ---- regions. */
 
-/* A RoiAlign or MaxRoiPool: images x (N, C, H, W), regions with the numbers of their images, y (region, C, height, width). */
+/* A RoiAlign or MaxRoiPool: images x (N, C, H, W), regions with image indices, output y (region, C, height, width). */
 typedef struct mp_regions {
     bool half_pixel, largest;
     double scale;
     int64_t sampling_ratio;
-    int64_t height, width;      /* of the output */
-    mp_array x, corners, of, y; /* x, y: backward the gradients; of: images' numbers, which MaxRoiPool has in `corners` */
+    int64_t height, width; /* size of the output */
+    mp_array x, corners, of,
+        y; /* x, y: in backward the gradients; of: image indices, which for MaxRoiPool are part of `corners` */
 } mp_regions;
 typedef mp_regions mp_max_roi_pool;
 
-/* The description becomes the call's state. MP_UNSUPPORTED: a type, a mode, or the gradient of mode "max"; MP_NOMEM. */
+/* Make the description the call's state. MP_UNSUPPORTED: the type or mode is not supported, or the gradient of mode "max" is
+ * requested; MP_NOMEM. */
 mp_status mp_roi_align_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_max_roi_pool_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_max_roi_pool_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
-/* Check the images' numbers. MP_INVALID: an image does not exist. Where this is not checked, the output of its regions is 0. */
+/* Check the image indices. MP_INVALID: an image does not exist. Without the check (on the GPU), the output of its regions is 0.
+ */
 mp_status mp_roi_align_check(const mp_operands *x, mp_error *err);
 mp_status mp_max_roi_pool_check(const mp_operands *x, mp_error *err);
-/* Returns the description with the operands of this run. */
+/* Returns the description with the operands of the current run. */
 mp_regions mp_regions_of(const mp_call *call, const mp_operands *x);
 
-/* Computes the coordinates of element k of (N, C, H, W), counted in the order of memory; returns its offset. */
+/* Computes the coordinates of element k of (N, C, H, W), counted in memory order; returns its offset. */
 MP_INLINE int64_t mp_image_element(const mp_array *a, int64_t k, int64_t at[4])
 {
     const bool channels_last = a->strides[1] == 1 && a->dims[1] > 1;
@@ -240,7 +245,7 @@ MP_INLINE int64_t mp_region_image(const mp_regions *s, int64_t region)
     return mp_load_whole(s->of.data, s->of.dtype, region * s->of.strides[0]);
 }
 
-/* The points of one bin of RoiAlign: `rows` x `columns` of them, from (top, left) on, at these steps. */
+/* The sample points of one bin of RoiAlign: `rows` x `columns` points, starting at (top, left), at these distances. */
 typedef struct mp_bin {
     int64_t rows, columns;
     double top, left, row_step, column_step;
@@ -269,7 +274,8 @@ MP_INLINE mp_bin mp_bin_of(const mp_regions *s, int64_t region, int64_t row, int
     return b;
 }
 
-/* Finds the element at or before a coordinate along an axis of `size` elements, and their distance; false: it lies outside. */
+/* Finds the element at or before a coordinate along an axis of `size` elements, and the distance from it; false: outside of the
+ * axis. */
 MP_INLINE bool mp_between(double at, int64_t size, int64_t *below, double *behind)
 {
     if (!(at >= -1 && at <= (double)size)) return false;
@@ -280,7 +286,7 @@ MP_INLINE bool mp_between(double at, int64_t size, int64_t *below, double *behin
     return true;
 }
 
-/* The four elements around a point, and their weights. mp_corners_of returns false if the point lies outside. */
+/* The four elements around a point, and their weights. mp_corners_of returns false if the point is outside of the image. */
 typedef struct mp_corners {
     int64_t row[4], column[4];
     float weight[4];
@@ -300,7 +306,8 @@ MP_INLINE bool mp_corners_of(const mp_bin *b, int64_t p, int64_t height, int64_t
     return true;
 }
 
-/* Element k of the output of RoiAlign: a bin's average, or the largest weighted element; 0 if the image does not exist. */
+/* Element k of the output of RoiAlign: the average over a bin, or the largest weighted element; 0 if the image does not exist.
+ */
 MP_INLINE void mp_roi_align_item(const mp_regions *s, int64_t k)
 {
     const mp_array *x = &s->x;
@@ -328,7 +335,8 @@ MP_INLINE void mp_roi_align_item(const mp_regions *s, int64_t k)
     mp_array_store(&s->y, to, (float)(s->largest ? most : sum / (double)count));
 }
 
-/* MaxRoiPool: finds the elements [*first, *last) of an axis of `size` that bin k of n covers, in a region from begin to end. */
+/* MaxRoiPool: finds the elements [*first, *last) on an axis of `size` elements that bin k of n covers, in a region from `begin`
+ * to `end`. */
 MP_INLINE void mp_bin_span(int64_t begin, int64_t end, int64_t n, int64_t k, int64_t size, int64_t *first, int64_t *last)
 {
     double step = fmax((double)(end - begin + 1), 1.0) / (double)n;
@@ -338,14 +346,15 @@ MP_INLINE void mp_bin_span(int64_t begin, int64_t end, int64_t n, int64_t k, int
     *last = *last < 0 ? 0 : *last > size ? size : *last;
 }
 
-/* Element k of the output of MaxRoiPool: the largest of a bin's elements; 0 if the bin is empty. */
+/* Element k of the output of MaxRoiPool: the largest element of a bin; 0 if the bin is empty. */
 MP_INLINE void mp_max_roi_pool_item(const mp_regions *s, int64_t k)
 {
     const mp_array *x = &s->x;
     int64_t at[4], region[5], top, bottom, left, right, to = mp_image_element(&s->y, k, at);
-    for (int e = 0; e < 5; e++) { /* the image, then left, top, right, bottom */
+    for (int e = 0; e < 5; e++) { /* the image's index, then left, top, right, bottom */
         const double v = (double)mp_array_load(&s->corners, at[0] * s->corners.strides[0] + e * s->corners.strides[1]);
-        region[e] = (int64_t)fmin(fmax(e ? round(v * s->scale) : v, -1e15), 1e15); /* int64_t holds it; a NaN is -1e15 */
+        region[e] = (int64_t)fmin(fmax(e ? round(v * s->scale) : v, -1e15),
+                                  1e15); /* the limits make the value fit in int64_t; a NaN becomes -1e15 */
     }
     mp_bin_span(region[2], region[4], s->height, at[2], x->dims[2], &top, &bottom);
     mp_bin_span(region[1], region[3], s->width, at[3], x->dims[3], &left, &right);

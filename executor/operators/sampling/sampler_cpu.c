@@ -1,19 +1,18 @@
-/* sampler_cpu.c - GridSample and RoiAlign on the CPU. Backward, an item is a block of channels of one sample (GridSample) or a
- * channel of all images (RoiAlign); it takes points or regions in order, and no other item adds to its elements.
- */
+/* sampler_cpu.c - GridSample and RoiAlign on the CPU. In backward, an item is a block of channels of one sample (GridSample) or
+ * a channel of all images (RoiAlign). An item processes points or regions in order, and no other item adds to its elements. */
 #include <string.h>
 
 #include "executor/cpu/base/bodies.h"
 #include "executor/cpu/base/families.h"
 #include "executor/operators/sampling/sampler.h"
 
-/* True if the gradient of input 0 is BFLOAT16: it is summed in a row-major array of floats, and then rounded. */
+/* True if the gradient of input 0 is BFLOAT16: it is summed in a row-major array of floats, and rounded at the end. */
 static bool sums_apart(const mp_operands *x)
 {
     return mp_operands_wants(x, 0) && x->d_in[0].dtype == MP_DTYPE_BFLOAT16;
 }
 
-/* Returns the sums, which lie at the beginning of the workspace; NULL if the gradient is a FLOAT and is summed up in place. */
+/* Returns the array of sums at the start of the workspace; NULL: the gradient is FLOAT and is summed in place. */
 static float *sums_of(const mp_operands *x)
 {
     return sums_apart(x) ? (float *)x->workspace : NULL;
@@ -29,7 +28,7 @@ MP_BODY_LOOP(mp_sampler, mp_sampler_move_item)
 
 typedef struct task {
     mp_sampler s;
-    float *sums; /* the input's gradient in float, row-major; NULL: it is summed in place */
+    float *sums; /* the input's gradient in float, row-major; NULL: summed in place */
 } task;
 
 /* Computes a block of channels of one sample of the input's gradient. */
@@ -83,7 +82,7 @@ MP_BODY_LOOP(mp_regions, mp_roi_align_item)
 
 typedef struct regions_task {
     mp_regions s;
-    float *sums; /* the gradient of the images in float, row-major; NULL: it is summed in place */
+    float *sums; /* the gradient of the images in float, row-major; NULL: summed in place */
 } regions_task;
 
 /* Computes one channel of the gradient of all images. */

@@ -1,6 +1,5 @@
 /* sampler_cuda.cu - GridSample and RoiAlign on the GPU. Backward of GridSample lists every tap with the input element that it
- * reads, sorts the list by elements, and sums the taps of each element in the order of points.
- */
+ * reads, sorts the list by element, and sums the taps of each element in the order of points. */
 #include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/family.cuh"
 
@@ -17,7 +16,7 @@ namespace
 MP_BODY_LOOP(mp_sampler, mp_sampler_item)
 MP_BODY_LOOP(mp_sampler, mp_sampler_move_item)
 
-/* Lists the taps of one point: weights, and the input elements that they read, counted over all samples (INT64_MIN: none). */
+/* Lists the taps of one point: weights, and indices of input elements, counted over all samples (INT64_MIN: none). */
 struct listed {
     mp_sampler s;
     int64_t n_positions, *element;
@@ -40,11 +39,11 @@ struct listed {
     }
 };
 
-/* Sums one channel of the input element whose entries in the sorted list begin at k. */
+/* Sums one channel of the input element whose entries begin at position k of the sorted list. */
 struct summed {
     mp_sampler s;
     int64_t n_entries, n_elements, n_positions;
-    bool by_channel; /* true: adjacent threads have adjacent channels; false: adjacent entries */
+    bool by_channel; /* true: adjacent threads process adjacent channels; false: adjacent entries */
     const uint64_t *list;
     const float *weight;
 
@@ -66,7 +65,7 @@ struct summed {
     }
 };
 
-/* Describes what is sorted: all taps are entries, and the input's elements are rows. */
+/* Describes the sort: all taps are entries, and the input's elements are rows. */
 static mp_row_entries rows_of(const mp_sampler *s, const mp_array *x)
 {
     mp_row_entries rows = {};
@@ -115,15 +114,15 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-/* ---- RoiAlign. Backward, each element of the images sums over all regions in order: O(elements times regions). Regions of an
- * image that does not exist are passed over. */
+/* ---- RoiAlign. In backward, each image element sums over all regions in order: O(elements times regions). Regions of images
+ * that do not exist are skipped. */
 
 MP_BODY_LOOP(mp_regions, mp_roi_align_item)
 
 struct spread_regions {
     mp_regions s;
 
-    /* Returns the weight that element i of an axis has in the n points from `first` on, `step` apart. */
+    /* Returns the total weight of element i of an axis in n points, the first at `first`, at distances `step`. */
     static MP_BODY double weigh(double first, double step, int64_t n, int64_t size, int64_t i)
     {
         double sum = 0;

@@ -1,4 +1,4 @@
-/* updates_cpu.c - one step of the optimizer on parameters, the norm of all gradients, and sums of two gradients, in blocks. */
+/* updates_cpu.c - optimizer updates of parameters, the norm of all gradients, and sums of two gradients, in blocks. */
 #include "executor/operators/updates/updates_cpu.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "executor/cpu/base/parallel.h"
 #include "executor/kernel/optimizer.h"
 
-/* Updates n parameters w of one block, and their moments m and v, by the gradients g times clip. */
+/* Updates n parameters w of one block, and their moments m and v, with the gradients g times clip. */
 typedef void (*step_function)(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v);
 
 MP_VECTOR static void sgd(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v)
@@ -40,13 +40,13 @@ MP_VECTOR static void adam(const mp_update_factors *f, int64_t n, float clip, co
 }
 
 typedef struct update_job {
-    const mp_update *updates; /* first: number of blocks of the updates before */
+    const mp_update *updates; /* `first` of each update: number of blocks of all previous updates */
     size_t n;
     const mp_update_factors *f;
     step_function step;
 } update_job;
 
-/* Returns the update that block k is part of: the last one whose blocks begin at or before k. */
+/* Returns the update to which block k belongs: the last one whose first block is at or before k. */
 static const mp_update *update_of(const update_job *job, int64_t k)
 {
     size_t low = 0, high = job->n;
@@ -89,7 +89,7 @@ void mp_cpu_update(const mp_backend *self, mp_update *updates, size_t n, const m
 
 typedef struct norm_job {
     const mp_update *gradient;
-    double *sums; /* of squares, one per block */
+    double *sums; /* sums of squares, one per block */
 } norm_job;
 
 static void norm_block(void *data, int64_t k)

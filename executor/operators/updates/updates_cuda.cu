@@ -1,7 +1,7 @@
-/* updates_cuda.cu - one step of the optimizer on a list of parameters, the norm of all gradients, and sums of two gradients.
+/* updates_cuda.cu - optimizer updates of a list of parameters, the norm of all gradients, and sums of two gradients.
  *
- * A launch updates as many parameters as fit in its arguments. It reads the step's factors and the clip factor on the device.
- */
+ * A launch updates as many parameters as fit in its arguments. It reads the step's factors and the clip factor from device
+ * memory. */
 #include "executor/cuda/grid/vectors.cuh"
 
 #include "executor/kernel/optimizer.h"
@@ -15,7 +15,8 @@ extern "C" {
 namespace
 {
 
-/* Most updates of a launch; most stretches of their gradients; fewest elements of a stretch; elements per thread. */
+/* Limit on the updates per launch; limit on the stretches of their gradients; minimum number of elements per stretch; elements
+ * per thread. */
 enum { LIST = 40, STRETCHES = LIST * 128, SHORTEST = 1 << 12, W = 4 };
 
 struct update_list {
@@ -35,7 +36,7 @@ struct update_list {
     }
 };
 
-/* True if all arrays of an update, the parts of its state included, can be read and written in vectors. */
+/* True if all arrays of an update, including all parts of its state, can be accessed in vectors. */
 static MP_BODY bool takes_vectors(const mp_update &u)
 {
     return u.n % W == 0 && ((uintptr_t)u.parameter | (uintptr_t)u.gradient | (uintptr_t)u.state) % 16 == 0;
@@ -109,7 +110,8 @@ template <int MOMENTS> static void update(const mp_update *updates, size_t n, co
     }
 }
 
-/* Sums the squares of a stretch, a row of the launch. A gradient's rows begin with its `first`; its last one may be shorter. */
+/* Sums the squares of a stretch, which is a row of the launch. A gradient's rows begin at its `first`; its last stretch may be
+ * shorter. */
 struct squares_of : mp_double_sums {
     enum { PHASES = 1 };
     update_list list;
@@ -127,7 +129,7 @@ struct squares_of : mp_double_sums {
     MP_BODY void end(int64_t row, const value *totals) const { partial[row] = totals[0].x; }
 };
 
-/* Adds the sums of a list to the total, and after the last list computes the clip factor. */
+/* Adds the sums of a list to the total, and computes the clip factor after the last list. */
 struct norm_of : mp_double_sums {
     enum { PHASES = 1 };
     const double *partial;
