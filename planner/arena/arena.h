@@ -37,7 +37,8 @@ typedef struct mp_arena_problem {
     int64_t wanted;           /* capacity that is enough: if the arena is larger, the search continues longer; 0: none */
     bool (*stop)(void *data); /* NULL: the whole search runs; otherwise it ends when this returns true, or at `wanted` */
     void *data;
-    bool only_bound;       /* after that search, no more orders are tried; very many items are not placed at all */
+    bool only_bound; /* only the bound is needed: it skips the search near the bound, and does not place very many items at all
+                      */
     int64_t height, bound; /* results; no placement is lower than `bound` */
     int64_t nodes;         /* result: nodes of the packer's search */
 } mp_arena_problem;

@@ -1,19 +1,19 @@
-/* exact.c - searcher: the cheapest plan of a tiny graph within a budget, by A* over all schedules (Hart, Nilsson and Raphael
- * 1968).
+/* exact.c - the searcher `exact`: finds the cheapest plan of a tiny graph within a budget by A* over all schedules (Hart,
+ * Nilsson and Raphael 1968).
  *
- * A state stands between two steps: the nodes that have run (its stage), and the storages that are live. The cost of the way to
- * it is what has run beyond each node once in its fastest alternative, so that plans with little recomputation come first. The
- * search expands states until one is complete, or none is left, or there are too many.
+ * A state describes the point between two steps: the nodes that have run (its stage), and the live storages. Its cost is the
+ * ticks run so far beyond one run of each node in its fastest alternative. Plans with little recomputation are therefore tried
+ * first. The search expands states until one is complete, none is left, or there are too many.
  *
  * Nothing is evicted before its memory is needed. A live storage may be evicted between any two steps at no cost, since its
- * instance has then ended at its last read already. So of two states of one stage, the one in which all is live that is live in
- * the other, at no more cost, dominates; and of the ways to make a step fit, only those count that evict no more than they
- * must. An instance may also end at the step itself, so that an output takes over its memory.
+ * instance already ended at its last read. Two consequences follow. First, of two states of one stage, a state dominates the
+ * other if it costs no more and contains all live storages of the other. Second, to make a step fit, only minimal evictions
+ * need to be tried. An instance may also end at the step itself, so that an output takes over its memory.
  *
- * States are kept by stage, in a hash table of stages, each with the list of its states that no other dominates.
+ * States are stored by stage. A hash table of stages holds, per stage, the list of states that no other state dominates.
  *
- * Every run takes its own alternative, algorithms (graph.h) included: what is found is the optimum where no node takes two of
- * them, and a lower bound else, and the plan then has one for all runs of a node (algorithms.h).
+ * Every run chooses its own alternative, including algorithms (graph.h). If no node uses two algorithms, the result is the
+ * optimum. Otherwise it is a lower bound, and the plan uses one algorithm for all runs of a node (algorithms.h).
  */
 #include "planner/search/searchers.h"
 
@@ -29,7 +29,7 @@
 typedef struct mp_exact_state {
     mp_exact_set first_live, live; /* live storages right after its step, and after the safe steps that follow */
     int64_t extra_ticks;
-    int stage, parent; /* parent: a state, -1 for the first one */
+    int stage, parent; /* parent: a state; -1 for the first state */
     const mp_exact_alternative *alternative;
     bool dominated;
 } mp_exact_state;
@@ -46,11 +46,11 @@ typedef struct state_table {
     mp_exact_entry *entries;
     int *slots;     /* hash table of 1 + stage, at most half full */
     mp_heap open;   /* sorted by lower bound on ticks, then by nodes that have not run */
-    int64_t n_work; /* work: live sets after steps, and entries examined */
+    int64_t n_work; /* work done: live sets after steps, and compared entries */
     size_t n, capacity, n_stages, stages_capacity, n_slots, n_entries, entries_capacity, open_capacity;
 } state_table;
 
-/* allowed on a zeroed table */
+/* a zeroed table is allowed */
 static void free_states(state_table *t)
 {
     mp_free(t->states);
@@ -60,7 +60,7 @@ static void free_states(state_table *t)
     mp_free(t->open.items);
 }
 
-/* Returns the slot of the stage, or the free slot where it would be. */
+/* Returns the slot of the stage, or the free slot for it. */
 static size_t slot_of(const state_table *t, mp_exact_set ran)
 {
     size_t slot = (size_t)mp_splitmix_mix(ran) & (t->n_slots - 1);
@@ -81,7 +81,7 @@ static mp_status widen(state_table *t, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the stage, and adds it if it is new; then pointers to stages become invalid. MP_NOMEM. O(1), or one
+/* Finds the stage, and adds it if it is new. Adding invalidates pointers to stages. MP_NOMEM. O(1), or one
  * mp_exact_stage_of. */
 static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_set ran, int *out, mp_error *err)
 {
@@ -97,8 +97,8 @@ static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_se
     return MP_OK;
 }
 
-/* True if a state of the stage dominates this one: a superset is live, at no more ticks. Removes the states that this one
- * dominates. */
+/* True if a state of the stage dominates this one: it has a superset of the live storages, at no more ticks. Removes the states
+ * that this one dominates. */
 static bool is_dominated(state_table *t, const mp_exact_state *s)
 {
     mp_exact_stage *stage = &t->stages[s->stage];
@@ -118,7 +118,7 @@ static bool is_dominated(state_table *t, const mp_exact_state *s)
     return false;
 }
 
-/* Makes space for one more entry: moves the entries to a block twice as large, after all blocks. */
+/* Makes space for one more entry: moves the stage's entries to a block of twice the size, after all other blocks. */
 static mp_status lengthen(state_table *t, mp_exact_stage *stage, mp_error *err)
 {
     enum { LEAST = 4 };
@@ -133,7 +133,7 @@ static mp_status lengthen(state_table *t, mp_exact_stage *stage, mp_error *err)
     return MP_OK;
 }
 
-/* Queues a state, unless another state of its stage dominates it. MP_NOMEM. O(states of the stage). */
+/* Adds a state to the queue, unless another state of its stage dominates it. MP_NOMEM. O(states of the stage). */
 static mp_status reach(state_table *t, const mp_exact_graph *x, const mp_exact_state *state, int64_t least_extra, mp_error *err)
 {
     mp_exact_stage *stage = &t->stages[state->stage];
@@ -145,12 +145,12 @@ static mp_status reach(state_table *t, const mp_exact_graph *x, const mp_exact_s
               err, MP_NOMEM, "out of memory for %zu states", t->n);
     t->states[t->n++] = *state;
     t->entries[stage->first + stage->n++] = (mp_exact_entry){state->live, state->extra_ticks, k};
-    /* of equal ticks the state that is nearest to the end, then the newest */
+    /* with equal ticks, the state with the fewest nodes left is first, then the newest */
     mp_heap_push(&t->open, (state->extra_ticks + least_extra) * (MP_EXACT_BITS + 1) + left, INT_MAX - k);
     return MP_OK;
 }
 
-/* Returns the state with the smallest lower bound, -1 if none is left. O(log states). */
+/* Returns the state with the smallest lower bound; -1: none is left. O(log states). */
 static int pop_state(state_table *t)
 {
     while (t->open.n) {
@@ -160,15 +160,15 @@ static int pop_state(state_table *t)
     return -1;
 }
 
-static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* keys contain a number of nodes too */
+static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* keys also contain a number of nodes */
 
 typedef struct exact {
     mp_search *search;
     mp_exact_graph graph;
     state_table table;
     int64_t most_extra, most_states, most_work;
-    bool gave_up; /* true if a state was dropped for lack of space */
-    /* the step being taken */
+    bool gave_up; /* a state was dropped for lack of space */
+    /* the step being taken: */
     int from, to; /* from: a state; to: a stage */
     const mp_exact_alternative *alternative;
     mp_status st;
@@ -180,7 +180,7 @@ static mp_status next_stage(exact *x, int stage, const mp_exact_alternative *alt
     return find_stage(&x->table, &x->graph, x->table.stages[stage].ran | mp_exact_one(alternative->node), next, x->err);
 }
 
-/* Takes safe steps as long as there is one; appends them to `steps` (may be NULL). */
+/* Takes safe steps while there is one. Appends them to `steps` (may be NULL). */
 static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_step *steps, size_t *n)
 {
     const mp_exact_graph *graph = &x->graph;
@@ -194,14 +194,14 @@ static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_st
                 continue;
             if (steps) steps[(*n)++] = (mp_step){.node = v, .alternative = (int)k};
             *stage = next;
-            v = -1; /* restarts at the first node: others may be safe now */
+            v = -1; /* restarts at the first node: others may have become safe */
             break;
         }
     }
     return MP_OK;
 }
 
-/* Adds the state after the step being taken, with this live set. */
+/* Adds the state after the current step, with this live set. */
 static bool visit(void *data, mp_exact_set live)
 {
     exact *x = data;
@@ -242,7 +242,7 @@ static mp_status expand(exact *x, int k)
             x->alternative = &node->alternatives[i];
             if (!mp_exact_can_run(&x->graph, &x->table.stages[stage], live, x->alternative)) continue;
             MP_CHECK(next_stage(x, stage, x->alternative, &x->to));
-            /* copied, as safe steps add stages, which may move the table */
+            /* copies: safe steps add stages, which may move the table */
             const mp_exact_stage before = x->table.stages[stage], after = x->table.stages[x->to];
             mp_exact_step(&x->graph, &before, &after, live, x->alternative, visit, x);
             MP_CHECK(x->st);
@@ -260,7 +260,7 @@ static mp_status first_state(exact *x)
     return reach(&x->table, &x->graph, &first, 0, x->err);
 }
 
-/* Offers the steps from the first state to this one. A state stores only its last step; safe steps are found again. */
+/* Offers the steps from the first state to this one. A state stores only its last step; safe steps are recomputed. */
 static mp_status offer(exact *x, int k)
 {
     state_table *t = &x->table;
@@ -274,7 +274,7 @@ static mp_status offer(exact *x, int k)
     for (int s = k; s >= 0; s = t->states[s].parent) way[n_way++] = s;
     while (n_way > 0) {
         const mp_exact_state *s = &t->states[way[--n_way]];
-        int stage = 0; /* the first stage has number 0 */
+        int stage = 0; /* the first stage is number 0 */
         mp_exact_set live = s->first_live;
         if (s->parent >= 0) {
             steps[n++] = (mp_step){.node = s->alternative->node, .alternative = s->alternative->number};
@@ -284,7 +284,7 @@ static mp_status offer(exact *x, int k)
     }
     MP_CHECK(mp_search_offer(x->search, steps, n, &peak_bytes, &ticks, x->err));
     const int64_t proved = x->graph.least_ticks + extra_ticks;
-    /* with one algorithm for all runs of a node it may take longer than with the best for each run, which is still a bound */
+    /* one algorithm for all runs of a node may be slower than the best one per run, which is still a lower bound */
     MP_ENSURE(ticks >= proved && (ticks == proved || mp_graph_has_algorithms(x->graph.graph)) &&
                   peak_bytes <= mp_search_request(x->search)->budget_bytes,
               x->err, MP_INVALID, "an exact plan of %lld ticks and %lld bytes was thought to be better", (long long)ticks,
@@ -311,7 +311,7 @@ static mp_status search(exact *x)
         mp_search_count_moves(x->search, MP_EXACT_LOOK);
         x->gave_up = x->gave_up || mp_search_stopped(x->search);
     }
-    if (x->graph.graph->has_copies) return MP_OK; /* plans that issue copies beside compute may take less */
+    if (x->graph.graph->has_copies) return MP_OK; /* plans that overlap copies with compute may be faster */
     if (found || (!x->gave_up && known < INT64_MAX))
         mp_search_claim_bound(x->search, known);
     else if (!x->gave_up)

@@ -9,7 +9,7 @@
 typedef struct reader {
     mp_exact_graph *x;
     const mp_graph *graph;
-    int *bit;              /* per storage: its bit, -1: always live */
+    int *bit;              /* per storage: its bit; -1: static */
     mp_exact_set *updates; /* per storage: the updates that write this parameter */
     mp_exact_set loss_and_backward;
     mp_error *err;
@@ -50,7 +50,7 @@ static mp_status number_storages(reader *r)
     return MP_OK;
 }
 
-/* Lists the tiers that have a budget. */
+/* Fills in the tiers with a budget. */
 static void read_tiers(const reader *r, const int64_t *tier_bytes)
 {
     mp_exact_graph *x = r->x;
@@ -67,14 +67,15 @@ static bool writes_parameter(const reader *r, const mp_alternative *alternative,
     return r->graph->storages[s].kind == MP_KIND_PARAMETER && mp_list_has(alternative->writes, alternative->n_writes, s);
 }
 
-/* True if the alternatives agree in the sums they add to, the gradients they carry and the parameters they update: only then
- * does the set of nodes that have run tell which of these are done. */
+/* True if the alternatives agree in the sums that they add to, the gradients that they carry and the parameters that they
+ * update. Only then does the set of nodes that have run determine which of these are done. */
 static bool alternatives_agree(const reader *r, int v, const mp_alternative *alternative)
 {
     const mp_alternative *base = &r->graph->nodes[v].alternatives[0];
     const mp_exact_set lasting = r->x->lasting;
     if (alternative->returns) return !(set_of(r, base->writes, base->n_writes) & lasting);
-    if (alternative->n_adds != base->n_adds) return false; /* equal numbers suffice if none adds to what the base does not */
+    /* equal numbers suffice, as no alternative adds to a storage that the base does not */
+    if (alternative->n_adds != base->n_adds) return false;
     if ((set_of(r, alternative->writes, alternative->n_writes) ^ set_of(r, base->writes, base->n_writes)) & lasting)
         return false;
     if (r->graph->nodes[v].phase != MP_PHASE_UPDATE) return true;
@@ -86,7 +87,7 @@ static bool alternatives_agree(const reader *r, int v, const mp_alternative *alt
     return true;
 }
 
-/* Sets the nodes that must have run, and those that must not, before an alternative runs. */
+/* Sets the nodes that must have run, and the nodes that must not have run, before an alternative runs. */
 static void read_rules(const reader *r, int v, const mp_alternative *alternative, mp_exact_alternative *out)
 {
     const mp_graph *graph = r->graph;
@@ -162,7 +163,7 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
     return MP_OK;
 }
 
-/* Orders first runs of forward nodes as in the list, and loss and backward nodes too. */
+/* Orders first runs of forward nodes as in the list, and likewise loss and backward nodes. */
 static void keep_order(mp_exact_graph *x)
 {
     mp_exact_set earlier[2] = {0, 0};
@@ -174,7 +175,7 @@ static void keep_order(mp_exact_graph *x)
     }
 }
 
-/* Finds, from the precedence relation, what is used after each node, and what must be live for that. */
+/* Finds, from the precedence relation, the storages used after each node, and the storages that must be live for these uses. */
 static void find_used_later(mp_exact_graph *x, const mp_precedence *order)
 {
     mp_exact_set produced_once = 0;

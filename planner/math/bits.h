@@ -1,11 +1,11 @@
-/* bits.h - a bit set holds small numbers, k in bit k % 64 of word k / 64, as an array of words that the caller owns. */
+/* bits.h - bit sets of small numbers: number k is bit k % 64 of word k / 64. The caller owns the array of words. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns how many words a set of numbers below n has. */
+/* Returns the number of words for a set of numbers below n. */
 static inline size_t mp_bits_words(size_t n)
 {
     return (n + 63) / 64;

@@ -1,6 +1,6 @@
-/* linear.c - a linear programme by GLPK's dual simplex, in a GLPK environment that is silenced and limited, whose error hook
- * jumps back into the session. The programme lies in our memory; GLPK has a copy for each call only, so nothing is lost when
- * GLPK fails. */
+/* linear.c - solves a linear programme by GLPK's dual simplex. GLPK's environment is silenced and limited, and its error hook
+ * jumps back into the session. The programme is stored in memplan's own memory. GLPK has a copy for the duration of each call
+ * only, so that nothing is lost when GLPK fails. */
 #include "planner/math/linear.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static void on_error(void *data)
     longjmp(*(jmp_buf *)data, 1);
 }
 
-/* GLPK prints the text of an error even with its terminal off. */
+/* Suppresses GLPK's output: it prints error texts even with its terminal off. */
 static int say_nothing(void *data, const char *text)
 {
     (void)data;
@@ -36,7 +36,7 @@ static int say_nothing(void *data, const char *text)
 mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err)
 {
     jmp_buf escape;
-    enum { CREATED = 0, PRESENT = 1 }; /* results of glp_init_env; larger: there is no environment */
+    enum { CREATED = 0, PRESENT = 1 }; /* results of glp_init_env; larger values: no environment */
     const int code = glp_init_env();
     if (code > PRESENT) return MP_FAIL(err, MP_NOMEM, "no memory for GLPK");
     const bool owned = code == CREATED;
@@ -44,7 +44,7 @@ mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err)
     glp_term_hook(say_nothing, NULL);
     glp_mem_limit(mp_glpk_most_mib);
     if (setjmp(escape)) {
-        glp_free_env(); /* this removes the hooks too */
+        glp_free_env(); /* also removes the hooks */
         return MP_FAIL(err, MP_LIMIT, "GLPK failed");
     }
     glp_error_hook(on_error, &escape);
@@ -57,7 +57,7 @@ mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err)
     return MP_OK;
 }
 
-enum { SLICE = 256 /* iterations between two looks at the work and at `stop` */ };
+enum { SLICE = 256 /* iterations between two checks of the work limit and of `stop` */ };
 
 int mp_linear_column(mp_linear *l, double cost)
 {
@@ -146,7 +146,7 @@ static bool sort_entries(mp_linear *l)
     return true;
 }
 
-/* Starts with the slacks as basis, and with the rows active that x = 0 may violate. */
+/* Starts from the basis of slacks. Activates the rows that x = 0 may violate. */
 static mp_status begin(mp_linear *l, mp_error *err)
 {
     const size_t n = (size_t)l->n_rows;
@@ -168,7 +168,7 @@ static void choose_active(mp_linear *l)
     const int before = l->n_active;
     l->n_active = 0;
     memset(l->is_active, 0, (size_t)l->n_rows * sizeof *l->is_active);
-    for (int k = 0; k < before; k++) /* in order, with others after them */
+    for (int k = 0; k < before; k++) /* keeps the order of active rows; other rows follow */
         if (l->basis[l->active[k]] != GLP_BS || l->row_lower[l->active[k]] != 0) activate(l, l->active[k]);
     for (int r = 0; r < l->n_rows; r++)
         if (!l->is_active[r] && l->basis[r] != GLP_BS) activate(l, r);
@@ -190,7 +190,7 @@ static void add_row(glp_prob *problem, const mp_linear *l, int row)
     glp_set_mat_row(problem, r, (int)(l->row_start[row + 1] - start), l->column + start, l->coefficient + start);
 }
 
-/* Builds GLPK's problem with the present basis. */
+/* Builds GLPK's problem with the current basis. */
 static glp_prob *build(const mp_linear *l)
 {
     glp_prob *problem = glp_create_prob();
@@ -239,7 +239,7 @@ static bool add_violated(mp_linear *l, glp_prob *problem)
     return l->n_active > before;
 }
 
-/* Runs some more iterations. Returns GLPK's code; GLP_EITLIM: there are more to do. */
+/* Runs some more iterations. Returns GLPK's code; GLP_EITLIM: not finished. */
 static int iterate(mp_linear *l, glp_prob *problem, int iterations)
 {
     glp_smcp options;
@@ -253,7 +253,7 @@ static int iterate(mp_linear *l, glp_prob *problem, int iterations)
     return code;
 }
 
-/* Sets every result that a caller may ask for. */
+/* Sets all results that the caller may read. */
 static void read_answer(mp_linear *l, glp_prob *problem, int code)
 {
     mp_glpk_point();
@@ -281,7 +281,7 @@ static void simplex(void *data)
     bool is_reset = false;
     while ((left = call->iterations - glp_get_it_cnt(problem)) > 0 && l->work < call->work_limit && !is_stopped(l)) {
         code = iterate(l, problem, left < SLICE ? left : SLICE);
-        if (code && code != GLP_EITLIM && !is_reset) { /* the given basis is singular, or nearly */
+        if (code && code != GLP_EITLIM && !is_reset) { /* the given basis is singular, or almost */
             glp_std_basis(problem);
             is_reset = true;
             continue;

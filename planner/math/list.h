@@ -1,4 +1,4 @@
-/* list.h - the search of a short list of indices. */
+/* list.h - linear search in a short list of indices. */
 #pragma once
 
 #include <stdbool.h>

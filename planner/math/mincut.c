@@ -1,23 +1,22 @@
-/* mincut.c - the first phase of push-relabel: a maximum preflow already gives the minimum cut, so that excess need not be sent
- * back to the source.
- */
+/* mincut.c - the first phase of push-relabel. A maximum preflow already yields the minimum cut, so that excess is not sent back
+ * to the source. */
 #include "planner/math/mincut.h"
 
 #include <string.h>
 
 struct mp_mincut_work {
     int *start;                   /* per vertex: its half-arcs are start[v] .. start[v + 1) */
-    int *head, *mate;             /* per half-arc: where it leads, and the half-arc back */
+    int *head, *mate;             /* per half-arc: its head, and the half-arc in the other direction */
     int *forward;                 /* per arc: its half-arc in its own direction */
     int64_t *left;                /* per half-arc: its residual capacity */
     int64_t *excess, *drain_left; /* per vertex */
-    int *height, *next;           /* per vertex: distance to the sink, n + 1: unreachable; the half-arc to try next */
-    int *level;                   /* per height up to n: one of its vertices, -1: none */
-    int *after, *before;          /* per vertex: its neighbours in the list of its height, -1: none */
+    int *height, *next;           /* per vertex: distance to the sink, n + 1 if unreachable; the half-arc to try next */
+    int *level;                   /* per height up to n: a vertex with this height; -1: none */
+    int *after, *before;          /* per vertex: its neighbours in the list of its height; -1: none */
     int *queue;                   /* ring buffer of n active vertices */
     bool *queued;
     int first, n_queued, n_relabels;
-    int highest; /* no vertex has a height between this and n + 1 */
+    int highest; /* no vertex has a height between this one and n + 1 */
 };
 
 mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp_mincut **out, mp_error *err)
@@ -73,7 +72,7 @@ void mp_mincut_free(mp_mincut *cut)
     if (cut) mp_pool_free(cut->pool);
 }
 
-/* Adds a vertex to the list of its height, if it reaches the sink. */
+/* Adds a vertex to the list of its height, if it can reach the sink. */
 static void enter_level(mp_mincut *cut, int v)
 {
     struct mp_mincut_work *w = cut->work;
@@ -96,8 +95,8 @@ static void leave_level(mp_mincut *cut, int v)
         w->level[w->height[v]] = w->after[v];
 }
 
-/* Global relabelling: the exact distance of every vertex to the sink, breadth first along residual arcs. Fills the queue of
- * active vertices anew. */
+/* Global relabelling: computes the exact distance of every vertex to the sink, breadth first along residual arcs. Refills the
+ * queue of active vertices. */
 static void measure_heights(mp_mincut *cut)
 {
     struct mp_mincut_work *w = cut->work;
@@ -139,8 +138,8 @@ static void push(mp_mincut *cut, int v, int a)
     w->queue[(w->first + w->n_queued++) % cut->n] = u;
 }
 
-/* Raises v to one above its lowest residual neighbour. If that leaves its old height without a vertex (a gap), nothing above
- * the gap reaches the sink. */
+/* Raises v to one above its lowest residual neighbour. If its old height then has no vertex (a gap), no vertex above the gap
+ * reaches the sink. */
 static void relabel(mp_mincut *cut, int v)
 {
     struct mp_mincut_work *w = cut->work;

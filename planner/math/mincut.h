@@ -1,8 +1,7 @@
-/* mincut.h - push-relabel finds a minimum s-t cut of a network whose capacities change and whose arcs stay.
+/* mincut.h - finds a minimum s-t cut by push-relabel, in a network with fixed arcs and changing capacities.
  *
- * Source and sink are no vertices: `supply` is the capacity from the source to a vertex, `drain` from it to the sink.
- * Everything is counted in integers; igraph's minimum cut, with which tests compare, takes doubles and builds the network anew
- * every time.
+ * Source and sink are not vertices: `supply` is the capacity from the source to a vertex, `drain` from a vertex to the sink.
+ * All values are integers. igraph's minimum cut, which tests compare with, uses doubles and rebuilds the network for each call.
  */
 #pragma once
 
@@ -19,17 +18,17 @@ typedef struct mp_mincut {
     size_t n_arcs;
     int64_t *capacity;       /* per arc, in the given order; set by the caller, >= 0 */
     int64_t *supply, *drain; /* per vertex; set by the caller, >= 0 */
-    bool *source_side;       /* per vertex: true if on the source's side; set by mp_mincut_run */
+    bool *source_side;       /* per vertex: it is on the source's side; set by mp_mincut_run */
     struct mp_mincut_work *work;
 } mp_mincut;
 
-/* Makes a network of n vertices and the arcs from[k] -> to[k], with capacities 0. Released with mp_mincut_free (NULL is
- * fine). MP_NOMEM. O(n + arcs). */
+/* Creates a network of n vertices and the arcs from[k] -> to[k], with capacities 0. Release with mp_mincut_free (NULL is
+ * allowed). MP_NOMEM. O(n + arcs). */
 mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp_mincut **out, mp_error *err);
 void mp_mincut_free(mp_mincut *cut);
 MP_OWNER(mp_mincut_free, mp_mincut)
 
-/* Returns the value of a minimum cut and sets source_side; of several minimum cuts, it takes the one with the most vertices
- * on the source's side. The capacity of an arc and all supplies must add up to at most INT64_MAX. Push-relabel (Goldberg and
- * Tarjan 1988), first in first out, with occasional exact distances and gaps (Cherkassky and Goldberg 1997). O(n^3). */
+/* Returns the value of a minimum cut and sets source_side. Of several minimum cuts, it is the one with the most vertices on the
+ * source's side. The capacity of an arc plus all supplies must be at most INT64_MAX. Push-relabel (Goldberg and Tarjan 1988),
+ * first in first out, with occasional global relabelling and the gap heuristic (Cherkassky and Goldberg 1997). O(n^3). */
 int64_t mp_mincut_run(mp_mincut *cut);

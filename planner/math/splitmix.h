@@ -1,7 +1,6 @@
-/* splitmix.h - splitmix64 draws pseudo-random numbers that are the same for a seed on every machine (Steele, Lea and Flood
- * 2014).
+/* splitmix.h - splitmix64 pseudo-random numbers, the same for a seed on every machine (Steele, Lea and Flood 2014).
  *
- * The state is one word that the caller owns and starts with the seed; every seed is good.
+ * The state is one word that the caller owns and initialises with the seed. Every seed is suitable.
  */
 #pragma once
 
@@ -9,7 +8,7 @@
 
 #define MP_SPLITMIX_STEP UINT64_C(0x9E3779B97F4A7C15)
 
-/* The output function, a hash: equal words give equal words, neighbouring words unrelated ones. */
+/* The output function, a hash: equal words have equal hashes, neighbouring words have unrelated ones. */
 static inline uint64_t mp_splitmix_mix(uint64_t z)
 {
     z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);

@@ -1,5 +1,5 @@
-/* tuning.h - the constants that trade search time against better plans: MP_NAME for each row of tuning.def, which says what
- * each trades and how it was set. */
+/* tuning.h - the constants that trade search time for better plans: MP_NAME for each row of tuning.def. The table states the
+ * trade-off of each constant and the origin of its value. */
 #pragma once
 
 enum {
