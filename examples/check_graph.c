@@ -1,4 +1,5 @@
-/* check_graph.c - a graph of your own, as JSON or DOT: plans it within a budget, checks the plan, and says what it recomputes.
+/* check_graph.c - reads your own graph (JSON or DOT), plans it within a budget, checks the plan, and lists its steps.
+ * Recomputed steps are marked "again".
  *
  *     check_graph GRAPH.json|GRAPH.dot BUDGET_BYTES
  */
@@ -16,7 +17,8 @@ static mp_status check(const char *path, int64_t budget_bytes, mp_error *err)
     MP_CHECK(mp_solve(&request, &answer, err));
     MP_ENSURE(answer.plan, err, MP_INFEASIBLE, "no plan in %lld bytes; no order of steps needs less than %lld",
               (long long)budget_bytes, (long long)answer.floor_bytes);
-    MP_CHECK(mp_plan_check(graph, answer.plan, err)); /* mp_solve has done so; for plans that come from elsewhere */
+    /* mp_solve has already checked this plan; plans from other sources need this call */
+    MP_CHECK(mp_plan_check(graph, answer.plan, err));
     printf("peak %lld bytes, %g s\n", (long long)answer.plan->peak_bytes, answer.plan->seconds);
     for (size_t t = 0; t < answer.plan->n_steps; t++)
         printf("%3zu %s%s\n", t, graph->nodes[answer.plan->steps[t].node].name, answer.plan->recompute[t] ? " again" : "");

@@ -1,6 +1,7 @@
 #!/bin/sh
-# demo.sh MEMPLAN FOLDER - the main job on a real model, within a minute: ResNet-50 at batch 32 within 60 % of the memory it would take,
-# checked and drawn; a few steps of a small network trained as planned, with the memory measured; and the line for one's own model.
+# demo.sh MEMPLAN FOLDER - a demonstration of about a minute. It plans ResNet-50 at batch 32 within 60 % of its keep-all memory, then
+# checks and draws the plan. It trains a small network for a few steps as planned and measures the memory. At the end it prints
+# the command for your own model.
 set -e
 memplan=$1 folder=$2
 cd "$(dirname "$0")/.."

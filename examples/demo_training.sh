@@ -1,7 +1,8 @@
 #!/bin/sh
-# demo_training.sh MEMPLAN FOLDER - whole trainings within a budget, some minutes: ResNet-50 for a few steps with and without a plan; a small
-# language model that learns the bytes of a text; and an image classifier that learns from IDX files (Debian's dataset-fashion-mnist)
-# until it is right on 88 % of pictures that it has not seen.
+# demo_training.sh MEMPLAN FOLDER - trainings within a budget, a few minutes in total:
+# - ResNet-50 for a few steps, with and without a plan
+# - a small language model on the bytes of a text
+# - an image classifier on IDX files (Debian's dataset-fashion-mnist), until it classifies 88 % of the test images correctly
 set -e
 memplan=$1 folder=$2
 cd "$(dirname "$0")/.."

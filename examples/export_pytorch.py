@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How a network gets out of PyTorch so that memplan sees what training it takes. Copy export() into a program of yours.
+"""Exports a network from PyTorch for memplan, with its training behaviour. Copy export() into your own program.
 
-    python3 examples/export_pytorch.py [FILE.onnx]     writes a small network, FILE is net.onnx without a name
+    python3 examples/export_pytorch.py [FILE.onnx]     writes a small network to FILE (default: net.onnx)
     memplan estimate net.onnx --batch 64
 
-Any PyTorch from 1.11 on, with the package onnx; no weights are written.
+Requires PyTorch 1.11 or later and the package onnx. No weights are written.
 """
 import inspect
 import sys
@@ -14,16 +14,22 @@ from torch import nn
 
 
 def export(model, inputs, path):
-    """Writes the training graph of `model` for `inputs`, a tuple of tensors whose first dimensions are the batch."""
+    """Exports `model` in training mode to an ONNX file.
+
+    Args:
+        model: the network.
+        inputs: a tuple of example tensors. Their first dimension is the batch.
+        path: the file to write.
+    """
     names = [f"input{k}" for k in range(len(inputs))]
     older = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
     torch.onnx.export(
         model.train(), inputs, path, input_names=names,
-        dynamic_axes={name: {0: "batch"} for name in names},  # memplan --batch N says how large it is
+        dynamic_axes={name: {0: "batch"} for name in names},  # memplan --batch N sets the size
         export_params=False,                                  # the network, not its weights
-        training=torch.onnx.TrainingMode.TRAINING,            # batch normalization and dropout as training has them
-        do_constant_folding=False,                            # nothing is merged that training needs apart
-        **older)                                              # the newer exporter folds batch normalizations away
+        training=torch.onnx.TrainingMode.TRAINING,            # batch normalization and dropout in training mode
+        do_constant_folding=False,                            # folding could merge operators that training needs separately
+        **older)                                              # the newer exporter removes batch normalizations
 
 
 class Network(nn.Module):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes gpt_bytes.onnx: a GPT of three layers over bytes, without weights, with its loss (Debian: python3-torch, python3-onnx)."""
+"""Writes gpt_bytes.onnx: a three-layer GPT over bytes, with its loss and without weights (Debian: python3-torch, python3-onnx)."""
 import os
 import sys
 

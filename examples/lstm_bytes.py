@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes lstm_bytes.onnx: an LSTM of two layers over ASCII, without weights, with its loss (Debian: python3-torch, python3-onnx)."""
+"""Writes lstm_bytes.onnx: a two-layer LSTM over ASCII characters, with its loss and without weights (Debian: python3-torch, python3-onnx)."""
 import os
 
 import torch
@@ -18,7 +18,7 @@ class LSTM(nn.Module):
         self.lstm = nn.LSTM(WIDTH, HIDDEN, 2, batch_first=True)
 
     def forward(self, input, target):
-        x = self.tokens(input) * WIDTH  # first values are drawn for transformers, a fiftieth of PyTorch's
+        x = self.tokens(input) * WIDTH  # memplan initializes embeddings for transformers: a fiftieth of PyTorch's values
         return F.cross_entropy(self.head(self.lstm(x)[0]).flatten(0, 1), target.flatten())
 
 

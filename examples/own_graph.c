@@ -1,7 +1,7 @@
-/* own_graph.c - planning without a model: a chain of layers with measured costs, made by hand, within a budget.
+/* own_graph.c - planning without a model: builds the graph of a chain of layers with given costs, and plans it within a budget.
  *
- * Layer k makes activation a_k of 100 bytes from a_(k-1) in one second; its backward reads a_(k-1) and the gradient of a_k,
- * makes the gradient of a_(k-1), and takes two. Keeping everything needs all activations at once; the plan recomputes some of
+ * Layer k computes activation a_k (100 bytes) from a_(k-1) in one second. Its backward reads a_(k-1) and the gradient of a_k,
+ * and computes the gradient of a_(k-1) in two seconds. Keep-all stores all activations at once. The plan recomputes some of
  * them.
  */
 #include <stdio.h>
@@ -37,7 +37,7 @@ static mp_status node(mp_graph *graph, mp_phase phase, int k, const int *reads, 
     return n->name && n->alternatives->reads && n->alternatives->writes ? MP_OK : MP_FAIL(err, MP_NOMEM, "a node");
 }
 
-/* Storages: a_k is number k (a_0 the input), the gradient of a_k is number LAYERS + 1 + k. */
+/* Storage k is a_k (a_0 is the input). Storage LAYERS + 1 + k is the gradient of a_k. */
 static mp_status chain(mp_graph **out, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;

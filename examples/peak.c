@@ -23,7 +23,7 @@ static mp_status peak(const char *path, int64_t batch, mp_error *err)
     MP_CHECK(mp_training_graph(model, &training, loss, &target, &graph, err));
     steps = mp_alloc(graph->n_nodes, sizeof *steps);
     MP_ENSURE(steps, err, MP_NOMEM, "the steps");
-    const size_t n = mp_keep_all(graph, steps); /* everything kept, nothing run twice */
+    const size_t n = mp_keep_all(graph, steps); /* keep-all: every activation is kept, no node runs twice */
     MP_CHECK(mp_timeline_build(graph, steps, n, &timeline, err));
     printf("%s: %lld bytes at %s\n", graph->name, (long long)timeline->peak_bytes,
            graph->nodes[steps[timeline->peak_step].node].name);

@@ -1,4 +1,4 @@
-/* plan_model.c - a plan for a model within a share of what keeping everything takes, written to a file.
+/* plan_model.c - plans a model within a percentage of the memory of keep-all, and writes the plan to a file.
  *
  *     plan_model MODEL.onnx BATCH PERCENT PLAN.json
  */
@@ -7,7 +7,7 @@
 
 #include <memplan/memplan.h>
 
-/* From the file to the training graph, for the roofline of an A100. */
+/* Reads a model and builds its training graph; node times are those of an A100's roofline. */
 static mp_status read_graph(const char *path, int64_t batch, mp_graph **out, mp_error *err)
 {
     const mp_onnx_options dimensions = {.batch = batch};
@@ -22,7 +22,7 @@ static mp_status read_graph(const char *path, int64_t batch, mp_graph **out, mp_
     return mp_training_graph(model, &training, loss, &target, out, err);
 }
 
-/* What keeping everything takes. */
+/* Computes the peak memory of keep-all, which recomputes nothing. */
 static mp_status keep_all_bytes(const mp_graph *graph, int64_t *bytes, mp_error *err)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -42,7 +42,7 @@ static mp_status plan(const char *path, int64_t batch, int percent, const char *
     MP_CHECK(read_graph(path, batch, &graph, err));
     MP_CHECK(keep_all_bytes(graph, &all, err));
     const mp_request request = {.graph = graph, .budget_bytes = all / 100 * percent, .wants_bound = true};
-    MP_CHECK(mp_solve_with_arena(&request, &answer, err)); /* what it answers has passed mp_plan_check */
+    MP_CHECK(mp_solve_with_arena(&request, &answer, err)); /* the returned plan has passed mp_plan_check */
     MP_ENSURE(answer.plan, err, MP_INFEASIBLE, "no plan in %lld bytes; the smallest found needs %lld",
               (long long)request.budget_bytes, (long long)mp_plan_need(answer.smallest));
     const mp_plan *p = answer.plan;

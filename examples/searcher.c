@@ -1,4 +1,5 @@
-/* searcher.c - a searcher of your own: evicts activations one by one, from the last to the first, until the budget is met.
+/* searcher.c - how to write your own searcher. This one evicts activations one by one, from the last to the first, until the
+ * plan fits the budget.
  *
  *     searcher GRAPH.json|GRAPH.dot BUDGET_BYTES
  */
@@ -8,7 +9,7 @@
 
 #include <memplan/memplan.h>
 
-/* The first step, from the loss on, that reads what a node produces; n: none. */
+/* Returns the first step, from the loss on, that reads an output of the node; n: none. */
 static size_t first_late_read(const mp_graph *graph, const mp_step *steps, size_t n, int node)
 {
     bool is_late = false;
@@ -36,7 +37,7 @@ static mp_status run_evict_late(mp_search *search, mp_error *err)
         const size_t at = first_late_read(graph, steps, n, v);
         if (graph->nodes[v].phase != MP_PHASE_FORWARD || graph->nodes[v].flags & MP_NODE_ONCE || at == n) continue;
         memmove(steps + at + 1, steps + at, (n - at) * sizeof *steps);
-        steps[at] = (mp_step){.node = v}; /* recomputed just before it is read */
+        steps[at] = (mp_step){.node = v}; /* recomputes the activation just before its reader */
         MP_CHECK(mp_search_offer(search, steps, n + 1, &peak, NULL, err));
         if (peak < least) {
             least = peak;

@@ -1,4 +1,4 @@
-/* train_plan.c - trains a model on the CPU within a budget, on random data, and says what the memory was measured to be.
+/* train_plan.c - trains a model on the CPU within a budget, on random data, and prints planned and measured memory.
  *
  *     train_plan MODEL.onnx BATCH BUDGET_BYTES STEPS
  */
@@ -14,7 +14,7 @@ static void say(const mp_report *r)
     for (size_t k = 0; k < r->n_losses; k++) printf("step %zu: loss %.4f\n", k + 1, r->losses[k]);
 }
 
-/* The program: the model as the CPU runs it, with its training graph. */
+/* Builds a program: the model adapted to the CPU, with its training graph and prepared calls. */
 static mp_status build(const char *path, int64_t batch, mp_model **model, mp_program **program, mp_error *err)
 {
     const mp_onnx_options dimensions = {.batch = batch};

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes bert.onnx: BERT-base over 128 tokens with a classifier of two classes, as it is fine-tuned on pairs of sentences, without
-weights (Debian: python3-torch, python3-onnx)."""
+"""Writes bert.onnx: BERT-base over 128 tokens with a classifier for two classes, as used to fine-tune on pairs of sentences.
+
+The file has no weights. Requires Debian's python3-torch and python3-onnx."""
 import math
 import os
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the six networks of Checkmate's largest-batch experiment (Jain et al. 2020), without weights and with an open batch, as
-that experiment builds them: VGG19, ResNet-50 and MobileNet v1 for images of 224 x 224 and 1000 classes; FCN8, SegNet and U-Net on
-the convolutions of VGG16 for images of 416 x 608 and 19 classes (Debian: python3-torch, python3-onnx)."""
+"""Writes the six networks of Checkmate's largest-batch experiment (Jain et al. 2020), as that experiment builds them.
+
+The files have no weights and a dynamic batch size. VGG19, ResNet-50 and MobileNet v1 are for images of 224 x 224 and 1000 classes.
+FCN8, SegNet and U-Net use the convolutions of VGG16, for images of 416 x 608 and 19 classes. Requires Debian's python3-torch and
+python3-onnx."""
 import os
 
 import torch
@@ -25,7 +27,7 @@ def vgg_block(narrow, wide, n):
 
 
 class Vgg(nn.Module):
-    """The five blocks; the result after each."""
+    """Runs the five convolution blocks of VGG; returns the output of each block."""
 
     def __init__(self, depths):
         super().__init__()
@@ -84,7 +86,7 @@ def mobilenet():
 
 
 def by_pixel(x):
-    """Pixels in a row, classes last."""
+    """Flattens the spatial dimensions and moves the classes to the end."""
     return x.flatten(2).transpose(1, 2)
 
 
