@@ -23,12 +23,14 @@ from memplan.report import Report
 from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated
 from memplan.run.eagerly import CANNOT_CAPTURE, SKIPPED, Eagerly, reason_of
-from memplan.run.handed import Handed
+from memplan.run.handed import NAME, Handed
+from memplan.run.parts import Parts
 from memplan.torch_internals.capture import (
-    capture_errors,
+    backend_now,
     counting,
     dynamo_settings,
     is_jit_traced,
+    is_limit,
     known,
     limit,
     limit_name,
@@ -120,19 +122,31 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
     call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
     eagerly = Eagerly(backend.report, name_of(function))
 
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def tell_of_others() -> None:
+        """PyTorch runs this while it captures."""
+        if not torch.compiler.is_exporting() and (by := backend_now()) not in ("", NAME):
+            reason = f'another torch.compile (backend="{by}") captures the code that calls it; compile that code with memplan'
+            eagerly.say(reason, how="makes no plan of {}")
+
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         nonlocal call, eagerly
         if eagerly.report is not backend.report:  # compiled again
             eagerly = Eagerly(backend.report, name_of(function))
         raised: BaseException | None = None
-        if not (torch.is_grad_enabled() or backend.compiles_inference) or torch.compiler.is_compiling() or is_jit_traced():
+        if not (torch.is_grad_enabled() or backend.compiles_inference) or is_jit_traced():
+            return function(*args, **kwargs)
+        if torch.compiler.is_compiling():
+            tell_of_others()
             return function(*args, **kwargs)
         if eagerly.may_capture():
             if backend.captures_again():
                 call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
+            parts = Parts()
             try:
                 with (
+                    parts.watched(),
                     told(backend, eagerly.name),
                     meaning(backend, function),
                     capturing(bool(backend.together)),
@@ -143,28 +157,36 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
                     result = call(*args, **kwargs)
                     if is_skipped():
                         eagerly.say(SKIPPED)
+                if not fullgraph:
+                    eagerly.say_of_parts(parts.reason((args, kwargs), result))
                 if asked.places:
                     asked.compare(backend.say, backend.report)
                 eagerly.is_captured()
                 return result
             except Exception as error:
                 raised = our_error(error)
-                if raised is None and not isinstance(error, capture_errors()):
+                if raised is None and not is_limit(error) and not parts.have_given_up(error):
                     raise
-                if raised is None and (backend.only_report or not fullgraph):  # of which parts have run
-                    raised = MemplanError(f"{reason_of(error)}\n\nPyTorch says:\n{error}")
-                elif raised is None:
-                    try:
-                        backend.together.tell(error, eagerly.name, backend.options.wait_seconds())
-                        eagerly.take(error)
-                    except RankError as heard:  # other ranks have captured it
-                        raised = heard
+                if raised is None:
+                    raised = not_captured(error, backend, eagerly, fullgraph)
         if raised is not None:
             raise raised.with_traceback(None) from None
         return function(*args, **kwargs)
 
     called.memplan_backend = backend  # type: ignore[attr-defined]
     return called
+
+
+def not_captured(error: Exception, backend: Backend, eagerly: Eagerly, fullgraph: bool) -> BaseException | None:
+    """Where PyTorch has not captured a call: the exception that ends it, or None, if eager does it, which a warning says."""
+    if backend.only_report or not fullgraph:  # of which parts have run
+        return MemplanError(f"{reason_of(error)}\n\nPyTorch says:\n{error}")
+    try:
+        backend.together.tell(error, eagerly.name, backend.options.wait_seconds())
+    except RankError as heard:  # other ranks have captured it
+        return heard
+    eagerly.take(error)
+    return None
 
 
 def name_of(call: Any) -> str:

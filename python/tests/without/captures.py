@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 from typing import Any
 
@@ -56,15 +57,9 @@ class Branches(Two):
         return h.square().sum() if h.sum().item() > 0 else h.sum()
 
 
-@without(capture.CANNOT)
-def what_cannot_be_captured_ends_in_pytorchs_error(*_: Any) -> None:
-    with pytest.raises(torch._dynamo.exc.TorchDynamoException):
-        planned(Branches())(x_of())
-
-
 @without(capture.LIMIT)
 def the_limit_ends_in_pytorchs_error(*_: Any) -> None:
-    assert capture.limit_errors() == () and len(capture.capture_errors()) == 1
+    assert capture.limit_errors() == ()
     assert_eagers_bits()
 
 
@@ -111,6 +106,42 @@ def what_is_skipped_is_not_told_of(_: Take, monkeypatch: pytest.MonkeyPatch) -> 
     with capture.counting(True) as is_skipped:
         assert is_skipped() == bool(capture.COUNT)
     assert_eagers_bits()
+
+
+class Prints(Two):
+    def forward(self, x: torch.Tensor) -> Any:
+        for _ in range(2):
+            x = self.layer(x)
+            builtins.print(end="")
+        return x.square().sum()
+
+
+def in_parts() -> list[str]:
+    return said(lambda: planned(Prints(), fullgraph=False)(x_of()))
+
+
+@without(capture.CONVERT)
+def what_is_given_up_is_not_told_of(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not in_parts()
+    with pytest.raises(torch._dynamo.exc.TorchDynamoException):
+        planned(Branches())(x_of())
+    monkeypatch.undo()
+    assert any("runs Prints eagerly" in s for s in in_parts())
+
+
+class Skips(Two):
+    @torch.compiler.disable
+    def begin(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x).tanh()
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.layer(self.begin(x)).square().sum()
+
+
+@without(capture.CUTS)
+def a_part_that_is_eager_has_no_line(*_: Any) -> None:
+    (sentence,) = (s for s in said(lambda: planned(Skips(), fullgraph=False)(x_of())) if "eagerly" in s)
+    assert __file__ not in sentence and "torch.compiler.disable" in sentence
 
 
 @without(capture.TRACING)

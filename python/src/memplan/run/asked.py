@@ -21,7 +21,7 @@ from memplan.graph.capture import tensors_of
 from memplan.report import Report
 from memplan.run.second_order import drawing_from, generators
 from memplan.run.verify import apart_from
-from memplan.torch_internals.capture import listen, listen_no_more
+from memplan.torch_internals.capture import answers_told
 from memplan.torch_internals.tensors import tree_iter, versions_of
 
 NOT_ASKED = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, in_place.__file__))  # by whom it does not matter
@@ -41,8 +41,6 @@ class Listeners(threading.local):
 
 
 LISTENERS = Listeners()
-LISTENING: list[Asked] = []  # of all threads
-LOCK = threading.Lock()
 
 
 def place_of(translator: Any) -> str:
@@ -133,18 +131,12 @@ class Asked:
 def asking(function: Run, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Asked]:
     """In it, what is captured is listened to."""
     asked = Asked(function, args, kwargs)
-    with LOCK:
-        LISTENING.append(asked)
-        listen(hear)
     LISTENERS.here.append(asked)
     try:
-        yield asked
+        with answers_told(hear):
+            yield asked
     finally:
         LISTENERS.here.pop()
-        with LOCK:
-            LISTENING.remove(asked)
-            if not LISTENING:
-                listen_no_more()
 
 
 def hear(translator: Any) -> None:

@@ -34,7 +34,7 @@ from memplan.run.asked import heard
 from memplan.run.between import Backward, Between, names_of
 from memplan.run.captured import Captured, Run, cut_of, frame_of_graph, graph_name, of_model
 from memplan.run.execute import compile_graph
-from memplan.run.handed import raising, weakly
+from memplan.run.handed import NAME, raising, weakly
 from memplan.run.learned import Learned
 from memplan.run.ledger import Booked
 from memplan.run.overlap import as_at_first, writes_into_inputs
@@ -93,7 +93,7 @@ class Backend:
         self.learned = Learned()  # or a stage of a pipeline
         self.together: Together = ALONE  # with whom plans are made
         self.planners: weakref.WeakKeyDictionary[Captured, GraphPlanner] = weakref.WeakKeyDictionary()
-        self.__name__ = "memplan"
+        self.__name__ = NAME
 
     def fresh(self) -> Backend:
         """For a copy of the model: the same options, and nothing planned yet."""

@@ -12,7 +12,7 @@ from torch import fx
 from memplan.errors import MemplanError
 from memplan.plan.options import Options
 from memplan.run.backend import Backend
-from memplan.run.handed import raising
+from memplan.run.handed import NAME, raising
 from memplan.torch_internals import capture
 
 BY_OPTIONS: dict[int, tuple[dict[str, Any], Backend]] = {}
@@ -60,4 +60,4 @@ def while_frozen(run: Callable[..., Any], module: fx.GraphModule, inputs: Sequen
 
 def register() -> None:
     """Makes backend="memplan" known where the package is imported and not installed."""
-    capture.register(dynamo_backend, "memplan")
+    capture.register(dynamo_backend, NAME)

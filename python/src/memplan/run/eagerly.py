@@ -6,17 +6,19 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+import memplan.errors
 from memplan.errors import FallbackWarning
 from memplan.report import Fallback, Report
 from memplan.torch_internals.capture import is_jit_traced, is_limit, is_symbolically_traced
 from memplan.torch_internals.dispatch import is_forward_mode, mode_now, transform_now
 from memplan.torch_internals.modules import has_hooks_on_all
 
-TORCH = os.path.dirname(torch.__file__)
+TORCH, OURS = os.path.dirname(torch.__file__), os.path.dirname(memplan.errors.__file__)
 LINE = re.compile(r'File "([^"]+)", line (\d+)')
 SKIPPED = "PyTorch has captured nothing of it (torch.compiler.disable, or what it skips)"
 
@@ -53,8 +55,13 @@ def line_of(error: BaseException) -> str:
     if not found:
         _, from_user, text = str(error).partition("from user code:")
         found = LINE.findall(text) if from_user else []
-    users = [place for place in found if not place[0].startswith(TORCH)]
-    return "{}:{}".format(*(users or found)[-1]) if found else ""
+    return place_among(found)
+
+
+def place_among(stack: Sequence[tuple[str, Any]]) -> str:
+    """The innermost line of the user's in a stack of files and lines; of PyTorch's, if the user has none in it."""
+    users = [place for place in stack if not place[0].startswith((TORCH, OURS))]
+    return "{}:{}".format(*(users or stack)[-1]) if stack else ""
 
 
 CANNOT_CAPTURE = "PyTorch cannot capture"
@@ -82,14 +89,19 @@ class Eagerly:
         self.said: set[str] = set()
         self.n_since = 0  # calls since a capture has failed; 0: none has
 
-    def say(self, reason: str, pages: str = "") -> None:
-        """Once per reason; `pages`: what PyTorch says of it, below."""
+    def say(self, reason: str, pages: str = "", how: str = "runs {} eagerly, without a plan", part: str = "") -> None:
+        """Once per reason. `pages`: PyTorch's text on it, printed below. `part`: a word for the part that has no plan."""
         if reason in self.said:
             return
         self.said.add(reason)
-        self.report.fallbacks.append(Fallback(self.name, reason))
+        self.report.fallbacks.append(Fallback(f"{part}{self.name}", reason))
         below = f"\n\nPyTorch says:\n{pages}" if pages else ""
-        warnings.warn(f"memplan runs {self.name} eagerly, without a plan: {reason}{below}", FallbackWarning, stacklevel=4)
+        warnings.warn(f"memplan {how.format(part + self.name)}: {reason}{below}", FallbackWarning, stacklevel=4)
+
+    def say_of_parts(self, reason: str) -> None:
+        """Why a part of the model runs eagerly, all of it if nothing is planned. "": none does."""
+        if reason:
+            self.say(reason, part="a part of " if self.report.graphs else "")
 
     def may_capture(self) -> bool:
         """Whether a call is for what was or will be captured. What PyTorch could not capture is tried again at the first,

@@ -14,6 +14,8 @@ from memplan.torch_internals.leaves import compiled_from_beginning
 if TYPE_CHECKING:
     from memplan.run.backend import Backend
 
+NAME = "memplan"  # by which torch.compile knows the backend
+
 
 class Handed:
     """The backend as torch.compile gets it, which keeps what it gets until torch._dynamo.reset: it does not keep the backend,

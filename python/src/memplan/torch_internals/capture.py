@@ -21,11 +21,6 @@ CONFIG = Private(
     use="what is captured, and for how many sizes",
     lost="recurrent layers are not captured, and few sizes have a plan",
 )
-CANNOT = Private(
-    "torch._dynamo.exc.TorchDynamoException",
-    use="to tell what PyTorch cannot capture",
-    lost="what it cannot capture ends in its own error, instead of running as eager does",
-)
 LIMIT = Private(
     "torch._dynamo.exc.FailOnRecompileLimitHit",
     "torch._dynamo.exc.FailOnCacheLimitHit",
@@ -43,6 +38,16 @@ COUNT = Private(
     use="whether PyTorch has skipped code without a word",
     lost="such code runs as eager does, and nothing is said",
     since="2.15",
+)
+CONVERT = Private(
+    "torch._dynamo.convert_frame.ConvertFrameAssert.__call__",
+    use="to tell what PyTorch cannot capture",
+    lost="what it cannot capture ends in its own error, or with fullgraph=False runs as eager does, and nothing is said",
+)
+CUTS = Private(
+    "torch._dynamo.utils.graph_break_reasons",
+    use="the lines at which PyTorch cuts a model with fullgraph=False",
+    lost="these lines are not named",
 )
 SYMBOLIC = Private(
     "torch.fx._symbolic_trace.is_fx_symbolic_tracing",
@@ -172,10 +177,6 @@ def is_limit(error: BaseException) -> bool:
     return isinstance(error, limit_errors()) or str(error).startswith("cache_size_limit reached")
 
 
-def capture_errors() -> tuple[type[Exception], ...]:
-    return (*limit_errors(), CANNOT.get()) if CANNOT else limit_errors()
-
-
 # What PyTorch is about
 
 
@@ -222,21 +223,60 @@ def to_go_on() -> Callable[[], contextlib.AbstractContextManager[Any]]:
     return entered
 
 
-PYTORCHS_ANSWER: Any = ANSWER.get()
-
-
-def listen(hear: Callable[[Any], None]) -> None:
-    """Has PyTorch's capture tell where it answers whether code is compiled."""
+@contextlib.contextmanager
+def answers_told(hear: Callable[[Any], None]) -> Iterator[None]:
+    """In it, PyTorch's capture tells where it answers whether code is compiled."""
+    pytorchs: Any = ANSWER.original()
 
     def told(translator: Any) -> None:
-        PYTORCHS_ANSWER(translator)
+        pytorchs(translator)
         hear(translator)
 
-    ANSWER.put(told)
+    with ANSWER.standing_for(told):
+        yield
 
 
-def listen_no_more() -> None:
-    ANSWER.put(PYTORCHS_ANSWER)
+@contextlib.contextmanager
+def frames_told(hear: Callable[[BaseException | None], None]) -> Iterator[None]:
+    """In it, PyTorch's capture tells of each function that it converts, with the error if it gives the function up."""
+    pytorchs: Any = CONVERT.original()
+
+    def convert(*args: Any, **kwargs: Any) -> Any:
+        error: BaseException | None = None
+        try:
+            return pytorchs(*args, **kwargs)
+        except Exception as raised:
+            error = raised
+            raise
+        finally:
+            hear(error)
+
+    with CONVERT.standing_for(convert):
+        yield
+
+
+def backend_now() -> str:
+    """The name of the backend for which PyTorch captures at this moment, "" if it is not known."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        found = frame.f_locals.get("self")
+        if type(found).__name__.startswith("ConvertFrame"):
+            backend = getattr(found, "_torchdynamo_orig_backend", None)
+            if (name := getattr(backend, "compiler_name", None)) is not None:
+                return str(name)
+        frame = frame.f_back
+    return ""
+
+
+def n_cuts() -> int:
+    """How often PyTorch has cut a function since the last torch._dynamo.reset."""
+    return len(CUTS.get(()))
+
+
+def cuts_since(n: int) -> list[tuple[list[tuple[str, int]], str]]:
+    """Later cuts: the stack of each, as files and lines, and the reason."""
+    cuts = list(CUTS.get(()))[n:]
+    return [([(f.filename, f.lineno) for f in cut.user_stack or ()], str(cut.reason)) for cut in cuts]
 
 
 @contextlib.contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ import torch
 from memplan.errors import MemplanError
 
 NAMES: list[Private] = []
+LOCK = threading.Lock()
 
 
 class Private:
@@ -32,6 +35,7 @@ class Private:
         assert bool(instead) != bool(lost)
         self.paths, self.use, self.instead, self.lost = paths, use, instead, lost
         self.since, self.of, self.on_demand = since, of, on_demand
+        self.originals: list[Any] = []  # one per user for whom it stands for something else
         NAMES.append(self)
 
     @functools.cached_property
@@ -53,6 +57,26 @@ class Private:
         """Has it stand for something else."""
         if self.place is not None:
             setattr(*self.place, value)
+
+    def original(self) -> Any:
+        """PyTorch's own, None where it is missing."""
+        with LOCK:
+            return self.originals[0] if self.originals else self.get()
+
+    @contextlib.contextmanager
+    def standing_for(self, value: Any) -> Iterator[None]:
+        """In it, it stands for something else, in all threads: the first of several users decides, and the last restores it."""
+        with LOCK:
+            self.originals.append(self.originals[0] if self.originals else self.get())
+            if len(self.originals) == 1:
+                self.put(value)
+        try:
+            yield
+        finally:
+            with LOCK:
+                original = self.originals.pop()
+                if not self.originals:
+                    self.put(original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """MemplanError where it is missing."""
