@@ -8,6 +8,7 @@ for a plan, and a fourth in a step that takes longer than the launcher waits.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import json
 import os
@@ -108,7 +109,7 @@ def all_have_ended(pids: list[int]) -> bool:
 
 def main() -> int:
     memplan, n = sys.argv[1], int(sys.argv[2])
-    draw, counts, failures, compared = random.Random(7), {"saved": 0, "reported": 0}, 0, set()
+    draw, table, failures, compared = random.Random(7), collections.Counter(), 0, set()
     cases = list(itertools.product((SHORT, PLANNING, SHORT, LONG), (signal.SIGINT, signal.SIGTERM), (True, False)))
     with tempfile.TemporaryDirectory(dir=".") as folder:
         for k in range(n):
@@ -124,7 +125,7 @@ def main() -> int:
             os.kill(job.pid if to_mpirun else draw.choice(pids), sent)
             out, said = job.communicate(timeout=120)
             took = time.monotonic() - begin
-            sentences = [line for line in said.splitlines() if line.startswith("memplan: ")]
+            sentences = [line for line in said.splitlines() if re.match("memplan: (?!progress: )", line)]
             saved = [match for match in map(SAVED.match, sentences) if match]
             what = f"interrupt {k}, {sent.name} to {'mpirun' if to_mpirun else 'a rank'} after {delay:.2f} s, {work}, {mesh}"
             problems = []
@@ -148,7 +149,7 @@ def main() -> int:
                 problems.append("a state was saved, and no sentence reports it")
             if not saved and work == SHORT and not to_mpirun and delay > 1:
                 problems.append("nothing was saved, and nothing limited the time to save")
-            counts["saved" if saved else "reported"] += 1
+            table[work, sent.name, "mpirun" if to_mpirun else "a rank", "saved" if saved else "reported"] += 1
             failures += bool(problems)
             if problems:
                 print(f"FAILED: {what}, {took:.1f} s: {'; '.join(problems)}\n{said}")
@@ -156,7 +157,10 @@ def main() -> int:
                 shutil.rmtree(state, ignore_errors=True)
             elif os.path.exists(state):
                 os.unlink(state)
-    print(f"{n} interrupts: {counts['saved']} saved, {counts['reported']} reported, {failures} failures; bits compared on {', '.join(sorted(compared)) or 'none'}")
+    for (work, sent, to, outcome), count in sorted(table.items()):
+        print(f"{work:12} {sent:8} to {to:7} {outcome:9} {count:3}")
+    saved = sum(count for row, count in table.items() if row[3] == "saved")
+    print(f"{n} interrupts: {saved} saved, {n - saved} reported, {failures} failures; bits compared on {', '.join(sorted(compared)) or 'none'}")
     return failures > 0
 
 
