@@ -1,4 +1,4 @@
-/* architecture.c - the table of shapes, and whole networks: what stands before and behind the layers. */
+/* architecture.c - the table of shapes, and whole networks: the operators before and after the layers. */
 #include "memplan/architecture.h"
 
 #include <math.h>
@@ -77,7 +77,7 @@ mp_status mp_architecture_set(mp_architecture *a, const char *size, int64_t valu
                    a->title, size);
 }
 
-/* The side of the square of patches. */
+/* Returns the number of patches along one side of the square image. */
 static int64_t patches_along(int64_t sequence)
 {
     int64_t side = 0;
@@ -92,21 +92,21 @@ static int64_t depth(const mp_architecture *a)
 
 enum { LAYERS_MAX = 10000 };
 
-/* Refuses sizes that do not fit together, or make a model that does not end. */
+/* Refuses inconsistent sizes, and sizes that would make the model too large. */
 static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence, mp_error *err)
 {
     const struct {
         const char *name;
         int64_t size, most;
-    } sizes[] = {
-        {"batch", batch, INT32_MAX},
-        {"layers", a->layers, LAYERS_MAX},
-        {"width", a->width, INT32_MAX},
-        {"feed-forward", a->feed_forward, INT32_MAX},
-        {"heads", a->heads, INT32_MAX},
-        {"key-value-heads", a->key_value_heads, INT32_MAX},
-        {"vocabulary", a->vocabulary, INT32_MAX},
-        {"sequence", sequence, a->family == MP_FAMILY_T5 ? MP_VALUE_MAX / 2 : MP_VALUE_MAX}}; /* positions are stored */
+    } sizes[] = {{"batch", batch, INT32_MAX},
+                 {"layers", a->layers, LAYERS_MAX},
+                 {"width", a->width, INT32_MAX},
+                 {"feed-forward", a->feed_forward, INT32_MAX},
+                 {"heads", a->heads, INT32_MAX},
+                 {"key-value-heads", a->key_value_heads, INT32_MAX},
+                 {"vocabulary", a->vocabulary, INT32_MAX},
+                 {"sequence", sequence,
+                  a->family == MP_FAMILY_T5 ? MP_VALUE_MAX / 2 : MP_VALUE_MAX}}; /* positions are stored as values */
     const int64_t side = patches_along(sequence);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         MP_ENSURE(sizes[k].size >= 1 && sizes[k].size <= sizes[k].most, err, MP_INVALID, "%s: %s=%lld is not from 1 to %lld",
@@ -136,14 +136,14 @@ static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence
     return MP_OK;
 }
 
-/* The rows of a table of parameters. */
+/* Looks up rows of a parameter table. */
 static int looked_up(mp_sketch *n, const char *module, const char *table, int64_t entries, int index)
 {
     const int weight = mp_sketch_parameter(n, table, 2, (int64_t[]){entries, n->shape->width});
     return mp_sketch_of_two(n, module, "Gather", weight, index);
 }
 
-/* Learned positions of a sequence. */
+/* Builds the learned positions of a sequence. */
 static int positions(mp_sketch *n)
 {
     const int64_t longest = n->shape->sequence > n->sequence ? n->shape->sequence : n->sequence;
@@ -153,13 +153,13 @@ static int positions(mp_sketch *n)
     return index ? looked_up(n, "position", "position.weight", longest, mp_sketch_list(n, "position", n->sequence, index)) : -1;
 }
 
-/* Data: a number for each token. */
+/* Adds a data input with an integer per token. */
 static int of_tokens(mp_sketch *n, const char *name)
 {
     return mp_sketch_data(n, name, MP_DTYPE_INT64, 2, (int64_t[]){n->batch, n->sequence});
 }
 
-/* Builds embeddings of tokens, by the table *embedding, which is built where it is not yet there. */
+/* Builds token embeddings with the table *embedding, which is built on the first call. */
 static int tokens_embedded(mp_sketch *n, int tokens, int *embedding)
 {
     const mp_architecture *a = n->shape;
@@ -173,7 +173,7 @@ static int tokens_embedded(mp_sketch *n, int tokens, int *embedding)
     return mp_sketch_dropout(n, "embedding", x);
 }
 
-/* Builds embeddings of the patches of an image, behind a class token. */
+/* Builds the embeddings of an image's patches, after a class token. */
 static int patches_embedded(mp_sketch *n)
 {
     const mp_architecture *a = n->shape;
@@ -197,7 +197,7 @@ static int patches_embedded(mp_sketch *n)
     return mp_sketch_dropout(n, "patch", mp_sketch_of_two(n, "patch", "Add", all, place));
 }
 
-/* The first token of each sample. */
+/* Returns the first token of each sample. */
 static int first_token(mp_sketch *n, const char *module, int x)
 {
     const mp_attribute axis = mp_attribute_int("axis", 1);
@@ -205,7 +205,7 @@ static int first_token(mp_sketch *n, const char *module, int x)
     return mp_sketch_put(n, module, "Gather", (int[]){x, first}, 2, &axis, 1);
 }
 
-/* Builds what stands behind the layers. */
+/* Builds the operators after the layers. */
 static int put_out(mp_sketch *n, int x, int embedding)
 {
     const mp_architecture *a = n->shape;
@@ -214,7 +214,7 @@ static int put_out(mp_sketch *n, int x, int embedding)
         return mp_sketch_of(n, "pooler", "Tanh", mp_sketch_linear(n, "pooler", first, a->width, a->width, true));
     }
     if (a->family == MP_FAMILY_T5) {
-        const double scale = pow((double)a->width, -0.5); /* as the embedding is the classifier too */
+        const double scale = pow((double)a->width, -0.5); /* the embedding table is also the classifier */
         x = mp_sketch_of_two(n, "classifier", "Mul", x, mp_sketch_numbers(n, "classifier", 0, NULL, &scale));
     } else {
         x = mp_sketch_norm(n, "norm", x);
@@ -226,7 +226,7 @@ static int put_out(mp_sketch *n, int x, int embedding)
     return mp_sketch_of_two(n, "classifier", "MatMul", x, turned);
 }
 
-/* Builds all layers, whose names begin with `before`. */
+/* Builds all layers; their names begin with `before`. */
 static int layers_on(mp_sketch *n, const char *before, int x)
 {
     for (int64_t k = 0; k < n->shape->layers; k++) {
@@ -240,7 +240,7 @@ static int layers_on(mp_sketch *n, const char *before, int x)
 /* Builds an encoder and a decoder. */
 static int encoded_and_decoded(mp_sketch *n, int *embedding)
 {
-    const int tokens = of_tokens(n, "tokens"), decoded = of_tokens(n, "decoder_tokens"); /* data first, then weights */
+    const int tokens = of_tokens(n, "tokens"), decoded = of_tokens(n, "decoder_tokens"); /* data inputs precede weights */
     int x = tokens_embedded(n, tokens, embedding);
     n->bias = mp_layers_distances(n, "encoder");
     x = mp_sketch_norm(n, "encoder/norm", layers_on(n, "encoder.", x));
@@ -289,7 +289,7 @@ const char *mp_architecture_block_path(const mp_architecture *a, const char *blo
 {
     static const struct {
         mp_architecture_family family;
-        const char *ours, *theirs; /* what a path begins with */
+        const char *ours, *theirs; /* prefixes of paths */
     } rows[] = {
         {MP_FAMILY_GPT, "layers.", "transformer.h."},        {MP_FAMILY_LLAMA, "layers.", "model.layers."},
         {MP_FAMILY_BERT, "layers.", "bert.encoder.layer."},  {MP_FAMILY_VIT, "layers.", "vit.layers."},

@@ -1,4 +1,4 @@
-/* layers.c - attention and mlp, in the operators into which PyTorch exports them. */
+/* layers.c - attention and mlp, with the operators that PyTorch's exporter writes. */
 #include "estimator/architectures/layers.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ static int number(mp_sketch *n, const char *module, double value)
     return mp_sketch_numbers(n, module, 0, NULL, &value);
 }
 
-/* The mask is true where a score is kept: where the row, a position, is not before the column. */
+/* Builds the causal mask: true (score kept) if the row's position is not before the column's. */
 static void share_mask(mp_sketch *n)
 {
     const int64_t rows[] = {n->sequence, 1}, columns[] = {1, n->sequence};
@@ -44,7 +44,8 @@ static void share_mask(mp_sketch *n)
     n->hidden = number(n, "mask", -INFINITY);
 }
 
-/* Angles of positions by Su et al. 2021, position times 10000^(-2k/depth), for both halves of a head alike. */
+/* Builds the angles of rotary positions (Su et al. 2021): position times 10000^(-2k/depth), the same for both halves of a
+ * head. */
 static void share_angles(mp_sketch *n)
 {
     const int64_t half = n->depth / 2, rows[] = {n->sequence, 1};
@@ -64,11 +65,12 @@ static void share_angles(mp_sketch *n)
     n->sine = mp_sketch_of(n, "rotary", "Sin", both);
 }
 
-/* Relative positions (Raffel et al. 2020). Small distances have a row of the table each, larger ones share rows, the more the
- * larger. */
-enum { ROWS = 32, FARTHEST = 128 }; /* from there on all distances share the last row */
+/* Relative positions (Raffel et al. 2020). Each small distance has its own row of the table. Larger distances share rows, in
+ * ranges that grow with the distance. */
+enum { ROWS = 32, FARTHEST = 128 }; /* all larger distances share the last row */
 
-/* The row of the table for keys that stand `distance` behind the query, computed in single precision as transformers does. */
+/* Returns the table row for keys that are `distance` positions after the query. Computed in single precision, as in
+ * transformers. */
 static int64_t row_of(int64_t distance, bool is_causal)
 {
     const int64_t rows = is_causal ? ROWS : ROWS / 2, exact = rows / 2, first = !is_causal && distance > 0 ? rows : 0;
@@ -93,7 +95,7 @@ int mp_layers_distances(mp_sketch *n, const char *stack)
     const int row_of_distance = mp_sketch_list(n, module, 2 * length - 1, numbers);
     for (int64_t k = 0; k < length; k++) numbers[k] = k;
     const int query = mp_sketch_integers(n, module, 2, rows, numbers);
-    for (int64_t k = 0; k < length; k++) numbers[k] = k + length - 1; /* so that no distance is negative */
+    for (int64_t k = 0; k < length; k++) numbers[k] = k + length - 1; /* makes all distances non-negative */
     const int key = mp_sketch_integers(n, module, 2, columns, numbers);
     const int distance = mp_sketch_of_two(n, module, "Sub", key, query);
     const int row = mp_sketch_of_two(n, module, "Gather", row_of_distance, distance);
@@ -125,14 +127,14 @@ void mp_layers_share(mp_sketch *n)
     if (is_rotary(n)) share_angles(n);
 }
 
-/* Brings the heads in front: (batch, sequence, heads * depth) -> (batch, heads, sequence, depth). */
+/* Moves the heads forward: (batch, sequence, heads * depth) -> (batch, heads, sequence, depth). */
 static int by_heads(mp_sketch *n, const char *module, int x, int shape)
 {
     const int split = mp_sketch_of_two(n, module, "Reshape", x, shape);
     return mp_sketch_transpose(n, module, split, (int64_t[]){0, 2, 1, 3}, 4);
 }
 
-/* Turns the pairs (k, k + depth / 2) of each head by the angle of its position. */
+/* Rotates the pairs (k, k + depth / 2) of each head by the angle of the position. */
 static int rotated(mp_sketch *n, const char *module, int x)
 {
     const mp_attribute halves[] = {mp_attribute_int("axis", -1), mp_attribute_int("num_outputs", 2)};
@@ -155,7 +157,7 @@ static int for_groups(mp_sketch *n, const char *module, int x)
     return mp_sketch_of_two(n, module, "Reshape", repeated, n->join_groups);
 }
 
-/* Projects x to queries, and `memory` to keys and values: by one product, or one each. */
+/* Projects x to queries, and `memory` to keys and values, with one fused product or three products. */
 static void project(mp_sketch *n, const char *module, int x, int memory, int out[OPERANDS])
 {
     static const char *const names[OPERANDS] = {"query", "key", "value"};
@@ -181,8 +183,9 @@ static void project(mp_sketch *n, const char *module, int x, int memory, int out
     }
 }
 
-/* Scores of all pairs of positions. Without dropout they are scaled as F.scaled_dot_product_attention is exported: the root of
- * the scale on queries and keys; with it, as a program has it that writes attention out: on the scores. */
+/* Computes the scores of all pairs of positions. Without dropout, queries and keys are each multiplied by the root of the
+ * scale, as in the export of F.scaled_dot_product_attention. With dropout the scores are scaled, as in written-out
+ * attention. */
 static int scores(mp_sketch *n, const char *module, const int part[OPERANDS])
 {
     const int turned = mp_sketch_transpose(n, module, part[KEY], (int64_t[]){0, 1, 3, 2}, 4);
@@ -195,7 +198,7 @@ static int scores(mp_sketch *n, const char *module, const int part[OPERANDS])
     return mp_sketch_of_two(n, module, "MatMul", queries, keys);
 }
 
-/* Attention of x over `memory`; positions matter where that is x itself. */
+/* Attention of x over `memory`. Mask and position bias apply only to self-attention (memory is x). */
 static int attend(mp_sketch *n, const char *module, int x, int memory)
 {
     const mp_attribute last = mp_attribute_int("axis", -1);
@@ -244,7 +247,7 @@ static int feed_forward(mp_sketch *n, int x)
     return mp_sketch_linear(n, "mlp/down", inner, a->feed_forward, a->width, has_biases(n));
 }
 
-/* Puts a part of a layer, with its normalization before or behind the residual connection. */
+/* Adds a part of a layer with its residual connection, with normalization before the part or after the sum. */
 static int around(mp_sketch *n, const char *module, const char *norm, int (*part)(mp_sketch *n, int x), int x)
 {
     const bool behind = n->shape->family == MP_FAMILY_BERT;

@@ -1,15 +1,15 @@
-/* layers_experts.c - a mixture of experts with a balanced load: (batch, sequence, width) in, the same out.
+/* layers_experts.c - a mixture of experts with a balanced load; input and output are (batch, sequence, width).
  *
  * With T tokens, k experts per token and E experts:
  *
- *     1. the router's softmax over E gives each token its k experts, whose weights are made to sum to 1
- *     2. the T k choices are sorted by expert; with a balanced load each expert has T k / E of them, in a row
- *     3. their tokens are gathered into (E, T k / E, width) and multiplied by the stacks of weights
- *     4. the results are weighted, and added where their tokens stand
+ *     1. the router's softmax over E chooses k experts per token; their weights are normalized to sum 1
+ *     2. the T k choices are sorted by expert; with a balanced load each expert has T k / E consecutive choices
+ *     3. their tokens are gathered into (E, T k / E, width) and multiplied by the stacked weights
+ *     4. the results are weighted and added at the positions of their tokens
  */
 #include "estimator/architectures/layers.h"
 
-/* Returns the product of each expert's tokens with its matrix of the stack MODULE.weight. */
+/* Returns the product of each expert's tokens with its matrix in the stacked parameter MODULE.weight. */
 static int product(mp_sketch *n, const char *module, const char *weight, int x, int64_t in, int64_t out)
 {
     const int stack = mp_sketch_parameter(n, weight, 3, (int64_t[]){n->shape->experts, in, out});

@@ -1,19 +1,22 @@
-/* sketch.c - operators of a model under construction, and the layers that all families are made of. */
+/* sketch.c - adds operators to a model under construction, and the common building blocks of all families. */
 #include "estimator/architectures/sketch.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { OPERATOR_SET = 24, NAME_MAX_BYTES = 128 }; /* the first set with all operators that are used: RMSNormalization, Swish */
+enum {
+    OPERATOR_SET = 24,
+    NAME_MAX_BYTES = 128
+}; /* the first operator set with all required operators: RMSNormalization, Swish */
 
-/* Keeps a failure. Returns true if all is well so far. */
+/* Records the first failure. Returns true if there is none so far. */
 static bool went(mp_sketch *n, mp_status status)
 {
     if (n->status == MP_OK) n->status = status;
     return n->status == MP_OK;
 }
 
-/* Writes the name with the layer in front. */
+/* Writes the name with the layer as prefix. */
 static const char *within(const mp_sketch *n, char separator, const char *name, char text[NAME_MAX_BYTES])
 {
     if (*n->layer)
@@ -82,7 +85,7 @@ int mp_sketch_of_two(mp_sketch *n, const char *module, const char *kind, int x, 
     return mp_sketch_put(n, module, kind, (int[]){x, y}, 2, NULL, 0);
 }
 
-/* Puts a Constant of this value; NULL: memory was short. */
+/* Adds a Constant with this value; NULL: the allocation of the value failed. */
 static int constant(mp_sketch *n, const char *module, mp_dtype dtype, int rank, const int64_t *dims, mp_value *value)
 {
     int64_t sizes[MP_RANK_MAX] = {0};
@@ -110,7 +113,8 @@ int mp_sketch_numbers(mp_sketch *n, const char *module, int rank, const int64_t 
 {
     const int64_t count = mp_product(dims, 0, rank);
     mp_value *value = mp_value_new(n->model, count, true);
-    for (int64_t k = 0; value && k < count; k++) value->f[k] = (double)(float)values[k]; /* as a file keeps it */
+    for (int64_t k = 0; value && k < count; k++)
+        value->f[k] = (double)(float)values[k]; /* single precision, as stored in a file */
     return constant(n, module, MP_DTYPE_FLOAT, rank, dims, value);
 }
 

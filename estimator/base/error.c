@@ -1,4 +1,4 @@
-/* error.c - an error keeps the first failure that is raised into it. */
+/* error.c - an mp_error keeps the first failure that is recorded in it. */
 #include "memplan/error.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* module_name.c - modules are the prefixes of a name that end at its slashes. */
+/* module_name.c - the modules of a name are its prefixes that end at slashes. */
 #include "estimator/base/module_name.h"
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ size_t mp_module_length(const char *name, int depth)
     return end;
 }
 
-/* Appends as much as fits, without cutting a UTF-8 character. */
+/* Appends as much as fits, without splitting a UTF-8 character. */
 static size_t append(char *text, size_t at, size_t size, const char *piece, size_t n)
 {
     if (n > size - 1 - at) {

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* uthash aborts on memory shortage by default; with this it undoes the addition, and the element's table stays NULL. */
+/* By default uthash aborts when memory is short. This setting makes it undo the addition instead; the element's table stays
+ * NULL. */
 #define HASH_NONFATAL_OOM 1
 #define uthash_malloc(bytes) mp_alloc(1, (bytes))
 #define uthash_free(block, bytes) mp_free(block)

@@ -1,4 +1,4 @@
-/* visible_text.c - decodes UTF-8, and escapes characters that steer a terminal. */
+/* visible_text.c - decodes UTF-8, and escapes characters that control a terminal. */
 #include "estimator/base/visible_text.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ int32_t mp_utf8_next(const char **text)
     (*text)++;
     if (more < 0) return -1;
     for (int k = 1; k <= more; k++) {
-        if ((s[k] & 0xC0) != 0x80) return -1; /* the byte at k is read again as a first byte */
+        if ((s[k] & 0xC0) != 0x80) return -1; /* the byte at k is then decoded as a first byte */
         c = c << 6 | (s[k] & 0x3F);
         if (k == 1 && more == 2 && (c < 0x20 || (c >= 0x360 && c < 0x380))) return -1; /* overlong, surrogate */
         if (k == 1 && more == 3 && (c < 0x10 || c >= 0x110)) return -1;                /* overlong, over U+10FFFF */

@@ -6,17 +6,16 @@
 #include "estimator/base/memory.h"
 #include "memplan/timeline.h"
 
-/* Checks whether the baseline can run, and if not, whether a cycle is the reason. A storage is available once all its
- * producers have run: its producer or, for a sum, every adder. Carried gradients are available from the start,
- * always-live storages always. */
+/* Checks whether keep-all can run, and if not, whether a cycle is the reason. A storage is available once its producer, or for
+ * a sum every adder, has run. Carried gradients are available from the start, always-live storages always. */
 
-/* True if a reader of s has to wait for the nodes that produce it. */
+/* True if a reader of s must wait for the nodes that produce s. */
 static bool is_made(const mp_graph *graph, int s)
 {
     return !mp_storage_is_static(&graph->storages[s]) && !graph->storages[s].carried;
 }
 
-/* ---- cycles: a depth-first search over nodes and storages, each of which depends on the other kind ---- */
+/* ---- cycles: a depth-first search over nodes and storages; nodes depend on storages and vice versa ---- */
 
 enum { UNSEEN, ON_PATH, DONE };
 
@@ -25,7 +24,7 @@ struct vertex { /* node i is vertex i, storage s is vertex n_nodes + s */
     int colour;
 };
 
-/* Returns dependency k of a vertex: a vertex; -1 if it need not wait; -2 past the last. */
+/* Returns dependency k of a vertex as a vertex; -1: no need to wait; -2: k is past the last dependency. */
 static int dependency(const mp_graph *graph, int v, int k)
 {
     int n = (int)graph->n_nodes;
@@ -55,7 +54,7 @@ static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
                 vertices[v].colour = DONE;
                 v = vertices[v].parent;
             } else if (d >= 0 && vertices[d].colour == ON_PATH) {
-                *node = d < n ? d : v; /* if d is a storage, v, which depends on it, is a node */
+                *node = d < n ? d : v; /* if d is a storage, then v, which depends on d, is a node */
             } else if (d >= 0 && vertices[d].colour == UNSEEN) {
                 vertices[d] = (struct vertex){v, 0, ON_PATH};
                 v = d;
@@ -65,7 +64,7 @@ static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
     return MP_OK;
 }
 
-/* Says why `node` cannot read s yet. */
+/* Reports why `node` cannot read s yet. */
 static mp_status explain(const mp_graph *graph, int node, int s, const bool *ran, mp_error *err)
 {
     int on_cycle = -1, maker = graph->producer[s];
@@ -86,7 +85,8 @@ static mp_status check_order(const mp_graph *graph, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     bool *ran = mp_pool_alloc(pool, graph->n_nodes, sizeof *ran);
-    int *made = mp_pool_alloc(pool, graph->n_storages, sizeof *made); /* per storage: how many of its producers have run */
+    int *made =
+        mp_pool_alloc(pool, graph->n_storages, sizeof *made); /* per storage: the number of its producers that have run */
     mp_step *steps = mp_pool_alloc(pool, graph->n_nodes, sizeof *steps);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     const size_t n = mp_keep_all(graph, steps);
@@ -105,7 +105,7 @@ static mp_status check_order(const mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* How an alternative of one node uses a storage; a mark is valid if its `stamp` is the checker's. */
+/* How an alternative of one node uses a storage. A mark is valid if its `stamp` equals the checker's. */
 struct mark {
     int stamp;
     bool read, written, added;
@@ -116,8 +116,8 @@ struct checker {
     int stamp;          /* number of the alternative that is being checked */
     struct mark *marks; /* per storage */
     bool *base_adds;    /* per storage: the base alternative of the node adds to it */
-    int *adder;         /* per storage: a node with an alternative that adds to it, -1: none */
-    int *base_writes;   /* per storage: 1 + the node whose base alternative writes it last, 0: none */
+    int *adder;         /* per storage: a node with an alternative that adds to it; -1: none */
+    int *base_writes;   /* per storage: 1 + the last node whose base alternative writes it; 0: none */
     mp_error *err;
 };
 
@@ -147,8 +147,8 @@ static mp_status check_ids(const mp_graph *graph, mp_error *err)
     return distinct_ids(ids, graph->n_nodes, "node", err);
 }
 
-/* Live bytes are sums over storages, of which a carried one may count twice, plus one workspace: a quarter of the range
- * bounds each sum. Ticks are summed over steps, and a plan that runs every node a thousand times should still fit. */
+/* A sum of live bytes covers all storages (carried ones may count twice) plus one workspace, so each total may use a quarter of
+ * the int64_t range. The limit for ticks permits plans that run every node a thousand times. */
 static const int64_t most_bytes = INT64_MAX / 4, most_ticks = INT64_MAX / 1024;
 
 static mp_status check_storages(const mp_graph *graph, mp_error *err)
@@ -202,7 +202,7 @@ static bool marked(const struct checker *c, int s, size_t field)
            *(const bool *)((const char *)&c->marks[s] + field);
 }
 
-/* Checks where an alternative runs, and what one that returns may do. */
+/* Checks the channel of an alternative, and the rules for returning alternatives. */
 static mp_status check_channel(struct checker *c, int node, const mp_alternative *alternative, bool base)
 {
     const mp_graph *graph = c->graph;
@@ -222,7 +222,7 @@ static mp_status check_channel(struct checker *c, int node, const mp_alternative
     return MP_OK;
 }
 
-/* Checks a node that runs never or once. */
+/* Checks an optional node. */
 static mp_status check_optional(const struct checker *c, int i)
 {
     const mp_node *node = &c->graph->nodes[i];
@@ -346,15 +346,15 @@ static mp_status check_nodes(struct checker *c)
     return MP_OK;
 }
 
-/* Fills start[0..n_storages] and *lists with the nodes that add to (in the base alternative) or read (in any
- * alternative) each storage. */
+/* Fills start[0..n_storages] and *lists with the nodes that add to each storage (in the base alternative) or read it (in any
+ * alternative). */
 static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp_error *err)
 {
     size_t n = graph->n_storages;
     MP_OWNED int *last = mp_alloc(n, sizeof *last);
     *start = mp_pool_alloc(graph->derived, n + 2, sizeof **start);
     MP_ENSURE(last && *start, err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
-    /* the first round counts, the second fills; then (*start)[s + 1] is the next free entry of s */
+    /* round 0 counts, round 1 fills; in round 1 (*start)[s + 1] is the next free entry of s */
     for (int round = 0; round < 2; round++) {
         for (size_t s = 0; s < n; s++) last[s] = -1;
         for (int i = 0; i < (int)graph->n_nodes; i++) {
@@ -389,7 +389,7 @@ static bool reads(const mp_node *node, int s)
     return false;
 }
 
-/* Finds the only node besides updates that writes each always-live storage. */
+/* Finds the only non-update node that writes each always-live storage. */
 static mp_status find_writers(mp_graph *graph, mp_error *err)
 {
     enum { SEVERAL = -2 };
@@ -411,8 +411,8 @@ static mp_status find_writers(mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* Checks the nodes that copy state: the last of the list, each from a storage that is always live in another tier to one that
- * one update reads, or back from one that an update makes. */
+/* Checks the nodes that copy state. They end the list. Each copies from an always-live storage in another tier to one that one
+ * update reads, or back from one that an update writes. */
 static mp_status check_state_copies(const mp_graph *graph, mp_error *err)
 {
     const size_t first = graph->n_nodes - mp_graph_n_state_copies(graph);
@@ -445,7 +445,7 @@ static bool has_copies(const mp_graph *graph)
     return found;
 }
 
-/* Finds graph->awaiter, going backwards: `touched` and `changed` are the steps that use and change a storage next. */
+/* Finds graph->awaiter in a backward pass: `touched` and `changed` are the next steps that use or change a storage. */
 static mp_status find_awaiters(mp_graph *graph, mp_pool *pool, mp_error *err)
 {
     size_t n = graph->n_storages;

@@ -1,10 +1,9 @@
-/* graph_hash.c - the fingerprint that ties a plan to its graph.
+/* graph_hash.c - the hash that connects a plan with its graph.
  *
- * All that a plan depends on is fed to XXH3 (128 bits) in one fixed order: integers as 8 bytes, lowest first; a double
- * as the integer of its IEEE bits; a text as its length and bytes; a list as its length and elements. So the hash does
- * not depend on the machine, and no two graphs give the same bytes. What most graphs do not have (copies) comes last, and
- * only if it is there.
- */
+ * XXH3 (128 bits) processes all plan-relevant data in a fixed order. Integers are 8 bytes in little-endian order. A double is
+ * the integer of its IEEE bits. A text is its length and bytes, a list its length and elements. The hash is therefore the same
+ * on every machine, and different graphs give different byte sequences. Data that most graphs lack (copies) come last, and only
+ * if present. */
 #include <string.h>
 #include <xxhash.h>
 
@@ -12,7 +11,7 @@
 
 enum { SERIALISATION_VERSION = 1 };
 
-/* Collects bytes, and hands them over when it is full: XXH3 is faster on long pieces. */
+/* A buffer that is passed to XXH3 when it is full, because XXH3 is faster on long inputs. */
 struct stream {
     XXH3_state_t *xxh;
     size_t used;
@@ -89,7 +88,7 @@ static void put_node(struct stream *s, const mp_node *node)
     }
 }
 
-/* Channels, tiers, and who runs and lies where. */
+/* Hashes channels and tiers, the tier of each storage, and the channel of each alternative. */
 static void put_places(struct stream *s, const mp_graph *graph)
 {
     put(s, graph->n_channels);

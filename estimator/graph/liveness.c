@@ -1,4 +1,4 @@
-/* liveness.c - in-place pairs: which an alternative takes from its base, and the most that they save in any order of steps. */
+/* liveness.c - in-place pairs: those that an alternative inherits from its base, and an upper bound on their savings. */
 #include "estimator/graph/liveness.h"
 
 #include <string.h>

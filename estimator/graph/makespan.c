@@ -1,4 +1,4 @@
-/* makespan.c - runs the steps in order, and keeps when each channel is free; what copies cost. */
+/* makespan.c - simulates the steps in order with one clock per channel; derives the time of copies. */
 #include "memplan/makespan.h"
 
 #include "estimator/base/memory.h"
@@ -11,8 +11,8 @@ static int64_t later(int64_t a, int64_t b)
 mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err)
 {
     int64_t free_at[MP_MAX_CHANNELS] = {0}, waited = 0, last = 0;
-    bool alone = true;                /* all steps are on the clock of compute */
-    MP_OWNED int64_t *awaited = NULL; /* per step, and for the end: when all that it waits for has ended */
+    bool alone = true;                /* all steps use the clock of compute */
+    MP_OWNED int64_t *awaited = NULL; /* per step, and for the end: the time at which all steps that it waits for have ended */
     for (size_t t = 0; t < n; t++)
         alone &= graph->nodes[steps[t].node].alternatives[steps[t].alternative].channel <= MP_CHANNEL_SECOND_STREAM;
     if (!alone) MP_ENSURE(awaited = mp_alloc(n + 1, sizeof *awaited), err, MP_NOMEM, "no memory for the time of %zu steps", n);
@@ -32,13 +32,13 @@ mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int
     return MP_OK;
 }
 
-/* The steps of compute in their order, on a clock that stands still while compute waits. */
+/* The steps of compute in order, with a clock that stops while compute waits. */
 typedef struct busy {
     size_t n;
-    int64_t *ends, *sums; /* per step of compute: its end, and the ticks of compute up to then */
+    int64_t *ends, *sums; /* per step of compute: its end, and the compute ticks until then */
 } busy;
 
-/* Returns for how long compute has run by a time. */
+/* Returns the ticks that compute has run until a time. */
 static int64_t ran_by(const busy *b, int64_t time)
 {
     size_t low = 0, high = b->n; /* the first step that ends after that time */
@@ -51,7 +51,7 @@ static int64_t ran_by(const busy *b, int64_t time)
     }
     const int64_t before = low ? b->sums[low - 1] : 0;
     if (low == b->n) return before;
-    return later(before, b->sums[low] - (b->ends[low] - time)); /* it has begun, or the clock stands at its begin */
+    return later(before, b->sums[low] - (b->ends[low] - time)); /* this step is running, or has not begun */
 }
 
 static void note_wait(mp_copying *out, int64_t ticks, size_t t)

@@ -1,4 +1,4 @@
-/* plain.c - copies what a graph does on compute, and remembers the numbers. */
+/* plain.c - copies the compute part of a graph, with a map to the original numbers. */
 #include "estimator/graph/plain.h"
 
 static bool is_optional(const mp_graph *graph, int node)
@@ -6,7 +6,7 @@ static bool is_optional(const mp_graph *graph, int node)
     return node >= 0 && (graph->nodes[node].flags & MP_NODE_OPTIONAL);
 }
 
-/* True if an alternative reads a copy, or returns one. */
+/* True if an alternative reads the result of an optional node, or returns a copy. */
 static bool needs_copy(const mp_graph *graph, const mp_alternative *alternative)
 {
     for (size_t i = 0; i < alternative->n_reads; i++)
@@ -64,7 +64,7 @@ mp_status mp_plain_of(const mp_graph *graph, mp_plain *out, mp_error *err)
         if (!is_optional(graph, v)) MP_CHECK(copy_node(&plain, graph, v, &at, err));
     }
     for (size_t v = 0; v < plain.graph->n_nodes; v++) {
-        int *of = &plain.graph->nodes[v].forward_of; /* it has another number here */
+        int *of = &plain.graph->nodes[v].forward_of; /* the plain graph has other node numbers */
         *of = *of < 0 || is_optional(graph, *of) ? -1 : number[*of];
     }
     MP_CHECK(mp_graph_finish(plain.graph, err));

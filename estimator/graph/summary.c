@@ -1,4 +1,4 @@
-/* summary.c - sums up a graph in one pass over storages and nodes. */
+/* summary.c - computes totals of a graph in one pass over storages and nodes. */
 #include "memplan/summary.h"
 
 #include "memplan/timeline.h"
@@ -21,7 +21,7 @@ static void summarize_storages(const mp_graph *graph, mp_rules rules, mp_summary
         const mp_storage *storage = &graph->storages[s];
         int producer = graph->producer[s];
         bool made = producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD && !mp_storage_is_static(storage);
-        /* inputs are the batch and outputs that somebody asked for; a gradient from outside has no tensor of the model */
+        /* inputs are the batch and requested outputs; a gradient from outside has no tensor of the model */
         bool given = storage->kind == MP_KIND_INPUT && storage->n_tensors > 0 && rules == MP_RULES_PYTORCH;
         sum->kind_bytes[storage->kind] += storage->payload_bytes;
         if ((made || given) && read_by_backward(graph, (int)s)) sum->saved_activation_bytes += storage->payload_bytes;
@@ -38,7 +38,7 @@ static void summarize_writes(const mp_graph *graph, const mp_alternative *altern
     }
 }
 
-/* Finds the live bytes around each operator's nodes in keep-all. `row_of`: node -> its operator's row + 1. */
+/* Finds the live bytes around each operator's nodes in keep-all. row_of[node] is the row of its operator + 1. */
 static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_summary *sum, mp_error *err)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -67,7 +67,7 @@ static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_sum
 mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_summary_free) mp_summary sum = {0};
-    MP_OWNED int *row_of = mp_alloc(graph->n_nodes, sizeof *row_of); /* node -> its operator's row + 1 */
+    MP_OWNED int *row_of = mp_alloc(graph->n_nodes, sizeof *row_of); /* per node: the row of its operator + 1 */
     sum.operators = mp_alloc(graph->n_nodes, sizeof *sum.operators);
     MP_ENSURE(row_of && sum.operators, err, MP_NOMEM, "a summary of %zu nodes", graph->n_nodes);
     summarize_storages(graph, rules, &sum);

@@ -1,8 +1,7 @@
-/* timeline.c - goes over the steps once and keeps, per storage, the instance that is live now.
+/* timeline.c - derives the timeline in one pass over the steps, with the current live instance per storage.
  *
- * An instance ends with its last read, which is known only after the last step. So in-place pairs are noted on the way
- * and resolved afterwards, and live bytes are added up last, from the ends of all spans.
- */
+ * An instance ends with its last read, which is known only after the last step. In-place pairs are therefore recorded during
+ * the pass and resolved afterwards. Live bytes are summed last, from the ends of all spans. */
 #include "memplan/makespan.h"
 
 #include <stdlib.h>
@@ -12,17 +11,17 @@
 
 enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
 
-struct state {  /* the state of a storage */
+struct state {  /* the current state of a storage */
     int span;   /* the span of its current instance, NOT_LIVE or ALWAYS_LIVE */
-    int added;  /* contributions so far */
-    bool begun; /* produced by a step so far: from then on a reader of a carried gradient must wait for all contributions */
+    int added;  /* number of contributions so far */
+    bool begun; /* some step has produced it; a reader of a carried gradient must then wait for all contributions */
 };
 
-struct pair { /* an in-place pair, which applies if one span ends and the other begins at this step */
+struct pair { /* an in-place pair; it applies if one span ends and the other begins in this step */
     int step, from, to;
 };
 
-struct hold { /* of a storage, by the issued steps of a channel: the first step by which none reads it; ... changes it */
+struct hold { /* per storage and channel: the first step after all issued reads; the first step after all issued changes */
     int read_until, changed_until;
 };
 
@@ -33,7 +32,7 @@ struct builder {
     struct pair *pairs;
     int *used; /* per storage: 1 + the last step in which an in-place pair used it */
     size_t n_pairs;
-    struct hold *holds; /* per storage and channel; NULL: nothing is issued */
+    struct hold *holds; /* per storage and channel; NULL: no issued steps */
     mp_error *err;
 };
 
@@ -60,7 +59,7 @@ static struct hold *holds_of(const struct builder *b, int storage)
     return b->holds + (size_t)storage * b->graph->n_channels;
 }
 
-/* Fails if a step that runs concurrently with step t forbids it to read, or change, a storage. */
+/* Fails if a concurrent step forbids step t to read or change a storage. */
 static mp_status leave_alone(struct builder *b, int t, mp_step step, int channel, int s, bool changes)
 {
     const struct hold *holds = holds_of(b, s);
@@ -90,7 +89,7 @@ static bool is_held(const struct builder *b, int t, int s)
     return held;
 }
 
-/* Marks the storages that an issued step uses as in use from the next step on. */
+/* Marks the storages of an issued step as in use from the next step on. */
 static void hold(struct builder *b, int until, const mp_alternative *x)
 {
     for (size_t i = 0; i < x->n_reads; i++) {
@@ -110,8 +109,8 @@ static int compare_storages(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Sorts the spans that one step began by storage. The order is stable: of two spans of one storage (a carried gradient
- * that gets its first contribution in step 0) the later one is live. */
+/* Sorts the spans that one step began by storage. The sort is stable: a carried gradient may have two spans in step 0, and the
+ * later one must stay last, because it is the live one. */
 static void order_spans(struct builder *b, size_t from)
 {
     mp_span *spans = b->timeline->spans;
@@ -162,7 +161,7 @@ static mp_status add_to_storage(struct builder *b, int t, int end, int node, int
                        mp_storage_label(graph, s).text);
     state->added++;
     if (state->span == ALWAYS_LIVE) return MP_OK;
-    /* the gradient carried from the training step before ends where this step's begins */
+    /* the gradient carried from the previous training step ends at the first contribution of this step */
     if (!state->begun) begin(b, s, t);
     state->begun = true;
     live_until(b, s, end);
@@ -206,7 +205,8 @@ static void resolve_in_place(struct builder *b)
     }
 }
 
-/* Adds the workspace of each step while it may run; live_bytes and concurrent_bytes are differences here. */
+/* Adds the workspace of each step from its issue to its end. live_bytes and concurrent_bytes contain differences at this
+ * point. */
 static void add_workspaces(struct builder *b, const mp_step *steps)
 {
     mp_timeline *tl = b->timeline;
@@ -222,7 +222,7 @@ static void add_workspaces(struct builder *b, const mp_step *steps)
     for (size_t t = 0; tl->concurrent_bytes && t < tl->n_steps; t++) tl->concurrent_bytes[t + 1] += tl->concurrent_bytes[t];
 }
 
-/* Turns the differences in a tier's live bytes into live bytes, and finds their peak. */
+/* Converts a tier's differences to live bytes, and finds the peak. */
 static void find_peak(mp_tier_use *use, size_t n)
 {
     int64_t live = 0, highest = 0;
@@ -237,8 +237,7 @@ static void find_peak(mp_tier_use *use, size_t n)
     use->peak_bytes = use->static_bytes + highest;
 }
 
-/* Adds to differences[0..n_steps] what a tier's instances add to the bytes before, as in the steps of their lives or as
- * between these. */
+/* Adds the instances of a tier to differences[0..n_steps], for live bytes during steps, or between steps. */
 static void add_spans(const mp_graph *graph, const mp_timeline *tl, int tier, bool between, int64_t *differences)
 {
     for (size_t k = 0; k < tl->n_spans; k++) {
@@ -250,7 +249,7 @@ static void add_spans(const mp_graph *graph, const mp_timeline *tl, int tier, bo
     }
 }
 
-/* Adds up live bytes over time. live_bytes has n_steps + 1 elements, and holds differences at first. */
+/* Computes live bytes over time. live_bytes has n_steps + 1 elements and initially contains differences. */
 static void add_up(struct builder *b, const mp_step *steps)
 {
     mp_timeline *tl = b->timeline;
@@ -268,7 +267,7 @@ static void add_up(struct builder *b, const mp_step *steps)
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err)
 {
     size_t most_spans = 0, most_pairs = 0;
-    int64_t workspace_bytes = 0; /* of issued steps, which may all be live together */
+    int64_t workspace_bytes = 0; /* workspace of issued steps, which may all be live together */
     bool concurrent = false;
     MP_ENSURE(n < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
     for (size_t t = 0; t < n; t++) {
@@ -346,7 +345,7 @@ size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, i
         const mp_span *span = &timeline->spans[k];
         if (graph->storages[span->storage].tier != MP_TIER_DEVICE) continue;
         if (span->end <= step || step < mp_span_counts_from(span)) continue;
-        size_t j = n < most ? n : most; /* spans[0..j) are sorted; the smallest is dropped */
+        size_t j = n < most ? n : most; /* spans[0..j) are sorted by size; the smallest is dropped */
         for (; j > 0; j--) {
             const mp_span *other = &timeline->spans[spans[j - 1]];
             int64_t bytes = graph->storages[span->storage].bytes, theirs = graph->storages[other->storage].bytes;
@@ -369,7 +368,7 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
         between_bytes[t] += timeline->concurrent_bytes[t];
 }
 
-/* Issues the collectives of keep-all, each until the step that waits for it; copies have been issued. */
+/* Issues the collectives of keep-all, each until the step that waits for it. Copies have already been issued. */
 static void issue_beside(const mp_graph *graph, mp_step *steps, size_t n)
 {
     for (size_t t = 0; t < n; t++) {

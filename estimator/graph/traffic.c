@@ -3,9 +3,9 @@
 
 #include "estimator/graph/liveness.h"
 
-/* A storage in the cache, linked to its neighbours in the order of use. */
+/* A storage in the cache; a node of the list in order of use. */
 typedef struct line {
-    int newer, older; /* storages next in the order of use, -1: none */
+    int newer, older; /* neighbours in the order of use; -1: none */
     bool is_in, is_dirty;
 } line;
 
@@ -70,7 +70,7 @@ static void die(cache *c, int s)
     c->lines[s].is_dirty = false;
 }
 
-/* Simulates one training step. `begun`, per storage: a contribution to it has been made. */
+/* Simulates one training step. begun[s]: a contribution to storage s has been made. */
 static void run(cache *c, const mp_step *steps, size_t n, const mp_timeline *timeline, const int *ends, const size_t *end_start,
                 bool *begun)
 {

@@ -1,4 +1,4 @@
-/* doubts.c - counts weights about which a file is silent. */
+/* doubts.c - counts weights whose role the file does not state. */
 #include "estimator/model/doubts.h"
 
 #include "estimator/model/model.h"

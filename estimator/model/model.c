@@ -1,4 +1,4 @@
-/* model.c - appends tensors and operators to growing arrays, and copies texts and lists into the pool. */
+/* model.c - appends tensors and operators to growing arrays; copies strings and lists into the pool. */
 #include "estimator/model/model.h"
 
 #include <limits.h>
@@ -77,7 +77,7 @@ int mp_model_find(const mp_model *model, const char *name)
     return mp_names_find(model->names, name);
 }
 
-/* Appends a tensor whose name is in the pool and not used yet. */
+/* Appends a tensor whose name is in the pool and unused. */
 static mp_status append_tensor(mp_model *model, const char *name, int *index, mp_error *err)
 {
     size_t n = model->n_tensors;
@@ -102,8 +102,8 @@ mp_status mp_model_tensor(mp_model *model, const char *name, int *index, mp_erro
     return append_tensor(model, copy, index, err);
 }
 
-/* Returns a name in the pool that `taken` does not hold: `stem`, or stem and a number. `numbers` remembers where the
- * search for a stem ended, so that many equal stems do not take quadratic time. NULL if memory is short. */
+/* Returns a name in the pool that is not in `taken`: `stem`, or stem with a number. `numbers` stores the last number per stem,
+ * so that many equal stems do not take quadratic time. NULL: out of memory. */
 static const char *unused_name(mp_model *model, const mp_names *taken, mp_names *numbers, const char *stem)
 {
     const char *own_stem = mp_pool_text(model->pool, stem, strlen(stem));
@@ -124,7 +124,7 @@ mp_status mp_model_fresh_tensor(mp_model *model, const char *stem, int *index, m
     return append_tensor(model, name, index, err);
 }
 
-/* Returns the unique name of a new operator, and marks it as taken in operator_numbers; NULL if memory is short. */
+/* Returns a unique name for a new operator and records it in operator_numbers. NULL: out of memory. */
 static const char *operator_name(mp_model *model, const mp_operator_draft *draft)
 {
     const char *stem = draft->name, *name = NULL;
@@ -138,7 +138,8 @@ static const char *operator_name(mp_model *model, const mp_operator_draft *draft
     return name && mp_names_set(model->operator_numbers, name, 2) ? name : NULL;
 }
 
-/* Makes the operator the producer of out[0..n). Fails if one has a producer, comes from outside, or is also read. */
+/* Makes the operator the producer of out[0..n). Fails if an output already has a producer, comes from outside, or is also
+ * read. */
 static mp_status claim_outputs(mp_model *model, const mp_operator *op, int index, mp_error *err)
 {
     for (int k = 0; k < op->n_out; k++) {
@@ -229,7 +230,8 @@ mp_status mp_model_declare_output(mp_model *model, int tensor, mp_error *err)
     return st;
 }
 
-/* Multiplies dims[0..rank). Returns false if the product of nonzero ones overflows: strides of an empty tensor must fit. */
+/* Multiplies dims[0..rank). Returns false if the product of the nonzero ones overflows, because strides of an empty tensor must
+ * also fit. */
 static bool count_elements(const int64_t *dims, int rank, int64_t *n)
 {
     bool is_empty = false;
@@ -242,7 +244,7 @@ static bool count_elements(const int64_t *dims, int rank, int64_t *n)
     return true;
 }
 
-/* Computes the bytes of n elements, rounded up to whole bytes. Returns false if they do not fit. */
+/* Computes the bytes of n elements, rounded up to whole bytes. Returns false on overflow. */
 static bool count_bytes(int64_t n, mp_dtype dtype, int64_t *bytes)
 {
     int bits = mp_dtype_bits(dtype);
@@ -322,7 +324,7 @@ const mp_attribute *mp_operator_attribute(const mp_operator *op, const char *nam
     return NULL;
 }
 
-/* Returns the attribute if it is there and of this kind, else NULL. */
+/* Returns the attribute if it exists with this kind; else NULL. */
 static const mp_attribute *attribute_of_kind(const mp_operator *op, const char *name, mp_attribute_kind kind)
 {
     const mp_attribute *a = mp_operator_attribute(op, name);
@@ -354,7 +356,7 @@ const int64_t *mp_operator_ints(const mp_operator *op, const char *name, size_t 
     return a ? a->ints : NULL;
 }
 
-/* Returns a copy of `n` elements of `size` bytes in the pool, NULL if memory is short; `from` may be NULL when n is 0. */
+/* Returns a copy of `n` elements of `size` bytes in the pool. NULL: out of memory. `from` may be NULL if n is 0. */
 static void *copy_elements(mp_pool *pool, const void *from, size_t n, size_t size)
 {
     void *copy = mp_pool_alloc(pool, n, size);
@@ -362,7 +364,7 @@ static void *copy_elements(mp_pool *pool, const void *from, size_t n, size_t siz
     return copy;
 }
 
-/* Replaces every pointer of *a by one to a copy. Returns false if memory is short. */
+/* Replaces every pointer of *a by a pointer to a copy. Returns false if memory is short. */
 static bool own_contents(mp_model *model, mp_attribute *a)
 {
     mp_pool *pool = model->pool;

@@ -1,4 +1,4 @@
-/* ops.c - the rows of ops.def, and the macros that define their words. */
+/* ops.c - the rows of ops.def, and macros for the words used there. */
 #include "estimator/model/ops.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/requirement.h"
 
-/* The words of the rows (ops.def). */
+/* The words used in the rows (ops.def). */
 enum {
     ANY = -1,
     IN_PLACE = MP_TRAIT_IN_PLACE,
@@ -49,15 +49,15 @@ enum {
     INPUTS = MP_INPUTS,
     UNBUILT = MP_UNBUILT,
     ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 + EXTRA0, /* attention's operands, output and saved values */
-    RELU_BATCH = IN0 + IN1 + IN2 + EXTRA0 + EXTRA1,          /* batch normalization fused with the operators behind it */
+    RELU_BATCH = IN0 + IN1 + IN2 + EXTRA0 + EXTRA1,          /* batch normalization fused with the following operators */
     ADDED_BATCH = IN0 + IN1 + EXTRA0 + EXTRA1 + EXTRA2,
     UNMASKED = IN0 + IN1 + IN2 + OUT0 + EXTRA0,
-    LSTM_STEPS = IN2 + IN4 + IN6 + IN7 + EXTRA0, /* read by every gradient through the gates of a recurrent layer */
+    LSTM_STEPS = IN2 + IN4 + IN6 + IN7 + EXTRA0, /* read by every gradient that passes through the gates of a recurrent layer */
     GRU_STEPS = IN2 + IN4 + IN5 + OUT0 + EXTRA0,
     RNN_STEPS = IN2 + IN4 + OUT0 + EXTRA0
 };
 
-/* Operands: their use, the first values of a parameter, and for some the meaning of an element. */
+/* Operands: use, initial values of a parameter, and for some the meaning of an element. */
 #define MEANING(use, initial, meaning)                         \
     {                                                          \
         MP_USE_##use, MP_INITIAL_##initial, MP_MEANS_##meaning \
@@ -109,7 +109,7 @@ enum {
 #define AS_INPUTS .layout = MP_HABIT_AS_INPUTS
 #define SPATIAL .layout = MP_HABIT_SPATIAL
 
-/* Gradients. A list of needs is filled up with its last entry: inputs past the last stated one need the same. */
+/* Gradients. A list of needs is extended with its last entry, because further inputs have the same needs. */
 #define NEEDS_1(a) NEEDS_8(a, a, a, a, a, a, a, a)
 #define NEEDS_2(a, b) NEEDS_8(a, b, b, b, b, b, b, b)
 #define NEEDS_3(a, b, c) NEEDS_8(a, b, c, c, c, c, c, c)
@@ -133,7 +133,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define ONE(...) ONE_EACH(NEEDS(__VA_ARGS__), NEEDS(__VA_ARGS__))
 #define SPLIT(...) .gradient = MP_GRADIENT_SPLIT, .needs = {NEEDS(__VA_ARGS__), NEEDS(__VA_ARGS__)}
 
-/* Columns that only some rows have. */
+/* Optional columns. */
 #define TRAITS(list) .traits = list
 #define FLOPS(rule) .flops = rule
 #define EXTRAS(rule) .extras = rule
@@ -141,7 +141,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define CROSSES(forward, backward) .crosses = {MP_CROSSES_##forward, MP_CROSSES_##backward}
 #define AUTOCAST(how) .autocast = MP_AUTOCAST_##how
 
-/* Requirements; EACH is every operand. FROM(13, AXIS, 0, -1): only from operator set 13 on. */
+/* Requirements. EACH means every operand. FROM(13, AXIS, 0, -1): only from operator set 13 on. */
 #define REQUIRES(...)                        \
     .requirements = (const mp_requirement[]) \
     {                                        \
@@ -179,7 +179,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define FROM(version, what, ...) DEMAND(what, what##_FIELDS(__VA_ARGS__), .from = version)
 #define BEFORE(version, what, ...) DEMAND(what, what##_FIELDS(__VA_ARGS__), .before = version)
 
-#define mp_fold_none NULL /* ops_rules.h declares it like the others, but it is no function */
+#define mp_fold_none NULL /* ops_rules.h declares it like a function, but it is NULL */
 #define OP(op, of, version, in, out, shapes, folds, ...) \
     {.name = #op, .domain = of, .since = version, in, out, .shape = shapes, .fold = folds, __VA_ARGS__},
 static const mp_op rows[] = {
@@ -212,7 +212,7 @@ const mp_op *mp_op_find(const char *domain, const char *kind, int version)
     if (!strcmp(domain, "ai.onnx")) domain = "";
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = &rows[k];
-        /* comparing the first letter alone rejects most rows */
+        /* comparing the first letter rejects most rows quickly */
         if (row->name[0] != kind[0] || strcmp(row->name, kind) || strcmp(row->domain, domain)) continue;
         if (row->since <= version && (!found || row->since > found->since)) found = row;
     }

@@ -1,9 +1,8 @@
-/* order.c - the order of a model's operators, and who reads what.
+/* order.c - the execution order of a model's operators, and the readers of each tensor.
  *
- * The sort is a depth-first search in the file's order: an operator is placed once the producers of all that it reads
- * are. So a valid file keeps its order, and an operator that stands too late moves before its first reader. The search
- * keeps its own stack: a chain of a million operators is no deep recursion. O(operators + operands).
- */
+ * The sort is a depth-first search in file order. An operator is placed after the producers of all its inputs. A valid file
+ * therefore keeps its order, and a misplaced operator moves before its first reader. The search has an explicit stack, so a
+ * chain of a million operators does not overflow the call stack. O(operators + operands). */
 #include "estimator/model/order.h"
 
 #include <string.h>
@@ -12,7 +11,7 @@
 
 enum { NEW, OPEN, PLACED };
 
-/* An operator on the path, of which `next` operands were followed already. */
+/* An operator on the search path; its first `next` operands are done. */
 struct visit {
     int op, next;
 };
@@ -27,7 +26,7 @@ struct search {
     bool *is_input; /* per tensor: a declared input */
 };
 
-/* Finds the operator that must run before a tensor is read, -1 if there is none. `reader` NULL: it is a declared output. */
+/* Finds the operator that must run before a tensor is read; -1: none. `reader` NULL: the tensor is a declared output. */
 static mp_status producer_of(const mp_model *model, const struct search *s, const mp_operator *reader, int tensor,
                              int *producer, mp_error *err)
 {
@@ -41,7 +40,7 @@ static mp_status producer_of(const mp_model *model, const struct search *s, cons
                    reader->name, t->name);
 }
 
-/* Places an operator behind all that it depends on. */
+/* Places an operator after all operators that it depends on. */
 static mp_status place(const mp_model *model, struct search *s, int root, mp_error *err)
 {
     s->mark[root] = OPEN;
@@ -69,7 +68,7 @@ static mp_status place(const mp_model *model, struct search *s, int root, mp_err
     return MP_OK;
 }
 
-/* Moves the operators to their places and renumbers the producers. */
+/* Moves the operators to their positions and renumbers the producers. */
 static mp_status apply_order(mp_model *model, const struct search *s, mp_error *err)
 {
     MP_OWNED mp_operator *moved = mp_alloc(s->n_placed, sizeof *moved);
@@ -108,7 +107,8 @@ mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error 
 {
     size_t n = model->n_tensors;
     MP_OWNED int *start = NULL, *list = NULL;
-    /* start[t + 2] counts the readers of t, then start[t + 1] is where those of t begin; filling moves it to their end */
+    /* start[t + 2] first counts the readers of t; then start[t + 1] is the begin of t's readers, which filling advances to
+     * their end */
     MP_ENSURE(start = mp_alloc(n + 2, sizeof *start), err, MP_NOMEM, "no memory for the readers of %zu tensors", n);
     for (size_t k = 0; k < model->n_operators; k++) {
         const mp_operator *op = &model->operators[k];

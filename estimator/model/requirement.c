@@ -1,4 +1,4 @@
-/* requirement.c - checks the requirements of rows of the operator table. */
+/* requirement.c - checks the requirements in the operator registry. */
 #include "estimator/model/requirement.h"
 
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 
 #include "estimator/model/shape_rule.h"
 
-/* Returns the name of a set of element types. */
+/* Returns the description of a set of element types. */
 static const char *types_text(unsigned types)
 {
     static const struct {
@@ -21,7 +21,7 @@ static const char *types_text(unsigned types)
     return "another type";
 }
 
-/* Checks a requirement on an operand, alone or together with another. */
+/* Checks a requirement on one operand, or on a pair of operands. */
 static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_tensor *t)
 {
     const mp_tensor *other = mp_infer_in(c, r->other);
@@ -71,7 +71,7 @@ static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_te
     return MP_OK;
 }
 
-/* Checks a requirement on an attribute, whose operand's dimensions it may count or divide. */
+/* Checks a requirement on an attribute, which may refer to an operand's dimensions. */
 static mp_status check_attribute(mp_infer *c, const mp_requirement *r)
 {
     const mp_tensor *t = mp_infer_in(c, r->operand);

@@ -35,9 +35,9 @@ typedef enum mp_requirement_kind {
     MP_REQUIRES_ONTO,    /* operand: broadcasts to the shape of `other` */
     MP_REQUIRES_FILLED,  /* operand: no dimension is 0 */
     MP_REQUIRES_AXIS,    /* the attribute (default `least`) is a valid dimension index of the operand */
-    MP_REQUIRES_AXES,  /* each number of the attribute is a valid dimension index; default: dimensions 0 and `least` must exist
-                        */
-    MP_REQUIRES_RANGE, /* the attribute, if given, is in least .. most */
+    MP_REQUIRES_AXES,    /* each number of the attribute is a valid dimension; default: dimensions 0 and `least` must exist
+                          */
+    MP_REQUIRES_RANGE,   /* the attribute, if given, is in least .. most */
     MP_REQUIRES_DIVIDES, /* the attribute, which is mandatory, is at least 1 and divides dimension `least` of the operand */
     MP_REQUIRES_WORD     /* the attribute, if given, is one of `words` (separated by blanks) */
 } mp_requirement_kind;

@@ -1,4 +1,4 @@
-/* shape_rule.c - helpers of the operators' rules. */
+/* shape_rule.c - helpers for operator rules. */
 #include "estimator/model/shape_rule.h"
 
 #include <inttypes.h>

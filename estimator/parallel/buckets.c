@@ -1,4 +1,4 @@
-/* buckets.c - finds what is exchanged, sorts it, and cuts it into buckets. */
+/* buckets.c - finds the parameters to exchange, sorts them, and divides them into buckets. */
 #include "estimator/parallel/buckets.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ bool mp_exchange_has(const int *list, size_t n, int storage)
     return false;
 }
 
-/* Finds the update that reads a gradient, and what else it uses. */
+/* Finds the update that reads a gradient, and the other storages of that update. */
 static void find_update(const mp_exchange *x, mp_exchanged *p)
 {
     const mp_graph *g = x->graph;
@@ -50,7 +50,8 @@ static void find_update(const mp_exchange *x, mp_exchanged *p)
     }
 }
 
-/* Returns the last node that adds to a gradient in a pass; a sum over stages that is of parts comes behind their reduction. */
+/* Returns the last node that adds to a gradient within a pass. If shards are reduced, the sum over pipeline stages comes after
+ * the reduction and does not count. */
 static int last_adder(const mp_exchange *x, mp_exchanged *p)
 {
     const mp_graph *g = x->graph;
@@ -60,8 +61,7 @@ static int last_adder(const mp_exchange *x, mp_exchanged *p)
     return adders[n - 1 - p->is_staged];
 }
 
-/* Returns the first node besides updates that reads a storage, of backward alone or of any phase; the number of nodes: there is
- * none. */
+/* Returns the first non-update node, or the first backward node, that reads a storage; the number of nodes if there is none. */
 static int first_reader(const mp_graph *g, int storage, bool is_backward)
 {
     int first = (int)g->n_nodes;
@@ -100,21 +100,21 @@ static mp_status find_parameters(mp_exchange *x)
                             .zero = mp_exchange_group(x, MP_DIM_SHARD, is_spread).n > 1 ? x->zero : 0};
         p->complete = g->producer[s];
         if (mp_storage_is_sum(g, s)) p->complete = last_adder(x, p);
-        if (p->complete < 0) continue; /* made by nobody: an input of the graph */
+        if (p->complete < 0) continue; /* without producer: an input of the graph */
         find_update(x, p);
         MP_ENSURE(p->update >= 0 || !p->zero, x->err, MP_INVALID,
                   "the mesh shares out optimizer state, and %s has no update: choose an optimizer",
                   mp_storage_label(g, s).text);
         p->used = first_reader(g, p->value, false);
         p->used_again = first_reader(g, p->value, true);
-        x->graph->storages[s].any_sum_order &= p->zero >= 2; /* the reduction in its place comes last */
+        x->graph->storages[s].any_sum_order &= p->zero >= 2; /* an in-place reduction must be the last adder */
         if (p->value >= 0) x->of_storage[p->value] = (int)x->n_parameters;
         x->of_storage[s] = (int)x->n_parameters++;
     }
     return MP_OK;
 }
 
-/* Lists the parameters that no update writes: zero=3 shards their values too, and they have no gradient to scatter. */
+/* Lists the parameters that no update writes. zero=3 shards their values too; they have no gradient to scatter. */
 static mp_status find_frozen(mp_exchange *x)
 {
     const mp_graph *g = x->graph;
@@ -147,9 +147,9 @@ static mp_status find_frozen(mp_exchange *x)
     return MP_OK;
 }
 
-/* A parameter, and the node by which it is sorted. */
+/* A parameter, and its sort key. */
 typedef struct ranked {
-    int group; /* those that are exchanged with the same ranks come together */
+    int group; /* parameters that are exchanged with the same ranks have the same group */
     int at, parameter;
 } ranked;
 
@@ -160,8 +160,8 @@ static int by_node(const void *a, const void *b)
     return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->parameter > y->parameter) - (x->parameter < y->parameter);
 }
 
-/* By which node parameters are sorted: the last that adds to their gradient, or the first that reads their value, in any phase
- * or in backward. */
+/* Sort keys of parameters: the last node that adds to the gradient, the first node that reads the value, or the first backward
+ * node that reads the value. */
 typedef enum by { BY_COMPLETION, BY_USE, BY_USE_AGAIN } by;
 
 static int node_of(const mp_exchanged *p, by by)
@@ -169,13 +169,13 @@ static int node_of(const mp_exchanged *p, by by)
     return by == BY_COMPLETION ? p->complete : by == BY_USE ? p->used : p->used_again;
 }
 
-/* Returns how many parameters are sorted so: frozen ones have no gradient. */
+/* Returns the number of parameters with this sort key; frozen ones have no gradient. */
 static size_t count(const mp_exchange *x, by by)
 {
     return by == BY_COMPLETION ? x->n_trained : x->n_parameters;
 }
 
-/* Writes the parameters in an order. */
+/* Writes the sorted parameters to `order`. */
 static mp_status sort(mp_exchange *x, int *order, by by)
 {
     const size_t n = count(x, by);
@@ -196,7 +196,7 @@ static int by_place(const void *a, const void *b)
     return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->first > y->first) - (x->first < y->first);
 }
 
-/* Cuts an order of parameters into buckets, and lists them in the order in which they are complete, or first used. */
+/* Divides a sorted list of parameters into buckets, in order of completion or first use. */
 static size_t cut(const mp_exchange *x, const int *order, by by, mp_bucket *out)
 {
     size_t n = 0;
@@ -220,7 +220,7 @@ static size_t cut(const mp_exchange *x, const int *order, by by, mp_bucket *out)
     return n;
 }
 
-/* An update, and its bucket; -1: it has none, and comes first. */
+/* An update and its bucket; -1: no bucket, placed first. */
 typedef struct placed {
     int bucket, node;
 } placed;
@@ -232,7 +232,8 @@ static int by_bucket(const void *a, const void *b)
                                   : (x->node > y->node) - (x->node < y->node);
 }
 
-/* Puts the old nodes into sequence: as they are, but updates behind backward in the order of their buckets. */
+/* Fills `sequence` with the original nodes in their order, except that updates after backward follow the order of their
+ * buckets. */
 static mp_status place_updates(mp_exchange *x)
 {
     const mp_graph *g = x->graph;
@@ -253,7 +254,7 @@ static mp_status place_updates(mp_exchange *x)
     return MP_OK;
 }
 
-/* Puts each group that is gathered after its updates behind the last of them, by its place in the sequence. */
+/* Places each gather of updated values after the last update of its group, by position in the sequence. */
 static mp_status place_gathers(mp_exchange *x)
 {
     MP_OWNED int *place = mp_alloc(x->graph->n_nodes + 1, sizeof *place);
@@ -261,7 +262,7 @@ static mp_status place_gathers(mp_exchange *x)
     for (int k = 0; k < (int)x->graph->n_nodes; k++) place[x->sequence[k]] = k;
     for (size_t k = 0; k < x->n_gathered; k++) {
         mp_bucket *b = &x->gathered[k];
-        b->at = k ? x->gathered[k - 1].at : -1; /* in the order of the buckets */
+        b->at = k ? x->gathered[k - 1].at : -1; /* at least the position of the previous bucket */
         for (size_t j = 0; j < b->n; j++) {
             const int update = x->parameters[x->by_completion[b->first + j]].update;
             if (place[update] > b->at) b->at = place[update];
@@ -294,7 +295,7 @@ mp_status mp_exchange_list(mp_exchange *x)
     if (x->zero == 3) {
         MP_CHECK(sort(x, x->by_use, BY_USE));
         x->n_gathered = cut(x, x->by_use, BY_USE, x->gathered);
-        if (x->ranks->rules == MP_RULES_PYTORCH) { /* FSDP2 frees what it has gathered for forward */
+        if (x->ranks->rules == MP_RULES_PYTORCH) { /* FSDP2 frees the values gathered for forward */
             MP_CHECK(sort(x, x->by_use_again, BY_USE_AGAIN));
             x->n_again = cut(x, x->by_use_again, BY_USE_AGAIN, x->again);
         }

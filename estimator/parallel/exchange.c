@@ -1,9 +1,8 @@
-/* exchange.c - puts the collectives of data parallel and sharded training into a finished training graph.
+/* exchange.c - inserts the collectives of data-parallel and sharded training into a finished training graph.
  *
- * The nodes are listed anew: a bucket's reduction stands behind the backward node that completes it, a gather before the first
- * reader of the group before its own (so that keep-all has it under way in time), and what gathers updated parameters behind
- * the last of their updates.
- */
+ * The node list is rebuilt. The reduction of a bucket follows the backward node that completes the bucket. A gather precedes
+ * the first reader of the previous group, so that keep-all starts the gather in time. The gather of updated parameters follows
+ * the last of their updates. */
 #include "estimator/parallel/exchange.h"
 
 #include <stdio.h>
@@ -13,7 +12,7 @@
 #include "estimator/graph/order_rules.h"
 #include "estimator/parallel/buckets.h"
 
-/* Returns the bytes of one rank's part. */
+/* Returns the bytes of one rank's shard. */
 static int64_t part(const mp_exchange *x, int64_t bytes, bool is_spread)
 {
     const int64_t n = mp_exchange_group(x, MP_DIM_SHARD, is_spread).n;
@@ -44,7 +43,7 @@ static mp_status shrink(mp_exchange *x, mp_storage *storage, bool is_spread)
     return MP_OK;
 }
 
-/* Shares out what `zero` says of one parameter: the state in its place, gradient and value as storages of their own. */
+/* Shards one parameter according to `zero`: the state in place; gradient and value as new storages. */
 static mp_status share_out(mp_exchange *x, mp_exchanged *p)
 {
     mp_graph *g = x->graph;
@@ -67,7 +66,7 @@ static mp_status share_out(mp_exchange *x, mp_exchanged *p)
                        &p->again);
 }
 
-/* Appends a copy of an old node. */
+/* Appends a copy of an original node. */
 static mp_status copy_node(mp_exchange *x, const mp_node *old, mp_node **out)
 {
     MP_CHECK(mp_graph_node(x->graph, out, x->err));
@@ -77,7 +76,8 @@ static mp_status copy_node(mp_exchange *x, const mp_node *old, mp_node **out)
     return MP_OK;
 }
 
-/* Appends the node of a collective over x->reads[0..n_reads) and x->writes[0..n_writes); what it adds to, it writes. */
+/* Appends the node of a collective that reads x->reads[0..n_reads) and writes (or with `adds` adds to)
+ * x->writes[0..n_writes). */
 static mp_status add_collective(mp_exchange *x, const char *what, const char *op, int64_t number, mp_phase phase,
                                 double seconds, size_t n_reads, size_t n_writes, bool adds, mp_node **out)
 {
@@ -110,11 +110,12 @@ static double seconds_of(mp_exchange *x, mp_collective collective, mp_rank_group
     return mp_collective_seconds(&x->ranks->network, collective, x->ranks->algorithm, group, bytes);
 }
 
-/* Updates may read at any time what always lives: lets them wait for its reduction by a storage without bytes. */
+/* An update could read an always-live gradient before its reduction. A storage of 0 bytes, which the reduction writes, makes
+ * the update wait. */
 static mp_status let_wait(mp_exchange *x, const mp_bucket *b, mp_alternative *a)
 {
     int waits = -1;
-    if (!mp_update_order_of(x->graph).after_readers) return MP_OK; /* updates read the gradients of the step before */
+    if (!mp_update_order_of(x->graph).after_readers) return MP_OK; /* updates read the gradients of the previous step */
     for (size_t j = 0; j < b->n; j++) {
         mp_exchanged *p = &x->parameters[x->by_completion[b->first + j]];
         if (p->update < 0 || !x->graph->storages[p->reduced].persistent) continue;
@@ -129,7 +130,7 @@ static mp_status let_wait(mp_exchange *x, const mp_bucket *b, mp_alternative *a)
     return MP_OK;
 }
 
-/* Sums a bucket of gradients over the ranks, in their place or into this rank's parts. */
+/* Reduces a bucket of gradients over the ranks, in place or to this rank's shards. */
 static mp_status add_reduction(mp_exchange *x, size_t k)
 {
     const mp_bucket *b = &x->sent[k];
@@ -151,7 +152,7 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
                             MP_PHASE_BACKWARD, seconds, is_apart ? b->n : 0, b->n, !is_apart || b->is_staged, &node));
     MP_CHECK(let_wait(x, b, node->alternatives));
     if (x->ranks->rules == MP_RULES_PYTORCH && b->zero) node->alternatives->workspace_bytes = b->bytes;
-    if (x->ranks->rules == MP_RULES_PYTORCH && !x->zero) { /* DDP copies gradients into buckets that stay */
+    if (x->ranks->rules == MP_RULES_PYTORCH && !x->zero) { /* DDP copies gradients into permanent buckets */
         int storage;
         MP_CHECK(add_storage(x, "bucket of %s and others%s", x->writes[0], b->bytes, MP_KIND_BUFFER, &storage));
         x->reads[0] = storage;
@@ -162,7 +163,7 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
     return MP_OK;
 }
 
-/* Gathers a group of parameters from their parts: for forward, once more for backward, or behind their updates. */
+/* Gathers a group of parameters from their shards: for forward, again for backward, or after their updates. */
 static mp_status add_gather(mp_exchange *x, const mp_bucket *b, mp_phase phase)
 {
     const bool is_again = phase == MP_PHASE_BACKWARD;
@@ -180,7 +181,7 @@ static mp_status add_gather(mp_exchange *x, const mp_bucket *b, mp_phase phase)
     return MP_OK;
 }
 
-/* Lets an update work on this rank's part; reads[0 .. a->n_reads) is the list that it gets. */
+/* Restricts an update to this rank's shard. reads[0 .. a->n_reads) is its new read list. */
 static mp_status share_update(mp_exchange *x, const mp_exchanged *p, mp_alternative *a, int *reads)
 {
     a->ticks = part(x, a->ticks, p->is_spread);
@@ -196,17 +197,17 @@ static mp_status share_update(mp_exchange *x, const mp_exchanged *p, mp_alternat
 
 static bool is_gradient(const mp_exchange *x, int storage)
 {
-    const int of = storage < x->n_storages ? x->of_storage[storage] : -1; /* others are new */
+    const int of = storage < x->n_storages ? x->of_storage[storage] : -1; /* later storages are new */
     return of >= 0 && x->parameters[of].gradient == storage;
 }
 
-/* True for a gradient that its reduction changes in its place. */
+/* True for a gradient that its reduction changes in place. */
 static bool stays_whole(const mp_exchange *x, int storage)
 {
     return is_gradient(x, storage) && x->parameters[x->of_storage[storage]].zero < 2;
 }
 
-/* Lets what makes a gradient in one write add to it, so that the reduction, the last of its adders, changes it in its place. */
+/* Changes the write of a gradient to an add. The reduction can then change the gradient in place as its last adder. */
 static mp_status write_as_sum(mp_exchange *x, mp_node *node)
 {
     bool makes_gradient = false;
@@ -236,7 +237,7 @@ static mp_status write_as_sum(mp_exchange *x, mp_node *node)
     return MP_OK;
 }
 
-/* Lets an update, or what else reads gradients behind backward, read those that have been reduced. */
+/* Replaces gradients in the reads of an update, or of another reader after backward, by the reduced gradients. */
 static mp_status list_reader(mp_exchange *x, mp_node *node)
 {
     mp_alternative *a = node->alternatives;
@@ -256,7 +257,7 @@ static mp_status list_reader(mp_exchange *x, mp_node *node)
     return MP_OK;
 }
 
-/* Lets a sum over stages be of this rank's part, if that is all that is left of a gradient. */
+/* Redirects a sum over pipeline stages to this rank's shard of the gradient, if only the shard is kept. */
 static mp_status sum_parts(mp_exchange *x, mp_alternative *a)
 {
     const mp_exchanged *p = a->n_adds == 1 && is_gradient(x, a->adds[0]) ? &x->parameters[x->of_storage[a->adds[0]]] : NULL;
@@ -266,7 +267,7 @@ static mp_status sum_parts(mp_exchange *x, mp_alternative *a)
     return MP_OK;
 }
 
-/* Lets a node of backward read the values that are gathered for backward. */
+/* Replaces the values in the reads of a backward node by the values gathered for backward. */
 static mp_status read_again(mp_exchange *x, mp_node *node)
 {
     mp_alternative *copies = mp_pool_alloc(x->graph->pool, node->n_alternatives, sizeof *copies);
@@ -286,7 +287,7 @@ static mp_status read_again(mp_exchange *x, mp_node *node)
     return MP_OK;
 }
 
-/* Lists one old node, changed as its phase asks. */
+/* Lists one original node, modified according to its phase. */
 static mp_status list_node(mp_exchange *x, const mp_node *old)
 {
     mp_node *node;
@@ -297,7 +298,7 @@ static mp_status list_node(mp_exchange *x, const mp_node *old)
     return write_as_sum(x, node);
 }
 
-/* Lists all nodes anew, with the collectives among them. */
+/* Rebuilds the node list with the collectives inserted. */
 static mp_status list_nodes(mp_exchange *x, int *number)
 {
     mp_graph *g = x->graph;
@@ -308,7 +309,7 @@ static mp_status list_nodes(mp_exchange *x, int *number)
     g->n_nodes = g->nodes_capacity = 0;
     for (int k = 0; k < (int)n; k++) {
         const int v = x->sequence[k];
-        /* group k + 1 before the first reader of group k */
+        /* group k + 1 is gathered before the first reader of group k */
         while (x->zero == 3 && gathered < x->n_gathered && (!gathered || x->gathered[gathered - 1].at <= v) &&
                old[v].phase != MP_PHASE_UPDATE)
             MP_CHECK(add_gather(x, &x->gathered[gathered++], MP_PHASE_FORWARD));
@@ -348,7 +349,7 @@ mp_status mp_graph_exchange_numbered(mp_graph *graph, const mp_ranks *ranks, int
     for (int k = 0; k < (int)graph->n_nodes; k++) number[k] = k;
     if (!mp_exchange_any(&x)) return MP_OK;
     MP_ENSURE(pool, err, MP_NOMEM, "out of memory for the graph '%s'", graph->name);
-    const bool is_rank = ranks->mesh.size[MP_DIM_PP] > 1; /* which may have the channel already */
+    const bool is_rank = ranks->mesh.size[MP_DIM_PP] > 1; /* a pipeline rank may already have the channel */
     MP_CHECK((is_rank ? mp_graph_channel_named : mp_graph_channel)(graph, "network", &x.channel, err));
     MP_CHECK(mp_exchange_list(&x));
     for (size_t k = 0; k < x.n_parameters; k++)

@@ -1,5 +1,4 @@
-/* experts.c - finds products with a stack of matrices, gives each rank its part of the stacks, and sends tokens there and back.
- */
+/* experts.c - finds products with stacked expert matrices, shards the stacks, and inserts the exchanges of tokens. */
 #include "estimator/parallel/experts.h"
 
 #include <stdio.h>
@@ -10,15 +9,16 @@
 #include "estimator/rules/factors/factors.h"
 #include "estimator/simplify/infer.h"
 
-/* The dimensions of what experts read and make. */
+/* The dimensions of operands and results of expert products. */
 enum { EXPERTS, TOKENS };
 
 typedef struct spreader {
     mp_model *model;
     int64_t n;
-    size_t n_tensors; /* of the model as it was: exchanges come after them */
-    bool *is_away;    /* per tensor: it lies where its experts are */
-    int *sent, *back; /* per tensor: it there, and it back again; 0: none, as both come after all that they are made of */
+    size_t n_tensors; /* tensors before the exchanges were added */
+    bool *is_away;    /* per tensor: stored on the ranks of its experts */
+    int *sent,
+        *back; /* per tensor: the result of its exchange to the experts, and back; 0: none (index 0 cannot be a result) */
     bool found;
     mp_error *err;
 } spreader;
@@ -28,7 +28,7 @@ static const mp_tensor *tensor_of(const spreader *x, int tensor)
     return &x->model->tensors[tensor];
 }
 
-/* Appends an exchange; sizes are those of the whole until all have been found. */
+/* Appends an exchange. Sizes stay those of the whole model until all exchanges have been added. */
 static mp_status exchange(spreader *x, bool there, int *tensor)
 {
     const int from = *tensor;
@@ -47,7 +47,7 @@ static mp_status exchange(spreader *x, bool there, int *tensor)
     return MP_OK;
 }
 
-/* Gives a tensor the sizes of a rank's experts, with the tokens of all ranks. */
+/* Sets the sizes of a tensor on a rank: the experts of this rank, and the tokens of all ranks. */
 static mp_status resize(spreader *x, int tensor, bool has_tokens)
 {
     const mp_tensor *t = tensor_of(x, tensor);
@@ -62,9 +62,9 @@ static mp_status resize(spreader *x, int tensor, bool has_tokens)
     return MP_OK;
 }
 
-/* ---- which operators ---- */
+/* ---- choice of operators ---- */
 
-/* Returns the parameter that a tensor is, perhaps turned or in another type, with the same first dimension; -1: none. */
+/* Returns the parameter behind a tensor, through transpositions and casts that keep the first dimension; -1: none. */
 static int stack_of(const spreader *x, int tensor)
 {
     for (;;) {
@@ -85,20 +85,20 @@ static bool factors_of(const spreader *x, const mp_operator *op, mp_operand_fact
     return is_known && op->op->factors(x->model, op, f) && mp_operator_out(x->model, op, 0)->rank >= 3;
 }
 
-/* True if operand k has experts and tokens as the result has. */
+/* True if operand k has the same expert and token dimensions as the result. */
 static bool goes_along(const mp_operand_factors *f, int k)
 {
     return f->out[0][EXPERTS] && f->in[k][EXPERTS] == f->out[0][EXPERTS] && f->in[k][TOKENS] == f->out[0][TOKENS];
 }
 
-/* True for the product of each expert's tokens with its matrix. */
+/* True for the product of each expert's tokens with the expert's matrix. */
 static bool is_of_experts(const spreader *x, const mp_operator *op, const mp_operand_factors *f)
 {
     const int stack = f->columns && op->in[1] >= 0 ? stack_of(x, op->in[1]) : -1;
     return stack >= 0 && tensor_of(x, stack)->rank >= 3 && goes_along(f, 0) && f->in[1][EXPERTS] == f->out[0][EXPERTS];
 }
 
-/* True if all that an operator reads is where experts are, or the same for all of them and their tokens. */
+/* True if each operand is either stored on the ranks of the experts, or the same for all experts and tokens. */
 static bool stays_away(const spreader *x, const mp_operator *op, const mp_operand_factors *f)
 {
     bool any = false;
@@ -117,7 +117,7 @@ static bool stays_away(const spreader *x, const mp_operator *op, const mp_operan
 
 /* ---- one operator ---- */
 
-/* Marks a stack, and what it was turned from, as where its experts are. */
+/* Marks a stack, and the tensors between parameter and product, as stored on the ranks of the experts. */
 static mp_status take_stack(spreader *x, const mp_operator *op, int tensor)
 {
     const int parameter = stack_of(x, tensor);
@@ -152,7 +152,7 @@ static mp_status visit(spreader *x, int index)
     return MP_OK;
 }
 
-/* Gives all that lies where experts are its sizes. */
+/* Sets the sizes of all tensors on the ranks of the experts. */
 static mp_status resize_all(spreader *x)
 {
     for (int t = 0; t < (int)x->n_tensors; t++) {

@@ -1,4 +1,5 @@
-/* split.c - goes through the operators of a model, splits each by a factor, and puts exchanges where parts and wholes meet. */
+/* split.c - visits the operators of a model, splits each by a factor, and inserts exchanges between shards and replicated
+ * tensors. */
 #include "estimator/parallel/split.h"
 
 #include <stdio.h>
@@ -11,15 +12,15 @@
 
 static const mp_shard whole = {.dim = -1, .outer = 1};
 
-/* What is known of one tensor. Tensors are named by their index, 0 stands for "none" in the three lists of copies, since the
- * copies of a tensor come after it. */
+/* The state of one tensor. Tensors are indices. In the three members for derived tensors 0 means "none", because derived
+ * tensors have larger indices. */
 typedef struct lie {
     mp_shard at;
-    bool is_read;    /* an operator has been split, or not, by how it lies */
+    bool is_read;    /* an operator's split has been decided by this placement */
     bool trains;     /* it may have a gradient */
-    int sum;         /* the tensor in which its partial sums are added up */
+    int sum;         /* the tensor that holds the sum of its partial sums */
     int replica;     /* its Replicate */
-    int gathered[2]; /* it put together, for operators that work on whole tensors, and for those that are split */
+    int gathered[2]; /* the gathered tensor, for operators that are not split, and for split ones */
 } lie;
 
 typedef struct splitter {
@@ -27,14 +28,14 @@ typedef struct splitter {
     const mp_ranks *ranks;
     int64_t n, batch;
     bool sequence, data;
-    mp_consumers readers; /* of the model before it was split */
+    mp_consumers readers; /* of the original model */
     size_t n_lies, capacity;
     lie *lies;
     mp_split *out;
     mp_error *err;
 } splitter;
 
-/* Makes the notes as long as the model's list of tensors. */
+/* Extends `lies` to the model's number of tensors. */
 static mp_status follow(splitter *x)
 {
     MP_ENSURE(mp_grow(&x->lies, &x->capacity, x->model->n_tensors, sizeof *x->lies), x->err, MP_NOMEM,
@@ -48,7 +49,7 @@ static bool is_whole(const splitter *x, int tensor)
     return tensor < 0 || x->lies[tensor].at.dim < 0;
 }
 
-/* Makes a tensor the part of this rank: of the rank with most, where the ranks do not share evenly. */
+/* Reduces a tensor to this rank's shard; for uneven shards, to the largest. */
 static mp_status cut(splitter *x, int tensor, mp_shard at)
 {
     mp_tensor *t = &x->model->tensors[tensor];
@@ -76,7 +77,7 @@ static const int64_t *dims_of(const splitter *x, int tensor)
     return mp_tensor_whole_dims(&x->model->tensors[tensor]);
 }
 
-/* Appends an exchange of a tensor, whose result is whole or in parts. */
+/* Appends an exchange of a tensor; the result is replicated or sharded according to `at`. */
 static mp_status exchange(splitter *x, const char *kind, int from, mp_shard at, int axis, int *out)
 {
     const mp_shard *parts = at.dim < 0 ? &x->lies[from].at : &at;
@@ -95,7 +96,8 @@ static mp_status exchange(splitter *x, const char *kind, int from, mp_shard at, 
     return cut(x, *out, at);
 }
 
-/* Gives *tensor put together. `sums`: each rank gives a part of its gradient, since a split operator reads it. */
+/* Replaces *tensor by the gathered tensor. `sums`: a split operator reads it, so each rank has a partial sum of its
+ * gradient. */
 static mp_status gather(splitter *x, const mp_operator *op, bool sums, int *tensor)
 {
     const int from = *tensor;
@@ -112,13 +114,13 @@ static mp_status gather(splitter *x, const mp_operator *op, bool sums, int *tens
     return MP_OK;
 }
 
-/* True if the operator gives the elements of one tensor in another order or type. */
+/* True if the operator only permutes or casts one tensor. */
 static bool turns(const mp_operator *op)
 {
     return op->n_in == 1 && op->op->traits & (MP_TRAIT_PERMUTES | MP_TRAIT_CASTS);
 }
 
-/* True if a tensor comes from outside, or is one that does turned, or in another type. */
+/* True if a tensor comes from outside the model, directly or through permutations and casts. */
 static bool is_from_outside(const splitter *x, int tensor)
 {
     const int maker = x->model->tensors[tensor].producer;
@@ -127,7 +129,8 @@ static bool is_from_outside(const splitter *x, int tensor)
     return turns(op) && op->in[0] >= 0 && is_from_outside(x, op->in[0]);
 }
 
-/* Makes a whole tensor from outside the part that lies so, and what it is made of too. False if somebody reads it whole. */
+/* Shards a tensor from outside at its source, together with the tensors that it is derived from. Fails (*is_made false) if an
+ * operator reads one of them as replicated. */
 static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
 {
     const int maker = x->model->tensors[tensor].producer;
@@ -141,7 +144,7 @@ static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
         const bool is_alone = dim >= 0 && x->model->tensors[from].producer < 0;
         *is_made = is_alone;
         if (!is_alone) return MP_OK;
-        if (x->lies[from].at.dim != dim) { /* if only this operator has read it, and only to turn it */
+        if (x->lies[from].at.dim != dim) { /* only if no other operator reads it */
             *is_made = is_whole(x, from) && !x->lies[from].is_read;
             if (!*is_made) return MP_OK;
             MP_CHECK(cut(x, from, (mp_shard){dim, at.outer}));
@@ -150,19 +153,20 @@ static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
     return cut(x, tensor, at);
 }
 
-/* Notes an operator for which elements should have been dealt otherwise: bytes are right, and values would not be. */
+/* Records an operator that needs the elements in another distribution. Its bytes are right, but its values would be wrong. */
 static void note_misdealt(splitter *x, const mp_operator *op)
 {
     if (!x->out->misdealt_for) x->out->misdealt_for = op->name;
 }
 
-/* Gives *tensor in parts. */
+/* Replaces *tensor by a sharded one. */
 static mp_status take_part(splitter *x, const mp_operator *op, mp_shard at, int *tensor)
 {
     bool is_made = false;
     int made;
     const bool is_so = x->lies[*tensor].at.dim == at.dim, is_dealt = is_so && x->lies[*tensor].at.outer == at.outer;
-    if (is_so && !is_dealt && !x->ranks->runs) note_misdealt(x, op); /* a profile's ranks would deal it so from the start */
+    if (is_so && !is_dealt && !x->ranks->runs)
+        note_misdealt(x, op); /* for an estimate: real ranks would load this distribution at the start */
     if (is_dealt || (is_so && !x->ranks->runs)) return MP_OK;
     if (!is_whole(x, *tensor)) MP_CHECK(gather(x, op, false, tensor));
     MP_CHECK(make_part(x, *tensor, at, &is_made));
@@ -172,7 +176,7 @@ static mp_status take_part(splitter *x, const mp_operator *op, mp_shard at, int 
     return MP_OK;
 }
 
-/* Gives *tensor as one of whose gradient each rank has a part. */
+/* Replaces *tensor by its Replicate, because each rank computes a partial sum of its gradient. */
 static mp_status replicate(splitter *x, int *tensor)
 {
     const int from = *tensor;
@@ -185,7 +189,7 @@ static mp_status replicate(splitter *x, int *tensor)
     return MP_OK;
 }
 
-/* ---- which factor ---- */
+/* ---- choice of the factor ---- */
 
 static bool is_weight(const splitter *x, int tensor)
 {
@@ -202,8 +206,8 @@ static int64_t bytes_of_whole(const splitter *x, int tensor)
     return elements * mp_dtype_bits(t->dtype) / 8;
 }
 
-/* True if the sum of a weight's gradient takes longer than to gather what the operator reads and makes, and to scatter the
- * gradients of both: then its columns are shared out, and the operator works on the samples of all ranks. */
+/* True if summing a weight's gradient takes longer than gathering the operator's input and output and scattering their
+ * gradients. The weight is then split by columns, and the operator processes the samples of all ranks. */
 static bool is_worth_columns(const splitter *x, const mp_operator *op)
 {
     const mp_rank_group group = mp_mesh_group(&x->ranks->mesh, MP_DIM_TP);
@@ -217,18 +221,18 @@ static bool is_worth_columns(const splitter *x, const mp_operator *op)
     return mp_collective_seconds(network, MP_ALL_REDUCE, algorithm, group, bytes_of_whole(x, op->in[1])) > seconds;
 }
 
-/* True if all dimensions that carry a factor can be split. Rows of a table and columns of a weight need not divide: the last
+/* True if all dimensions with this factor can be split. Rows of a table and columns of a weight may divide unevenly: the last
  * rank then has fewer. */
 static bool divides(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int factor)
 {
     const bool may_differ = !x->ranks->runs && (factor == f->rows || factor == f->columns || factor == f->exchanged);
     bool fits = true, any = false;
-    int64_t cut_size = -1; /* of a dimension that is split already, evenly or not */
+    int64_t cut_size = -1; /* size of a dimension that is already split, evenly or not */
     for (int k = 0; k < op->n_in; k++) {
         const int d = mp_factor_of_input(x->model, op, f, k, factor);
         if (d < 0) continue;
         const int64_t size = dims_of(x, op->in[k])[d], outer = x->lies[op->in[k]].at.dim == d ? x->lies[op->in[k]].at.outer : 1;
-        const bool is_cut = x->lies[op->in[k]].at.dim == d; /* somebody has split it already */
+        const bool is_cut = x->lies[op->in[k]].at.dim == d; /* already split by an earlier operator */
         fits &= is_cut || size % (outer * x->n) == 0 || (may_differ && size >= 2 * x->n);
         if (is_cut) cut_size = size;
         any = true;
@@ -242,14 +246,14 @@ static bool divides(const splitter *x, const mp_operator *op, const mp_operand_f
     return fits && any;
 }
 
-/* Returns the factor by which an operand is in parts; 0: none, or one that cannot be split. */
+/* Returns the factor along which an operand is sharded; 0: replicated, or the dimension cannot be split. */
 static int factor_of(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int k)
 {
     const int t = k < MP_OP_INPUTS ? op->in[k] : -1;
     return t < 0 || is_whole(x, t) ? 0 : f->in[k][x->lies[t].at.dim];
 }
 
-/* Returns the factor that splits an operator; 0: it works on whole tensors. */
+/* Returns the factor that splits an operator; 0: it uses replicated tensors. */
 static int choose(const splitter *x, const mp_operator *op, const mp_operand_factors *f)
 {
     if (f->columns && op->in[1] >= 0 && is_weight(x, op->in[1])) {
@@ -258,7 +262,8 @@ static int choose(const splitter *x, const mp_operator *op, const mp_operand_fac
         if (is_samples && divides(x, op, f, data) && !is_worth_columns(x, op)) return data;
         const int wanted = weight ? weight : data && data == f->contracted ? data : f->columns;
         if (divides(x, op, f, wanted)) return wanted;
-        if (data && data != f->contracted && divides(x, op, f, data)) return data; /* each rank's lines by the whole weight */
+        if (data && data != f->contracted && divides(x, op, f, data))
+            return data; /* each rank multiplies its lines by the whole weight */
         return 0;
     }
     if (f->rows && op->in[0] >= 0 && is_weight(x, op->in[0])) {
@@ -276,7 +281,7 @@ static int choose(const splitter *x, const mp_operator *op, const mp_operand_fac
 
 /* ---- operands and results ---- */
 
-/* Brings operand k to where the operator wants it. */
+/* Gives operand k the placement that the split requires. */
 static mp_status settle_operand(splitter *x, int index, const mp_operand_factors *f, int k, int factor, mp_shard of,
                                 bool is_linear)
 {
@@ -296,7 +301,7 @@ static mp_status settle_operand(splitter *x, int index, const mp_operand_factors
     return MP_OK;
 }
 
-/* Returns the dimension of a result that the ranks share out where its partial sums are added up; -1: none. */
+/* Returns the dimension along which the sum of a result's partial sums is scattered; -1: none. */
 static mp_shard sequence_of(const splitter *x, const mp_tensor *y)
 {
     if (x->data && y->rank > 0 && y->dims[0] % x->n == 0) return (mp_shard){.dim = 0, .outer = 1};
@@ -307,8 +312,8 @@ static mp_shard sequence_of(const splitter *x, const mp_tensor *y)
     return y->dims[0] % x->n == 0 ? samples : whole;
 }
 
-/* Returns in how many runs the ranks' elements of the results are dealt; *is_dealt: each rank then has what it needs of them.
- */
+/* Returns the number of runs in which the results' elements are distributed. *is_dealt: each rank then has the elements it
+ * needs. */
 static int64_t outer_of_results(const splitter *x, const mp_operator *op, const mp_operand_factors *f, int factor, mp_shard of,
                                 bool *is_dealt)
 {
@@ -334,7 +339,8 @@ static mp_status settle_results(splitter *x, int index, const mp_operand_factors
         const int dim = factor ? mp_factor_of_output(x->model, op, f, o, factor) : -1;
         if (dim >= 0) {
             MP_CHECK(cut(x, y, (mp_shard){dim, outer}));
-        } else if (factor && !f->is_of_batch && !(op->op->traits & MP_TRAIT_LOSS)) { /* but the sum of a loss, one number */
+        } else if (factor && !f->is_of_batch &&
+                   !(op->op->traits & MP_TRAIT_LOSS)) { /* except the sum of a loss, a single number */
             const mp_shard at = sequence_of(x, &x->model->tensors[y]);
             int sum;
             MP_CHECK(exchange(x, at.dim < 0 ? "AllReduce" : "ReduceScatter", y, at, at.dim, &sum));
@@ -344,7 +350,7 @@ static mp_status settle_results(splitter *x, int index, const mp_operand_factors
     return MP_OK;
 }
 
-/* ---- what only gives elements another shape ---- */
+/* ---- operators that only change the shape ---- */
 
 static mp_status visit_reshape(splitter *x, int index)
 {
@@ -361,7 +367,7 @@ static mp_status visit_reshape(splitter *x, int index)
     return cut(x, to, at);
 }
 
-/* Asks an operator's rule for its factors, while its operands have the dimensions of the whole. */
+/* Computes an operator's factors, while its operands temporarily have the dimensions of the whole tensors. */
 static bool factors_of(splitter *x, const mp_operator *op, mp_operand_factors *f)
 {
     int64_t *parts[MP_OP_INPUTS];
@@ -379,7 +385,7 @@ static bool factors_of(splitter *x, const mp_operator *op, mp_operand_factors *f
     return is_known;
 }
 
-/* Lets a batch normalization be split by samples: its statistics are then of each rank's own, as under data parallelism. */
+/* Permits splitting a batch normalization by samples. Each rank then uses its own statistics, as in data parallelism. */
 static void own_samples(mp_operand_factors *f)
 {
     enum { SAMPLES = 2, ADDED = 5 };
@@ -392,13 +398,13 @@ static mp_status visit(splitter *x, int index)
     mp_operand_factors f = {.columns = 0};
     mp_shard of = whole;
     if (op->op->gradient == MP_GRADIENT_VIEW && !op->op->factors) return visit_reshape(x, index);
-    for (int k = 0; k < op->n_in; k++) { /* how operands lie from here on */
+    for (int k = 0; k < op->n_in; k++) { /* use the derived tensors that already exist */
         if (op->in[k] >= 0 && x->lies[op->in[k]].sum) op->in[k] = x->lies[op->in[k]].sum;
         if (op->in[k] >= 0 && x->lies[op->in[k]].gathered[0]) op->in[k] = x->lies[op->in[k]].gathered[0];
     }
     const bool is_known = factors_of(x, op, &f);
     if (x->data && is_known && f.is_of_batch) own_samples(&f);
-    if (turns(op) && is_from_outside(x, op->in[0]) && is_whole(x, op->in[0])) { /* its reader decides */
+    if (turns(op) && is_from_outside(x, op->in[0]) && is_whole(x, op->in[0])) { /* the reader decides on the placement */
         x->lies[op->out[0]].trains = x->lies[op->in[0]].trains;
         return MP_OK;
     }
@@ -428,7 +434,7 @@ static int64_t parameter_bytes(const mp_model *model)
     return bytes;
 }
 
-/* Gives each rank its part of the batch. */
+/* Gives each rank its share of the batch. */
 static mp_status cut_samples(splitter *x, int tensor)
 {
     const mp_tensor *t = &x->model->tensors[tensor];
@@ -458,7 +464,7 @@ static mp_status split_all(splitter *x)
     }
     for (size_t k = 0; k < n; k++)
         if (!x->model->operators[k].removed) MP_CHECK(visit(x, (int)k));
-    MP_CHECK(mp_model_sort(x->model, x->err)); /* moves each exchange in front of its first reader */
+    MP_CHECK(mp_model_sort(x->model, x->err)); /* moves each exchange before its first reader */
     return mp_split_mark_sums(x->model, x->err);
 }
 

@@ -1,7 +1,6 @@
-/* split_deals.c - how the elements of a result are dealt to the ranks of which each has a part: of pieces that are cut out of a
- * tensor or joined, and of a tensor in another shape. Queries, keys and values that are cut out of one product need a part of
- * each on every rank, so the product's columns are dealt in a run per piece.
- */
+/* split_deals.c - the distribution of a sharded result's elements over the ranks, if the tensor is split into pieces, joined
+ * from pieces, or reshaped. Example: a fused QKV product is split into queries, keys and values. Each rank needs a share of
+ * each, so the columns of the product are distributed in one run per piece. */
 #include "estimator/model/ops_rules.h"
 #include "estimator/parallel/split.h"
 #include "estimator/rules/factors/factors.h"
@@ -24,7 +23,8 @@ int64_t mp_split_pieces(const mp_model *model, const mp_operator *op, const mp_o
     return !is_along ? 1 : is_even ? n : 0;
 }
 
-/* Returns into how many pieces what reads a tensor cuts its last dimension; so many operators further at most. */
+/* Returns the number of pieces into which the readers of a tensor split its last dimension. Follows at most `hops`
+ * operators. */
 static int64_t pieces_behind(const mp_model *model, const mp_consumers *readers, int64_t ranks, int tensor, int hops)
 {
     const mp_tensor *t = &model->tensors[tensor];
@@ -50,7 +50,7 @@ int64_t mp_split_pieces_of_columns(const mp_model *model, const mp_consumers *re
     return model->tensors[tensor].rank ? pieces_behind(model, readers, ranks, tensor, HOPS) : 1;
 }
 
-/* `before` elements of the dimensions before the split, and runs within it, are the same in both shapes. */
+/* Both shapes have the same number `before` of elements in the dimensions before the shard, including runs. */
 mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *to)
 {
     const mp_shard whole = {.dim = -1, .outer = 1};

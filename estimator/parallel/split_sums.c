@@ -1,5 +1,5 @@
-/* split_sums.c - parameters that every rank has whole, and of whose gradient each has a part: their gradients are summed with
- * those of other parameters, in buckets beside backward (exchange.h), and not by an operator each. */
+/* split_sums.c - replicated parameters with partial gradients on each rank. Their gradients are summed in buckets during
+ * backward, together with those of other parameters (exchange.h), instead of by one operator per parameter. */
 #include "estimator/model/ops.h"
 #include "estimator/model/order.h"
 #include "estimator/parallel/split.h"
@@ -14,7 +14,7 @@ static bool is_replicate(const mp_operator *op)
     return op->op->traits & MP_TRAIT_REPLICATES;
 }
 
-/* True if all that read a tensor, or it in another order or type, give parts of its gradient. */
+/* True if all readers of a tensor, also through permutations and casts, produce partial sums of its gradient. */
 static bool is_only_replicated(const sums *x, int tensor)
 {
     const int first = x->readers.start[tensor], end = x->readers.start[tensor + 1];
@@ -26,7 +26,7 @@ static bool is_only_replicated(const sums *x, int tensor)
     return end > first && !x->model->tensors[tensor].is_output;
 }
 
-/* Takes out the operators behind a tensor that say what its mark says now. */
+/* Removes the Replicate operators after a tensor; the tensor's mark replaces them. */
 static void drop_replicates(const sums *x, int tensor)
 {
     for (int r = x->readers.start[tensor]; r < x->readers.start[tensor + 1]; r++) {

@@ -1,4 +1,4 @@
-/* statistics.c - finds the operators that take a batch's statistics, and says of how many ranks. */
+/* statistics.c - finds the operators that compute batch statistics, and sets their number of ranks. */
 #include "estimator/parallel/statistics.h"
 
 #include "estimator/model/ops.h"

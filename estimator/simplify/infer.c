@@ -1,4 +1,4 @@
-/* infer.c - one walk over the operators: row, arity, shape rule or declared shape, fold rule. */
+/* infer.c - one pass over the operators: row, arity, shape rule or declared shape, fold rule. */
 #include "estimator/simplify/infer.h"
 
 #include <string.h>
@@ -11,13 +11,13 @@
 #include "estimator/rules/fold/fold.h"
 #include "estimator/simplify/control/control.h"
 
-/* Elements that folding may compute in one model: enough for a hundred position tables of the largest size, and a bound
- * on the time and memory of a hostile file. */
+/* Maximum number of elements that folding computes per model: enough for a hundred position tables of the largest size. It
+ * limits time and memory for a hostile file. */
 enum { FOLD_BUDGET = 1 << 24, FOLD_SMALL = 1 << 10 };
-/* Operators that the search for declared shapes may visit in one model. */
+/* Maximum number of operators that the search for declared shapes visits per model. */
 enum { AHEAD_BUDGET = 1 << 20 };
 
-/* Checks inputs and outputs against the row: their number, the required ones present, every shape known. */
+/* Checks inputs and outputs against the row: number, presence of required ones, known shapes. */
 static mp_status check_operands(const mp_model *model, const mp_operator *op, mp_error *err)
 {
     const mp_op *row = op->op;
@@ -46,8 +46,8 @@ static bool is_declared(const mp_tensor *t)
     return t->declared_rank >= 0;
 }
 
-/* True if the operator's first output has the common shape of all marked tensors: it works elementwise on marked
- * tensors and single numbers only. */
+/* True if the operator's first output has the common shape of all marked tensors, because the operator is elementwise on marked
+ * tensors and scalars only. */
 static bool keeps_shape(const mp_model *model, const mp_operator *op, const bool *marked)
 {
     const mp_op *row = mp_op_find(op->domain, op->kind, op->version);
@@ -64,20 +64,20 @@ static bool keeps_shape(const mp_model *model, const mp_operator *op, const bool
     return keeps;
 }
 
-/* Finds the declared shape that output t of operator `index` must have, because elementwise operators carry its shape
- * on to a tensor with a declared one; NULL if there is none. */
+/* Finds a declared shape for output t of operator `index`: the declared shape of a later tensor that elementwise operators
+ * derive from t. NULL: none. */
 static mp_status declared_downstream(mp_inference *w, size_t index, int t, const mp_tensor **declared)
 {
     MP_OWNED bool *marked = mp_alloc(w->model->n_tensors, sizeof *marked);
     MP_ENSURE(marked, w->err, MP_NOMEM, "out of memory");
     marked[t] = true;
     *declared = NULL;
-    w->steps_ahead -= (int64_t)w->model->n_tensors / 64; /* marking takes time, too */
+    w->steps_ahead -= (int64_t)w->model->n_tensors / 64; /* marking also takes time */
     for (size_t k = index + 1; k < w->model->n_operators && w->steps_ahead > 0 && !*declared; k++, w->steps_ahead--) {
         const mp_operator *op = &w->model->operators[k];
         if (op->removed || op->region) continue;
         if (op->n_in == 0 && !mp_is_sequence_operator(op))
-            MP_CHECK(w->visit(w, (int)k)); /* a constant, which may be a single number */
+            MP_CHECK(w->visit(w, (int)k)); /* a constant, which may be a scalar */
         if (!keeps_shape(w->model, op, marked)) continue;
         marked[op->out[0]] = true;
         if (is_declared(&w->model->tensors[op->out[0]])) *declared = &w->model->tensors[op->out[0]];
@@ -85,7 +85,7 @@ static mp_status declared_downstream(mp_inference *w, size_t index, int t, const
     return MP_OK;
 }
 
-/* Gives an output that the rule left open the shape that the file declares for it, or for a tensor of the same shape. */
+/* Sets the shape of an output that the rule left open: the shape declared for it, or for a tensor with the same shape. */
 static mp_status use_declared(mp_inference *w, mp_infer *c, int k)
 {
     mp_tensor *t = mp_infer_out(c, k), *first = mp_infer_in(c, 0);
@@ -104,16 +104,16 @@ static mp_status use_declared(mp_inference *w, mp_infer *c, int k)
     return mp_infer_set(c, k, dtype, declared->declared_rank, declared->declared_dims);
 }
 
-/* True if the value is not copied: a view shares its input's, a constant its attribute's. */
+/* True if the value is shared, not copied: a view shares its input's value, a constant its attribute's. */
 static bool shares_value(const mp_operator *op)
 {
     const mp_attribute *a = op->n_in ? NULL : mp_operator_attribute(op, "value");
     return op->op->gradient == MP_GRADIENT_VIEW || (a && a->kind == MP_ATTRIBUTE_TENSOR);
 }
 
-/* Applies the fold rule if the row has one, every output can be stored, the budget allows it, and the values that the
- * rule reads are known: those of every input, of the first alone for a cast, of none if only its shape is read. Stops
- * at an output that is left out, as the elements of the next one are then not located. */
+/* Applies the fold rule if the row has one, every output can be stored, the budget permits it, and the required values are
+ * known. Required are the values of all inputs; for a cast only the first; none if only the shape is read. Stops at an omitted
+ * output, because the position of later outputs is then unknown. */
 static mp_status fold(mp_inference *w, mp_infer *c)
 {
     const mp_op *row = c->op->op;
@@ -130,7 +130,7 @@ static mp_status fold(mp_inference *w, mp_infer *c)
         const mp_tensor *t = mp_infer_in(c, k);
         if (t && t->value) visits += t->value->n;
     }
-    /* shape arithmetic is small: half of the budget is reserved for it, so that large tables cannot use it up */
+    /* shape arithmetic is small; half of the budget is reserved for it, so that large tables cannot use it up */
     int64_t reserved = visits > FOLD_SMALL ? FOLD_BUDGET / 2 : 0;
     if (visits > w->fold_budget - reserved) return MP_OK;
     w->fold_budget -= visits;
@@ -171,7 +171,7 @@ static mp_status infer_row(mp_inference *w, int index)
         MP_CHECK(use_declared(w, &c, k));
         derived = false;
     }
-    /* a shape from the file need not fit the operands */
+    /* a declared shape may contradict the operands */
     if (derived) MP_CHECK(fold(w, &c));
     return MP_OK;
 }
@@ -231,7 +231,7 @@ mp_status mp_operator_put(mp_model *model, mp_operator_draft draft, const char *
 mp_status mp_model_infer(mp_model *model, mp_error *err)
 {
     const size_t n = model->n_operators;
-    bool changed = false; /* operators were added, after operators that read their outputs */
+    bool changed = false; /* operators were added after operators that read their outputs */
     MP_CLEARED_BY(mp_control_free)
     mp_inference w = {.model = model, .visit = visit, .fold_budget = FOLD_BUDGET, .steps_ahead = AHEAD_BUDGET, .err = err};
     MP_CHECK(mp_model_check_supported(model, err));
@@ -248,7 +248,7 @@ mp_status mp_model_infer(mp_model *model, mp_error *err)
     return mp_model_sort(model, err);
 }
 
-/* Adds a scalar constant to a model that has a single operator. */
+/* Adds a scalar constant to a model with a single operator. */
 
 static mp_status add_number(mp_model *alone, mp_dtype dtype, double number, int *tensor, mp_error *err)
 {
@@ -292,6 +292,7 @@ mp_status mp_operator_on_numbers(const mp_model *model, const mp_operator *op, c
         if (*known) *out = value->is_real ? value->f[0] : (double)value->i[0];
     }
     mp_model_free(alone);
-    if (st == MP_NOMEM) return MP_FAIL(err, MP_NOMEM, "out of memory"); /* every other failure: it does not work on scalars */
+    if (st == MP_NOMEM)
+        return MP_FAIL(err, MP_NOMEM, "out of memory"); /* any other failure means that the operator does not work on scalars */
     return MP_OK;
 }

@@ -1,4 +1,5 @@
-/* inference_form.c - counts operators in inference mode, and makes batch normalization arithmetic with fixed statistics. */
+/* inference_form.c - counts operators in inference mode, and converts batch normalization to arithmetic with fixed
+ * statistics. */
 #include "estimator/simplify/inference_form.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@ static bool is_kind(const mp_operator *op, const char *kind)
     return !op->removed && !*op->domain && !strcmp(op->kind, kind);
 }
 
-/* In inference mode by an attribute since version 14 and (another) before 7; between, if no updated statistics are written. */
+/* True for a batch normalization in inference mode. Since version 14 an attribute states it, before version 7 another
+ * attribute. In between it is in inference mode if it writes no updated statistics. */
 static bool is_inference_norm(const mp_operator *op)
 {
     if (!is_kind(op, "BatchNormalization")) return false;
@@ -29,7 +31,7 @@ static double first_number(const mp_tensor *t, double otherwise)
     return t->value->is_real ? t->value->f[0] : (double)t->value->i[0];
 }
 
-/* True if a dropout is switched off; between versions 7 and 11 the file does not say so. */
+/* True if a dropout is disabled. Between versions 7 and 11 the file does not state it. */
 static bool is_idle_dropout(const mp_model *model, const mp_operator *op)
 {
     if (!is_kind(op, "Dropout")) return false;
@@ -69,7 +71,7 @@ typedef struct writer {
     mp_error *err;
 } writer;
 
-/* Adds an operator of one or two inputs (b < 0: one); its result is *out, or a new tensor if that is -1. */
+/* Adds an operator with one or two inputs (b < 0: one). The result is *out, or a new tensor if *out is -1. */
 static mp_status put(writer *w, const char *kind, int a, int b, int *out)
 {
     const int in[] = {a, b};
@@ -78,7 +80,7 @@ static mp_status put(writer *w, const char *kind, int a, int b, int *out)
     return mp_operator_put(w->model, draft, w->name, out, w->err);
 }
 
-/* Gives a vector over channels the shape in which it broadcasts over x: (C, 1, 1). */
+/* Reshapes a vector over channels so that it broadcasts over x: (C, 1, 1). */
 static mp_status put_channels(writer *w, int vector, const mp_tensor *x, int *out)
 {
     const int64_t rank = x->rank - 1;

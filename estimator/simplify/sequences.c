@@ -1,4 +1,4 @@
-/* sequences.c - turns recurrent layers over long sequences into chains of layers over chunks. */
+/* sequences.c - converts recurrent layers over long sequences into chains of layers over chunks. */
 #include "estimator/simplify/sequences.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 typedef struct chunks {
     mp_model *model;
-    int n;          /* chunks */
+    int n;          /* number of chunks */
     int64_t *sizes; /* time steps of each chunk */
     mp_error *err;
 } chunks;
@@ -41,14 +41,14 @@ static mp_status add(chunks *c, mp_operator_draft draft, const char *stem, int *
     return add_writing(c, draft, out, n);
 }
 
-/* Adds an operator Split into n parts of these sizes. */
+/* Adds a Split into n parts with these sizes. */
 static mp_status cut_split(chunks *c, int tensor, int axis, int n, const int64_t *sizes, int *parts)
 {
     const mp_attribute attributes[] = {mp_attribute_int("axis", axis), mp_attribute_ints("split", sizes, (size_t)n)};
     return add(c, mp_draft("Split", "", 11, &tensor, 1, attributes, 2), c->model->tensors[tensor].name, parts, n);
 }
 
-/* True if the tensor is a declared output, or an operator that is not removed reads it. O(operands). */
+/* True if the tensor is a declared output, or is read by an operator that is not removed. O(operands). */
 static bool is_read(const mp_model *model, int tensor)
 {
     bool any = model->tensors[tensor].is_output;
@@ -59,7 +59,7 @@ static bool is_read(const mp_model *model, int tensor)
     return any;
 }
 
-/* Removes the operator that wrote a tensor which nobody reads. */
+/* Removes the operator that wrote an unread tensor. */
 static void take_out(mp_model *model, int tensor)
 {
     model->operators[model->tensors[tensor].producer].removed = true;
@@ -74,12 +74,12 @@ static bool is_joined_of_chunks(const chunks *c, const mp_operator *op, int axis
     return true;
 }
 
-/* Cuts a tensor into chunks along an axis. Operators that read it must be removed first. If then nobody else reads it,
- * its producer is cut instead: a view that keeps the axis, a transposition, rows looked up by indices; a concatenation
- * of just these chunks is undone. A batch is sliced, anything else split. MP_NOMEM. */
+/* Splits a tensor into chunks along an axis. The caller must first remove the operators that read the tensor. If no reader
+ * remains, its producer is split instead: a view that keeps the axis, a transposition, or a row look-up by indices. A
+ * concatenation of exactly these chunks is undone. A batch input is sliced; other tensors are split. MP_NOMEM. */
 static mp_status cut_input(chunks *c, int tensor, int axis, int *parts);
 
-/* Returns the axis of `from` that a view to `to` keeps as `axis`; -1 if there is none. */
+/* Returns the axis of `from` that becomes `axis` in a view `to`; -1: none. */
 static int axis_before_view(const mp_tensor *from, const mp_tensor *to, int axis)
 {
     const int64_t before = mp_product(to->dims, 0, axis);
@@ -115,7 +115,7 @@ static mp_status cut_operator(chunks *c, const mp_operator *op, int cut, int axi
     return MP_OK;
 }
 
-/* Slices the batch for each chunk, without a copy as a whole: the batch is live throughout. */
+/* Adds a slice of the batch for each chunk. A Split would copy the whole batch, which stays live anyway. */
 static mp_status slice(chunks *c, int tensor, int axis, int *parts)
 {
     int64_t from = 0, along = axis;
@@ -135,7 +135,7 @@ static mp_status cut_input(chunks *c, int tensor, int axis, int *parts)
     const mp_tensor *t = &model->tensors[tensor];
     if (t->producer < 0 && t->role == MP_ROLE_DATA) return slice(c, tensor, axis, parts);
     if (t->producer < 0) return cut_split(c, tensor, axis, c->n, c->sizes, parts);
-    const mp_operator op = model->operators[t->producer]; /* a copy: the operators move */
+    const mp_operator op = model->operators[t->producer]; /* a copy, because the operator array may move */
     if (is_joined_of_chunks(c, &op, axis)) {
         memcpy(parts, op.in, (size_t)c->n * sizeof *parts);
         return MP_OK;
@@ -162,7 +162,7 @@ static mp_status cut_input(chunks *c, int tensor, int axis, int *parts)
     return cut_split(c, tensor, axis, c->n, c->sizes, parts);
 }
 
-/* Numbers of operands and outputs. */
+/* Indices of operands and outputs. */
 enum { X, W, R, B, LENGTHS, H, C, P, N_IN };
 enum { Y, Y_H, Y_C, N_OUT };
 
@@ -173,9 +173,9 @@ int64_t mp_sequence_steps(int64_t n_steps)
     return n_steps < MP_SEQUENCE_LONG ? n_steps : root;
 }
 
-/* One direction of a layer that is being cut. */
+/* One direction of a layer that is being split. */
 typedef struct layer {
-    mp_operator op; /* the operator before it is cut */
+    mp_operator op; /* the original operator */
     chunks *cut;
     bool backwards;
     int in[N_IN];
@@ -191,7 +191,7 @@ static mp_status join(chunks *c, const int *parts, int n, int64_t axis, int to)
     return add_writing(c, mp_draft("Concat", "", 11, parts, n, &along, 1), &to, 1);
 }
 
-/* Adds chunk k of n in the order of the recurrence; `state`: h and c before it, replaced by those after it. */
+/* Adds chunk k of n in recurrence order. `state`: h and c before the chunk, replaced by the states after it. */
 static mp_status add_chunk(const layer *l, int k, int x, int state[2], int *y)
 {
     chunks *c = l->cut;
@@ -231,7 +231,7 @@ static mp_status add_chunks(const layer *l, const int *parts)
     return MP_OK;
 }
 
-/* Takes the attributes for direction d alone: of `activations` the part of that direction. */
+/* Sets the attributes for direction d alone; `activations` is reduced to that direction. */
 static mp_status take_attributes(layer *l, int d, bool both)
 {
     mp_model *model = l->cut->model;
@@ -255,7 +255,7 @@ static mp_status take_attributes(layer *l, int d, bool both)
     return MP_OK;
 }
 
-/* Halves a tensor along its first dimension, the directions. */
+/* Splits a tensor in two along its first dimension, the directions. */
 static mp_status halve(chunks *c, int tensor, int half[2])
 {
     half[0] = half[1] = tensor;
@@ -263,7 +263,7 @@ static mp_status halve(chunks *c, int tensor, int half[2])
     return MP_OK;
 }
 
-/* Cuts a layer in both directions into one layer for each, and joins their outputs. */
+/* Splits a bidirectional layer into one layer per direction, and joins their outputs. */
 static mp_status cut_both(chunks *c, const mp_operator *op, const int *parts)
 {
     layer l[2] = {{.op = *op, .cut = c}, {.op = *op, .cut = c, .backwards = true}};
@@ -303,7 +303,7 @@ static bool is_recurrent(const mp_operator *op)
 
 static mp_status cut_layer(mp_model *model, int index, int64_t steps, mp_sequence_report *report, mp_error *err)
 {
-    const mp_operator op = model->operators[index]; /* a copy: the operators move */
+    const mp_operator op = model->operators[index]; /* a copy, because the operator array may move */
     const mp_recurrent sizes = mp_recurrent_read(model, &op);
     chunks c = {.model = model, .err = err};
     MP_OWNED int *parts = NULL;

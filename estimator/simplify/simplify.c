@@ -1,4 +1,5 @@
-/* simplify.c - rounds of passes until nothing changes; known values, dead operators, operators with rows of their own. */
+/* simplify.c - repeats the passes until nothing changes; removes known values and dead operators; creates operators with rows
+ * of their own. */
 #include "memplan/simplify.h"
 
 #include <string.h>
@@ -6,10 +7,10 @@
 #include "estimator/model/order.h"
 #include "estimator/simplify/rewrite.h"
 
-/* Real models take two to four rounds; a hostile file could take as many as it has operators. */
+/* Real models need two to four rounds. A hostile file could need one per operator. */
 enum { ROUNDS_MAX = 64 };
 
-/* True if all outputs are known values; those of the file's constants count, even if too large to be stored. */
+/* True if all outputs are known values. Constants of the file count even if they are too large to be stored. */
 static bool is_known(const mp_model *model, const mp_operator *op)
 {
     if (op->op && op->op->max_in == 0 && !(op->op->traits & MP_TRAIT_RANDOM)) return true;
@@ -29,7 +30,7 @@ mp_status mp_rewrite_known_value(mp_rewriter *r, int index)
     return MP_OK;
 }
 
-/* Leaves out optional outputs that nobody reads: a dropout's mask, updated statistics. */
+/* Omits optional outputs that are not read: a dropout's mask, updated statistics. */
 static void leave_out_unread(mp_rewriter *r, mp_operator *op)
 {
     if (!op->op || op->op->max_out < 0) return;
@@ -40,7 +41,7 @@ static void leave_out_unread(mp_rewriter *r, mp_operator *op)
     }
 }
 
-/* Goes from the last operator to the first, so that one sweep removes whole chains. */
+/* Visits operators from last to first, so that one pass removes whole chains. */
 mp_status mp_rewrite_dead(mp_rewriter *r)
 {
     for (size_t index = r->model->n_operators; index-- > 0;) {
@@ -95,11 +96,11 @@ mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simpli
 
 /* Operators whose gradients read more than usual for their kind become operators of the domain `memplan`.
  *
- * A row of ops.def has one list of needs, so such operators have a second row of the same name: scattering that keeps
- * the largest, the smallest or the product, whose gradients read more than the indices; activations with a negative
- * factor, whose output does not tell on which side of 0 the input was; and Clip between bounds that are computed, which
- * share the gradient of elements equal to them.
- */
+ * A row of ops.def has one list of needs, so such operators have a second row with the same name. There are three cases:
+ *
+ * - Scatter with max, min or mul: its gradient reads more than the indices.
+ * - Activations with a negative slope or alpha: the output does not determine the sign of the input.
+ * - Clip with computed bounds: an element equal to a bound shares its gradient with the bound. */
 
 static bool keeps_one(const mp_rewriter *r, const mp_operator *op)
 {

@@ -1,9 +1,8 @@
-/* simplify_duplicates.c - equal operators on equal inputs are computed once (common subexpressions).
+/* simplify_duplicates.c - merges equal operators with equal inputs (common subexpression elimination).
  *
- * Each operator gets a text as key: its row, its attributes ordered by name, its inputs. Constants are equal if their
- * type, shape and elements are. The first operator with a key stays. Operators that draw numbers are never merged, nor
- * are operators that update statistics.
- */
+ * The key of an operator is a text: its row, its attributes sorted by name, its inputs. Constants are equal if type, shape and
+ * elements are equal. The first operator with a key is kept. Operators that draw random numbers or update statistics are never
+ * merged. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +11,9 @@
 #include "estimator/base/names.h"
 #include "estimator/simplify/rewrite.h"
 
-enum { CONSTANT_IN_KEY_MAX = 64 }; /* elements; larger constants are equal only to themselves */
+enum { CONSTANT_IN_KEY_MAX = 64 }; /* elements; a larger constant equals only itself */
 
-/* A text under construction; `whole` turns false when memory was short. */
+/* A text under construction; `whole` is false after a failed allocation. */
 struct key {
     char *text;
     size_t n, capacity;
@@ -54,7 +53,7 @@ static void add_value(struct key *key, mp_dtype dtype, int rank, const int64_t *
     }
 }
 
-/* Adds an attribute. Returns false if it may differ from another with the same key. */
+/* Adds an attribute. Returns false if the key may be equal for different attributes. */
 static bool add_attribute(struct key *key, const mp_attribute *a)
 {
     add_text(key, a->name);
@@ -91,7 +90,7 @@ static void add_operand(struct key *key, const mp_model *model, int tensor)
         add(key, "t%d ", tensor);
 }
 
-/* Writes the key of what an operator computes; *comparable is false if it must not be merged. */
+/* Writes the key of an operator's computation; *comparable is false if the operator must not be merged. */
 static mp_status write_key(const mp_model *model, const mp_operator *op, struct key *key, bool *comparable, mp_error *err)
 {
     bool commutes = op->op && (op->op->traits & MP_TRAIT_COMMUTES) && op->n_in == 2, swap = commutes && op->in[0] > op->in[1];
@@ -109,7 +108,8 @@ static mp_status write_key(const mp_model *model, const mp_operator *op, struct 
     return MP_OK;
 }
 
-/* Replaces operator `index` by its equal `first`. Declared outputs keep their names; if both have one, both stay. */
+/* Replaces operator `index` by the equal operator `first`. Declared outputs keep their names; if both have one, both operators
+ * stay. */
 static bool merge(mp_rewriter *r, int first, int index)
 {
     mp_model *model = r->model;

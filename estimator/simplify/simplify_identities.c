@@ -1,15 +1,13 @@
-/* simplify_identities.c - removes operators that change nothing, and moves views to where they become such.
+/* simplify_identities.c - removes operators that change nothing, and moves views to places where they change nothing.
  *
- * One row per kind says which operand the output equals, if any; their types and dimensions are compared for all rows
- * alike. A reshape of a reshape reads the first one's input, and if it undoes that one, both are removed.
- */
+ * A table has one row per kind: the operand that equals the output, if any. Type and dimensions are compared for all rows. A
+ * reshape of a reshape reads the input of the first one; if it restores that shape, both are removed. */
 #include <string.h>
 
 #include "estimator/rules/operands/layout.h"
 #include "estimator/simplify/rewrite.h"
 
-/* Returns the operand that the operator's first output equals if their types and dimensions agree; -1 if there is
- * none. */
+/* Returns the operand that equals the operator's first output, provided that types and dimensions agree; -1: none. */
 typedef int (*identity_rule)(const mp_rewriter *r, const mp_operator *op);
 
 static int always(const mp_rewriter *r, const mp_operator *op)
@@ -30,8 +28,8 @@ static bool is_constant(const mp_rewriter *r, int tensor, double wanted)
     return mp_known_scalar(r, tensor, &c) && c == wanted;
 }
 
-/* True for the dropout within PyTorch's own attention: its TorchScript exporter does not mark it as active even if the
- * network trains, and writes none if it does not train. PyTorch's rules count it. */
+/* True for the dropout inside PyTorch's own attention. The TorchScript exporter never marks this dropout as active. It writes
+ * the dropout only if the network is in training mode. PyTorch's rules therefore treat it as active. */
 static bool is_in_pytorchs_attention(const mp_rewriter *r, const mp_operator *op)
 {
     const mp_operator *before = mp_writer(r, op->in[0]);
@@ -40,7 +38,8 @@ static bool is_in_pytorchs_attention(const mp_rewriter *r, const mp_operator *op
     return !strcmp(kind, "Softmax") || !strcmp(kind, "SafeSoftmax") || !strcmp(kind, "Where");
 }
 
-/* Since version 12 an input says whether it drops, before 7 is_test did; in between it drops in training. */
+/* Since version 12 an input states whether dropout is active; before version 7 is_test does; in between it is active in
+ * training. */
 static int dropout(const mp_rewriter *r, const mp_operator *op)
 {
     if (op->version >= 12 && is_in_pytorchs_attention(r, op)) return is_constant(r, input_at(op, 1), 0) ? 0 : -1;
@@ -62,7 +61,7 @@ static int one_output(const mp_rewriter *r, const mp_operator *op)
     return op->n_out == 1 ? 0 : -1;
 }
 
-/* Only dimensions of size 1 may move. */
+/* True if only dimensions of size 1 move. */
 static int transpose(const mp_rewriter *r, const mp_operator *op)
 {
     return mp_permutation_moves_ones(r->model, op) ? 0 : -1;
@@ -104,7 +103,7 @@ static const struct rule {
              {"Pad", pad},          {"Sum", one_operand},    {"Max", one_operand},     {"Min", one_operand},
              {"Mean", one_operand}, {"Concat", one_operand}, {"Split", one_output}};
 
-/* Arithmetic that changes nothing with this number as second operand, or as either operand. */
+/* Arithmetic with a neutral element as second operand, or as either operand. */
 static const struct neutral {
     const char *kind;
     double number;
@@ -123,18 +122,18 @@ static int identical_operand(const mp_rewriter *r, const mp_operator *op)
     return -1;
 }
 
-/* True if a reshape gives the same result on every input with as many elements: its shape is known, and copies no
- * dimension (0). */
+/* True if a reshape gives the same result for every input with the same number of elements: its shape is known and does not
+ * copy a dimension (0). */
 static bool shape_is_absolute(const mp_rewriter *r, const mp_operator *op)
 {
-    if (!strcmp(op->domain, "memplan")) return true; /* our own operator: the shape is an attribute */
+    if (!strcmp(op->domain, "memplan")) return true; /* memplan's operator: the shape is an attribute */
     const mp_value *shape = mp_is_kind(op, "Reshape") && op->n_in == 2 ? r->model->tensors[op->in[1]].value : NULL;
     for (int64_t k = 0; shape && k < shape->n; k++)
         if (shape->is_real || shape->i[k] == 0) return false;
     return shape != NULL;
 }
 
-/* Lets a reshape of a reshape read the first one's input. */
+/* Redirects a reshape of a reshape to the input of the first reshape. */
 static void pass_views(mp_rewriter *r, int index)
 {
     mp_operator *op = &r->model->operators[index];
@@ -175,12 +174,11 @@ mp_status mp_rewrite_identity(mp_rewriter *r, int index)
  *     x [17, 8, 16] -> Transpose [1, 0, 2] -> [8, 17, 16] -> Reshape [2, 4, 17, 16]
  *     x [17, 8, 16] -> Reshape [17, 2, 4, 16] -> Transpose [1, 2, 0, 3] -> [2, 4, 17, 16]
  *
- * Exporters merge batch and heads into one of three dimensions of a stack of matrices. A reshape moved to the front
- * cancels the one that merged them, and patterns find the transposition next to the product that reads it.
- */
+ * Exporters merge batch and heads into one of the three dimensions of a stack of matrices. The moved reshape cancels the
+ * reshape that merged them. Patterns then find the transposition next to the product that reads it. */
 
-/* Counts the neighbouring dimensions of `to` into which each dimension of `from` is split: into[d] >= 1. Returns false
- * if `to` is no such split, or only adds dimensions of size 1. */
+/* Computes, per dimension of `from`, the number of consecutive dimensions of `to` that it is split into: into[d] >= 1. Returns
+ * false if `to` is not such a split, or only adds dimensions of size 1. */
 static bool splits(const mp_tensor *from, const mp_tensor *to, int into[MP_RANK_MAX])
 {
     bool any = false;

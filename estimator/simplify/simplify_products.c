@@ -1,18 +1,18 @@
 /* simplify_products.c - algebra of products: common factors; transposed parameters and biases fused into products.
  *
- * A * B + A * C becomes A * (B + C), which saves a product of the result's size and keeps A once for backward. The sums round
- * differently, so this is done only under the executor's rules. B + C gets the name of the later product, so that all names
- * are in the file.
+ * A * B + A * C becomes A * (B + C). This saves a product with the size of the result, and backward saves A only once. The sums
+ * round differently, so this applies only under the executor's rules. B + C gets the name of the later product, so that all
+ * names exist in the file.
  *
- * A Linear layer is exported as the product with a Transpose of its weight, and an addition of its bias. That transposition
- * depends on the parameter alone and would be an activation of the weight's size; a product that transposes on the fly reads
- * the parameter itself. An addition would read and write the whole result once more; a product with bias adds it as it writes.
- */
+ * A Linear layer is exported as a product with a Transpose of its weight, and an addition of its bias. The transposition
+ * depends only on the parameter and would be an activation of the weight's size. A product with a transposed operand reads the
+ * parameter directly. A separate addition would read and write the whole result once more; a product with bias adds the bias
+ * while it writes. */
 #include <string.h>
 
 #include "estimator/simplify/rewrite.h"
 
-/* Returns the product whose only reader is this operand, -1 if there is none. */
+/* Returns the product that writes this tensor, if the tensor has no other reader; -1: none. */
 static int only_product(const mp_rewriter *r, int tensor)
 {
     return r->n_readers[tensor] == 1 && mp_written_by(r, tensor, "Mul") ? mp_producer(r, tensor) : -1;
@@ -43,14 +43,14 @@ mp_status mp_rewrite_common_factor(mp_rewriter *r, int index)
     return MP_OK;
 }
 
-/* True if the tensor is a parameter or another tensor from outside that is not data, or a view of one. */
+/* True if the tensor is a parameter, another tensor from outside except data, or a view of one. */
 static bool is_parameter_view(const mp_rewriter *r, int tensor)
 {
     for (const mp_operator *view; (view = mp_view(r, tensor));) tensor = view->in[0];
     return !mp_writer(r, tensor) && r->model->tensors[tensor].role != MP_ROLE_DATA;
 }
 
-/* Returns the parameter that this operand is the transposition of; -1 if it is none. */
+/* Returns the parameter whose transposition this operand is; -1: none. */
 static int transposed_parameter(const mp_rewriter *r, int tensor)
 {
     const mp_operator *op = mp_written_by(r, tensor, "Transpose");
@@ -62,7 +62,7 @@ static bool is_fused_product(const mp_operator *op)
     return !strcmp(op->kind, "FusedMatMul") && (!strcmp(op->domain, "com.microsoft") || !strcmp(op->domain, "memplan"));
 }
 
-/* False if a FusedMatMul transposes the batch: then the last two dimensions are not the matrix. */
+/* False if a FusedMatMul transposes the batch, because the last two dimensions are then not the matrix. */
 static bool has_plain_batch(const mp_operator *op, int k)
 {
     return !mp_operator_int(op, k == 0 ? "transBatchA" : "transBatchB", 0);
@@ -86,7 +86,7 @@ mp_status mp_rewrite_transposition(mp_rewriter *r, int index)
         n_turned++;
     }
     if (!n_turned) return MP_OK;
-    /* all other attributes stay as they are */
+    /* keep all other attributes */
     MP_ENSURE(attributes = mp_alloc(op->n_attributes + 2, sizeof *attributes), r->err, MP_NOMEM,
               "no memory to rewrite operator '%s'", op->name);
     for (size_t k = 0; k < op->n_attributes; k++)
@@ -101,7 +101,7 @@ mp_status mp_rewrite_transposition(mp_rewriter *r, int index)
     return mp_rewriter_become(r, index, &draft);
 }
 
-/* Returns the product with a parameter's matrix whose result only this operand reads, -1 if there is none. */
+/* Returns the product with a parameter matrix that writes this tensor, if the tensor has no other reader; -1: none. */
 static int only_linear(const mp_rewriter *r, int tensor)
 {
     int producer = mp_producer(r, tensor);
@@ -112,7 +112,7 @@ static int only_linear(const mp_rewriter *r, int tensor)
     return is_matrix && is_parameter_view(r, op->in[1]) && mp_operator_float(op, "alpha", 1) == 1 ? producer : -1;
 }
 
-/* True if it has one value per column of y, and is not data. */
+/* True if the tensor has one value per column of y and is not data. */
 static bool is_bias(const mp_rewriter *r, int tensor, const mp_tensor *y)
 {
     const mp_tensor *t = &r->model->tensors[tensor];

@@ -1,4 +1,4 @@
-/* adapters.c - adds low-rank adapters beside the products of a model. */
+/* adapters.c - adds low-rank adapters to the products of a model. */
 #include "estimator/training/adapters.h"
 
 #include <fnmatch.h>
@@ -19,8 +19,8 @@ typedef struct writer {
     mp_model *model;
     const mp_adapters *asked;
     pair *of;   /* per tensor */
-    int *owner; /* per added operator: the product that it belongs to */
-    size_t n;   /* number of operators before any was added */
+    int *owner; /* per added operator: its product */
+    size_t n;   /* number of operators before the first addition */
     mp_error *err;
 } writer;
 
@@ -35,7 +35,7 @@ bool mp_adapter_read(const char *text, int *rank, const char **pattern)
     return true;
 }
 
-/* Returns the matrix that an operator multiplies its first operand by, -1 if there is none. */
+/* Returns the matrix that an operator multiplies its first operand by; -1: none. */
 static int matrix_of(const mp_model *model, const mp_operator *op)
 {
     if (op->removed || op->n_in < 2 || op->in[1] < 0 || mp_op_input_of(op->op, 1).initial != MP_INITIAL_RIGHT_MATRIX) return -1;
@@ -56,7 +56,7 @@ size_t mp_adapter_matrices(const mp_model *model, const char *pattern)
     return n;
 }
 
-/* Fails because the pattern names no matrix, and says what it names instead, if anything. */
+/* Fails because the pattern matches no matrix. The message names another tensor that it matches, if any. */
 static mp_status no_matrix(const mp_model *model, const char *wanted, const char *pattern, mp_error *err)
 {
     for (size_t k = 0; k < model->n_operators; k++) {
@@ -71,7 +71,7 @@ static mp_status no_matrix(const mp_model *model, const char *wanted, const char
     return MP_FAIL(err, MP_INVALID, "the adapter '%s' names no parameter and no operator", wanted);
 }
 
-/* Adds a parameter of rows x columns for a matrix: "h.0.q_proj.lora_A.weight" for "h.0.q_proj.weight". */
+/* Adds an adapter parameter of rows x columns for a matrix: "h.0.q_proj.lora_A.weight" for "h.0.q_proj.weight". */
 static mp_status put_parameter(const writer *w, int matrix, const char *what, int64_t rows, int64_t columns, int *out)
 {
     char name[NAME_MAX_BYTES];
@@ -88,7 +88,7 @@ static mp_status put_parameter(const writer *w, int matrix, const char *what, in
     return MP_OK;
 }
 
-/* Adds one operator for product `op`; it writes *out, or a fresh tensor if that is -1. */
+/* Adds one operator for product `op`. It writes *out, or a new tensor if *out is -1. */
 static mp_status put(writer *w, int op, const char *what, const mp_operator_draft *draft, int *out)
 {
     char name[NAME_MAX_BYTES], stem[NAME_MAX_BYTES + 16];
@@ -112,7 +112,7 @@ static mp_status put_scale(const writer *w, mp_dtype dtype, double value, int *o
     return MP_OK;
 }
 
-/* Makes y = x W into y = base + scale * (x A) B; y keeps its name and its readers. */
+/* Changes y = x W to y = base + scale * (x A) B. y keeps its name and its readers. */
 static mp_status adapt(writer *w, int op, int rank)
 {
     mp_model *m = w->model;
@@ -157,14 +157,14 @@ static mp_status adapt(writer *w, int op, int rank)
     return put(w, op, "lora/Add", &add, &sum);
 }
 
-/* Moves the added operators from the end to behind their products. */
+/* Moves the added operators from the end to the positions after their products. */
 static mp_status place(writer *w)
 {
     mp_model *m = w->model;
     size_t n = 0, added = w->n;
     MP_OWNED mp_operator *placed = mp_alloc(m->n_operators, sizeof *placed);
     MP_ENSURE(placed, w->err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < w->n; k++) { /* products were adapted in their order */
+    for (size_t k = 0; k < w->n; k++) { /* products were adapted in operator order */
         placed[n++] = m->operators[k];
         while (added < m->n_operators && w->owner[added] == (int)k) placed[n++] = m->operators[added++];
     }

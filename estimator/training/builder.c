@@ -1,4 +1,4 @@
-/* builder.c - makes nodes of the graph from lists of storages. */
+/* builder.c - creates nodes of the graph from lists of storages. */
 #include "estimator/training/builder.h"
 
 #include <math.h>
@@ -65,7 +65,8 @@ mp_status mp_builder_pair(mp_builder *b, int from, int to)
     return MP_OK;
 }
 
-/* Returns the bytes of the gradient between the two operators of PyTorch's cross entropy: it is as large as the scores'. */
+/* Returns the bytes of the temporary gradient between the two operators of PyTorch's cross-entropy, which has the size of the
+ * scores. */
 static int64_t unfused_bytes(const mp_builder *b, const mp_operator *op, mp_phase phase)
 {
     const bool is_two = b->options->rules == MP_RULES_PYTORCH && op && op->op && op->op->traits & MP_TRAIT_CLASSES;
@@ -75,7 +76,7 @@ static int64_t unfused_bytes(const mp_builder *b, const mp_operator *op, mp_phas
     return widened * mp_builder_bytes(b, op->in[0]);
 }
 
-/* Returns the bytes that the current node moves: reads and writes once, adds twice. */
+/* Returns the bytes that the current node moves: reads and writes count once, adds twice. */
 static int64_t moved_bytes(const mp_builder *b)
 {
     int64_t moved = 0;
@@ -90,16 +91,16 @@ void mp_builder_task(mp_builder *b, mp_task task, int op)
     b->binding = (mp_binding){.task = task, .op = op, .source = -1, .target = -1, .state = -1, .parameter = -1};
 }
 
-/* Returns the known source line of the operator's first output that has one, as the graph's own copy. */
+/* Returns the source line of the operator's first output that has one, copied into the graph's pool. */
 static const char *source_of(const mp_builder *b, const mp_operator *op)
 {
     const char *source = NULL;
     for (int k = 0; op && !source && k < op->n_out; k++)
         if (op->out[k] >= 0) source = b->model->tensors[op->out[k]].source;
-    return source ? mp_pool_text(b->graph->pool, source, strlen(source)) : NULL; /* without memory the line is not known */
+    return source ? mp_pool_text(b->graph->pool, source, strlen(source)) : NULL; /* NULL (unknown) also if memory is short */
 }
 
-/* Returns the type in which products are computed. */
+/* Returns the type used for products. */
 static mp_dtype product_type(const mp_builder *b, const mp_operator *op)
 {
     const bool by_operator = b->options->amp && op && op->n_in && op->in[0] >= 0;

@@ -1,19 +1,18 @@
 /* builder_backward.c - builds gradients and backward nodes, in reverse order of the forward nodes.
  *
- * A tensor and its views share one gradient buffer. With one contribution the buffer is written, with several it is a
- * sum. The gradient of an addition's operand is the gradient of its output itself: it stays pending, without a node,
- * until a computed contribution is added to the same buffer; only then is it copied there, in place if the old buffer
- * is dead afterwards. So one buffer, not two, is live across the branch of a residual connection.
+ * A tensor and its views share one gradient buffer. With one contribution the buffer is written; with several it is a sum. The
+ * gradient of an addition's operand is the gradient of the addition's output. It stays pending, without a node, until a
+ * computed contribution is added to the same buffer. Only then it is copied there, in place if that was the old buffer's last
+ * use. So only one buffer is live across the branch of a residual connection.
  *
- * Under PyTorch's rules a computed contribution after the first is a tensor of its own, as autograd makes it, and
- * pending contributions are added behind the node. Sums are made in place, unless a parameter's first contribution is a
- * view (of a transposed weight): that sum is a third tensor.
- */
+ * Under PyTorch's rules every computed contribution after the first is a separate tensor, as in autograd. Pending contributions
+ * are added after the node. Sums are in place, unless a parameter's first contribution is a view (of a transposed weight): that
+ * sum is a third tensor. */
 #include "estimator/training/builder.h"
 
 #include "estimator/training/builder.h"
 
-/* Attention in tiles: backward takes five products of the sizes of forward's two. */
+/* Tiled attention: backward computes five products, each with the size of one of forward's two. */
 #define TILED_BACKWARD 2.5
 
 /* The inputs whose gradients one node computes. */
@@ -22,8 +21,8 @@ typedef struct mp_group {
     const char *suffix;
 } mp_group;
 
-/* Cuts an operator's gradient into groups, in the order of their nodes. Parameters come first: then the saved input is
- * dead before the data gradient is produced. */
+/* Divides an operator's gradient into groups, in node order. Parameters come first, so that the saved input is no longer live
+ * when the data gradient is produced. */
 static int groups_of(const mp_builder *b, const mp_operator *op, mp_group groups[2])
 {
     if (op->op->gradient != MP_GRADIENT_SPLIT) {
@@ -51,7 +50,7 @@ static bool gives_gradient(const mp_builder *b, int k)
     return out && in;
 }
 
-/* Returns the forward node that a backward node belongs to, -1 if that is a loss node. */
+/* Returns the forward node that a backward node belongs to; -1 for a loss node. */
 static int forward_node(const mp_builder *b, int k)
 {
     int node = b->forward[k];
@@ -63,7 +62,7 @@ static mp_gradient_buffer *gradient_of(mp_builder *b, int tensor)
     return &b->gradient[b->key[tensor]];
 }
 
-/* Counts the nodes and aliases that will contribute to each gradient. */
+/* Counts the nodes and aliases that contribute to each gradient. */
 static void count_contributions(mp_builder *b)
 {
     for (int k = 0; k < (int)b->model->n_operators; k++) {
@@ -91,7 +90,7 @@ static mp_status ensure_storage(mp_builder *b, int tensor)
     return mp_builder_storage(b, name, mp_builder_bytes(b, key), MP_KIND_ACTIVATION_GRADIENT, &b->gradient[key].storage);
 }
 
-/* Makes the buffer of a gradient a target of the current node, for input `i` of its operator (0 without one). */
+/* Adds the buffer of a gradient to the current node's outputs, for input `i` of its operator (0 without an operator). */
 static mp_status put_buffer(mp_builder *b, int tensor, int i)
 {
     MP_CHECK(ensure_storage(b, tensor));
@@ -99,7 +98,7 @@ static mp_status put_buffer(mp_builder *b, int tensor, int i)
     mp_list *list = g->n_contributions > 1 ? &b->adds : &b->writes;
     size_t n = list->n;
     MP_CHECK(mp_builder_put(b, list, g->storage));
-    /* an operand that occurs twice (Mul(x, x)): the second gradient is added to the first, in the same node */
+    /* an operand that occurs twice (Mul(x, x)): the node adds the second gradient to the first */
     bool again = list->n == n;
     if (i < 64) b->binding.targets |= UINT64_C(1) << i;
     if (i < 64 && (again || (g->n_contributions > 1 && g->n_started > 0))) b->binding.adds |= UINT64_C(1) << i;
@@ -113,7 +112,7 @@ static const char *node_name(const mp_builder *b, const char *name, const char *
     return text ? text : "";
 }
 
-/* Turns pending aliases into nodes that copy or add them to the buffer. */
+/* Converts pending aliases to nodes that copy or add them to the buffer. */
 static mp_status flush(mp_builder *b, int tensor)
 {
     mp_gradient_buffer *g = gradient_of(b, tensor);
@@ -145,14 +144,14 @@ static mp_status add_pending(mp_builder *b, int tensor, int storage, int forward
     return MP_OK;
 }
 
-/* True if PyTorch's sum gets the gradient of input i as a view, because the operator reads the parameter transposed. */
+/* True if PyTorch's sum receives the gradient of input i as a view, because the operator reads the parameter transposed. */
 static bool is_turned(const mp_builder *b, const mp_operator *op, int i)
 {
     const bool is_parameter = b->model->tensors[b->key[op->in[i]]].role == MP_ROLE_PARAMETER;
     return is_parameter && (b->key[op->in[i]] != op->in[i] || (i == 1 && mp_operator_int(op, "transB", 0)));
 }
 
-/* Makes the gradient of input i a target of the current node. */
+/* Adds the gradient of input i to the current node's outputs. */
 static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
 {
     int part;
@@ -170,7 +169,7 @@ static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
     return add_pending(b, tensor, part, forward_node(b, (int)(op - b->model->operators)));
 }
 
-/* Completes a gradient: a single pending contribution becomes the gradient, several are added to the buffer. */
+/* Completes a gradient. A single pending contribution becomes the gradient; several are added to the buffer. */
 static mp_status complete(mp_builder *b, int tensor)
 {
     mp_gradient_buffer *g = gradient_of(b, tensor);
@@ -181,7 +180,7 @@ static mp_status complete(mp_builder *b, int tensor)
     return flush(b, tensor);
 }
 
-/* Lets the current node read the gradients of the operator's outputs. */
+/* Adds the gradients of the operator's outputs to the current node's reads. */
 static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
 {
     for (int o = 0; o < op->n_out; o++)
@@ -190,7 +189,7 @@ static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
     return MP_OK;
 }
 
-/* Lets the current node read the values that the gradient of input i needs. */
+/* Adds the values that the gradient of input i needs to the current node's reads. */
 static mp_status put_needs(mp_builder *b, int k, int i)
 {
     const mp_operator *op = &b->model->operators[k];
@@ -214,8 +213,8 @@ static bool is_read(const mp_builder *b, int storage)
     return false;
 }
 
-/* Adds in-place pairs: a gradient may overwrite the output's gradient; in an elementwise operator any saved value of
- * its size; and, if the row says so, input 0 of the same shape. */
+/* Adds in-place pairs. A gradient may overwrite the output's gradient. In an elementwise operator it may overwrite any saved
+ * value of its size. If the row permits it, it may overwrite input 0 of the same shape. */
 static mp_status put_pairs(mp_builder *b, const mp_operator *op, const mp_group *group)
 {
     if (!(op->op->traits & MP_TRAIT_GRADIENT_IN_PLACE)) return MP_OK;
@@ -263,7 +262,7 @@ static mp_status build_group(mp_builder *b, int k, const mp_group *group)
     return MP_OK;
 }
 
-/* Builds gradients of addition and subtraction: aliases, or a node per operand that was broadcast or negated. */
+/* Builds the gradients of addition and subtraction: aliases, or a node for each operand that was broadcast or negated. */
 static mp_status build_alias(mp_builder *b, int k)
 {
     const mp_operator *op = &b->model->operators[k];
@@ -291,7 +290,7 @@ static mp_status build_alias(mp_builder *b, int k)
     return MP_OK;
 }
 
-/* Adds the gradients of the outputs as inputs, if there is no loss. */
+/* Without a loss: adds the gradients of the outputs as inputs. */
 static mp_status build_given_gradients(mp_builder *b)
 {
     for (size_t k = 0; b->loss < 0 && k < b->model->n_outputs; k++) {
@@ -305,7 +304,7 @@ static mp_status build_given_gradients(mp_builder *b)
     return MP_OK;
 }
 
-/* Adds the given gradients of parameters: no operator computes a parameter, so none has added them. */
+/* Adds given gradients of parameters. No operator produces a parameter, so no visit has added them. */
 static mp_status complete_parameters(mp_builder *b)
 {
     for (int t = 0; b->loss < 0 && t < (int)b->model->n_tensors; t++)

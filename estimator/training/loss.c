@@ -1,9 +1,8 @@
 /* loss.c - the loss of a model: its own, or one appended to an output.
  *
- * Losses that PyTorch composes of elementwise functions and reductions are composed of the same ones here, so that
- * backward keeps the same: l1 a difference, kl-div the target, cosine both operands and a few numbers a row. The rest
- * are single operators.
- */
+ * Some PyTorch losses are composed of elementwise functions and reductions. They are composed of the same functions here, so
+ * that backward saves the same tensors: l1 a difference, kl-div the target, cosine both operands and a few numbers per row. The
+ * other losses are single operators. */
 #include <stdio.h>
 
 #include "estimator/model/order.h"
@@ -16,7 +15,7 @@ typedef struct writer {
     mp_error *err;
 } writer;
 
-/* Appends one operator and infers it; its only output is a fresh tensor. */
+/* Appends one operator and infers it. Its only output is a new tensor. */
 static mp_status put(const writer *w, const char *kind, const char *domain, int version, const int *in, int n_in,
                      const mp_attribute *attributes, size_t n_attributes, const char *output, int *out)
 {
@@ -24,13 +23,13 @@ static mp_status put(const writer *w, const char *kind, const char *domain, int 
     return mp_operator_put(w->model, mp_draft(kind, domain, version, in, n_in, attributes, n_attributes), output, out, w->err);
 }
 
-/* Appends an elementwise operator of ai.onnx; b negative: it has one operand. */
+/* Appends an elementwise operator of ai.onnx; b negative: one operand. */
 static mp_status put_plain(const writer *w, const char *kind, int a, int b, const char *output, int *out)
 {
     return put(w, kind, "", 13, (int[]){a, b}, b < 0 ? 1 : 2, NULL, 0, output, out);
 }
 
-/* Appends a reduction of all elements, or along the last dimension. */
+/* Appends a reduction over all elements, or along the last dimension. */
 static mp_status put_reduced(const writer *w, const char *kind, int a, bool last, const char *output, int *out)
 {
     int64_t axis = -1;
@@ -38,7 +37,7 @@ static mp_status put_reduced(const writer *w, const char *kind, int a, bool last
     return put(w, kind, "", 11, &a, 1, attributes, last ? 2 : 1, output, out);
 }
 
-/* Adds a constant: a number of rank 0, or a list. */
+/* Adds a constant: a scalar or a list. */
 static mp_status put_constant(const writer *w, mp_dtype dtype, int rank, const double *values, int64_t n, const char *name,
                               int *out)
 {
@@ -65,8 +64,8 @@ static mp_status put_target(const writer *w, mp_dtype dtype, int rank, const int
     return mp_model_declare_input(w->model, *target, w->err);
 }
 
-/* Appends cross-entropy over classes: axis 1 of (N, C, ...); of a sequence (N, T, C) the last axis, with a target (N,
- * T). */
+/* Appends cross-entropy over classes. The classes are axis 1 of (N, C, ...); for a sequence (N, T, C) the last axis, with a
+ * target (N, T). */
 static mp_status put_cross_entropy(const writer *w, const mp_loss_options *o, int logits, int *loss)
 {
     int target, in[3] = {logits, -1, -1};
@@ -102,7 +101,7 @@ static mp_status put_cross_entropy(const writer *w, const mp_loss_options *o, in
                "loss", loss);
 }
 
-/* Appends a loss that is the mean of one function over all elements. */
+/* Appends a loss that is the mean of a function over all elements. */
 static mp_status put_element_loss(const writer *w, mp_loss kind, const mp_loss_options *o, int output, int target, int *loss)
 {
     int in[3] = {output, target, -1}, n = 2;
@@ -185,7 +184,7 @@ static mp_status append(mp_model *model, mp_loss kind, const mp_loss_options *op
     return put_element_loss(&w, kind, options, output, target, loss);
 }
 
-/* True if an operator computes the output; false for a parameter that is an output itself, also as a view. */
+/* True if an operator computes the output; false if the output is a parameter, or a view of one. */
 static bool is_result(const mp_model *model, int tensor)
 {
     while (model->tensors[tensor].producer >= 0) {
@@ -196,7 +195,7 @@ static bool is_result(const mp_model *model, int tensor)
     return false;
 }
 
-/* True if the tensor is a single computed number for every batch: of rank 0, or declared with a fixed single element. */
+/* True if the tensor is a computed scalar for every batch size: rank 0, or declared with a fixed single element. */
 static bool is_computed_scalar(const mp_model *model, int tensor)
 {
     const mp_tensor *t = &model->tensors[tensor];
@@ -204,7 +203,7 @@ static bool is_computed_scalar(const mp_model *model, int tensor)
            (t->rank == 0 || (t->rank == 1 && t->dims[0] == 1 && t->declared_rank == 1 && t->declared_dims[0] == 1));
 }
 
-/* True if cross-entropy makes sense: the output has scores of two classes or more. Images of one channel and lists of
+/* True if cross-entropy is meaningful: the output has scores for at least two classes. Images with one channel and lists of
  * numbers are regression. */
 static bool has_classes(const mp_tensor *t)
 {
@@ -230,7 +229,7 @@ static mp_status check_options(const mp_loss_options *o, mp_loss loss, mp_error 
     return MP_OK;
 }
 
-/* Lists the file's floating-point values that did not become parameters, which --train would change. */
+/* Lists the file's floating-point tensors that did not become parameters; --train would make them parameters. */
 static const char *not_taken(const mp_model *model, char text[320])
 {
     enum { NAMES = 3 };

@@ -1,4 +1,4 @@
-/* target.c - profiles of devices and links (devices.def), and seconds by the roofline model. */
+/* target.c - profiles of devices and links (devices.def), and seconds from the roofline model. */
 #include "estimator/training/target.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ const mp_device *mp_device_of_card(const char *card)
 {
     const mp_device *found = NULL;
     char name[256] = "";
-    bool begins[256] = {false}; /* a word */
+    bool begins[256] = {false}; /* positions where a word of the card's name begins */
     size_t n = 0;
     for (const char *at = card; *at && n + 1 < sizeof name; at++) /* "NVIDIA GeForce RTX 4090" contains rtx4090 */
         if (*at != ' ')
@@ -66,7 +66,8 @@ const mp_device *mp_device_of_card(const char *card)
         const size_t length = strlen(devices[k].name);
         for (const char *at = name; (at = strstr(at, devices[k].name)); at++) {
             const bool is_digit = at[length] >= '0' && at[length] <= '9';
-            const bool is_longer = is_digit && !begins[at - name + length]; /* "A4000" is no a40, "H100 80GB" is an h100 */
+            const bool is_longer =
+                is_digit && !begins[at - name + length]; /* "A4000" does not match a40; "H100 80GB" matches h100 */
             if (!is_longer && (!found || length > strlen(found->name))) found = &devices[k];
         }
     }

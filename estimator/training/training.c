@@ -1,8 +1,7 @@
 /* training.c - model + options + target -> training graph.
  *
- * First marks what is trained and what the loss needs; then builds the graph in the order of keep-all: forward nodes in
- * the model's order, backward nodes in reverse, and updates at the end (with forward-fused updates at the beginning).
- */
+ * First marks the trained tensors and the operators that the loss needs. Then builds the graph in keep-all's order: forward
+ * nodes in model order, backward nodes in reverse, updates at the end (with forward-fused updates at the beginning). */
 #include "estimator/training/training.h"
 
 #include <fnmatch.h>
@@ -38,9 +37,8 @@ int64_t mp_optimizer_state_bytes(mp_optimizer optimizer, int64_t elements)
     return 2 * (elements + 4 * ((elements + BLOCK - 1) / BLOCK));
 }
 
-/* Each trained parameter has one update node that reads its gradient and changes parameter and state. The state of Adam and
- * AdamW is two moments, of momentum one, of plain SGD none, all in fp32; with 16-bit parameters the fp32 master copy joins it.
- */
+/* Each trained parameter has one update node, which reads its gradient and changes parameter and state. The state is fp32: two
+ * moments for Adam and AdamW, one for momentum, none for SGD. For 16-bit parameters it also contains the fp32 master copy. */
 
 static bool is_trained(const mp_builder *b, int tensor)
 {
@@ -72,8 +70,7 @@ static mp_status build_parameter_gradients(mp_builder *b)
     return MP_OK;
 }
 
-/* Builds the node that every update waits for: it reads all gradients and writes the factor that scales their norm down
- * to the limit. */
+/* Builds the node that every update waits for. It reads all gradients and writes the factor that limits their global norm. */
 static mp_status build_clip(mp_builder *b)
 {
     MP_ENSURE(b->options->fuse != MP_FUSE_BACKWARD, b->err, MP_INVALID,
@@ -124,13 +121,13 @@ static mp_status build_updates(mp_builder *b)
     return MP_OK;
 }
 
-static const double tick_seconds = 1e-9; /* of every graph that is built from a model */
+static const double tick_seconds = 1e-9; /* tick length of every graph built from a model */
 
 MP_NAMED(loss, "auto", "cross-entropy", "mse", "l1", "smooth-l1", "huber", "bce", "kl-div", "cosine", "none")
 MP_NAMED(optimizer, "adamw", "adam", "sgd", "momentum", "none", "adamw8bit")
 MP_NAMED(rules, "executor", "pytorch")
 
-/* Marks the operators on which the loss (without one: an output) depends. */
+/* Marks the operators that the loss depends on; without a loss, that an output depends on. */
 static void mark_relevant(mp_builder *b, bool *demanded)
 {
     const mp_model *m = b->model;
@@ -159,7 +156,7 @@ static mp_status freeze(mp_builder *b, bool *trained)
     return MP_OK;
 }
 
-/* Marks tensors with a gradient: forwards from the trained parameters, then backwards from the loss. */
+/* Marks tensors with a gradient: forward from the trained parameters, then backward from the loss. */
 static mp_status mark_gradients(mp_builder *b, bool *reached)
 {
     const mp_model *m = b->model;
@@ -237,7 +234,7 @@ static mp_status list_tensors(mp_builder *b)
     return MP_OK;
 }
 
-/* Allocates the bindings, as they are before the first node. */
+/* Allocates the bindings in their initial state. */
 static mp_status prepare_bindings(mp_builder *b)
 {
     size_t n = b->model->n_tensors, m = b->model->n_operators;

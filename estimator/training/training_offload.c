@@ -1,16 +1,16 @@
-/* training_offload.c - appends tiers, channels, copies out and ways back to a finished training graph. */
+/* training_offload.c - adds tiers, channels, copies out and returning alternatives to a finished training graph. */
 #include <math.h>
 #include <string.h>
 
 #include "estimator/base/memory.h"
 #include "memplan/training.h"
 
-/* A memory to copy to, and how it is called in the graph. */
+/* A memory to copy to, and its names in the graph. */
 typedef struct place {
     const mp_link *link;
     const char *tier, *where;         /* "host", "the host" */
-    const char *out, *in, *both_ways; /* channels; the third one takes the place of both on a shared link */
-    int64_t alignment;                /* of its offsets; 0: the graph's */
+    const char *out, *in, *both_ways; /* channel names; a shared link uses the third one for both directions */
+    int64_t alignment;                /* alignment of its offsets; 0: the graph's */
     int tier_number, out_number, in_number;
 } place;
 
@@ -20,7 +20,7 @@ typedef struct extension {
     place places[2];
     const mp_offload *offload;
     int64_t least_bytes;
-    int64_t next_storage, next_node; /* ids; those of a graph from a file need not be its indices */
+    int64_t next_storage, next_node; /* next ids; ids of a graph from a file may differ from its indices */
     mp_error *err;
 } extension;
 
@@ -40,7 +40,7 @@ static mp_status add_place(extension *x, const place *wanted)
 static int64_t ticks_of(const mp_graph *graph, const mp_link *link, double rate, int64_t bytes)
 {
     const double ticks = ceil((link->latency_seconds + (double)bytes / rate) / graph->tick_seconds);
-    return ticks < (double)(INT64_MAX / 2) ? (int64_t)ticks : INT64_MAX; /* NaN too; mp_graph_finish bounds the sum */
+    return ticks < (double)(INT64_MAX / 2) ? (int64_t)ticks : INT64_MAX; /* also for NaN; mp_graph_finish checks the sum */
 }
 
 static bool holds(const int *list, size_t n, int storage)
@@ -50,7 +50,7 @@ static bool holds(const int *list, size_t n, int storage)
     return false;
 }
 
-/* True if a storage is still wanted when its first reader has run: the loss or backward reads it, or two nodes do. */
+/* True if a storage is still needed after its first reader: the loss or backward reads it, or two nodes do. */
 static bool is_read_later(const mp_graph *graph, int s)
 {
     const int *readers = graph->readers + graph->readers_start[s];
@@ -78,7 +78,7 @@ static bool may_be_copied(const extension *x, int s)
     return mp_may_be_copied(x->graph, s, x->least_bytes) && is_meant(x, s);
 }
 
-/* Appends the storage of a copy. */
+/* Appends the storage that holds a copy. */
 static mp_status add_storage(extension *x, int s, const place *p, int *copy)
 {
     mp_storage *storage;
@@ -95,7 +95,7 @@ static mp_status add_storage(extension *x, int s, const place *p, int *copy)
     return storage->name ? MP_OK : MP_NO_MEMORY(x->err);
 }
 
-/* Writes the lists, ticks and channel of a copy from one storage to another. */
+/* Sets the lists, ticks and channel of a copy from one storage to another. */
 static mp_status set_copy(extension *x, mp_alternative *alternative, int from, int to, int64_t ticks, int channel)
 {
     *alternative = (mp_alternative){.n_reads = 1,
@@ -140,7 +140,7 @@ static mp_status add_way_back(extension *x, int s, int copy, const place *p)
     return MP_OK;
 }
 
-/* Puts the storage `now` in the place of `before` in a list of its own. */
+/* Replaces storage `before` by `now` in a new copy of a list. */
 static mp_status replace(extension *x, int **list, size_t n, int before, int now)
 {
     *list = mp_graph_list(x->graph, *list, n);
@@ -163,8 +163,8 @@ static mp_status add_state_copy(extension *x, int from, int to, const char *name
                     channel);
 }
 
-/* Moves the state s of an update to the first place: there it is always live. On the device, a copy of it lives up to the
- * update; in its memory s is what the update makes, up to the copy back. */
+/* Moves the state s of an update to the first place, where it is always live. On the device, a copy of the state lives until
+ * the update. The update writes s in the copy's memory, and s lives until it is copied back. */
 static mp_status move_state(extension *x, int update, int s)
 {
     const place *p = &x->places[0];
@@ -191,7 +191,7 @@ static mp_status move_state(extension *x, int update, int s)
                           p->link->out_bytes_per_second, p->out_number);
 }
 
-/* Moves all state that is meant, large enough and used by one update alone, which reads and writes it. */
+/* Moves all optimizer state that is selected, large enough, and read and written by a single update. */
 static mp_status move_states(extension *x, size_t *n_moved)
 {
     const mp_graph *graph = x->graph;

@@ -1,4 +1,4 @@
-/* factors.c - the factors of every operator that can be split: which dimensions of operands and results go together. */
+/* factors.c - the factors of every operator that can be split. */
 #include "estimator/rules/factors/factors.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ int mp_factor_of_output(const mp_model *model, const mp_operator *op, const mp_o
     return t ? find(f->out[k], t->rank, factor) : -1;
 }
 
-/* Gives dimension d of result 0, and of the other results, factor d + 1, unless it has one element. */
+/* Assigns factor d + 1 to dimension d of each result, unless the dimension has size 1. */
 static void number_results(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     for (int o = 0; o < op->n_out && o < MP_FACTOR_OUTPUTS; o++) {
@@ -34,7 +34,7 @@ static void number_results(const mp_model *model, const mp_operator *op, mp_oper
     }
 }
 
-/* Aligns the last dimensions of operand k with those of result 0, as broadcasting does. */
+/* Aligns the last dimensions of operand k with the last dimensions of result 0, as in broadcasting. */
 static void align(const mp_model *model, const mp_operator *op, mp_operand_factors *f, int k)
 {
     const mp_tensor *x = mp_operator_in(model, op, k), *y = mp_operator_out(model, op, 0);
@@ -46,7 +46,8 @@ static void align(const mp_model *model, const mp_operator *op, mp_operand_facto
 
 bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
-    const bool is_alone = op->op->traits & (MP_TRAIT_EXPANDS | MP_TRAIT_CASTS); /* the other operand says to what */
+    const bool is_alone =
+        op->op->traits & (MP_TRAIT_EXPANDS | MP_TRAIT_CASTS); /* the second operand only gives the shape or type */
     *f = (mp_operand_factors){0};
     if (op->n_in > MP_OP_INPUTS) return false;
     number_results(model, op, f);
@@ -54,8 +55,8 @@ bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, mp_opera
     return true;
 }
 
-/* What runs along lines: a softmax along its axis, normalizations and what was a softmax before version 13 from their axis on.
- * Scale and shift stay whole. */
+/* Operators along lines. A softmax uses its axis. Normalizations, and softmax before version 13, use all dimensions from their
+ * axis on. Scale and shift are not split. */
 bool mp_factors_lines(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
@@ -68,7 +69,7 @@ bool mp_factors_lines(const mp_model *model, const mp_operator *op, mp_operand_f
     return true;
 }
 
-/* Batch normalization: channels alone, since statistics are over everything else. */
+/* Batch normalization: only channels can be split, because statistics cover all other dimensions. */
 bool mp_factors_channels(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     (void)model;
@@ -80,7 +81,7 @@ bool mp_factors_channels(const mp_model *model, const mp_operator *op, mp_operan
     return op->n_out <= MP_FACTOR_OUTPUTS;
 }
 
-/* Pools and interpolation: sample and channel by channel, unless these are interpolated as well. */
+/* Pooling and interpolation: split by sample and channel, unless these dimensions are interpolated. */
 bool mp_factors_images(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0), *y = mp_operator_out(model, op, 0);
@@ -118,7 +119,7 @@ bool mp_factors_conv(const mp_model *model, const mp_operator *op, mp_operand_fa
     f->in[0][0] = f->out[0][0] = BATCH;
     if (groups != 1 && (groups != channels || turned)) return true;
     f->out[0][1] = f->in[1][turned] = f->in[2][0] = OUTPUTS;
-    f->in[0][1] = groups == 1 ? INPUTS : OUTPUTS; /* each channel by itself goes with its filter */
+    f->in[0][1] = groups == 1 ? INPUTS : OUTPUTS; /* depthwise: each channel is split together with its filter */
     if (groups > 1) return true;
     f->in[1][!turned] = INPUTS;
     f->columns = OUTPUTS;
@@ -126,9 +127,8 @@ bool mp_factors_conv(const mp_model *model, const mp_operator *op, mp_operand_fa
     return true;
 }
 
-/* Attention: its batch dimensions, heads among them. Several heads of Q may share one of K and V, which is then split with
- * them.
- */
+/* Attention: split by batch dimensions, including heads. If several heads of Q share one head of K and V, they are split
+ * together. */
 bool mp_factors_attention(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const int r = mp_operator_in(model, op, 0)->rank;
@@ -154,7 +154,7 @@ bool mp_factors_attention(const mp_model *model, const mp_operator *op, mp_opera
     return true;
 }
 
-/* A look-up of rows: each rank finds those that it has, and zeros for others. */
+/* Row look-up: each rank looks up the rows it holds and uses zeros for the others. */
 bool mp_factors_gather(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *table = mp_operator_in(model, op, 0), *index = mp_operator_in(model, op, 1);
@@ -185,15 +185,16 @@ bool mp_factors_transpose(const mp_model *model, const mp_operator *op, mp_opera
     return true;
 }
 
-/* What cuts a tensor along a dimension, or joins several: that dimension may be split too where all parts divide, since who
- * made it can deal its elements so that every rank gets a piece of each part (queries, keys and values of its heads). */
+/* Operators that split a tensor along a dimension, or join tensors. That dimension can itself be split if it divides all
+ * pieces: the producer then distributes its elements so that every rank gets a share of each piece (queries, keys and values of
+ * its heads). */
 bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     *f = (mp_operand_factors){0};
     if (op->n_in > MP_OP_INPUTS || op->n_out > MP_FACTOR_OUTPUTS) return false;
     const bool joins = f->joins = !strcmp(op->kind, "Concat");
     f->cuts = !joins;
-    for (int k = 0; k < (joins ? op->n_in : 1); k++) { /* a piece of one element carries the factor too, and cannot be split */
+    for (int k = 0; k < (joins ? op->n_in : 1); k++) { /* a piece of size 1 also has the factor, and then cannot be split */
         const mp_tensor *x = mp_operator_in(model, op, k);
         for (int d = 0; d < x->rank; d++) f->in[k][d] = d + 1;
     }
@@ -204,7 +205,7 @@ bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_f
     return true;
 }
 
-/* Sums and means over some dimensions add up over the ranks; other reductions have them whole. */
+/* Sums and means over some dimensions are added over the ranks. Other reductions need these dimensions whole. */
 bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
@@ -232,8 +233,8 @@ bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_operand_
     return true;
 }
 
-/* Losses of classes: lines of scores add up to the loss, and so do the classes of a line, with an exchange of its largest
- * score, its sum and its target's. */
+/* Losses over classes. The loss is a sum over lines, and can be split by them. Splitting by classes requires an exchange of
+ * each line's largest score, sum and target score. */
 bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     enum { CLASSES = 2 };
@@ -243,13 +244,13 @@ bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_operand
         f->in[0][d] = d + 1;
         if (d != 1) f->in[1][d ? d - 1 : 0] = d + 1;
     }
-    f->in[2][0] = CLASSES; /* their weights */
+    f->in[2][0] = CLASSES; /* class weights */
     memcpy(f->out[1], f->in[0], sizeof f->out[1]);
     if (y->rank) memcpy(f->out[0], f->in[1], sizeof f->out[0]);
     return true;
 }
 
-/* Losses of elements: all of them add up. */
+/* Losses over elements: the loss is a sum over all elements. */
 bool mp_factors_elements(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
@@ -259,7 +260,7 @@ bool mp_factors_elements(const mp_model *model, const mp_operator *op, mp_operan
     return op->n_in <= 2;
 }
 
-/* Tokens on their way between experts: dimensions behind the two that change go through. */
+/* Tokens exchanged between experts: only the dimensions after the first two can be split. */
 bool mp_factors_all_to_all(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     *f = (mp_operand_factors){0};

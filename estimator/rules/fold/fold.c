@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The real types: significant bits, exponents of the smallest step and of the first power of two that is too large. */
+/* The real types: significant bits, exponent of the smallest positive number, exponent of the first power of two out of
+ * range. */
 static const struct {
     mp_dtype dtype;
     int precision, step, limit;

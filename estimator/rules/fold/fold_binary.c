@@ -1,8 +1,7 @@
 /* fold_binary.c - functions of two elements, by operator name: the binary operators and the steps of reductions.
  *
- * Comparisons and logic give 0 or 1. Integers come in as 128 bits wide, so that no sum or difference overflows; products are
- * taken modulo 2^128, of which the output's type keeps the low bits.
- */
+ * Comparisons and logic return 0 or 1. Integers are 128 bits wide, so that no sum or difference overflows. Products are
+ * computed modulo 2^128; the output type keeps the low bits. */
 #include <math.h>
 #include <string.h>
 
@@ -34,7 +33,7 @@ REALS(mul, a *b)
 REALS(div, a / b)
 REALS(pow, pow(a, b))
 INTEGERS(max, a > b ? a : b)
-REALS(max, isnan(a) || a > b ? a : b) /* a NaN on either side remains */
+REALS(max, isnan(a) || a > b ? a : b) /* a NaN operand gives NaN */
 INTEGERS(min, a < b ? a : b)
 REALS(min, isnan(a) || a < b ? a : b)
 BOTH(equal, a == b)
@@ -58,7 +57,7 @@ static bool div_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y)
     return true;
 }
 
-/* The remainder has the sign of the divisor, or with fmod = 1 that of the dividend. */
+/* The remainder has the sign of the divisor; with fmod = 1, of the dividend. */
 static bool mod_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y)
 {
     if (!b) return false;
@@ -73,7 +72,7 @@ static double mod_reals(const mp_pairing *p, double a, double b)
     return !p->c_remainder && y != 0 && (y < 0) != (b < 0) ? y + b : y;
 }
 
-/* Repeated squaring, modulo 2^128. A negative exponent gives a fraction, which is an integer only for bases 1 and -1. */
+/* Repeated squaring, modulo 2^128. A negative exponent gives an integer only for bases 1 and -1. */
 static bool pow_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y)
 {
     (void)p;

@@ -1,4 +1,4 @@
-/* fold_elementwise.c - values of operators that work elementwise on one or several operands, or by a condition. */
+/* fold_elementwise.c - fold rules of elementwise operators on one or several operands, or with a condition. */
 #include <math.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ bool mp_fold_unary(const mp_fold *f)
     return true;
 }
 
-/* Sets y = step(y, operand k), with the operand broadcast to y's shape. Returns false if it is not defined. */
+/* Sets y = step(y, operand k), with the operand broadcast to y's shape. Returns false if the result is undefined. */
 static bool accumulate(const mp_fold *f, const mp_binary *step, int k)
 {
     const mp_tensor *in = mp_infer_in(f->c, k);
@@ -97,7 +97,7 @@ static bool clip_by_attributes(const mp_fold *f)
     return defined;
 }
 
-/* Folds the operands into the first one by one: the second by steps[0], all others by steps[1]. */
+/* Folds the operands into the first one by one: operand 1 with steps[0], all later ones with steps[1]. */
 bool mp_fold_variadic(const mp_fold *f)
 {
     static const struct {

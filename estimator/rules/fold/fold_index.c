@@ -1,4 +1,4 @@
-/* fold_index.c - values of operators that select or place elements by index or condition. An index outside the tensor
+/* fold_index.c - fold rules of operators that select or place elements by index or condition. An index outside the tensor
  * leaves the value unknown. */
 #include <math.h>
 #include <string.h>
@@ -37,8 +37,8 @@ bool mp_fold_gather(const mp_fold *f)
     return true;
 }
 
-/* Starts a walk over input 1, in which operand 0 is at the same position of input 0, but at 0 along the axis; *step is
- * the stride along the axis. */
+/* Starts an iteration over input 1. Operand 0 has the same position in input 0, except that its axis index is 0. *step is the
+ * stride along the axis. */
 static mp_walk walk_along(const mp_fold *f, int axis, int64_t *step)
 {
     mp_walk walk;
@@ -61,8 +61,8 @@ bool mp_fold_gather_elements(const mp_fold *f)
     return true;
 }
 
-/* Folds OneHot(indices, depth, (off, on)), to which repeat_interleave with a computed count is exported. An index
- * outside [-depth, depth) gives off values. */
+/* Folds OneHot(indices, depth, (off, on)). Exporters use it for repeat_interleave with a computed count. An index outside
+ * [-depth, depth) gives off values. */
 bool mp_fold_one_hot(const mp_fold *f)
 {
     const mp_value *values = mp_fold_in(f->c, 2);
@@ -71,7 +71,7 @@ bool mp_fold_one_hot(const mp_fold *f)
     const int64_t depth = f->out->dims[axis], inner = mp_product(f->out->dims, (int)axis + 1, f->out->rank);
     for (int64_t k = 0; k < f->y->n; k++) mp_fold_move(f->y, k, values, 0);
     for (int64_t k = 0; k < f->x->n && depth > 0; k++) {
-        /* indices may be reals, of which the integer part is used */
+        /* indices may be reals; their integer part is used */
         const double whole = trunc(mp_fold_real(f->in->dtype, f->x, k));
         if (!(whole >= -(double)depth && whole < (double)depth)) continue;
         const int64_t index = (int64_t)whole < 0 ? (int64_t)whole + depth : (int64_t)whole;
@@ -80,7 +80,8 @@ bool mp_fold_one_hot(const mp_fold *f)
     return true;
 }
 
-/* Finds the position that the k-th tuple of `length` indices names, from dimension `first` on. Returns false if outside. */
+/* Finds the position given by the k-th tuple of `length` indices, which start at dimension `first`. Returns false if it is
+ * outside. */
 static bool place_of(const mp_tensor *t, const mp_value *indices, int64_t k, int first, int length, int64_t *place)
 {
     int64_t strides[MP_RANK_MAX], index;
@@ -109,14 +110,14 @@ bool mp_fold_gather_nd(const mp_fold *f)
     return true;
 }
 
-/* The state of a scatter: its indices, its updates, and how an update combines with an element. */
+/* The state of a scatter: its indices, its updates, and the function that combines an update with an element. */
 typedef struct scatter {
     const mp_fold *f;
     const mp_value *indices, *updates;
     const mp_binary *reduction; /* NULL: the update replaces the element */
 } scatter;
 
-/* Starts a scatter; the output is a copy of the input. Returns false if the reduction is not known. */
+/* Starts a scatter; the output is a copy of the input. Returns false if the reduction is unknown. */
 static bool scatter_start(const mp_fold *f, scatter *s)
 {
     static const char *const names[][2] = {{"add", "Add"}, {"mul", "Mul"}, {"max", "Max"}, {"min", "Min"}};

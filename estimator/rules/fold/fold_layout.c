@@ -1,11 +1,11 @@
-/* fold_layout.c - values of operators that rearrange, repeat, cut or join elements without arithmetic. */
+/* fold_layout.c - fold rules of operators that rearrange, repeat, split or join elements without arithmetic. */
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
 #include "estimator/rules/operands/layout.h"
 
-/* Folds operators that change the shape but not the order of elements: values never change, so two tensors may share one. */
+/* Folds operators that change the shape but not the order of elements. Values are immutable, so two tensors may share one. */
 bool mp_fold_copy(const mp_fold *f)
 {
     const bool same = f->in->dtype == f->out->dtype && f->x->n == mp_tensor_elements(f->out);
@@ -13,7 +13,7 @@ bool mp_fold_copy(const mp_fold *f)
     return true;
 }
 
-/* Fills output k with the elements of x from `start` on, by `stride`. */
+/* Fills output k with the elements of x that begin at `start` with steps `stride`. */
 static bool take(const mp_fold *f, int k, int64_t start, const int64_t *stride)
 {
     const mp_tensor *out = mp_infer_out(f->c, k);
@@ -43,7 +43,7 @@ bool mp_fold_slice(const mp_fold *f)
     mp_strides(f->in->rank, f->in->dims, strides);
     for (int d = 0; d < f->in->rank; d++) {
         start += slice.start[d] * strides[d];
-        /* there is no step from a single element, and its step may be out of range */
+        /* a single element needs no step, and the given step may be out of range */
         strides[d] = f->out->dims[d] > 1 ? strides[d] * slice.step[d] : 0;
     }
     return take(f, 0, start, strides);
@@ -74,7 +74,7 @@ bool mp_fold_concat(const mp_fold *f)
     int64_t axis = mp_operator_int(f->c->op, "axis", 1);
     if (axis < 0) axis += out->rank;
     int64_t outer = mp_product(out->dims, 0, (int)axis), row = mp_product(out->dims, (int)axis, out->rank), start = 0;
-    if (!f->y->n) outer = 0; /* nothing bounds `outer` in a tensor without elements */
+    if (!f->y->n) outer = 0; /* `outer` is unbounded in a tensor without elements */
     for (int k = 0; k < f->c->op->n_in; k++) {
         const mp_tensor *in = mp_infer_in(f->c, k);
         const mp_value *x = mp_fold_in(f->c, k);

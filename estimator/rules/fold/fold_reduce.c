@@ -1,4 +1,4 @@
-/* fold_reduce.c - values of reductions and cumulative sums. Sums and products of reals are rounded once, at the end. */
+/* fold_reduce.c - fold rules of reductions and cumulative sums. Sums and products of reals are rounded once, at the end. */
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
@@ -7,8 +7,8 @@
 
 typedef struct reduction {
     const char *kind, *step; /* step: the function that combines the result with one element */
-    int moved;               /* the operator set since which the axes are an input */
-    bool mean, place;        /* mean: divides by the count; place: gives the index of the extreme instead of its value */
+    int moved;               /* the first operator set with the axes as an input */
+    bool mean, place;        /* mean: divide by the count; place: return the index of the extreme instead of its value */
 } reduction;
 
 static const reduction reductions[] = {{"ReduceSum", "Add", 13, false, false},    {"ReduceMean", "Add", 18, true, false},
@@ -16,7 +16,7 @@ static const reduction reductions[] = {{"ReduceSum", "Add", 13, false, false},  
                                        {"ReduceProd", "Mul", 18, false, false},   {"ArgMax", "Greater", INT32_MAX, false, true},
                                        {"ArgMin", "Less", INT32_MAX, false, true}};
 
-/* Finds the reduced axes. Returns false if they are not known. */
+/* Finds the reduced axes. Returns false if they are unknown. */
 static bool reduced_axes(const mp_fold *f, const reduction *r, bool reduced[MP_RANK_MAX])
 {
     const int rank = f->in->rank;
@@ -35,7 +35,7 @@ static bool reduced_axes(const mp_fold *f, const reduction *r, bool reduced[MP_R
     return true;
 }
 
-/* True if element j of x replaces the extreme so far, at i: it is more extreme, or equal and `last` is set. */
+/* True if element j of x replaces the current extreme at i: it is more extreme, or it is equal and `last` is set. */
 static bool takes_over(const mp_binary *step, bool last, mp_dtype dtype, const mp_value *x, int64_t j, int64_t i)
 {
     const mp_pairing plain = {0};
@@ -54,7 +54,7 @@ static void take_in(const mp_fold *f, const reduction *r, const mp_binary *step,
     if (f->y->is_real)
         f->y->f[to] = step->reals(&plain, f->y->f[to], f->x->f[from]);
     else if (step->integers(&plain, mp_fold_widen(dtype, f->y->i[to]), mp_fold_widen(dtype, f->x->i[from]), &sum))
-        /* a mean divides the exact sum, which is held in 64 bits until then */
+        /* a mean divides the exact sum, which is stored in 64 bits until then */
         f->y->i[to] = mp_fold_wrap(r->mean ? MP_DTYPE_INT64 : dtype, sum);
 }
 
@@ -66,7 +66,8 @@ bool mp_fold_reduce(const mp_fold *f)
     for (size_t k = 0; k < sizeof reductions / sizeof *reductions; k++)
         if (!strcmp(reductions[k].kind, f->c->op->kind)) r = &reductions[k];
     if (!r || !reduced_axes(f, r, reduced)) return false;
-    /* Without elements there is no extreme; the sum 0 and the product 1 are not folded, as no model was seen to need them. */
+    /* Without elements there is no extreme. The empty sum 0 and the empty product 1 are not folded, because no known model
+     * needs them. */
     if (!f->x->n || (!r->place && in->dtype != f->out->dtype)) return false;
     const mp_binary *step = mp_binary_find(r->step);
     int64_t kept[MP_RANK_MAX], strides[MP_RANK_MAX], count = 1;

@@ -1,4 +1,4 @@
-/* fold_source.c - values of operators that make tensors from attributes or shapes, and of those that return a shape. */
+/* fold_source.c - fold rules of operators that create tensors from attributes or shapes, or return a shape. */
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
 
@@ -29,7 +29,7 @@ bool mp_fold_constant_of_shape(const mp_fold *f)
     return true;
 }
 
-/* Folds Shape, whose output is a list, and Size, whose output is a number. */
+/* Folds Shape, whose output is a list, and Size, whose output is a scalar. */
 bool mp_fold_shape(const mp_fold *f)
 {
     int64_t start = mp_operator_int(f->c->op, "start", 0);

@@ -1,10 +1,9 @@
-/* einsum.c - operands of matrix products and of Einsum, where "bij,bjk->bik" labels the dimensions of the operands;
- * labels that the result lacks are summed over.
+/* einsum.c - operands of matrix products and of Einsum. In "bij,bjk->bik" each letter labels a dimension of an operand. Labels
+ * that are missing in the result are summed over.
  *
- * A label may occur several times in one term (a diagonal) and in several terms; its sizes agree, or are 1 and
- * broadcast. "..." means any number of dimensions, broadcast from the right. Without "->" the result is the ellipsis
- * and then, in the order of the alphabet (capitals first), the labels that occur exactly once.
- */
+ * A label may occur several times in one term (a diagonal) and in several terms. Its sizes must be equal, or 1 and broadcast.
+ * "..." stands for any number of dimensions, broadcast from the right. Without "->" the result is the ellipsis, followed by the
+ * labels that occur exactly once in alphabetical order (capitals first). */
 #include "estimator/rules/operands/einsum.h"
 
 #include <ctype.h>
@@ -28,12 +27,12 @@ static bool is_letter(char ch)
     return (ch >= 'A' && ch <= 'Z') || (ch >= 'a' && ch <= 'z');
 }
 
-/* A part of the equation: the text of one term. */
+/* The text of one term of the equation. */
 typedef struct term {
     const char *begin, *end;
 } term;
 
-/* Counts the letters of a term, and finds whether it has an ellipsis. */
+/* Counts the letters of a term, and checks whether it has an ellipsis. */
 static mp_status count_letters(mp_infer *c, term text, int *n, bool *has_ellipsis)
 {
     *n = 0;
@@ -52,7 +51,7 @@ static mp_status count_letters(mp_infer *c, term text, int *n, bool *has_ellipsi
     return MP_OK;
 }
 
-/* Reads the labels of a term whose ellipsis stands for n_ellipsis dimensions. */
+/* Reads the labels of a term whose ellipsis represents n_ellipsis dimensions. */
 static mp_status read_term(mp_infer *c, term text, int n_ellipsis, int *labels, int *rank)
 {
     *rank = 0;
@@ -70,7 +69,7 @@ static mp_status read_term(mp_infer *c, term text, int n_ellipsis, int *labels, 
     return MP_OK;
 }
 
-/* Records the sizes of an operand's labels; within one operand a label has one size. */
+/* Records the sizes of an operand's labels. Within one operand a label has one size. */
 static mp_status read_sizes(mp_infer *c, const mp_tensor *t, const int *labels, int64_t *size)
 {
     int64_t own[MP_EINSUM_LABELS];
@@ -88,7 +87,7 @@ static mp_status read_sizes(mp_infer *c, const mp_tensor *t, const int *labels, 
     return MP_OK;
 }
 
-/* Makes the result that an equation without "->" implies. */
+/* Builds the implied result of an equation without "->". */
 static mp_status imply_result(mp_infer *c, mp_einsum *e, int n_ellipsis)
 {
     int times[MP_EINSUM_LETTERS] = {0}, *rank = &e->rank[e->n_operands];
@@ -106,7 +105,7 @@ static mp_status imply_result(mp_infer *c, mp_einsum *e, int n_ellipsis)
     return MP_OK;
 }
 
-/* Checks that every label of the result occurs there once, and in an operand. */
+/* Checks that every label of the result occurs once in the result, and in an operand. */
 static mp_status check_result(mp_infer *c, const mp_einsum *e)
 {
     bool seen[MP_EINSUM_LABELS] = {false};

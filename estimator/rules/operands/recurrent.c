@@ -36,7 +36,7 @@ mp_reserve mp_reserve_of(const mp_model *model, const mp_operator *op)
                         .states = !mp_operator_out(model, op, 0)};
 }
 
-/* Returns the activation that the first `n` characters of the text name; -1 if it is not supported. */
+/* Returns the activation named by the first `n` characters of the text; -1: not supported. */
 static int activation_of(const char *text, size_t n)
 {
     static const char *const names[] = {"Sigmoid", "Tanh", "Relu"};

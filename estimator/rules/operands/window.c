@@ -6,7 +6,7 @@
 
 #include "estimator/model/shape_rule.h"
 
-/* Reads the n sizes of attribute `name`, each at least `least`; all are `otherwise` if the attribute is absent. */
+/* Reads the n sizes of attribute `name`, each at least `least`. If the attribute is absent, all are `otherwise`. */
 static mp_status read_sizes(mp_infer *c, const char *name, size_t n, int64_t least, int64_t otherwise, int64_t *sizes)
 {
     size_t given;
@@ -62,7 +62,7 @@ mp_status mp_window_slide(const mp_infer *c, const mp_window *w, const int64_t *
 {
     for (int k = 0; k < w->n; k++) {
         int64_t padded, stride = w->stride[k];
-        if (w->padding == MP_PADDING_SAME) { /* windows begin at every stride inside the input */
+        if (w->padding == MP_PADDING_SAME) { /* windows start at every multiple of the stride inside the input */
             out[k] = in[k] / stride + (in[k] % stride != 0);
             continue;
         }
@@ -74,7 +74,7 @@ mp_status mp_window_slide(const mp_infer *c, const mp_window *w, const int64_t *
                "a window of %" PRId64 " does not fit into %" PRId64 " (padding included) along spatial dimension %d",
                w->span[k], padded, k);
         out[k] = slack < 0 ? 1 : slack / stride + 1 + (up && slack % stride != 0);
-        /* but the last window must begin before the padding at the end */
+        /* the last window must begin before the padding at the end */
         if (up && out[k] > 1 && out[k] - 1 >= inside / stride + (inside % stride != 0)) out[k]--;
     }
     return MP_OK;
@@ -87,7 +87,7 @@ mp_status mp_window_unslide(const mp_infer *c, const mp_window *w, const int64_t
         int64_t size = 0, pads, whole;
         bool fits = in[k] >= 1 && mp_multiply(in[k] - 1, w->stride[k], &size) && mp_add(size, w->span[k], &size) &&
                     mp_add(size, output_padding ? output_padding[k] : 0, &size);
-        if (fits && w->padding == MP_PADDING_SAME) { /* padding reduces the size to this, but never extends it */
+        if (fits && w->padding == MP_PADDING_SAME) { /* this padding may reduce the size to `whole`, but never extends it */
             fits = mp_multiply(in[k], w->stride[k], &whole);
             if (fits && size > whole) size = whole;
         }

@@ -1,5 +1,5 @@
-/* costs.c - FLOPs of products, and what a forward run saves for backward besides its inputs and outputs: masks,
- * indices, statistics. Statistics are float32 at least, whatever the type of the activations. */
+/* costs.c - FLOPs of products, and the tensors that a forward run saves for backward besides inputs and outputs: masks,
+ * indices, statistics. Statistics have at least 32 bits, regardless of the activations' type. */
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
@@ -7,7 +7,7 @@
 #include "estimator/rules/operands/einsum.h"
 #include "estimator/rules/operands/recurrent.h"
 
-/* Returns n * size bytes; INT64_MAX, more than any budget, if that does not fit in an int64_t. */
+/* Returns n * size bytes; on overflow INT64_MAX, which exceeds any budget. */
 static int64_t saturated(int64_t n, int64_t size)
 {
     int64_t bytes;
@@ -25,7 +25,7 @@ static mp_dtype statistic_type(const mp_tensor *t)
     return mp_dtype_bits(t->dtype) > 32 ? t->dtype : MP_DTYPE_FLOAT;
 }
 
-/* Adds `n` statistics of tensor t under each of the names; returns how many names there are. */
+/* Adds `n` statistics of tensor t for each name. Returns the number of names. */
 static int statistics(const mp_tensor *t, int64_t n, int n_names, const char *const *names, mp_extra *extras)
 {
     for (int k = 0; k < n_names; k++) extras[k] = extra_of(names[k], statistic_type(t), n);
@@ -34,8 +34,8 @@ static int statistics(const mp_tensor *t, int64_t n, int n_names, const char *co
 static const char *const mean_and_rstd[] = {"mean", "rstd"};
 static const char *const mean_and_invstd[] = {"mean", "invstd"};
 
-/* Our own mask is redrawn from its counter. PyTorch saves the noise, in the type of the input; on a GPU, whether an element is
- * kept, in a byte. */
+/* The executor redraws the mask from its counter and saves nothing. PyTorch saves the noise in the input's type; on a GPU it
+ * saves a mask with one byte per element. */
 int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     if (rules == MP_RULES_EXECUTOR) return 0;
@@ -45,7 +45,8 @@ int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rul
     return 1;
 }
 
-/* The position of each maximum: in its window (a byte if that has at most 256 elements), or in the whole input. */
+/* The position of each maximum: within its window (one byte if the window has at most 256 elements), or within the whole
+ * input. */
 int mp_extras_max_pool(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     mp_dtype dtype = MP_DTYPE_INT32;
@@ -66,7 +67,7 @@ int mp_extras_batch_normalization(const mp_model *model, const mp_operator *op, 
     return statistics(x, mp_tensor_elements(scale), 2, mean_and_invstd, extras);
 }
 
-/* After the statistics a bit per element of the output: 1 if it is above zero. */
+/* The statistics, and one bit per output element: 1 if the element is positive. */
 int mp_extras_added_relu(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const int n = mp_extras_batch_normalization(model, op, rules, extras);
@@ -96,7 +97,7 @@ int mp_extras_rms_normalization(const mp_model *model, const mp_operator *op, mp
     return statistics(x, rows_of(op, x), 1, &mean_and_rstd[1], extras);
 }
 
-/* X (N, C, ...): one statistic per sample and group; in instance normalization every channel is a group. */
+/* X (N, C, ...): one statistic per sample and group. In instance normalization every channel is a group. */
 int mp_extras_group_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     (void)rules;
@@ -106,7 +107,7 @@ int mp_extras_group_normalization(const mp_model *model, const mp_operator *op, 
     return statistics(x, saturated(x->rank >= 1 ? x->dims[0] : 1, groups), 2, mean_and_rstd, extras);
 }
 
-/* The type of "scale" is the input's in PyTorch, which computes it with such tensors. */
+/* In PyTorch "scale" has the input's type, because PyTorch computes it with tensors of that type. */
 int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
@@ -114,7 +115,7 @@ int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, 
     return 1;
 }
 
-/* Returns the floats of a row in oneDNN's workspace of an LSTM: whole cache lines, but not a multiple of 256. */
+/* Returns the padded row length in floats of oneDNN's LSTM workspace: whole cache lines, but not a multiple of 256. */
 static int64_t padded(int64_t n)
 {
     int64_t row;
@@ -135,9 +136,10 @@ static int64_t sum_of(int64_t a, int64_t b)
     return mp_add(a, b, &sum) ? sum : INT64_MAX;
 }
 
-/* Returns the bytes that PyTorch 2 saves on the CPU besides the input and, for LSTM, the output. An LSTM runs in oneDNN: its
- * workspace (as 2.x and 3.x lay it out: gates, states and their gradients of the layer and of the one below, a row more than
- * there are steps) and first and last states. Without oneDNN a GRU saves seven vectors a step, an RNN its states. */
+/* Returns the bytes that PyTorch 2 saves on the CPU, besides the input and, for an LSTM, the output. An LSTM uses oneDNN and
+ * saves oneDNN's workspace plus the first and last states. The workspace (layout of oneDNN 2.x and 3.x) holds gates, states,
+ * and gradients of states of this layer and the layer below, with one row more than there are steps. Without oneDNN a GRU saves
+ * seven vectors per step, an RNN its states. */
 static int64_t kept_by_pytorch(const mp_operator *op, mp_recurrent r, int64_t element)
 {
     const int64_t rows = saturated(r.n_steps, r.batch), more = saturated(saturated(r.n_steps + 1, r.batch), 2);
@@ -149,7 +151,7 @@ static int64_t kept_by_pytorch(const mp_operator *op, mp_recurrent r, int64_t el
     return sum_of(bytes, saturated(saturated(4, state), element));
 }
 
-/* Under the executor's rules: what backward reads per step, sample and direction (mp_reserve). */
+/* Under the executor's rules: the values that backward reads per step, sample and direction (mp_reserve). */
 int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_recurrent r = mp_recurrent_read(model, op);
@@ -176,7 +178,8 @@ int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules r
     return 1;
 }
 
-/* The logarithm of the sum of exponentials over the classes, per label; PyTorch saves the logarithms of all probabilities. */
+/* The logarithm of the sum of exponentials over the classes, per label. PyTorch saves the logarithms of all probabilities
+ * instead. */
 int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_tensor *scores = mp_operator_in(model, op, 0), *labels = mp_operator_in(model, op, 1);
@@ -185,10 +188,10 @@ int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rul
     return 1;
 }
 
-/* FLOPs of products, from shapes that were inferred: a multiply-add is 2, additions of biases are not counted. */
+/* FLOPs of products, from inferred shapes. A multiply-add is 2; bias additions are not counted. */
 
-/* An output element sums over C/group channels and the window; transposed, an input element contributes to M/group
- * channels and the window. Both are the weight's dimensions after the first. */
+/* An output element is a sum over C/group channels and the window. For a transposed convolution, an input element contributes
+ * to M/group channels and the window. Both are the weight's dimensions after the first. */
 double mp_flops_conv(const mp_model *model, const mp_operator *op)
 {
     const bool transposed = op->op->traits & MP_TRAIT_TRANSPOSED;
@@ -202,7 +205,7 @@ double mp_flops_matmul(const mp_model *model, const mp_operator *op)
     return 2.0 * (double)mp_tensor_elements(mp_operator_out(model, op, 0)) * (double)mp_matmul_operand(model, op, 0).columns;
 }
 
-/* Products of queries with keys, and of probabilities with values; masked positions count, too. */
+/* Products of queries with keys, and of probabilities with values. Masked positions are counted too. */
 double mp_flops_attention(const mp_model *model, const mp_operator *op)
 {
     mp_attention a = mp_attention_read(model, op);
@@ -213,7 +216,7 @@ double mp_flops_attention(const mp_model *model, const mp_operator *op)
 double mp_flops_einsum(const mp_model *model, const mp_operator *op)
 {
     mp_einsum e;
-    mp_infer c = {.model = (mp_model *)model, .op = (mp_operator *)op, .missing_value = -1}; /* the rule only reads them */
+    mp_infer c = {.model = (mp_model *)model, .op = (mp_operator *)op, .missing_value = -1}; /* the rule does not modify them */
     if (op->n_in != 2 || mp_einsum_read(&c, &e) != MP_OK) return 0;
     double flops = 2;
     for (int k = 0; k < MP_EINSUM_LABELS; k++)

@@ -1,4 +1,4 @@
-/* shapes_elementwise.c - shape rules of operators that work element by element, with and without broadcasting. */
+/* shapes_elementwise.c - shape rules of elementwise operators, with and without broadcasting. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ mp_status mp_shape_same(mp_infer *c)
     return MP_OK;
 }
 
-/* Y has X's type and shape. Before operator set 7 the slope has one number or one per channel; since then it broadcasts. */
+/* Y has X's type and shape. Before operator set 7 the slope has one element or one per channel; later versions broadcast it. */
 mp_status mp_shape_prelu(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0), *slope = mp_infer_in(c, 1);
@@ -22,7 +22,7 @@ mp_status mp_shape_prelu(mp_infer *c)
     return mp_infer_like(c, 0, x);
 }
 
-/* Y has X's type and shape; the bias, a vector, has an element per position of the last dimension. */
+/* Y has X's type and shape. The bias is a vector with one element per index of the last dimension. */
 mp_status mp_shape_biased(mp_infer *c)
 {
     const mp_tensor *x, *bias;
@@ -35,7 +35,7 @@ mp_status mp_shape_biased(mp_infer *c)
     return mp_infer_like(c, 0, x);
 }
 
-/* Gives output 0 the shape to which all operands broadcast. */
+/* Sets output 0 to the broadcast shape of all operands. */
 static mp_status broadcast(mp_infer *c, mp_dtype dtype)
 {
     int rank = 0;
@@ -71,7 +71,7 @@ mp_status mp_shape_predicate(mp_infer *c)
     return mp_infer_set(c, 0, MP_DTYPE_BOOL, x->rank, x->dims);
 }
 
-/* Returns the type that `to` names: by number, or before operator set 6 by word ("FLOAT"). */
+/* Returns the type given by `to`: a number, or before operator set 6 a word ("FLOAT"). */
 static mp_dtype cast_target(const mp_operator *op)
 {
 #define WORD(name, number, text, bits) {MP_DTYPE_##name, #name},

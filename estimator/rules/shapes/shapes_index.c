@@ -4,7 +4,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* Appends dims[from..to) to a shape under construction, which has space for three tensors' dimensions. */
+/* Appends dims[from..to) to a shape that has space for the dimensions of three tensors. */
 static void append(int64_t *dims, int *rank, const int64_t *more, int from, int to)
 {
     for (int k = from; k < to; k++) dims[(*rank)++] = more[k];
@@ -22,7 +22,7 @@ mp_status mp_shape_gather(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, rank, dims);
 }
 
-/* Checks indices along the attribute's axis of x: they have as many dimensions, and along the other axes are not longer. */
+/* Checks indices along the attribute's axis of x: they have the same rank, and are not longer along other axes. */
 static mp_status check_along_axis(mp_infer *c, const mp_tensor *x, const mp_tensor *indices)
 {
     int axis;
@@ -75,7 +75,7 @@ mp_status mp_shape_scatter_nd(mp_infer *c)
     return mp_infer_like(c, 0, x);
 }
 
-/* ReverseSequence: the lengths say how many elements of each sequence are reversed, one per position of the batch axis. */
+/* ReverseSequence: the lengths are the numbers of elements to reverse, one per index of the batch axis. */
 mp_status mp_shape_reverse_sequence(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0), *lengths = mp_infer_in(c, 1);

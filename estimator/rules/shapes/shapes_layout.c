@@ -1,4 +1,4 @@
-/* shapes_layout.c - shape rules of operators that rearrange, repeat, cut or join elements without arithmetic. */
+/* shapes_layout.c - shape rules of operators that rearrange, repeat, split or join elements without arithmetic. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "estimator/model/shape_rule.h"
 #include "estimator/rules/operands/layout.h"
 
-/* Sets the shape of a Reshape: 0 keeps the input's size (unless allowzero), and one -1 takes the remaining elements. */
+/* Sets the shape of a Reshape: 0 keeps the input's size (unless allowzero), and -1 once means all remaining elements. */
 static mp_status reshape(mp_infer *c, const int64_t *target, size_t n)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
@@ -53,7 +53,7 @@ mp_status mp_shape_flatten(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, 2, (int64_t[]){mp_product(x->dims, 0, cut), mp_product(x->dims, cut, x->rank)});
 }
 
-/* Marks the axes of a tensor of `rank` dimensions, each at most once. */
+/* Marks the given axes of a tensor with `rank` dimensions; each axis may occur once. */
 static mp_status mark_axes(mp_infer *c, const int64_t *axes, size_t n, int rank, bool marked[2 * MP_RANK_MAX])
 {
     int axis;
@@ -141,7 +141,7 @@ mp_status mp_shape_split(mp_infer *c)
         return MP_OK;
     }
     MP_FIT(!sizes || (int64_t)n == parts, "%zu sizes for %" PRId64 " outputs", n, parts);
-    /* Without sizes the parts are equal; since operator set 18, which states their number, the last may be smaller. */
+    /* Without sizes the parts are equal. Since operator set 18, which gives their number, the last part may be smaller. */
     MP_FIT(sizes || c->op->version >= 18 || x->dims[axis] % parts == 0, "axis %d of %" PRId64 " elements in %" PRId64 " parts",
            axis, x->dims[axis], parts);
     int64_t left = x->dims[axis], part = left / parts + (left % parts != 0);
@@ -203,7 +203,7 @@ mp_status mp_shape_tile(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, x->rank, dims);
 }
 
-/* Pads are in two halves: before each axis, then after each; negative ones cut. */
+/* Pads have two halves: before each axis, then after each. Negative pads remove elements. */
 static mp_status pad(mp_infer *c, const int64_t *pads, size_t n, const int64_t *axes, size_t n_axes)
 {
     const mp_tensor *x = mp_infer_in(c, 0);

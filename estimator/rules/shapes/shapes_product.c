@@ -1,5 +1,6 @@
-/* shapes_product.c - shapes of matrix products: MatMul as in numpy (batch dimensions broadcast, a vector is a row on
- * the left and a column on the right), its fused and integer forms, Gemm, attention and the determinant. */
+/* shapes_product.c - shapes of matrix products, attention and the determinant. MatMul follows numpy: batch dimensions
+ * broadcast; a vector is a row as left operand and a column as right operand. Its fused and integer forms and Gemm are
+ * included. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ mp_status mp_shape_matmul(mp_infer *c)
            "the batch dimensions of '%s' %s and '%s' %s do not fit together", a->name, left, b->name, right);
     if (!m.is_vector) dims[rank++] = m.rows; /* rank <= MP_RANK_MAX - 2 so far */
     if (!n.is_vector) dims[rank++] = n.columns;
-    /* products of 8-bit integers are summed up in 32 bits */
+    /* products of 8-bit integers are summed in 32 bits */
     bool is_byte = a->dtype == MP_DTYPE_UINT8 || a->dtype == MP_DTYPE_INT8;
     return mp_infer_set(c, 0, is_byte ? MP_DTYPE_INT32 : a->dtype, rank, dims);
 }
@@ -66,7 +67,7 @@ mp_status mp_shape_gemm(mp_infer *c)
     return mp_infer_set(c, 0, a->dtype, 2, dims);
 }
 
-/* Checks that every permutation names every dimension once. */
+/* Checks that every permutation contains every dimension once. */
 static mp_status check_transpositions(mp_infer *c, int rank)
 {
     for (int k = 0; k <= MP_ATTENTION_Y; k++) {
@@ -131,18 +132,17 @@ mp_status mp_shape_det(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, x->rank - 2, x->dims);
 }
 
-/* Shapes of LSTM, GRU and RNN as whole operators.
+/* Shapes of LSTM, GRU and RNN.
  *
  *     X (steps, batch, input)   W (directions, gates * hidden, input)   R (directions, gates * hidden, hidden)
  *     B (directions, 2 * gates * hidden)   sequence_lens (batch)   initial_h, initial_c (directions, batch, hidden)
  *     P, the LSTM's peepholes (directions, 3 * hidden)
  *     -> Y (steps, directions, batch, hidden)   Y_h, Y_c (directions, batch, hidden)
  *
- * With layout = 1 the batch comes first: X (batch, steps, input), Y (batch, steps, directions, hidden), states (batch,
- * directions, hidden).
- */
+ * With layout = 1 the batch dimension is first: X (batch, steps, input), Y (batch, steps, directions, hidden), states (batch,
+ * directions, hidden). */
 
-/* Checks that input k, if it is there, has exactly these dimensions. */
+/* Checks that input k, if present, has exactly these dimensions. */
 static mp_status check(mp_infer *c, int k, int rank, const int64_t *dims)
 {
     const mp_tensor *t;

@@ -1,6 +1,7 @@
-/* shapes_reduction.c - shapes of reductions over axes (Reduce*, ArgMax, ArgMin), normalizations and losses. The axes
- * are an attribute in older versions (ReduceSum before 13, other reductions before 18) and the second input in newer
- * ones; without axes all dimensions are reduced, or none with noop_with_empty_axes. */
+/* shapes_reduction.c - shapes of reductions over axes (Reduce*, ArgMax, ArgMin), normalizations and losses.
+ *
+ * The axes are an attribute in older versions (ReduceSum before 13, other reductions before 18) and the second input in newer
+ * ones. Without axes all dimensions are reduced, or with noop_with_empty_axes none. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -56,11 +57,12 @@ mp_status mp_shape_arg_reduce(mp_infer *c)
     return set_reduced(c, MP_DTYPE_INT64, x, reduced);
 }
 
-/* Shapes of normalizations with statistics as further outputs. Normalizations without them use mp_shape_same. */
+/* Shapes of normalizations with additional outputs for statistics. Other normalizations use mp_shape_same. */
 
-/* X (N, C, D1..Dn); scale, bias, mean and variance have one element per channel. Before version 9 of the operator, spatial = 0
- * gives them one per element of a sample. A single dimension is N, with one channel. The output statistics (up to version 13:
- * mean, variance and their saved copies; from 14 on: the running ones) have the shapes of the input statistics. */
+/* X (N, C, D1..Dn). Scale, bias, mean and variance have one element per channel. Before version 9, spatial = 0 means one
+ * element per element of a sample. If X has a single dimension, it is N, with one channel. The output statistics have the
+ * shapes of the input statistics. Up to version 13 they are mean, variance and their saved copies, from 14 on the running
+ * statistics. */
 mp_status mp_shape_batch_normalization(mp_infer *c)
 {
     const mp_tensor *x, *t, *mean;
@@ -84,8 +86,8 @@ mp_status mp_shape_batch_normalization(mp_infer *c)
     return MP_OK;
 }
 
-/* Layer and RMS normalization over the dimensions from `axis` on: Y has X's shape and the type of the scale; the
- * statistics have size 1 in these dimensions and the type of stash_type. */
+/* Layer and RMS normalization over the dimensions from `axis` on. Y has X's shape and the type of the scale. The statistics
+ * have size 1 in these dimensions and the type of stash_type. */
 mp_status mp_shape_layer_normalization(mp_infer *c)
 {
     const mp_tensor *x, *t;
@@ -111,7 +113,7 @@ mp_status mp_shape_layer_normalization(mp_infer *c)
     return MP_OK;
 }
 
-/* Scale and bias have an element per channel; before operator set 21 they may have one per group. */
+/* Scale and bias have one element per channel. Before operator set 21 they may have one per group. */
 mp_status mp_shape_group_normalization(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0), *t;
@@ -126,8 +128,8 @@ mp_status mp_shape_group_normalization(mp_infer *c)
     return mp_infer_like(c, 0, x);
 }
 
-/* Shapes of losses: scores (N, C, d1..dk) and integer labels (N, d1..dk) give one number per label, or with a
- * reduction one in all; predictions and targets of one shape give their mean loss. */
+/* Shapes of losses. Scores (N, C, d1..dk) and integer labels (N, d1..dk) give one value per label, or with a reduction a single
+ * value. Predictions and targets with the same shape give their mean loss. */
 
 mp_status mp_shape_loss(mp_infer *c)
 {

@@ -1,11 +1,10 @@
-/* shapes_resize.c - shapes of Resize and of Upsample before it: each chosen axis is scaled by a factor or to a size.
+/* shapes_resize.c - shapes of Resize and of its predecessor Upsample: each chosen axis is scaled by a factor or to a size.
  *
  *     Upsample 1: height_scale, width_scale; 7: scales attribute; 9: X, scales
- *     Resize 10: X, scales; 11 on: X, roi, scales, sizes, of which exactly one of the last two is given; 18 on: axes,
+ *     Resize 10: X, scales; 11 on: X, roi, scales, sizes (exactly one of the last two is given); 18 on: axes,
  *     keep_aspect_ratio_policy
  *
- * Factors are float32 and are multiplied as such: 10 x 0.7f is 7, though 0.7f is less than 0.7.
- */
+ * Factors are float32, and so are the products: 10 x 0.7f is 7, though 0.7f is less than 0.7. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -13,12 +12,12 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* The numbers of the inputs with these operands; -1: the operator has no such input. */
+/* The input indices of these operands; -1: the operator has no such input. */
 typedef struct layout {
     int roi, scales, sizes;
 } layout;
 
-/* True if an optional input is given: it is neither left out nor an empty tensor. */
+/* True if an optional input is present: neither omitted nor an empty tensor. */
 static bool is_given(mp_infer *c, int k)
 {
     const mp_tensor *t = k < 0 ? NULL : mp_infer_in(c, k);
@@ -39,7 +38,7 @@ static mp_status resize_by_factors(mp_infer *c, int input, const mp_tensor *x, c
     const mp_value *factors = mp_infer_value(c, input), *corners = NULL;
     if (!factors) return MP_OK;
     MP_FIT(factors->n == n && factors->is_real, "%" PRId64 " factors are given for %d axes", factors->n, n);
-    /* crop_and_resize scales the region of interest: starts, then ends, relative to the size */
+    /* tf_crop_and_resize scales the region of interest: starts, then ends, relative to the size */
     if (!strcmp(mp_operator_text(c->op, "coordinate_transformation_mode", ""), "tf_crop_and_resize")) {
         MP_FIT(is_given(c, roi), "tf_crop_and_resize needs a region of interest");
         corners = mp_infer_value(c, roi);
@@ -82,7 +81,7 @@ static mp_status resize_to_sizes(mp_infer *c, int input, const mp_tensor *x, con
     return MP_OK;
 }
 
-/* Reads the axes that the factors or sizes are for: those of the attribute, or all without it. */
+/* Reads the axes to which the factors or sizes apply: the attribute, or by default all axes. */
 static mp_status read_axes(mp_infer *c, int rank, int *axes, int *n)
 {
     size_t given;
@@ -98,7 +97,7 @@ static mp_status read_axes(mp_infer *c, int rank, int *axes, int *n)
     return MP_OK;
 }
 
-/* Scales by the attributes that Upsample had before factors were an input, one for each dimension of X. */
+/* Scales by the attributes of early Upsample versions, one factor per dimension of X. */
 static mp_status upsample_by_attributes(mp_infer *c, const mp_tensor *x, int64_t *dims)
 {
     const mp_attribute *scales = mp_operator_attribute(c->op, "scales");

@@ -1,5 +1,5 @@
-/* shapes_source.c - shape rules of operators that make tensors from shapes, attributes or random numbers, and of those
- * that return a shape. */
+/* shapes_source.c - shape rules of operators that create tensors from shapes, attributes or random numbers, or return a
+ * shape. */
 #include <math.h>
 
 #include "estimator/model/ops_rules.h"
@@ -49,7 +49,7 @@ mp_status mp_shape_constant_of_shape(mp_infer *c)
     return mp_infer_set(c, 0, dtype, (int)rank, dims);
 }
 
-/* Normalizes a bound of Shape's range: a negative one counts from the end, then it is clamped. */
+/* Normalizes a bound of Shape's range: a negative bound counts from the end; the result is clamped. */
 static int64_t clamped(int64_t bound, int rank)
 {
     if (bound < 0) bound += rank;

@@ -1,5 +1,7 @@
-/* shapes_window.c - shapes of convolutions: X (N, C, D1..Dn), W (M, C/group, k1..kn) -> Y (N, M, D1'..Dn'), of
- * transposed ones, whose W is (C, M/group, k1..kn), and of operators on windows or points without weights. n >= 1. */
+/* shapes_window.c - shapes of convolutions and other operators on windows, n >= 1 spatial dimensions.
+ *
+ * Convolution: X (N, C, D1..Dn), W (M, C/group, k1..kn) -> Y (N, M, D1'..Dn'). In transposed convolution W is (C, M/group,
+ * k1..kn). Operators on windows or points without weights are also here. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -7,7 +9,7 @@
 #include "estimator/model/shape_rule.h"
 #include "estimator/rules/operands/window.h"
 
-/* X, W and the optional B, the window, and the group count; M is the number of output channels. */
+/* Inputs X and W, the window, and the group count. M is the number of output channels. */
 typedef struct operands {
     const mp_tensor *x, *w;
     mp_window window;
@@ -47,7 +49,7 @@ static mp_status check_bias(mp_infer *c, int64_t n_out)
     return MP_OK;
 }
 
-/* Products of 8-bit integers are summed up in 32 bits. */
+/* Products of 8-bit integers are summed in 32 bits. */
 static mp_dtype sum_dtype(mp_dtype dtype)
 {
     return dtype == MP_DTYPE_UINT8 || dtype == MP_DTYPE_INT8 ? MP_DTYPE_INT32 : dtype;
@@ -80,7 +82,7 @@ mp_status mp_shape_conv_transpose(mp_infer *c)
     for (size_t k = 0; padding && k < n; k++) MP_FIT(padding[k] >= 0, "output_padding may not be %" PRId64, padding[k]);
     dims[0] = o.x->dims[0];
     dims[1] = o.n_out;
-    if (shape) { /* the pads follow from the output shape */
+    if (shape) { /* the output shape determines the pads */
         MP_FIT(n_shape == n, "output_shape has %zu values instead of %zu", n_shape, n);
         for (size_t k = 0; k < n; k++) MP_FIT(shape[k] >= 1, "output_shape may not be %" PRId64, shape[k]);
         memcpy(dims + 2, shape, n * sizeof *shape);
@@ -90,8 +92,8 @@ mp_status mp_shape_conv_transpose(mp_infer *c)
     return mp_infer_set(c, 0, o.x->dtype, o.x->rank, dims);
 }
 
-/* Shapes of operators on windows or sample points of X (N, C, D1..Dn) without weights: pooling and its inverse, regions
- * of interest, and grid sampling. */
+/* Shapes of weightless operators on windows or sample points of X (N, C, D1..Dn): pooling and its inverse, regions of interest,
+ * and grid sampling. */
 
 mp_status mp_shape_pool(mp_infer *c)
 {

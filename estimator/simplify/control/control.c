@@ -1,9 +1,7 @@
-/* control.c - runs regions, in place (If) or as copies, and adds, removes or refuses operators on the way.
+/* control.c - executes regions in place (If) or as copies; adds, removes or refuses operators.
  *
- * A copy is made operator by operator and inferred at once, so that a condition in the body is known when needed.
- * Tensors from outside the region, parameters and constants among them, are not copied: all iterations read the same
- * ones.
- */
+ * A copy is made operator by operator and inferred at once, so that a condition in the body is known when it is read. Tensors
+ * from outside the region, such as parameters and constants, are not copied: all iterations read the same tensors. */
 #include "estimator/simplify/control/control.h"
 
 #include <string.h>
@@ -29,7 +27,7 @@ static mp_status refuse_kinds(const mp_refused_kinds *refused, mp_error *err)
                    mp_refused_kinds_text(refused, text), refused->kinds[0].node);
 }
 
-/* True if this region lies within a branch of an If. */
+/* True if this region is inside a branch of an If. */
 static bool is_conditional(const mp_model *model, const bool *is_branch, int region)
 {
     for (; region; region = model->regions[region].outer)
@@ -53,7 +51,7 @@ mp_status mp_model_check_supported(const mp_model *model, mp_error *err)
     return MP_OK;
 }
 
-/* Refuses the operators without a row among list[0..n), the operators of a branch that is taken. */
+/* Refuses operators without a row in list[0..n), the operators of the chosen branch. */
 static mp_status check_branch(const mp_model *model, const int *list, size_t n, mp_error *err)
 {
     mp_refused_kinds refused = {.n_kinds = 0};
@@ -118,8 +116,7 @@ mp_status mp_inference_alias(mp_inference *w, int from, int to)
     return w->model->tensors[from].sequence ? MP_OK : add(w, &draft);
 }
 
-/* Removes from regions the operators whose outputs nothing reads, from the last to the first, so that they need not be
- * sorted before the control operator. */
+/* Removes unread operators from regions, from last to first, so that they need not be sorted before the control operator. */
 static mp_status drop_unread(mp_inference *w)
 {
     mp_model *model = w->model;
@@ -203,7 +200,7 @@ static int copied(const mp_inference *w, int tensor)
     return tensor >= 0 && (size_t)tensor < w->copy_capacity && w->copy_of[tensor] ? w->copy_of[tensor] - 1 : tensor;
 }
 
-/* Returns the name with `prefix` in place of this region's prefix. NULL if memory is short. */
+/* Returns the name with `prefix` instead of this region's prefix. NULL: out of memory. */
 static const char *renamed(mp_inference *w, int region, const char *name, const char *prefix)
 {
     const char *old = w->model->regions[region].prefix;
@@ -222,7 +219,7 @@ static mp_status copy_tensor(mp_inference *w, int region, int tensor, const char
 
 static mp_status copy_region(mp_inference *w, int root, int region, int outer, const char *prefix, int *copy);
 
-/* Refuses a body with few but large copies. */
+/* Limits the bytes of copies: a body may have few but large operators. */
 static mp_status count_bytes(mp_inference *w, const mp_operator *op, size_t prefix)
 {
     size_t bytes = (strlen(op->name) + prefix) * (size_t)(1 + op->n_out) + (size_t)(op->n_in + op->n_out) * sizeof(int);
@@ -236,7 +233,7 @@ static mp_status count_bytes(mp_inference *w, const mp_operator *op, size_t pref
                    MP_UNROLLED_BYTES_MAX, op->name);
 }
 
-/* Copies an operator of region `root`, or of one within it, into region `to`. */
+/* Copies an operator of region `root`, or of a nested region, into region `to`. */
 static mp_status copy_operator(mp_inference *w, int root, int index, int to, const char *prefix, int *copy)
 {
     mp_model *model = w->model;
@@ -278,7 +275,7 @@ static mp_status copy_list(mp_inference *w, int root, const char *prefix, const 
     return MP_OK;
 }
 
-/* Copies a region within `root`, for an operator that is being copied. */
+/* Copies a region nested in `root`, for an operator that is being copied. */
 static mp_status copy_region(mp_inference *w, int root, int region, int outer, const char *prefix, int *copy)
 {
     const mp_region r = w->model->regions[region];
@@ -318,7 +315,7 @@ mp_status mp_control_run(mp_inference *w, int region, const int *actual, const c
     return MP_OK;
 }
 
-/* Infers the operators of a region in place, as operators of the graph. */
+/* Infers the operators of a region in place, as operators of the main graph. */
 static mp_status enter(mp_inference *w, int region)
 {
     MP_CHECK(check_branch(w->model, w->of[region].list, w->of[region].n, w->err));
@@ -331,7 +328,7 @@ static mp_status enter(mp_inference *w, int region)
     return MP_OK;
 }
 
-/* Passes the declared types and shapes of the operator's outputs on to the results of the branch. */
+/* Copies the declared types and shapes of the operator's outputs to the results of the branch. */
 static void hand_declarations_in(mp_inference *w, int region, const int *results, const mp_operator *op)
 {
     for (int k = 0; k < op->n_out; k++) {

@@ -1,22 +1,22 @@
-/* control_attention.c - replaces ONNX's Attention (operator sets 23 and 24) by the operators that it stands for.
+/* control_attention.c - replaces ONNX's Attention (operator sets 23 and 24) by its component operators.
  *
- * Y = softmax(cap(sqrt(s) Q (sqrt(s) K)^T) + mask) V, with the root of the scale s on both operands as ONNX defines it. Heads
- * side by side (three dimensions) are brought to the front, and keys and values that several query heads share are repeated.
- * A query of which a mask hides every key has the result 0. Patterns that are recognised later make one operator of it again.
- */
+ * Y = softmax(cap(sqrt(s) Q (sqrt(s) K)^T) + mask) V, with the square root of the scale s applied to both operands, as ONNX
+ * defines it. Inputs with three dimensions store heads side by side; their heads are moved to a dimension of their own. Keys
+ * and values that several query heads share are repeated. If a mask hides every key of a query, the result is 0. Patterns may
+ * later fuse the operators again. */
 #include <math.h>
 #include <string.h>
 
 #include "estimator/simplify/control/control.h"
 
 enum { VERSION = 12, SET = 23, RANK = 4, N_OPERANDS = 3, BATCH = 0, HEADS = 1, ROWS = 2, DEPTH = 3 };
-enum { MASK = 3, PAST_KEY, PAST_VALUE, LENGTHS, SCORES = 3 }; /* further inputs; the last output */
+enum { MASK = 3, PAST_KEY, PAST_VALUE, LENGTHS, SCORES = 3 }; /* indices of optional inputs, and of the last output */
 
 typedef struct expansion {
     mp_inference *w;
-    mp_operator op; /* a copy: pointers to operators change */
+    mp_operator op; /* a copy, because pointers to operators become invalid */
     mp_dtype dtype;
-    int64_t heads, groups; /* of queries; queries that share a key */
+    int64_t heads, groups; /* heads of queries; query heads per key head */
     const char *stem;
 } expansion;
 
@@ -86,7 +86,7 @@ static mp_status transpose(const expansion *x, int from, const int64_t order[RAN
     return emit(x, "Transpose", &from, 1, &perm, 1, out);
 }
 
-/* Checks what depends on attributes and on which operands there are. */
+/* Checks the attributes and the presence of operands. */
 static mp_status check(const expansion *x)
 {
     const mp_operator *op = &x->op;
@@ -110,7 +110,7 @@ static mp_status check(const expansion *x)
     return MP_OK;
 }
 
-/* Brings operand k into the form (batch, heads, rows, depth). */
+/* Converts operand k to the form (batch, heads, rows, depth). */
 static mp_status split_heads(const expansion *x, int k, int *tensor)
 {
     static const int64_t to_front[RANK] = {0, 2, 1, 3};
@@ -126,7 +126,7 @@ static mp_status split_heads(const expansion *x, int k, int *tensor)
     return transpose(x, apart, to_front, tensor);
 }
 
-/* Checks that the operands, in four dimensions, belong together. */
+/* Checks that the shapes of the operands, in four dimensions, fit together. */
 static mp_status check_shapes(expansion *x, const int operands[N_OPERANDS])
 {
     const int64_t *q = tensor_of(x, operands[0])->dims, *k = tensor_of(x, operands[1])->dims,
@@ -176,7 +176,7 @@ static mp_status multiply(const expansion *x, int q, int k, int *scores)
     return emit_pair(x, "Mul", bounded, limit, scores);
 }
 
-/* Makes the positions 0, 1, ..., as a column or a row. */
+/* Creates the positions 0, 1, ... as a column or a row. */
 static mp_status positions(const expansion *x, int64_t n, bool column, int *out)
 {
     mp_value *value;
@@ -185,7 +185,7 @@ static mp_status positions(const expansion *x, int64_t n, bool column, int *out)
     return MP_OK;
 }
 
-/* Hides what the causal mask and the operand hide. */
+/* Applies the causal mask and the mask operand. */
 static mp_status hide(const expansion *x, int *scores)
 {
     const mp_tensor s = *tensor_of(x, *scores);
@@ -222,7 +222,7 @@ static mp_status cast(const expansion *x, mp_dtype to, int *tensor)
     return emit(x, "Cast", &from, 1, &a, 1, tensor);
 }
 
-/* Computes the probabilities: with a mask, rows of which everything is hidden become zeros. */
+/* Computes the probabilities. With a mask, fully hidden rows become zeros. */
 static mp_status normalize(const expansion *x, int *tensor)
 {
     const bool is_safe = has_input(x, MASK);
@@ -239,7 +239,7 @@ static mp_status normalize(const expansion *x, int *tensor)
     return cast(x, x->dtype, tensor);
 }
 
-/* Writes the product with the values into the operator's output, heads side by side where the operands had them so. */
+/* Writes the product with the values to the operator's output, in the layout of the inputs (three or four dimensions). */
 static mp_status finish(const expansion *x, int probabilities, int values)
 {
     static const int64_t to_back[RANK] = {0, 2, 1, 3};

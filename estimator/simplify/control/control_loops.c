@@ -1,8 +1,7 @@
-/* control_loops.c - Loop and Scan unrolled: a copy of the body for each iteration, named NODE#0, NODE#1 and so on.
+/* control_loops.c - unrolls Loop and Scan: one copy of the body per iteration, named NODE#0, NODE#1 and so on.
  *
- * Carried values result from the last iteration; values that each iteration yields are stacked. A Scan first cuts its
- * inputs along their axes; before operator set 9 for each sample of a batch, with names NODE#SAMPLE.ITERATION.
- */
+ * Carried values are results of the last iteration. Values that each iteration returns are stacked. A Scan first splits its
+ * inputs along their axes. Before operator set 9 it does so for each sample of a batch, with names NODE#SAMPLE.ITERATION. */
 #include "estimator/simplify/control/control.h"
 
 #include <inttypes.h>
@@ -11,7 +10,7 @@
 
 #include "estimator/model/model.h"
 
-/* Refuses a loop whose iterations, with `each` operators every one, exceed the limit. */
+/* Refuses a loop whose iterations, with `each` operators per iteration, exceed the limit. */
 static mp_status check_count(const mp_inference *w, const mp_operator *op, int64_t iterations, int64_t each)
 {
     int64_t needed;
@@ -28,10 +27,10 @@ static int64_t region_size(const mp_inference *w, int region)
     return (int64_t)w->of[region].n;
 }
 
-/* The state of a loop that is being unrolled. */
+/* The state of the loop unrolling. */
 typedef struct unrolling {
     mp_operator op;
-    int region, n_carried, n_stacked; /* numbers of carried results and of stacked results */
+    int region, n_carried, n_stacked; /* number of carried results and of stacked results */
     int *actual, *results;
     int *items; /* stacked result k of iteration i: items[i * n_stacked + k] */
     size_t items_capacity;
@@ -61,14 +60,14 @@ static void end(unrolling *u)
     mp_free(u->items);
 }
 
-/* Runs one iteration. Its carried results are results[first..), and the stacked ones follow. */
+/* Runs one iteration. Its carried results are results[first..), followed by the stacked results. */
 static mp_status iterate(mp_inference *w, unrolling *u, const char *number, int first)
 {
     const char *prefix = mp_pool_format(w->model->pool, "%s%s", w->model->regions[u->region].prefix, number);
     const size_t n = (size_t)u->n_iterations * (size_t)u->n_stacked;
     MP_ENSURE(prefix && mp_grow(&u->items, &u->items_capacity, n + (size_t)u->n_stacked, sizeof *u->items), w->err, MP_NOMEM,
               "no memory to unroll '%s'", u->op.name);
-    /* also counts an empty body, and one that carries many values */
+    /* also counts an empty body, or one with many carried values */
     MP_CHECK(mp_inference_count(w, 1 + u->n_stacked + u->n_carried / 16, u->op.name));
     MP_CHECK(mp_control_run(w, u->region, u->actual, prefix, u->results));
     for (int k = 0; k < u->n_stacked; k++) u->items[n + (size_t)k] = u->results[first + u->n_carried + k];
@@ -76,7 +75,7 @@ static mp_status iterate(mp_inference *w, unrolling *u, const char *number, int 
     return MP_OK;
 }
 
-/* Stacks result k of all iterations, in their order or backwards, into tensor `to`. */
+/* Stacks result k of all iterations, in forward or reverse order, into tensor `to`. */
 static mp_status stack(mp_inference *w, const unrolling *u, int k, int64_t axis, bool backwards, int to, int *out)
 {
     const int n = (int)u->n_iterations;
@@ -88,7 +87,7 @@ static mp_status stack(mp_inference *w, const unrolling *u, int k, int64_t axis,
     return mp_control_join(w, items, n, axis, true, u->op.name, to, out);
 }
 
-/* Reads a tensor that must be known as a single integer or boolean. */
+/* Reads a tensor that must be a known single integer or boolean. */
 static mp_status known_number(const mp_inference *w, const mp_operator *op, const char *what, int tensor, int64_t *number)
 {
     const mp_value *value = w->model->tensors[tensor].value;
@@ -99,7 +98,7 @@ static mp_status known_number(const mp_inference *w, const mp_operator *op, cons
     return MP_OK;
 }
 
-/* What ends a Loop. */
+/* The end condition of a Loop. */
 typedef struct ending {
     bool counts, asks; /* has a trip count; has a condition */
     int64_t trips, holds;
@@ -115,7 +114,7 @@ static mp_status read_ending(mp_inference *w, const mp_operator *op, ending *e)
     return MP_OK;
 }
 
-/* Runs all iterations of a Loop. Exporters write a huge trip count for a loop that its condition ends. */
+/* Runs all iterations of a Loop. Exporters write a huge trip count for a loop that ends by its condition. */
 static mp_status run_loop(mp_inference *w, unrolling *u, ending *e)
 {
     int always;
@@ -162,14 +161,14 @@ mp_status mp_control_loop(mp_inference *w, int index)
     return MP_OK;
 }
 
-/* How a Scan walks over its inputs and stacks its outputs. */
+/* How a Scan splits its inputs and stacks its outputs. */
 typedef struct scanning {
     int n_states, n_scanned;
     const char *in_axes, *in_directions;
     bool by_sample; /* before operator set 9: per sample of a batch */
 } scanning;
 
-/* Returns the k-th entry of a list; all are 0 if the list is left out. */
+/* Returns the k-th entry of a list; 0 if the list is omitted. */
 static int64_t entry(const mp_operator *op, const char *attribute, int k)
 {
     size_t n;
@@ -185,7 +184,7 @@ static mp_status check_axis(const mp_inference *w, const mp_operator *op, int64_
     return MP_OK;
 }
 
-/* Cuts all tensors inputs[0..n) along the axis of each: parts[k * *count + i]; released with mp_free. */
+/* Splits all tensors inputs[0..n), each along its axis, into parts[k * *count + i]. Release *parts with mp_free. */
 static mp_status cut(mp_inference *w, const unrolling *u, const int *inputs, int n, const char *axes, int64_t each, int **parts,
                      int *count)
 {
@@ -220,7 +219,7 @@ static mp_status cut(mp_inference *w, const unrolling *u, const int *inputs, int
     return MP_OK;
 }
 
-/* Scans inputs[0..n_states + n_scanned) once. Results are written to the tensors out[], -1: to new tensors. */
+/* Scans inputs[0..n_states + n_scanned) once. Results are written to the tensors out[]; -1: to new tensors. */
 static mp_status scan_once(mp_inference *w, unrolling *u, const scanning *s, const int *inputs, const char *sample, int *out)
 {
     MP_OWNED int *parts = NULL;
@@ -253,7 +252,7 @@ static mp_status scan_once(mp_inference *w, unrolling *u, const scanning *s, con
     return MP_OK;
 }
 
-/* Scans each sample of a batch, the first dimension of every input before operator set 9. */
+/* Scans each sample of a batch. Before operator set 9 the batch is the first dimension of every input. */
 static mp_status scan_samples(mp_inference *w, unrolling *u, const scanning *s, const int *inputs)
 {
     const int n = s->n_states + s->n_scanned, n_out = u->op.n_out;

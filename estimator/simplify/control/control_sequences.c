@@ -1,14 +1,13 @@
-/* control_sequences.c - cuts a tensor into one per iteration, joins such tensors, and resolves sequences of tensors.
+/* control_sequences.c - splits a tensor into one per iteration, joins such tensors, and resolves sequences of tensors.
  *
- * A sequence is a list of tensor indices. A sequence that grows at its end, as in loops, shares memory with the shorter
- * ones before it.
- */
+ * A sequence is a list of tensor indices. A sequence that grows at its end, as in loops, shares memory with its shorter
+ * predecessors. */
 #include "estimator/simplify/control/control.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { VERSION = 11 }; /* version of the operators made here: axes and sizes are attributes */
+enum { VERSION = 11 }; /* version of the operators created here: axes and sizes are attributes */
 
 mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, int64_t number, int *tensor)
 {
@@ -74,9 +73,9 @@ mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *
     return MP_OK;
 }
 
-enum { COPIED_MAX = 1 << 22 }; /* most elements of lists that are copied in one model */
+enum { COPIED_MAX = 1 << 22 }; /* limit on copied list elements per model */
 
-/* Makes output 0 out of `from`: the list of input 0, or an empty one if the operator reads no list. */
+/* Builds output 0 from `from`: the list of input 0, or an empty list if the operator reads no list. */
 typedef mp_status (*resolver)(mp_inference *w, const mp_operator *op, const mp_sequence *from);
 
 static mp_status refuse(const mp_inference *w, const mp_operator *op, mp_status code, const char *what)
@@ -86,7 +85,7 @@ static mp_status refuse(const mp_inference *w, const mp_operator *op, mp_status 
 
 static const mp_sequence nothing = {.n = 0};
 
-/* Makes output 0 the list `from` with one more item (-1: none). */
+/* Sets output 0 to the list `from` plus one item (-1: none). */
 static mp_status set_sequence(mp_inference *w, const mp_operator *op, const mp_sequence *from, int item)
 {
     mp_pool *pool = w->model->pool;
@@ -115,8 +114,8 @@ static mp_status append(mp_inference *w, const mp_operator *op, int item)
     return set_sequence(w, op, w->model->tensors[op->out[0]].sequence, item);
 }
 
-/* Reads the position, at most `last`, in input k, which counts from the end of n if negative; `otherwise` if it is left
- * out. */
+/* Reads the position in input k, at most `last`. A negative position counts from the end of n. If the input is omitted, the
+ * position is `otherwise`. */
 static mp_status position(const mp_inference *w, const mp_operator *op, int k, int n, int last, int otherwise, int *at)
 {
     const mp_tensor *t = mp_operator_in(w->model, op, k);
@@ -146,7 +145,7 @@ static mp_status construct(mp_inference *w, const mp_operator *op, const mp_sequ
     return MP_OK;
 }
 
-/* Makes output 0 the list `from` with an item inserted at a position (item -1: with the one there removed). */
+/* Sets output 0 to the list `from` with an item inserted at a position (item -1: with the item at that position removed). */
 static mp_status rebuild(mp_inference *w, const mp_operator *op, const mp_sequence *from, int at, int item)
 {
     MP_CHECK(set_sequence(w, op, &nothing, -1));
@@ -195,7 +194,7 @@ static mp_status concatenate(mp_inference *w, const mp_operator *op, const mp_se
                            op->name, op->out[0], &made);
 }
 
-/* Reads the sizes of the parts; *sizes is released with mp_free. */
+/* Reads the sizes of the parts. Release *sizes with mp_free. */
 static mp_status read_sizes(const mp_inference *w, const mp_operator *op, int64_t length, int64_t **sizes, int *n)
 {
     const mp_tensor *split = mp_operator_in(w->model, op, 1);
@@ -242,8 +241,8 @@ static mp_status divide(mp_inference *w, const mp_operator *op, const mp_sequenc
 static const struct {
     const char *kind;
     resolver resolve;
-    bool reads;  /* input 0 is a sequence */
-    int n_least; /* inputs that must be there */
+    bool reads;  /* true if input 0 is a sequence */
+    int n_least; /* number of required inputs */
 } operators[] = {{"SequenceEmpty", empty, false, 0},    {"SequenceConstruct", construct, false, 0},
                  {"SequenceInsert", insert, true, 2},   {"SequenceErase", erase, true, 1},
                  {"SequenceAt", pick, true, 2},         {"SequenceLength", count, true, 1},

@@ -1,7 +1,7 @@
-/* activations.c - Gelu, Swish and HardSwish, recognised in what exporters decompose them into.
+/* activations.c - recognises Gelu, Swish, HardSwish and Mish in the operators that exporters write for them.
  *
- * All of them are c * x * g(x): a product in any association and order, whose constants are gathered into c. So the product at
- * an operator is multiplied out into constants and factors, and one of the two factors must be x and the other a gate of x:
+ * All of them have the form c * x * g(x): a product in any association and order, whose constants form c. The product at an
+ * operator is expanded into constants and factors. One of the two factors must be x and the other a gate of x:
  *
  *     Gelu       1/2 * x * (1 + erf(x / sqrt 2))
  *     Gelu tanh  1/2 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
@@ -9,11 +9,12 @@
  *     HardSwish  x * hardsigmoid(x)  or  1/6 * x * clip(x + 3, 0, 6)
  *     Mish       x * tanh(softplus(x))
  *
- * Arguments of the gates are such products, too. Every inner tensor must have the shape of x and no reader outside.
+ * Arguments of the gates are also such products. Every inner tensor must have the shape of x and no reader outside.
  *
- * Under PyTorch's rules it matters what PyTorch runs: one operator, which saves x, or the operators of a user's own formula,
- * each of which saves its own. The newer exporter notes the call that an operator was written for. Without notes, only the
- * exact form in which the exporter writes PyTorch's operator is taken for it, and the operator is marked as a guess:
+ * Under PyTorch's rules the saved tensors depend on the call in the program. PyTorch's own operator saves x; a user's own
+ * formula saves the tensors of each of its operators. The newer exporter records the call of each operator. Without this
+ * record, memplan assumes PyTorch's operator only for the exact form that the exporter writes for it, and marks the result as a
+ * guess:
  *
  *     Gelu       (x * (erf(x / sqrt 2) + 1)) * 1/2
  *     Gelu tanh  1/2 * (x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * (x * (x * x))))))
@@ -38,8 +39,8 @@ static bool add_factor(struct product *p, int tensor)
     return true;
 }
 
-/* Multiplies `tensor` out into *p, and adds the operators passed to the pattern. A tensor that others read as well
- * (unless it is the root) is a single factor. Returns false if there are too many factors or operators. */
+/* Expands `tensor` into *p, and adds the visited operators to the pattern. A tensor with other readers (except the root) is a
+ * single factor. Returns false if there are too many factors or operators. */
 static bool multiply_out(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_root, struct product *p)
 {
     const int index = mp_producer(r, tensor);
@@ -68,7 +69,7 @@ static bool multiply_out(const mp_rewriter *r, mp_pattern *pattern, int tensor, 
     return add_factor(p, tensor);
 }
 
-/* True if the tensor is coefficient * x^power. */
+/* True if the tensor equals coefficient * x^power. */
 static bool is_power(const mp_rewriter *r, mp_pattern *pattern, int tensor, int x, int power, double *coefficient)
 {
     struct product p = {.coefficient = 1};
@@ -83,7 +84,7 @@ static bool is_power(const mp_rewriter *r, mp_pattern *pattern, int tensor, int 
     return p.n == power;
 }
 
-/* Returns the other operand of an addition of exactly this constant, -1 if it is none. */
+/* Returns the other operand of an addition of exactly this constant; -1: no such addition. */
 static int plus(const mp_rewriter *r, mp_pattern *pattern, int tensor, double constant)
 {
     const mp_operator *op = mp_pattern_written_by(r, pattern, tensor, "Add");
@@ -93,7 +94,7 @@ static int plus(const mp_rewriter *r, mp_pattern *pattern, int tensor, double co
     return -1;
 }
 
-/* The gates. Each returns 1, or the factor of x in its argument; 0 if the tensor is no such gate. */
+/* The gates. Each returns 1, or the factor of x in its argument; 0: the tensor is not this gate. */
 
 static double erf_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x)
 {
@@ -102,7 +103,7 @@ static double erf_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int 
     return erf && is_power(r, pattern, erf->in[0], x, 1, &c) && mp_near(c, 0.70710678);
 }
 
-/* True for sqrt(2 / pi) * (x + 0.044715 x^3), written so or with x factored out of the sum. */
+/* True for sqrt(2 / pi) * (x + 0.044715 x^3), in this form or with x factored out of the sum. */
 static bool is_tanh_argument(const mp_rewriter *r, mp_pattern *pattern, int tensor, int x)
 {
     const double scale = 0.79788456, cubic = 0.044715;
@@ -147,7 +148,7 @@ static double hard_sigmoid_gate(const mp_rewriter *r, mp_pattern *pattern, int g
            mp_near(mp_operator_float(op, "beta", 0.5), 0.5);
 }
 
-/* True if bound k of a Clip is the one wanted: an attribute before version 11, an input since. */
+/* True if bound k of a Clip equals `wanted`. The bound is an attribute before version 11, an input since. */
 static bool is_bound(const mp_rewriter *r, const mp_operator *clip, int k, const char *name, double wanted)
 {
     double c = mp_operator_float(clip, name, -1);
@@ -168,14 +169,14 @@ static double softplus_gate(const mp_rewriter *r, mp_pattern *pattern, int gate,
     return softplus && softplus->in[0] == x;
 }
 
-/* Returns the other factor of a product with this factor, -1 if it is no such product. */
+/* Returns the other factor of a product with this factor; -1: no such product. */
 static int beside(const mp_operator *product, int factor)
 {
     if (!product || (product->in[0] != factor && product->in[1] != factor)) return -1;
     return product->in[product->in[0] == factor];
 }
 
-/* Returns the factor that is multiplied by a constant, -1 if there is none. */
+/* Returns the factor that is multiplied by a constant; -1: none. */
 static int beside_constant(const mp_rewriter *r, const mp_operator *product)
 {
     double c;
@@ -184,7 +185,7 @@ static int beside_constant(const mp_rewriter *r, const mp_operator *product)
     return -1;
 }
 
-/* Returns the gate of (x * gate) * c, -1 for another form. */
+/* Returns the gate of (x * gate) * c; -1: another form. */
 static int scaled_gate(const mp_rewriter *r, int root, int x)
 {
     const mp_operator *op = &r->model->operators[root];
@@ -207,7 +208,7 @@ static bool is_exported_tanh(const mp_rewriter *r, int root, int x)
     return square && square->in[0] == x && square->in[1] == x;
 }
 
-/* True for x * gate; the gate was matched already. */
+/* True for x * gate; the caller has already matched the gate. */
 static bool is_exported_product(const mp_rewriter *r, int root, int x)
 {
     return mp_is_kind(&r->model->operators[root], "Mul") && beside(&r->model->operators[root], x) >= 0;
@@ -231,7 +232,8 @@ static const struct row {
     const char *kind;
     int version;
     const char *approximate;
-    bool (*is_exported)(const mp_rewriter *r, int root, int x); /* the form of PyTorch's own operator; NULL: never */
+    bool (*is_exported)(const mp_rewriter *r, int root,
+                        int x); /* recognises the exported form of PyTorch's own operator; NULL: never */
 } rows[] = {
     {0.5, erf_gate, "Gelu", 20, NULL, is_exported_erf},
     {0.5, tanh_gate, "Gelu", 20, "tanh", is_exported_tanh},
@@ -241,7 +243,7 @@ static const struct row {
     {1, softplus_gate, "Mish", 18, NULL, is_exported_product},
 };
 
-/* True if PyTorch runs the pattern as one operator; *is_guessed if the file does not say so. */
+/* True if PyTorch runs the pattern as one operator. *is_guessed: the file does not state it. */
 static bool is_one_in_pytorch(const mp_rewriter *r, const struct row *row, const mp_pattern *pattern, int root, int x,
                               bool *is_guessed)
 {
@@ -250,7 +252,7 @@ static bool is_one_in_pytorch(const mp_rewriter *r, const struct row *row, const
     return calls == MP_CALLS_ONE || (*is_guessed && row->is_exported && row->is_exported(r, root, x));
 }
 
-/* True if nothing inside is broadcast or converted, and nobody outside reads it. */
+/* True if no inner tensor is broadcast or converted, and none has a reader outside. */
 static bool is_elementwise(const mp_rewriter *r, const mp_pattern *pattern, int root, int x)
 {
     for (int k = 0; k < pattern->n; k++) {

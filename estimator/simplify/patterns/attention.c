@@ -1,4 +1,4 @@
-/* attention.c - finds attention that is written out, backwards from its last product, and makes it one operator. */
+/* attention.c - finds written-out attention, backwards from its last product, and fuses it into one operator. */
 #include "estimator/simplify/patterns/attention.h"
 
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "estimator/rules/operands/attention.h"
 #include "memplan/simplify.h"
 
-/* Why a softmax times a matrix is not recognised. */
+/* The reason why a product of a softmax and a matrix is not recognised as attention. */
 typedef struct attention_gap {
-    int op, tensor;  /* the operator or tensor that prevents it; -1: none can be named */
-    const char *why; /* a clause that follows its name; NULL: there is no softmax times a matrix */
+    int op, tensor;  /* the operator or tensor that prevents it; -1: unknown */
+    const char *why; /* a clause that follows its name; NULL: there is no product of a softmax and a matrix */
 } attention_gap;
 
-/* Returns the tensor of which this one is a known multiple, through any number of products, which join the pattern. A
- * product that others read as well is not passed. */
+/* Follows multiplications by known scalars backwards and returns the tensor before them; *scale collects the factors. The
+ * multiplications become part of the pattern. A product with other readers ends the search. */
 static int without_scale(const mp_rewriter *r, mp_pattern *pattern, int tensor, double *scale)
 {
     for (;;) {
@@ -66,7 +66,7 @@ static bool match_product(const mp_rewriter *r, mp_pattern *pattern, int scores,
     return true;
 }
 
-/* Matches a Where that chooses between the scores and a constant. */
+/* Matches a Where that selects between the scores and a constant. */
 static bool match_choice(const mp_rewriter *r, mp_pattern *pattern, int *scores, mp_attention_found *f)
 {
     const mp_operator *op = mp_pattern_written_by(r, pattern, *scores, "Where");
@@ -82,8 +82,8 @@ static bool match_choice(const mp_rewriter *r, mp_pattern *pattern, int *scores,
     return !op;
 }
 
-/* Matches the operators between product and softmax: with operand `added` of an addition as a mask, or without an
- * addition (-1). */
+/* Matches the operators between product and softmax. `added` is the operand of an addition that is the mask; -1: no
+ * addition. */
 static bool match_scores(const mp_rewriter *r, mp_pattern *pattern, int scores, int added, mp_attention_found *f,
                          attention_gap *gap)
 {
@@ -99,7 +99,7 @@ static bool match_scores(const mp_rewriter *r, mp_pattern *pattern, int scores, 
     return match_product(r, pattern, without_scale(r, pattern, scores, &f->scale), f, gap);
 }
 
-/* Matches a dropout between softmax and V: *tensor becomes its input. Returns false if its ratio is not known. */
+/* Matches a dropout between softmax and V; *tensor becomes its input. Returns false if its ratio is unknown. */
 static bool match_dropout(const mp_rewriter *r, mp_pattern *pattern, int *tensor, double *ratio)
 {
     const mp_operator *op = mp_pattern_written_by(r, pattern, *tensor, "Dropout");
@@ -110,7 +110,7 @@ static bool match_dropout(const mp_rewriter *r, mp_pattern *pattern, int *tensor
     return *ratio >= 0 && *ratio < 1;
 }
 
-/* Matches a softmax, or one that gives zeros where all scores are hidden. */
+/* Matches a softmax, or a SafeSoftmax that returns zeros for fully hidden rows. */
 static const mp_operator *match_softmax(const mp_rewriter *r, mp_pattern *pattern, int tensor, mp_attention_found *f)
 {
     const int index = mp_producer(r, tensor);
@@ -127,8 +127,8 @@ static bool is_along_last(const mp_rewriter *r, const mp_operator *softmax)
     return axis == -1 || axis == rank - 1;
 }
 
-/* True if Q, K and V are stacks of matrices of one floating-point type over the same batch; under PyTorch's rules all
- * heads may share one K and V. */
+/* True if Q, K and V are stacks of matrices with the same floating-point type and batch. Under PyTorch's rules all heads may
+ * share one K and V. */
 static bool fits(const mp_rewriter *r, const mp_attention_found *f)
 {
     const mp_tensor *q = mp_rewriter_tensor(r, f->q), *k = mp_rewriter_tensor(r, f->k), *v = mp_rewriter_tensor(r, f->v);
@@ -141,15 +141,16 @@ static bool fits(const mp_rewriter *r, const mp_attention_found *f)
     return true;
 }
 
-/* True if this is the export of PyTorch's own attention, and runs as one there. Its sign is the safe softmax, or the
- * root of the scale on both operands; with dropout, or a gradient of the mask, PyTorch runs it operator by operator. */
+/* True if this is the export of PyTorch's own attention function, executed as one operator. The evidence is the safe softmax,
+ * or the square root of the scale on both operands. With dropout, or a gradient of the mask, PyTorch runs separate
+ * operators. */
 static bool is_of_pytorch(const mp_attention_found *f)
 {
     return f->ratio == 0 && (f->is_safe || (f->scale_q != 1 && mp_near(f->scale_q, f->scale_k)));
 }
 
-/* Returns the operand whose depth is not innermost in memory: no fused kernel of PyTorch takes it, neither on the CPU nor on a
- * GPU, so that PyTorch multiplies, keeps the scores and multiplies again. -1: there is none. */
+/* Returns the operand whose depth is not innermost in memory; -1: none. PyTorch has no fused kernel for such an operand, on the
+ * CPU or on a GPU. It then computes two separate products and stores the scores. */
 static int read_by_columns(const mp_rewriter *r, const mp_attention_found *f)
 {
     const int last = mp_rewriter_tensor(r, f->q)->rank - 1;
@@ -158,7 +159,7 @@ static int read_by_columns(const mp_rewriter *r, const mp_attention_found *f)
     return mp_attention_reads_rows(r, f->v, last) ? -1 : f->v;
 }
 
-/* Tries one reading: with operand `added` of an addition as the mask, or without one. */
+/* Tries one interpretation: `added` is the operand of an addition that is the mask; -1: no addition. */
 static bool match_with(const mp_rewriter *r, int root, int added, const bool *has_gradient, mp_pattern *pattern,
                        mp_attention_found *f, attention_gap *gap)
 {
@@ -181,9 +182,9 @@ static bool match_with(const mp_rewriter *r, int root, int added, const bool *ha
            gap_at(gap, -1, columns, "has rows that are not contiguous, for which PyTorch has no fused attention");
 }
 
-/* True if operator `root` is the product with V of an attention: then `pattern` has its operators and `found` its
- * operands. Else `gap` has the reason of the attempt that came furthest. A tensor with has_gradient cannot be the mask.
- * O(pattern). */
+/* True if operator `root` is the product with V of an attention. `pattern` then has its operators and `f` its operands.
+ * Otherwise `gap` has the reason from the attempt with the most matched operators. A tensor with has_gradient cannot be the
+ * mask. O(pattern). */
 static bool match(const mp_rewriter *r, int root, const bool *has_gradient, mp_pattern *pattern, mp_attention_found *f,
                   attention_gap *gap)
 {

@@ -1,12 +1,12 @@
-/* attention_operands.c - makes transpositions, repeated heads and causal masks part of an attention. */
+/* attention_operands.c - absorbs transpositions, repeated heads and causal masks into an attention. */
 #include "estimator/simplify/patterns/attention.h"
 
 #include <string.h>
 
 #include "estimator/rules/operands/attention.h"
 
-/* Undoes the repetition for heads that share K or V: [.., heads, S, D] -> [.., heads, 1, S, D] -> Expand [.., heads, n,
- * S, D] -> [.., heads * n, S, D]. Returns n, with *tensor as it was before; 1 if it is not repeated. */
+/* Finds the tensor before a repetition for heads that share K or V: [.., heads, S, D] -> [.., heads, 1, S, D] -> Expand [..,
+ * heads, n, S, D] -> [.., heads * n, S, D]. Returns n and sets *tensor; 1: no repetition. */
 static int64_t without_groups(const mp_rewriter *r, int *tensor)
 {
     const mp_tensor *all = mp_rewriter_tensor(r, *tensor);
@@ -50,7 +50,8 @@ static void order_of(const mp_rewriter *r, const mp_operator *op, int64_t order[
 bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
 {
     for (const mp_operator *op; (op = mp_writer(r, tensor)) && op->op; tensor = op->in[0]) {
-        const unsigned same = MP_TRAIT_IN_PLACE | MP_TRAIT_PARTS; /* element by element, or a part: the order of the input */
+        const unsigned same =
+            MP_TRAIT_IN_PLACE | MP_TRAIT_PARTS; /* elementwise, or a part of the input: keeps the input's layout */
         const mp_tensor *x = mp_rewriter_tensor(r, op->in[0]), *y = mp_rewriter_tensor(r, tensor);
         int64_t order[MP_RANK_MAX];
         if (y->dims[d] == 1) return true;
@@ -58,7 +59,7 @@ bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
             order_of(r, op, order);
             d = (int)order[d];
         } else if (!(op->op->traits & same) || x->rank != y->rank || x->dims[d] != y->dims[d]) {
-            break; /* written in its own order */
+            break; /* writes a layout of its own */
         }
     }
     const mp_tensor *t = mp_rewriter_tensor(r, tensor);
@@ -67,7 +68,7 @@ bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
     return inner == 1 || t->dims[d] == 1;
 }
 
-/* Absorbs the transposition before operand k, *tensor, if the depth is innermost before it, too. */
+/* Absorbs the transposition before operand k, *tensor, if the depth is also innermost before the transposition. */
 static void take_in_operand(const mp_rewriter *r, mp_pattern *pattern, mp_attention_found *f, int k, int *tensor)
 {
     const int index = mp_producer(r, *tensor), last = mp_rewriter_tensor(r, *tensor)->rank - 1;
@@ -93,8 +94,8 @@ void mp_attention_take_in_operands(const mp_rewriter *r, mp_pattern *pattern, mp
     take_in_operand(r, pattern, f, 2, &f->v);
 }
 
-/* True if PyTorch's attention writes heads side by side. Its result lies in memory in the order of its query: that of a
- * transposed projection, which arithmetic and views preserve, but not a concatenation, as of a partial rotation. */
+/* True if PyTorch's attention writes heads side by side. Its result has the memory layout of its query. The layout comes from a
+ * transposed projection. Arithmetic and views preserve it; a concatenation (as in partial rotation) does not. */
 static bool writes_heads_side_by_side(const mp_rewriter *r, const mp_operator *attention)
 {
     const unsigned hand_on = MP_TRAIT_IN_PLACE | MP_TRAIT_PARTS | MP_TRAIT_GATHER;
@@ -133,7 +134,7 @@ mp_status mp_attention_take_in_result(mp_rewriter *r, int index)
     return mp_rewriter_become(r, producer, &draft);
 }
 
-/* Returns 1 if a mask with these values hides the element, 0 if it keeps it, -1 if neither. */
+/* Returns 1 if a mask with these values hides the element, 0 if it keeps the element, -1 if neither. */
 static int hidden(const mp_attention_found *f, const mp_value *value, int64_t k, bool is_choice)
 {
     if (is_choice) return value->is_real ? -1 : (value->i[k] != 0) != f->keeps;
@@ -141,7 +142,7 @@ static int hidden(const mp_attention_found *f, const mp_value *value, int64_t k,
     return x == 0 ? 0 : x <= MP_ATTENTION_HIDES ? 1 : -1;
 }
 
-/* True if input k is left out, or its integers are all `wanted`. */
+/* True if input k is omitted, or all its integers equal `wanted`. */
 static bool are_all(const mp_rewriter *r, const mp_operator *op, int k, int64_t wanted)
 {
     const mp_tensor *t = mp_operator_in(r->model, op, k);
@@ -151,7 +152,7 @@ static bool are_all(const mp_rewriter *r, const mp_operator *op, int k, int64_t 
     return all;
 }
 
-/* True if the tensor is the positions 0, 1, 2, ... along dimension `back` from the end, and has no others. */
+/* True if the tensor consists of the positions 0, 1, 2, ... along dimension `back` from the end. */
 static bool counts_along(const mp_rewriter *r, int tensor, int back)
 {
     const mp_tensor *t = mp_rewriter_tensor(r, tensor);
@@ -162,7 +163,7 @@ static bool counts_along(const mp_rewriter *r, int tensor, int back)
     return true;
 }
 
-/* Returns what is known of a comparison of rows with columns, which may be too large to fold. */
+/* Returns the structure of a comparison of rows with columns, which may be too large to fold. */
 static mp_mask mask_of_comparison(const mp_rewriter *r, const mp_operator *op)
 {
     static const struct {
@@ -180,7 +181,7 @@ static mp_mask mask_of_comparison(const mp_rewriter *r, const mp_operator *op)
     return MP_MASK_UNKNOWN;
 }
 
-/* Returns what is known of a mask without values, of which only the first rows and columns may be used. */
+/* Returns the structure of a mask without values, of which a slice from the front may be used. */
 static mp_mask mask_of(const mp_rewriter *r, int tensor)
 {
     for (const mp_operator *op; (op = mp_writer(r, tensor));) {
@@ -193,7 +194,7 @@ static mp_mask mask_of(const mp_rewriter *r, int tensor)
     return mp_rewriter_tensor(r, tensor)->mask;
 }
 
-/* True if the Where hides exactly the columns after the row, by a mask whose values are not known but its mp_mask is. */
+/* True if the Where hides exactly the columns after the row, judged by the mp_mask of a mask without values. */
 static bool chooses_past(const mp_rewriter *r, const mp_attention_found *f)
 {
     const mp_tensor *t = mp_rewriter_tensor(r, f->positions), *q = mp_rewriter_tensor(r, f->q),
@@ -204,7 +205,7 @@ static bool chooses_past(const mp_rewriter *r, const mp_attention_found *f)
     return mask_of(r, f->positions) == (f->keeps ? MP_MASK_PAST : MP_MASK_FUTURE);
 }
 
-/* True if the mask hides exactly the columns after the row, for every sample alike. */
+/* True if the mask hides exactly the columns after the row, for every sample. */
 static bool hides_what_follows(const mp_rewriter *r, const mp_attention_found *f, int mask, bool is_choice)
 {
     const mp_tensor *t = mp_rewriter_tensor(r, mask), *q = mp_rewriter_tensor(r, f->q), *v = mp_rewriter_tensor(r, f->v);

@@ -1,15 +1,15 @@
-/* normalizations.c - layer, RMS and group normalization, and softmax, recognised in what exporters decompose them into.
+/* normalizations.c - recognises layer, RMS and group normalization, and softmax, in the operators that exporters write for
+ * them.
  *
  *     mean = ReduceMean(x);  d = x - mean          (RMS: d = x)
  *     y = d / sqrt(ReduceMean(d^2) + epsilon)      (or d * reciprocal(sqrt(..)), d * (..)^-0.5)
  *
- * over trailing axes is a normalization without scale; a product with a scale, then a sum with a bias, are fused into
- * it one after the other. So there is one rule per step, and files may have any combination. Half-precision exports
- * convert to float32 inside: conversions there and back belong to the normalization.
+ * over trailing axes is a normalization without scale. A following product with a scale, then a sum with a bias, are fused into
+ * it one by one. There is one rule per step, so a file may contain any combination. Half-precision exports convert to float32
+ * inside; these conversions are part of the normalization.
  *
- * ONNX has no normalization without scale; ours is in the domain memplan, and one whose scale is all ones becomes it,
- * too.
- */
+ * ONNX has no normalization without scale. Ours is in the domain memplan. A normalization whose scale is all ones is also
+ * converted to it. */
 #include <string.h>
 
 #include "estimator/simplify/rewrite.h"
@@ -32,7 +32,7 @@ static int before_cast(const mp_rewriter *r, int tensor)
     return cast->in[0];
 }
 
-/* As before_cast, and adds the conversion to the pattern. */
+/* Like before_cast; also adds the conversion to the pattern. */
 static int pass_cast(const mp_rewriter *r, mp_pattern *pattern, int tensor)
 {
     int from = before_cast(r, tensor);
@@ -44,7 +44,8 @@ static bool equal_but_for_cast(const mp_rewriter *r, int a, int b)
     return before_cast(r, a) == before_cast(r, b);
 }
 
-/* Returns how many dimensions a reduction takes the mean of, if they are the last ones and stay with size 1; else 0. */
+/* Returns the number of dimensions that a reduction averages over, if they are the last ones and are kept with size 1; else
+ * 0. */
 static int trailing_axes(const mp_rewriter *r, const mp_operator *op)
 {
     const mp_tensor *x = mp_operator_in(r->model, op, 0), *axes_input = mp_operator_in(r->model, op, 1);
@@ -64,7 +65,7 @@ static int trailing_axes(const mp_rewriter *r, const mp_operator *op)
     return reduced == (((uint64_t)1 << count) - 1) << (x->rank - count) ? count : 0;
 }
 
-/* Returns the operand of the square root whose value, or reciprocal, the tensor is; -1 if it is none. */
+/* Returns the operand of a square root, if the tensor is that root (or its reciprocal); -1: no. */
 static int radicand(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_reciprocal)
 {
     const mp_operator *op;
@@ -77,7 +78,7 @@ static int radicand(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool 
     return op && mp_known_scalar(r, op->in[0], &c) && c == 1 ? radicand(r, pattern, op->in[1], false) : -1;
 }
 
-/* Returns the tensor whose mean of squares, plus epsilon, this is; -1 if it is none. */
+/* Returns the tensor d if this tensor is the mean of d's squares plus epsilon; -1: no. */
 static int squared(const mp_rewriter *r, mp_pattern *pattern, int tensor, struct core *core)
 {
     const mp_operator *sum = mp_pattern_written_by(r, pattern, tensor, "Add"), *mean, *square;
@@ -94,8 +95,8 @@ static int squared(const mp_rewriter *r, mp_pattern *pattern, int tensor, struct
     return square && square->in[0] == square->in[1] ? square->in[0] : -1;
 }
 
-/* Returns the tensor of which `d` is the deviation from its mean over the same axes; -1 if it is the deviation from
- * another mean (no normalization), `d` itself if it is no deviation. */
+/* Returns x if `d` is x minus its mean over the same axes; -1 if `d` uses another mean (no normalization); `d` itself if it is
+ * no such difference. */
 static int centred(const mp_rewriter *r, mp_pattern *pattern, int d, struct core *core)
 {
     mp_pattern attempt = *pattern;
@@ -106,7 +107,7 @@ static int centred(const mp_rewriter *r, mp_pattern *pattern, int d, struct core
     return equal_but_for_cast(r, mean->in[0], sub->in[0]) && trailing_axes(r, mean) == core->n_axes ? sub->in[0] : -1;
 }
 
-/* Matches the last operator of a normalization without scale: d / root, or d * (1 / root), with the root as operand k. */
+/* Matches the last operator of a normalization without scale: d / root, or d * (1 / root). The root is operand k. */
 static bool match_core(const mp_rewriter *r, mp_pattern *pattern, int root, int k, struct core *core)
 {
     const mp_operator *op = &r->model->operators[root];
@@ -127,7 +128,7 @@ static bool match_core(const mp_rewriter *r, mp_pattern *pattern, int root, int 
     return core->x >= 0;
 }
 
-/* The draft of a normalization with these inputs: of our domain if it has no scale, else ONNX's. */
+/* The draft of a normalization with these inputs: memplan's domain without scale, ONNX's with scale. */
 struct normalization {
     mp_operator_draft draft;
     mp_attribute attributes[2];
@@ -143,7 +144,7 @@ static void draft_normalization(struct normalization *n, bool is_centred, int n_
                         n_in, n->attributes, 2);
 }
 
-/* Returns the normalization that writes the tensor, from the file or recognised before; NULL if there is none. */
+/* Returns the normalization that writes the tensor, from the file or recognised earlier; NULL: none. */
 static const mp_operator *normalization_of(const mp_rewriter *r, int tensor, bool has_scale, struct core *core)
 {
     const mp_operator *op = mp_writer(r, tensor);
@@ -159,8 +160,8 @@ static const mp_operator *normalization_of(const mp_rewriter *r, int tensor, boo
     return op;
 }
 
-/* True if the tensor has one element per normalized element and the type of x. Where its rank does not show that these
- * dimensions are meant, it must not be an activation: a residual sum is no bias. */
+/* True if the tensor has one element per normalized element and the type of x. If its rank leaves this ambiguous, it must not
+ * be an activation: a residual sum is not a bias. */
 static bool is_per_element(const mp_rewriter *r, int tensor, const struct core *core)
 {
     const mp_tensor *t = &r->model->tensors[tensor], *x = &r->model->tensors[core->x];
@@ -183,7 +184,7 @@ static bool fuse(mp_rewriter *r, const mp_pattern *pattern, int root, const stru
     return true;
 }
 
-/* Fuses a normalization at its last operator d / root, or at the conversion after it. */
+/* Fuses a normalization at its last operator d / root, or at the conversion after that operator. */
 static bool fuse_core(mp_rewriter *r, int root, mp_status *st)
 {
     struct core core;
@@ -201,7 +202,7 @@ static bool fuse_core(mp_rewriter *r, int root, mp_status *st)
     return false;
 }
 
-/* Fuses a conversion back to the type before a normalization without scale. */
+/* Fuses a conversion back to the original type into a normalization without scale. */
 static bool fuse_casts(mp_rewriter *r, int root, mp_status *st)
 {
     struct core core;
@@ -230,7 +231,7 @@ static bool fuse_scale_or_bias(mp_rewriter *r, int root, mp_status *st)
     return false;
 }
 
-/* Removes a scale of ones and a bias of zeros, which change nothing. */
+/* Removes a scale of ones and a bias of zeros. */
 static bool drop_plain_scale(mp_rewriter *r, int root, mp_status *st)
 {
     struct core core;
@@ -242,7 +243,7 @@ static bool drop_plain_scale(mp_rewriter *r, int root, mp_status *st)
     for (int k = 1; k < op->n_out; k++)
         if (op->out[k] >= 0) return false;
     mp_pattern pattern = {.ops = {root}, .n = 1};
-    op->n_out = 1; /* our own operator has no outputs for statistics */
+    op->n_out = 1; /* memplan's operator has no outputs for statistics */
     return bias == 0 && fuse(r, &pattern, root, &core, &core.x, 1, st);
 }
 
@@ -254,15 +255,14 @@ mp_status mp_rewrite_normalization(mp_rewriter *r, int root)
     return st;
 }
 
-/* Group normalization, as both exporters of PyTorch write it:
+/* Group normalization, as written by both of PyTorch's exporters:
  *
  *     y = Reshape(InstanceNormalization(Reshape(x, [N, groups, rest]), ones, zeros), shape of x) * scale + bias
  *
- * with one scale and one bias for each channel: [channels, 1, ...], either a parameter of that shape, as the newer
- * exporter stores it, or a parameter [channels] with an Unsqueeze behind it. GroupNormalization takes [channels].
- */
+ * Scale and bias have one element per channel, [channels, 1, ...]. The newer exporter stores a parameter of that shape; the
+ * older one writes an Unsqueeze of a parameter [channels]. GroupNormalization takes [channels]. */
 
-/* Returns the tensor [channels] that this one broadcasts over the dimensions after the channels; -1 if it is none. */
+/* Returns the tensor [channels] that this one broadcasts over the dimensions after the channels; -1: none. */
 static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
 {
     const mp_tensor *t = &r->model->tensors[tensor];
@@ -274,7 +274,7 @@ static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
     return mp_is_kind(op, "Unsqueeze") && mp_operator_in(r->model, op, 0)->rank == 1 ? op->in[0] : -1;
 }
 
-/* Returns the x of which the tensor is the group normalization without scale and bias; -1 if it is none. */
+/* Returns x if the tensor is the group normalization of x without scale and bias; -1: no. */
 static int normalized(const mp_rewriter *r, mp_pattern *pattern, int tensor, int64_t *groups, double *epsilon)
 {
     double one, zero;
@@ -316,15 +316,14 @@ mp_status mp_rewrite_group_normalization(mp_rewriter *r, int root)
     return MP_OK;
 }
 
-/* The softmax with zeros in rows whose scores are all hidden:
+/* A softmax with zeros in fully hidden rows:
  *
  *     Softmax(x) -> IsNaN; Where(IsNaN, 0, Softmax(x))
  *
- * The softmax of a row that is all -infinity is 0 / 0. The file writes zeros there, but their gradient is NaN, 0 times
- * NaN. Our operator gives zeros, from which its gradient follows: zeros, too.
- */
+ * The softmax of a row of all -infinity is 0 / 0 = NaN. The file replaces the row by zeros, but its gradient is still NaN, 0
+ * times NaN. SafeSoftmax returns zeros, and its gradient, which is computed from the output, is also zero. */
 
-/* Returns the operand of IsNaN for which Where chooses 0; -1 if it chooses something else. */
+/* Returns the operand of IsNaN for which Where selects 0; -1: another selection. */
 static int made_safe(const mp_rewriter *r, mp_pattern *pattern, const mp_operator *where)
 {
     double zero;
@@ -342,7 +341,8 @@ mp_status mp_rewrite_softmax(mp_rewriter *r, int root)
     if (!softmax || !mp_pattern_is_closed(r, &pattern, root)) return MP_OK;
     const mp_tensor *x = mp_operator_in(r->model, softmax, 0);
     const int64_t axis = mp_operator_int(softmax, "axis", softmax->version < 13 ? 1 : -1);
-    const bool is_last = axis == -1 || axis == x->rank - 1; /* before version 13 it meant all dimensions from the axis on */
+    const bool is_last =
+        axis == -1 || axis == x->rank - 1; /* before version 13 the softmax covers all dimensions from the axis on */
     if ((softmax->version < 13 && !is_last) || !mp_same_shape(x, mp_operator_out(r->model, where, 0))) return MP_OK;
     mp_attribute along = mp_attribute_int("axis", axis);
     const mp_operator_draft draft = mp_draft("SafeSoftmax", "memplan", 1, &softmax->in[0], 1, &along, 1);
