@@ -283,10 +283,10 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         warn_of_weights(path, out->model);
         MP_CHECK(build_graph(out, o, &pipeline, err));
         warn_of_inference_form(path, &out->inference, o->model.keep_inference_norms);
-        const bool may_lack_dropout = out->file && out->attention.n + out->attention.n_missed > 0;
+        const bool has_attention = out->attention.n + out->attention.n_missed > 0 || out->inference.has_softmax;
         const bool is_told = o->model.is_second || o->source; /* a plan was warned of when it was made */
         if (!is_told && mp_rules_find(o->model.rules) == MP_RULES_PYTORCH)
-            MP_CHECK(warn_of_guesses(path, out->model, may_lack_dropout && !out->inference.has_dropout, err));
+            MP_CHECK(warn_of_guesses(path, out->model, out->file && has_attention ? &out->inference : NULL, err));
     }
     out->options = mp_json_parse(out->graph->options);
     MP_ENSURE(out->options, err, MP_NOMEM, "the options");

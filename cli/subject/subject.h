@@ -167,6 +167,6 @@ void loss_options_free(loss_options *l);
 void warn_of_inference_form(const char *path, const mp_inference_form *form, bool keeps);
 /* Warns of weights that may be missing, counted twice or not trained (estimator/model/doubts.h), a line for each kind. */
 void warn_of_weights(const char *path, const mp_model *model);
-/* Under PyTorch's rules: names operators that PyTorch may run otherwise than the file says. lacks_dropout: it is a
- * transformer without dropout. MP_NOMEM. */
-mp_status warn_of_guesses(const char *path, const mp_model *model, bool lacks_dropout, mp_error *err);
+/* Under PyTorch's rules: names operators that PyTorch may run otherwise than the file says. `attention`: of a file with
+ * attention, which may lack dropout; NULL: of another. MP_NOMEM. */
+mp_status warn_of_guesses(const char *path, const mp_model *model, const mp_inference_form *attention, mp_error *err);

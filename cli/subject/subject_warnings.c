@@ -86,7 +86,15 @@ static mp_status list_formulas(const mp_model *model, const char **text, mp_erro
     return MP_OK;
 }
 
-mp_status warn_of_guesses(const char *path, const mp_model *model, bool lacks_dropout, mp_error *err)
+/* Returns a sentence about dropout that a file with attention may have lost; NULL if it has it, or another warning says so. */
+static const char *missing_dropout(const mp_inference_form *form)
+{
+    if (!form->has_dropout) return "no dropout, of which the file has none (an export in evaluation loses it)";
+    if (form->dropouts || form->drops_rows || !form->may_lose) return NULL;
+    return "no dropout inside attention, of which the file has none (dynamo=True loses that of scaled_dot_product_attention)";
+}
+
+mp_status warn_of_guesses(const char *path, const mp_model *model, const mp_inference_form *attention, mp_error *err)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     const mp_guesses guesses = mp_model_guesses(model);
@@ -100,7 +108,8 @@ mp_status warn_of_guesses(const char *path, const mp_model *model, bool lacks_dr
     if (guesses.loop_operators)
         what[n++] = mp_text("%d operators of unrolled loops one by one (nn.EmbeddingBag is exported as a loop)",
                             guesses.loop_operators);
-    if (lacks_dropout) what[n++] = "no dropout, of which the file has none (an export in evaluation loses it)";
+    const char *dropout = attention ? missing_dropout(attention) : NULL;
+    if (dropout) what[n++] = dropout;
     if (!n || atomic_flag_test_and_set(&said)) return MP_OK;
     complain("%s: warning: how PyTorch runs this, and what it keeps, is guessed where the file does not say it: %s%s%s%s%s",
              path, what[0], n > 1 ? "; " : "", what[1], n > 2 ? "; " : "", what[2]);

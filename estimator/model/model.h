@@ -215,6 +215,7 @@ struct mp_model {
     int *inputs, *outputs; /* tensor indices: declared inputs without initializers; declared outputs */
     size_t n_inputs, n_outputs, inputs_capacity, outputs_capacity;
     int folded_norms;             /* batch normalizations that the exporter has folded into other operators */
+    bool is_of_newer_exporter;    /* PyTorch's torch.onnx.export with dynamo=True has written the file */
     mp_doubt doubts[MP_N_DOUBTS]; /* weights whose role the file does not state */
     struct mp_names *names;       /* tensor name -> index */
     struct mp_names *tensor_numbers, *operator_numbers; /* name stem -> the next number to append */

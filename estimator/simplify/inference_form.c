@@ -41,13 +41,38 @@ static bool is_idle_dropout(const mp_model *model, const mp_operator *op)
     return off && first_number(op->n_in > 1 ? mp_operator_in(model, op, 1) : NULL, 0.5) > 0;
 }
 
+static bool is_softmax_of_rows(const mp_model *model, const mp_operator *op)
+{
+    if (op->removed || (strcmp(op->kind, "Softmax") != 0 && strcmp(op->kind, "SafeSoftmax") != 0)) return false;
+    const mp_tensor *x = mp_operator_in(model, op, 0);
+    const int64_t axis = mp_operator_int(op, "axis", op->version < 13 ? 1 : -1);
+    return x && x->rank >= 3 && (axis == -1 || axis == x->rank - 1);
+}
+
+/* True if the operator reads the result of a softmax over rows, perhaps converted or with zeros in hidden rows. */
+static bool reads_softmax_of_rows(const mp_model *model, const mp_operator *op)
+{
+    for (int tensor = op->in[0]; tensor >= 0 && model->tensors[tensor].producer >= 0;) {
+        const mp_operator *from = &model->operators[model->tensors[tensor].producer];
+        if (is_softmax_of_rows(model, from)) return true;
+        const bool is_choice = is_kind(from, "Where");
+        if (!is_choice && !is_kind(from, "Cast") && !is_kind(from, "Identity")) return false;
+        tensor = from->in[is_choice ? 2 : 0];
+    }
+    return false;
+}
+
 mp_inference_form mp_model_inference_form(const mp_model *model)
 {
-    mp_inference_form form = {.folded_norms = model->folded_norms};
+    mp_inference_form form = {.folded_norms = model->folded_norms, .may_lose = model->is_of_newer_exporter};
     for (size_t k = 0; k < model->n_operators; k++) {
-        form.norms += is_inference_norm(&model->operators[k]);
-        form.dropouts += is_idle_dropout(model, &model->operators[k]);
-        form.has_dropout |= is_kind(&model->operators[k], "Dropout");
+        const mp_operator *op = &model->operators[k];
+        const bool is_dropout = is_kind(op, "Dropout"), is_idle = is_idle_dropout(model, op);
+        form.norms += is_inference_norm(op);
+        form.dropouts += is_idle;
+        form.has_dropout |= is_dropout;
+        form.has_softmax |= is_softmax_of_rows(model, op);
+        form.drops_rows |= is_dropout && !is_idle && reads_softmax_of_rows(model, op);
     }
     return form;
 }

@@ -8,6 +8,9 @@ typedef struct mp_inference_form {
     int norms;        /* batch normalizations in inference mode, with running statistics */
     int dropouts;     /* disabled dropouts with a positive ratio */
     bool has_dropout; /* true if there is a dropout of any ratio */
+    bool has_softmax; /* true if there is a softmax over the rows of three dimensions or more, as in attention of any form */
+    bool drops_rows;  /* true if a dropout that is on reads the result of such a softmax */
+    bool may_lose;    /* true for the newer exporter of PyTorch, which removes the dropout of scaled_dot_product_attention */
 } mp_inference_form;
 
 /* Counts these in a model that is inferred but not yet simplified, because simplification removes dropouts. O(operators). */

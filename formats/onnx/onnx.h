@@ -154,6 +154,7 @@ typedef enum mp_onnx_origin {
 typedef struct mp_onnx_origins {
     mp_onnx_origin *of; /* per tensor of the model */
     int folded_norms;   /* batch normalizations of the exported program that are no longer operators of the graph */
+    bool is_newer;      /* PyTorch's newer exporter wrote the file */
     bool is_unsigned;   /* the newer exporter wrote the file, and a later tool took the signature out */
 } mp_onnx_origins;
 

@@ -264,7 +264,8 @@ mp_status mp_onnx_origins_read(mp_model *model, const Onnx__GraphProto *graph, m
     }
     MP_CHECK(count_folded_norms(&r, graph, &out->folded_norms));
     MP_CHECK(count_missing(&r, out->folded_norms));
-    out->is_unsigned = !r.is_signed && (is_of_newer_exporter(graph) || model->doubts[MP_DOUBT_UNSIGNED].n);
+    out->is_newer = r.is_signed || is_of_newer_exporter(graph);
+    out->is_unsigned = !r.is_signed && (out->is_newer || model->doubts[MP_DOUBT_UNSIGNED].n);
     out->of = r.of;
     r.of = NULL;
     return MP_OK;

@@ -30,6 +30,33 @@ TEST(every_version_says_it_in_its_own_way)
     expect("data x 2 3; Dropout@10 x -> a; Dropout@6 a -> c is_test=1; Dropout@6 c -> y; out y", 0, 1);
 }
 
+/* A softmax over the rows of a matrix is a classifier's; one over channels belongs to no attention. */
+TEST(dropout_of_probabilities_is_told_from_others)
+{
+    static const struct {
+        const char *text;
+        bool has_softmax, drops_rows;
+    } rows[] = {{"Softmax@13 x -> p; Dropout@13 p r on -> y", true, true},
+                {"Softmax@13 x -> p axis=3; Dropout@10 p -> y", true, true},
+                {"Softmax@11 x -> p axis=3; Identity p -> q; Dropout@13 q r on -> y", true, true},
+                {"Softmax@13 x -> p; IsNaN p -> n; Where n r p -> q; Dropout@13 q r on -> y", true, true},
+                {"Softmax@13 x -> p; Dropout@13 p -> y", true, false},
+                {"Softmax@13 x -> p; Relu p -> q; Dropout@13 q r on -> y", true, false},
+                {"Dropout@13 x r on -> d; Softmax@13 d -> y", true, false},
+                {"Softmax@13 x -> p axis=1; Dropout@13 p r on -> y", false, false},
+                {"Softmax@11 x -> p; Dropout@13 p r on -> y", false, false},
+                {"Flatten x -> f; Softmax@13 f -> p; Dropout@13 p r on -> y", false, false}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        char text[256];
+        snprintf(text, sizeof text, "data x 2 3 4 4; const r 0.1; const on 1.0; %s; out y", rows[k].text);
+        mp_model *model = model_text(text);
+        const mp_inference_form form = mp_model_inference_form(model);
+        if (form.has_softmax != rows[k].has_softmax || form.drops_rows != rows[k].drops_rows)
+            fail_msg("%s: %d, %d", rows[k].text, form.has_softmax, form.drops_rows);
+        mp_model_free(model);
+    }
+}
+
 TEST(a_normalization_becomes_arithmetic)
 {
     mp_error err = {0};

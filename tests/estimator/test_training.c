@@ -376,7 +376,6 @@ TEST(a_parameter_that_is_an_output_gets_the_given_gradient)
 TEST(a_parameter_that_is_an_output_is_no_loss)
 {
     for (int form = 0; form < 4; form++) {
-        const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
         mp_model *m = new_model();
         hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 3, 4);
         hand_tensor(m, "scale", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 0);
@@ -384,7 +383,7 @@ TEST(a_parameter_that_is_an_output_is_no_loss)
         hand_operator(m, "Mul", "data scale", "y");
         hand_output(m, form % 2 ? "shown" : "scale");
         if (form / 2) hand_output(m, "y");
-        mp_graph *g = train(m, &options);
+        mp_graph *g = train(m, &(mp_training_options){.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT});
         assert_true(reads(g, "update of scale", "gradient of scale"));
         mp_graph_free(g);
         mp_model_free(m);
