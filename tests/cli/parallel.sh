@@ -68,3 +68,5 @@ assert abs(a[\"parameter_bytes\"] / (4 * a[\"n_parameters\"] / 8) - 1) < 0.01, a
 assert a[\"saved_activation_bytes\"] <= b[\"saved_activation_bytes\"] - 2 * 0.99 * products, (products, a[\"saved_activation_bytes\"], b[\"saved_activation_bytes\"])
 '"
 holds parallel_fits_mixed_precision "$memplan" parallel llama3-70b --devices 64 --device a100 --amp bf16 --rules pytorch --mesh shard=64 --micro-batch 1 -q
+try parallel_help parallel -h
+holds parallel_meshes python3 -B "$root/tests/cli/ranks/meshes.py" "$memplan"

@@ -1,0 +1,9 @@
+/* mesh_json.h - a choice of a mesh as JSON. */
+#pragma once
+
+#include <jansson.h>
+
+#include "cli/reports/mesh_rate.h"
+
+/* Returns a choice. One of the best also has its rates and stages; with a host link, stages also have the bytes there. */
+json_t *mesh_choice_json(const mp_mesh_choice *choice, const mp_meshes_request *request, const mesh_rate *rate);
