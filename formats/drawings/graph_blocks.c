@@ -38,6 +38,7 @@ static mp_status list_nodes(builder *b)
     for (size_t k = 0; k < graph->n_nodes; k++) {
         mp_phase phase = graph->nodes[k].phase;
         out->block_of[k] = -1;
+        if (mp_copy_way_of(graph, (int)k, 0) != MP_COPY_NONE) continue; /* no operator: the fate of a tensor shows its copies */
         if (phase == MP_PHASE_FORWARD || phase == MP_PHASE_LOSS) out->nodes[out->n_nodes++] = (int)k;
     }
     return MP_OK;

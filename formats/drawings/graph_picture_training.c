@@ -87,6 +87,13 @@ static double row_y(const drawing *d, int row) /* returns the middle of the row 
 
 /* ---- contents of a panel ---- */
 
+/* True if a step of the plan computes again; a copy brought back computes nothing. */
+static bool is_again(const drawing *d, const panel *p, size_t t)
+{
+    return p->plan && p->plan->recompute && p->plan->recompute[t] &&
+           mp_copy_way_of(d->graph, p->steps[t].node, p->steps[t].alternative) == MP_COPY_NONE;
+}
+
 static void find_boxes(const drawing *d, panel *p)
 {
     for (size_t k = 0; k < d->blocks->n; k++) p->box[FORWARD][k] = true;
@@ -102,7 +109,7 @@ static void find_boxes(const drawing *d, panel *p)
                 p->gradient_bytes[row] += d->graph->storages[alternative->writes[i]].bytes;
             for (size_t i = 0; i < alternative->n_adds; i++)
                 p->gradient_bytes[row] += d->graph->storages[alternative->adds[i]].bytes;
-        } else if (p->plan && p->plan->recompute && p->plan->recompute[t]) {
+        } else if (is_again(d, p, t)) {
             ran[row] = p->present[AGAIN] = true;
         }
     }
@@ -296,9 +303,8 @@ static mp_status draw_links(const drawing *d, const panel *p)
         const mp_node *node = &graph->nodes[p->steps[t].node];
         const mp_alternative *alternative = &node->alternatives[p->steps[t].alternative];
         int row = row_of(d, p->steps[t].node);
-        if (row < 0) continue;
-        bool again = p->plan && p->plan->recompute && p->plan->recompute[t];
-        column c = node->phase == MP_PHASE_BACKWARD ? BACKWARD : again ? AGAIN : FORWARD;
+        if (row < 0 || alternative->returns) continue; /* a copy brought back is the forward run's result */
+        column c = node->phase == MP_PHASE_BACKWARD ? BACKWARD : is_again(d, p, t) ? AGAIN : FORWARD;
         for (size_t i = 0; i < alternative->n_reads; i++)
             for (int m = made.last[alternative->reads[i]]; m >= 0; m = made.all[m].next) {
                 link one = {made.all[m].column, c, made.all[m].row, row};
@@ -368,18 +374,22 @@ static double place_panels(const drawing *d, panel *panels, size_t n)
 
 static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_request *request, const char *path)
 {
-    static const mp_legend_row all[] = {{.color = MP_COLOR_KEPT, .text = "kept for backward"},
-                                        {.color = MP_COLOR_FORWARD_ONLY, .text = "dropped at its last use"},
-                                        {.color = MP_COLOR_GRADIENT, .text = "backward: gradients"},
-                                        {.color = MP_COLOR_STATIC, .text = "always there"},
-                                        {.color = MP_COLOR_RECOMPUTED, .text = "computed again"},
-                                        {.color = MP_COLOR_PAPER, .bold = true, .text = "its output is a checkpoint"}};
+    const mp_block_fact *planned = n == 3 ? &panels[2].facts.total : NULL;
+    const struct {
+        mp_legend_row row;
+        bool is_absent;
+    } all[] = {
+        {{.color = MP_COLOR_KEPT, .text = "kept for backward"}, false},
+        {{.color = MP_COLOR_FORWARD_ONLY, .text = "dropped at its last use"}, false},
+        {{.color = MP_COLOR_GRADIENT, .text = "backward: gradients"}, false},
+        {{.color = MP_COLOR_STATIC, .text = "always there"}, false},
+        {{.color = MP_COLOR_COPIED, .text = "copied and brought back"}, !planned || !planned->bytes[MP_FATE_COPIED]},
+        {{.color = MP_COLOR_RECOMPUTED, .text = "computed again"}, !planned || !panels[2].present[AGAIN]},
+        {{.color = MP_COLOR_PAPER, .bold = true, .text = "its output is a checkpoint"}, !planned || !planned->n_checkpoints}};
     mp_legend_row legend[sizeof all / sizeof *all];
     size_t n_legend = 0;
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-        const bool again = n == 3 && panels[2].present[AGAIN], checkpoints = n == 3 && panels[2].facts.total.n_checkpoints > 0;
-        if ((k < 4 || again || k == 5) && (k < 5 || checkpoints)) legend[n_legend++] = all[k];
-    }
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        if (!all[k].is_absent) legend[n_legend++] = all[k].row;
     const char *title = mp_saving_title(request->title, request->plan);
     const char *subtitle =
         mp_text("one training step, %zu operators in the forward pass; live: bytes beside parameters and batch, at most",
@@ -414,8 +424,7 @@ mp_status mp_training_picture(const mp_picture_request *request, const char *pat
     MP_OWNED_BY(mp_graph_blocks_free) mp_graph_blocks *blocks = NULL;
     MP_CLEARED_BY(drawing_free) drawing d = {.graph = graph, .pool = mp_pool_new(), .err = err};
     MP_CLEARED_BY(panels_free)
-    panel panels[3] = {
-        {.title = "forward"}, {.title = "forward and backward"}, {.title = "with recomputation", .plan = request->plan}};
+    panel panels[3] = {{.title = "forward"}, {.title = "forward and backward"}, {.title = "as planned", .plan = request->plan}};
     size_t n = request->plan ? 3 : 2, n_forward = 0;
     mp_step *keep_all = mp_pool_alloc(d.pool, graph->n_nodes, sizeof *keep_all);
     mp_step *forward = mp_pool_alloc(d.pool, graph->n_nodes, sizeof *forward);

@@ -7,9 +7,9 @@ holds draw_shows_checkpoints_and_colours sh -c "
     grep -q 'its output is a checkpoint' draw.svg && grep -q '>made again: ' draw.svg && grep -q '>kept for backward: ' draw.svg && grep -q '>up<' draw.svg"
 try draw_training draw mlp.onnx --plan plan.json --training -o training.svg
 holds draw_training_shows_three sh -c "
-    grep -q '>forward<' training.svg && grep -q '>forward and backward<' training.svg && grep -q '>with recomputation<' training.svg &&
+    grep -q '>forward<' training.svg && grep -q '>forward and backward<' training.svg && grep -q '>as planned<' training.svg &&
     grep -q '>again<' training.svg"
-holds draw_training_keep_all sh -c "'$memplan' draw resnet50.onnx --batch 2 --training -o two.svg && ! grep -q '>with recomputation<' two.svg"
+holds draw_training_keep_all sh -c "'$memplan' draw resnet50.onnx --batch 2 --training -o two.svg && ! grep -q '>as planned<' two.svg"
 holds draw_files_have_the_heading_as_title sh -c "grep -q '<title>.*: .* instead of ' draw.svg && '$memplan' draw mlp.onnx --plan plan.json -o draw.pdf || exit
     command -v pdfinfo > /dev/null || exit 0
     pdfinfo draw.pdf | grep -q '^Title: .*: .* instead of '"

@@ -10,6 +10,11 @@ FILTER="sed -n /activation/,/found/p" try offload_plan_both plan $copies --offlo
 try offload_plan_no_room plan mlp4.onnx --batch 65536 --budget 80% --offload host:200MiB --link c2c -q
 holds offload_is_in_the_graph sh -c "'$memplan' graph mlp4.onnx --batch 65536 --offload host --offload scratch -o offload_graph.json && grep -q '\"disk\"' offload_graph.json && grep -q '\"link\"' offload_graph.json && exit 1; grep -q '\"/r1/Relu_output_0 to disk\"' offload_graph.json"
 holds offload_is_drawn sh -c "'$memplan' timeline mlp4.onnx --plan offloaded.json -o offloaded.svg && '$memplan' draw mlp4.onnx --plan offloaded.json -o offload_draw.svg && grep -q 'copied and brought back: 256' offload_draw.svg"
+# A picture shows operators, and copies by the colour of their tensors: as many boxes as without a tier, and no recomputation.
+holds offload_draws_no_copies sh -c "'$memplan' draw mlp4.onnx --batch 65536 -o plain_draw.svg && '$memplan' draw mlp4.onnx --batch 65536 --offload host -o idle_draw.svg &&
+    '$memplan' draw mlp4.onnx --plan offloaded.json --training -o offload_training.svg && for drawn in plain idle offload; do
+        grep -q '>17 operators in 17 boxes' \${drawn}_draw.svg && ! grep -q '>Copy<' \${drawn}_draw.svg || exit 1; done
+    ! grep -q '>Copy<' offload_training.svg && ! grep -q '>again<' offload_training.svg && grep -q '>copied and brought back<' offload_training.svg"
 try offload_sweep sweep mlp4.onnx --batch 65536 --offload host --link c2c --solvers exact --budgets 70%,80%
 try offload_sweep_three sweep mlp4.onnx --batch 65536 --offload host:300MiB --link c2c --effort quick
 tight="mlp4.onnx --batch 65536 --budget 62% --link c2c"
