@@ -1,5 +1,5 @@
-/* test_algorithms.c - algorithms of nodes: from a file of costs to alternatives, in a graph's file, chosen for an order of
- * steps and by the searches, and one for all runs of a node. */
+/* test_algorithms.c - algorithms as alternatives of nodes: read from a file of costs, written to and read from a graph's file,
+ * chosen for an order of steps and by searches, with one algorithm for all runs of a node. */
 #include <unistd.h>
 
 #include "estimator/base/memory.h"
@@ -18,7 +18,8 @@ enum { MOST_FORMS = 3, MOST_CHOICES = 4 };
 
 static const char *const names[MOST_FORMS] = {"large", "middle", "small"};
 
-/* Gives up to `most` nodes of a finished graph algorithms, each slower and smaller than the one before; their number. */
+/* Gives up to `most` nodes of a finished graph several algorithms, each slower but with less workspace than the previous one.
+ * Returns the number of these nodes. */
 static int add_algorithms(mp_graph *graph, uint64_t seed, int most, int chosen[])
 {
     random_source random = {seed};
@@ -46,7 +47,7 @@ static int add_algorithms(mp_graph *graph, uint64_t seed, int most, int chosen[]
     return n;
 }
 
-/* Counts through all choices of one alternative per chosen node; false after the last. */
+/* Advances to the next combination of one alternative per chosen node; false after the last combination. */
 static bool next_choice(const mp_graph *graph, const int chosen[], int n, int alternative[])
 {
     for (int k = 0; k < n; k++) {
@@ -85,7 +86,7 @@ TEST(the_choice_for_an_order_is_the_best_of_all)
             if (peak[n_all] < least) least = peak[n_all];
             n_all++;
         } while (next_choice(graph, chosen, n_chosen, alternative));
-        for (int b = 0; b <= n_all; b++) { /* every peak as the budget, and one that none fits */
+        for (int b = 0; b <= n_all; b++) { /* every peak as a budget, and one budget below all peaks */
             const int64_t budget = b < n_all ? peak[b] : least - 1, within = budget < least ? least : budget;
             int64_t best = INT64_MAX;
             for (int k = 0; k < n_all; k++)
@@ -105,7 +106,7 @@ TEST(the_choice_for_an_order_is_the_best_of_all)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* The least ticks over all schedules and all choices of one algorithm per node; -1: none fits. */
+/* Computes the minimum ticks over all schedules and all choices of one algorithm per node; -1: none fits. */
 static bool oracle(mp_graph *graph, const int chosen[], int n, int64_t budget_bytes, int64_t *best)
 {
     int alternative[MOST_CHOICES] = {0};
@@ -176,7 +177,7 @@ TEST(searches_find_the_best_and_bounds_stay_below)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* A forward node of the plan that runs twice, and has algorithms. */
+/* Changes the algorithm of one run of a node that runs twice: the checker must refuse the plan. */
 TEST(one_algorithm_is_for_all_runs)
 {
     int n_refused = 0;
@@ -221,7 +222,7 @@ static void put_file(const char *path, const char *text)
 
 static const mp_costs_options by_default;
 
-/* The costs of a chain of three layers; `extra` goes into the row of the second. */
+/* Applies costs to a chain of three layers; `extra` is appended to the row of the second layer. */
 static mp_status apply(mp_graph *graph, const char *extra, const mp_costs_options *options, mp_error *err)
 {
     char path[64], text[4096];
@@ -248,7 +249,7 @@ static mp_graph *chain(void)
     return graph;
 }
 
-/* "bytes" of a row, and the target: what was measured elsewhere does not serve here. */
+/* Costs measured for another number of bytes, or for another target, are refused. */
 TEST(costs_of_another_batch_or_device_are_refused)
 {
     static const struct {
@@ -267,7 +268,9 @@ TEST(costs_of_another_batch_or_device_are_refused)
         if (cases[c].fault) {
             assert_int_equal(st, MP_INVALID);
             if (!strstr(err.message, cases[c].fault)) fail_msg("%s", err.message);
-        } else if (st != MP_OK && !strstr(err.message, "no cost for the node")) { /* the target's cases cut the list short */
+        } else if (st != MP_OK &&
+                   !strstr(err.message,
+                           "no cost for the node")) { /* the cases with a target have an incomplete list of nodes */
             fail_msg("%s", err.message);
         }
         mp_graph_free(graph);
@@ -277,7 +280,7 @@ TEST(costs_of_another_batch_or_device_are_refused)
 
 #define ROW(name, seconds, bytes, more) "{\"name\":\"" name "\",\"seconds\":" #seconds ",\"workspace_bytes\":" #bytes more "}"
 
-/* Fast with a huge workspace, slow with none: what the budget has room for is taken. */
+/* One algorithm is fast with a huge workspace, the other is slow without workspace. The plan uses the fastest one that fits. */
 TEST(the_budget_decides_which_algorithm_runs)
 {
     mp_graph *graph = chain();
@@ -297,7 +300,7 @@ TEST(the_budget_decides_which_algorithm_runs)
         const mp_request request = {.graph = graph, .budget_bytes = loose ? 10000 : keep_all, .wants_bound = true};
         if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("%s", err.message);
         assert_non_null(answer.plan);
-        assert_int_equal(answer.plan->n_steps, graph->n_nodes); /* nothing is run again */
+        assert_int_equal(answer.plan->n_steps, graph->n_nodes); /* nothing is recomputed */
         for (size_t t = 0; t < answer.plan->n_steps; t++)
             if (answer.plan->steps[t].node == 1) assert_int_equal(answer.plan->steps[t].alternative, loose ? 0 : 1);
         assert_int_equal(answer.plan->ticks, answer.plan->baseline_ticks + (loose ? 0 : 5));

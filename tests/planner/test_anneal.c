@@ -1,5 +1,5 @@
-/* test_anneal.c - annealing where memory is short, against an exact search over all schedules: the least memory of a graph is
- * found, and below it the smallest plan is the answer. */
+/* test_anneal.c - annealing at tight budgets, against an exact search over all schedules. It must find a plan at the minimum
+ * memory of a graph; below it, the answer is the smallest plan. */
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "tests/cases/test.h"
@@ -17,7 +17,7 @@ static mp_answer solve(const mp_graph *graph, const char *solver, int64_t budget
     return answer;
 }
 
-/* The least peak of all schedules, by bisection; -1: the graph is too large for that. */
+/* Returns the minimum peak of all schedules, by bisection; -1: the graph is too large. */
 static int64_t least_memory(const mp_graph *graph)
 {
     int64_t low, ticks;

@@ -1,5 +1,5 @@
-/* test_arena.c - planner/arena: every layout passes the checker, what shares a room lies at one offset, and small cases are as
- * low as the lowest of all orders. */
+/* test_arena.c - planner/arena: every layout passes the checker, items that share memory have one offset, and small cases reach
+ * the lowest arena of all placement orders. */
 #include "estimator/base/memory.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
@@ -10,7 +10,7 @@
 #include "tests/oracles/random_copies.h"
 #include "tests/oracles/random_graph.h"
 
-typedef unsigned long long number; /* of a seed, printed on failure */
+typedef unsigned long long number; /* type to print a seed on failure */
 
 static mp_plan *random_plan(uint64_t seed, mp_graph **graph)
 {
@@ -52,7 +52,7 @@ TEST(every_layout_passes_the_checker)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* Whether two spans may share a block: they are not live together, or one of them takes over the room of the other. */
+/* True if two spans may overlap in the arena: they are not live together, or one takes over the other's memory. */
 static bool may_share(const mp_span *a, const mp_span *b)
 {
     if (a->begin >= b->end || b->begin >= a->end || a->storage == b->storage) return true;
@@ -135,7 +135,7 @@ TEST(what_takes_a_room_lies_where_this_was)
             assert_true(from && to);
             n_pairs++;
             n_apart += from->offset != to->offset;
-            /* only a gradient that has to come back to where it began may lie elsewhere */
+            /* only a gradient that must return to its original place may have another offset */
             if (from->offset != to->offset && !graph->storages[span->storage].carried)
                 fail_msg("seed %llu: storage %d", (number)seed, span->storage);
         }
@@ -170,8 +170,8 @@ TEST(a_carried_gradient_stays_where_it_is)
     assert_true(n_twice > 10);
 }
 
-/* A parameter 0 with a carried gradient 1 and an activation 2: forward makes the activation, backward the gradient from it, in
- * its room; the update reads the gradient. */
+/* A parameter 0 with a carried gradient 1, and an activation 2. Forward computes the activation. Backward computes the gradient
+ * from it, in the same memory. The update reads the gradient. */
 static mp_plan *carried_plan(const int *order, size_t n, mp_graph **graph)
 {
     static const mp_kind kinds[] = {MP_KIND_PARAMETER, MP_KIND_GRADIENT, MP_KIND_ACTIVATION};
@@ -183,7 +183,7 @@ static mp_plan *carried_plan(const int *order, size_t n, mp_graph **graph)
     mp_plan *plan = NULL;
     mp_error err = {0};
     mp_step steps[3] = {{0}};
-    const bool without = n == 2; /* the activation: backward needs nothing */
+    const bool without = n == 2; /* without the activation: backward reads nothing */
     assert_int_equal(mp_graph_new("carried", &g, NULL), MP_OK);
     g->fuse = MP_FUSE_FORWARD;
     for (int s = 0; s < 3; s++) {
@@ -226,23 +226,25 @@ static void expect_arena(const int *order, size_t n, int64_t arena_bytes, size_t
 
 TEST(a_carried_gradient_takes_a_room_only_where_it_was_before)
 {
-    expect_arena((const int[]){2, 0, 1}, 3, 8, 3);  /* updated first: the activation and both lives at one place */
-    expect_arena((const int[]){0, 2, 1}, 3, 16, 3); /* the activation is there while the old gradient still is */
-    expect_arena((const int[]){1, 0}, 2, 8, 1);     /* made anew in step 0: one life, as the checker sees it */
+    expect_arena((const int[]){2, 0, 1}, 3, 8,
+                 3); /* the update is first: the activation and both instances of the gradient share one place */
+    expect_arena((const int[]){0, 2, 1}, 3, 16, 3); /* the activation and the old gradient are live together */
+    expect_arena((const int[]){1, 0}, 2, 8, 1);     /* written anew in step 0, so the checker counts one instance */
 }
 
-/* ---- against all orders ---- */
+/* ---- compared with all placement orders ---- */
 
 enum { ITEMS = 7, STEPS = 9 };
 
 typedef struct puzzle {
     int n;
-    int64_t sizes[ITEMS][STEPS]; /* per item and step; 0: not there */
+    int64_t sizes[ITEMS][STEPS]; /* size per item and step; 0: not live */
     int order[ITEMS];
     int64_t offsets[ITEMS], lowest;
 } puzzle;
 
-/* Every order, each item above all before it that it meets: in the order of the offsets of the best layout, this finds it. */
+/* Tries every order, and places each item above all earlier items that are live with it. The order by offset of an optimal
+ * layout gives that layout, so the search finds the lowest arena. */
 static void try_all(puzzle *p, int k, int64_t height)
 {
     if (height >= p->lowest) return;
@@ -265,7 +267,7 @@ static void try_all(puzzle *p, int k, int64_t height)
     }
 }
 
-/* Items of one life, of falling sizes, and now and then of two lives. */
+/* Draws an item with one instance of decreasing size; some items have two instances. */
 static void random_item(random_source *random, int64_t *sizes)
 {
     const int from = random_below(random, STEPS), to = from + random_below(random, STEPS - from);
@@ -340,10 +342,11 @@ TEST(small_cases_are_as_low_as_the_lowest_of_all_orders)
                      (long long)p.lowest, (long long)x.bound);
         n_above_bound += p.lowest > most_live(&p);
     }
-    assert_true(n_above_bound > 5); /* or the cases were too easy */
+    assert_true(n_above_bound > 5); /* fewer would mean that the cases are too easy */
 }
 
-/* What forward makes and backward takes down in the opposite order is nested: then nothing is lost. */
+/* Lifetimes are nested if backward frees activations in the opposite order of forward. Then the arena needs no more than the
+ * peak of live bytes. */
 TEST(nested_lives_need_no_more_than_the_fullest_step)
 {
     enum { N = 500 };
@@ -362,8 +365,8 @@ TEST(nested_lives_need_no_more_than_the_fullest_step)
     assert_true(x.height == x.bound);
 }
 
-/* A network that recomputes nothing: what forward keeps is nested, and gradients stay to the end. With each come small items,
- * so many of them that no search could place them all within its nodes. */
+/* A network without recomputation: activations have nested lifetimes, and gradients live to the end. Each comes with so many
+ * small items that no search could place all of them within its node limit. */
 TEST(gradients_that_live_to_the_end_leave_no_holes)
 {
     enum { N = 40, END = 2 * N, SMALL = 20, EACH = 3 + 2 * SMALL, UNIT = 1000, LONG = 80 };
@@ -374,9 +377,10 @@ TEST(gradients_that_live_to_the_end_leave_no_holes)
     for (int k = 0; k < N; k++) {
         const int64_t kept = 1 + random_below(&random, 1000), passed = 1 + random_below(&random, 1000);
         const int64_t gradient = 1 + random_below(&random, 1000);
-        pieces[n++] = (mp_pack_piece){k, END - k, UNIT * kept};                             /* an activation */
-        pieces[n++] = (mp_pack_piece){END - k - 1, END, UNIT * gradient};                   /* its parameter's gradient */
-        pieces[n++] = (mp_pack_piece){END - k - 1, END - k + (k > 0), UNIT * passed};       /* what backward hands on */
+        pieces[n++] = (mp_pack_piece){k, END - k, UNIT * kept};           /* an activation */
+        pieces[n++] = (mp_pack_piece){END - k - 1, END, UNIT * gradient}; /* the gradient of its parameter */
+        pieces[n++] =
+            (mp_pack_piece){END - k - 1, END - k + (k > 0), UNIT * passed}; /* the gradient passed to the previous layer */
         for (int j = 0; j < SMALL; j++) pieces[n++] = (mp_pack_piece){k, END - k, 1};       /* statistics ... */
         for (int j = 0; j < SMALL; j++) pieces[n++] = (mp_pack_piece){END - k - 1, END, 1}; /* ... and biases */
     }
@@ -397,7 +401,7 @@ static bool stop_at_once(void *n_asked)
     return true;
 }
 
-/* The first order of all still gives everything its place; an arena that is low enough is not worth a question. */
+/* A layout that is stopped at once is still valid. If the first arena is low enough, the stop function is not even called. */
 TEST(a_layout_that_is_stopped_is_still_one)
 {
     int n_higher = 0, n_asked = 0;
@@ -412,7 +416,8 @@ TEST(a_layout_that_is_stopped_is_still_one)
         plan->budget_bytes = mp_plan_need(plan);
         if (mp_plan_check(graph, plan, &err) != MP_OK) fail_msg("seed %llu: %s", (number)seed, err.message);
         n_higher += plan->arena_bytes > lowest;
-        options.capacity_bytes = plan->arena_bytes + graph->alignment; /* it counts in units of that */
+        options.capacity_bytes =
+            plan->arena_bytes + graph->alignment; /* capacities are rounded to multiples of the alignment */
         n_asked = 0;
         assert_int_equal(mp_arena_layout_within(graph, plan, &options, NULL), MP_OK);
         assert_int_equal(n_asked, 0);
@@ -448,7 +453,8 @@ TEST(more_than_can_be_counted_names_its_node)
     assert_int_equal(chain_graph(3, INT64_C(1) << 58, 0, false, &graph, NULL), MP_OK);
     mp_step steps[3];
     mp_keep_all(graph, steps);
-    graph->nodes[1].alternatives->workspace_bytes = INT64_C(1) << 62; /* after mp_graph_finish, which adds it all up */
+    graph->nodes[1].alternatives->workspace_bytes = INT64_C(1)
+                                                    << 62; /* set after mp_graph_finish, which would report the overflow */
     assert_int_equal(mp_plan_new(graph, "none", steps, 3, &plan, &err), MP_OK);
     assert_int_equal(mp_arena_layout(graph, plan, &err), MP_INVALID);
     assert_string_equal(err.message, "the steps need more bytes than can be counted, most of them from node 1 (forward2) on");

@@ -1,4 +1,5 @@
-/* test_arena_index.c - planner/arena_index: the same offsets as looking at everything that lies, and layouts of many items. */
+/* test_arena_index.c - planner/arena_index: its offsets equal those of a search over all placed items, and layouts of many
+ * items. */
 #include "estimator/base/memory.h"
 #include "planner/arena/arena.h"
 #include "planner/math/tuning.h"
@@ -11,7 +12,7 @@ typedef struct drawn {
     mp_pack_piece *pieces;
 } drawn;
 
-/* Items of one piece, some of them of two or three, often of equal sizes. */
+/* Draws items with one piece, some with two or three, often of equal sizes. */
 static drawn draw(uint64_t seed, size_t n, int n_steps, int longest)
 {
     random_source random = {seed};
@@ -43,7 +44,7 @@ static void drawn_free(drawn *d)
     mp_free(d->pieces);
 }
 
-/* Whether pieces of two placed items overlap; *top is then the end of that of y. */
+/* True if pieces of two placed items overlap; *top is then the end of the piece of y. */
 static bool collide(const drawn *d, const mp_arena_item *x, int64_t at, const mp_arena_item *y, int64_t *top)
 {
     if (x->begin >= y->end || y->begin >= x->end) return false;
@@ -58,7 +59,7 @@ static bool collide(const drawn *d, const mp_arena_item *x, int64_t at, const mp
     return false;
 }
 
-/* Raised above whatever it overlaps until nothing is left. */
+/* Raises x above every item that it overlaps, until no overlap remains; returns the offset. */
 static int64_t lowest_gap(const drawn *d, const int *order, size_t n_placed, const mp_arena_item *x)
 {
     int64_t at = 0;
@@ -85,7 +86,7 @@ TEST(offsets_are_those_of_looking_at_everything)
                 order[k] = order[other];
                 order[other] = item;
             }
-            for (size_t k = 1; k < n && round == 2; k++) /* the largest first, where small gaps count as full */
+            for (size_t k = 1; k < n && round == 2; k++) /* largest items first; small gaps then count as full */
                 for (size_t at = k; at > 0 && d.items[order[at - 1]].size < d.items[order[at]].size; at--) {
                     const int item = order[at];
                     order[at] = order[at - 1];
@@ -122,7 +123,7 @@ TEST(many_items_lie_apart)
     drawn_free(&d);
 }
 
-/* As forward and backward nest them: each within the one before. */
+/* Lifetimes as in forward and backward: each is nested within the previous one. */
 TEST(many_nested_lives_need_no_more_than_the_fullest_step)
 {
     const int n = MP_ARENA_UNINDEXED + 1;

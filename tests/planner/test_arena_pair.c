@@ -1,4 +1,4 @@
-/* test_arena_pair.c - planner/arena: two plans in one arena, beside a clock that is looked at tick by tick. */
+/* test_arena_pair.c - planner/arena: two plans in one arena, compared with a simulation of every tick. */
 #include "estimator/base/memory.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
@@ -6,11 +6,11 @@
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
-typedef unsigned long long number; /* of a seed, printed on failure */
+typedef unsigned long long number; /* type to print a seed on failure */
 
 enum { MOST_STEPS = 4096 };
 
-/* A plan of a random graph whose steps take 0 to 3 ticks, or of every other seed 1 to 3. */
+/* A plan of a random graph. Steps take 0 to 3 ticks; for every other seed 1 to 3. */
 typedef struct half {
     mp_graph *graph;
     mp_plan *plan;
@@ -37,14 +37,14 @@ static void release(half *h)
     mp_graph_free(h->graph);
 }
 
-/* True if a place is live in the tick that begins at `now`, with its plan delayed. */
+/* True if a place is live in the tick that begins at `now`, if its plan is delayed by `delay`. */
 static bool is_live(const half *h, const mp_place *p, int64_t delay, int64_t period, int64_t now)
 {
     const int64_t own = ((now - delay) % period + period) % period;
     return h->starts[p->begin] <= own && own < h->starts[p->end];
 }
 
-/* Looks at every tick of the period: what is live of both must be apart. Returns the most that is live. */
+/* Checks every tick of the period: live places of both plans must not overlap. Returns the maximum of the live bytes. */
 static int64_t look(const half halves[2], const mp_arena_pair *pair, int64_t delay, int64_t period, uint64_t seed)
 {
     int64_t most = 0;
@@ -75,7 +75,7 @@ static int64_t look(const half halves[2], const mp_arena_pair *pair, int64_t del
     return most;
 }
 
-/* The places pass the checker as those of the plan itself. */
+/* Checks a plan with its places in the common arena: the checker must accept them. */
 static void check_alone(const half *h, const mp_tier_layout *layout, uint64_t seed)
 {
     mp_error err = {0};
@@ -110,7 +110,8 @@ TEST(two_plans_in_one_arena_never_meet_at_any_tick)
         const int64_t most = look(halves, &pair, delay, period, seed);
         assert_true(pair.arena_bytes >= most && pair.bound_bytes <= pair.arena_bytes && pair.bound_bytes >= most);
         for (int j = 0; j < 2; j++) check_alone(&halves[j], &pair.layouts[j], seed);
-        const bool is_even = seed % 2 && halves[0].graph->alignment == halves[1].graph->alignment; /* nothing is rounded up */
+        const bool is_even =
+            seed % 2 && halves[0].graph->alignment == halves[1].graph->alignment; /* then no size is rounded up */
         n_even += is_even;
         n_tight += is_even && pair.arena_bytes == most;
         n_proved += pair.arena_bytes == pair.bound_bytes;

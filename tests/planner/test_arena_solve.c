@@ -1,4 +1,5 @@
-/* test_arena_solve.c - planner/solve: answers fit their budget with their arena, and a time limit leaves time for that. */
+/* test_arena_solve.c - planner/solve: answers fit their budget including their arena, and a time limit reserves time for the
+ * arena. */
 #include "estimator/base/memory.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
@@ -8,9 +9,9 @@
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
-typedef unsigned long long number; /* of a seed, printed on failure */
+typedef unsigned long long number; /* type to print a seed on failure */
 
-/* The budgets lie between the floor and what keeping everything needs, and are often met without an arena only. */
+/* Budgets between the floor and the peak of keep-all. At many of them, the first plan found fits only without its arena. */
 TEST(answers_fit_their_budget_with_their_arena)
 {
     static const uint64_t seeds[] = {95, 203, 322};
@@ -54,14 +55,15 @@ TEST(answers_fit_their_budget_with_their_arena)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* Gives a plan the offsets that it gets within a budget, which may be over it. */
+/* Lays out a plan for a budget; the result may exceed the budget. */
 static void lay_out_within(const mp_graph *graph, mp_plan *plan, int64_t budget)
 {
     const mp_arena_options options = {.capacity_bytes = budget - plan->static_bytes};
     assert_int_equal(mp_arena_layout_within(graph, plan, &options, NULL), MP_OK);
 }
 
-/* A round that has shrunk too much is not the last: its answer is no dearer than the first that fits, and mostly cheaper. */
+/* If a plan fits after the search was repeated with a much smaller budget, the search continues with a larger one. The answer
+ * takes no more ticks than the first plan that fits, and usually fewer. */
 TEST(what_is_left_of_the_budget_is_used)
 {
     static const uint64_t seeds[] = {7, 134, 146, 148, 203, 318};
@@ -104,10 +106,10 @@ TEST(what_is_left_of_the_budget_is_used)
 
 /* ---- with a time limit ---- */
 
-/* A searcher that says its lines: what it offers in its first search, and in every later one. */
+/* A searcher with fixed plans: the plans offered in its first search, and in every later one. */
 static struct {
     const mp_plan *over, *smallest, *fits;
-    double limits[8]; /* seconds that it was given */
+    double limits[8]; /* time limits that the searcher received, in seconds */
     int n_searches;
 } script;
 
@@ -124,8 +126,8 @@ static mp_status run_script(mp_search *search, mp_error *err)
     return MP_OK;
 }
 
-/* The plan that was found has an arena over the budget: within the limit there has to be time for one that fits, or the answer
- * is the smallest plan, however dear. No clock is waited for: the limits that the searcher is given are looked at. */
+/* The arena of the plan found exceeds the budget. The time limit must leave time for a plan whose arena fits; otherwise the
+ * answer would be the smallest plan, however slow. The test reads the limits given to the searcher and waits for no clock. */
 TEST(a_time_limit_keeps_a_share_for_arenas_over_the_budget)
 {
     static const uint64_t seeds[] = {7, 12, 32};
@@ -169,7 +171,7 @@ TEST(a_time_limit_keeps_a_share_for_arenas_over_the_budget)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* ---- ended by the caller ---- */
+/* ---- stopped by the caller ---- */
 
 static bool is_told(void *data)
 {
@@ -183,7 +185,7 @@ static bool end_it(const mp_progress *progress, void *data)
     return false;
 }
 
-/* Keeps everything, and then waits to be told. */
+/* A searcher that offers keep-all and then waits until it is stopped. */
 static mp_status run_until_told(mp_search *search, mp_error *err)
 {
     const mp_graph *graph = mp_search_request(search)->graph;
@@ -196,7 +198,7 @@ static mp_status run_until_told(mp_search *search, mp_error *err)
     return st;
 }
 
-/* Then the first arena within the budget will do, and lower ones are not looked for. */
+/* After a stop, the first arena within the budget is used, and no lower one is searched. */
 TEST(an_ended_search_ends_its_arena)
 {
     const mp_solver own = {.name = "waits", .run = run_until_told};
@@ -211,7 +213,7 @@ TEST(an_ended_search_ends_its_arena)
         assert_int_equal(mp_arena_layout(graph, all.plan, NULL), MP_OK);
         const int64_t lowest = all.plan->arena_bytes;
         assert_int_equal(mp_arena_layout_within(graph, all.plan, &first, NULL), MP_OK);
-        if (all.plan->arena_bytes > lowest) { /* there is something to be seen */
+        if (all.plan->arena_bytes > lowest) { /* otherwise the graph shows no difference */
             request.own = &own;
             request.progress = end_it;
             assert_int_equal(mp_solve_with_arena(&request, &ended, NULL), MP_OK);

@@ -1,5 +1,4 @@
-/* test_auto.c - auto against an exact search over all schedules: whether it finds what is to be found, and what its bound says.
- */
+/* test_auto.c - the searcher auto against an exact search over all schedules: the plans that it finds, and its bounds. */
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "tests/cases/test.h"
@@ -19,7 +18,7 @@ static void judge(const mp_graph *graph, uint64_t seed, int64_t budget, bool kee
     mp_error err = {0};
     const mp_request request = {
         .graph = graph, .budget_bytes = budget, .moves = 1000, .wants_bound = true, .keep_order = keep_order};
-    if (!oracle_exact(graph, budget, !keep_order, &best)) return; /* too many states */
+    if (!oracle_exact(graph, budget, !keep_order, &best)) return; /* too many states for the exact search */
     if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
     if (best < 0) {
         assert_null(answer.plan);
@@ -74,9 +73,8 @@ TEST(it_is_optimal_in_the_given_order)
     assert_true(s.optimal * 100 >= s.feasible * 99);
 }
 
-/* The parts that are stopped at a share of the limit, and the annealing that cools by the clock, are told apart by nothing
- * else.
- */
+/* With a time limit, parts of the search stop at a share of the limit, and annealing cools by the clock. If the limit is not
+ * reached, the results must be the same as without a limit. */
 TEST(a_limit_that_is_not_reached_changes_nothing)
 {
     for (uint64_t seed = 1; seed <= 5; seed++) {

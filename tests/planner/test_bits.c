@@ -49,7 +49,7 @@ TEST(sets_are_as_arrays_of_flags)
     }
 }
 
-/* The first numbers of the reference implementation for two seeds. */
+/* The first numbers of the reference implementation, for two seeds. */
 TEST(splitmix_draws_the_published_numbers)
 {
     const uint64_t expected[] = {6457827717110365317u, 3203168211198807973u, 9817491932198370423u, 4593380528125082431u,

@@ -1,4 +1,5 @@
-/* test_bound_demand.c - planner/bound_demand against the cheapest plans of tiny graphs, and its parts by hand. */
+/* test_bound_demand.c - planner/bound_demand against the cheapest plans of tiny graphs, and its parts against hand-computed
+ * results. */
 #include "estimator/base/memory.h"
 #include "planner/bound/bound_demand.h"
 #include "planner/bound/bound_states.h"
@@ -10,7 +11,7 @@
 
 static const mp_bound_options plain = {.effort = 1};
 
-/* The best chain of intervals up to a node. */
+/* Returns the bound of the best chain of intervals up to a node. */
 static int64_t chain_until(const mp_precedence *order, int64_t budget, int node)
 {
     mp_bound_chain *chain;
@@ -20,7 +21,8 @@ static int64_t chain_until(const mp_precedence *order, int64_t budget, int node)
     return ticks;
 }
 
-/* What is found beyond first runs from a bound of `least` on; `prefixes`: with what chains say of what comes before. */
+/* Returns the ticks proved beyond first runs, starting from a bound of `least`. `prefixes`: also uses the bounds of chains for
+ * the part before. */
 static int64_t searched(const mp_graph *graph, int64_t budget, bool any_order, bool prefixes, int64_t least)
 {
     enum { NARROWS = 3 };
@@ -70,12 +72,12 @@ TEST(bound_is_never_above_the_cheapest_plan)
         }
         mp_graph_free(graph);
     }
-    /* measured: 262 of 1458 tight without any other bound, 37 better than a bound of little effort */
+    /* measured: 262 of 1458 cases are tight without any other bound, 37 are better than a bound of little effort */
     if (n_tight < 255 || n_better < 34) fail_msg("%d of %d tight, %d better", n_tight, n_dear, n_better);
 }
 
-/* Layers between which memory is narrow: what comes before the narrow boundaries alone, one after the other, is never above the
- * cheapest plan, and often is most of it. */
+/* Layers separated by boundaries with little memory. The sum of the ticks before each narrow boundary must not exceed the
+ * cheapest plan, and is often most of it. */
 TEST(what_comes_before_narrow_boundaries_adds_up)
 {
     int n_found = 0, n_plans = 0;
@@ -106,7 +108,7 @@ TEST(what_comes_before_narrow_boundaries_adds_up)
     if (n_found < 24) fail_msg("%d of %d", n_found, n_plans); /* measured: 26 of 162 */
 }
 
-/* Equal layers that are small enough: every set is followed, and what is found is the least there is. */
+/* Equal layers, few enough that every set is visited: the result is exact. */
 TEST(bound_of_chains_is_exact)
 {
     for (int n = 4; n <= 8; n++) {
@@ -146,7 +148,7 @@ static void add_node(mp_graph *graph, mp_phase phase, int ticks, const int *read
                                              .n_writes = n_writes};
 }
 
-/* One run makes both tensors that are wanted again. */
+/* If two tensors of one node are needed again, one run of the node restores both. */
 TEST(two_outputs_of_a_node_take_one_run)
 {
     mp_graph *graph;
@@ -181,11 +183,11 @@ TEST(labels_keep_the_least_and_drop_what_is_dominated)
     assert_int_equal(t.n, 1);
     assert_int_equal(t.ticks[0], 7);
     assert_int_equal(t.used[0], 2);
-    assert_true(mp_bound_states_put(&t, b, 7, 0)); /* wants more than a, for as much */
+    assert_true(mp_bound_states_put(&t, b, 7, 0)); /* requires more than a, for the same ticks */
     assert_true(mp_bound_states_put(&t, c, 6, 0));
     assert_true(mp_bound_states_put(&t, e, 9, 0));
     assert_false(mp_bound_states_put(&t, more, 1, 0));
-    assert_true(mp_bound_states_put(&t, e, 8, 0)); /* it is there already */
+    assert_true(mp_bound_states_put(&t, e, 8, 0)); /* already in the table */
     t.ticks[2] = INT64_MAX;
     mp_bound_states_drop_dominated(&t);
     assert_int_equal(t.n, 2);
@@ -198,7 +200,7 @@ TEST(labels_keep_the_least_and_drop_what_is_dominated)
     mp_bound_states_clear(&t);
 }
 
-/* A chain where nothing has room at a boundary: to have the output of layer l there again, layers 0 .. l run. */
+/* A chain in which no activation fits at a boundary. To restore the output of layer l there, layers 0 to l must run. */
 TEST(what_has_no_room_is_made_from_the_start)
 {
     enum { LAYERS = 6 };

@@ -1,4 +1,5 @@
-/* test_bound_example.c - the worked example of docs/internals/bound.md: the graph of its tables, and every figure in them. */
+/* test_bound_example.c - the worked example of docs/internals/bound.md: builds the graph from its tables and checks every
+ * number in them. */
 #include "memplan/bound.h"
 #include "planner/bound/interval/bound_couple.h"
 #include "tests/cases/bound_case.h"
@@ -11,8 +12,8 @@ enum { MOST_ROWS = 64, MOST_CELLS = 8, CELL = 64, WORDS = 4 };
 
 typedef struct table_row {
     char cells[MOST_CELLS][CELL];
-    int table;    /* which table it is of */
-    bool is_head; /* the table's first row */
+    int table;    /* index of the row's table */
+    bool is_head; /* true: the first row of the table */
 } table_row;
 
 static table_row rows[MOST_ROWS];
@@ -53,7 +54,7 @@ static int read_tables(void **state)
     return 0;
 }
 
-/* The text in the row that begins with `name`, in the table whose first column is called `table`, and in this column. */
+/* Returns the text in the row that begins with `name`, in this column of the table whose first column is called `table`. */
 static const char *text_of(const char *table, const char *name, const char *column)
 {
     int head = -1;
@@ -171,7 +172,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- its figures ---- */
+/* ---- the numbers in the tables ---- */
 
 static void six_nodes(void **state)
 {
@@ -213,7 +214,7 @@ static bool has_word(const char *text, const char *word)
     return at && (at == text || at[-1] == ' ') && (!at[strlen(word)] || at[strlen(word)] == ' ');
 }
 
-/* A choice: what is live adds up, and the interval with just that held costs what its row says. */
+/* Checks a choice of held activations: their bytes add up, and the cost of the interval with this choice equals the row's. */
 static void check_choice(const char *live)
 {
     static const char column[] = "cost at λ = 0.625";
@@ -240,7 +241,7 @@ static void a_choice_costs_what_its_row_says(void **state)
     assert_true(mp_bound_interval_solve(interval).multiplier == 0.625);
 }
 
-/* A row of the table of stages: "STAGE FROM TO". */
+/* Checks a row of the table of stages: "STAGE FROM TO". */
 static void check_stage(const char *row)
 {
     char stage[16], from[16], to[16];

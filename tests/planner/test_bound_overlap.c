@@ -1,4 +1,5 @@
-/* test_bound_overlap.c - planner/bound: intervals that overlap, bounded together, and what is held between them searched. */
+/* test_bound_overlap.c - planner/bound: overlapping intervals bounded together, and the search over the tensors held between
+ * them. */
 #include "planner/bound/overlap/bound_overlap.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
@@ -6,7 +7,8 @@
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
-/* Shares of a run are together the whole run in every stretch between boundaries, and none where a first run may be meant. */
+/* The shares of a run must add up to the whole run in every stretch between boundaries. A pair of boundaries gets no share if
+ * the run may be a first run. */
 TEST(runs_are_shared_out)
 {
     enum { N = 4, PAIRS = N * (N + 1) / 2 };
@@ -40,7 +42,8 @@ TEST(runs_are_shared_out)
     assert_true(n_shared > 500);
 }
 
-/* What items earn in a room, against all sets of them; at a boundary with some settled. */
+/* Compares the best value of items that fit in the free bytes of a boundary with all sets of items; some decisions are already
+ * fixed. */
 TEST(rooms_are_filled_best)
 {
     enum { N = 9 };
@@ -95,7 +98,8 @@ TEST(rooms_are_filled_best)
     assert_true(n_settled > 300 && n_full > 5);
 }
 
-/* More items, all worth their bytes, than all sets of which can be looked at: what is certain is near, and no less. */
+/* More items than sets can be enumerated, all worth their bytes: the certified value must be close to the optimum, and not
+ * below it. */
 TEST(large_rooms_are_filled_nearly_best)
 {
     enum { LAYERS = 40, ROOM = 1001 };
@@ -111,7 +115,8 @@ TEST(large_rooms_are_filled_nearly_best)
     assert_int_equal(mp_bound_overlap_init(&o, interval, &node, 1, &(mp_bound_options){.effort = 1}, NULL), MP_OK);
     assert_int_equal(mp_bound_overlap_add(&o, (mp_bound_pair){0, 1}, NULL), MP_OK);
     assert_int_equal(mp_bound_overlap_reserve(&o, NULL), MP_OK);
-    for (int s = 0; s < LAYERS; s++) o.live[s] = o.bytes[s] = 2 * (20 + s % 7); /* even: a room of odd size is never full */
+    for (int s = 0; s < LAYERS; s++)
+        o.live[s] = o.bytes[s] = 2 * (20 + s % 7); /* even sizes: an odd number of free bytes is never filled exactly */
     for (int s = LAYERS; s < (int)o.n_storages; s++) o.bytes[s] = 0;
     o.free_bytes[0] = ROOM;
     mp_bound_overlap_value(&o);
@@ -122,8 +127,8 @@ TEST(large_rooms_are_filled_nearly_best)
     mp_graph_free(graph);
 }
 
-/* Only linear programmes, between all nodes that may be boundaries, or with a search over what is held there: the ticks beyond
- * first runs. Fails if that is above what the cheapest plan takes. */
+/* Returns the ticks beyond first runs, proved by linear programmes between all possible boundary nodes; `searched`: with a
+ * search over the tensors held there. Fails if this exceeds the cheapest plan. */
 static int64_t overlap_alone(const mp_graph *graph, int64_t budget, int64_t extra, bool searched)
 {
     int64_t found = 0, work_left = INT64_C(1) << 40;
@@ -159,7 +164,7 @@ static int64_t overlap_alone(const mp_graph *graph, int64_t budget, int64_t extr
     return found;
 }
 
-/* Sound on its own: a fault of prices would show here. */
+/* Tests this stage alone, because other stages could hide an error in its prices. */
 TEST(overlapping_intervals_hold)
 {
     int64_t sum_ticks = 0, sum_overlap = 0, sum_searched = 0;
@@ -181,7 +186,7 @@ TEST(overlapping_intervals_hold)
         fail_msg("%lld, searched %lld of %lld ticks", (long long)sum_overlap, (long long)sum_searched, (long long)sum_ticks);
 }
 
-/* On chains it is often exact, so that a run which is counted in two intervals shows. */
+/* On chains the stage is often exact, so a run counted in two intervals would be noticed. */
 TEST(overlapping_intervals_of_chains_hold)
 {
     int n_cases = 0, n_exact = 0;

@@ -1,5 +1,5 @@
-/* test_bound_stages.c - the bound with stages switched off: it holds, without the last stage it is never above that of all,
- * and what is off does no work; and the report says what the bound is. */
+/* test_bound_stages.c - the bound with some stages switched off: it holds, it never exceeds the full bound if only the last
+ * stage is off, and disabled stages do no work. The report must be consistent with the bound. */
 #include "estimator/base/memory.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/test.h"
@@ -20,7 +20,7 @@ static bool has_work(const mp_bound_result *r)
     return r->work.n_cuts || r->work.n_pivots || r->work.n_states;
 }
 
-/* Of the bound and its report: who is off has done nothing, and the best of the others is the bound. */
+/* Checks a bound and its report: disabled stages did nothing, and the bound is the best result of the other stages. */
 static void check_report(const mp_bound *bound, const mp_bound_report *report, unsigned off)
 {
     const mp_bound_options options = {.off = off};
@@ -40,7 +40,8 @@ static void check_report(const mp_bound *bound, const mp_bound_report *report, u
     if (bound->from >= 0) assert_true(report->live_in_bytes > report->free_bytes || !report->n);
 }
 
-/* Each stage alone off, all off, and every stage alone on top of the interval. */
+/* Returns the k-th set of disabled stages: none, each stage alone, all, and all except interval, overlap and one other stage.
+ */
 static unsigned choice_of_stages(int k)
 {
     const unsigned all = (1u << MP_BOUND_SEARCH) - 2;
@@ -54,7 +55,7 @@ TEST(with_any_stage_off_it_holds)
     int n_lower[MP_BOUND_SEARCH] = {0};
     for (uint64_t seed = 1; seed <= 150; seed++) {
         mp_graph *graph = tiny_graph(seed);
-        for (int k = -1; k < 5; k++) { /* -1: below the floor */
+        for (int k = -1; k < 5; k++) { /* -1: a budget below the floor */
             const int64_t budget = tiny_budget(graph, k);
             const bool any_order = (seed + (uint64_t)(k + 1)) % 2;
             int64_t ticks;
@@ -78,8 +79,8 @@ TEST(with_any_stage_off_it_holds)
     assert_true(n_lower[MP_BOUND_INTERVAL] > 0 && n_lower[MP_BOUND_FLOOR] > 0);
 }
 
-/* The last stage feeds no other: without it the bound is what the others prove. What these find decides where the next ones
- * look, so that nothing is promised of them. */
+/* No other stage uses the result of the last stage, so without it the bound is the best result of the others. Results of other
+ * stages influence later stages, so nothing is asserted about them. */
 TEST(the_last_stage_only_adds)
 {
     for (uint64_t seed = 1; seed <= 6; seed++) {

@@ -1,6 +1,5 @@
-/* test_bound_undecided.c - planner/bound: nodes that may run on either side of a boundary. Every interval, every pair of
- * neighbouring intervals, and linear programmes over all of some chain of boundaries, against the cheapest plans in any order.
- */
+/* test_bound_undecided.c - planner/bound: nodes that may run on either side of a boundary. Tests every interval, every pair of
+ * neighbouring intervals, and linear programmes over random chains of boundaries, against the cheapest plans in any order. */
 #include "planner/bound/bound_settle.h"
 #include "planner/bound/interval/bound_couple.h"
 #include "planner/bound/overlap/bound_overlap.h"
@@ -10,10 +9,11 @@
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
-/* How often what can't be recomputed is required at a boundary because its maker may run on either side, ... */
+/* Statistics. How often a storage that cannot be recomputed is required at a boundary, because its producer may run on either
+ * side, ... */
 static int n_gradients, n_sums, n_carried, n_in_time; /* ... and before the end of the step */
-static int n_settled;                                 /* budgets at which some order of two nodes is settled */
-static int n_better;                                  /* intervals worth more than without them */
+static int n_settled;                                 /* number of budgets at which the order of two nodes is settled */
+static int n_better;                                  /* number of intervals with a higher bound than without undecided nodes */
 
 static void count_required(const mp_bound_interval *x, bool to_end)
 {
@@ -28,7 +28,7 @@ static void count_required(const mp_bound_interval *x, bool to_end)
     }
 }
 
-/* What the interval takes beyond first runs; INT64_MAX: nothing fits. */
+/* Returns the ticks of the interval beyond first runs; INT64_MAX: infeasible. */
 static int64_t ticks_between(mp_bound_interval *x, int from, int to)
 {
     mp_bound_interval_start(x, from);
@@ -37,7 +37,7 @@ static int64_t ticks_between(mp_bound_interval *x, int from, int to)
     return value.infeasible ? INT64_MAX : value.ticks;
 }
 
-/* What linear programmes prove between nodes, of which each precedes the next. */
+/* Returns the ticks that linear programmes prove between nodes, each of which precedes the next. */
 static int64_t overlap_between(mp_bound_interval *x, const int *nodes, int n)
 {
     mp_bound_overlap o = {0};
@@ -63,7 +63,7 @@ static void check(int64_t found, int64_t extra, uint64_t seed, int64_t budget, c
              (long long)extra, (long long)found);
 }
 
-/* All intervals; extra: what the cheapest plan takes beyond first runs, -1: there is none. */
+/* Checks all intervals. extra: the ticks of the cheapest plan beyond first runs, -1: there is no plan. */
 static void check_intervals(mp_bound_interval *x, mp_bound_interval *plain, int64_t extra, uint64_t seed, int64_t budget)
 {
     const mp_precedence *o = x->order;
@@ -84,7 +84,7 @@ static void check_intervals(mp_bound_interval *x, mp_bound_interval *plain, int6
     }
 }
 
-/* Chains of boundaries at random. */
+/* Checks random chains of boundaries. */
 static void check_chains(mp_bound_interval *x, int64_t extra, uint64_t seed, int64_t budget)
 {
     enum { MOST = 6 };
@@ -109,8 +109,9 @@ static void check_chains(mp_bound_interval *x, int64_t extra, uint64_t seed, int
     }
 }
 
-/* Whether s is there if the nodes of a set run after the start, and before `to` (-1: the end), by the definition: who makes it
- * runs; who adds to it and certainly runs in time. `held`: whether it can be live instead. */
+/* True if storage s is computed when exactly the nodes in `runs` run after the start and before `to` (-1: the end). By
+ * definition its producer runs, or all nodes that add to it and certainly run in time. *can_be_made: whether s can be computed
+ * in the interval at all. */
 static bool is_made_by(const mp_bound_interval *x, int s, int to, const bool *runs, bool *can_be_made)
 {
     const mp_precedence *o = x->order;
@@ -130,7 +131,7 @@ static bool is_made_by(const mp_bound_interval *x, int s, int to, const bool *ru
     return *can_be_made && all;
 }
 
-/* What the interval costs if just these nodes run in it, and all else is as cheap as it can be. */
+/* Returns the cost of the interval if exactly these nodes run in it, and every storage takes its cheaper option. */
 static int64_t cost_of(const mp_bound_interval *x, int to, const bool *runs)
 {
     const mp_precedence *o = x->order;
@@ -150,8 +151,8 @@ static int64_t cost_of(const mp_bound_interval *x, int to, const bool *runs)
     return cost;
 }
 
-/* At prices of all kinds, against all sets of nodes that may run: in any order, and in that of the list without nodes that are
- * undecided. */
+/* Compares intervals at random prices with all sets of nodes that may run: in any order, and in list order without undecided
+ * nodes. */
 TEST(priced_intervals_cost_the_least)
 {
     enum { MOST = 12 };
@@ -209,7 +210,7 @@ TEST(priced_intervals_cost_the_least)
         fail_msg("%d, %d with sums, %d in list order", n_cases, n_sum_cases, n_listed);
 }
 
-/* A sequence that obeys the relation, which is transitive. */
+/* Checks that the sequence obeys the precedence relation, and that the relation is transitive. */
 static void check_order(const mp_precedence *o)
 {
     for (int i = 0; i < o->n; i++) {
@@ -224,7 +225,7 @@ static void check_order(const mp_precedence *o)
     }
 }
 
-/* Targets from nothing on: what is proved, and what all intervals say of plans that take less than the last target. */
+/* Checks the bound for increasing targets, and the bounds of all intervals for plans with fewer ticks than the last target. */
 static void check_settled(const mp_graph *graph, int64_t extra, uint64_t seed, int64_t budget)
 {
     mp_bound_settled settled;

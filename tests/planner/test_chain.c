@@ -1,4 +1,5 @@
-/* test_chain.c - chains of blocks: against the classical recurrences, and against all schedules of small chains. */
+/* test_chain.c - the searcher for chains of blocks, compared with recurrences from the literature and with all schedules of
+ * small chains. */
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
@@ -12,7 +13,7 @@
 
 enum { LONGEST = 64, NEVER = 1 << 20 };
 
-/* ---- the searcher's parts, asked directly ---- */
+/* ---- the searcher's parts, called directly ---- */
 
 typedef struct parts {
     const mp_graph *graph;
@@ -22,7 +23,7 @@ typedef struct parts {
     mp_chain_table *table;
 } parts;
 
-/* A block ends after every forward node, or, with a source, after some. */
+/* A block ends after every forward node, or, with a random source, after some of them. */
 static parts parts_of(const mp_graph *graph, random_source *source)
 {
     parts p = {.graph = graph, .static_bytes = mp_graph_static_bytes(graph)};
@@ -43,7 +44,8 @@ static void parts_free(parts *p)
     mp_boundaries_free(p->boundaries);
 }
 
-/* The ticks of forward beyond the first pass, and the peak without what is always live, of the schedule for `slots`. */
+/* Returns the forward ticks beyond the first pass of the schedule for `slots`; *live_bytes: its peak without persistent
+ * storages. */
 static int64_t recomputed_ticks(const parts *p, int slots, int64_t *live_bytes)
 {
     mp_step *steps = NULL;
@@ -60,7 +62,7 @@ static int64_t recomputed_ticks(const parts *p, int slots, int64_t *live_bytes)
     return ticks;
 }
 
-/* What mp_solve finds within a budget, as ticks beyond keep-all's; -1: nothing. */
+/* Returns the ticks beyond keep-all of the plan found by mp_solve within a budget; -1: none. */
 static int64_t solved_ticks(const mp_graph *graph, int64_t budget_bytes)
 {
     const mp_request request = {.graph = graph, .budget_bytes = budget_bytes, .solver = "chain"};
@@ -74,8 +76,8 @@ static int64_t solved_ticks(const mp_graph *graph, int64_t budget_bytes)
 
 /* ---- Griewank ---- */
 
-/* Least forward steps before each of n steps has been reversed, with s slots for states, the first one's among them:
- * advance k, store, reverse the rest with a slot less, then the first k. */
+/* Minimum number of forward steps before each of n steps has been reversed, with s slots for states, including the first state.
+ * Recurrence: advance k steps, store, reverse the rest with one slot less, then reverse the first k. */
 static int64_t revolve[LONGEST + 1][LONGEST + 1];
 
 static void fill_revolve(void)
@@ -91,15 +93,15 @@ static void fill_revolve(void)
         }
 }
 
-/* In a chain of n layers that each read the activation before them, layer n runs once more than reversal asks for: the loss
- * reads what it makes. So n layers run revolve[n][s] + 1 times, and again n fewer. Of what backward of a layer needs, its input
- * is in a slot, and two gradients beside: s activations and 2 gradients; the batch, the state that the first slot holds, is
- * always live, and the state that is about to be reversed needs no slot but lies in memory. */
+/* In a chain of n layers, each layer reads the previous activation, and the loss reads the output of layer n. Layer n therefore
+ * runs once more than reversal requires: the total is revolve[n][s] + 1 runs, of which n are first runs. Backward of a layer
+ * needs its input, which is in a slot, and two gradients: s activations and 2 gradients. The first slot holds the batch, which
+ * is always live. The state about to be reversed needs no slot. */
 TEST(homogeneous_chains_reach_the_binomial_optimum)
 {
     enum { BYTES = 1024, STATIC = 77 };
     fill_revolve();
-    assert_int_equal(revolve[10][3], 15); /* from the literature */
+    assert_int_equal(revolve[10][3], 15); /* a value from the literature */
     assert_int_equal(revolve[64][1], 64 * 63 / 2);
     for (int n = 2; n <= LONGEST; n++) {
         mp_graph *graph;
@@ -125,9 +127,9 @@ TEST(homogeneous_chains_reach_the_binomial_optimum)
 
 enum { ROOMS = 400 };
 
-/* Forward runs of t cells with room for c states, after Gruslys et al., "mixed storage": the state before the first cell and
- * the internal state of one cell at a time have rooms of their own. A kept internal state takes `alpha` rooms and makes the run
- * of its cell before backward superfluous. */
+/* Number of forward runs of t cells with memory for c states, after Gruslys et al., "mixed storage". The state before the first
+ * cell, and the internal state of one cell at a time, have memory of their own. A stored internal state takes the memory of
+ * `alpha` states, and avoids the run of its cell before backward. */
 static int64_t gruslys[LONGEST + 1][ROOMS];
 
 static void fill_gruslys(int alpha)
@@ -153,8 +155,8 @@ static cells equal_cells(int n, int64_t internal_bytes, int reads)
     return c;
 }
 
-/* The internal state is the internal value and the state after the cell, which backward reads. It and two gradients are the
- * least in which a cell runs backward; forward beside the gradient takes as much. */
+/* The internal state consists of the internal value and of the state after the cell, which backward reads. Backward of a cell
+ * needs at least this state and two gradients. Forward, beside the gradient, needs as much. */
 TEST(recurrent_chains_reach_the_optimum_with_internal_states)
 {
     for (int internal = 1; internal <= 5; internal += 2) {
@@ -185,13 +187,14 @@ TEST(recurrent_chains_reach_the_optimum_with_internal_states)
 
 /* ---- all schedules ---- */
 
-/* The searcher for chains knows nested schedules only. Where backward reads the state before a cell, the best of all may hold
- * what else backward of the cell reads and make that state anew. */
+/* The searcher for chains finds nested schedules only. If backward reads the state before a cell, an optimal schedule may
+ * instead hold the other inputs of backward and recompute that state. */
 TEST(equal_cells_take_what_the_best_of_all_schedules_takes)
 {
     long n_compared = 0, n_more = 0;
     for (int internal = -1; internal <= 3; internal++)
-        for (int reads = internal <= 0; reads <= 3; reads++) /* without an internal value some state, lest there be nothing */
+        for (int reads = internal <= 0; reads <= 3;
+             reads++) /* without an internal value, backward must read at least one state */
             for (int n = 2; n <= 5; n++) {
                 const cells c = equal_cells(n, internal, reads);
                 mp_graph *graph = cells_graph(&c);
@@ -212,7 +215,7 @@ TEST(equal_cells_take_what_the_best_of_all_schedules_takes)
     assert_true(n_compared > 100 && n_more * 10 < n_compared);
 }
 
-/* Never less memory than is needed, never fewer ticks than any schedule needs, and rarely more. */
+/* The searcher never needs less memory or fewer ticks than the best of all schedules, and rarely more. */
 TEST(unequal_cells_come_close_to_the_best_of_all_schedules)
 {
     int n_best = 0, n_compared = 0;
@@ -247,8 +250,8 @@ TEST(unequal_cells_come_close_to_the_best_of_all_schedules)
 
 /* ---- graphs of any kind ---- */
 
-/* However a graph is cut into blocks, the table never believes in less memory or time than the timeline finds, and the
- * schedule is complete. */
+/* For any division of a graph into blocks, the table's memory and time must not be below the timeline's, and the schedule must
+ * be complete. */
 TEST(any_blocks_take_what_the_table_says)
 {
     int n_schedules = 0;
@@ -283,8 +286,8 @@ TEST(any_blocks_take_what_the_table_says)
 
 /* ---- ends of blocks ---- */
 
-/* Cells of two nodes that hand on two tensors, of 8 and 1 bytes: u_k of u_(k-1) and v_(k-1), then v_k of u_k and v_(k-1). With
- * `skip`, the last cell reads the first u besides. Backward is one node. */
+/* Cells of two nodes with two outputs, of 8 and 1 bytes: u_k from u_(k-1) and v_(k-1), then v_k from u_k and v_(k-1). With
+ * `skip`, the last cell also reads the first u. Backward is one node. */
 static mp_graph *pairs_graph(int n, bool skip)
 {
     mp_graph *graph = NULL;
@@ -333,7 +336,7 @@ TEST(blocks_end_where_all_that_crosses_is_new)
         assert_int_equal(mp_chain_ends(boundaries, MP_CHAIN_CUTS, ends, &n_ends, NULL), MP_OK);
         assert_true(n_ends <= 1);
         assert_int_equal(mp_chain_ends(boundaries, MP_CHAIN_SEAMS, ends, &n_ends, NULL), MP_OK);
-        assert_true(n_ends >= N - 2); /* a seam after each pair but at the ends */
+        assert_true(n_ends >= N - 2); /* a block ends after each pair, except at both ends of the chain */
         assert_int_equal(mp_chain_new(boundaries, ends, &chain, NULL), MP_OK);
         for (int k = 2; k + 2 < chain->n; k++) assert_int_equal(chain->blocks[k].output_bytes, 9);
         assert_int_equal(chain->pinned[2], skip);
@@ -361,7 +364,7 @@ TEST(long_chains_are_cut_into_few_blocks)
     }
     mp_free(ends);
     const int64_t half = solved_ticks(graph, chain_keep_all_bytes(N, BYTES, 0) / 2);
-    assert_true(half > 0 && half < N); /* each layer once more at most */
+    assert_true(half > 0 && half < N); /* each layer is recomputed at most once */
     mp_graph_free(graph);
 }
 

@@ -1,7 +1,6 @@
-/* test_check.c - planner/check accepts plans that hold and refuses every kind of corruption, naming the fault.
+/* test_check.c - planner/check accepts valid plans, and refuses every kind of corruption with a message that names the fault.
  *
- * With MEMPLAN_DUMP=FOLDER set, graphs and plans are also written there, for check_plans.sh to compare verdicts.
- */
+ * With MEMPLAN_DUMP=FOLDER set, graphs and plans are also written there, so that check_plans.sh can compare verdicts. */
 #include "estimator/base/memory.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
@@ -13,7 +12,7 @@
 #include "tests/oracles/corruptions.h"
 #include "tests/oracles/random_beside.h"
 
-/* A graph and a plan for it that holds, with offsets, a budget and a true floor. */
+/* Returns a graph and a valid plan for it, with offsets, a budget and a true floor. */
 static mp_plan *random_plan(uint64_t seed, int percent_beside, mp_graph **graph)
 {
     mp_plan *plan = NULL;
@@ -56,7 +55,7 @@ TEST(plans_that_hold_are_accepted)
         int unused;
         assert_int_equal(mp_floor(graph, &plan->floor_bytes, &unused, &err), MP_OK);
         plan->lower_bound_seconds = plan->baseline_seconds;
-        mp_free(plan->recompute); /* claims that are not made need not be true */
+        mp_free(plan->recompute); /* without these claims the plan must still be valid */
         mp_free(plan->frees_start);
         mp_free(plan->frees);
         plan->recompute = NULL;
@@ -91,7 +90,7 @@ static void are_refused(const corruption *rows, size_t n, int percent_beside)
                     fail_msg("%s, seed %llu: status %d %s", c->name, (unsigned long long)seed, (int)st, err.message);
                 if (!strstr(err.message, c->fault))
                     fail_msg("%s, seed %llu: %s", c->name, (unsigned long long)seed, err.message);
-                if (n_spoilt++ < 4 && !percent_beside) /* the verifier knows no second stream */
+                if (n_spoilt++ < 4 && !percent_beside) /* the independent verifier does not support a second stream */
                     dump(graph, plan, c->own_claim ? "stricter" : "spoilt", c->name, seed);
             }
             mp_plan_free(plan);
@@ -117,7 +116,7 @@ TEST(every_wrong_use_of_the_second_stream_is_refused)
     are_refused(corruptions_beside, n_corruptions_beside, 70);
 }
 
-/* Runs one call on a plan with fewer and fewer allocations allowed. */
+/* Repeats a check while allowing more and more allocations, until it succeeds. */
 TEST(check_survives_every_allocation_failure)
 {
     mp_graph *graph;
@@ -155,7 +154,8 @@ TEST(a_new_plan_survives_every_allocation_failure)
     mp_graph_free(graph);
 }
 
-/* f0 makes a, f1 reads a and makes b; backward reads b's gradient and a. With a recomputed in between, a is no checkpoint. */
+/* f0 writes a; f1 reads a and writes b; backward reads b's gradient and a. If a is recomputed before backward, it is not a
+ * checkpoint. */
 TEST(checkpoints_are_what_backward_reads_of_the_first_run)
 {
     mp_graph *g;
@@ -189,7 +189,7 @@ TEST(checkpoints_are_what_backward_reads_of_the_first_run)
     const mp_step keep[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}, {3, 0, 0}},
                   again[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}, {0, 0, 0}, {3, 0, 0}};
     assert_int_equal(mp_plan_checkpoints(g, keep, 4, found, &n, NULL), MP_OK);
-    assert_true(n == 1 && found[0] == 0); /* b is read by the loss only */
+    assert_true(n == 1 && found[0] == 0); /* b is not a checkpoint, because only the loss reads it */
     assert_int_equal(mp_plan_checkpoints(g, again, 5, found, &n, NULL), MP_OK);
     assert_int_equal(n, 0);
 
@@ -204,8 +204,8 @@ TEST(checkpoints_are_what_backward_reads_of_the_first_run)
     mp_graph_free(g);
 }
 
-/* f0 makes x of 512 bytes; f1 reads x and makes y in its memory and z, of 256 bytes each. x is there until f1 is done, also
- * behind what y takes of it: z may not lie there. */
+/* f0 writes x of 512 bytes. f1 reads x, and writes y in the memory of x and z elsewhere, 256 bytes each. x stays live until f1
+ * ends, including the bytes that y does not take over, so z must not overlap them. */
 TEST(an_output_in_place_does_not_hide_its_input)
 {
     mp_graph *g;
@@ -232,7 +232,7 @@ TEST(an_output_in_place_does_not_hide_its_input)
     assert_true(plan->peak_bytes == 768);
     plan->places = mp_alloc(3, sizeof *plan->places);
     plan->n_places = 3;
-    for (int y = 1; y <= 2; y++) { /* in either order of the offsets */
+    for (int y = 1; y <= 2; y++) { /* both orders of the offsets */
         plan->places[0] = (mp_place){0, 0, 2, 0, 512};
         plan->places[y] = (mp_place){1, 1, 2, 0, 256};
         plan->places[3 - y] = (mp_place){2, 1, 2, 512, 256};

@@ -1,4 +1,4 @@
-/* test_copies.c - plans, floors and bounds of graphs with copies, against the search that tries everything. */
+/* test_copies.c - plans, floors and bounds of graphs with copies, against an exhaustive search. */
 #include "tests/cases/test.h"
 
 #include <string.h>
@@ -13,10 +13,10 @@
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
 
-/* A graph in the making. */
+/* A graph under construction. */
 typedef struct network {
     mp_graph *graph;
-    int host, out, in, network; /* tier and channels */
+    int host, out, in, network; /* the host's tier; the channels of copies and of the network */
 } network;
 
 static int storage_of(network *x, mp_kind kind, int tier, int64_t bytes)
@@ -29,7 +29,7 @@ static int storage_of(network *x, mp_kind kind, int tier, int64_t bytes)
     return (int)x->graph->n_storages - 1;
 }
 
-/* Appends a node that reads what is not -1, and writes one storage. */
+/* Appends a node with up to three reads (-1: none) and one write. */
 static mp_node *node_of(network *x, mp_phase phase, int64_t ticks, int a, int b, int c, int writes)
 {
     mp_node *node;
@@ -56,7 +56,8 @@ static void read_too(network *x, mp_node *node, int s)
     base->reads = mp_graph_list(x->graph, reads, base->n_reads);
 }
 
-/* Gives the storage that node number v writes a copy in the host's memory: a node that copies out, and a form that returns. */
+/* Adds a copy in host memory of the storage that node v writes: a node that copies out, and an alternative of v that copies
+ * back. */
 static void add_copy(network *x, int v, int64_t out_ticks, int64_t in_ticks)
 {
     const int s = x->graph->nodes[v].alternatives[0].writes[0];
@@ -89,8 +90,8 @@ static network begin(void)
     return x;
 }
 
-/* A chain of n forward nodes, some of which run once, a loss, their backward, and updates fused into it; some outputs can be
- * copied, some nodes run on the network. */
+/* A chain of n forward nodes (some of which run only once), a loss, backward, and updates fused into backward. Some outputs can
+ * be copied, and some nodes run on the network's channel. */
 static mp_graph *random_chain(uint64_t seed, int n)
 {
     random_source random = {seed};
@@ -161,7 +162,8 @@ TEST(a_copy_takes_out_what_no_recomputation_could)
         assert_non_null(answer.plan);
         assert_int_equal(answer.plan->peak_bytes, 17);
         assert_int_equal(answer.plan->tiers[x.host].peak_bytes, 8);
-        assert_int_equal(answer.plan->ticks, 21); /* 28 in order: 4 of 5 are hidden going out, 3 of 4 coming back */
+        assert_int_equal(answer.plan->ticks,
+                         21); /* 28 in order; 4 of 5 ticks are hidden on the way out, 3 of 4 on the way back */
         assert_int_equal(answer.bound.ticks, 19);
         assert_int_equal(mp_arena_layout(x.graph, answer.plan, NULL), MP_OK);
         assert_int_equal(answer.plan->arena_bytes, 17);
@@ -175,7 +177,7 @@ TEST(a_copy_takes_out_what_no_recomputation_could)
     mp_graph_free(x.graph);
 }
 
-/* No other wait of one issued copy makes the plan faster within its budget. */
+/* Asserts that moving the wait of any issued copy does not give a faster plan within the budget. */
 static void assert_waits_are_best(const mp_graph *graph, const mp_plan *plan)
 {
     mp_step steps[64];
@@ -192,7 +194,7 @@ static void assert_waits_are_best(const mp_graph *graph, const mp_plan *plan)
     }
 }
 
-/* anneal finds a plan where exact does, at most a twentieth dearer; counts those that are as cheap. */
+/* Asserts that anneal finds a plan whenever exact does, with at most 5 % more ticks; counts the plans with equal ticks. */
 static void compare_moves(const mp_graph *graph, int64_t budget, const mp_plan *plan, int *n, int *n_as_cheap)
 {
     mp_answer moved;
@@ -205,7 +207,7 @@ static void compare_moves(const mp_graph *graph, int64_t budget, const mp_plan *
     mp_answer_free(&moved);
 }
 
-/* exact finds the cheapest plan in order, nothing is below the floor, and no bound above the cheapest. */
+/* exact finds the cheapest plan in list order, no plan is below the floor, and no bound exceeds the cheapest plan. */
 TEST(the_cheapest_plan_with_copies_is_found_and_nothing_proves_more)
 {
     int n_copied = 0, n_none = 0, n_hidden = 0, n_moved = 0, n_as_cheap = 0;
@@ -249,14 +251,14 @@ TEST(the_cheapest_plan_with_copies_is_found_and_nothing_proves_more)
     assert_true(n_moved > 80 && n_as_cheap >= n_moved * 95 / 100);
 }
 
-/* Keep-all with copies out and back, recomputations and waits at random, not all of which are allowed. */
+/* Draws keep-all with random copies, recomputations and waits; some of them break the rules. */
 static size_t random_steps(const mp_graph *graph, random_source *random, mp_step *steps)
 {
     mp_step all[64];
     size_t n_all = mp_keep_all(graph, all), n = 0;
     bool copied[64] = {false}, ran[64] = {false}, updated = false;
     for (size_t t = 0; t < n_all; t++) {
-        for (int k = 0; k < 2 && random_chance(random, 40); k++) { /* something else comes before */
+        for (int k = 0; k < 2 && random_chance(random, 40); k++) { /* insert other steps before */
             const int v = random_below(random, (int)graph->n_nodes);
             const mp_node *node = &graph->nodes[v];
             if (node->flags & MP_NODE_OPTIONAL) {
@@ -277,7 +279,8 @@ static size_t random_steps(const mp_graph *graph, random_source *random, mp_step
     return n;
 }
 
-/* The timeline, the checker and a second simulator agree on who is refused, and on bytes of every tier and the makespan. */
+/* The timeline, the checker and a second simulator must agree on which plans are refused, on the bytes of every tier, and on
+ * the makespan. */
 TEST(three_readings_of_the_rules_agree)
 {
     int n_valid = 0, n_refused = 0, n_issued = 0;
@@ -334,7 +337,8 @@ TEST(three_readings_of_the_rules_agree)
     if (n_valid < 1000 || n_refused < 1000 || n_issued < 500) fail_msg("%d, %d, %d", n_valid, n_refused, n_issued);
 }
 
-/* A writes a; its other form returns a from the host, where it always is; B reads a and may not run again. */
+/* A writes a. Its other alternative copies a back from the host, where it is always stored. B reads a and must not run again.
+ */
 static mp_graph *returning(void)
 {
     network x = begin();
@@ -389,7 +393,7 @@ TEST(the_checker_says_what_a_plan_with_copies_may_not_do)
     assert_int_equal(plan->tiers[1].static_bytes, 8);
     mp_place *places = mp_alloc(plan->n_places + 1, sizeof *places);
     memcpy(places, plan->places, plan->n_places * sizeof *places);
-    places[plan->n_places++] = (mp_place){3, 1, 2, 64, 8}; /* the copy is not on the device */
+    places[plan->n_places++] = (mp_place){3, 1, 2, 64, 8}; /* the copy's place is not on the device */
     mp_free(plan->places);
     plan->places = places;
     assert_int_equal(mp_plan_check(graph, plan, &err), MP_REFUTED);
@@ -398,7 +402,7 @@ TEST(the_checker_says_what_a_plan_with_copies_may_not_do)
     mp_graph_free(graph);
 }
 
-/* Copies issued together, each with a workspace of a quarter of what can be counted. */
+/* Issues several copies together, each with a workspace of a quarter of the largest number. */
 TEST(workspaces_that_overflow_are_refused)
 {
     mp_graph *graph = returning();
@@ -408,7 +412,7 @@ TEST(workspaces_that_overflow_are_refused)
     mp_error err = {0}, other = {0};
     graph->nodes[0].alternatives[1].n_reads = 0;
     graph->nodes[0].alternatives[1].workspace_bytes = INT64_MAX / 4;
-    graph->storages[1].persistent = true; /* several steps of a channel may write what is always live */
+    graph->storages[1].persistent = true; /* several steps of a channel may write a storage that is always live */
     assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
     assert_int_equal(mp_timeline_build(graph, steps, 7, &timeline, &err), MP_INVALID);
     assert_string_equal(err.message, "step 2: the steps that run beside others need more bytes than can be counted");
@@ -418,7 +422,7 @@ TEST(workspaces_that_overflow_are_refused)
     mp_graph_free(graph);
 }
 
-/* What returns cannot be a first run, for the floor and for exact either. */
+/* An alternative that copies back cannot be a first run; floor and exact must respect this. */
 TEST(a_first_run_computes)
 {
     mp_graph *graph = returning();
@@ -462,7 +466,8 @@ TEST(a_tier_has_a_budget_of_its_own)
     assert_true(n > 5);
 }
 
-/* The plain graph of a graph without copies is the same; with copies its plans are plans of the original. */
+/* For a graph without copies, the plain graph is the same graph. With copies, plans of the plain graph are plans of the
+ * original. */
 TEST(a_plan_without_copies_is_one_of_the_graph_with_them)
 {
     for (uint64_t seed = 1; seed <= 100; seed++) {

@@ -1,5 +1,5 @@
-/* test_copies_bound.c - what is proved of plans with copies, against plans that copy over slow links, and against the checker
- * of proofs. */
+/* test_copies_bound.c - bounds of graphs with copies, against plans that copy over slow links, and against the checker of
+ * proofs. */
 #include "memplan/bound.h"
 #include "memplan/training.h"
 #include "planner/solve/away.h"
@@ -10,8 +10,8 @@
 #include "tests/oracles/random_copies.h"
 #include "tests/oracles/random_graph.h"
 
-/* A random graph with copies to a host that is so far that only a part of keep-all's peak is carried in a step; *budget is
- * between a graph's least and keep-all's peak. */
+/* A random graph with copies to a host over a link so slow that a step can only transfer a part of keep-all's peak. *budget is
+ * between the graph's minimum and keep-all's peak. */
 static mp_graph *far_host(uint64_t seed, int64_t *budget)
 {
     mp_graph *graph = random_graph(seed, 6 + (int)(seed % 6), (mp_fuse)(seed % 2), false);
@@ -38,7 +38,7 @@ static int64_t least_ticks(const mp_graph *graph)
     return ticks;
 }
 
-/* What is proved for the case that only a longer plan is known holds for this one too. */
+/* A bound computed with a longer known plan must also hold for this plan. */
 static void assert_no_less(const mp_graph *graph, const mp_plan *plan, const int64_t *tier_bytes, int *n_more)
 {
     for (int64_t longer = 1; longer <= plan->ticks; longer *= 4) {
@@ -81,7 +81,8 @@ TEST(no_plan_with_copies_takes_less)
     assert_true(n_more > 100 && n_copied > 15 && n_proved > 10);
 }
 
-/* Orders at random, on channels of all kinds, with what comes back alone and with others; also with no more bytes elsewhere. */
+/* Random orders on all kinds of channels, with copies back alone and together with others; also with limits on the bytes in
+ * other tiers. */
 TEST(no_order_takes_less)
 {
     int n = 0, n_more = 0;
@@ -106,7 +107,7 @@ TEST(no_order_takes_less)
     assert_true(n > 700);
 }
 
-/* A tiny graph with copies of everything to a host, or to a host and a disk, and the floor that it has without them. */
+/* A tiny graph with copies of everything to a host, or to a host and a disk, and its floor without copies. */
 static mp_graph *tiny(uint64_t seed, bool has_disk, int64_t *plain_floor)
 {
     const mp_link link = {.name = "near", .out_bytes_per_second = 1e12, .in_bytes_per_second = 1e12};
@@ -118,8 +119,8 @@ static mp_graph *tiny(uint64_t seed, bool has_disk, int64_t *plain_floor)
     return graph;
 }
 
-/* Every plan is tried: within the budget none has less in a tier than its floor, and some graphs have one of just that. Of two
- * tiers the second may hold what is `other` bytes, so together they have that more. */
+/* An exhaustive search: within the budget, no plan uses less of a tier than its floor, and some graphs have a plan that uses
+ * exactly that. With two tiers, the second has a limit of `other` bytes, so both together hold `other` bytes more. */
 TEST(no_plan_has_less_in_another_tier_than_its_floor)
 {
     int n = 0, n_exact = 0;
@@ -147,13 +148,13 @@ TEST(no_plan_has_less_in_another_tier_than_its_floor)
     assert_true(n > 100 && n_exact >= 5);
 }
 
-/* A chain whose layers run once: what does not fit at the loss must be out by then, and what is out must come back. The best
- * plan waits for that; the bound is hardly below it, and never above it, however long the plan that is known. */
+/* A chain whose layers run once. Activations that do not fit at the loss must be copied out before it and back after it. The
+ * best plan waits for these copies. The bound must be close to that plan and never above it, whichever longer plan is known. */
 TEST(over_a_slow_link_the_bound_is_hardly_below_the_best_plan)
 {
     enum { LAYERS = 6, BYTES = 100, SLOW = 10 };
     int n_near = 0, n_more = 0;
-    for (int way = 0; way < 3; way++) { /* slow out, back, both */
+    for (int way = 0; way < 3; way++) { /* slow out, slow back, both slow */
         const mp_link link = {.out_bytes_per_second = BYTES / (way != 1 ? SLOW : 1.0),
                               .in_bytes_per_second = BYTES / (way != 0 ? SLOW : 1.0)};
         mp_graph *graph;
@@ -202,8 +203,8 @@ static mp_node *node_of(mp_graph *graph, mp_phase phase, const int *reads, size_
     return node;
 }
 
-/* A node that runs once and makes a large and a small storage. The copy of the large one is small and the other one large; only
- * with both do they come back. */
+/* A node that runs once and writes a large and a small storage. The copy of the large storage is small, the copy of the small
+ * storage is large. Both are copied back together only. */
 static void add_pair(mp_graph *graph, int host, int channel, int pair[2])
 {
     const int64_t bytes[] = {100, 1};
@@ -229,8 +230,8 @@ static void add_pair(mp_graph *graph, int host, int channel, int pair[2])
     graph->nodes[v].n_alternatives = 2;
 }
 
-/* While M runs 200 bytes are away, of which 2 are in the host's memory: the large copies follow one after the other, so 102
- * bytes there are enough, and the bound does not say that 102 there are 102 here. */
+/* While M runs, 200 bytes are away from the device, but host memory holds only 2 of them. The large copies are made one after
+ * the other, so 102 bytes of host memory are enough. The bound must not assume that 102 bytes there mean 102 bytes here. */
 TEST(what_comes_back_together_need_not_be_away_together)
 {
     mp_graph *graph;
@@ -238,14 +239,14 @@ TEST(what_comes_back_together_need_not_be_away_together)
     assert_int_equal(mp_graph_new("pairs", &graph, NULL), MP_OK);
     assert_int_equal(mp_graph_tier(graph, "host", &host, NULL), MP_OK);
     assert_int_equal(mp_graph_channel(graph, "link", &channel, NULL), MP_OK);
-    add_pair(graph, host, channel, a); /* nodes 0, and 1 and 2, which copy */
-    add_pair(graph, host, channel, b); /* 3, 4, 5 */
+    add_pair(graph, host, channel, a); /* node 0, and its copies, nodes 1 and 2 */
+    add_pair(graph, host, channel, b); /* nodes 3, 4 and 5 */
     const int m = storage_of(graph, MP_TIER_DEVICE, 1), after = storage_of(graph, MP_TIER_DEVICE, 1);
     const int small[] = {a[1], b[1]}, used[] = {m, a[0], a[1]}, last[] = {after, b[0], b[1]},
               end = storage_of(graph, MP_TIER_DEVICE, 1);
-    node_of(graph, MP_PHASE_FORWARD, small, 2, &m, 1)->alternatives[0].workspace_bytes = 200; /* 6 */
-    node_of(graph, MP_PHASE_FORWARD, used, 3, &after, 1);                                     /* 7 */
-    node_of(graph, MP_PHASE_FORWARD, last, 3, &end, 1);                                       /* 8 */
+    node_of(graph, MP_PHASE_FORWARD, small, 2, &m, 1)->alternatives[0].workspace_bytes = 200; /* node 6 */
+    node_of(graph, MP_PHASE_FORWARD, used, 3, &after, 1);                                     /* node 7 */
+    node_of(graph, MP_PHASE_FORWARD, last, 3, &end, 1);                                       /* node 8 */
     assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
     const mp_step steps[] = {{.node = 0},
                              {.node = 1},

@@ -1,6 +1,6 @@
-/* test_copies_oracle.c - what auto finds and proves on graphs with copies, against the search that tries every plan, those that
- * issue copies included; that without its copies a graph is searched as if it had none; and how the stages of a search share a
- * time limit, by a clock that goes on by the same step whenever somebody looks at it. */
+/* test_copies_oracle.c - plans and bounds of auto for graphs with copies, against a search over all plans, including plans that
+ * issue copies. Without its copies, a graph is searched like a graph that has none. The stages of a search share a time limit;
+ * a simulated clock advances by a fixed step whenever it is read. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +30,9 @@ static int64_t keep_all_peak(const mp_graph *graph, int64_t *ticks)
     return peak;
 }
 
-/* A graph of at most 9 nodes, and copies over a link that carries from an eighth to 128 times keep-all's peak in a step;
- * budgets between the floor and that peak, and at times one of the host. NULL: it has more nodes, or nothing to copy. */
+/* A graph of at most 9 nodes, with copies over a link that transfers between an eighth and 128 times keep-all's peak per step.
+ * Budgets are between the floor and that peak; sometimes the host has a budget too. NULL: the graph has more nodes, or nothing
+ * to copy. */
 static mp_graph *copied_graph(uint64_t seed, int64_t *budgets)
 {
     random_source random = {seed};
@@ -70,8 +71,7 @@ static mp_graph *copied_graph(uint64_t seed, int64_t *budgets)
     return graph;
 }
 
-/* The least ticks of all plans within the budgets, with the plan that takes them; -1: there is none; TOO_MANY: there are too
- * many to look at. */
+/* Returns the minimum ticks of all plans within the budgets; -1: no plan; TOO_MANY: too many plans to enumerate. */
 static int64_t least_ticks(const mp_graph *graph, const int64_t *budgets, bool issues, uint64_t seed)
 {
     mp_step *steps;
@@ -89,7 +89,7 @@ static int64_t least_ticks(const mp_graph *graph, const int64_t *budgets, bool i
     return ticks;
 }
 
-/* Whatever plan is known, no bound is above the least. */
+/* For any known plan, no bound may exceed the minimum. */
 static void assert_no_more(const mp_graph *graph, const int64_t *budgets, int64_t least, uint64_t seed, int *n_proved)
 {
     const int64_t tier_bytes[MP_MAX_TIERS] = {0, budgets[1] < INT64_MAX / 2 ? budgets[1] : 0};
@@ -112,7 +112,7 @@ static int n_returns(const mp_graph *graph, const mp_plan *plan)
     return n;
 }
 
-/* What was seen of all graphs. */
+/* Statistics over all graphs. */
 typedef struct seen {
     int n, n_plans, n_optimal, n_near, n_returns, n_proved;
 } seen;
@@ -153,7 +153,7 @@ static void look_at(uint64_t seed, const mp_graph *graph, const int64_t *budgets
 TEST(auto_is_nearly_always_optimal_and_nothing_proves_more)
 {
     seen x = {0};
-    const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS"); /* 1,000 take some minutes */
+    const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS"); /* 1,000 graphs take some minutes */
     const int n_graphs = asked ? (int)strtol(asked, NULL, 10) : GRAPHS;
     for (uint64_t seed = 1; x.n < n_graphs; seed++) {
         int64_t budgets[MP_MAX_TIERS];
@@ -180,7 +180,7 @@ int main(void)
 static const double LOOK_SECONDS = 0.05;
 static atomic_long n_looks;
 
-/* The linker puts it in the place of the library's clock. */
+/* The linker replaces the library's clock by this function. */
 double __wrap_mp_clock_now(void);
 double __wrap_mp_clock_now(void)
 {
@@ -220,7 +220,7 @@ TEST(without_its_copies_a_graph_is_searched_as_if_it_never_had_any)
     assert_true(n_differ > 10);
 }
 
-/* When each part of a search was last heard of. */
+/* The last time at which each part of a search reported progress. */
 typedef struct ends {
     double choices, plain, copying, all;
 } ends;
@@ -235,11 +235,11 @@ static bool hear(const mp_progress *progress, void *data)
     return true;
 }
 
-/* Each stage has its end, as a share of the limit; what one leaves goes to the next, and the last has all that is left. */
+/* Each stage ends at a share of the limit. Unused time goes to the next stage, and the last stage gets the rest. */
 TEST(the_stages_share_a_time_limit)
 {
     const double LIMIT = 100, SLACK = 2;
-    int n_choices = 0, n_copying = 0; /* stages that were cut off */
+    int n_choices = 0, n_copying = 0; /* number of stages that were cut off */
     for (uint64_t seed = 1; seed <= 8; seed++) {
         mp_graph *graph = random_graph(seed, 40, MP_FUSE_NONE, false);
         offload_all(graph);

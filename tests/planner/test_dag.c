@@ -1,4 +1,4 @@
-/* test_dag.c - the igraph bridge: the forward graph, cut tensors against a search for paths, topological orders. */
+/* test_dag.c - the interface to igraph: the forward graph, cut tensors against a search for paths, topological orders. */
 #include <igraph/igraph.h>
 
 #include "estimator/base/memory.h"
@@ -36,18 +36,20 @@ TEST(forward_graph_has_an_edge_per_value_that_is_read)
                 for (int e = dag->successors_start[u]; e < dag->successors_start[u + 1]; e++)
                     successor |= dag->successors[e] == v;
                 assert_int_equal(predecessor, successor);
-                if (expected) assert_true(predecessor); /* more only through what is always live */
+                if (expected)
+                    assert_true(predecessor); /* other predecessors exist only through storages that are always live */
                 n_edges += predecessor;
             }
         }
-        assert_int_equal(n_edges, dag->predecessors_start[dag->n_vertices]); /* none twice, none backwards */
+        assert_int_equal(n_edges,
+                         dag->predecessors_start[dag->n_vertices]); /* no edge occurs twice, and none leads backwards */
         assert_int_equal(n_edges, dag->successors_start[dag->n_vertices]);
         mp_dag_free(dag);
         mp_graph_free(graph);
     }
 }
 
-/* Whether a path leads from a vertex that reads nothing to one that nobody reads without the vertex `without`. */
+/* True if a path leads from a vertex without reads to a vertex without readers and avoids the vertex `without`. */
 static bool path_avoids(const mp_dag *dag, int without)
 {
     bool reached[64] = {false};
@@ -72,7 +74,7 @@ TEST(cut_tensors_are_those_that_no_path_avoids)
         assert_int_equal(random_dag(seed, NODES, &graph, NULL), MP_OK);
         assert_int_equal(mp_dag_build(graph, &dag, NULL), MP_OK);
         assert_int_equal(mp_cut_tensors(graph, cuts, &n_cuts, NULL), MP_OK);
-        for (int v = 0; v < dag->n_vertices; v++) { /* vertex, node and storage have the same number */
+        for (int v = 0; v < dag->n_vertices; v++) { /* vertex, node and storage have equal indices */
             const bool is_read = dag->successors_start[v] < dag->successors_start[v + 1];
             if (!is_read || path_avoids(dag, v)) continue;
             if (at >= n_cuts || cuts[at] != v) fail_msg("seed %llu: %d cuts", (unsigned long long)seed, v);
@@ -86,8 +88,8 @@ TEST(cut_tensors_are_those_that_no_path_avoids)
     assert_true(n_found > SEEDS);
 }
 
-/* x -> a -> b -> c -> d, with a weight that is cast in every step and read by a and d, and a mask made from the batch: neither
- * is a path from the inputs that bypasses what lies between. */
+/* x -> a -> b -> c -> d, with a weight that is cast in every step and read by a and d, and a mask computed from the batch.
+ * Neither counts as a path from the inputs that bypasses the nodes between. */
 TEST(parameters_and_masks_do_not_spoil_a_cut)
 {
     static const struct {
@@ -125,11 +127,11 @@ TEST(parameters_and_masks_do_not_spoil_a_cut)
     assert_int_equal(mp_cut_tensors(graph, cuts, &n_cuts, NULL), MP_OK);
     assert_int_equal(n_cuts, 3);
     assert_int_equal(cuts[0], 2);
-    assert_int_equal(cuts[1], 6); /* the 10 bytes beside it are tiny */
+    assert_int_equal(cuts[1], 6); /* the 10 bytes beside it are negligible */
     assert_int_equal(cuts[2], 4);
     graph->storages[7].bytes = 11;
     assert_int_equal(mp_cut_tensors(graph, cuts, &n_cuts, NULL), MP_OK);
-    assert_int_equal(n_cuts, 2); /* two tensors cross: neither splits the network alone */
+    assert_int_equal(n_cuts, 2); /* two tensors cross the cut: neither splits the network alone */
     mp_graph_free(graph);
 }
 
@@ -181,7 +183,8 @@ TEST(cycle_is_refused_and_the_callers_error_handler_stays)
     }
     igraph_error_handler_t *before = igraph_set_error_handler(igraph_error_handler_printignore);
     int second = 1;
-    graph->nodes[0].alternatives[0].reads = &second; /* spoilt after it was finished: the first reads the second */
+    graph->nodes[0].alternatives[0].reads =
+        &second; /* changed after mp_graph_finish: the first node now reads the second node's output */
     graph->nodes[0].alternatives[0].n_reads = 1;
     assert_int_equal(mp_dag_build(graph, &dag, &err), MP_PARSE);
     assert_null(dag);

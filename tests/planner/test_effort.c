@@ -1,5 +1,5 @@
-/* test_effort.c - more effort never gives a dearer plan or a lower bound, a gap that is asked for ends a search, and small
- * graphs are always searched thoroughly. */
+/* test_effort.c - more effort never gives a slower plan or a lower bound, a requested gap ends a search, and small graphs are
+ * always searched thoroughly. */
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
@@ -18,7 +18,7 @@ static mp_graph *a_graph(uint64_t seed)
     return graph;
 }
 
-/* A budget a third of the way from the floor to the peak of keeping everything, or two thirds. */
+/* Returns a budget at one or two thirds of the way from the floor to the peak of keep-all. */
 static int64_t a_budget(const mp_graph *graph, uint64_t seed)
 {
     mp_answer all;

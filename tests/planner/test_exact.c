@@ -1,4 +1,4 @@
-/* test_exact.c - the exact searcher against an independent search over all schedules, and what it claims to have proved. */
+/* test_exact.c - the exact searcher and its proofs, against an independent search over all schedules. */
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
@@ -33,7 +33,7 @@ static int64_t budget_of(const range *r, int k)
     return r->floor_bytes + (r->keep_all_bytes - 1 - r->floor_bytes) * k / (BUDGETS - 1);
 }
 
-/* The searcher's answer, which has to say that it is proved. */
+/* Returns the ticks of the searcher's answer, which must be proved optimal. */
 static int64_t proved_ticks(const mp_graph *graph, int64_t budget_bytes, bool keep_order, const char *solver)
 {
     mp_answer answer;
@@ -62,13 +62,13 @@ static void compare(bool keep_order)
     long n = 0, n_dearer = 0, n_infeasible = 0;
     for (uint64_t seed = EACH; seed <= SEEDS; seed += EACH) {
         const int n_forward = 2 + (int)(seed % 7);
-        if (n_forward > MOST_JUDGED && seed % 5) continue; /* the judge takes long */
+        if (n_forward > MOST_JUDGED && seed % 5) continue; /* the independent search is slow */
         mp_graph *graph = random_graph(seed, n_forward, (mp_fuse)(seed % 3), false);
         const range r = range_of(graph);
         for (int k = 0; k < BUDGETS; k++) {
             int64_t best;
             const int64_t budget = budget_of(&r, k), ticks = proved_ticks(graph, budget, keep_order, "exact");
-            if (!oracle_exact(graph, budget, !keep_order, &best)) continue; /* too many states for the judge */
+            if (!oracle_exact(graph, budget, !keep_order, &best)) continue; /* too many states for the independent search */
             if (ticks != best)
                 fail_msg("seed %llu, budget %lld: %lld ticks, and the least is %lld", (unsigned long long)seed,
                          (long long)budget, (long long)ticks, (long long)best);
@@ -91,7 +91,7 @@ TEST(it_equals_all_schedules_in_the_given_order)
     compare(true);
 }
 
-/* All fuse modes come with every seed, not one of them. */
+/* Every seed is tested in all fuse modes. */
 TEST(updates_in_every_mode)
 {
     for (uint64_t seed = 1; seed <= 30; seed++)
@@ -130,7 +130,7 @@ static void add_node(mp_graph *graph, mp_phase phase, int read, int write, int64
     node->alternatives[0].workspace_bytes = workspace_bytes;
 }
 
-/* A gradient that is carried here and that nobody reads is live in the first step nevertheless, beside 10 + 100 bytes. */
+/* A carried gradient without readers is still live in the first step, beside 10 + 100 bytes. */
 TEST(a_carried_gradient_is_there_in_the_first_step)
 {
     mp_graph *graph = NULL;
@@ -145,7 +145,7 @@ TEST(a_carried_gradient_is_there_in_the_first_step)
     mp_graph_free(graph);
 }
 
-/* Chains, which are larger: more room never costs more, and nobody finds what is cheaper. */
+/* Chains are larger: a larger budget must not give a slower plan, and no other searcher finds a faster one. */
 TEST(chains)
 {
     long n_cheaper = 0;
@@ -175,7 +175,7 @@ TEST(chains)
     assert_true(n_cheaper > 0);
 }
 
-/* In a portfolio its proof ends the search, and the answer says so. */
+/* In a portfolio, its proof ends the search, and the answer is marked as proved. */
 TEST(auto_takes_its_proof)
 {
     long n_found = 0;
@@ -190,7 +190,7 @@ TEST(auto_takes_its_proof)
             const int64_t ticks = proved_ticks(graph, budget, false, "exact");
             assert_int_equal(proved_ticks(graph, budget, false, NULL), ticks);
             assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
-            assert_int_equal(answer.bound.ticks, -1); /* nobody asked */
+            assert_int_equal(answer.bound.ticks, -1); /* no bound was requested */
             assert_false(answer.bound.infeasible);
             if (answer.plan) assert_true(!strcmp(answer.plan->solver, "exact") || !strcmp(answer.plan->solver, "none"));
             n_found += answer.plan && !strcmp(answer.plan->solver, "exact");
@@ -201,7 +201,7 @@ TEST(auto_takes_its_proof)
     assert_true(n_found > 20);
 }
 
-/* What it was not allowed to look through, it says nothing about. */
+/* A search with too few moves must not claim a proof. */
 TEST(a_search_cut_short_proves_nothing)
 {
     mp_graph *graph = random_graph(1, 14, MP_FUSE_BACKWARD, false);

@@ -1,4 +1,4 @@
-/* test_fit.c - the largest batch: against trying every batch, and against what a chain needs by hand. */
+/* test_fit.c - the largest batch, against planning every batch, and against the memory of a chain computed by hand. */
 #include "estimator/base/memory.h"
 #include "memplan/fit.h"
 #include "tests/cases/chain_graph.h"
@@ -6,7 +6,7 @@
 
 enum { LAYERS = 24, BYTES = 100, STATIC = 5000 };
 
-/* A chain whose activations grow with the batch; counts how often it is built, and fails at one batch if asked to. */
+/* Builds a chain whose activations grow with the batch; counts the calls, and fails at `bad_batch` if it is set. */
 typedef struct builder {
     int built;
     int64_t bad_batch;
@@ -32,7 +32,7 @@ static mp_fit fit(int64_t memory_bytes, double overhead, const char *solver)
     return found;
 }
 
-/* Every batch from 1 on is planned by itself: the last that fits before the first that does not. */
+/* Plans every batch from 1 on; returns the last one that fits before the first one that does not. */
 static int64_t by_trying(int64_t memory_bytes, double overhead, const char *solver)
 {
     for (int64_t batch = 1;; batch++) {
@@ -100,7 +100,7 @@ TEST(each_answer_says_why_the_next_batch_is_none)
     assert_string_equal(any->solver, "segments");
 }
 
-/* The floor of the chain at a batch: three tensors at once (its backward), and the parameters. */
+/* The floor of the chain at a batch: three tensors at once (in backward), and the parameters. */
 TEST(a_memory_below_the_floor_of_one_is_refused_by_proof)
 {
     const mp_fit found = fit(STATIC + 2 * BYTES, 0.2, "chen");
@@ -146,7 +146,7 @@ static bool stop_soon(int64_t batch, const mp_progress *search, void *data)
     return --*left > 0;
 }
 
-/* What is claimed after a stop is true all the same, only less. */
+/* Claims after a stop must be true, though weaker. */
 TEST(a_stop_leaves_what_is_known)
 {
     const mp_fit whole = fit(100000, 0.05, "chen");

@@ -1,4 +1,5 @@
-/* test_floor.c - planner/floor against every schedule of tiny graphs: never above the lowest peak, and often equal to it. */
+/* test_floor.c - planner/floor against every schedule of tiny graphs: the floor is never above the lowest peak, and often equal
+ * to it. */
 #include "estimator/base/memory.h"
 #include "memplan/floor.h"
 #include "tests/cases/test.h"
@@ -11,12 +12,13 @@ enum { MOST_STEPS = 40 };
 enum { FIRST_SEED = 1, SEEDS = 400 };
 #endif
 
-/* All schedules with at most one recomputation per forward node, by trying every node and alternative at every step. */
+/* Enumerates all schedules with at most one recomputation per forward node, by trying every node and alternative at every step.
+ */
 struct enumeration {
     const mp_graph *graph;
     mp_step steps[MOST_STEPS];
     int runs[MOST_STEPS];
-    size_t n, n_left; /* steps so far; nodes that have not run */
+    size_t n, n_left; /* number of steps so far; number of nodes that have not run */
     long n_schedules, most, n_tries;
     int64_t lowest_peak;
 };
@@ -29,7 +31,7 @@ static int64_t made_by(const mp_alternative *alternative, int s)
     return n;
 }
 
-/* The node that updates storage s, -1: none. */
+/* Returns the node that updates storage s; -1: none. */
 static int update_of(const mp_graph *graph, int s)
 {
     for (int i = 0; i < (int)graph->n_nodes; i++)
@@ -39,8 +41,7 @@ static int update_of(const mp_graph *graph, int s)
     return -1;
 }
 
-/* Whether the next step may run this alternative, judged from the steps so far; orders that could not be completed are left
- * out. */
+/* True if the next step may run this alternative after the steps so far; orders that cannot be completed are skipped. */
 static bool may_run(const struct enumeration *e, int node, const mp_alternative *alternative)
 {
     const mp_graph *graph = e->graph;
@@ -120,7 +121,7 @@ TEST(floor_is_never_above_the_peak_of_any_schedule)
     if (n_complete < 60 || n_equal < 60) fail_msg("%d of 200 complete, %d equal to the floor", n_complete, n_equal);
 }
 
-/* Larger graphs: random schedules with many recomputations. */
+/* Larger graphs, with random schedules that recompute a lot. */
 TEST(floor_is_never_above_random_schedules)
 {
     for (uint64_t seed = 1; seed <= 300; seed++) {
@@ -142,8 +143,8 @@ TEST(floor_is_never_above_random_schedules)
     }
 }
 
-/* Four parameter gradients of 100 bytes that backward makes one after the other, each from the data gradient of 10 bytes
- * before. */
+/* Backward writes four parameter gradients of 100 bytes one after the other, each from the previous data gradient of 10 bytes.
+ */
 TEST(gradients_wait_for_updates_after_all_of_backward)
 {
     for (int fuse = MP_FUSE_NONE; fuse <= MP_FUSE_BACKWARD; fuse++) {
@@ -153,7 +154,7 @@ TEST(gradients_wait_for_updates_after_all_of_backward)
         enum { LAYERS = 4 };
         assert_int_equal(mp_graph_new("chain", &g, NULL), MP_OK);
         g->fuse = (mp_fuse)fuse;
-        for (int i = 0; i < 3 * LAYERS; i++) { /* 0..3 parameters, 4..7 their gradients, 8..11 data gradients */
+        for (int i = 0; i < 3 * LAYERS; i++) { /* storages 0..3 are parameters, 4..7 their gradients, 8..11 data gradients */
             assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
             s->kind = i < LAYERS ? MP_KIND_PARAMETER : i < 2 * LAYERS ? MP_KIND_GRADIENT : MP_KIND_ACTIVATION_GRADIENT;
             s->bytes = i < LAYERS ? 1 : i < 2 * LAYERS ? 100 : 10;
@@ -173,14 +174,15 @@ TEST(gradients_wait_for_updates_after_all_of_backward)
         int64_t floor_bytes;
         int at;
         assert_int_equal(mp_floor(g, &floor_bytes, &at, NULL), MP_OK);
-        /* none: all four and the last two data gradients; backward: any backward node but the first */
+        /* without fusion: all four gradients and the last two data gradients; fused into backward: any backward node except the
+         * first */
         assert_int_equal(floor_bytes, 4 + (fuse == MP_FUSE_NONE ? 400 + 20 : 100 + 20));
         assert_int_equal(at, fuse == MP_FUSE_NONE ? 3 : 1);
         mp_graph_free(g);
     }
 }
 
-/* Storages of other sizes, and hardly any workspace, so that what is held matters. */
+/* Sets other sizes and almost no workspace, so that held activations decide the peak. */
 static void resize(mp_graph *graph, uint64_t seed)
 {
     random_source random = {seed};
@@ -191,7 +193,8 @@ static void resize(mp_graph *graph, uint64_t seed)
             graph->nodes[i].alternatives[k].workspace_bytes = random_chance(&random, 80) ? 0 : random_below(&random, 40);
 }
 
-/* Checks that nothing fits one byte below the floor; false: too much to try. *is_met: something fits in the floor itself. */
+/* Checks that no schedule fits one byte below the floor; false: too many schedules. *is_met: a schedule fits in exactly the
+ * floor. */
 static bool judge(const mp_graph *graph, uint64_t seed, mp_floor_reason *reason, bool *is_met)
 {
     int64_t floor_bytes, ticks;
@@ -224,7 +227,7 @@ TEST(nothing_fits_below_the_floor)
         }
         mp_graph_free(graph);
     }
-    /* measured: 53 held or run again, 322 equal */
+    /* measured: 53 with the reason "held or run again", 322 equal to the floor */
     if (n_judged < SEEDS * 9 / 10 || n_held < 50 || n_met < 321)
         fail_msg("%d of %d judged, %d of them held or run again, %d equal to the floor", n_judged, SEEDS, n_held, n_met);
 }
@@ -238,7 +241,7 @@ static int add_storage(mp_graph *g, mp_kind kind, int64_t bytes)
     return (int)g->n_storages - 1;
 }
 
-/* A node that reads and writes up to two storages each, -1: fewer. */
+/* Adds a node that reads up to two storages (-1: fewer) and writes one. */
 static mp_alternative *add_node(mp_graph *g, mp_phase phase, int read, int also_read, int written)
 {
     mp_node *node;
@@ -254,7 +257,7 @@ static mp_alternative *add_node(mp_graph *g, mp_phase phase, int read, int also_
     return f;
 }
 
-/* The output `to` may take the room of the input `from`. */
+/* Lets the output `to` take over the memory of the input `from`. */
 static void may_reuse(mp_graph *g, mp_alternative *f, int from, int to)
 {
     assert_non_null(f->in_place = mp_pool_alloc(g->pool, 1, sizeof *f->in_place));
@@ -262,8 +265,8 @@ static void may_reuse(mp_graph *g, mp_alternative *f, int from, int to)
     f->n_in_place = 1;
 }
 
-/* Data gradients d1 of 10 bytes, d2 and d3 of 50, each made of the one before, and a node that makes the gradient of a
- * parameter of d1. Whether it runs before or behind d3's node, d1 or the parameter's gradient is there beside d2 and d3. */
+/* Data gradients d1 of 10 bytes, d2 and d3 of 50 bytes, each computed from the previous one, and a node that computes a
+ * parameter's gradient from d1. If that node runs before d3's, its gradient is live beside d2 and d3; otherwise d1 is. */
 TEST(a_gradient_lives_or_what_is_made_of_it)
 {
     for (int i = 0; i < 4; i++) {
@@ -294,14 +297,15 @@ TEST(a_gradient_lives_or_what_is_made_of_it)
     }
 }
 
-/* A convolution with workspace makes c of 10 bytes, a relu in its room a; backward makes g of 10, v makes h of 10 of g with 20
- * bytes of workspace, and j reads h and a. Either a (or c) is held at v: 10 + 40; or both are run behind v, with h there. */
+/* A convolution with workspace writes c of 10 bytes, and a relu writes a in the memory of c. Backward writes g of 10 bytes; v
+ * writes h of 10 bytes from g with 20 bytes of workspace; j reads h and a. Either a (or c) is held during v: 10 + 40 bytes. Or
+ * both forward nodes run again after v, while h is live. */
 TEST(an_activation_is_held_or_run_again)
 {
     const int64_t workspace[] = {15, 25, 35, 35}, expected[] = {40, 45, 50, 45};
     const int expected_node[] = {3, 4, 4, 0};
     for (int i = 0; i < 4; i++) {
-        const bool v_reads_it = i == 3; /* it is v's own, and the convolution needs the most */
+        const bool v_reads_it = i == 3; /* the reason is v itself, and the convolution needs most memory */
         mp_graph *g;
         mp_floor_reason reason;
         bool is_met;
@@ -329,8 +333,8 @@ TEST(an_activation_is_held_or_run_again)
     }
 }
 
-/* x, which is made once, becomes a; v has x beside it, for k reads x behind v, and then j reads a. Behind k, where nothing else
- * reads x, a is made again in its room; at its first run it can't be. */
+/* x, which can be computed only once, becomes a. x is live during v, because k reads x after v; then j reads a. After k, no
+ * other node reads x, so a is recomputed in its memory. In its first run, a cannot overwrite x. */
 TEST(a_later_run_may_be_in_place)
 {
     mp_graph *g;
@@ -354,12 +358,12 @@ TEST(a_later_run_may_be_in_place)
     assert_true(judge(g, 0, &reason, &is_met));
     assert_true(is_met);
     assert_int_equal(mp_floor(g, &floor_bytes, &node, NULL), MP_OK);
-    assert_int_equal(floor_bytes, 45); /* v: d, h, its workspace and x */
+    assert_int_equal(floor_bytes, 45); /* during v: d, h, its workspace and x */
     assert_int_equal(node, 3);
     mp_graph_free(g);
 }
 
-/* Two outputs of 8 bytes may take the room of one input of 16: only one of them does. */
+/* Two outputs of 8 bytes may take over the memory of one input of 16 bytes; only one of them does. */
 TEST(a_room_is_taken_over_once)
 {
     mp_graph *g;
@@ -385,7 +389,7 @@ TEST(a_room_is_taken_over_once)
     mp_graph_free(g);
 }
 
-/* v makes y in the room of x; what runs behind v reads y, and x only in one of its two ways. */
+/* v writes y in the memory of x. The node after v reads y, and reads x in only one of its two alternatives. */
 TEST(a_reader_that_may_do_without_holds_nothing)
 {
     mp_graph *g;

@@ -1,4 +1,4 @@
-/* test_ilp.c - the integer programme of recomputation: against all plans of its shape, judged by the timeline. */
+/* test_ilp.c - the integer programme for recomputation, against all plans of the same form, evaluated by the timeline. */
 #include "estimator/base/memory.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
@@ -17,7 +17,7 @@ typedef struct slot {
     int stage, node;
 } slot;
 
-/* Plans that no other beats in both peak and ticks. */
+/* The plans that no other plan dominates in both peak and ticks. */
 typedef struct front {
     size_t n;
     int64_t peak_bytes[MOST_FRONT], ticks[MOST_FRONT];
@@ -25,7 +25,7 @@ typedef struct front {
 
 typedef struct brute {
     const mp_graph *graph;
-    int n_stages, *first; /* places, as in the model */
+    int n_stages, *first; /* list of nodes by stage, as in the model */
     int n_places, *node;
     slot slots[MOST_SLOTS];
     int n_slots, chosen[16], n_chosen, most_chosen;
@@ -77,7 +77,7 @@ static void enumerate(brute *b, int next)
     }
 }
 
-/* All plans of the stages with at most `most` recomputations. */
+/* Enumerates all plans of the stages with at most `most` recomputations. */
 static void enumerate_plans(brute *b, const mp_ilp_model *m, int most)
 {
     const mp_graph *graph = m->graph;
@@ -101,7 +101,7 @@ static int64_t least_ticks(const front *f, int64_t budget_bytes)
     return least;
 }
 
-/* ---- the programme ---- */
+/* ---- the integer programme ---- */
 
 static mp_ilp_model *model_of(const mp_graph *graph, int n_recomputing)
 {
@@ -119,7 +119,7 @@ static mp_ilp_model *model_of(const mp_graph *graph, int n_recomputing)
 }
 
 typedef struct counts {
-    int cases, proved, feasible, dearer; /* dearer: more than keep-all's ticks */
+    int cases, proved, feasible, dearer; /* dearer: plans with more ticks than keep-all */
 } counts;
 
 static int64_t recomputations(const mp_graph *graph, const mp_ilp_result *found)
@@ -149,7 +149,7 @@ static void compare(const mp_ilp_model *m, const brute *b, int64_t budget_bytes,
     mp_free(found.steps);
 }
 
-/* At every peak that some plan has, and just below. */
+/* Compares results at every peak of a plan, and one byte below. */
 static void compare_graph(const mp_graph *graph, int n_recomputing, int most, uint64_t seed, counts *count)
 {
     mp_ilp_model *m = model_of(graph, n_recomputing);
@@ -188,7 +188,7 @@ TEST(small_graphs_equal_brute_force)
         mp_graph_free(graph);
     }
     assert_true(count.dearer > 100);
-    assert_int_equal(count.proved, count.cases); /* also says that the timeline has agreed every time */
+    assert_int_equal(count.proved, count.cases); /* also asserts that the timeline agreed in every case */
 }
 
 TEST(few_stages_equal_brute_force)
@@ -200,7 +200,7 @@ TEST(few_stages_equal_brute_force)
         mp_graph_free(graph);
     }
     assert_true(count.dearer > 100);
-    assert_int_equal(count.proved, count.cases); /* also says that the timeline has agreed every time */
+    assert_int_equal(count.proved, count.cases); /* also asserts that the timeline agreed in every case */
 }
 
 static int new_storage(mp_graph *graph, mp_kind kind, int64_t bytes)
@@ -233,8 +233,8 @@ static mp_alternative *new_node(mp_graph *graph, mp_phase phase, int a, int b, i
     return alternative;
 }
 
-/* Layers whose parameters' gradients come before the data gradients, which still read the parameters, and in which each layer
- * reads the next one's parameter, so that recomputation reads it late. Updates are fused and need room of their own. */
+/* Layers whose parameter gradients are computed before the data gradients, which still read the parameters. Each layer also
+ * reads the next layer's parameter, so recomputation reads parameters late. Updates are fused and need memory of their own. */
 static mp_graph *late_updates(int n)
 {
     mp_graph *graph = NULL;
@@ -249,7 +249,7 @@ static mp_graph *late_updates(int n)
         dw[k] = new_storage(graph, MP_KIND_GRADIENT, 15);
     }
     g[0] = new_storage(graph, MP_KIND_ACTIVATION_GRADIENT, 1);
-    for (int k = 1; k <= n; k++) /* layer k reads the parameter of the layer after it, too */
+    for (int k = 1; k <= n; k++) /* layer k also reads the parameter of the next layer */
         new_node(graph, MP_PHASE_FORWARD, a[k - 1], w[k], k < n ? w[k + 1] : -1, a[k]);
     new_node(graph, MP_PHASE_LOSS, a[n], -1, -1, g[n]);
     for (int k = n; k >= 1; k--) {
@@ -269,7 +269,7 @@ TEST(fused_updates_hold_their_gradients)
         compare_graph(graph, 0, 4, (uint64_t)n, &count);
         mp_graph_free(graph);
     }
-    assert_true(count.proved >= count.cases * 5 / 6); /* the rows miss the room of some updates */
+    assert_true(count.proved >= count.cases * 5 / 6); /* the programme's rows omit the memory of some updates */
     assert_true(count.dearer > 5);
 }
 
@@ -278,7 +278,7 @@ TEST(fused_updates_hold_their_gradients)
 typedef struct fixture {
     mp_graph *graph;
     mp_ilp_model *model;
-    int64_t budget_bytes; /* in the middle between floor and keep-all */
+    int64_t budget_bytes; /* halfway between floor and keep-all */
 } fixture;
 
 static void set_up(fixture *x, uint64_t seed, int n_forward)
@@ -309,7 +309,7 @@ static bool stop_after(void *data)
     return (*(int *)data)-- <= 0;
 }
 
-/* Seed 2 with 16 layers takes over 200 nodes. */
+/* With seed 2 and 16 layers, the search visits over 200 nodes. */
 TEST(limits_end_the_search_with_what_it_has)
 {
     fixture x;
@@ -337,7 +337,7 @@ TEST(limits_end_the_search_with_what_it_has)
     tear_down(&x);
 }
 
-/* What is not shorter than a plan that is known is not looked for. */
+/* Plans that are not shorter than a known plan are not searched. */
 TEST(known_plan_cuts_the_search)
 {
     fixture x;
@@ -376,7 +376,7 @@ TEST(errors_of_glpk_come_back)
         assert_int_equal(st, failed ? MP_LIMIT : MP_OK);
         if (failed) assert_non_null(strstr(err.message, "GLPK"));
         mp_free(found.steps);
-        assert_int_equal(mp_ilp_search(x.model, x.budget_bytes, &limits, &found, &err), MP_OK); /* and it works again */
+        assert_int_equal(mp_ilp_search(x.model, x.budget_bytes, &limits, &found, &err), MP_OK); /* a second call succeeds */
         mp_free(found.steps);
         assert_int_equal(mp_alloc_live, live);
     }
@@ -411,7 +411,8 @@ TEST(searcher_is_no_worse_than_lower_sets)
     assert_true(n_better >= 3);
 }
 
-/* With few sizes there is a rung for every peak, so the searcher finds the best plan of its shape at every budget. */
+/* With few different sizes, the searcher tries every peak as a limit. It therefore finds the best plan of its form at every
+ * budget. */
 TEST(searcher_finds_the_best_plan_of_a_chain)
 {
     mp_graph *graph = NULL;

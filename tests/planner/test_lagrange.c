@@ -1,4 +1,4 @@
-/* test_lagrange.c - planner/lagrange: labels against all labels there are, schedules that run, plans against the cheapest. */
+/* test_lagrange.c - planner/lagrange: labels against all possible labels, schedules that run, plans against the cheapest. */
 #include "estimator/base/memory.h"
 #include "memplan/bound.h"
 #include "memplan/check.h"
@@ -27,8 +27,8 @@ static mp_step *schedule_of(const mp_cut_labels *x, size_t *n)
     return steps;
 }
 
-/* Whatever the prices, and even for labels drawn at random, the schedule runs, is complete, runs no node more than twice
- * (unless it lets go) and its first runs in list order. */
+/* For any prices, and even for random labels, the schedule runs and is complete. It runs no node more than twice (unless it
+ * lets go), and its first runs are in list order. */
 TEST(labels_of_any_prices_give_schedules_that_run)
 {
     int n_again = 0, n_thrice = 0, n_cases = 0;
@@ -76,7 +76,7 @@ TEST(labels_of_any_prices_give_schedules_that_run)
     if (n_again < n_cases / 3) fail_msg("%d of %d schedules run something again", n_again, n_cases);
 }
 
-/* Ticks of the schedule of the labels, and the price times what lies there at the turn. */
+/* Returns the ticks of the schedule for these labels, plus the price times the bytes live at the turn-around. */
 static double cost_of_labels(const mp_cut_labels *x, double price)
 {
     const mp_graph *graph = x->graph;
@@ -94,7 +94,7 @@ static double cost_of_labels(const mp_cut_labels *x, double price)
     return cost;
 }
 
-/* With a price at the turn only, the labels cost the least of all labels, but for the tilt of the ticks. */
+/* With a price only at the turn-around, the labels have the lowest cost of all labels, apart from a small tilt of the ticks. */
 TEST(labels_are_the_cheapest_of_all)
 {
     int n_cases = 0, n_least = 0, n_between = 0;
@@ -135,8 +135,8 @@ TEST(labels_are_the_cheapest_of_all)
         fail_msg("%d cases: %d the cheapest, in %d something runs again", n_cases, n_least, n_between);
 }
 
-/* With few moves: more hardly finds more in graphs as small as these (measured: 480 plans instead of 478, the same cheapest).
- */
+/* Solves with few moves, because more moves change little in graphs of this size (measured: 480 plans instead of 478, the same
+ * cheapest). */
 static int64_t ticks_within(const mp_graph *graph, int64_t budget_bytes)
 {
     const mp_request request = {.graph = graph, .budget_bytes = budget_bytes, .solver = "priced", .moves = 300};
@@ -156,7 +156,7 @@ static int64_t ticks_within(const mp_graph *graph, int64_t budget_bytes)
     return ticks;
 }
 
-/* Against the cheapest schedules in list order of tiny graphs. */
+/* Compares with the cheapest schedules in list order of tiny graphs. */
 TEST(plans_are_near_the_cheapest)
 {
     int n_feasible = 0, n_found = 0, n_least = 0, n_dear = 0, n_least_dear = 0;
@@ -180,14 +180,14 @@ TEST(plans_are_near_the_cheapest)
         }
         mp_graph_free(graph);
     }
-    /* measured: of 795 feasible cases a plan in 478, the cheapest in 331; of the 588 that take more than keep-all, in 149. What
-     * is missing are the other alternatives and orders with third runs. */
+    /* measured: of 795 feasible cases a plan in 478, the cheapest in 331; of the 588 with more ticks than keep-all, in 149. The
+     * missing plans use other alternatives or third runs. */
     if (n_found < 470 || n_least < 320 || n_least_dear < 140)
         fail_msg("%d feasible, %d found, %d the cheapest, %d dear, of them %d", n_feasible, n_found, n_least, n_dear,
                  n_least_dear);
 }
 
-/* Of equal layers no more are made again than the budget asks for, as long as those that are fit into it at once. */
+/* With equal layers, no more layers are recomputed than the budget requires, as long as the recomputed layers fit at once. */
 TEST(long_chains_are_near_the_bound)
 {
     for (int n = 100; n <= 1000; n *= 10) {

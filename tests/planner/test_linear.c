@@ -1,4 +1,4 @@
-/* test_linear.c - linear programmes against hand results and against all vertices, and what happens when GLPK fails. */
+/* test_linear.c - linear programmes against hand-computed results and against all vertices, and failures of GLPK. */
 #include <glpk.h>
 
 #include "estimator/base/memory.h"
@@ -6,7 +6,7 @@
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
-/* minimise x + 2 y where x + y >= 3 and y - x >= -1: x = 2, y = 1, prices 1.5 and 0.5. */
+/* minimise x + 2 y with x + y >= 3 and y - x >= -1: x = 2, y = 1, prices 1.5 and 0.5. */
 TEST(linear_programmes_are_solved)
 {
     mp_linear linear = {0};
@@ -30,7 +30,7 @@ TEST(linear_programmes_are_solved)
     mp_linear_limit(&linear, x, 4, INFINITY);
     assert_int_equal(mp_linear_solve(&linear, INT64_MAX, NULL), MP_OK);
     assert_true(linear.solved && fabs(linear.value - 10) < 1e-4 && fabs(linear.x[y] - 3) < 1e-4);
-    /* and y at most 2: nothing */
+    /* and y at most 2: infeasible */
     mp_linear_limit(&linear, y, 0, 2);
     assert_int_equal(mp_linear_solve(&linear, INT64_MAX, NULL), MP_OK);
     assert_true(linear.infeasible && !linear.solved);
@@ -38,7 +38,7 @@ TEST(linear_programmes_are_solved)
     assert_int_equal(linear.n_columns, 0);
 }
 
-/* A chain of rows: minimise the sum of x_k where x_k + x_(k + 1) >= 1 + k % 3, which takes about an iteration a row. */
+/* A chain of rows: minimise the sum of x_k with x_k + x_(k + 1) >= 1 + k % 3. It takes about one iteration per row. */
 static void long_programme(mp_linear *linear, int n_rows)
 {
     int last = mp_linear_column(linear, 1);
@@ -55,8 +55,8 @@ static bool second_time(void *data)
     return ++*(int *)data >= 2;
 }
 
-/* One that takes too much work is broken off, and one that the caller stops; what they have by then is no more than the answer,
- * and the first can go on from there. */
+/* A programme is stopped by a limit of work, another one by the caller. Their values so far must not exceed the optimum, and
+ * the first can be resumed. */
 TEST(long_programmes_are_broken_off)
 {
     enum { ROWS = 3000 };
@@ -79,7 +79,7 @@ TEST(long_programmes_are_broken_off)
     mp_linear_clear(&stopped);
 }
 
-/* A look ahead leaves no trace when the basis is put back. */
+/* Restoring a basis undoes all effects of a trial solve. */
 TEST(a_basis_can_be_put_back)
 {
     enum { ROWS = 200 };
@@ -103,17 +103,17 @@ TEST(a_basis_can_be_put_back)
     mp_linear_clear(&linear);
 }
 
-/* Threads have an environment of GLPK each, or the proof beside a search would share one with it. */
+/* Each thread needs its own GLPK environment, because the proof runs beside a search. */
 TEST(glpk_is_thread_local)
 {
     assert_non_null(glp_config("TLS"));
 }
 
-/* ---- against all vertices ---- */
+/* ---- compared with all vertices ---- */
 
 enum { COLUMNS = 3, ROWS = 4, PLANES = ROWS + 2 * COLUMNS };
 
-/* Small programmes in integers. As planes a * x >= b: the rows, then the lower and the upper bounds. */
+/* Small integer programmes. As half-spaces a * x >= b: the rows, then the lower and the upper bounds. */
 typedef struct programme {
     int n, n_rows;
     int64_t cost[COLUMNS], a[PLANES][COLUMNS], b[PLANES];
@@ -142,7 +142,7 @@ static programme random_programme(uint64_t seed)
     return p;
 }
 
-/* a * x = b of three planes by Cramer's rule: x = top / bottom; 0: they have no point in common, or many. */
+/* Solves a * x = b for three planes by Cramer's rule: x = top / bottom. Returns 0 if they do not meet in exactly one point. */
 static int64_t determinant(int64_t m[3][3])
 {
     return m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1]) - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0]) +
@@ -151,7 +151,7 @@ static int64_t determinant(int64_t m[3][3])
 
 static int64_t meet(const programme *p, const int planes[3], int64_t top[3])
 {
-    int64_t m[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, b[3] = {0}; /* columns that there are not are 0 */
+    int64_t m[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}, b[3] = {0}; /* unused columns are 0 */
     for (int i = 0; i < p->n; i++) {
         for (int c = 0; c < 3; c++) m[i][c] = c < p->n ? p->a[planes[i]][c] : 0;
         b[i] = p->b[planes[i]];
