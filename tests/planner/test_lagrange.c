@@ -27,8 +27,8 @@ static mp_step *schedule_of(const mp_cut_labels *x, size_t *n)
     return steps;
 }
 
-/* For any prices, and even for random labels, the schedule runs and is complete. It runs no node more than twice (unless it
- * lets go), and its first runs are in list order. */
+/* For any prices, and even for random labels, the schedule runs and is complete. It runs no node more than twice (unless
+ * activations may be evicted again), and its first runs are in list order. */
 TEST(labels_of_any_prices_give_schedules_that_run)
 {
     int n_again = 0, n_thrice = 0, n_cases = 0;

@@ -176,8 +176,8 @@ static bool is_inside(const programme *p, const int64_t top[3], int64_t bottom)
     return true;
 }
 
-/* The least cost of all vertices, false: there is none, so nothing is inside. What is inside has a vertex, as x >= 0, and an
- * optimum at one, as costs are not negative. */
+/* Finds the lowest cost of all feasible vertices; false: there is none, so the programme is infeasible. Because x >= 0, every
+ * feasible programme has a vertex. Because costs are not negative, an optimum is at a vertex. */
 static bool cheapest_vertex(const programme *p, double *value)
 {
     bool found = false;
@@ -215,7 +215,7 @@ static void limit(mp_linear *linear, const programme *p)
     }
 }
 
-/* Dual values are not negative, and what they and the reduced costs at the bounds prove is the optimum. */
+/* Asserts that dual values are not negative, and that together with the reduced costs at the bounds they prove the optimum. */
 static void assert_duals(const mp_linear *linear, const programme *p)
 {
     double proved = 0;
@@ -240,7 +240,8 @@ TEST(solutions_are_the_cheapest_vertices)
         programme p = random_programme(seed), open = p;
         for (int c = 0; c < p.n; c++) open.b[ROWS + c] = open.is_plane[ROWS + COLUMNS + c] = 0;
         mp_linear linear = linear_of(&p);
-        for (int round = 0; round < 3; round++) { /* without bounds of columns, with them, and without from there */
+        for (int round = 0; round < 3;
+             round++) { /* without bounds on columns, with bounds, and again without, starting from there */
             const programme *present = round == 1 ? &p : &open;
             double value = 0;
             const bool is_feasible = cheapest_vertex(present, &value);
@@ -279,7 +280,7 @@ TEST(every_allocation_may_fail)
     }
 }
 
-/* A basis of too many columns, or a singular one, is as good as none. */
+/* A basis with too many columns, or a singular one, must be ignored. */
 TEST(bad_bases_do_no_harm)
 {
     enum { N_ROWS = 60 };
@@ -291,7 +292,8 @@ TEST(bad_bases_do_no_harm)
     for (int k = 0; k < 2; k++) {
         unsigned char *basis = mp_linear_basis(&linear, &size);
         if (k == 0) memset(basis, GLP_BS, size);
-        for (int r = 0; r < N_ROWS && k == 1; r++) basis[r] = r < 3 ? GLP_NL : GLP_BS; /* columns 7 .. 9 have no entry there */
+        for (int r = 0; r < N_ROWS && k == 1; r++)
+            basis[r] = r < 3 ? GLP_NL : GLP_BS; /* columns 7 .. 9 have no entry in these rows */
         for (int c = 0; c <= N_ROWS && k == 1; c++) basis[N_ROWS + c] = c >= 7 && c < 10 ? GLP_BS : GLP_NL;
         assert_int_equal(mp_linear_solve(&linear, INT64_MAX, NULL), MP_OK);
         assert_true(linear.solved && fabs(linear.value - value) < 1e-6 * value);
@@ -320,7 +322,7 @@ TEST(errors_of_glpk_become_a_status)
     assert_int_equal(reached, 3);
 }
 
-/* GLPK fails while the programme is built, and when it is solved: it is broken off, and the next solve finds the answer. */
+/* GLPK fails while the programme is built or solved. That solve is stopped, and the next one finds the optimum. */
 TEST(a_programme_outlives_failures)
 {
     enum { N_ROWS = 500 };
@@ -346,7 +348,7 @@ TEST(a_programme_outlives_failures)
     mp_linear_clear(&linear);
 }
 
-/* With ever more memory GLPK comes ever further, until it has enough. */
+/* With increasing memory GLPK fails later and later, until it has enough. */
 TEST(glpk_may_run_out_of_memory_anywhere)
 {
     enum { N_ROWS = 8000, MOST_MIB = 64 };
@@ -358,7 +360,7 @@ TEST(glpk_may_run_out_of_memory_anywhere)
         mp_glpk_most_mib = mib;
         assert_int_equal(mp_linear_solve(&linear, (int64_t)600 * N_ROWS, NULL), MP_OK);
         assert_false(linear.infeasible);
-        if (linear.work) break; /* there was enough for the work that it may take */
+        if (linear.work) break; /* the memory was enough for the permitted work */
         n_failed++;
     }
     mp_glpk_most_mib = usual;

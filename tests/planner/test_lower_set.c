@@ -1,4 +1,4 @@
-/* test_lower_set.c - lower sets under the memory model of their paper: against brute force over all strategies. */
+/* test_lower_set.c - lower sets under the memory model of their paper, against brute force over all strategies. */
 #include "estimator/base/memory.h"
 #include "memplan/graph_json.h"
 #include "planner/order/dag.h"
@@ -10,7 +10,7 @@
 
 enum { SEEDS = 500, MAX_NODES = 8, EXACT = 1 << 20 };
 
-/* A random graph as the dynamic programme sees it, and as the oracle does. */
+/* A random graph in the forms of the dynamic programme and of the oracle. */
 typedef struct fixture {
     mp_graph *graph;
     mp_dag *dag;
@@ -46,7 +46,7 @@ static void tear_down(fixture *x)
     mp_graph_free(x->graph);
 }
 
-/* The first strategy's overhead, -1 without one. */
+/* Returns the overhead of the first strategy; -1: no strategy. */
 static int64_t overhead(const mp_lower_sets *sets, int64_t budget, mp_lower_set_aim aim, int levels, bool charge_last)
 {
     mp_lower_set_strategies found = {0};
@@ -99,7 +99,7 @@ TEST(least_budget_equals_brute_force)
     }
 }
 
-/* A limit on the overhead leaves out what exceeds it and nothing else. */
+/* A limit on the overhead removes exactly the strategies that exceed it. */
 TEST(limit_on_the_overhead_loses_nothing_within_it)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -130,8 +130,8 @@ TEST(limit_on_the_overhead_loses_nothing_within_it)
     }
 }
 
-/* 5.55e9 and 1.259e9 bytes, computed by a program of its own in another language. The published program takes its lower sets in
- * the order of their discovery, misses transitions, and needs 5.72e9 and 1.285e9. */
+/* 5.55e9 and 1.259e9 bytes were computed by an independent program in another language. The published program processes lower
+ * sets in the order of their discovery and misses transitions; it needs 5.72e9 and 1.285e9. */
 TEST(least_budgets_of_published_networks_are_those_of_a_sorted_family)
 {
     static const struct {
@@ -162,7 +162,7 @@ TEST(least_budgets_of_published_networks_are_those_of_a_sorted_family)
     }
 }
 
-/* Its sets are lower sets; it never beats brute force; coarse classes never beat exact ones. */
+/* The pruned family consists of lower sets. It never beats brute force, and coarse classes never beat exact ones. */
 TEST(pruned_family_is_never_below_the_optimum)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {

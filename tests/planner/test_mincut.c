@@ -18,7 +18,7 @@ TEST(cuts_are_minimal)
             to[k] = (from[k] + random_below(&random, n)) % n;
         }
         assert_int_equal(mp_mincut_new(n, from, to, (size_t)n_arcs, &cut, NULL), MP_OK);
-        for (int round = 0; round < 3; round++) { /* the same network with other capacities */
+        for (int round = 0; round < 3; round++) { /* round 2 and 3: the same network with other capacities */
             int64_t least = INT64_MAX, found;
             int largest = 0;
             for (int k = 0; k < n_arcs; k++)
@@ -47,7 +47,8 @@ TEST(cuts_are_minimal)
     }
 }
 
-/* The value of a minimum cut by igraph_st_mincut_value, with source n and sink n + 1. Its doubles are exact here. */
+/* Returns the value of a minimum cut by igraph_st_mincut_value, with source n and sink n + 1. Doubles are exact for these
+ * capacities. */
 static int64_t igraph_value(const mp_mincut *cut, const int *from, const int *to)
 {
     igraph_t graph;
@@ -71,7 +72,7 @@ static int64_t igraph_value(const mp_mincut *cut, const int *from, const int *to
     return (int64_t)value;
 }
 
-/* Networks of some hundred vertices: layered ones, as the planner's are, and any. */
+/* Networks of some hundred vertices: layered ones like the planner's, and arbitrary ones. */
 TEST(larger_cuts_are_those_of_igraph)
 {
     enum { MOST = 300, ARCS = 2000 };

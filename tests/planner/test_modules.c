@@ -1,5 +1,5 @@
-/* test_modules.c - which modules to wrap: their names and calls, the schedule of a set of them, and the search against all
- * sets. */
+/* test_modules.c - the searcher that chooses modules to wrap: names and calls of modules, the schedule of a set of modules, and
+ * the search against all sets. */
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/solver.h"
@@ -49,7 +49,7 @@ TEST(modules_are_told_from_names)
     assert_module(m, 2, "a.0.conv", 1, 1, false);
     assert_module(m, 3, "a.0.relu", 1, 2, false);
     assert_module(m, 4, "a.1", 0, 1, false); /* a.1.fc has the same operators */
-    assert_module(m, 5, "b", -1, 1, true);   /* /Add stands within */
+    assert_module(m, 5, "b", -1, 1, true);   /* the operator /Add is part of the call */
     assert_true(mp_modules_related(m, 3, 0));
     assert_true(mp_modules_related(m, 0, 3));
     assert_false(mp_modules_related(m, 4, 1));
@@ -57,7 +57,7 @@ TEST(modules_are_told_from_names)
     mp_graph_free(graph);
 }
 
-/* With a parameter of its own, "fc_1" is no second call of "fc". */
+/* If "fc_1" has its own parameter, it is not a second call of "fc". */
 TEST(module_with_a_parameter_is_itself)
 {
     static const char *const names[] = {"/fc/MatMul", "/fc_1/MatMul", "/act/Relu", "/act_1/Relu"};
@@ -75,10 +75,10 @@ TEST(module_with_a_parameter_is_itself)
     mp_graph_free(graph);
 }
 
-/* ---- a schedule by hand ---- */
+/* ---- a schedule computed by hand ---- */
 
-/* Layers f1 .. f6; f2 .. f4 are module a. Backward of a layer reads what the layer read, so that of f4, which comes first,
- * needs a2 and a3: f2 and f3 run again, f4 does not. */
+/* Layers f1 .. f6, where f2 .. f4 are module a. Backward of a layer reads the layer's input. Backward of f4 is the first in a
+ * and needs a2 and a3, so f2 and f3 run again, but f4 does not. */
 TEST(wrapped_module_runs_again_where_backward_comes_to_it)
 {
     static const char *const names[] = {"/f1", "/a/f2", "/a/f3", "/a/f4", "/f5", "/f6"};
@@ -99,11 +99,11 @@ TEST(wrapped_module_runs_again_where_backward_comes_to_it)
     assert_int_equal(n, N);
     for (int t = 0; t < N; t++) assert_int_equal(steps[t].node, expected[t]);
     assert_int_equal(mp_timeline_build(graph, steps, n, &timeline, NULL), MP_OK);
-    assert_int_equal(timeline->peak_bytes, 51); /* at b4: a1, a2, a3 and two gradients, where keep-all has 71 */
+    assert_int_equal(timeline->peak_bytes, 51); /* at b4: a1, a2, a3 and two gradients; keep-all has 71 */
     mp_timeline_free(timeline);
     assert_int_equal(mp_module_schedule_read(m, steps, n, &found, &is_one, NULL), MP_OK);
     assert_true(is_one && found);
-    steps[9].node = 2; /* no module's order */
+    steps[9].node = 2; /* this order matches no module */
     steps[10].node = 1;
     assert_int_equal(mp_module_schedule_read(m, steps, n, &found, &is_one, NULL), MP_OK);
     assert_false(is_one);
@@ -112,7 +112,7 @@ TEST(wrapped_module_runs_again_where_backward_comes_to_it)
     mp_graph_free(graph);
 }
 
-/* The same where the result of f2 stays: only f3 runs again. At b6 there are a1, a2, a4, a5 and two gradients. */
+/* The same, but the output of f2 is kept: only f3 runs again. At b6 the live tensors are a1, a2, a4, a5 and two gradients. */
 TEST(what_a_policy_keeps_does_not_run_again)
 {
     static const char *const names[] = {"/f1", "/a/f2", "/a/f3", "/a/f4", "/f5", "/f6"};
@@ -139,9 +139,9 @@ TEST(what_a_policy_keeps_does_not_run_again)
     mp_graph_free(graph);
 }
 
-/* ---- all sets, by the definition ---- */
+/* ---- all sets, by definition ---- */
 
-/* A module as it was put into the names: its calls as ranges of forward nodes. */
+/* A module as generated: its name and its calls as ranges of forward nodes. */
 typedef struct truth {
     char name[16];
     int parent, n_calls, first[4], end[4];
@@ -151,7 +151,7 @@ typedef struct network {
     mp_graph *graph;
     int n;
     truth modules[MOST_MODULES];
-    int forward[FORWARD]; /* nodes */
+    int forward[FORWARD]; /* indices of the forward nodes */
     int n_sets;
     int64_t peak_bytes[MOST_SETS], ticks[MOST_SETS];
 } network;
@@ -165,8 +165,8 @@ static int add_module(network *x, const char *name, int parent, int first, int e
     return x->n++;
 }
 
-/* Modules m0, m1, ... of two to four operators, two of them in a module within, "in"; single operators between them; and at
- * times the last as another call of the one before it. */
+/* Generates modules m0, m1, ... of two to four operators, two of which form an inner module "in"; single operators between
+ * them; and sometimes a last module that is a second call of the previous one. */
 static void put_names(network *x, random_source *random)
 {
     int n_outer = 0, last = -1;
@@ -207,8 +207,8 @@ static bool is_gradient(const mp_graph *graph, int s)
     return graph->storages[s].kind == MP_KIND_GRADIENT || graph->storages[s].kind == MP_KIND_ACTIVATION_GRADIENT;
 }
 
-/* How far a call has to run so that all of its backward nodes can: what they read of their forward node's inputs is there
- * before it, of its outputs after it. */
+/* Returns the position up to which a call must run so that all its backward nodes can run. Inputs of a forward node are
+ * available before it, outputs after it. */
 static int reach_of(const network *x, int first, int end)
 {
     const mp_graph *graph = x->graph;
@@ -264,7 +264,7 @@ static void judge_set(network *x, const bool *chosen)
     mp_free(all);
 }
 
-/* Every set of modules of which none is in another. */
+/* Evaluates every set of modules in which no module contains another. */
 static void judge_all_sets(network *x)
 {
     for (unsigned set = 0; set < 1u << x->n; set++) {
@@ -289,7 +289,7 @@ static void set_up(network *x, uint64_t seed)
     judge_all_sets(x);
 }
 
-/* The least ticks of a set within a budget; -1: none. */
+/* Returns the minimum ticks of a set within a budget; -1: none. */
 static int64_t least_ticks(const network *x, int64_t budget_bytes)
 {
     int64_t least = -1;
@@ -354,10 +354,10 @@ TEST(search_equals_the_best_of_all_sets)
         assert_int_equal(found_ticks(&x, least - 1, ALL, &smallest), -1);
         mp_graph_free(x.graph);
     }
-    assert_true(n_cheaper > 100); /* budgets that want a module */
+    assert_true(n_cheaper > 100); /* number of budgets at which wrapping a module is cheaper */
 }
 
-/* Where not all sets may be tried, most answers are still the best one, and none is better. */
+/* If not all sets can be tried, most answers are still optimal, and none is better than optimal. */
 TEST(growing_and_thinning_come_close_to_all_sets)
 {
     int n = 0, n_best = 0, n_none = 0;

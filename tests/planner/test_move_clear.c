@@ -1,11 +1,11 @@
-/* test_move_clear.c - moves that clear a position: the order alone changes, what is undone leaves no trace, and they lead out
- * of a crowd. */
+/* test_move_clear.c - moves that clear a position: they change only the order, undoing them leaves no trace, and they reduce
+ * memory when many tensors are live at once. */
 #include "planner/anneal/mover.h"
 #include "planner/anneal/runs/runs.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
-enum { STRANDS = 6, LARGE = 100, NODES = 4 * STRANDS + 1, MANY = 15 /* more than moves at once */ };
+enum { STRANDS = 6, LARGE = 100, NODES = 4 * STRANDS + 1, MANY = 15 /* more than the moves that are tried at once */ };
 
 static int storage(mp_graph *g, mp_kind kind, int64_t bytes)
 {
@@ -33,8 +33,8 @@ static int node(mp_graph *g, const int *reads, size_t n_reads, int64_t bytes)
     return written;
 }
 
-/* In every strand a large output that is read early and, together with what is made late, once more. All strands go side by
- * side, so that all that is large lives at once; one by one, they do with one of them. */
+/* Every strand has a large output that is read early, and once more together with a late tensor. In the initial order all
+ * strands advance together, so all large outputs are live at once. One strand after the other needs only one of them. */
 static mp_graph *strands(void)
 {
     mp_graph *g;
@@ -50,7 +50,7 @@ static mp_graph *strands(void)
     return g;
 }
 
-/* How many of some moves from the order of the list leave nothing over the budget. */
+/* Returns the number of random moves from list order after which nothing exceeds the budget. */
 static int count_solving(mp_graph *g, int64_t budget)
 {
     int n = 0;
@@ -72,8 +72,8 @@ static int count_solving(mp_graph *g, int64_t budget)
     return n;
 }
 
-/* Two large outputs, of which the first is needed before the second and after it: the last to read it has to go before the
- * second, and with it what it reads besides. Too much reads either at once for them to be made later. */
+/* Two large outputs. The first is needed before the second and after it. Its last reader must move before the second output,
+ * together with the reader's other inputs. Too many nodes read either output to delay them instead. */
 TEST(what_reads_takes_along_what_it_needs)
 {
     mp_graph *g;
@@ -91,7 +91,7 @@ TEST(what_reads_takes_along_what_it_needs)
     mp_graph_free(g);
 }
 
-/* The second is done with at once; too much reads the first later to go before it. */
+/* The second output is needed only briefly. Too many nodes read the first one later to move them all before it. */
 static int count_delays(bool is_read_early)
 {
     mp_graph *g;
@@ -112,7 +112,7 @@ static int count_delays(bool is_read_early)
 TEST(what_is_made_later_takes_along_what_reads_it)
 {
     assert_in_range(count_delays(true), 1, 1999);
-    assert_in_range(count_delays(false), 300, 1999); /* mostly a move of one run */
+    assert_in_range(count_delays(false), 300, 1999); /* mostly solved by moving one run */
 }
 
 TEST(they_lead_out_of_a_crowd)
@@ -141,7 +141,7 @@ TEST(they_lead_out_of_a_crowd)
     mp_graph_free(g);
 }
 
-/* How much is over the budget in the order as it is, by the timeline, which judges the order too. */
+/* Returns the bytes over the budget in the current order, by the timeline, which also validates the order. */
 static int64_t over_of(const mp_runs *x, mp_step *order)
 {
     const mp_graph *g = x->graph;

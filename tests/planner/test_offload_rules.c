@@ -1,5 +1,5 @@
-/* test_offload_rules.c - the rules of others for copies: what each chooses where the best choice can be told by hand, and that
- * their plans hold on any graph; and chains of cells: what POFO's dynamic programme finds, and what `auto` does. */
+/* test_offload_rules.c - published rules for copies: their choices in cases with a known best choice, and the validity of their
+ * plans on any graph. For chains of cells: the results of POFO's dynamic programme, and of `auto`. */
 #include <string.h>
 
 #include "memplan/check.h"
@@ -18,7 +18,7 @@ enum { RULES = sizeof rules / sizeof *rules };
 
 enum { LAYERS = 8, BYTES = 100 };
 
-/* The chain of equal layers with copies over a link that takes so many ticks for one of its activations. */
+/* A chain of equal layers with copies over a link; a copy of one activation takes `ticks`. */
 static mp_graph *copied_chain(double ticks)
 {
     const mp_link link = {.out_bytes_per_second = BYTES / ticks, .in_bytes_per_second = BYTES / ticks};
@@ -31,7 +31,7 @@ static mp_graph *copied_chain(double ticks)
     return graph;
 }
 
-/* What a plan does beside running every node once. */
+/* The steps of a plan in addition to one run of every node. */
 typedef struct extras {
     int copied, recomputed;
 } extras;
@@ -71,7 +71,7 @@ TEST(copies_that_compute_hides_cost_nothing)
     mp_graph_free(graph);
 }
 
-/* A copy takes 20 ticks each way, all of the chain some 25, and a layer one. */
+/* A copy takes 20 ticks each way, the whole chain about 25, a layer one. */
 TEST(over_a_slow_link_one_rule_waits_and_the_others_compute_again)
 {
     mp_graph *graph = copied_chain(20);
@@ -92,8 +92,8 @@ TEST(over_a_slow_link_one_rule_waits_and_the_others_compute_again)
     mp_graph_free(graph);
 }
 
-/* A chain of blocks, each of which leaves so many tensors to its backward, BYTES together, and a state to the next; a copy of
- * all of them takes two and a half times a block's forward. */
+/* A chain of blocks. Each block keeps `parts` tensors of BYTES in total for its backward, and passes a state on. A copy of all
+ * of them takes two and a half times a block's forward. */
 static mp_graph *blocks(int n, int parts)
 {
     const mp_link link = {.out_bytes_per_second = BYTES / 25., .in_bytes_per_second = BYTES / 25.};
@@ -102,7 +102,7 @@ static mp_graph *blocks(int n, int parts)
     mp_storage *s;
     mp_node *v;
     assert_int_equal(mp_graph_new("blocks", &graph, NULL), MP_OK);
-    const int each = parts + 2; /* storages: of block k its tensors, the state that it reads, and that state's gradient */
+    const int each = parts + 2; /* storages of block k: its tensors, the state that it reads, and the gradient of that state */
     for (int k = 0; k < (n + 1) * each; k++) {
         const int i = k % each;
         assert_int_equal(mp_graph_storage(graph, &s, NULL), MP_OK);
@@ -131,7 +131,7 @@ static mp_graph *blocks(int n, int parts)
     return graph;
 }
 
-/* Whatever can be done with one tensor can be done with its four parts, which gain only together. */
+/* A plan for one tensor must also be found for its four parts, which save memory only together. */
 TEST(parts_of_a_block_are_copied_as_well_as_the_whole)
 {
     int n_copied = 0;
@@ -153,7 +153,8 @@ TEST(parts_of_a_block_are_copied_as_well_as_the_whole)
     assert_true(n_copied > 20);
 }
 
-/* Copies never make it worse: where everything has room nothing is copied, and no plan has a higher peak than without. */
+/* Copies must not make plans worse: if everything fits, nothing is copied, and no plan has a higher peak than without copies.
+ */
 TEST(with_room_for_everything_nothing_is_copied)
 {
     for (uint64_t seed = 1; seed <= 30; seed++) {
@@ -188,8 +189,7 @@ TEST(a_graph_without_copies_is_refused)
     mp_graph_free(graph);
 }
 
-/* mp_solve has every plan checked. Two of the rules never compute anything again, and auto, which starts from all of them,
- * takes no longer. */
+/* mp_solve checks every plan. Two of the rules never recompute, and auto, which starts from all rules, takes no more ticks. */
 TEST(on_any_graph_their_plans_hold_and_auto_takes_no_longer)
 {
     int n_plans = 0, n_copied = 0, n_recomputed = 0;
@@ -231,7 +231,7 @@ enum { SEEDS = 3 };
 static cells random_cells(uint64_t seed, int n)
 {
     random_source r = {seed};
-    const int slower = 1 + (int)(seed % 6); /* than the link */
+    const int slower = 1 + (int)(seed % 6); /* slowdown relative to the link */
     cells c = {.n = n, .last_gradient_bytes = 1 + random_below(&r, 4)};
     for (int k = 1; k <= n; k++) {
         c.cell[k] = (cell){1 + random_below(&r, 4),
@@ -246,7 +246,7 @@ static cells random_cells(uint64_t seed, int n)
     return c;
 }
 
-/* The chain with copies over a link that takes a tick for each byte. */
+/* The chain with copies over a link that transfers one byte per tick. */
 static mp_graph *copied_cells(const cells *c)
 {
     const mp_link link = {.out_bytes_per_second = 1, .in_bytes_per_second = 1};
@@ -257,10 +257,10 @@ static mp_graph *copied_cells(const cells *c)
     return graph;
 }
 
-/* How plans and what POFO promises compare. */
+/* Statistics that compare plans with POFO's predictions. */
 typedef struct tally {
     int n, better, beaten, promised_less, copies, recomputed;
-    int most_percent; /* that ours takes more, of theirs */
+    int most_percent; /* maximum of auto's ticks as a percentage of POFO's */
 } tally;
 
 static void compare(const mp_graph *graph, const cells *c, int64_t budget, uint64_t seed, tally *sum)
@@ -318,8 +318,8 @@ static tally compare_all(int seeds, int least, int most)
     return sum;
 }
 
-/* Without copies: never less than the best of all schedules, and mostly that; Rotor keeps a state and an internal value
- * together or not at all. */
+/* Without copies, POFO equals Rotor: never fewer ticks than the best of all schedules, and mostly equal. Rotor keeps a state
+ * and an internal value together or not at all. */
 TEST(without_copies_it_is_rotor)
 {
     int n = 0, n_equal = 0;
@@ -341,7 +341,8 @@ TEST(without_copies_it_is_rotor)
     if (n < 100 || n_equal < n * 3 / 4) fail_msg("%d of %d are the best", n_equal, n);
 }
 
-/* Of 12 seeds and four quarters there are 48 plans: in 25 ours takes less, and in 10 theirs promises less than ours takes. */
+/* 12 seeds and four budgets give 48 plans: auto needs fewer ticks in 25, and POFO predicts fewer ticks than auto needs in 10.
+ */
 TEST(auto_takes_no_longer_than_pofo)
 {
     const tally sum = compare_all(SEEDS, 10, 14);
@@ -350,9 +351,9 @@ TEST(auto_takes_no_longer_than_pofo)
                  sum.better, sum.beaten, sum.promised_less, sum.copies, sum.recomputed);
 }
 
-/* Blocks that keep 15 times the state between them, as a transformer's do, over a link that hides half a block. Theirs copies
- * all states, which gains nothing before there is room to copy blocks, and takes less in two: 318 ticks instead of 334 with
- * room for 34 bytes, 314 instead of 315 with 44. */
+/* Blocks that keep 15 times the state between them, as in a transformer, over a link that hides half a block. POFO copies all
+ * states. This gains nothing before there is memory to copy blocks, and takes fewer ticks at two budgets: 318 instead of 334
+ * with 34 bytes, 314 instead of 315 with 44. */
 TEST(on_large_blocks_auto_comes_near_pofo)
 {
     cells c = {.n = 12, .last_gradient_bytes = 1};

@@ -1,4 +1,5 @@
-/* test_oracle_exact.c - the oracle that bounds and searchers are judged by, against the timeline and the checker. */
+/* test_oracle_exact.c - the exact search that serves as oracle for bounds and searchers, against the timeline and the checker.
+ */
 #include "memplan/check.h"
 #include "memplan/plan.h"
 #include "memplan/timeline.h"
@@ -7,8 +8,8 @@
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
-/* The oracle's plans pass the checker and fit; with exactly their peak as the budget they cost the same; a smaller freedom or a
- * smaller budget costs no less; and no random schedule of the same peak is cheaper. */
+/* The oracle's plans pass the checker and fit. With exactly their peak as the budget, their ticks are equal. Fewer permitted
+ * orders or a smaller budget never reduce the ticks. No random schedule with the same peak has fewer ticks. */
 TEST(oracle_agrees_with_the_timeline)
 {
     for (uint64_t seed = 1; seed <= 60; seed++) {

@@ -1,6 +1,5 @@
-/* test_pack.c - planner/pack against all orders of small cases, with and without each of its rules, its limits, and its
- * checker.
- */
+/* test_pack.c - planner/pack against all placement orders of small cases, with and without each of its rules; its limits; and
+ * its checker. */
 #include "estimator/base/memory.h"
 #include "memplan/pack.h"
 #include "tests/cases/test.h"
@@ -8,16 +7,16 @@
 
 enum { ITEMS = 8, TIMES = 10, FEW = 4, SEEDS = 600 };
 
-typedef unsigned long long number; /* of a seed, printed on failure */
+typedef unsigned long long number; /* type to print a seed on failure */
 
 typedef struct puzzle {
     int n;
-    int64_t sizes[ITEMS][TIMES]; /* per item and time; 0: not there */
+    int64_t sizes[ITEMS][TIMES]; /* size per item and time; 0: not live */
     mp_pack_item items[ITEMS];
     mp_pack_piece pieces[ITEMS * TIMES];
     mp_pack_problem packing;
     int order[ITEMS];
-    int64_t offsets[ITEMS], lowest; /* of all orders; INT64_MAX: there is no placement */
+    int64_t offsets[ITEMS], lowest; /* lowest arena of all orders; INT64_MAX: there is no placement */
 } puzzle;
 
 static int64_t largest(const int64_t *sizes)
@@ -28,8 +27,8 @@ static int64_t largest(const int64_t *sizes)
     return most;
 }
 
-/* Every order, each item right above all before it that it meets: in the order of the offsets of the best placement this finds
- * it. */
+/* Tries every order, and places each item directly above all earlier items that are live with it. The order by offset of an
+ * optimal placement gives that placement, so the search finds the lowest arena. */
 static void try_all(puzzle *p, int k, int64_t height)
 {
     if (height >= p->lowest) return;
@@ -54,7 +53,7 @@ static void try_all(puzzle *p, int k, int64_t height)
     }
 }
 
-/* Items of one size, of several with gaps between, alike, aligned and fixed. */
+/* Draws items of one size, of several sizes with gaps between, identical, aligned and fixed items. */
 static void make_puzzle(puzzle *p, uint64_t seed)
 {
     random_source random = {seed};
@@ -121,7 +120,7 @@ static void expect_lowest(puzzle *p, number seed, unsigned without, int64_t *nod
 TEST(the_lowest_is_the_lowest_of_all_orders_without_any_rule_too)
 {
     static puzzle p;
-    int64_t nodes = 0, without[7] = {0}, none = 0, bound = 0; /* none: without all */
+    int64_t nodes = 0, without[7] = {0}, none = 0, bound = 0; /* none: without any rule */
     int n_infeasible = 0, n_above = 0;
     for (number seed = 1; seed <= SEEDS; seed++) {
         make_puzzle(&p, seed);
@@ -133,8 +132,8 @@ TEST(the_lowest_is_the_lowest_of_all_orders_without_any_rule_too)
         for (int rule = 0; 1 << rule < MP_PACK_RULES; rule++) expect_lowest(&p, seed, 1u << rule, &without[rule]);
         if (p.n <= FEW) expect_lowest(&p, seed, MP_PACK_RULES, &none);
     }
-    assert_true(n_infeasible > 10 && n_above > 40);                                           /* or the cases were too easy */
-    for (int rule = 0; 1 << rule < MP_PACK_RULES; rule++) assert_true(without[rule] > nodes); /* each cuts something off */
+    assert_true(n_infeasible > 10 && n_above > 40); /* fewer would mean that the cases are too easy */
+    for (int rule = 0; 1 << rule < MP_PACK_RULES; rule++) assert_true(without[rule] > nodes); /* each rule prunes some nodes */
     assert_int_equal(mp_alloc_live, 0);
 }
 
@@ -158,7 +157,7 @@ TEST(a_capacity_too_small_is_refused_with_proof)
     }
 }
 
-/* From a known placement, and to a height that is low enough. */
+/* Starts from a known placement, or stops at a height that is low enough. */
 TEST(it_ends_where_it_is_asked_to)
 {
     static puzzle p;
@@ -168,7 +167,7 @@ TEST(it_ends_where_it_is_asked_to)
         int64_t sum = 0;
         make_puzzle(&p, seed);
         try_all(&p, 0, 0);
-        if (seed % 4 == 1) continue; /* some are fixed */
+        if (seed % 4 == 1) continue; /* these cases have fixed items */
         for (int x = 0; x < p.n; x++) {
             const int64_t a = p.items[x].alignment;
             p.items[x].offset = sum = (sum + a - 1) / a * a;
@@ -185,7 +184,7 @@ TEST(it_ends_where_it_is_asked_to)
     }
 }
 
-/* ---- a case that takes long ---- */
+/* ---- a case that takes a long time ---- */
 
 enum { MANY = 60 };
 
@@ -229,7 +228,7 @@ TEST(limits_end_the_search_and_are_not_mistaken_for_proofs)
     options = (mp_pack_options){.stop = lose_patience, .data = &c, .without = MP_PACK_RULES & ~MP_PACK_SECTIONS};
     assert_int_equal(mp_pack_solve(&c.packing, bound, &options, &r, NULL), MP_OK);
     assert_true(r.verdict == MP_PACK_LIMIT && c.questions == 4);
-    /* the best so far, with what is known about it; and the same every time */
+    /* the search returns the best placement so far and its bound; repeated runs give the same result */
     options = (mp_pack_options){.node_limit = 3000};
     assert_int_equal(mp_pack_minimize(&c.packing, -1, &options, &r, NULL), MP_OK);
     assert_int_equal(mp_pack_minimize(&d.packing, -1, &options, &again, NULL), MP_OK);
@@ -240,7 +239,7 @@ TEST(limits_end_the_search_and_are_not_mistaken_for_proofs)
     assert_memory_equal(c.items, d.items, sizeof c.items);
 }
 
-/* Where every first branch is the right one, twice as many nodes as items will do, however many items there are. */
+/* If every first branch is right, twice as many nodes as items are enough for any number of items. */
 TEST(the_shortest_run_may_place_every_item)
 {
     enum { N = 1500 };
@@ -260,7 +259,7 @@ TEST(the_shortest_run_may_place_every_item)
     assert_int_equal(mp_pack_check(&problem, bound, NULL), MP_OK);
 }
 
-/* An item that lies on something at one time has room below it at another, where what comes later may lie. */
+/* An item that rests on another at one time leaves free memory below it at another time; later items may use it. */
 TEST(there_is_room_below_what_lies_high)
 {
     const mp_pack_piece pieces[] = {{0, 1, 5}, {0, 1, 2}, {2, 3, 2}, {2, 3, 5}, {1, 2, 7}};
@@ -272,7 +271,7 @@ TEST(there_is_room_below_what_lies_high)
     assert_true(items[0].offset == 0 && items[1].offset == 5 && items[2].offset == 0);
 }
 
-/* What does not touch in time is placed one after the other, however much of it there is. */
+/* Items that are not connected in time are placed one group after the other, for any number of groups. */
 TEST(a_long_row_of_parts_is_no_deep_recursion)
 {
     enum { PARTS = 30000 };
@@ -302,7 +301,7 @@ TEST(nothing_needs_nothing)
     assert_int_equal(mp_pack_check(&packing, 0, NULL), MP_OK);
 }
 
-/* ---- what is refused ---- */
+/* ---- invalid placements ---- */
 
 static void expect_refuted(mp_pack_item a, mp_pack_item b, int64_t capacity, const char *why)
 {

@@ -1,4 +1,4 @@
-/* test_planning.c - the handle: the graph it builds is the one that structs build, and its answers are mp_solve's. */
+/* test_planning.c - the planning handle builds the same graph as the structs, and its plans equal mp_solve's. */
 #include <limits.h>
 #include <math.h>
 
@@ -15,7 +15,7 @@ static void pass_list(mp_planning *p, int node, const char *how, const int *list
     if (n && mp_planning_connect(p, node, how, list, n) != MP_OK) fail_msg("%s", mp_planning_message(p));
 }
 
-/* The same graph, through the handle. */
+/* Builds the same graph through the handle. */
 static mp_planning *handle_of(const mp_graph *graph)
 {
     mp_planning *p = mp_planning_new(graph->name, graph->tick_seconds);
@@ -45,7 +45,7 @@ static mp_planning *handle_of(const mp_graph *graph)
     return p;
 }
 
-/* A chain of n layers of 100 bytes each; what backward makes of the first is read by nobody. */
+/* A chain of n layers of 100 bytes each; the gradient of the first activation has no reader. */
 static mp_planning *chain(int n)
 {
     enum { MOST = 64 };
@@ -146,7 +146,7 @@ TEST(a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it)
 {
     mp_planning *p = chain(16);
     int node = -1, holders[17];
-    /* by hand: when the loss runs, activations 1 to 16 (number 0 is an input), and the first gradient, number 17 + 16 */
+    /* by hand: at the loss, activations 1 to 16 (0 is an input) and the first gradient (storage 17 + 16) are live */
     assert_int_equal(mp_planning_number(p, "static_bytes"), 100);
     assert_int_equal(mp_planning_number(p, "keep_all_bytes"), 100 + 16 * 100 + 100);
     assert_int_equal(mp_planning_holders(p, &node, holders, 17), 17);
@@ -162,13 +162,13 @@ TEST(a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it)
     const size_t n = mp_planning_holders(p, &node, holders, 8);
     assert_int_equal(100 * n + 100, mp_planning_number(p, "smallest_bytes"));
     assert_in_range(node, 0, 32);
-    /* and within the smallest it can be met */
+    /* the smallest plan fits in its own size */
     assert_int_equal(mp_planning_solve(p, mp_planning_number(p, "smallest_bytes")), MP_OK);
     assert_string_equal(mp_planning_message(p), "");
     mp_planning_free(p);
 }
 
-/* By hand: two layers with a parameter of 100 bytes each, whose gradients die at their updates, or wait for the end of
+/* Computed by hand: two layers with a parameter of 100 bytes each. Their gradients die at their updates, or wait for the end of
  * backward. */
 TEST(updates_within_backward_free_gradients_early)
 {
@@ -220,7 +220,7 @@ TEST(what_is_wrong_has_a_sentence)
     assert_int_equal(mp_planning_set(p, "fuse", "sideways"), MP_INVALID);
     assert_int_equal(mp_planning_set(p, "effort", "quick"), MP_OK);
     assert_int_equal(mp_planning_solve(p, 100), MP_INVALID);
-    assert_int_equal(mp_planning_connect(p, 0, "writes", list, 2), MP_OK); /* twice the same */
+    assert_int_equal(mp_planning_connect(p, 0, "writes", list, 2), MP_OK); /* the same storage twice */
     assert_int_equal(mp_planning_finish(p), MP_PARSE);
     assert_int_equal(mp_planning_connect(p, 0, "writes", &s, 1), MP_OK);
     assert_int_equal(mp_planning_finish(p), MP_OK);
@@ -301,10 +301,10 @@ TEST(what_is_missing_or_out_of_range_has_a_sentence)
     assert_int_equal(mp_planning_number(p, NULL), -1);
     assert_int_equal(mp_planning_solve(p, INT64_MIN), MP_INVALID);
     assert_int_equal(mp_planning_solve(p, INT64_MAX), MP_OK);
-    assert_int_equal(mp_planning_steps(p, NULL, 100), 1); /* counted only */
+    assert_int_equal(mp_planning_steps(p, NULL, 100), 1); /* returns only the number */
     assert_int_equal(mp_planning_holders(p, NULL, NULL, 100), 1);
     mp_planning_free(p);
-    for (int k = 0; k < 5; k++) { /* a tick that is none is refused with the graph */
+    for (int k = 0; k < 5; k++) { /* an invalid tick is refused when the graph is finished */
         p = mp_planning_new("tick", (const double[]){0, -1, NAN, INFINITY, -INFINITY}[k]);
         assert_int_equal(mp_planning_finish(p), MP_PARSE);
         assert_non_null(strstr(mp_planning_message(p), "a tick of"));
@@ -331,23 +331,23 @@ TEST(an_earlier_plan_is_taken_in_place_of_a_search)
     assert_memory_equal(before, after, n * sizeof *before);
     assert_int_equal(mp_planning_number(again, "smallest_bytes"), plan->peak_bytes);
     assert_int_equal(mp_planning_take(other, 1000, plan), MP_INVALID);
-    /* within less it is the smallest that is known */
+    /* with a smaller budget, it becomes the smallest known plan */
     assert_int_equal(mp_planning_take(again, plan->peak_bytes - 1, plan), MP_INFEASIBLE);
     assert_int_equal(mp_planning_number(again, "smallest_bytes"), plan->peak_bytes);
     assert_int_equal(mp_planning_number(again, "planned_bytes"), -1);
-    /* a plan that leaves out its last step */
+    /* a plan without its last step */
     mp_plan *short_one;
     assert_int_equal(mp_plan_new(mp_planning_graph(p), "", plan->steps, plan->n_steps, &short_one, NULL), MP_OK);
     short_one->n_steps--;
     assert_int_equal(mp_planning_take(p, 1000, short_one), MP_REFUTED);
-    assert_int_equal(mp_planning_steps(p, after, 256), n); /* as it was */
+    assert_int_equal(mp_planning_steps(p, after, 256), n); /* unchanged */
     mp_plan_free(short_one);
     mp_planning_free(p);
     mp_planning_free(again);
     mp_planning_free(other);
 }
 
-/* Not before there is a plan, which a slow machine may not have when it is first asked. */
+/* Stops only after a plan has been found, because a slow machine may have none at the first call. */
 static bool stop_with_a_plan(double elapsed_seconds, int64_t best_ticks, int64_t bound_ticks, int64_t smallest_bytes,
                              void *data)
 {
@@ -370,8 +370,8 @@ TEST(the_caller_can_stop_a_search)
     mp_planning_free(p);
 }
 
-/* A copy takes a tick each way beside what is computed: a plan that needs 100 bytes less than keep-all takes no tick more,
- * where without copies a layer runs again. */
+/* A copy takes one tick each way beside computation. A plan with 100 bytes less than keep-all takes no extra tick. Without
+ * copies, a layer would run again. */
 TEST(a_plan_may_copy_what_it_was_told_to)
 {
     enum { N = 6, MOST = 64 };
@@ -404,7 +404,7 @@ TEST(a_plan_may_copy_what_it_was_told_to)
         assert_in_range(until[t], t + 1, n);
         if (storages[t] < 0) continue;
         assert_true(storages[t] == a[0] || storages[t] == a[1]);
-        assert_true(nodes[t] == (n_copies++ ? storages[t] - 1 : 2 * N + storages[t])); /* out, and then back */
+        assert_true(nodes[t] == (n_copies++ ? storages[t] - 1 : 2 * N + storages[t])); /* first out, then back */
     }
     assert_int_equal(n_copies, 2);
     assert_int_equal(mp_planning_set(p, "host_bytes", "99"), MP_OK);
@@ -416,7 +416,7 @@ TEST(a_plan_may_copy_what_it_was_told_to)
     mp_planning_free(p);
 }
 
-/* Two updates of a state of 100 bytes each, of which one is moved: it comes in for its update, and goes out after it. */
+/* Two updates with a state of 100 bytes each, one of which is moved: it is copied in before its update, and out after it. */
 TEST(optimizer_state_that_is_listed_lives_on_the_host)
 {
     enum { W1, W2, S1, S2, G1, G2, UPDATE2 = 3 };
@@ -445,7 +445,7 @@ TEST(optimizer_state_that_is_listed_lives_on_the_host)
     assert_int_equal(mp_planning_set(p, "host_bytes", "100"), MP_OK);
     assert_int_equal(mp_planning_solve_smallest(p), MP_OK);
     assert_true(mp_planning_number(p, "planned_bytes") == 230 && mp_planning_number(p, "host_bytes") == 100);
-    assert_int_equal(mp_planning_holders(p, NULL, nodes, 16), 2); /* the state as it comes, and a gradient */
+    assert_int_equal(mp_planning_holders(p, NULL, nodes, 16), 2); /* the copied state, and a gradient */
     assert_true(nodes[0] == S2 && nodes[1] == G2);
     assert_true(mp_planning_copies(p, storages, until, 16) == 6 && mp_planning_steps(p, nodes, 16) == 6);
     for (int t = 0; t < 6; t++) {
@@ -457,7 +457,7 @@ TEST(optimizer_state_that_is_listed_lives_on_the_host)
     mp_planning_free(p);
 }
 
-/* The T4's row: 8.1 TFLOP/s, 65 of float16, 300 GB/s, 5 microseconds a kernel, 16 GiB of which 2.25 are kept; and the A100's
+/* The T4's row: 8.1 TFLOP/s, 65 of float16, 300 GB/s, 5 microseconds per kernel, 16 GiB with 2.25 reserved; and the A100's
  * TF32. */
 TEST(devices_are_asked_by_name)
 {
@@ -476,7 +476,7 @@ TEST(devices_are_asked_by_name)
     assert_true(mp_planning_roofline("t4", NULL, 1, 1) == -1);
 }
 
-/* Everything that the handle allocates: fails at the k-th allocation, for every k up to the first that is not reached. */
+/* Fails the k-th allocation of the handle, for every k until all allocations succeed. */
 TEST(memory_may_run_out_anywhere)
 {
     const long live = mp_alloc_live;

@@ -1,5 +1,5 @@
-/* test_precedence.c - planner/order/precedence by its definitions, and on graphs in which one storage is used so often that
- * looking through its uses for each of them would take many minutes; the order of the list kept and restored. */
+/* test_precedence.c - planner/order/precedence against its definitions, and on graphs in which one storage has so many uses
+ * that scanning all uses for each of them would take many minutes; list order kept and restored. */
 #include "estimator/base/memory.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
@@ -45,8 +45,9 @@ static bool has(const int *list, int n, int node)
     return mp_list_has(list, (size_t)n, node);
 }
 
-/* Asked per node: it makes a storage that never comes anew if it always writes or adds to it, and uses it if it always reads or
- * adds to it. The producer of one that is gone at the end of the step makes it in any case: no plan reads it otherwise. */
+/* Checks each node by definition. A node certainly writes a storage that cannot be recomputed if every alternative writes or
+ * adds to it, and certainly uses it if every alternative reads or adds to it. The producer of a storage that dies at the end of
+ * the step counts in any case, because otherwise no plan could read it. */
 static void check_lives(const mp_precedence *o)
 {
     const mp_graph *graph = o->graph;
@@ -67,7 +68,7 @@ static void check_lives(const mp_precedence *o)
     }
 }
 
-/* Whether there is a chain of pairs from one vertex to each other. */
+/* Marks all vertices that a chain of pairs connects to `from`. */
 static void reach(const mp_precedence *o, int from, bool *reached)
 {
     for (int v = 0; v < o->n; v++) reached[v] = v == from;
@@ -100,8 +101,8 @@ TEST(sets_and_lists_are_as_defined)
     }
 }
 
-/* A loss, n backward nodes that each turn their own tensor into a part of one sum, in place if they are the first, and one or n
- * readers of the sum. */
+/* A loss; n backward nodes that each turn their own tensor into a term of one sum, the first one in place; and one or n readers
+ * of the sum. */
 static mp_graph *wide_sum(int n, int n_readers, bool any_order)
 {
     mp_graph *graph;
@@ -134,7 +135,7 @@ static mp_graph *wide_sum(int n, int n_readers, bool any_order)
     return graph;
 }
 
-/* With all n parts kept for backward. The floor has one of them and the sum. */
+/* All n tensors are kept for backward. The floor consists of one of them and the sum. */
 TEST(a_sum_of_very_many_parts_takes_no_time)
 {
     const struct {
@@ -153,7 +154,7 @@ TEST(a_sum_of_very_many_parts_takes_no_time)
     }
 }
 
-/* By the definition: no node of a group has its first run before that of one earlier in the list. */
+/* By definition: no node of a group has its first run before the first run of an earlier node in the list. */
 static bool keeps_order(const mp_graph *graph, const mp_step *steps, size_t n, bool forward)
 {
     int last = -1;

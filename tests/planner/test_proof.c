@@ -1,5 +1,5 @@
-/* test_proof.c - the bound that is looked for beside a search: the one that the same call finds alone; and the plan that a
- * search makes does not depend on when it comes. */
+/* test_proof.c - the bound computed beside a search equals the bound that the same call computes alone, and the plan of a
+ * search does not depend on when the bound arrives. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -54,7 +54,7 @@ static bool waits(void *data)
     return false;
 }
 
-/* Ended at once it proves less, but nothing that does not hold. */
+/* A bound that is stopped at once is lower, but must hold. */
 TEST(it_can_be_ended)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -100,7 +100,7 @@ static void assert_same(const mp_answer *a, const mp_answer *b)
     }
 }
 
-/* The second search shares the machine with threads that only turn, so that bound and walks come by at other times. */
+/* The second search shares the machine with busy threads, so the bound and the search's steps complete at other times. */
 TEST(when_it_comes_changes_no_plan)
 {
     enum { BUSY = 6 };
@@ -123,5 +123,5 @@ TEST(when_it_comes_changes_no_plan)
         mp_answer_free(&busy);
         mp_graph_free(graph);
     }
-    assert_in_range(n_settled, 1, SEEDS - 1); /* both kinds of end are among them */
+    assert_in_range(n_settled, 1, SEEDS - 1); /* searches with and without a proved optimum both occur */
 }

@@ -1,5 +1,5 @@
-/* test_runs.c - the incremental timeline against the one that starts anew: after every change the same ticks and the same bytes
- * at every step; what is undone leaves no trace. */
+/* test_runs.c - the incremental timeline against a timeline built from scratch: equal ticks, and equal bytes at every step,
+ * after every change. Undoing a change leaves no trace. */
 #include "memplan/makespan.h"
 #include "planner/anneal/mover.h"
 #include "planner/anneal/runs/runs.h"
@@ -9,7 +9,7 @@
 #include "tests/oracles/random_copies.h"
 #include "tests/oracles/random_graph.h"
 
-/* ticks[0], then the bytes of every run, then by how much all are over. */
+/* Compares the ticks, the bytes at every run, and the total of bytes over the budget. */
 static void assert_agrees(const mp_runs *x)
 {
     const mp_graph *g = x->graph;
@@ -43,9 +43,9 @@ static void assert_agrees(const mp_runs *x)
     assert_int_equal(mp_runs_ticks(x), makespan);
     if (!g->has_copies) assert_int_equal(ticks, timeline->ticks);
     const int64_t end = mp_profile_excess(x->profile, x->runs[x->end].position);
-    if (g->fuse == MP_FUSE_NONE) assert_true(end + x->limit[0] >= at_end); /* no update holds more than the end does */
+    if (g->fuse == MP_FUSE_NONE) assert_true(end + x->limit[0] >= at_end); /* no update has more live bytes than the end */
     if (end > 0) over += end;
-    if (!x->n_issued) assert_int_equal(over, mp_runs_over(x)); /* a wait counts what is over there once more */
+    if (!x->n_issued) assert_int_equal(over, mp_runs_over(x)); /* a wait counts the excess at its position a second time */
     mp_timeline_free(timeline);
     mp_free(order);
     mp_free(steps);
@@ -59,7 +59,7 @@ static int any_run(const mp_runs *x, random_source *random)
     }
 }
 
-/* One change at random, if it may be. */
+/* Makes one random change, if it is permitted. */
 static void change(mp_runs *x, random_source *random)
 {
     const mp_graph *g = x->graph;
@@ -129,7 +129,7 @@ TEST(every_change_is_what_the_timeline_makes_of_it)
     }
 }
 
-/* What a move has done to the number of runs, to their alternatives, or to the order of first runs alone. */
+/* Counts of moves that changed the number of runs, their alternatives, or only the order of first runs. */
 typedef struct tally {
     int more, fewer, alternatives, orders, refused;
 } tally;
@@ -197,7 +197,7 @@ TEST(every_move_is_what_the_timeline_makes_of_it)
     assert_in_range(t.refused, 1000, 36000);
 }
 
-/* Makes one and the same move again; nothing is kept. Its ticks; -1: it is refused. */
+/* Repeats a given move and undoes it. Returns its ticks; -1: the move is refused. */
 static int64_t move_again(mp_runs *x, mp_mover *mover, uint64_t random, int64_t most_ticks)
 {
     mover->random = random;
@@ -224,7 +224,7 @@ TEST(moves_that_come_to_too_much_are_refused)
         assert_int_equal(mp_mover_new(x, seed, false, &mover, &err), MP_OK);
         for (uint64_t k = 0; k < 200; k++) {
             const int64_t most = x->ticks + random_below(&random, 20);
-            for (int n_runs = 0; n_runs < x->n_runs;) { /* until it finds as many to draw from as it leaves */
+            for (int n_runs = 0; n_runs < x->n_runs;) { /* repeat until a move leaves as many runs as it found */
                 n_runs = x->n_runs;
                 move_again(x, &mover, k, INT64_MAX);
             }
@@ -232,7 +232,8 @@ TEST(moves_that_come_to_too_much_are_refused)
             assert_agrees(x);
             if (ticks >= 0) assert_int_equal(ticks, freely);
             n_refused += ticks < 0 && freely > most;
-            n_early += ticks < 0 && freely >= 0 && freely <= most; /* what it drops in the end was not yet known */
+            n_early +=
+                ticks < 0 && freely >= 0 && freely <= most; /* the move was refused early, before it would have dropped a run */
         }
         mp_mover_free(&mover);
         mp_runs_free(x);
@@ -243,7 +244,7 @@ TEST(moves_that_come_to_too_much_are_refused)
     assert_in_range(n_early, 0, n_refused / 20);
 }
 
-/* With every run put before the same one there is soon no empty position beside it. */
+/* Inserts every run before the same one, so that no empty position remains beside it. */
 static void crowd(uint64_t seed)
 {
     mp_graph *g = random_graph(seed, 12, (mp_fuse)(seed % 3), false);
@@ -283,8 +284,8 @@ TEST(room_is_made_where_there_is_none)
     for (uint64_t seed = 1; seed <= 60; seed++) crowd(seed);
 }
 
-/* A node splits x into n tensors, or joins them into y, each of which could have the other's room: one does. With n^2 pairs
- * looked at that would take minutes. */
+/* A node splits x into n tensors, or joins n tensors into y. Each pair could share memory, and one does. Checking n^2 pairs
+ * would take minutes. */
 TEST(one_of_very_many_pairs)
 {
     enum { N = 150000 };
@@ -324,8 +325,8 @@ TEST(one_of_very_many_pairs)
     }
 }
 
-/* True if these runs count more than the timeline, or less: they leave out the workspace of an issued run behind its position,
- * and pairs of issued runs and of other tiers. */
+/* True if these runs count more or less than the timeline. They omit the workspace of an issued run after its position, and
+ * in-place pairs of issued runs and of other tiers. */
 static bool counts_otherwise(const mp_graph *g)
 {
     bool any = false;
@@ -338,7 +339,7 @@ static bool counts_otherwise(const mp_graph *g)
     return any;
 }
 
-/* The first position before which compute runs so long, or the last, as a scan finds it. */
+/* Finds by a scan the first position before which compute runs for `ticks` (or the last position), and compares. */
 static void assert_reaches(const mp_runs *x, int64_t ticks)
 {
     int64_t sum = 0;
@@ -350,8 +351,8 @@ static void assert_reaches(const mp_runs *x, int64_t ticks)
     assert_int_equal(mp_runs_reach(x, ticks), at);
 }
 
-/* Orders with copies: what is loaded, what moves make of it, and what is undone agree with the timeline, which judges the order
- * of each finished move, and with the makespan. */
+/* For orders with copies: the loaded order, each move and each undo must agree with the timeline, which validates the order
+ * after each move, and with the makespan. */
 static void move_copies(const mp_graph *g, const mp_step *steps, size_t n, uint64_t seed, int *n_issued, int *n_moved)
 {
     mp_timeline *timeline;

@@ -1,4 +1,4 @@
-/* test_schedule.c - from segments and kept storages to an order of steps. */
+/* test_schedule.c - builds an order of steps from segments and kept storages. */
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/solver.h"
@@ -10,9 +10,9 @@
 
 enum { SEEDS = 400 };
 
-/* A chain of `n` forward nodes f0 .. f(n-1), each reading the activation before and a parameter of its own, a loss, backward
- * nodes that read the input of their forward node and the gradient of its output, and updates. Storages: input 0, activations 1
- * .. n, parameters, gradients of activations, gradients of parameters. Nodes: forward, loss, backward, updates. */
+/* A chain of `n` forward nodes f0 .. f(n-1), each reading the previous activation and its own parameter; a loss; backward nodes
+ * that read the input of their forward node and the gradient of its output; and updates. Storages: input 0, activations 1 .. n,
+ * parameters, gradients of activations, gradients of parameters. Nodes: forward, loss, backward, updates. */
 static mp_graph *chain(int n, mp_fuse fuse, bool with_output)
 {
     mp_graph *graph = NULL;
@@ -84,10 +84,12 @@ static void assert_order(const mp_step *steps, size_t n, const int *expected, si
     assert_int_equal(n, n_expected);
 }
 
-/* Forward f0 f1 f2 | f3 with f2's output kept: backward of f3 needs only it; then f0 and f1 are run again, f2 is not. */
+/* Forward f0 f1 f2 | f3 with f2's output kept. Backward of f3 needs only this output. Then f0 and f1 run again, but f2 does
+ * not. */
 TEST(checkpoint_of_a_chain_recomputes_its_first_segment)
 {
-    static const int expected[] = {0, 1, 2, 3, /* loss */ 4, /* backward of f3 */ 5, /* again */ 0, 1, 6, 7, 8, 9, 10, 11, 12};
+    static const int expected[] = {0, 1,  2,  3, /* loss */ 4, /* backward of f3 */ 5, /* recomputed */ 0, 1, 6, 7, 8,
+                                   9, 10, 11, 12};
     mp_graph *graph = chain(4, MP_FUSE_NONE, false);
     const int segment[13] = {0, 0, 0, 1};
     bool keep[17] = {false};
@@ -105,7 +107,7 @@ TEST(checkpoint_of_a_chain_recomputes_its_first_segment)
     mp_graph_free(graph);
 }
 
-/* Where backward reads the output as well, the end of a segment is still there: it was kept. */
+/* Backward also reads the output. The end of a segment is still live, because it was kept. */
 TEST(segments_are_recomputed_from_the_last_to_the_first)
 {
     static const int expected[] = {0,  1,          2,  3,  4,  5,  /* loss */ 6, 7,  8,  /* f2 */ 2, 9,
@@ -122,8 +124,9 @@ TEST(segments_are_recomputed_from_the_last_to_the_first)
     mp_graph_free(graph);
 }
 
-/* Two values of a segment in place of six: the peak, by hand. Static: input 10 + 4 parameters of 3. Keep-all: at the loss, 4
- * activations and a gradient; at backward of f3: activations 1..3, its gradient, the next, a parameter gradient. */
+/* Two activations of a segment instead of six: the peak, computed by hand. Static: input 10 + 4 parameters of 3. Keep-all at
+ * the loss: 4 activations and a gradient. At backward of f3: activations 1..3, its gradient, the next gradient, a parameter
+ * gradient. */
 TEST(peak_of_a_chain_is_what_a_hand_computes)
 {
     mp_graph *graph = chain(4, MP_FUSE_NONE, false);
@@ -133,8 +136,8 @@ TEST(peak_of_a_chain_is_what_a_hand_computes)
     assert_int_equal(ticks, 13);
     assert_int_equal(peak, 22 + 30 + 10 + 10 + 3);
     assert_int_equal(mp_segments_on(graph, &checkpoint, 1, &peak, &ticks, NULL), MP_OK);
-    /* Activation 3 is read for the last time by backward of f3. Backward of f2: activations 1 and 2 made again, two gradients
-     * of activations, two of parameters (those wait for their updates at the end). */
+    /* The last reader of activation 3 is backward of f3. At backward of f2: activations 1 and 2 recomputed, two gradients of
+     * activations, and two gradients of parameters, which wait for their updates at the end. */
     assert_int_equal(peak, 22 + 46);
     mp_graph_free(graph);
 }
@@ -158,13 +161,13 @@ TEST(updates_stand_where_the_graph_fuses_them)
     }
 }
 
-/* A recomputation reads the old value of a parameter: its update has to wait for it. f0 and f1 again read parameters 0 and 1.
- */
+/* A recomputation reads the old value of a parameter, so the parameter's update must wait. Here f0 and f1 read parameters 0 and
+ * 1 again. */
 TEST(fused_update_waits_for_recomputation)
 {
     mp_graph *graph = chain(3, MP_FUSE_BACKWARD, false);
     const int segment[10] = {0, 0, 1};
-    const bool keep[13] = {false}; /* not even the boundary: it is run again for the backward of f2 */
+    const bool keep[13] = {false}; /* not even the boundary is kept: it is recomputed for backward of f2 */
     mp_step *steps = NULL;
     size_t n = 0;
     assert_int_equal(mp_segment_schedule(graph, segment, 2, keep, &steps, &n, NULL), MP_OK);
@@ -185,7 +188,7 @@ TEST(fused_update_waits_for_recomputation)
     mp_graph_free(graph);
 }
 
-/* One node of a graph written as text: lists are digits, a storage each. */
+/* One node of a graph in text form; each digit of a list is a storage. */
 typedef struct row {
     mp_phase phase;
     int forward_of;
@@ -200,8 +203,8 @@ static int *digits(mp_graph *graph, const char *text, size_t *n)
     return mp_graph_list(graph, list, *n);
 }
 
-/* A graph of these nodes; `kinds` has a letter per storage: input, parameter, activation, gradient, delta (of an activation).
- */
+/* Builds a graph of these nodes; `kinds` has a letter per storage: input, parameter, activation, gradient, delta (gradient of
+ * an activation). */
 static mp_graph *graph_of(const char *kinds, const row *rows, size_t n, mp_fuse fuse)
 {
     mp_graph *graph = NULL;
@@ -253,13 +256,14 @@ static void assert_schedule(const mp_graph *graph, const int *segment, int n_seg
 #define B MP_PHASE_BACKWARD
 #define U MP_PHASE_UPDATE
 
-/* f0 -> x (1); f1: x -> b (2); f2: x -> c (3); f3: b, c -> y (4). Backward of f1 and f2 add into one gradient (8) and read what
- * their forward node made. */
+/* f0 -> x (1); f1: x -> b (2); f2: x -> c (3); f3: b, c -> y (4). Backward of f1 and f2 add to one gradient (8) and read the
+ * output of their forward node. */
 static const row branches[] = {{F, -1, "0", "1", ""},  {F, -1, "1", "2", ""}, {F, -1, "1", "3", ""},
                                {F, -1, "23", "4", ""}, {L, -1, "4", "5", ""}, {B, 3, "5", "67", ""},
                                {B, 2, "37", "", "8"},  {B, 1, "26", "", "8"}, {B, 0, "8", "9", ""}};
 
-/* The sum wants f2's backward before f1's, though f1 is in the later segment: what f1's backward reads is held until then. */
+/* The order of the sum requires f2's backward before f1's, although f1 is in the later segment. The inputs of f1's backward are
+ * therefore held until then. */
 TEST(node_that_a_sum_holds_up_finds_its_values_still_there)
 {
     mp_graph *graph = graph_of("iaaaadddda", branches, 9, MP_FUSE_NONE);
@@ -279,7 +283,8 @@ TEST(later_segments_go_first_where_the_sum_allows_any_order)
     mp_graph_free(graph);
 }
 
-/* Backward reads only the last of three values (3): the two before it are made again because that needs them. */
+/* Backward reads only the last of three activations (3). The two before it are recomputed, because the recomputation of 3 needs
+ * them. */
 TEST(recomputation_is_closed_under_its_inputs)
 {
     static const row rows[] = {{F, -1, "0", "1", ""}, {F, -1, "1", "2", ""}, {F, -1, "2", "3", ""}, {F, -1, "3", "4", ""},
@@ -292,7 +297,7 @@ TEST(recomputation_is_closed_under_its_inputs)
     mp_graph_free(graph);
 }
 
-/* The parameter's gradient (5) is complete before the data gradient has read the parameter (1). */
+/* The parameter's gradient (5) is complete before the node of the data gradient has read the parameter (1). */
 TEST(fused_update_waits_for_the_last_reader_of_its_parameter)
 {
     static const row rows[] = {{F, -1, "0", "2", ""}, {F, -1, "12", "3", ""}, {L, -1, "3", "4", ""}, {B, 1, "24", "5", ""},
@@ -319,7 +324,7 @@ TEST(segments_against_the_data_flow_are_refused)
     assert_int_equal(mp_segment_schedule(graph, against, 2, keep, &steps, &n, NULL), MP_INVALID);
     assert_int_equal(mp_segment_schedule(graph, outside, 2, keep, &steps, &n, NULL), MP_INVALID);
     assert_null(steps);
-    const int of_backward = 2 * 3 + 1; /* the gradient of an activation is no checkpoint */
+    const int of_backward = 2 * 3 + 1; /* the gradient of an activation cannot be a checkpoint */
     int64_t peak, ticks;
     assert_int_equal(mp_segments_on(graph, &of_backward, 1, &peak, &ticks, NULL), MP_INVALID);
     mp_graph_free(graph);
@@ -330,7 +335,7 @@ TEST(segments_against_the_data_flow_are_refused)
     mp_graph_free(graph);
 }
 
-/* Random segments: each node in one not before those of its predecessors. */
+/* Draws random segments: the segment of a node is not before the segments of its predecessors. */
 static int random_segments(const mp_graph *graph, random_source *random, int *segment)
 {
     mp_dag *dag = NULL;
@@ -367,7 +372,7 @@ TEST(every_schedule_is_a_valid_plan)
             fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
         n_recomputed += (long)(n - graph->n_nodes);
         if (n_segments == 1) assert_int_equal(n, graph->n_nodes);
-        /* A node all of whose outputs are kept never runs again. */
+        /* A node runs only once if all its outputs are kept. */
         for (size_t t = 0; t < n; t++) {
             const mp_alternative *alternative = &graph->nodes[steps[t].node].alternatives[0];
             bool all = alternative->n_writes > 0;
@@ -383,7 +388,7 @@ TEST(every_schedule_is_a_valid_plan)
     if (n_recomputed < SEEDS / 2) fail_msg("only %ld nodes were run again", n_recomputed);
 }
 
-/* Keeping everything repeats nothing, whatever the segments. */
+/* If everything is kept, nothing is recomputed, for any segments. */
 TEST(nothing_runs_twice_when_everything_is_kept)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {

@@ -1,5 +1,5 @@
-/* test_second_stream.c - updates on a second stream: lifetimes and waits against numbers worked out by hand, the checker's
- * verdict on random plans with waits, files, and where waits are put. What is wrong with waits: test_check. */
+/* test_second_stream.c - updates on a second stream: lifetimes and waits against hand-computed numbers, the checker's verdict
+ * on random plans with waits, files, and the positions of waits. Invalid waits are tested in test_check. */
 #include <unistd.h>
 
 #include "estimator/base/memory.h"
@@ -14,8 +14,8 @@
 #include "tests/oracles/random_beside.h"
 #include "tests/oracles/random_graph.h"
 
-/* b0 makes the gradient g of w; the update has a workspace of 2. b1 reads g too and may leave its own output in g's room; b2
- * and b3 go on from there. Each step takes 10 ticks, the update 15. */
+/* b0 writes the gradient g of w; the update has a workspace of 2. b1 also reads g and may write its output in the memory of g;
+ * b2 and b3 continue from there. Each step takes 10 ticks, the update 15. */
 enum { W, G, A1, A2, A3, N_STORAGES };
 enum { B0, UPDATE, B1, B2, B3, N_NODES };
 
@@ -73,10 +73,10 @@ TEST(lifetimes_end_where_the_wait_is)
         int64_t live[5], between[6];
         int last_of_g, room_of_a1;
     } cases[] = {
-        /* a1 lies in g's room while that is still there */
+        /* a1 takes over the memory of g while g is still needed */
         {0, {8, 10, 8, 9, 7}, {100, 108, 108, 105, 104, 100}, 2, G},
         {2, {8, 10, 8, 9, 7}, {100, 108, 108, 105, 104, 100}, 2, G},
-        /* the update reads g beside b1, which has to lay a1 elsewhere, and keeps its workspace */
+        /* the update reads g beside b1, so a1 needs other memory, and the update's workspace stays allocated */
         {3, {8, 10, 8 + 2 + 5, 9, 7}, {100, 108, 110, 105, 104, 100}, 2, -1},
         {5, {8, 10, 8 + 2 + 5, 8 + 2 + 9, 8 + 2 + 7}, {100, 108, 110, 115, 114, 100}, 4, -1},
     };
@@ -99,7 +99,7 @@ TEST(lifetimes_end_where_the_wait_is)
         assert_int_equal(mp_plan_new(g, "", steps, 5, &plan, NULL), MP_OK);
         assert_int_equal(mp_arena_layout(g, plan, NULL), MP_OK);
         if (mp_plan_check(g, plan, &err) != MP_OK) fail_msg("until %d: %s", cases[k].until, err.message);
-        assert_int_equal(plan->arena_bytes, plan->peak_bytes - 100); /* a chain has no fragmentation */
+        assert_int_equal(plan->arena_bytes, plan->peak_bytes - 100); /* the lifetimes of a chain cause no fragmentation */
         mp_plan_free(plan);
     }
     mp_graph_free(g);
@@ -178,8 +178,8 @@ TEST(random_plans_with_waits_are_accepted_and_come_back)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* What mp_plan_second_stream makes of the chain within a budget; MP_NO_LIMIT: none. Its wait is at *until. Before, the update
- * comes early, with a peak of 110, or late, with one of 117. */
+/* Applies mp_plan_second_stream to the chain within a budget (MP_NO_LIMIT: none). *until is the position of the wait. Before,
+ * the update is early, with a peak of 110, or late, with a peak of 117. */
 static mp_second_stream place(const mp_graph *g, bool late, int64_t budget_bytes, int *until)
 {
     static const mp_step orders[2][5] = {{{B0, 0, 0}, {UPDATE, 0, 0}, {B1, 0, 0}, {B2, 0, 0}, {B3, 0, 0}},
@@ -209,17 +209,18 @@ TEST(waits_are_as_late_as_time_and_memory_want)
         int until;
         int64_t hidden;
     } cases[] = {
-        {false, 1000, 15, 4, 15},                                  /* b1 and b2 take 20 */
-        {false, 1000, 20, 4, 20},                                  /* just */
-        {false, 1000, 21, 5, 21},                                  /* b3 too */
-        {false, 1000, 100, 5, 30},                                 /* the end waits, with 30 of 100 hidden */
-        {false, 119, 15, 4, 15},                                   /* what lives beside b2 is 119 */
-        {false, 118, 15, 3, 10},                                   /* so only b1 may run beside it, with 115 */
-        {false, 114, 15, 0, 0},    {false, MP_NO_LIMIT, 15, 0, 0}, /* not over its own 110 */
-        {true, 1000, 15, 4, 15},   {true, MP_NO_LIMIT, 15, 3, 10}, /* its own are 117 */
+        {false, 1000, 15, 4, 15},                                  /* b1 and b2 take 20 ticks */
+        {false, 1000, 20, 4, 20},                                  /* exactly enough */
+        {false, 1000, 21, 5, 21},                                  /* also beside b3 */
+        {false, 1000, 100, 5, 30},                                 /* waits at the end, with 30 of 100 ticks hidden */
+        {false, 119, 15, 4, 15},                                   /* 119 bytes are live beside b2 */
+        {false, 118, 15, 3, 10},                                   /* only beside b1, with 115 bytes */
+        {false, 114, 15, 0, 0},    {false, MP_NO_LIMIT, 15, 0, 0}, /* must not exceed the plan's own peak of 110 */
+        {true, 1000, 15, 4, 15},   {true, MP_NO_LIMIT, 15, 3, 10}, /* the plan's own peak is 117 */
     };
     mp_graph *g = chain();
-    g->nodes[B1].alternatives[0].n_reads = g->nodes[B1].alternatives[0].n_in_place = 0; /* or the update would come after it */
+    g->nodes[B1].alternatives[0].n_reads = g->nodes[B1].alternatives[0].n_in_place =
+        0; /* otherwise the update would be placed after b1 */
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         int until;
@@ -239,7 +240,7 @@ static bool is_update(const mp_graph *graph, mp_step step)
     return graph->nodes[step.node].phase == MP_PHASE_UPDATE;
 }
 
-/* Whether two plans agree on all steps but updates. */
+/* True if two plans agree in all steps except updates. */
 static bool same_but_updates(const mp_graph *graph, const mp_step *a, const mp_step *b, size_t n)
 {
     for (size_t i = 0, j = 0; i < n; i++) {
@@ -251,7 +252,7 @@ static bool same_but_updates(const mp_graph *graph, const mp_step *a, const mp_s
     return true;
 }
 
-/* On random graphs: within the memory, the same twice, and only updates change. */
+/* On random graphs: the plan fits, a second call gives the same plan, and only updates change. */
 TEST(what_is_put_on_the_second_stream_fits)
 {
     size_t all = 0;

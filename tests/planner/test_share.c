@@ -1,5 +1,4 @@
-/* test_share.c - the split of a card among jobs: against all splits of small step functions, and of chains that were planned.
- */
+/* test_share.c - the split of a card's memory among jobs, against all splits of small step functions and of planned chains. */
 #include "estimator/base/memory.h"
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"
@@ -10,7 +9,7 @@
 
 enum { JOBS = 4, OPTIONS = 5 };
 
-/* Jobs drawn by chance. */
+/* Randomly drawn jobs. */
 typedef struct drawn {
     mp_share_option options[JOBS][OPTIONS];
     mp_share_job jobs[JOBS];
@@ -40,7 +39,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What a split takes, straight from the formulas of share.h; `total` whatever the goal. */
+/* Computes the bytes and ticks of a split by the formulas of share.h; `total` is the sum of the ticks for any goal. */
 static void take(const mp_share_request *r, const size_t *chosen, int64_t *bytes, int64_t *ticks, int64_t *total)
 {
     int64_t turn = 0;
@@ -56,11 +55,11 @@ static void take(const mp_share_request *r, const size_t *chosen, int64_t *bytes
     if (r->way == MP_SHARE_TURNS) *bytes += turn;
 }
 
-/* The same answer by trying every split. *total is the smallest of the best splits. */
+/* Finds the same answer by trying every split. *total is the minimum over all best splits. */
 static mp_share_split by_trying(const mp_share_request *r, int64_t *total)
 {
     mp_share_split best = {.least_bytes = INT64_MAX, .ticks = INT64_MAX, .next_bytes = -1, .next_ticks = -1};
-    for (int round = 0; round < 2; round++) { /* in the second round the best ticks are known */
+    for (int round = 0; round < 2; round++) { /* the second round knows the best ticks */
         size_t k[JOBS] = {0};
         for (bool is_over = false; !is_over;) {
             int64_t bytes, ticks, all;
@@ -123,7 +122,7 @@ TEST(every_split_is_the_best_of_all)
     uint64_t seed = 41;
     for (int round = 0; round < 3000; round++) {
         drawn x;
-        draw(&seed, round % 2 ? 6 : 1000, &x); /* small numbers make ties */
+        draw(&seed, round % 2 ? 6 : 1000, &x); /* small numbers give ties */
         for (int way = 0; way <= MP_SHARE_TURNS; way++)
             for (int goal = 0; goal < MP_N_SHARE_GOALS; goal++)
                 compare(&(mp_share_request){.jobs = x.jobs,
@@ -134,7 +133,7 @@ TEST(every_split_is_the_best_of_all)
     }
 }
 
-/* The certificate, job by job as share.h states it, in whole numbers: the price is price_ticks / price_bytes. */
+/* The certificate, job by job as stated in share.h, in integers: the price is price_ticks / price_bytes. */
 TEST(the_price_of_a_byte_proves_the_bound_job_by_job)
 {
     uint64_t seed = 7;
@@ -160,7 +159,7 @@ TEST(the_price_of_a_byte_proves_the_bound_job_by_job)
         }
         mp_share_split_free(&found);
     }
-    assert_in_range(n_tight, 1, 3000); /* and it can be the split's own ticks, at a price */
+    assert_in_range(n_tight, 1, 3000); /* for some prices the bound equals the ticks of the split */
 }
 
 TEST(the_example_of_the_header_is_so)
@@ -192,7 +191,7 @@ TEST(what_is_no_step_function_is_refused)
     assert_int_equal(mp_share_split_of(&(mp_share_request){.capacity_bytes = 1}, &found, NULL), MP_INVALID);
 }
 
-/* ---- in lock-step ---- */
+/* ---- lock-step ---- */
 
 enum { LEVELS = 6, PERIOD = 40 };
 
@@ -201,7 +200,7 @@ typedef struct steps {
     mp_share_profile profile;
 } steps;
 
-/* Draws a profile of exactly a period. */
+/* Draws a profile whose ticks add up to the period. */
 static void draw_profile(uint64_t *seed, int64_t period, steps *out)
 {
     out->profile = (mp_share_profile){.levels = out->levels};
@@ -213,7 +212,7 @@ static void draw_profile(uint64_t *seed, int64_t period, steps *out)
     }
 }
 
-/* The bytes at a tick of the repeating step. */
+/* Returns the bytes at a tick of the repeated step. */
 static int64_t bytes_at(const mp_share_profile *p, int64_t tick)
 {
     size_t k = 0;
@@ -264,7 +263,7 @@ static mp_graph *chain(void)
     return graph;
 }
 
-/* Plans hold, options are theirs, and both step functions are in order. */
+/* Checks that plans are valid, that options match their plans, and that both step functions are sorted. */
 static void compare_plans(const mp_graph *graph, const mp_share_plans *found)
 {
     for (size_t k = 0; k < found->n; k++) {
@@ -284,14 +283,14 @@ static void compare_plans(const mp_graph *graph, const mp_share_plans *found)
     assert_int_equal(found->options[found->n - 1].bytes, chain_keep_all_bytes(LAYERS, BYTES, STATIC));
 }
 
-/* What the step functions say of budgets is what plan and bound of a search for each of them say. */
+/* For each budget, the step functions give the same plan and bound as a search for that budget. */
 TEST(plans_and_bounds_are_those_of_the_budgets_whatever_their_order)
 {
     mp_graph *graph = chain();
     mp_share_plans found;
     mp_error err = {0};
     const mp_share_plans_request request = {
-        .graph = graph, .n_budgets = 4, .n_steps = STEPS, .unit_seconds = 1.0 / UNITS}; /* a tick of the graph is a second */
+        .graph = graph, .n_budgets = 4, .n_steps = STEPS, .unit_seconds = 1.0 / UNITS}; /* a tick of the graph is one second */
     if (mp_share_plans_of(&request, &found, &err) != MP_OK) fail_msg("%s", err.message);
     assert_int_equal(found.static_bytes, STATIC);
     assert_true(found.n >= 3 && found.n_bounds >= 3);
@@ -316,8 +315,8 @@ TEST(plans_and_bounds_are_those_of_the_budgets_whatever_their_order)
     mp_graph_free(graph);
 }
 
-/* Where all jobs fit with everything kept, the split of keep-all alone takes no more time than that of all plans, and both
- * parts together find the plans of the whole. */
+/* If all jobs fit with keep-all, the split of keep-all alone takes no more time than the split of all plans. Both parts
+ * together find the plans of the whole. */
 TEST(keep_all_is_enough_where_all_of_it_fits)
 {
     mp_graph *graph = chain();
@@ -346,7 +345,7 @@ TEST(keep_all_is_enough_where_all_of_it_fits)
     mp_graph_free(graph);
 }
 
-/* Two jobs in lock-step need less than beside each other, and their profiles have the plans' peaks and times. */
+/* Two jobs in lock-step need less memory than side by side, and their profiles have the plans' peaks and times. */
 TEST(two_jobs_in_lock_step_are_one)
 {
     mp_graph *graph = chain();
@@ -394,8 +393,8 @@ TEST(two_jobs_in_lock_step_are_one)
     mp_graph_free(graph);
 }
 
-/* In every capacity from none to that of all pairs: what is found fits in it with its arena, no faster pair would by its live
- * bytes unless its arena is over, and each half passes the checker with its places. */
+/* For every capacity from zero to the sum of all pairs: the result and its arena fit. A faster pair that would fit by its live
+ * bytes is only rejected because of its arena. Each half passes the checker with its places. */
 TEST(two_plans_in_lock_step_have_one_arena)
 {
     mp_graph *graph = chain();

@@ -1,4 +1,5 @@
-/* test_smallest.c - planner/solve: what is offered where a budget cannot be met is found when it is asked for. */
+/* test_smallest.c - planner/solve: if a budget cannot be met, the answer offers a size; a search with that size as the budget
+ * must find a plan. */
 #include "estimator/base/memory.h"
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"
@@ -6,7 +7,7 @@
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
-typedef unsigned long long number; /* of a seed, printed on failure */
+typedef unsigned long long number; /* type to print a seed on failure */
 
 enum { SEEDS = 16, MOVES = 60 };
 
@@ -15,7 +16,7 @@ static mp_graph *graph_of(uint64_t seed)
     return random_graph(seed, 2 + (int)(seed % 9), (mp_fuse)(seed % MP_N_FUSES), false);
 }
 
-/* Answers, and fails the test where the answer is none. */
+/* Solves the request; fails the test if there is no answer. */
 static mp_answer solved(const mp_request *request, bool with_arena, uint64_t seed)
 {
     mp_error err = {0};
@@ -25,7 +26,7 @@ static mp_answer solved(const mp_request *request, bool with_arena, uint64_t see
     return answer;
 }
 
-/* From below the floor to what keeping everything needs; with an arena the steps that matter are small. */
+/* Budgets from below the floor to the need of keep-all; with an arena the relevant steps are small. */
 TEST(what_is_offered_is_found_when_it_is_asked_for)
 {
     enum { BUDGETS = 5 };
@@ -69,7 +70,7 @@ static void scramble_ticks(mp_graph *graph, uint64_t seed)
             graph->nodes[i].alternatives[k].ticks = 1 + random_below(&source, 1000);
 }
 
-/* Whatever is asked of a search, and however long operators took when they were measured. */
+/* The smallest plan must not depend on the request or on the measured times of operators. */
 TEST(the_smallest_plan_is_the_same_for_all_budgets_and_times)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -96,7 +97,8 @@ TEST(the_smallest_plan_is_the_same_for_all_budgets_and_times)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* Who types the bytes that were offered gets what a search gets that is given the smallest plan to start from, as for `min`. */
+/* If a user enters the offered number of bytes, the result equals that of a search that starts from the smallest plan, as for
+ * `min`. */
 TEST(an_offer_is_met_by_the_plan_of_min)
 {
     enum { N_SEEDS = 4, NODES = 14 };

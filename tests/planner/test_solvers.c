@@ -1,4 +1,4 @@
-/* test_solvers.c - all searchers: their plans hold, fit, repeat, and get no worse with more room. */
+/* test_solvers.c - all searchers: their plans are valid, fit, are reproducible, and do not get slower with a larger budget. */
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
@@ -11,7 +11,7 @@
 
 enum { SEEDS = 20, BUDGETS = 7 };
 
-/* The plan holds by the checker and by the slow simulator, and claims what was asked. */
+/* Asserts that the plan is valid by the checker and by the slow simulator, and claims the requested budget. */
 static void assert_holds(const mp_graph *graph, const mp_plan *plan, int64_t budget_bytes)
 {
     mp_error err = {0};
@@ -24,7 +24,7 @@ static void assert_holds(const mp_graph *graph, const mp_plan *plan, int64_t bud
     assert_true(plan->peak_bytes >= plan->floor_bytes);
 }
 
-/* Whether one search answers for every smaller budget, so that more room cannot cost more. */
+/* True if one search answers for every smaller budget, so that a larger budget cannot give a slower plan. */
 static bool is_monotone(const char *solver)
 {
     for (size_t k = 0; k < mp_solver_count(); k++)
@@ -43,19 +43,21 @@ TEST(every_plan_holds_and_more_room_never_costs_more)
         int floor_node;
         assert_int_equal(mp_floor(graph, &floor_bytes, &floor_node, NULL), MP_OK);
         for (int i = 0; i < BUDGETS; i++) least[i] = INT64_MAX;
-        for (size_t k = mp_solver_count(); k-- > 0;) { /* auto, the first, comes last */
+        for (size_t k = mp_solver_count(); k-- > 0;) { /* auto, the first row, is tested last */
             const char *solver = mp_solver_row(k)->name;
             int64_t before = INT64_MAX;
             if (mp_solver_row(k)->wants_copies) continue;
-            for (int i = 0; i < BUDGETS; i++) { /* from below the floor to beyond keep-all */
+            for (int i = 0; i < BUDGETS; i++) { /* from below the floor to above keep-all */
                 const int64_t budget = floor_bytes - 1 + (whole + 2 - floor_bytes) * i / (BUDGETS - 1);
                 const mp_request request = {
                     .graph = graph, .budget_bytes = budget, .solver = solver, .seed = seed, .moves = 200};
                 mp_answer answer = {0};
                 mp_error err = {0};
                 const mp_status st = mp_solve(&request, &answer, &err);
-                if (!strcmp(solver, "ilp")) assert_int_equal(st == MP_NOT_APPLICABLE, plain); /* others mark a turn-around */
-                if (st == MP_NOT_APPLICABLE && (plain || !strcmp(solver, "exact"))) continue; /* exact: too large */
+                if (!strcmp(solver, "ilp"))
+                    assert_int_equal(st == MP_NOT_APPLICABLE, plain); /* other graphs have a turn-around */
+                if (st == MP_NOT_APPLICABLE && (plain || !strcmp(solver, "exact")))
+                    continue; /* exact: the graph is too large */
                 if (st != MP_OK) fail_msg("seed %llu, %s: %s", (unsigned long long)seed, solver, err.message);
                 assert_non_null(answer.smallest);
                 assert_holds(graph, answer.smallest, INT64_MAX);
@@ -97,7 +99,7 @@ TEST(same_request_gives_the_same_plan)
             mp_answer a = {0}, b = {0};
             const mp_status st = mp_solve(&request, &a, NULL);
             const bool may_refuse = mp_solver_row(k)->wants_copies || !strcmp(request.solver, "exact");
-            assert_true(st == MP_OK || may_refuse); /* the graph has no copies, or is too large */
+            assert_true(st == MP_OK || may_refuse); /* MP_NOT_APPLICABLE: the graph has no copies, or is too large */
             assert_int_equal(mp_solve(&request, &b, NULL), st);
             if (st != MP_OK) continue;
             const mp_plan *x = a.plan ? a.plan : a.smallest, *y = b.plan ? b.plan : b.smallest;
@@ -111,7 +113,8 @@ TEST(same_request_gives_the_same_plan)
     }
 }
 
-/* With few moves, too, a larger budget must not cost more: what is tried is a matter of the moves and the ladder only. */
+/* With few moves, too, a larger budget must not give a slower plan: the candidates depend only on the number of moves and on
+ * the ladder of budgets. */
 TEST(more_room_never_costs_more_with_few_moves)
 {
     for (uint64_t seed = 1; seed <= SEEDS / 3; seed++) {
@@ -166,7 +169,7 @@ TEST(requests_that_make_no_sense_are_refused)
     mp_graph_free(graph);
 }
 
-/* A search that is stopped hands back what it has; keep-all comes first, so there is always something. */
+/* A stopped search returns its best plan so far. Keep-all is tried first, so there is always a plan. */
 TEST(stopped_search_still_answers)
 {
     mp_graph *graph = random_graph(5, 24, MP_FUSE_NONE, false);
@@ -187,7 +190,7 @@ TEST(stopped_search_still_answers)
     mp_graph_free(graph);
 }
 
-/* In a large graph there is by then a plan within the budget. */
+/* In a large graph, a plan within the budget has been found by then. */
 TEST(stopped_search_of_a_large_graph_has_a_plan)
 {
     const char *const names[] = {"auto", "priced"};
@@ -209,7 +212,7 @@ TEST(stopped_search_of_a_large_graph_has_a_plan)
     mp_graph_free(graph);
 }
 
-/* `segments` on the list of the plan that it found comes to that plan: what a user gets who copies the list. */
+/* Running `segments` on the list of the plan that it found gives the same plan, because users copy such lists. */
 TEST(list_that_segments_finds_stands_for_its_plan)
 {
     int n_lists = 0;
@@ -241,7 +244,8 @@ TEST(solve_survives_every_allocation_failure)
     const long live = mp_alloc_live;
     mp_status st = MP_NOMEM;
     long k = 0;
-    /* Every failure at first, then ever fewer: the later allocations repeat those of the first candidates. */
+    /* Fails every allocation at first, then at growing intervals, because later allocations repeat those of the first
+     * candidates. */
     for (; st != MP_OK; k += 1 + k / 500) {
         const mp_request request = {.graph = graph, .budget_bytes = keep_all_peak(graph) - 1, .moves = 3};
         mp_answer answer = {0};

@@ -1,5 +1,5 @@
-/* test_state_copies.c - optimizer state in another tier: its copies, plans that place them, and what is proved of those, beside
- * a simulator and a search that tries everything. */
+/* test_state_copies.c - optimizer state in another tier: its copies, plans that place them, and their bounds, against a
+ * simulator and an exhaustive search. */
 #include "estimator/base/memory.h"
 #include "estimator/graph/fold.h"
 #include "memplan/check.h"
@@ -18,7 +18,7 @@
 
 enum { MIB = 1 << 20, STATE = 32 * MIB, MS = 1000000 };
 
-/* Moves all state; unless `all`, nothing else may be copied. */
+/* Moves all state to the host; without `all`, nothing else may be copied. */
 static void move_states(mp_graph *graph, const mp_link *link, bool all, size_t *n)
 {
     mp_error err = {0};
@@ -52,10 +52,10 @@ static void new_node(mp_graph *g, mp_phase phase, const int *reads, size_t n_rea
                                            .ticks = ticks};
 }
 
-enum { G1, G2, W1, W2, S1, S2, HOME1, OLD1, HOME2, OLD2 }; /* storages of the document's two updates */
+enum { G1, G2, W1, W2, S1, S2, HOME1, OLD1, HOME2, OLD2 }; /* storages of the two updates in the documentation's example */
 enum { BACK2, BACK1, UPDATE1, UPDATE2, IN1, OUT1, IN2, OUT2 };
 
-/* Without their states moved. */
+/* The two updates without moved states. */
 static mp_graph *two_plain_updates(void)
 {
     mp_graph *g;
@@ -123,7 +123,7 @@ TEST(the_states_of_the_document_become_three_storages_and_two_nodes_each)
     mp_graph_free(g);
 }
 
-/* Solves within the bytes of so many states beside everything else, and compares with the simulator. */
+/* Solves with a budget of n_states states in addition to everything else, and compares with the simulator. */
 static int64_t solved(const mp_graph *g, int n_states, int64_t *bound)
 {
     mp_answer answer;
@@ -134,7 +134,7 @@ static int64_t solved(const mp_graph *g, int n_states, int64_t *bound)
     const int64_t ticks = sim.ticks;
     assert_true(steps_obey(g, answer.plan->steps, answer.plan->n_steps) && ticks == answer.plan->ticks);
     assert_true(sim.tiers[0].peak_bytes <= request.budget_bytes && sim.tiers[1].peak_bytes == 2 * STATE);
-    assert_int_equal(answer.plan->baseline_ticks, 2000000); /* both updates of 1 ms, without copies */
+    assert_int_equal(answer.plan->baseline_ticks, 2000000); /* both updates take 1 ms, without copies */
     *bound = answer.bound.ticks;
     simulation_free(&sim);
     mp_answer_free(&answer);
@@ -153,11 +153,11 @@ TEST(the_two_updates_of_the_document_take_what_it_says)
     assert_memory_equal(ends, expected, sizeof ends);
     assert_int_equal(solved(g, 1, &bound), 7632408);
     assert_int_equal(solved(g, 2, &bound), 5224306);
-    assert_int_equal(bound, 3 * 1408102); /* all of one way and one copy of the other */
+    assert_int_equal(bound, 3 * 1408102); /* all copies in one direction and one copy in the other */
     mp_graph_free(g);
 }
 
-/* What the checker says of a plan of the two updates after a change. */
+/* Asserts that the checker refuses a plan of the two updates after `change`, with this message. */
 static void refuted(void (*change)(mp_plan *plan), const char *what)
 {
     static const mp_step steps[] = {{BACK2, 0, 0},   {BACK1, 0, 0}, {IN1, 0, 4},     {IN2, 0, 6},
@@ -198,14 +198,14 @@ TEST(the_checker_sees_state_that_is_not_there_and_not_written_back)
 
 /* ---- random graphs ---- */
 
-/* Whether any plan fits, by trying all. */
+/* True if any plan fits, by trying all plans. */
 static bool fits(const mp_graph *g, int64_t budget_bytes, int64_t *ticks)
 {
     assert_true(oracle_exact(g, budget_bytes, true, ticks));
     return *ticks >= 0;
 }
 
-/* plain_ticks: of the step before states were moved. */
+/* plain_ticks: ticks of the step before states were moved. */
 static void solve_and_compare(const mp_graph *g, int64_t budget_bytes, int64_t least_ticks, int64_t plain_ticks, uint64_t seed,
                               int *n_found)
 {
@@ -220,7 +220,7 @@ static void solve_and_compare(const mp_graph *g, int64_t budget_bytes, int64_t l
         if (!steps_obey(g, answer.plan->steps, answer.plan->n_steps)) fail_msg("seed %d: the plan cannot run", (int)seed);
         if (sim.tiers[0].peak_bytes > budget_bytes) fail_msg("seed %d: over the budget", (int)seed);
         assert_true(sim.ticks == answer.plan->ticks && sim.tiers[1].peak_bytes == answer.plan->tiers[1].peak_bytes);
-        /* in order there is nothing faster than the plan's, and nothing below the bound */
+        /* in list order no plan is faster, and none is below the bound */
         if (answer.plan->ticks > least_ticks)
             fail_msg("seed %d: %d ticks, in order %d", (int)seed, (int)sim.ticks, (int)least_ticks);
         if (answer.bound.ticks > answer.plan->ticks) fail_msg("seed %d: a bound above the plan", (int)seed);
@@ -251,7 +251,7 @@ TEST(plans_with_state_in_another_tier_are_right_and_fit_where_any_does)
         n_more += mp_graph_n_state_copies(g) > 2;
         if (!all) assert_int_equal(n, mp_graph_n_state_copies(g) / 2);
         assert_int_equal(mp_graph_n_required(g), before->n_nodes + mp_graph_n_state_copies(g));
-        /* keep-all holds what it held */
+        /* keep-all holds the same bytes as before */
         simulation held = simulate(g, steps, mp_keep_all(g, steps));
         assert_true(steps_obey(g, steps, mp_graph_n_required(g)));
         high = held.tiers[0].peak_bytes;
@@ -260,12 +260,12 @@ TEST(plans_with_state_in_another_tier_are_right_and_fit_where_any_does)
         assert_int_equal(high, held.tiers[0].peak_bytes);
         const int64_t plain_ticks = held.ticks;
         simulation_free(&held);
-        /* so does keep-all with updates where they can run first */
+        /* the same for keep-all with updates as early as possible */
         mp_step *early;
         assert_int_equal(mp_updates_place_early(g, &early, &n, NULL), MP_OK);
-        assert_true(n == g->n_nodes && steps_obey(g, early, n)); /* with all optional copies */
+        assert_true(n == g->n_nodes && steps_obey(g, early, n)); /* includes all optional copies */
         mp_free(early);
-        /* the least bytes that any order needs are those without the copies, and not below the floor */
+        /* the minimum bytes of all orders equal the minimum without the copies, and are not below the floor */
         assert_int_equal(mp_state_fold(g, &folded, NULL), MP_OK);
         for (least = 0; least < high;) {
             const int64_t middle = least + (high - least) / 2;
@@ -288,8 +288,8 @@ TEST(plans_with_state_in_another_tier_are_right_and_fit_where_any_does)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* Buckets of gradients may be on their way while the first states are copied: what is claimed is not over what keep-all or the
- * plan itself takes. */
+/* Buckets of gradients may be in transfer while the first states are copied: a claim must not exceed the ticks of keep-all or
+ * of the plan itself. */
 TEST(with_collectives_beside_compute_no_claim_is_over_what_a_plan_takes)
 {
     const mp_link link = {.out_bytes_per_second = 64, .in_bytes_per_second = 64};
@@ -307,7 +307,7 @@ TEST(with_collectives_beside_compute_no_claim_is_over_what_a_plan_takes)
             ranks.network.inside.bytes_per_second = 16 / g->tick_seconds;
             assert_int_equal(mp_graph_exchange(g, &ranks, NULL, NULL), MP_OK);
             mp_step *steps = mp_alloc(3 * g->n_nodes, sizeof *steps);
-            simulation plain = simulate(g, steps, mp_keep_all(g, steps)); /* with its waits for the network */
+            simulation plain = simulate(g, steps, mp_keep_all(g, steps)); /* includes the waits for the network */
             move_states(g, &link, seed % 3 == 0, &n);
             simulation all = simulate(g, steps, mp_keep_all(g, steps));
             const mp_request request = {

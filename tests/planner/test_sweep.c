@@ -1,5 +1,4 @@
-/* test_sweep.c - the trade-off curve and evenly spread checkpoints; the frontier against a plain list of all that were added.
- */
+/* test_sweep.c - the trade-off curve and evenly spread checkpoints; the frontier against a plain list of all added points. */
 #include "estimator/base/memory.h"
 #include "memplan/sweep.h"
 #include "planner/studies/frontier.h"
@@ -47,7 +46,8 @@ TEST(every_point_is_at_least_what_the_searcher_answers_for_its_budget)
             if (p->feasible) {
                 assert_true(p->peak_bytes <= p->budget_bytes);
                 if (answer.plan) assert_true(p->ticks <= answer.plan->ticks);
-                assert_int_equal(p->n_recomputed, answer.plan->ticks - found.keep_all_ticks); /* a tick each */
+                assert_int_equal(p->n_recomputed,
+                                 answer.plan->ticks - found.keep_all_ticks); /* a recomputation takes one tick */
             }
             if (i) assert_true(c->points[i - 1].budget_bytes < p->budget_bytes);
             mp_answer_free(&answer);
@@ -71,7 +71,7 @@ TEST(by_default_curves_lead_from_the_smallest_plan_to_keep_all)
         for (size_t i = 0; i < c->n; i++) {
             const mp_sweep_point *p = &c->points[i];
             assert_true(p->feasible && p->peak_bytes <= p->budget_bytes);
-            if (i) assert_true(p->ticks <= c->points[i - 1].ticks); /* a larger budget never costs more */
+            if (i) assert_true(p->ticks <= c->points[i - 1].ticks); /* a larger budget never gives a slower plan */
         }
     }
     mp_sweep_free(&found);
@@ -99,8 +99,8 @@ TEST(a_searcher_that_does_not_apply_is_named_only_if_asked_for)
                      MP_NOT_APPLICABLE);
     assert_int_equal(mp_sweep_budgets(&(mp_sweep_request){.graph = graph, .solvers = unknown, .n_solvers = 1}, &found, NULL),
                      MP_INVALID);
-    found = sweep(&(mp_sweep_request){.graph = graph, .moves = 10}); /* of those that are not named it is left out */
-    assert_int_equal(found.n_curves, 6);                             /* chain neither: there are too few blocks */
+    found = sweep(&(mp_sweep_request){.graph = graph, .moves = 10}); /* without a list of searchers, ilp is omitted */
+    assert_int_equal(found.n_curves, 6); /* chain is omitted too, because there are too few blocks */
     for (size_t k = 0; k < found.n_curves; k++) assert_string_not_equal(found.curves[k].solver, "ilp");
     mp_sweep_free(&found);
     mp_graph_free(graph);
@@ -149,16 +149,17 @@ TEST(too_few_and_too_many_checkpoints_hurt)
     mp_graph_free(graph);
 }
 
-/* One end in each equal stretch of the chain, at the last of its smallest activations: the same list, kept by segments. */
+/* Each equal stretch of the chain has one checkpoint: the last of its smallest activations. `segments` with the same list has
+ * the same cost. */
 TEST(a_spread_list_costs_what_segments_cost)
 {
     mp_graph *graph = chain();
     mp_spread_point *points;
     size_t n;
-    mp_storage *activations = &graph->storages[2]; /* activation k of the chain, from 0 on */
+    mp_storage *activations = &graph->storages[2]; /* activations[k] is activation k of the chain */
     for (int k = 0; k < LAYERS; k++) activations[k].bytes = 500 + k * 37 % 11 * 100;
     assert_int_equal(mp_spread(graph, LAYERS, &points, &n, NULL), MP_OK);
-    assert_int_equal(n, LAYERS); /* each number of checkpoints once */
+    assert_int_equal(n, LAYERS); /* each number of checkpoints occurs once */
     for (size_t p = 0; p < n; p++) {
         int list[LAYERS];
         const int n_list = (int)points[p].n_checkpoints;

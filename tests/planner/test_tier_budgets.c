@@ -1,6 +1,6 @@
-/* test_tier_budgets.c - tiers besides the device: offsets laid out, checked by the checker alone, within budgets, and as JSON;
- * what more memory and faster copies are worth, and how much of a tier is enough, on graphs so small that everything can be
- * tried; and the three curves of a graph with copies. */
+/* test_tier_budgets.c - tiers besides the device: offsets, their check, budgets, and JSON. On graphs small enough to try
+ * everything: the value of more memory and of faster copies, and the sufficient size of a tier. Also the three curves of a
+ * graph with copies. */
 #include <unistd.h>
 
 #include "formats/json/plan_json.h"
@@ -18,7 +18,7 @@
 #include "tests/oracles/random_copies.h"
 #include "tests/oracles/random_graph.h"
 
-/* A plan with offsets of an order of random_copies; NULL: the order breaks a rule. */
+/* Returns a plan with offsets for an order of random_copies; NULL: the order breaks a rule. */
 static mp_plan *laid_out(const mp_graph *graph, uint64_t seed, uint64_t order)
 {
     mp_plan *plan = NULL;
@@ -33,7 +33,8 @@ static mp_plan *laid_out(const mp_graph *graph, uint64_t seed, uint64_t order)
     return NULL;
 }
 
-/* Spoils the tier's offsets in one way; returns what the checker has to say, NULL: this plan cannot be spoilt so. */
+/* Corrupts the tier's offsets in one way. Returns the expected message of the checker; NULL: this corruption is not possible
+ * for the plan. */
 static const char *spoil(mp_plan *plan, int how, int64_t alignment)
 {
     mp_tier_claim *t = &plan->tiers[1];
@@ -60,7 +61,7 @@ static const char *spoil(mp_plan *plan, int how, int64_t alignment)
     case 6:
         for (size_t k = 0; k + 1 < t->n_places; k++)
             if (t->places[k].begin < last->end && last->begin < t->places[k].end && t->places[k].begin + 1 < t->places[k].end) {
-                last->offset = t->places[k].offset; /* a place that begins in the other's last step could share it */
+                last->offset = t->places[k].offset; /* if one place begins in the other's last step, they may share memory */
                 return last->begin + 1 < t->places[k].end ? "overlap" : NULL;
             }
         return NULL;
@@ -102,7 +103,7 @@ typedef struct small {
     int64_t floor_bytes, plain_floor, keep_all_bytes, least_ticks;
 } small;
 
-/* A graph with copies to a host, or a disk, over a link that carries as much as keep-all's peak in a step. */
+/* A graph with copies to a host or a disk, over a link that transfers keep-all's peak once per step. */
 static small small_graph(uint64_t seed, int n_forward, bool is_disk)
 {
     small x = {.graph = random_graph(seed, n_forward, (mp_fuse)(seed % 3), false)};
@@ -123,7 +124,7 @@ static small small_graph(uint64_t seed, int n_forward, bool is_disk)
     return x;
 }
 
-/* To a disk each copy takes whole blocks, many times its bytes here: what the search counts fits long before the arena does. */
+/* On a disk each copy takes whole blocks, many times its bytes in this test. The live bytes fit long before the arena does. */
 TEST(the_arena_of_a_tier_keeps_to_its_budget)
 {
     enum { BLOCK = MP_DISK_BLOCK_BYTES };
@@ -159,7 +160,7 @@ TEST(the_arena_of_a_tier_keeps_to_its_budget)
         mp_graph_free(graph);
     }
     printf("%d plans, %d use the disk, %d were over, %.3f of the time\n", n, n_used, n_over, ticks / live_ticks);
-    assert_true(n >= 25 && n_over > 5 && n_used > 5 && ticks < 1.015 * live_ticks); /* 23 and 1.022 with the smallest plans */
+    assert_true(n >= 25 && n_over > 5 && n_used > 5 && ticks < 1.015 * live_ticks); /* with the smallest plans: 23 and 1.022 */
 }
 
 TEST(offsets_in_a_tier_are_written_and_read)
@@ -190,7 +191,7 @@ TEST(offsets_in_a_tier_are_written_and_read)
     assert_true(n_places > 40);
 }
 
-/* A GiB is more than all of these graphs need. */
+/* One GiB is enough for all of these graphs. */
 TEST(with_all_the_memory_a_plan_takes_no_extra_time)
 {
     int n = 0, n_extra = 0, n_whole = 0, n_tier = 0, n_links = 0;

@@ -1,4 +1,5 @@
-/* test_turn_around.c - graphs without marks: the turn-around by its definition, plans and bounds against an exact search. */
+/* test_turn_around.c - graphs without phase marks: the turn-around by its definition, and plans and bounds against an exact
+ * search. */
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/bound/bound.h"
@@ -19,8 +20,8 @@ static mp_graph *dag(uint64_t seed)
     return graph;
 }
 
-/* A chain there and back, without marks: each node on the way back reads the one before it, and what its partner has produced,
- * or at times what that one's has. `times` such chains, each beginning where the last one ends. */
+/* A chain forth and back without phase marks. Each node on the way back reads the previous node's output and the output of its
+ * partner on the way forth, sometimes of a neighbour's partner. `times` such chains follow one another. */
 static mp_graph *there_and_back(uint64_t seed, int times)
 {
     mp_graph *graph;
@@ -59,7 +60,7 @@ static bool reads(const mp_graph *graph, int node, int s)
     return false;
 }
 
-/* What is produced before a node and read by it or later; storage v is that of node v. */
+/* Returns the bytes produced before a node and read by it or later; storage v belongs to node v. */
 static int64_t crossing_bytes(const mp_graph *graph, int node)
 {
     int64_t bytes = 0;
@@ -96,7 +97,7 @@ TEST(most_crosses_before_the_turn_around)
     }
 }
 
-/* The example of docs/internals/large-graphs.md: a and b are read again when g3 runs, and most crosses before it. */
+/* The example of docs/internals/large-graphs.md: g3 reads a and b again, and most bytes cross the position before it. */
 TEST(the_page_tells_where_its_example_turns)
 {
     static const int bytes[] = {4, 6, 5, 3, 2, 2, 2, 1},
@@ -137,7 +138,7 @@ TEST(marked_graphs_keep_their_marks)
     mp_graph_free(graph);
 }
 
-/* The plan of a searcher within a budget holds, and is no better than the best of all. */
+/* Asserts that the plan of a searcher is valid within the budget and not better than the optimum. */
 static bool finds(const mp_graph *graph, const char *solver, int64_t budget, int64_t best, bool *optimal)
 {
     mp_answer answer = {0};

@@ -1,4 +1,4 @@
-/* test_windows.c - parts of a list as graphs of their own, against the timeline of the whole; and the search by windows. */
+/* test_windows.c - parts of a list as separate graphs, against the timeline of the whole list; and the search by windows. */
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/solver.h"
@@ -10,7 +10,8 @@
 
 /* ---- closed parts ---- */
 
-/* The steps of a part without its own two nodes, up to its last one; *n: how many. Of a part, all begin with its first node. */
+/* Returns the steps of a part without its two end nodes, up to its last step; *n: their number. All steps of a part follow its
+ * first node. */
 static mp_step *inner_steps(const mp_part *part, const mp_step *steps, size_t *n)
 {
     const int last = (int)part->graph->n_nodes - 1;
@@ -24,12 +25,12 @@ static mp_step *inner_steps(const mp_part *part, const mp_step *steps, size_t *n
         has_run[node - (int)part->from] = true;
         inner[n_inner++] = (mp_step){.node = node, .alternative = steps[t].alternative};
     }
-    for (size_t k = 0; k < part->to - part->from; k++) assert_true(has_run[k]); /* nothing runs after the last one only */
+    for (size_t k = 0; k < part->to - part->from; k++) assert_true(has_run[k]); /* no node runs only after the last one */
     *n = n_inner;
     return inner;
 }
 
-/* The list with these steps in place of the part's nodes. */
+/* Returns the timeline of the list with these steps instead of the part's nodes. */
 static mp_timeline *timeline_with(const mp_graph *graph, const mp_part *part, const mp_step *inner, size_t n_inner)
 {
     mp_timeline *timeline = NULL;
@@ -50,7 +51,8 @@ static bool has_choices(const mp_graph *graph)
     return false;
 }
 
-/* At each of its steps lives what lives in the whole list with those steps; or more, where some alternative reads less. */
+/* At each step of the part, the live bytes equal those of the whole list with these steps. They may be higher if an alternative
+ * reads less. */
 TEST(a_closed_part_has_what_lives_in_the_list)
 {
     enum { SEEDS = 600, NODES = 14 };
@@ -58,7 +60,7 @@ TEST(a_closed_part_has_what_lives_in_the_list)
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         random_source random = {seed};
         mp_graph *graph = random_graph(seed, 2 + random_below(&random, NODES), MP_FUSE_NONE, true);
-        if (!mp_graph_has_parts(graph)) { /* some write what is always live */
+        if (!mp_graph_has_parts(graph)) { /* the graph has no parts if a node writes a storage that is always live */
             mp_graph_free(graph);
             continue;
         }
@@ -103,7 +105,7 @@ static mp_node *add_node(mp_graph *graph, int writes)
     return node;
 }
 
-/* Two nodes, of which the second reads what the first writes, or takes an alternative that reads nothing. */
+/* Two nodes. The second one reads the output of the first, or has an alternative that reads nothing. */
 TEST(what_only_some_alternative_reads_orders_nothing)
 {
     enum { FIRST, A, B, LAST };
@@ -129,7 +131,7 @@ TEST(what_only_some_alternative_reads_orders_nothing)
     assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
     assert_int_equal(mp_part_init(&part, graph, 0, 2, true, number, NULL), MP_OK);
     assert_int_equal(part.graph->n_nodes, LAST + 1);
-    for (int v = A; v <= B; v++) /* both are held between the ends by empty storages */
+    for (int v = A; v <= B; v++) /* empty storages keep both nodes between the ends */
         for (size_t k = 0; k < part.graph->nodes[v].n_alternatives; k++) {
             const mp_alternative *alternative = &part.graph->nodes[v].alternatives[k];
             assert_int_equal(alternative->n_reads, 1 + (v == B && !k));
@@ -167,7 +169,7 @@ TEST(parts_survive_every_allocation_failure)
 
 enum { LARGE = 7000, REACH = 200 };
 
-/* A large graph whose storages live shortly: each node reads some of those shortly before it. */
+/* A large graph with short lifetimes: each node reads some of the storages written shortly before. */
 static mp_graph *local_graph(void)
 {
     mp_graph *graph;
@@ -222,7 +224,7 @@ TEST(large_local_graphs_are_searched_by_windows)
     mp_graph_free(graph);
 }
 
-/* Where one window has no plan, the others still become as small as that one. */
+/* If one window has no plan, the other windows are still reduced to its size. */
 TEST(what_has_no_plan_is_made_small)
 {
     mp_graph *graph = local_graph();
