@@ -1,9 +1,8 @@
 /* file.c - bounded reading and atomic writing.
  *
- * Reading maps the file, so that the weights of a huge model, which nobody looks at, are never loaded. Writing goes to a new
- * file beside the old one, which takes its name once everything is on the disk: a full disk or a crash leaves the old file
- * whole. The new file is locked while its writer lives; the file of a killed run is not locked, and the next run removes it.
- */
+ * Reading maps the file, so that unread weights of a huge model are never loaded. Writing creates a new file beside the old one
+ * and renames it once everything is on the disk. A full disk or a crash therefore leaves the old file intact. The new file is
+ * locked as long as its writer lives. A killed run's file is not locked, and the next run removes it. */
 #include "formats/base/file.h"
 
 #include <dirent.h>
@@ -20,7 +19,7 @@
 #include "formats/base/text.h"
 
 enum {
-    READ_AHEAD_BYTES = 64 << 20, /* larger files are read in parts: reading ahead would load what is skipped */
+    READ_AHEAD_BYTES = 64 << 20, /* larger files are read without read-ahead, which would load skipped parts */
     TEMPORARY_TRIES = 100
 };
 
@@ -48,7 +47,7 @@ mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_e
     struct stat info;
     mp_file file = {.bytes = (const uint8_t *)""};
     const bool is_input = !strcmp(path, "-");
-    /* Opened without blocking: a named pipe without a writer would hold the open forever. */
+    /* Opened without blocking, because opening a named pipe without a writer would block forever. */
     MP_CLEARED_BY(close_descriptor)
     int fd = is_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return system_failure(err, "the file cannot be opened");
@@ -62,7 +61,7 @@ mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_e
         file.mapping = mmap(NULL, file.size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (file.mapping == MAP_FAILED) return system_failure(err, "the file cannot be read");
         file.bytes = file.mapping;
-        if (file.size > READ_AHEAD_BYTES) madvise(file.mapping, file.size, MADV_RANDOM); /* advice: a refusal does no harm */
+        if (file.size > READ_AHEAD_BYTES) madvise(file.mapping, file.size, MADV_RANDOM); /* only a hint: failure is harmless */
     }
     *out = file;
     return MP_OK;
@@ -98,7 +97,7 @@ static mp_status write_through(const char *path, const mp_file_part *parts, size
     return close(fd) != 0 && st == MP_OK ? system_failure(err, "writing failed") : st;
 }
 
-/* Opens the folder of the file; -1 if it cannot be read. */
+/* Opens the folder of the file; -1: it cannot be read. */
 static int open_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -108,7 +107,7 @@ static int open_folder(const char *path)
     return fd;
 }
 
-/* True if `name` is one that open_beside gives to a file beside `base`: base.PID-K.tmp */
+/* True if `name` is a temporary name that open_beside creates for `base`: base.PID-K.tmp */
 static bool is_temporary(const char *name, const char *base)
 {
     static const char digits[] = "0123456789";
@@ -118,7 +117,7 @@ static bool is_temporary(const char *name, const char *base)
     return k > pid && *k == '-' && k[1 + strspn(k + 1, digits)] == '.' && !strcmp(k + 1 + strspn(k + 1, digits), ".tmp");
 }
 
-/* Removes the files that killed runs of this user left beside the file: nobody holds their lock. */
+/* Removes temporary files beside the file that killed runs of this user left. They are recognised by their missing lock. */
 static void remove_left_behind(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -159,7 +158,7 @@ static mp_status open_beside(const char *path, char *name, size_t size, int *fd,
     return system_failure(err, "the file cannot be written");
 }
 
-/* Writes the folder to the disk, and with it the file's new name; some file systems cannot do that. */
+/* Writes the folder to the disk, including the file's new name. Some file systems do not support this. */
 static mp_status sync_folder(const char *path, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -170,9 +169,9 @@ static mp_status sync_folder(const char *path, mp_error *err)
     return st;
 }
 
-/* A temporary file that is to replace another. */
+/* A temporary file that will replace another file. */
 typedef struct beside {
-    char *name; /* empty: it has replaced the file */
+    char *name; /* empty: the replacement is done */
     int fd, lock;
 } beside;
 
@@ -190,7 +189,7 @@ static mp_status replace(const char *path, const struct stat *old, const mp_file
     MP_CLEARED_BY(beside_free) beside b = {.name = mp_alloc(size, 1), .fd = -1, .lock = -1};
     MP_ENSURE(b.name, err, MP_NOMEM, "no memory to write a file");
     MP_CHECK(open_beside(path, b.name, size, &b.fd, err));
-    b.lock = fcntl(b.fd, F_DUPFD_CLOEXEC, 0); /* holds the lock when fd is closed, which must be before the rename */
+    b.lock = fcntl(b.fd, F_DUPFD_CLOEXEC, 0); /* keeps the lock after fd is closed; fd must be closed before the rename */
     if (b.lock < 0) return system_failure(err, "writing failed");
     MP_CHECK(write_all(b.fd, parts, n, err));
     if (old && fchmod(b.fd, old->st_mode & 07777) != 0) return system_failure(err, "the file's permissions cannot be kept");
@@ -202,8 +201,8 @@ static mp_status replace(const char *path, const struct stat *old, const mp_file
     return sync_folder(path, err);
 }
 
-/* Finds what is at a path. *exists is false if nothing is there. Refuses a link that leads nowhere, or in a circle:
- * whoever set it meant another place. */
+/* Examines the file at a path. *exists is false if there is none. Refuses a dangling or circular link, because its target is
+ * not the intended file. */
 static mp_status examine(const char *path, struct stat *info, bool *exists, mp_error *err)
 {
     struct stat itself;
@@ -236,7 +235,7 @@ mp_status mp_file_write_parts(const char *path, const mp_file_part *parts, size_
     MP_CHECK(examine(path, &info, &exists, err));
     if (!exists) return replace(path, NULL, parts, n, err);
     if (!S_ISREG(info.st_mode)) return write_through(path, parts, n, err);
-    /* A link is followed by hand: the file it points to is replaced, not the link. */
+    /* The link is resolved, so that its target is replaced, not the link itself. */
     MP_OWNED_BY(free) char *target = realpath(path, NULL);
     return target ? replace(target, &info, parts, n, err) : system_failure(err, "the file cannot be written");
 }
@@ -251,7 +250,7 @@ mp_status mp_file_try(const char *path, mp_error *err)
     MP_OWNED char *name = NULL;
     if (!strcmp(path, "-")) return MP_OK;
     MP_CHECK(examine(path, &info, &exists, err));
-    if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe: opening it could have effects */
+    if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe: opening it could have side effects */
         if (access(path, W_OK) != 0) return system_failure(err, "the file cannot be written");
         return MP_OK;
     }

@@ -7,32 +7,32 @@
 
 #include "memplan/error.h"
 
-/* A file in memory, mapped read-only where the system can (so that parts of a huge file that nobody reads cost no memory). */
+/* A file in memory. The system maps it read-only where possible, so that unread parts of a huge file need no memory. */
 typedef struct mp_file {
     const uint8_t *bytes;
     size_t size;
     void *mapping; /* private */
 } mp_file;
 
-/* Opens a regular file of at most limit_bytes; "-" is standard input, if a regular file stands there. MP_IO: it cannot be
- * opened or read, is a directory, ...; MP_PARSE: larger than the limit. The message is a sentence without the path; err->input
- * carries the path. Close with mp_file_close. */
+/* Opens a regular file of at most limit_bytes; "-" is standard input, if it is a regular file. MP_IO: the file cannot be opened
+ * or read, is a directory, ...; MP_PARSE: larger than the limit. The message is a sentence without the path; err->input is the
+ * path. Close with mp_file_close. */
 mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_error *err);
-void mp_file_close(mp_file *file); /* zeroed is fine */
+void mp_file_close(mp_file *file); /* a zeroed struct is allowed */
 
-/* True if the path is a folder that can be looked up. */
+/* True if the path is a folder that the process can examine. */
 bool mp_is_folder(const char *path);
 
-/* The name of standard output in errors. */
+/* The name of standard output in error messages. */
 #define MP_STANDARD_OUTPUT "standard output"
 
-/* Writes the bytes to a temporary file beside `path` and renames it, so that the file is whole or untouched. "-" is
+/* Writes the bytes to a temporary file beside `path` and renames it, so an interrupted write leaves the old file. "-" is
  * standard output. MP_IO. */
 mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_error *err);
-/* Checks that mp_file_write can write there, before there is anything to write: creates the temporary file and removes it
- * again. MP_IO, as mp_file_write. */
+/* Checks that mp_file_write can write to a path, before the data exist: creates the temporary file and removes it again. MP_IO,
+ * as mp_file_write. */
 mp_status mp_file_try(const char *path, mp_error *err);
-/* mp_file_write for several pieces, one behind the other. */
+/* mp_file_write for several pieces in order. */
 typedef struct mp_file_part {
     const void *bytes;
     size_t size;

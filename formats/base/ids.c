@@ -1,4 +1,4 @@
-/* ids.c - sorted ids, found by bisection. */
+/* ids.c - sorted ids, found by binary search. */
 #include "formats/base/ids.h"
 
 #include <stdlib.h>

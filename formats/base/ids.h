@@ -1,4 +1,4 @@
-/* ids.h - the ids of a file, which may be any distinct integers, and the indices that they stand for. */
+/* ids.h - maps the ids of a file, which may be any distinct integers, to indices. */
 #pragma once
 
 #include "memplan/graph.h"
@@ -8,12 +8,13 @@ typedef struct mp_ids {
     struct mp_id {
         int64_t id;
         int index;
-    } * rows; /* by id */
+    } * rows; /* sorted by id */
 } mp_ids;
 
-/* Collect the ids of a graph's storages or nodes; released with mp_ids_free (zeroed is fine). MP_NOMEM. O(n log n). */
+/* Collect the ids of a graph's storages or nodes. Release with mp_ids_free (a zeroed struct is allowed). MP_NOMEM. O(n log
+ * n). */
 mp_status mp_ids_of_storages(const mp_graph *graph, mp_ids *out, mp_error *err);
 mp_status mp_ids_of_nodes(const mp_graph *graph, mp_ids *out, mp_error *err);
 void mp_ids_free(mp_ids *ids);
-/* Returns the index of an id, -1 if there is none. O(log n). */
+/* Returns the index of an id; -1: none. O(log n). */
 int mp_ids_find(const mp_ids *ids, int64_t id);

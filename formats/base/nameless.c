@@ -1,4 +1,4 @@
-/* nameless.c - opens files without a name, takes their room, and maps them. */
+/* nameless.c - opens unnamed files, reserves their disk space, and maps them. */
 #define _GNU_SOURCE
 #include "formats/base/nameless.h"
 
@@ -22,7 +22,7 @@ int mp_nameless_open(const char *folder, int flags)
     return file;
 }
 
-/* True if a file may be as long as this: over the process's own limit, a call would raise a signal. */
+/* True if a file may have this length. Beyond the process's own limit a call would raise a signal. */
 static bool may_be(int64_t bytes)
 {
     struct rlimit most;
@@ -34,11 +34,11 @@ bool mp_nameless_make_room(int file, int64_t bytes)
 {
     if (!may_be(bytes)) return false;
     if (fallocate(file, 0, 0, bytes) == 0) return true;
-    /* where the file system cannot, the room is found or missed as the file is written */
+    /* if the file system cannot reserve space, missing space is noticed while writing */
     return errno == EOPNOTSUPP && ftruncate(file, bytes) == 0;
 }
 
-/* Maps a file with all of its room: what is missed when a page is written would be a signal. */
+/* Maps a file after reserving all its space, because a page write without space would raise a signal. */
 static void *map(int file, int64_t bytes)
 {
     if (!may_be(bytes) || (errno = posix_fallocate(file, 0, bytes)) != 0) return MAP_FAILED;

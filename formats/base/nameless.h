@@ -1,4 +1,4 @@
-/* nameless.h - files without a name: room on a disk that is gone when they are closed, however the process ends. */
+/* nameless.h - unnamed files: disk space that the system frees when they are closed, however the process ends. */
 #pragma once
 
 #include <stdbool.h>
@@ -6,11 +6,13 @@
 
 #include "memplan/error.h"
 
-/* Opens one in a folder, for reading and writing; where the file system has none, a file whose name is removed at once.
- * `flags`: more of open's. -1: errno says why. */
+/* Opens an unnamed file in a folder for reading and writing. If the file system has no unnamed files, the name is removed at
+ * once. `flags`: additional flags of open. -1: failure, see errno. */
 int mp_nameless_open(const char *folder, int flags);
-/* Makes it as long as this, and takes that room on the disk at once, if the file system can. False: errno says why. */
+/* Sets the length of the file, and reserves its disk space at once if the file system supports it. False: failure, see
+ * errno. */
 bool mp_nameless_make_room(int file, int64_t bytes);
-/* Maps one of so many bytes, which are 0, into memory: of these the system keeps there what is used and it has room for. All of
- * the disk's room is taken. Unmap it. MP_IO: no file can be made there, or there is no room. */
+/* Creates an unnamed file of this many zero bytes, reserves its disk space and maps it into memory. The system keeps used pages
+ * in memory as long as there is room. The caller unmaps it. MP_IO: no file can be created in the folder, or there is no
+ * space. */
 mp_status mp_nameless_map(const char *folder, int64_t bytes, void **out, mp_error *err);

@@ -1,4 +1,4 @@
-/* process.c - resident memory as Linux reports it in /proc/self; the count of calls into libraries. */
+/* process.c - resident memory from Linux's /proc/self; the count of library calls. */
 #include "formats/base/process.h"
 
 #include <stdio.h>

@@ -1,17 +1,17 @@
-/* process.h - the memory of this process, as the operating system counts it, and the libraries at work in it. */
+/* process.h - the memory of this process according to the operating system, and a count of running library calls. */
 #pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Return the resident bytes now, and their peak since the process began or mp_process_forget_peak was last called; -1
- * if the system does not say. */
+/* Return the current resident bytes, and their peak since the process began or since the last mp_process_forget_peak. -1: the
+ * system does not report it. */
 int64_t mp_process_bytes(void);
 int64_t mp_process_peak_bytes(void);
-/* Starts to measure the peak anew, where the system allows it. */
+/* Resets the peak, if the system permits it. */
 void mp_process_forget_peak(void);
 
-/* Counts the calls in progress into libraries that do not check allocations: Graphviz with what it draws with, and
- * oneDNN while it prepares. When memory runs out they crash without a message, also in threads of theirs. Signal
- * handlers read it. */
+/* The number of running calls into libraries that do not check allocations: Graphviz with its drawing libraries, and oneDNN
+ * during preparation. If memory runs out, these libraries crash without a message, also in their own threads. Signal handlers
+ * read this count. */
 extern atomic_int mp_library_works;

@@ -1,5 +1,5 @@
-/* text.c - a ring of short texts; bytes in the largest suitable binary unit; names without exporters' additions;
- * growing text. */
+/* text.c - a ring buffer of short texts; bytes in the largest suitable binary unit; names without exporters' additions; growing
+ * texts. */
 #include "formats/base/text.h"
 
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
 
-/* Returns the space for the next text, which held the text made MP_TEXTS calls ago. */
+/* Returns the buffer for the next text; it held the text created MP_TEXTS calls ago. */
 static char *next_text(void)
 {
     static _Thread_local char texts[MP_TEXTS][MP_TEXT_MAX];

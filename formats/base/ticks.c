@@ -1,4 +1,4 @@
-/* ticks.c - chooses the longest tick that loses nothing. */
+/* ticks.c - chooses the longest tick without loss of precision. */
 #include "formats/base/ticks.h"
 
 #include <math.h>

@@ -1,12 +1,11 @@
 /* canvas.c - pictures through Graphviz.
  *
- * Drawing operations are kept as text in Graphviz's language of drawing operations (xdot) and handed over as the background of
- * a graph that is laid out with nop2, which moves nothing. Boxes with a tooltip are the nodes of that graph, because only
- * objects of the graph can carry one. A node without size in each of two opposite corners fixes the frame.
+ * Drawing operations are stored as text in Graphviz's drawing language (xdot). They become the background of a graph that is
+ * laid out with nop2, which keeps all positions. Boxes with a tooltip are nodes of that graph, because only graph objects can
+ * have tooltips. Two nodes without size in opposite corners fix the frame.
  *
- * Graphviz keeps state for the whole process (the error hook, plugins), so one picture is written at a time, and its context
- * is never released: its pango plugin remembers the last font by a pointer into the context, and reads it at the next picture.
- */
+ * Graphviz has state for the whole process (the error hook, plugins), so only one picture is written at a time. Its context is
+ * never released: the pango plugin keeps a pointer to the last font in the context and reads it for the next picture. */
 #include "formats/canvas/canvas.h"
 
 #include <cgraph.h>
@@ -25,12 +24,12 @@
 #define FONT "DejaVu Sans,Verdana,sans-serif"
 
 enum { NUMBER_MAX = 48, COLOR_MAX = 16 };
-#define POINT_LIMIT 1e6     /* of every coordinate */
-#define PIXEL_LIMIT 32000.0 /* the longest side of a PNG that cairo draws */
-#define PIXELS_LIMIT 100e6  /* most pixels of a PNG */
+#define POINT_LIMIT 1e6     /* limit of every coordinate */
+#define PIXEL_LIMIT 32000.0 /* maximum side of a PNG in cairo */
+#define PIXELS_LIMIT 100e6  /* maximum number of pixels of a PNG */
 #define PNG_DPI 192.0
-#define RAISED 0.2 /* share of the font size by which Graphviz lifts a text that it sets with pango */
-#define CORNER 0.5 /* half of the least size of a node, rounded as Graphviz does */
+#define RAISED 0.2 /* fraction of the font size by which Graphviz raises a text with pango */
+#define CORNER 0.5 /* half of the minimum size of a node, rounded as in Graphviz */
 #define INCH 72.0  /* in points */
 
 typedef struct node_box {
@@ -46,12 +45,12 @@ struct mp_canvas {
     mp_text_builder drawing;
     node_box *boxes;
     size_t n_boxes, boxes_capacity;
-    bool failed; /* memory ran out while appending */
+    bool failed; /* an allocation failed during recording */
 };
 
 /* ---- recording ---- */
 
-/* Returns a cleaned copy in the pool; without memory NULL, and the picture has failed. */
+/* Returns a cleaned copy in the pool. NULL: out of memory, and the picture is marked as failed. */
 static char *clean_copy(mp_canvas *canvas, const char *text, bool lines)
 {
     char *copy = mp_pool_alloc(canvas->pool, strlen(text) + 1, 3);
@@ -86,11 +85,11 @@ void mp_canvas_free(mp_canvas *canvas)
     mp_free(canvas);
 }
 
-/* Writes value * scale with `digits` decimals, without the locale's decimal point. */
+/* Writes value * scale with `digits` decimals, with a point in every locale. */
 static const char *number_text(double value, double scale, int digits, char *text)
 {
     long long power = 1, units;
-    if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT; /* true for NaN, too */
+    if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT; /* also true for NaN */
     if (value > POINT_LIMIT) value = POINT_LIMIT;
     for (int k = 0; k < digits; k++) power *= 10;
     units = llround(value * scale * (double)power);
@@ -124,7 +123,7 @@ static void append_pen(mp_canvas *canvas, const char *color, double width, bool 
     append_setting(canvas, 'c', color);
 }
 
-/* Appends the colours of a filled shape; without a stroke its outline is transparent. */
+/* Appends the colours of a filled shape. Without a stroke the outline is transparent. */
 static void append_fill(mp_canvas *canvas, const char *fill, const char *stroke)
 {
     if (stroke)
@@ -224,7 +223,7 @@ void mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const
 
 /* ---- writing ---- */
 
-/* Returns the format that a path asks for, NULL if it is unknown. */
+/* Returns the format given by a path's ending; NULL: unknown. */
 static const char *format_of(const char *path)
 {
     static const char *const formats[] = {"svg", "png", "pdf"};
@@ -240,7 +239,7 @@ mp_status mp_canvas_check_path(const char *path, mp_error *err)
     return MP_FAIL_AT(err, MP_INVALID, path, 0, 0, "a picture's name must end in .svg, .png or .pdf");
 }
 
-/* Returns a tooltip as a Graphviz escape string, which is read once for entities and twice for backslashes. */
+/* Returns a tooltip as a Graphviz escape string: Graphviz decodes entities once and backslashes twice. */
 static char *escaped_tooltip(mp_pool *pool, const char *text)
 {
     enum { LONGEST = 5 };
@@ -267,7 +266,7 @@ static int set(void *object, const char *name, const char *value)
     return agsafeset(object, (char *)name, (char *)value, "");
 }
 
-/* Returns the first line of a text as a Graphviz name, in which entities are read, with `extra` bytes of space behind it. */
+/* Returns the first line of a text as a Graphviz name, with `&` escaped as an entity and `extra` bytes of space after it. */
 static char *escaped_line(mp_pool *pool, const char *text, size_t extra)
 {
     static const char entity[] = "&amp;";
@@ -283,7 +282,7 @@ static char *escaped_line(mp_pool *pool, const char *text, size_t extra)
     return to;
 }
 
-/* Returns a box's name for viewers of SVG: the first line of its tooltip, numbered if another box has that name. */
+/* Returns a box's name for SVG viewers: the first line of its tooltip, numbered if another box has the same name. */
 static char *node_name(mp_pool *pool, Agraph_t *g, const char *tooltip, size_t number)
 {
     char *name = escaped_line(pool, tooltip, NUMBER_MAX);
@@ -292,7 +291,7 @@ static char *node_name(mp_pool *pool, Agraph_t *g, const char *tooltip, size_t n
     return name;
 }
 
-/* Adds a node of this name and place. width and height 0: a point that fixes the frame. */
+/* Adds a node with this name and position. width and height 0: a point that fixes the frame. */
 static Agnode_t *add_node(Agraph_t *g, const char *name, const node_box *box)
 {
     char x[NUMBER_MAX], y[NUMBER_MAX], text[2 * NUMBER_MAX];
@@ -306,7 +305,8 @@ static Agnode_t *add_node(Agraph_t *g, const char *name, const node_box *box)
     return node;
 }
 
-/* Returns the dots per inch of a PNG: twice those of a common screen, to be sharp on a fine one; fewer for a huge picture. */
+/* Returns the resolution of a PNG in dots per inch: twice that of a common screen, so that it is sharp on high-density screens;
+ * less for a huge picture. */
 static double resolution(const mp_canvas *canvas)
 {
     double width = canvas->width / INCH, height = canvas->height / INCH;
@@ -352,7 +352,7 @@ static mp_status fill_graph(const mp_canvas *canvas, mp_pool *pool, Agraph_t *g,
     return MP_OK;
 }
 
-/* Overwrites the time that cairo writes into a PDF, so that the same picture gives the same file. */
+/* Overwrites the creation time that cairo writes into a PDF, so that the same picture gives the same file. */
 static void remove_date(char *bytes, size_t size)
 {
     static const char key[] = "/CreationDate (D:";

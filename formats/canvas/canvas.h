@@ -1,12 +1,10 @@
-/* canvas.h - pictures through Graphviz: the one file that calls cgraph and gvc for output.
+/* canvas.h - pictures through Graphviz; the only file that calls cgraph and gvc for output.
  *
- * A picture is given in points with y upwards, (0, 0) at the bottom left, and drawn with Graphviz's engine nop2, which
- * takes every position as it is: boxes with a tooltip become nodes, everything else (areas, lines, text, boxes without
- * tooltip) drawing operations of the background, in the order in which they were given. Colours are "#rrggbb", or
- * "#rrggbbaa" to be partly transparent. All text is escaped here: names may contain anything that is UTF-8 (broken
- * UTF-8 and control characters are replaced). The same calls give the same file. If memory runs out while drawing,
- * mp_canvas_write fails.
- */
+ * Coordinates are points with y upwards and (0, 0) at the bottom left. Graphviz's engine nop2 draws the picture and keeps every
+ * position. Boxes with a tooltip become nodes. Everything else (areas, lines, text, boxes without tooltip) becomes drawing
+ * operations of the background, in call order. Colours are "#rrggbb", or "#rrggbbaa" with transparency. All text is escaped
+ * here: names may contain any UTF-8 (invalid UTF-8 and control characters are replaced). The same calls give the same file. If
+ * memory runs out while drawing, mp_canvas_write fails. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,17 +15,17 @@
 #include "memplan/error.h"
 #include "memplan/memory.h"
 
-/* ---- the colours of all pictures: one thing has one colour in each ---- */
+/* ---- the colours of all pictures: one meaning per colour ---- */
 
 #define MP_COLOR_PAPER "#ffffff"
-#define MP_COLOR_CLEAR "#ffffff00" /* of a box that only carries a tooltip */
+#define MP_COLOR_CLEAR "#ffffff00" /* for boxes that only have a tooltip */
 #define MP_COLOR_TEXT "#0f172a"
 #define MP_COLOR_MUTED "#64748b"
 #define MP_COLOR_GRID "#e2e8f0"
 #define MP_COLOR_WIRE "#94a3b8"
-#define MP_COLOR_LIMIT "#dc2626" /* a budget, or the floor */
+#define MP_COLOR_LIMIT "#dc2626" /* budget or floor */
 
-/* ---- the colours of what is in memory, by why it is ---- */
+/* ---- colours of memory contents by category ---- */
 #define MP_COLOR_STATIC "#cbd5e1"
 #define MP_COLOR_STATE "#94a3b8"
 #define MP_COLOR_KEPT "#3b82f6"
@@ -43,20 +41,20 @@ typedef struct mp_canvas mp_canvas;
 
 typedef enum mp_align { MP_ALIGN_LEFT, MP_ALIGN_CENTER, MP_ALIGN_RIGHT } mp_align;
 
-/* Makes an empty white picture of this size. Released with mp_canvas_free (NULL is fine). MP_NOMEM. */
+/* Creates an empty white picture of this size. Release with mp_canvas_free (NULL is allowed). MP_NOMEM. */
 mp_status mp_canvas_new(double width, double height, mp_canvas **out, mp_error *err);
 void mp_canvas_free(mp_canvas *canvas);
 MP_OWNER(mp_canvas_free, mp_canvas)
 
-/* Draws a filled box from (x, y) to (x + width, y + height). stroke NULL: no outline. With a tooltip (which viewers of
- * SVG show) it becomes a node, drawn above everything else: use that for at most some two thousand boxes a picture. */
+/* Draws a filled box from (x, y) to (x + width, y + height). stroke NULL: no outline. A box with a tooltip (shown by SVG
+ * viewers) becomes a node, drawn above everything else. Use tooltips for at most about two thousand boxes per picture. */
 void mp_canvas_box(mp_canvas *canvas, double x, double y, double width, double height, const char *fill, const char *stroke,
                    const char *tooltip);
 /* Draws a filled polygon of n points x0 y0 x1 y1 ... */
 void mp_canvas_area(mp_canvas *canvas, const double *xy, size_t n, const char *fill);
 /* Draws a line through n points. */
 void mp_canvas_line(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, bool dashed);
-/* Draws a solid line with an arrowhead at its last point; its last stretch should be longer than the head. */
+/* Draws a solid line with an arrowhead at its last point. The last segment should be longer than the head. */
 void mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width);
 /* Draws a filled circle. */
 void mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const char *fill);
@@ -64,37 +62,37 @@ void mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const c
 void mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
                     const char *text);
 
-/* Draws the picture's heading, a bold line of text from x on; formats that have a title get it as title. */
+/* Draws the picture's heading, a bold line of text that starts at x. In formats with a title, it is also the title. */
 void mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text);
 
-/* Writes the picture in the format that the ending of path names: svg, png or pdf. Atomic, as mp_file_write.
- * MP_INVALID: another ending; MP_IO; MP_NOMEM; MP_UNSUPPORTED: this Graphviz cannot write the format. */
+/* Writes the picture in the format given by the ending of path: svg, png or pdf. Atomic, as mp_file_write. MP_INVALID: another
+ * ending. MP_UNSUPPORTED: this Graphviz cannot write the format. MP_IO, MP_NOMEM. */
 mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *err);
 
-/* Checks that a path ends in svg, png or pdf, so that a typo is found before the work is done. MP_INVALID. */
+/* Checks that a path ends in svg, png or pdf, so that a typo is reported before the work is done. MP_INVALID. */
 mp_status mp_canvas_check_path(const char *path, mp_error *err);
 
-/* ---- text as pictures can show it: clean UTF-8, about how wide it is, and cut to a width ---- */
+/* ---- text for pictures: clean UTF-8, estimated width, shortened to a width ---- */
 
-/* Returns the next character of UTF-8 text that is not at its end, and moves *text behind it. Broken bytes, and what XML does
- * not allow, come out as U+FFFD. */
+/* Returns the next character of UTF-8 text (which must not be at its end) and advances *text. Invalid bytes, and characters
+ * that XML forbids, become U+FFFD. */
 uint32_t mp_canvas_next(const char **text);
 
-/* Writes `text` to `to` as UTF-8 that every format allows: line breaks and tabs become spaces unless `lines`, other control
- * characters and broken bytes U+FFFD. `to` has 3 * strlen(text) + 1 bytes. Returns the length. */
+/* Writes `text` to `to` as UTF-8 that every format permits. Line breaks and tabs become spaces unless `lines` is true. Other
+ * control characters and invalid bytes become U+FFFD. `to` has 3 * strlen(text) + 1 bytes. Returns the length. */
 size_t mp_canvas_clean(const char *text, bool lines, char *to);
 
-/* Estimates the width of a text without asking a font, for layout that must be the same on every machine. */
+/* Estimates the width of a text without font files, so that the layout is the same on every machine. */
 double mp_canvas_text_width(const char *text, double size, bool bold);
 
 enum { MP_CANVAS_LINE = 256 };
-/* Returns a text that fits `width` and MP_CANVAS_LINE bytes: `text` itself, or it without its middle
- * ("layer1...conv1/Conv": names differ at both ends), as mp_text returns it. */
+/* Returns a text that fits into `width` and MP_CANVAS_LINE bytes: `text` itself, or `text` with its middle removed
+ * ("layer1...conv1/Conv"), because names differ at both ends. Validity as mp_text. */
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width);
 
 /* ---- the title of a PDF, which Graphviz does not write ---- */
 
-/* Appends to `out` the bytes that, written behind a PDF of `size` bytes, give it this title (UTF-8): an incremental
- * update (ISO 32000-1, 7.5.6) with a table or a stream of cross-references, whichever the file has. Appends nothing if
- * it does not understand the file's end. O(size of the file's last section + title). */
+/* Appends to `out` the bytes that set the title (UTF-8) of a PDF of `size` bytes when they are appended to the PDF. They are an
+ * incremental update (ISO 32000-1, 7.5.6) with a cross-reference table or stream, as in the file. Appends nothing if the end of
+ * the file is not understood. O(size of the file's last section + title). */
 void mp_pdf_title_put(mp_text_builder *out, const char *bytes, size_t size, const char *title);

@@ -1,8 +1,7 @@
-/* canvas_text.c - text as pictures can show it: clean UTF-8, and about how wide it is.
+/* canvas_text.c - text for pictures: clean UTF-8 and estimated widths.
  *
- * Widths are the advances of DejaVu Sans in thousandths of the font size, the font that pictures ask for first. Layout uses
- * them and not the fonts that happen to be installed, so that a picture is the same everywhere.
- */
+ * Widths are the advances of DejaVu Sans, the preferred font of pictures, in thousandths of the font size. Layout uses these
+ * widths instead of the installed fonts, so that a picture is the same on every machine. */
 #include "formats/canvas/canvas.h"
 
 #include <string.h>
@@ -10,9 +9,9 @@
 #include "estimator/base/visible_text.h"
 #include "formats/base/text.h"
 
-#define HEAD_SHARE 0.4 /* share of a shortened text that stands before the ellipsis */
+#define HEAD_SHARE 0.4 /* fraction of a shortened text before the ellipsis */
 
-enum { REPLACEMENT = 0xFFFD, WIDE_FROM = 0x2E80 /* East Asian scripts and symbols: as wide as high */ };
+enum { REPLACEMENT = 0xFFFD, WIDE_FROM = 0x2E80 /* East Asian scripts and symbols: width equals height */ };
 
 static const short advance[2][95] = {
     {318, 401, 460, 838, 636, 950, 780, 275, 390,  390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636, 636, 636, 636,

@@ -1,4 +1,4 @@
-/* canvas_title.c - an information dictionary at the end of a PDF. */
+/* canvas_title.c - appends an information dictionary to a PDF. */
 #include "formats/canvas/canvas.h"
 
 #include <stdbool.h>
@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAIL = 64 }; /* bytes from the end within which startxref is looked for */
+enum { TAIL = 64 }; /* number of bytes at the end in which startxref is searched */
 
-/* What the newest trailer says. */
+/* Contents of the newest trailer. */
 typedef struct trailer {
     unsigned long at;         /* position of its cross-reference section */
-    unsigned long size, root; /* number of objects; number of the catalogue */
-    bool table;               /* the section is a table of the old kind, not a stream */
+    unsigned long size, root; /* number of objects; object number of the catalogue */
+    bool table;               /* the section is a table (old form), not a stream */
 } trailer;
 
-/* Returns the position of a word in bytes[from..to), `to` if it is not there. */
+/* Returns the position of a word in bytes[from..to); `to`: not found. */
 static size_t find(const char *bytes, size_t from, size_t to, const char *word)
 {
     const size_t length = strlen(word);
@@ -24,7 +24,7 @@ static size_t find(const char *bytes, size_t from, size_t to, const char *word)
     return to;
 }
 
-/* Reads the number behind a word in bytes[from..to); the byte at `to` ends every number. Returns false if there is none. */
+/* Reads the number after a word in bytes[from..to); the byte at `to` ends every number. Returns false if there is none. */
 static bool number_after(const char *bytes, size_t from, size_t to, const char *word, unsigned long *number)
 {
     char *end;
@@ -42,7 +42,7 @@ static bool read_trailer(const char *bytes, size_t size, trailer *out)
     return number_after(bytes, out->at, end, "/Size", &out->size) && number_after(bytes, out->at, end, "/Root", &out->root);
 }
 
-/* Writes the title as UTF-16 in hexadecimal digits, with its byte order mark. */
+/* Writes the title as UTF-16 in hexadecimal digits, with a byte order mark. */
 static void put_title(mp_text_builder *out, const char *title)
 {
     mp_text_put(out, "<FEFF");

@@ -37,7 +37,7 @@ static size_t linear_ticks(const mp_plot_axis *axis, size_t most, double *values
     return n;
 }
 
-/* Finds ticks among 0, 1, 2, 5, 10, 20, ... that are far enough apart. */
+/* Selects ticks from 0, 1, 2, 5, 10, 20, ... that are far enough apart. */
 static size_t count_ticks(const mp_plot_axis *axis, size_t most, double *values)
 {
     static const double leads[] = {1, 2, 5};
@@ -70,7 +70,7 @@ double mp_plot_unit(int64_t bytes, const char **name)
     return unit;
 }
 
-/* Returns the number of decimals for all numbers of an axis: as many as the step between them needs. */
+/* Returns the number of decimals for all numbers of an axis, as required by their step. */
 static int decimals_of(const mp_plot_axis *axis, const double *values, size_t n)
 {
     if (n < 2 || axis->scale == MP_PLOT_COUNTS) return 0;

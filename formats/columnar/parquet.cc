@@ -1,4 +1,4 @@
-/* parquet.cc - Parquet files through Arrow's C++ library, as a module: the one place that knows Arrow. */
+/* parquet.cc - reads Parquet files through Arrow's C++ library, as a module. The only file that uses Arrow. */
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <parquet/arrow/reader.h>
@@ -22,20 +22,20 @@ namespace
 
 struct open_file {
     mp_columnar_file base;
-    std::unique_ptr<arrow::MemoryPool> pool; /* outlives what is made with it */
+    std::unique_ptr<arrow::MemoryPool> pool; /* outlives the objects allocated from it */
     std::unique_ptr<parquet::arrow::FileReader> reader;
-    std::vector<int64_t> starts; /* per row group: its first row; and the end */
+    std::vector<int64_t> starts; /* first row of each row group; total number of rows at the end */
 };
 
-/* What is read of a column, and where the next row goes. */
+/* The rows read of a column so far, and the position for the next row. */
 struct sink {
     const char *name, *folder;
     mp_dataset set;
-    int64_t row_bytes, filled_bytes, row; /* row: the first one of what is appended now */
+    int64_t row_bytes, filled_bytes, row; /* row: index of the first row that is being appended */
     bool has_shape;
 };
 
-/* Returns the first line of what Arrow says, which has places in its code and whole stacks behind it. */
+/* Returns the first line of an Arrow message. The rest consists of source positions and stack traces. */
 std::string first_line(const std::string &text)
 {
     return text.substr(0, std::min<size_t>(text.find('\n'), 200));
@@ -47,7 +47,7 @@ mp_status failed(const arrow::Status &status, const char *what, mp_error *err)
     return MP_FAIL(err, MP_PARSE, "%s cannot be read: %s", what, first_line(status.message()).c_str());
 }
 
-/* Whatever a file makes Arrow throw ends here: nothing may pass into C. */
+/* Catches every exception that Arrow throws, because none may propagate into C. */
 template <class Body> mp_status guarded(const char *what, mp_error *err, Body body)
 {
     try {
@@ -84,7 +84,7 @@ mp_dtype number_type(const arrow::DataType &type)
     }
 }
 
-/* The elements of list k of an array of lists: [begin, begin + n) of its values. */
+/* The elements of list k in an array of lists: values [begin, begin + n). */
 struct extent {
     int64_t begin, n;
 };
@@ -110,7 +110,7 @@ const arrow::Array &values_of(const arrow::Array &lists)
     return *static_cast<const arrow::FixedSizeListArray &>(lists).values();
 }
 
-/* Takes the shape of a row from the first one, and the memory for so many rows. */
+/* Sets the row shape from the first row, and allocates memory for n_rows rows. */
 mp_status shape(sink &s, const arrow::Array &array, int64_t row, int64_t n_rows, mp_error *err)
 {
     const arrow::Array *a = &array;
@@ -132,7 +132,7 @@ mp_status shape(sink &s, const arrow::Array &array, int64_t row, int64_t n_rows,
     return mp_dataset_take_room(&s.set, s.name, bytes, s.folder, err);
 }
 
-/* Appends elements [from, from + n) of an array, which is `level` lists deep and has `per_row` elements for each row. */
+/* Appends elements [from, from + n) of an array, which is nested `level` lists deep and has `per_row` elements per row. */
 mp_status append(sink &s, const arrow::Array &a, int64_t from, int64_t n, int level, int64_t per_row, mp_error *err)
 {
     if (!n) return MP_OK;
@@ -165,7 +165,7 @@ const parquet::arrow::SchemaField *find(const open_file &f, const char *name)
     return nullptr;
 }
 
-/* Lists the first columns, for somebody who has named another one. */
+/* Lists the first columns, for the error message about an unknown column. */
 std::string names(const open_file &f)
 {
     std::string text;
@@ -190,7 +190,7 @@ mp_status find_leaf(const open_file &f, sink &s, int *leaf, mp_error *err)
     return MP_OK;
 }
 
-/* Appends what the ranges have of a row group. */
+/* Appends the rows of a row group that are in the ranges. */
 mp_status read_group(open_file &f, sink &s, int group, int leaf, const mp_row_range *ranges, size_t n, int64_t n_rows,
                      mp_error *err)
 {
@@ -253,7 +253,7 @@ void close(mp_columnar_file *self)
     delete reinterpret_cast<open_file *>(self);
 }
 
-/* What a broken file announces may be any size: no more is taken than the machine has. */
+/* A damaged file may announce any size, so allocations are limited to the machine's memory. */
 int64_t memory_bytes()
 {
     return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);

@@ -1,8 +1,7 @@
-/* chart_columns.c - live bytes by layer over the steps of a plan, and keep-all's live bytes to compare with.
+/* chart_columns.c - live bytes by layer over the steps of a plan, with keep-all's live bytes for comparison.
  *
- * A plan has more steps than keep-all, and may run them in another order, so the two have no common clock. Both curves
- * span the whole width, so the picture compares equal shares of the two lists of steps.
- */
+ * A plan has more steps than keep-all and may run them in another order, so the two have no common time axis. Both curves span
+ * the whole width: the picture compares equal fractions of the two step lists. */
 #include "formats/curves/chart.h"
 
 #include <math.h>
@@ -73,8 +72,8 @@ static void name_activities(mp_timeline_columns *c, bool *ran)
     }
 }
 
-/* Chooses the layer of every span. The first run's product is kept if backward or a recomputation reads it; a later
- * run's product is recomputed, and a copy's copied. `span`, an entry per storage, is scratch memory: the span of each live
+/* Chooses the layer of every span. The result of a first run is "kept" if backward or a recomputation reads it. The result of a
+ * later run is "recomputed", and of a copy "copied". `span` is scratch memory with an entry per storage: the span of each live
  * storage. */
 static void choose_layers(mp_timeline_columns *c, int *span)
 {
@@ -91,7 +90,8 @@ static void choose_layers(mp_timeline_columns *c, int *span)
             }
         }
         for (; next < tl->n_spans && tl->spans[next].begin == (int)t; next++) {
-            const int storage = mp_state_home(c->graph, tl->spans[next].storage); /* of state, wherever it is now */
+            const int storage =
+                mp_state_home(c->graph, tl->spans[next].storage); /* optimizer state counts as state in every tier */
             const mp_layer own = mp_layer_of_kind(c->graph->storages[storage].kind);
             span[tl->spans[next].storage] = (int)next;
             c->layer[next] = own == MP_LAYER_OPTIMIZER                 ? own
@@ -103,7 +103,7 @@ static void choose_layers(mp_timeline_columns *c, int *span)
     }
 }
 
-/* Adds up a tier's live bytes per step and layer. `live` has (n_steps + 1) * MP_N_LAYERS entries. */
+/* Computes a tier's live bytes per step and layer. `live` has (n_steps + 1) * MP_N_LAYERS entries. */
 static void add_up(const mp_timeline_columns *c, int tier, int64_t *live)
 {
     const mp_timeline *tl = c->timeline;
@@ -155,7 +155,7 @@ static void fill_column(const mp_timeline_columns *c, int tier, mp_timeline_colu
         if (counts[k] > counts[column->activity]) column->activity = (mp_activity)k;
 }
 
-/* Sums up the steps of a tier. `live` is scratch memory, as add_up wants it. */
+/* Summarises the steps of a tier in columns. `live` is scratch memory, with the size that add_up requires. */
 static void fill_tier(mp_timeline_columns *c, int tier, size_t per_column, int64_t *live)
 {
     mp_tier_columns *of = &c->tiers[tier];

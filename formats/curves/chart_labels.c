@@ -1,4 +1,4 @@
-/* chart_labels.c - places for the names of the peaks. */
+/* chart_labels.c - positions of the labels at the peaks. */
 #include "formats/curves/chart.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "formats/canvas/canvas.h"
 
 #define SIZE 13.0        /* font size */
-#define NAME_WIDTH 300.0 /* largest width of a node's name */
+#define NAME_WIDTH 300.0 /* maximum width of a node's name */
 
 static double height_of(const mp_timeline_chart *p, int64_t bytes)
 {
@@ -23,7 +23,7 @@ static bool overlap(const label_box *a, const label_box *b)
     return a->left < b->right && b->left < a->right && a->low < b->high && b->low < a->high;
 }
 
-/* Finds the lowest and highest point of keep-all's curve over a box's width. */
+/* Finds the lowest and the highest point of keep-all's curve within a box's width. */
 static void curve_range(const mp_timeline_chart *p, const label_box *box, double *lowest, double *highest)
 {
     const mp_tier_use *use = p->columns->tiers[p->tier].keep_all;
@@ -38,8 +38,8 @@ static void curve_range(const mp_timeline_chart *p, const label_box *box, double
     }
 }
 
-/* Finds a place for a label of this size: beside x, not lower than y, off keep-all's curve and the n boxes `others`.
- * The plan's own data is below y. Above everything there is always room. */
+/* Finds a position for a label of this size: near x, not below y, clear of keep-all's curve and of the n boxes `others`. The
+ * plan's own data is below y. There is always room above everything. */
 static label_box find_place(const mp_timeline_chart *p, double x, double y, double width, double height,
                             const label_box *others, size_t n)
 {
@@ -69,22 +69,22 @@ static label_box find_place(const mp_timeline_chart *p, double x, double y, doub
 }
 
 typedef struct point_label {
-    const char *text, *more; /* the second line; "": none */
+    const char *text, *more; /* the second line; "": no second line */
     bool bold;
     const char *color;
-    double x, y;   /* the point that is labelled */
+    double x, y;   /* the labelled point */
     label_box box; /* box of the text; a line leads from it to the point */
 } point_label;
 
 enum { LABELS_MAX = 2, OBSTACLES_MAX = 6 };
 
-/* The boxes in which no further label may stand. */
+/* Boxes where no further label may be placed. */
 typedef struct obstacles {
     label_box boxes[OBSTACLES_MAX];
     size_t n;
 } obstacles;
 
-/* Places a label near its point, above the height `above`, where it covers nothing. */
+/* Places a label near its point, above the height `above`, without covering anything. */
 static void place_label(const mp_timeline_chart *p, point_label *label, double above, obstacles *in_the_way)
 {
     const double first = mp_canvas_text_width(label->text, SIZE, label->bold),
@@ -95,7 +95,7 @@ static void place_label(const mp_timeline_chart *p, point_label *label, double a
     in_the_way->boxes[in_the_way->n++] = (label_box){label->x - 3, label->x + 3, label->y, label->box.low};
 }
 
-/* Places the labels of the plan's peak and of keep-all's; returns how many there are. */
+/* Places the labels of the plan's peak and keep-all's peak; returns their number. */
 static size_t place_labels(const mp_timeline_chart *p, point_label labels[LABELS_MAX])
 {
     const mp_timeline_columns *c = p->columns;

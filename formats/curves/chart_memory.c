@@ -1,4 +1,4 @@
-/* chart_memory.c - the chart of one memory: live bytes in layers, keep-all's curve, the budget, tooltips. */
+/* chart_memory.c - the chart of one tier: live bytes in layers, keep-all's curve, the budget, tooltips. */
 #include "formats/curves/chart.h"
 
 #include <math.h>
@@ -26,7 +26,8 @@ double mp_column_left(const mp_timeline_columns *columns, const mp_frame *frame,
     return mp_step_x(columns, frame, k < columns->n ? columns->columns[k].first : (double)columns->n_steps);
 }
 
-/* Draws each layer as the area from the bottom to its upper edge, the uppermost first: they overlap, so that no seam shows. */
+/* Draws each layer as the area from the bottom to its upper edge, the uppermost first. The areas overlap, so that no gaps are
+ * visible. */
 static mp_status draw_layers(const mp_timeline_chart *p, mp_error *err)
 {
     const mp_timeline_columns *c = p->columns;
@@ -60,7 +61,7 @@ static mp_status draw_layers(const mp_timeline_chart *p, mp_error *err)
     return MP_OK;
 }
 
-/* Writes the names of the layers that are always live into their bands. */
+/* Writes the names of always-live layers into their bands. */
 static void name_bands(const mp_timeline_chart *p)
 {
     const mp_tier_columns *tier = &p->columns->tiers[p->tier];
@@ -86,7 +87,7 @@ static mp_status draw_keep_all(const mp_timeline_chart *p, mp_error *err)
     for (size_t k = 0; k < parts; k++) {
         const double from = (double)k / (double)parts, to = (double)(k + 1) / (double)parts;
         const double y = height_of(p, mp_keep_all_between(c, p->tier, from, to));
-        if (n && fabs(xy[n - 1] - y) < 0.05) { /* the line goes on at the same height */
+        if (n && fabs(xy[n - 1] - y) < 0.05) { /* the line continues at the same height */
             xy[n - 2] = share_x(p, to);
             continue;
         }
@@ -108,7 +109,7 @@ static void draw_budget(const mp_timeline_chart *p)
                    mp_bytes_text(p->budget_bytes));
 }
 
-/* Gives each column a tooltip with its live bytes. */
+/* Adds a tooltip with live bytes to each column. */
 static void draw_tooltips(const mp_timeline_chart *p)
 {
     const mp_timeline_columns *c = p->columns;

@@ -1,7 +1,6 @@
 /* chart_panels.c - panels of single tensors: the largest ones at the peak, and the address map of an arena.
  *
- * Shapes are drawn into the background in order; the boxes that carry tooltips are above them and transparent.
- */
+ * Shapes are drawn into the background in order. Transparent boxes above them have the tooltips. */
 #include "formats/curves/chart.h"
 
 #include <math.h>
@@ -12,7 +11,7 @@
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 
-#define BUDGET_SHOWN 1.25 /* a budget of more than so many times the arena is not drawn */
+#define BUDGET_SHOWN 1.25 /* a budget above this multiple of the arena is not drawn */
 #define ROW_HEIGHT 20.0
 #define PANEL_HEAD 30.0
 #define ARENA_HEIGHT 330.0
@@ -76,8 +75,8 @@ double mp_largest_height(const mp_timeline_columns *columns)
     return rows ? PANEL_HEAD + ROW_HEIGHT * (double)rows : 0;
 }
 
-/* Writes a name where there is space: behind all bars, which end at x1; before the longest bar [in0, in1], where free0
- * is the first free x; or into it, beside the line at the peak. */
+/* Writes a name where there is space: after all bars, which end at x1; or before the longest bar [in0, in1], where free0 is the
+ * first free x; or into that bar, beside the line at the peak. */
 static void place_name(mp_canvas *canvas, const mp_frame *frame, const char *name, double free0, double x1, double in0,
                        double in1, double line, mp_layer layer, double y)
 {
@@ -174,8 +173,9 @@ static int compare_areas(const void *a, const void *b)
 {
     double x = area_of(*(const mp_place *const *)a), y = area_of(*(const mp_place *const *)b);
     if (x != y) return x > y ? -1 : 1;
-    return *(const mp_place *const *)a < *(const mp_place *const *)b ? -1
-                                                                     : 1; /* both point into one array, whose order is kept */
+    return *(const mp_place *const *)a < *(const mp_place *const *)b
+               ? -1
+               : 1; /* both pointers are into one array, whose order is kept */
 }
 
 static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
@@ -184,7 +184,7 @@ static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp
     double x = mp_step_x(c, frame, place->begin), width = mp_step_x(c, frame, place->end) - x;
     double y = mp_byte_scale_y(scale, (double)place->offset),
            height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
-    bool gap = width > 4 && height > 4; /* a thin white gap tells neighbours apart */
+    bool gap = width > 4 && height > 4; /* a thin white gap separates neighbours */
     mp_layer layer = layer_of_place(c, place);
     mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL);
     if (rank >= TOOLTIPS_MAX) return;
@@ -195,8 +195,8 @@ static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp
     mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text);
 }
 
-/* Draws the name in the middle of a place that is large enough, after all boxes, because instances that share memory in
- * place overlap in one step. */
+/* Draws the name in the middle of a place that is large enough. Names are drawn after all boxes, because the places of an
+ * in-place pair overlap in one step. */
 static void draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
                       const mp_place *place)
 {
@@ -211,7 +211,7 @@ static void draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_
                    mp_canvas_shorten(name, PLACE_SIZE, false, width - 8));
 }
 
-/* Draws a line across the map, with its name at the right end: above or below the line. */
+/* Draws a line across the map, with its name at the right end, above or below the line. */
 static void draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const char *color, bool dashed, bool above,
                        const char *const *lines, size_t n)
 {
@@ -221,7 +221,7 @@ static void draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const
         mp_canvas_text(canvas, frame->right + 7, first - 14 * (double)k, MP_ALIGN_LEFT, NAME_SIZE, true, color, lines[k]);
 }
 
-/* Draws the arena's upper end, and the budget's share for the arena. */
+/* Draws the arena's upper end, and the part of the budget that is left for the arena. */
 static void draw_levels(const mp_plan *plan, double arena, double budget, mp_canvas *canvas, const mp_frame *frame,
                         const mp_byte_scale *scale)
 {

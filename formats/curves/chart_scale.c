@@ -1,8 +1,7 @@
-/* chart_scale.c - the vertical axis of a timeline: piecewise linear, in up to three zones.
+/* chart_scale.c - the vertical axis of a timeline: piecewise linear, with up to three zones.
  *
- * Parameters and optimizer state are often larger than activations, and a plan may need a tenth of keep-all's memory.
- * So the zone of the plan's own memory gets most of the height; a white band marks each place where the scale changes.
- */
+ * Parameters and optimizer state are often larger than activations, and a plan may need a tenth of keep-all's memory. The zone
+ * of the plan's own memory therefore gets most of the height. A white band marks each change of scale. */
 #include "formats/curves/chart.h"
 
 #include <math.h>
@@ -10,16 +9,16 @@
 
 #include "formats/canvas/plot.h"
 
-#define SQUEEZED_BELOW 50.0 /* height of a squeezed zone, at most LOW_SHARE of all */
+#define SQUEEZED_BELOW 50.0 /* height of a compressed zone, limited to the fraction LOW_SHARE of the total */
 #define SQUEEZED_ABOVE 74.0
 #define LOW_SHARE 0.22
-#define ALWAYS_SHARE 0.3  /* largest share of the height, unless squeezed */
-#define BEYOND_FACTOR 2.2 /* most that the curve may be higher than the plan, unless squeezed */
+#define ALWAYS_SHARE 0.3  /* largest fraction of the height without compression */
+#define BEYOND_FACTOR 2.2 /* largest ratio of curve to plan without compression */
 #define HEADROOM 1.15
-#define WAVE 1.8 /* height of the waves of a break's mark */
+#define WAVE 1.8 /* height of the waves of a break mark */
 #define HALF_BAND 2.0
 
-#define GRID_APART 22.0 /* least distance of grid lines */
+#define GRID_APART 22.0 /* minimum distance of grid lines */
 
 enum { LABEL_MAX = 48, GRID_LINES = 7 };
 
@@ -76,7 +75,7 @@ void mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double le
     if (scale->cut_above) grid_line(canvas, left, right, top->high, top->to / unit, decimals ? decimals : step < 10);
 }
 
-/* Draws a white band with wavy edges where the scale changes. */
+/* Draws a white band with wavy edges at a change of scale. */
 static void mark_break(mp_canvas *canvas, double left, double right, double y)
 {
     enum { WAVES = 60 };

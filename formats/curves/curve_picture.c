@@ -1,7 +1,5 @@
-/* curve_picture.c - the trade-off curve. Left: memory and extra time of every plan found, a line per searcher, between
- * keep-all and the area below floor and bound, which is proved infeasible. Right: more and more evenly spread
- * checkpoints.
- */
+/* curve_picture.c - the trade-off curve. The left panel shows memory and extra time of every plan found, with a line per
+ * searcher. It also shows the area that floor and bound prove infeasible. The right panel shows evenly spread checkpoints. */
 #include "memplan/pictures/curve_picture.h"
 
 #include <math.h>
@@ -30,8 +28,8 @@
 #define ROW 17.0
 #define LEGEND_ROW 20.0
 #define LEADER_GAP 8.0
-#define TEXT_GAP 4.0 /* from a leader to its text */
-#define BESIDE 40.0  /* labels may extend so far beyond the panel */
+#define TEXT_GAP 4.0 /* between a leader and its text */
+#define BESIDE 40.0  /* distance by which labels may extend beyond the panel */
 
 static const char *const colors[] = {MP_COLOR_KEPT, "#d97706", "#10b981", "#8b5cf6",
                                      "#be185d",     "#0e7490", "#4d7c0f", "#475569"};
@@ -50,8 +48,8 @@ static void text(const picture *p, double x, double y, mp_align align, double si
     mp_canvas_text(p->canvas, x, y, align, size, bold, color, what);
 }
 
-/* Returns a searcher's row in the table of searchers, so that its colour is the same in every picture; of a curve that is by
- * none of them its own number. */
+/* Returns a searcher's row in the table of searchers, so that its colour is the same in every picture. For a curve of no single
+ * searcher, returns the curve's own number. */
 static size_t solver_of(const picture *p, size_t curve)
 {
     for (size_t k = 0; k < mp_solver_count(); k++)
@@ -64,7 +62,7 @@ static const char *color_of(const picture *p, size_t curve)
     return colors[solver_of(p, curve) % N_COLORS];
 }
 
-/* Draws the sign of a curve's searcher, so that curves differ without colours, too. */
+/* Draws the marker of a curve's searcher, so that curves also differ without colours. */
 static void marker(const picture *p, size_t curve, double x, double y)
 {
     const size_t solver = solver_of(p, curve);
@@ -89,7 +87,7 @@ static void marker(const picture *p, size_t curve, double x, double y)
 
 static const char impossible[] = "proved: no schedule";
 
-/* Returns the x coordinate of entry k of the legend, and its row; the last entry is the proved area. */
+/* Returns the x coordinate of entry k of the legend, and its row. The last entry is the infeasible area. */
 static double entry_x(const mp_sweep *sweep, size_t k, size_t *row)
 {
     double x = MARGIN;
@@ -113,7 +111,7 @@ static size_t legend_rows(const mp_sweep *sweep)
     return row + 1;
 }
 
-/* Returns a sentence about the fastest of the plans with the least memory. */
+/* Returns a sentence about the fastest plan among those with the least memory. */
 static const char *finding(const mp_sweep *sweep, const char *title)
 {
     const mp_sweep_point *best = NULL;
@@ -155,13 +153,13 @@ static void heading(const picture *p, const char *title)
 
 /* ---- memory against extra time ---- */
 
-/* How many rows of labels stand above the curves. */
+/* Returns the number of label rows above the curves. */
 static double label_rows(const mp_sweep *sweep)
 {
     return (double)(sweep->n_curves < MOST_LABELS ? sweep->n_curves : MOST_LABELS);
 }
 
-/* Makes the panel; the title of its memory axis is written into `title` of TITLE_MAX bytes. */
+/* Creates the panel. The title of its memory axis is written to `title` of TITLE_MAX bytes. */
 static mp_plot memory_panel(const mp_sweep *sweep, char *title)
 {
     const char *name;
@@ -175,7 +173,7 @@ static mp_plot memory_panel(const mp_sweep *sweep, char *title)
             if (mp_curve_percent(sweep, point->ticks) > most) most = mp_curve_percent(sweep, point->ticks);
             if ((double)point->peak_bytes > high) high = (double)point->peak_bytes;
         }
-    if (high - low < 0.02 * high) low = 0.98 * high - 1; /* floor and keep-all coincide: the axis still needs a range */
+    if (high - low < 0.02 * high) low = 0.98 * high - 1; /* floor and keep-all coincide, but the axis needs a range */
     const double span = high - low, height = PANELS_TOP - PANELS_BOTTOM;
     const double headroom = height / (height - (label_rows(sweep) + 2) * ROW);
     mp_plot panel = {.x = {MP_PLOT_LINEAR, low - 0.06 * span, high + 0.05 * span, LEFT_FROM, LEFT_TO, unit},
@@ -198,7 +196,7 @@ static void floor_area(const picture *p, const mp_plot *panel)
     mp_canvas_box(p->canvas, left, bottom, at - left, top - bottom, IMPOSSIBLE_COLOR, NULL, NULL);
 }
 
-/* Draws the area that the bounds exclude, as steps: the bound for a budget also holds for all smaller budgets. */
+/* Draws the area that the bounds exclude, as steps: a bound for a budget also holds for all smaller budgets. */
 static void bound_area(const picture *p, const mp_plot *panel)
 {
     const double zero = mp_plot_at(&panel->y, 0);
@@ -221,7 +219,7 @@ static int by_peak(const void *a, const void *b)
     return (x->ticks > y->ticks) - (x->ticks < y->ticks);
 }
 
-/* Draws a curve as steps up to keep-all: a plan serves every budget from its peak on, until a faster one fits. */
+/* Draws a curve as steps up to keep-all: a plan fits every budget from its peak on, until a faster plan fits. */
 static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
 {
     const mp_sweep_curve *c = &p->sweep->curves[k];
@@ -255,16 +253,16 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
     return MP_OK;
 }
 
-/* The upper end of one or several curves in the same point: the lowest peak and its time. */
+/* A label for the upper end of one or several curves in the same point: the lowest peak and its time. */
 typedef struct end_label {
-    double x, y;        /* of the point */
-    double text_x;      /* x at which its leader meets its row; the row is its position in the list */
-    size_t curve, more; /* the first curve; how many others end in the point */
+    double x, y;        /* coordinates of the point */
+    double text_x;      /* x at which its leader meets its row; the row is its index in the list */
+    size_t curve, more; /* the first curve; number of other curves that end in the point */
     int64_t peak_bytes, ticks;
     char names[64], text[160];
 } end_label;
 
-/* Adds a curve to the label of the same point. Returns false if there is none. */
+/* Adds a curve to the label of the same point. Returns false if no label has this point. */
 static bool join_label(end_label *labels, size_t n, const mp_sweep_point *point, const char *solver)
 {
     for (size_t k = 0; k < n; k++) {
@@ -316,8 +314,8 @@ static int from_right(const void *a, const void *b)
     return l->x == m->x ? from_left(a, b) : from_left(b, a);
 }
 
-/* Sorts the labels and gives each leader its end: towards the right (side 1) or the left (-1), each a gap beyond the
- * one above. Returns how far the texts extend beyond the panel. */
+/* Sorts the labels and sets the end of each leader: to the right (side 1) or left (-1), each one gap beyond the previous one.
+ * Returns the distance by which texts extend beyond the panel. */
 static double spread_labels(end_label *labels, size_t n, const mp_plot *panel, double side)
 {
     double beyond = 0;
@@ -332,8 +330,8 @@ static double spread_labels(end_label *labels, size_t n, const mp_plot *panel, d
     return beyond;
 }
 
-/* Draws labels in rows above all curves, that of the outermost point on top. A leader goes straight up, then bends
- * below the rows, so that no leader crosses another or its text. */
+/* Draws labels in rows above all curves, with the outermost point's label on top. A leader goes straight up and bends below the
+ * rows, so that no leader crosses another leader or its text. */
 static void curve_labels(const picture *p, const mp_plot *panel)
 {
     end_label labels[MOST_LABELS];
@@ -352,7 +350,7 @@ static void curve_labels(const picture *p, const mp_plot *panel)
     }
     if (n == 0) {
         const double middle = (panel->x.from + panel->x.to) / 2;
-        const bool left = mp_plot_at(&panel->x, (double)p->sweep->floor_bytes) > middle; /* keeps clear of the floor's line */
+        const bool left = mp_plot_at(&panel->x, (double)p->sweep->floor_bytes) > middle; /* avoids the floor's line */
         text(p, left ? panel->x.from + 8 : panel->x.to - 8, panel->y.to - 2 * ROW, left ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL,
              false, MP_COLOR_MUTED, "nothing was found that takes less than keeping everything");
     }

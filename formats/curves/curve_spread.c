@@ -1,4 +1,4 @@
-/* curve_spread.c - more and more evenly spread checkpoints: single plans, so dots without a line between them. */
+/* curve_spread.c - evenly spread checkpoints: each dot is a single plan, so there is no line between dots. */
 #include "formats/curves/curve_spread.h"
 
 #include <math.h>

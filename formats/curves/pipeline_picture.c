@@ -1,4 +1,4 @@
-/* pipeline_picture.c - a step of a pipeline over time: a row per rank, a box per micro-batch. */
+/* pipeline_picture.c - a pipeline step over time: one row per rank, one box per pass of a micro-batch. */
 #include "memplan/pictures/pipeline_picture.h"
 
 #include <math.h>
@@ -22,10 +22,10 @@ typedef struct picture {
     const mp_played *played;
     mp_canvas *canvas;
     mp_plot_axis time;
-    double top; /* of the first row */
+    double top; /* top of the first row */
 } picture;
 
-/* Returns the colour of a turn: that of what it makes; later chunks are darker. */
+/* Returns the colour of a turn, by its result; later chunks are darker. */
 static const char *color_of(const picture *p, const mp_turn *turn)
 {
     static const char *const forward[MIXES] = {MP_COLOR_FORWARD_ONLY, "#7fb0f8", "#5c98f7", MP_COLOR_KEPT};
@@ -62,7 +62,7 @@ static void draw_rank(const picture *p, int rank, const char *note)
     }
 }
 
-/* Draws the milliseconds below the rows. */
+/* Draws the time axis in milliseconds below the rows. */
 static void draw_axis(const picture *p)
 {
     double values[MP_PLOT_TICKS_MAX];

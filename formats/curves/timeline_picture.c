@@ -1,10 +1,9 @@
-/* timeline_picture.c - the memory of a training step over its steps, as a picture.
+/* timeline_picture.c - a picture of memory over the steps of a training step.
  *
- * From top to bottom: a headline with the saving, the legend, live memory in layers with keep-all's curve behind it, a
- * ribbon that says what the steps do, lanes of the channels that a graph lists, a panel for each of its further tiers, and one
- * for single tensors. Thousands of steps are drawn as a few hundred
- * columns, each showing its step with the most live bytes, so that the peak and every spike stay.
- */
+ * From top to bottom: a headline with the saving, the legend, live memory in layers with keep-all's curve behind it, a ribbon
+ * with the activity of the steps, lanes of the graph's channels, a panel for each additional tier, and a panel for single
+ * tensors. Thousands of steps are drawn as a few hundred columns. Each column shows its step with the most live bytes, so that
+ * the peak and every spike remain visible. */
 #include "memplan/pictures/timeline_picture.h"
 
 #include <math.h>
@@ -24,9 +23,9 @@
 #define TIER_HEIGHT 190.0
 #define TIER_HEAD 26.0
 #define AXIS_HEIGHT 32.0   /* below a tier's panel */
-#define RIBBON_HEIGHT 62.0 /* with the step numbers */
+#define RIBBON_HEIGHT 62.0 /* including the step numbers */
 #define FOOT_HEIGHT 16.0
-#define BUDGET_SHOWN 1.25 /* a larger budget than so many times everything else is not drawn, only written */
+#define BUDGET_SHOWN 1.25 /* a budget above this multiple of everything else is written, not drawn */
 #define LEGEND_SIZE 12.5
 #define LEGEND_ROW 18.0
 #define DOT "   \xC2\xB7   "
@@ -38,9 +37,9 @@ typedef struct picture {
     const mp_plan *plan; /* NULL: keep-all */
     const char *title;
     mp_canvas *canvas;
-    mp_timeline_chart charts[MP_MAX_TIERS]; /* the device's first */
+    mp_timeline_chart charts[MP_MAX_TIERS]; /* the device's chart is the first */
     const mp_lanes *lanes;
-    bool saves; /* keep-all differs from the plan, and is drawn for comparison */
+    bool saves; /* keep-all differs from the plan and is drawn for comparison */
     mp_error *err;
 } picture;
 
@@ -73,7 +72,7 @@ static void draw_headline(const picture *p, double top)
     mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_COLOR_MUTED, about);
 }
 
-/* Draws a swatch or a line with its name; moves *x behind it. What does not fit goes to the next row. */
+/* Draws a legend entry: a swatch or a line, and a name. Advances *x; starts a new row if the entry does not fit. */
 static void draw_key(const picture *p, double *x, double *row, const char *name, const char *color, bool line, bool dashed)
 {
     double width = line ? 26 : 13;
@@ -130,8 +129,8 @@ static void draw_ribbon(const picture *p, double high, double lanes)
 
 /* ---- the whole picture ---- */
 
-/* Gives the panel of a tier other than the device its place above the height `low`; one where nothing is live is a heading.
- * Returns its upper end. */
+/* Places the panel of an additional tier above the height `low`. A panel without live bytes is only a heading. Returns its
+ * upper end. */
 static double place_tier(mp_timeline_chart *chart, double low)
 {
     chart->frame.high = low + 8;
@@ -139,7 +138,7 @@ static double place_tier(mp_timeline_chart *chart, double low)
     return chart->frame.high + TIER_HEAD;
 }
 
-/* Draws the panel of a tier other than the device below its heading, and the numbers of steps below it. */
+/* Draws the panel of an additional tier below its heading, with step numbers below the panel. */
 static mp_status draw_tier(const picture *p, const mp_timeline_chart *chart)
 {
     const int64_t peak = p->columns->tiers[chart->tier].use->peak_bytes;
@@ -184,8 +183,8 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
     return mp_canvas_write(p->canvas, path, p->err);
 }
 
-/* Says what the chart of a tier has to show: keep-all's curve on the device, elsewhere only if keep-all computes there; the
- * budget if it is not far above everything else. */
+/* Sets the contents of a tier's chart. Keep-all's curve is shown on the device, and in other tiers only if keep-all has live
+ * bytes there. The budget is shown if it is not far above everything else. */
 static mp_timeline_chart chart_of(const picture *p, int tier)
 {
     const mp_tier_columns *of = &p->columns->tiers[tier];

@@ -1,4 +1,4 @@
-/* checkpoint.c - saves into a folder of parts, committed by one rename of its index, and reads a saved training from a file or
+/* checkpoint.c - saves into a folder of parts, committed by a single rename of the index; reads a saved training from a file or
  * such a folder. */
 #include "formats/data/checkpoint.h"
 
@@ -32,7 +32,7 @@ static mp_status system_failure(const char *what, mp_error *err)
     return MP_FAIL(err, MP_IO, "%s: %s", what, strerror_r(errno, text, sizeof text) == 0 ? text : "unknown reason");
 }
 
-/* Returns what follows in *text after characters of a set, of which there has to be one; NULL: there is none. */
+/* Skips at least one character from `set` at the begin of `text`, and returns the rest; NULL: there is no such character. */
 static const char *after(const char *text, const char *set)
 {
     const size_t n = text ? strspn(text, set) : 0;
@@ -45,13 +45,13 @@ static const char *after_word(const char *text, const char *word)
     return text && !strncmp(text, word, n) ? text + n : NULL;
 }
 
-/* Returns what follows after the name of a save, "step-12.18c0f3". */
+/* Returns the rest of a text after the name of a save, "step-12.18c0f3". */
 static const char *after_save(const char *name)
 {
     return after(after_word(after(after_word(name, "step-"), digits), "."), hexadecimals);
 }
 
-/* True for a part, or the temporary that becomes one, of a save that is not `kept`. */
+/* True for a part of a save other than `kept`, or for a temporary file of such a part. */
 static bool is_of_another(const char *name, const char *kept)
 {
     const size_t n = strlen(kept);
@@ -60,7 +60,7 @@ static bool is_of_another(const char *name, const char *kept)
     return rest && !(n && !strncmp(name, kept, n) && name[n] == '.');
 }
 
-/* Reads the folder's index, whose metadata name a save; *out is NULL if there is none. The caller releases it. */
+/* Reads the folder's index, whose metadata name a save. *out is NULL if there is no index. The caller releases *out. */
 static mp_status read_index(const char *folder, json_t **out, mp_error *err)
 {
     char path[MP_SAVE_PATH];
@@ -85,7 +85,7 @@ static mp_status read_index(const char *folder, json_t **out, mp_error *err)
     return MP_OK;
 }
 
-/* Removes the parts that the index does not name; all of them if there is none. */
+/* Removes the parts that the index does not name; without an index, all parts. */
 static mp_status clear_away(const char *folder, mp_error *err)
 {
     MP_OWNED_BY(json_decref) json_t *index = NULL;
@@ -109,7 +109,8 @@ mp_status mp_checkpoint_begin(const char *folder, int64_t step, int n_parts, mp_
     MP_ENSURE(mp_is_folder(folder), err, MP_INVALID, "ranks save into a folder, and this is a file");
     s.lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s.lock < 0) return system_failure("the folder cannot be opened", err);
-    const bool is_taken = flock(s.lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* other failures: no locks there */
+    const bool is_taken =
+        flock(s.lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* other errors: the file system has no locks */
     MP_ENSURE(!is_taken, err, MP_IO, "another training saves into this folder");
     MP_CHECK(clear_away(folder, err));
     clock_gettime(CLOCK_REALTIME, &now);
@@ -176,18 +177,18 @@ mp_status mp_checkpoint_try(const char *path, mp_error *err)
 /* ---- reading ---- */
 
 typedef struct part {
-    const char *file; /* its name in the folder */
+    const char *file; /* file name in the folder */
     mp_safetensors *tensors;
 } part;
 
 struct mp_checkpoint {
     mp_pool *pool;
-    json_t *index; /* NULL: one file, parts[0] */
+    json_t *index; /* NULL: a single file, parts[0] */
     size_t n;
     part *parts;
 };
 
-/* Compares the metadata of a part with those of the index, and its checksum if the index has checksums. */
+/* Compares the metadata of a part with the index, and its checksum if the index has checksums. */
 static mp_status compare_part(const mp_checkpoint *c, const part *p, mp_error *err)
 {
     const json_t *sums = json_object_get(c->index, "checksums");
@@ -208,7 +209,7 @@ static mp_status compare_part(const mp_checkpoint *c, const part *p, mp_error *e
     return MP_OK;
 }
 
-/* Opens a part, which is of the save that the index is of. */
+/* Opens a part and checks that it belongs to the save of the index. */
 static mp_status open_part(const mp_checkpoint *c, const char *folder, part *p, mp_error *err)
 {
     char path[MP_SAVE_PATH];
@@ -224,7 +225,7 @@ static mp_status open_part(const mp_checkpoint *c, const char *folder, part *p, 
     return compare_part(c, p, err);
 }
 
-/* Returns the part with this file; adds it if it is new. */
+/* Returns the part with this file; adds it if necessary. */
 static part *part_of(mp_checkpoint *c, const char *file)
 {
     size_t k = 0;

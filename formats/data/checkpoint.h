@@ -1,15 +1,17 @@
-/* checkpoint.h - a saved training: one safetensors file, or a folder into which many ranks have written parts of one.
+/* checkpoint.h - a saved training: one safetensors file, or a folder with one part per rank.
  *
- * In a folder each part is a safetensors file of whole tensors, STATE.K-of-N.safetensors, and model.safetensors.index.json says
- * which part has which tensor, as other programs have it of weights in several files. The metadata of a part name the save that
- * it is of, and those of the index too. A save writes parts under new names first; when all are on the disk the index replaces
- * the old one, and with that the save is made: a crash before leaves the old index, whose parts are still there. What no index
- * names is removed by the next save.
+ * In a folder each part is a safetensors file of whole tensors, STATE.K-of-N.safetensors. The index
+ * model.safetensors.index.json maps tensors to parts, in the format that other programs use for sharded weights. The metadata
+ * of each part and of the index contain the name of the save.
  *
- *     MP_CHECK(mp_checkpoint_begin("state", step, 4, &save, err));              // one rank, which tells the others save.name
- *     mp_checkpoint_part("state", save.name, rank, 4, path, sizeof path);       // each rank
+ * A save first writes all parts under new names. When all parts are on the disk, the new index replaces the old one; this
+ * commits the save. A crash before the commit leaves the old index and its parts. The next save removes all parts that no index
+ * names.
+ *
+ *     MP_CHECK(mp_checkpoint_begin("state", step, 4, &save, err));              // one rank, which sends save.name to the
+ * others mp_checkpoint_part("state", save.name, rank, 4, path, sizeof path);       // each rank
  *     MP_CHECK(mp_safetensors_write(path, ...));
- *     MP_CHECK(mp_checkpoint_commit(&save, tensors, n, metadata, n_metadata, err)); // one rank, when all have written
+ *     MP_CHECK(mp_checkpoint_commit(&save, tensors, n, metadata, n_metadata, err)); // one rank, after all parts are written
  *     mp_checkpoint_end(&save);
  */
 #pragma once
@@ -18,39 +20,40 @@
 
 enum { MP_SAVE_NAME = 64, MP_SAVE_PATH = 4096 };
 
-/* A save into a folder that has begun. */
+/* A running save into a folder. */
 typedef struct mp_save {
     char folder[MP_SAVE_PATH], name[MP_SAVE_NAME]; /* "step-12.18c0f3" */
-    int lock;                                      /* of the folder, so that no other training saves there now; -1: none */
+    int lock; /* lock on the folder, so that no other training saves there at the same time; -1: none */
     int n_parts;
 } mp_save;
 
-/* A tensor and the part that has it. */
+/* A tensor and its part. */
 typedef struct mp_save_entry {
     const char *tensor;
     int part;
 } mp_save_entry;
 
-/* Makes the folder if need be, locks it, and removes what earlier saves have left that were not made. MP_IO: it cannot be
- * written, or another training saves into it now; MP_INVALID: the path is a file, or too long. */
+/* Creates the folder if necessary, locks it, and removes parts of uncommitted saves. MP_IO: the folder is not writable, or
+ * another training is saving there. MP_INVALID: the path is a file, or too long. */
 mp_status mp_checkpoint_begin(const char *folder, int64_t step, int n_parts, mp_save *out, mp_error *err);
-/* Writes the path of part k of n. MP_INVALID: it is too long. */
+/* Writes the path of part k of n. MP_INVALID: the path is too long. */
 mp_status mp_checkpoint_part(const char *folder, const char *name, int k, int n, char *path, size_t size, mp_error *err);
-/* Replaces the index, which stores the checksum of each part, and removes the parts of older saves. MP_IO, MP_NOMEM. */
+/* Commits the save: replaces the index, which stores the checksum of each part, and removes the parts of older saves. MP_IO,
+ * MP_NOMEM. */
 mp_status mp_checkpoint_commit(mp_save *save, const mp_save_entry *entries, size_t n, const char (*checksums)[MP_CHECKSUM_TEXT],
                                const mp_metadatum *metadata, size_t n_metadata, mp_error *err);
-/* Removes the parts that the index does not name, those of a save that was not made among them, and gives the folder free. A
- * zeroed one is fine. */
+/* Removes all parts that the index does not name, including an uncommitted save, and unlocks the folder. A zeroed struct is
+ * allowed. */
 void mp_checkpoint_end(mp_save *save);
 
-/* Checks that a training can be saved at a path, a file or a folder that is there, before there is anything to save. As
- * mp_file_try and mp_checkpoint_begin. */
+/* Checks that a training can be saved at a path, a file or an existing folder, before the data exist. Errors as mp_file_try and
+ * mp_checkpoint_begin. */
 mp_status mp_checkpoint_try(const char *path, mp_error *err);
 
 typedef struct mp_checkpoint mp_checkpoint;
-/* Opens a file, or a folder with all parts that its index names, and compares their checksums and metadata with the index. An
- * index of an older version has no checksums. MP_PARSE, located at the part: it is missing, cut short, damaged, of another
- * save, or lacks a tensor. MP_PARSE, MP_IO, MP_NOMEM as mp_safetensors_open. */
+/* Opens a file, or a folder with all parts that its index names. Compares checksums and metadata of the parts with the index.
+ * An index of an older version has no checksums. MP_PARSE, located at the part: the part is missing, truncated, damaged, from
+ * another save, or lacks a tensor. MP_PARSE, MP_IO, MP_NOMEM as mp_safetensors_open. */
 mp_status mp_checkpoint_open(const char *path, mp_checkpoint **out, mp_error *err);
 void mp_checkpoint_close(mp_checkpoint *checkpoint); /* NULL is fine */
 MP_OWNER(mp_checkpoint_close, mp_checkpoint)

@@ -1,4 +1,4 @@
-/* dataset.c - reads headers of .npy and IDX files, cuts texts into tokens, and gives elements of any type as numbers. */
+/* dataset.c - reads headers of .npy and IDX files, splits texts into tokens, and converts elements of any type to numbers. */
 #include "formats/data/dataset.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 static const int64_t limit_bytes = INT64_C(1) << 44;
 
-/* Checks that there are as many bytes behind the header as the shape says. */
+/* Checks that the data after the header have the size given by the shape. */
 static mp_status close_shape(mp_dataset *d, size_t header, mp_error *err)
 {
     int64_t bytes = mp_dtype_bits(d->dtype) / 8;
@@ -45,7 +45,7 @@ static mp_status read_idx(mp_dataset *d, mp_error *err)
     return close_shape(d, 4 + 4 * (size_t)d->rank, err);
 }
 
-/* Returns the value behind 'key': in a Python dictionary of literals; NULL if it is not there. */
+/* Returns the value after 'key': in a Python dictionary of literals; NULL: not found. */
 static const char *entry(const char *header, const char *key)
 {
     const char *at = strstr(header, key);
@@ -55,7 +55,7 @@ static const char *entry(const char *header, const char *key)
     return at;
 }
 
-/* Reads NumPy's format, versions 1 to 3: magic, version, header length, a dictionary as text. */
+/* Reads NumPy's format, versions 1 to 3: magic number, version, header length, a dictionary as text. */
 static mp_status read_npy(mp_dataset *d, mp_error *err)
 {
     static const struct {
@@ -132,7 +132,7 @@ void mp_dataset_close(mp_dataset *d)
     *d = (mp_dataset){0};
 }
 
-/* Tokens of a vocabulary by their text. */
+/* Token numbers by token text. */
 typedef struct vocabulary {
     mp_pool *pool;
     mp_names *names;
@@ -160,7 +160,7 @@ static mp_status read_vocabulary(const char *path, vocabulary *v, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the longest token at the beginning of text[0..n), -1 if there is none. `buffer` has v->longest + 1 bytes. */
+/* Returns the longest token at the start of text[0..n); -1: none. `buffer` has v->longest + 1 bytes. */
 static int longest_token(const vocabulary *v, const char *text, size_t n, char *buffer, size_t *length)
 {
     for (size_t k = n < v->longest ? n : v->longest; k > 0; k--) {

@@ -6,8 +6,8 @@
 
 enum { MP_DATASET_RANK = 8 };
 
-/* An array, row-major, in the mapped file, or in memory of its own (tokens, columns). Its elements need not be aligned: copy
- * them out. */
+/* An array, row-major, in the mapped file or in memory of its own (tokens, columns). Its elements may be unaligned: copy them
+ * out. */
 typedef struct mp_dataset {
     mp_dtype dtype;
     int rank;
@@ -15,19 +15,19 @@ typedef struct mp_dataset {
     bool big_endian; /* for multi-byte elements of IDX */
     const uint8_t *data;
     mp_file file;
-    void *owned;         /* `data` points into it; NULL: into the file */
-    size_t mapped_bytes; /* of `owned`, where it is a file without a name; 0: it is memory */
+    void *owned;         /* `data` points into this block; NULL: into the file */
+    size_t mapped_bytes; /* size of `owned` if it is a mapped unnamed file; 0: memory */
 } mp_dataset;
 
-/* Opens an .npy or IDX file, told apart by the first bytes. Close with mp_dataset_close (zeroed is fine). MP_PARSE: neither,
- * cut off, longer than its header says, or of a kind that is not supported (named); MP_IO. err->input is the path. */
+/* Opens an .npy or IDX file; the first bytes identify the format. Close with mp_dataset_close (a zeroed struct is allowed).
+ * MP_PARSE: another format, truncated, longer than its header states, or an unsupported type, which the message names. MP_IO.
+ * err->input is the path. */
 mp_status mp_dataset_open(const char *path, mp_dataset *out, mp_error *err);
-/* Opens a text as tokens: its bytes or, with a vocabulary (one token per line), the numbers of the longest tokens into
- * which it can be cut from left to right. MP_PARSE: a byte of the text begins no token; an empty vocabulary. */
+/* Opens a text as tokens. Without a vocabulary the tokens are its bytes. A vocabulary has one token per line; from left to
+ * right, the longest matching token is taken. MP_PARSE: no token matches at a position, or the vocabulary is empty. */
 mp_status mp_dataset_open_text(const char *path, const char *vocabulary_path, mp_dataset *out, mp_error *err);
-/* Takes room for so many bytes of a column, which are written to `owned`: memory, or where a folder is given a file without a
- * name in it, of which the system keeps in memory what is used and there is room for. MP_NOMEM; MP_IO: there is no room on the
- * disk, or no file can be made. */
+/* Allocates `owned` for this many bytes of a column: memory, or with a folder an unnamed file there. The system keeps used
+ * pages of the file in memory as long as there is room. MP_NOMEM. MP_IO: no disk space, or no file can be created. */
 mp_status mp_dataset_take_room(mp_dataset *dataset, const char *column, int64_t bytes, const char *folder, mp_error *err);
 void mp_dataset_close(mp_dataset *dataset);
 

@@ -1,4 +1,4 @@
-/* dot_scan.c - reads tokens as Graphviz's lexer does, and counts them before Graphviz sees them. */
+/* dot_scan.c - reads tokens like Graphviz's lexer, and counts them before Graphviz reads the text. */
 #include "formats/data/dot_scan.h"
 
 #include <stdbool.h>
@@ -8,13 +8,13 @@
 
 #include "formats/base/text.h"
 
-enum { NEVER = 1 << 28 }; /* the size of a group that is not known */
+enum { NEVER = 1 << 28 }; /* size of a group with unknown size */
 
 typedef enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_SUBGRAPH, TOKEN_EDGE, TOKEN_OTHER } token_kind;
 
 typedef struct token {
     token_kind kind;
-    char symbol; /* of a TOKEN_OTHER */
+    char symbol; /* for TOKEN_OTHER */
     const char *text;
     size_t length;
     int line, column;
@@ -137,23 +137,23 @@ static mp_status next(scanner *s, token *out)
     return MP_OK;
 }
 
-/* What the scan knows at a token. */
+/* The state of the scan at a token. */
 typedef struct state {
-    token last; /* the token before */
+    token last; /* the previous token */
     bool in_list;
-    bool named; /* the last token was "subgraph", or the name behind it */
+    bool named; /* the last token was "subgraph" or its name */
     int depth;
     int64_t n_names, n_mentions, n_tokens, n_edges;
     struct level {            /* a group in braces */
-        int64_t names_before; /* n_names when the group was opened */
-        bool edge_into;       /* an edge leads into the group */
-        int64_t left;         /* number of nodes at which that edge starts */
+        int64_t names_before; /* n_names at the begin of the group */
+        bool edge_into;       /* an edge leads to the group */
+        int64_t left;         /* number of source nodes of that edge */
         bool hidden;          /* the group refers to a subgraph by name */
-        int chain;            /* edges of the statement around the group */
+        int chain;            /* edges of the enclosing statement */
     } levels[MP_DOT_DEPTH_MAX + 1];
-    int64_t left;      /* number of nodes that the item before stands for */
-    bool edge;         /* an edge leads from that item */
-    int64_t edge_left; /* number of nodes at which that edge starts, also for a list of nodes behind it */
+    int64_t left;      /* number of nodes in the previous item */
+    bool edge;         /* an edge starts at that item */
+    int64_t edge_left; /* number of source nodes of that edge, also for a following list of nodes */
     bool in_edge;
     int chain;
     size_t n_attributes;
@@ -180,7 +180,7 @@ static mp_status note_attribute(const scanner *s, state *now)
     return MP_OK;
 }
 
-/* Counts a node or group of `count` nodes that ends an edge, or begins a statement. */
+/* Counts a node or group of `count` nodes that is the target of an edge, or the start of a statement. */
 static mp_status note_end(const scanner *s, state *now, const token *t, int64_t count)
 {
     if (now->edge) {
@@ -215,7 +215,7 @@ static mp_status note_brace(const scanner *s, state *now, const token *t)
         now->edge = false;
         return MP_OK;
     }
-    if (now->depth == 0) return MP_OK; /* the parser will complain */
+    if (now->depth == 0) return MP_OK; /* the parser reports this */
     struct level level = now->levels[now->depth--];
     now->levels[now->depth].hidden |= level.hidden;
     now->edge = level.edge_into;
@@ -228,7 +228,7 @@ static mp_status note_brace(const scanner *s, state *now, const token *t)
 static mp_status note(const scanner *s, state *now, const token *t)
 {
     if (t->kind == TOKEN_SUBGRAPH) {
-        /* "subgraph x { ... }" defines, "subgraph x" alone refers: the braces, if any, decide below */
+        /* "subgraph x { ... }" is a definition, "subgraph x" alone a reference; a following brace decides */
         now->levels[now->depth].hidden = now->named = true;
         if (now->edge) now->edge_left = NEVER;
         now->left = NEVER;

@@ -1,9 +1,8 @@
-/* dot_scan.h - a look at DOT text before Graphviz reads it. Private to formats/.
+/* dot_scan.h - checks DOT text before Graphviz reads it. Private to formats/.
  *
- * Graphviz has no limits: twenty kilobytes of "{1500 nodes} -> {1500 nodes}" are two million edges, every attribute name costs
- * a word in every node and edge, and every level of nesting an entry per node. The scan reads tokens as Graphviz's lexer does
- * and bounds what the text can grow into. It judges no grammar: Graphviz does.
- */
+ * Graphviz has no limits. Twenty kilobytes of "{1500 nodes} -> {1500 nodes}" give two million edges. Every attribute name costs
+ * a word in every node and edge, and every level of nesting an entry per node. The scan reads tokens like Graphviz's lexer and
+ * limits the resulting graph. It does not check the grammar, which Graphviz does. */
 #pragma once
 
 #include <stddef.h>
@@ -14,12 +13,12 @@ enum {
     MP_DOT_NODES_MAX = 100000,
     MP_DOT_EDGES_MAX = 200000,
     MP_DOT_MENTIONS_MAX = 500000, /* mentions of nodes, in statements and edges */
-    MP_DOT_CHAIN_MAX = 1000,      /* edges of one statement, which Graphviz's parser limits too */
-    MP_DOT_DEPTH_MAX = 32,        /* subgraphs nested in each other */
-    MP_DOT_ATTRIBUTES_MAX = 32,   /* different attribute names */
+    MP_DOT_CHAIN_MAX = 1000,      /* edges per statement, also limited by Graphviz's parser */
+    MP_DOT_DEPTH_MAX = 32,        /* nesting of subgraphs */
+    MP_DOT_ATTRIBUTES_MAX = 32,   /* distinct attribute names */
     MP_DOT_TOKENS_MAX = 4000000
 };
 
-/* Checks DOT text. MP_PARSE (with path, line and column): zero bytes, a string, comment or HTML that does not end, or more
- * than the limits above; an edge from or to a `subgraph` ("a -> {b c}" is fine: its nodes are spelled out). O(size). */
+/* Checks DOT text. MP_PARSE (with path, line and column): zero bytes, an unterminated string, comment or HTML, a limit above
+ * exceeded, or an edge from or to a named `subgraph`. An edge to a list of nodes, "a -> {b c}", is permitted. O(size). */
 mp_status mp_dot_scan(const char *path, const char *text, size_t size, mp_error *err);

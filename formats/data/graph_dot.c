@@ -1,4 +1,4 @@
-/* graph_dot.c - reads DOT through cgraph. Nothing is laid out: foreign DOT can hang or crash Graphviz's layouts. */
+/* graph_dot.c - reads DOT through cgraph. Nothing is laid out, because foreign DOT can hang or crash Graphviz's layouts. */
 #include "memplan/graph_dot.h"
 
 #include <cgraph.h>
@@ -17,7 +17,7 @@
 
 enum { FILE_MAX = 16 << 20 };
 
-/* Collects an error of cgraph, which sends errors (and warnings before them) in pieces to a hook without an argument. */
+/* Collects an error of cgraph. cgraph passes errors (and earlier warnings) in pieces to a hook without a context argument. */
 static _Thread_local char heard[256];
 
 static int hear(char *piece)
@@ -33,7 +33,7 @@ bool mp_graph_dot_is(const char *path)
     return point && (!strcasecmp(point, ".dot") || !strcasecmp(point, ".gv"));
 }
 
-/* Turns "Error: <unknown>: syntax error in line 3 near '}'\n" into a sentence and a line; the quoted text may span
+/* Converts "Error: <unknown>: syntax error in line 3 near '}'\n" to a sentence and a line number. The quoted text may span
  * several lines, and warnings may follow. */
 static mp_status syntax_error(const char *path, mp_error *err)
 {
@@ -58,7 +58,7 @@ static mp_status parse(const char *path, const char *text, Agraph_t **out, mp_er
     agreseterrors();
     mp_library_works++;
     g = agmemread(text);
-    if (!g || agerrors() >= AGERR) { /* after an error a part of the graph may remain */
+    if (!g || agerrors() >= AGERR) { /* after an error a partial graph may remain */
         st = syntax_error(path, err);
         if (g) agclose(g);
     } else {
@@ -77,13 +77,13 @@ typedef struct reader {
     Agraph_t *g;
     mp_graph *graph;
     size_t n;
-    Agnode_t **nodes;   /* by the order in the file */
-    int *index_of_rank; /* order in which nodes run: position in the graph -> index */
+    Agnode_t **nodes;   /* in file order */
+    int *index_of_rank; /* execution order: position in the graph -> index */
     double *seconds;    /* by position in the graph */
     mp_error *err;
 } reader;
 
-/* Returns a node's attribute, NULL if it is missing or empty. */
+/* Returns a node's attribute; NULL: missing or empty. */
 static const char *attribute(Agnode_t *node, const char *key)
 {
     const char *text = agget(node, (char *)key);
@@ -128,7 +128,7 @@ static mp_status phase_of(Agnode_t *node, mp_phase *phase, mp_error *err)
 
 /* ---- order ---- */
 
-/* Returns a node's index: cgraph numbers nodes from 1 in the order in which they are first mentioned. */
+/* Returns a node's index. cgraph numbers nodes from 1 in order of first mention. */
 static int index_of(Agnode_t *node)
 {
     return (int)AGSEQ(node) - 1;
@@ -154,7 +154,7 @@ static mp_status list_nodes(reader *r)
     return MP_OK;
 }
 
-/* Sorts the nodes by Kahn's algorithm: of all that can run, the one that stands first in the file. */
+/* Sorts the nodes by Kahn's algorithm. Among the nodes that can run, the first in the file is next. */
 static mp_status order_nodes(reader *r)
 {
     int *waits = mp_pool_alloc(r->pool, r->n, sizeof *waits);
@@ -209,7 +209,7 @@ static mp_status add_node(reader *r, size_t place, int *place_of, int *reads, in
     s->name = n->name = copy_name(r, agnameof(node));
     MP_CHECK(bytes_of(node, "workspace", false, &n->alternatives[0].workspace_bytes, r->err));
     MP_CHECK(seconds_of(node, &r->seconds[place], r->err));
-    for (Agedge_t *e = agfstin(r->g, node); e; e = agnxtin(r->g, e)) { /* parallel edges are one read */
+    for (Agedge_t *e = agfstin(r->g, node); e; e = agnxtin(r->g, e)) { /* parallel edges count as one read */
         int from = place_of[index_of(agtail(e))];
         if (seen[from] == written + 1) continue;
         seen[from] = written + 1;
@@ -241,7 +241,7 @@ static mp_status build(reader *r)
     MP_CHECK(mp_graph_new("", &r->graph, r->err));
     int *place_of = mp_pool_alloc(r->pool, r->n, sizeof *place_of), *reads = mp_pool_alloc(r->pool, r->n, sizeof *reads);
     int *seen = mp_pool_alloc(r->pool, r->n, sizeof *seen);
-    r->graph->name = copy_name(r, agnameof(r->g)[0] == '%' ? "" : agnameof(r->g)); /* "%..." means no name */
+    r->graph->name = copy_name(r, agnameof(r->g)[0] == '%' ? "" : agnameof(r->g)); /* "%..." means that there is no name */
     r->graph->fuse = MP_FUSE_BACKWARD;
     MP_ENSURE(!mp_pool_failed(r->pool) && r->graph->name, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
     for (size_t place = 0; place < r->n; place++) MP_CHECK(add_node(r, place, place_of, reads, seen));
@@ -267,10 +267,10 @@ mp_status mp_graph_dot_read(const char *path, mp_graph **out, mp_error *err)
     MP_CHECK(mp_file_open(path, FILE_MAX, &file, err));
     MP_ENSURE(text = mp_alloc(file.size + 1, 1), err, MP_NOMEM, "no memory for a file of %zu bytes", file.size);
     if (file.size) memcpy(text, file.bytes, file.size);
-    size_t mark = strncmp(text, "\xef\xbb\xbf", 3) ? 0 : 3; /* a byte order mark, which cgraph would read as letters */
+    size_t mark = strncmp(text, "\xef\xbb\xbf", 3) ? 0 : 3; /* a byte order mark, which cgraph would read as part of a name */
     MP_CHECK(mp_dot_scan(path, text + mark, file.size - mark, err));
     MP_CHECK(parse(path, text + mark, &r.g, err));
-    mp_library_works++; /* cgraph may run out of memory without an error: its graph is then incomplete */
+    mp_library_works++; /* if cgraph runs out of memory without an error, its graph is incomplete */
     const mp_status st = build(&r);
     mp_library_works--;
     MP_CHECK(st);

@@ -1,4 +1,4 @@
-/* pack_csv.c - reads rows into items with lifetimes and gaps, and writes them back with their offsets. */
+/* pack_csv.c - reads rows as items with lifetimes and gaps, and writes them with their offsets. */
 #include "memplan/pack_csv.h"
 
 #include <stdlib.h>
@@ -16,13 +16,13 @@ enum meaning { ID, LOWER, UPPER, SIZE, ALIGNMENT, OFFSET, GAPS, OTHER, N_MEANING
 static const struct column_name {
     const char *name;
     enum meaning meaning;
-    bool is_last; /* the column holds the last time of an item, not the first after it */
+    bool is_last; /* the column has the last time of an item, not the first time after it */
 } column_names[] = {
     {"id", ID, false},       {"buffer", ID, false},           {"buffer_id", ID, false},  {"lower", LOWER, false},
     {"begin", LOWER, false}, {"start", LOWER, false},         {"upper", UPPER, false},   {"end", UPPER, true},
     {"size", SIZE, false},   {"alignment", ALIGNMENT, false}, {"offset", OFFSET, false}, {"gaps", GAPS, false}};
 
-typedef struct text { /* part of the file */
+typedef struct text { /* a part of the file */
     const char *at;
     size_t length;
 } text;
@@ -34,12 +34,12 @@ typedef struct row_id {
 
 typedef struct reader {
     mp_pack_table *table;
-    const char *path, *at, *end; /* [at, end) is still to be read */
+    const char *path, *at, *end; /* [at, end) is unread */
     const char *line_at;
     int line;
     text fields[COLUMNS_MAX];
     int n_fields, n_columns;
-    int column[N_MEANINGS]; /* -1: there is none */
+    int column[N_MEANINGS]; /* -1: none */
     int64_t after_last;     /* 1: upper bounds are inclusive */
     size_t rows_capacity, items_capacity, pieces_capacity, ids_capacity;
     row_id *ids;
@@ -52,7 +52,7 @@ typedef struct reader {
 #define REFUSE(r, where, ...) \
     MP_FAIL_AT((r)->err, MP_PARSE, (r)->path, (r)->line, (int)((where) - (r)->line_at) + 1, __VA_ARGS__)
 
-/* Returns how many bytes of a text of any length to show in a message. */
+/* Returns the number of bytes of a text to show in a message. */
 static int shown(text t)
 {
     return t.length < 40 ? (int)t.length : 40;
@@ -108,7 +108,7 @@ static mp_status read_header(reader *r)
     return MP_OK;
 }
 
-/* Takes a whole number off the front of *from. Returns false if there is none, or it is too large. */
+/* Reads a whole number at the start of *from and advances it. Returns false if there is none, or it is too large. */
 static bool take_number(text *from, int64_t *number)
 {
     size_t k = 0;
@@ -149,7 +149,8 @@ static mp_status add_piece(reader *r, mp_pack_item *item, int64_t lower, int64_t
     return MP_OK;
 }
 
-/* Adds the pieces of an item with gaps, "5-7 9-12@0:64": absent at some times of its life, or only its first bytes present. */
+/* Adds the pieces of an item with gaps, "5-7 9-12@0:64": at these times the item is absent, or only its first bytes are
+ * present. */
 static mp_status add_pieces(reader *r, mp_pack_item *item, int64_t lower, int64_t upper, int64_t size)
 {
     text left = r->column[GAPS] < 0 ? (text){"", 0} : r->fields[r->column[GAPS]];
@@ -175,7 +176,7 @@ static mp_status add_pieces(reader *r, mp_pack_item *item, int64_t lower, int64_
     return MP_OK;
 }
 
-/* Returns the line without its offset. */
+/* Returns the line without its offset field. */
 static char *row_text(const reader *r)
 {
     const text *last = &r->fields[r->n_fields - 1];
@@ -184,7 +185,8 @@ static char *row_text(const reader *r)
     if (!row || r->column[OFFSET] < 0) return row;
     const text *offset = &r->fields[r->column[OFFSET]];
     const size_t from = (size_t)(offset->at - r->line_at), first = r->column[OFFSET] == 0;
-    size_t skip = offset->length + (r->n_fields > 1); /* and one comma: before the field, or after the first field */
+    size_t skip =
+        offset->length + (r->n_fields > 1); /* plus one comma: before the field, or after it if it is the first field */
     memmove(row + from - !first, row + from - !first + skip, strlen(row) - (from - !first + skip) + 1);
     return row;
 }
@@ -233,7 +235,7 @@ static int by_id(const void *a, const void *b)
     return x->line - y->line;
 }
 
-/* Checks that ids are distinct; the first line that repeats one is named. */
+/* Checks that ids are distinct. The error names the first line that repeats an id. */
 static mp_status check_ids(reader *r)
 {
     const row_id *again = NULL;
@@ -251,7 +253,7 @@ static mp_status check_ids(reader *r)
 
 static mp_status read_table(reader *r)
 {
-    int empty = 0; /* the first empty line of those just read */
+    int empty = 0; /* line number of the first in the current run of empty lines */
     r->table->pool = mp_pool_new();
     MP_ENSURE(r->table->pool, r->err, MP_NOMEM, "no memory for the buffers");
     if (r->at == r->end) return MP_FAIL_AT(r->err, MP_PARSE, r->path, 1, 1, "the file is empty");

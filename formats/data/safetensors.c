@@ -95,7 +95,7 @@ struct mp_safetensors {
     size_t n;
 };
 
-/* The range of data that a tensor takes. */
+/* The data range of a tensor. */
 typedef struct stretch {
     int64_t from, to;
     const char *name;

@@ -1,6 +1,5 @@
-/* block.h - what the pictures of a graph share: the fates of the tensors in a block, the box that shows them, and the
- * heading with the legend. Private to formats/.
- */
+/* block.h - common parts of graph pictures: the fates of a block's tensors, the box that shows them, and the heading with the
+ * legend. Private to formats/. */
 #pragma once
 
 #include "formats/canvas/canvas.h"
@@ -10,11 +9,11 @@
 #define MP_BLOCK_WIDTH 156.0
 #define MP_BLOCK_HEIGHT 48.0
 
-/* Bytes that the nodes of a block produce, by their fate. */
+/* Bytes produced by the nodes of a block, by fate. */
 typedef struct mp_block_fact {
-    int64_t bytes[MP_N_FATES]; /* of fate NONE: always live (outputs the user asked for) */
+    int64_t bytes[MP_N_FATES]; /* fate NONE: always live (outputs the user requested) */
     size_t n_checkpoints;
-    bool ends_in_checkpoint; /* what later blocks read of it is a checkpoint */
+    bool ends_in_checkpoint; /* later blocks read a checkpoint of this block */
 } mp_block_fact;
 
 typedef struct mp_block_facts {
@@ -23,27 +22,27 @@ typedef struct mp_block_facts {
     const mp_graph_blocks *blocks;
     const mp_plan *plan; /* NULL: keep-all */
     mp_fate *fates;      /* per storage */
-    bool *checkpoint;    /* per storage; all false without a plan, when everything is kept */
+    bool *checkpoint;    /* per storage; all false without a plan, because everything is kept */
     mp_block_fact *of;   /* per block */
     mp_block_fact total;
 } mp_block_facts;
 
-/* Finds the facts; on MP_OK release them with mp_block_facts_free (zeroed is fine). MP_NOMEM. */
+/* Computes the facts. On MP_OK release them with mp_block_facts_free (a zeroed struct is allowed). MP_NOMEM. */
 mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *blocks, const mp_plan *plan, mp_block_facts *out,
                               mp_error *err);
 void mp_block_facts_free(mp_block_facts *facts);
 
-/* Returns the bytes of all fates added up. */
+/* Returns the sum of bytes over all fates. */
 int64_t mp_block_bytes(const mp_block_fact *fact);
-/* The fates in the order in which a box shows them from left to right: kept bytes first. */
+/* The order of fates in a box, from left to right: kept bytes first. */
 extern const mp_fate mp_fate_order[MP_N_FATES];
 /* Returns the colour of a fate. */
 const char *mp_fate_color(mp_fate fate);
 
-/* Draws block k with its bottom left corner at (x, y), filled in shares with the colours of its tensors' fates, and
- * with a bold outline if it ends in a checkpoint. `tooltip`: with one that lists its operators. */
+/* Draws block k with its bottom left corner at (x, y). The box is filled with the colours of its tensors' fates in proportion
+ * to their bytes. It has a bold outline if it ends in a checkpoint. `tooltip`: adds a list of its operators. */
 void mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip);
-/* Draws the outline and the three lines of text of a box that is filled already. tooltip may be NULL. */
+/* Draws the outline and the three lines of text of a filled box. tooltip may be NULL. */
 void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle, const char *bytes,
                    const char *tooltip);
 
@@ -51,7 +50,7 @@ void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char 
 typedef struct mp_legend_row {
     const char *color; /* colour of the swatch */
     bool bold;         /* the swatch has a bold outline */
-    double line;       /* a line of this width in place of the swatch; 0: a swatch */
+    double line;       /* width of a line drawn instead of the swatch; 0: a swatch */
     const char *text;
 } mp_legend_row;
 
@@ -59,21 +58,21 @@ typedef struct mp_legend_row {
 double mp_heading_height(const mp_legend_row *rows, size_t n, double width);
 void mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const char *title, const char *subtitle,
                      const mp_legend_row *rows, size_t n);
-/* Returns the least width at which a heading is not cut. */
+/* Returns the minimum width at which a heading is not shortened. */
 double mp_heading_width(const char *title, const char *subtitle);
 
-/* Returns "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less", as mp_text does; the title itself if no plan
- * saves memory. */
+/* Returns "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less"; only the title if the plan saves no memory. Validity
+ * as mp_text. */
 const char *mp_saving_title(const char *title, const mp_plan *plan);
-/* Returns "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time", as mp_text does, or "" without a plan. */
+/* Returns "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time"; "" without a plan. Validity as mp_text. */
 const char *mp_plan_subtitle(const mp_plan *plan);
 
-/* ---- the same blocks as a graph in DOT, for Graphviz and other programs ---- */
+/* ---- the same blocks as a DOT graph, for Graphviz and other programs ---- */
 
 /* True if a path ends in .dot. */
 bool mp_is_dot_path(const char *path);
 
-/* Writes a node for each block, labelled and coloured as in a picture, and an edge from each block to those that read
- * it. It has no positions: `dot -Tsvg` lays it out. Atomic, as mp_file_write. MP_IO, MP_NOMEM. */
+/* Writes a node for each block, labelled and coloured as in a picture, and an edge from each block to its readers. Nodes have
+ * no positions: `dot -Tsvg` computes them. Atomic, as mp_file_write. MP_IO, MP_NOMEM. */
 mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, const char *subtitle, const char *path,
                              mp_error *err);

@@ -18,7 +18,7 @@ bool mp_is_dot_path(const char *path)
     return point && !strcasecmp(point, ".dot");
 }
 
-/* Appends a text as part of a quoted string: made visible, with quotes and backslashes escaped. */
+/* Appends a text inside a quoted string: control characters escaped, quotes and backslashes too. */
 static void put_escaped(mp_text_builder *out, const char *text)
 {
     char shown[2 * LINE_MAX_BYTES];
@@ -28,7 +28,8 @@ static void put_escaped(mp_text_builder *out, const char *text)
     }
 }
 
-/* Writes the colours of a block, one or shares of several, for Graphviz's style `striped`. Returns how many. */
+/* Writes the colours of a block for Graphviz's style `striped`, one colour or fractions of several. Returns the number of
+ * colours. */
 static size_t share_colors(const mp_block_fact *fact, char *text)
 {
     const int64_t total = mp_block_bytes(fact);
@@ -39,7 +40,7 @@ static size_t share_colors(const mp_block_fact *fact, char *text)
         const int64_t bytes = fact->bytes[mp_fate_order[k]];
         const long long thousandths = total ? (long long)(1000.0 * (double)bytes / (double)total) : 0;
         left -= bytes;
-        if (!thousandths) continue; /* too thin to be seen */
+        if (!thousandths) continue; /* too thin to be visible */
         length += (size_t)snprintf(text + length, COLORS_MAX - length, "%s%s", n ? ":" : "", mp_fate_color(mp_fate_order[k]));
         if (left && thousandths < 1000)
             length += (size_t)snprintf(text + length, COLORS_MAX - length, ";0.%03lld", thousandths);

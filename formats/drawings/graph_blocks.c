@@ -1,4 +1,4 @@
-/* graph_blocks.c - cuts the forward list into blocks by modules, and folds runs and repetitions. */
+/* graph_blocks.c - divides the forward list into blocks by modules, and folds runs and repetitions. */
 #include "formats/drawings/graph_blocks.h"
 
 #include <stdio.h>
@@ -9,11 +9,11 @@
 #include "estimator/base/module_name.h"
 
 enum {
-    LEVELS_MAX = 64,  /* names deeper than this are treated as if they ended there */
-    FEW = 12,         /* with fewer blocks the next level is opened and shown folded */
-    TITLE_MAX = 24,   /* longer names of modules lose their outer modules */
-    PERIOD_MAX = 128, /* the longest repetition that is looked for */
-    TOGETHER_MAX = 8  /* most modules that repeat as one group */
+    LEVELS_MAX = 64,  /* deeper levels of names are ignored */
+    FEW = 12,         /* with fewer blocks the next level is expanded and folded */
+    TITLE_MAX = 24,   /* longer module names lose their outer modules */
+    PERIOD_MAX = 128, /* the longest repetition that is searched */
+    TOGETHER_MAX = 8  /* maximum number of modules that repeat as one group */
 };
 
 typedef struct builder {
@@ -46,8 +46,8 @@ static mp_status list_nodes(builder *b)
 
 /* ---- modules ---- */
 
-/* True if node k of the list stands in the same module of this depth as its predecessor. A node that stands less deep
- * is a block of its own. */
+/* True if node k of the list is in the same module at this depth as its predecessor. A node with fewer module levels is a block
+ * of its own. */
 static bool joins(const builder *b, size_t k, int depth)
 {
     const char *name = name_of(b, k), *before = name_of(b, k - 1);
@@ -75,7 +75,7 @@ static void cut_blocks(builder *b, int depth)
 
 /* ---- folding ---- */
 
-/* Hashes the operators of a block, whatever its name, and on request the sizes of its results. */
+/* Hashes the operators of a block, without names; with `sizes` also the sizes of its results. */
 static uint64_t signature(const builder *b, const mp_graph_block *block, bool sizes)
 {
     static const uint64_t prime = 1099511628211u;
@@ -94,7 +94,7 @@ static uint64_t signature(const builder *b, const mp_graph_block *block, bool si
     return hash;
 }
 
-/* True if two neighbouring blocks belong to the same module of the level above, so that they may be folded. */
+/* True if two neighbouring blocks have the same parent module, so that they may be folded. */
 static bool siblings(const builder *b, size_t block, int depth)
 {
     const char *name = name_of(b, b->out->blocks[block].first), *before = name_of(b, b->out->blocks[block - 1].first);
@@ -102,7 +102,7 @@ static bool siblings(const builder *b, size_t block, int depth)
     return length == mp_module_length(before, depth - 1) && !strncmp(name, before, length);
 }
 
-/* Returns how often the `period` blocks from `at` on repeat, within the siblings [at, end). */
+/* Returns the number of repetitions of the `period` blocks that start at `at`, within the siblings [at, end). */
 static size_t repeats_at(const builder *b, const uint64_t *signatures, size_t at, size_t end, size_t period)
 {
     size_t n = 1;
@@ -113,7 +113,7 @@ static size_t repeats_at(const builder *b, const uint64_t *signatures, size_t at
     return n;
 }
 
-/* Folds repeated modules, alone or in groups, into one block each. */
+/* Folds repeated modules, alone or in groups, into one block per module or group. */
 static mp_status fold_repeats(builder *b, int depth)
 {
     mp_graph_blocks *out = b->out;
@@ -139,7 +139,7 @@ static mp_status fold_repeats(builder *b, int depth)
     return MP_OK;
 }
 
-/* Returns the shortest period that holds for nine tenths of a sequence; 1 if there is none. */
+/* Returns the shortest period that holds for nine tenths of a sequence; 1: none. */
 static size_t period_of(const uint64_t *signatures, size_t n)
 {
     for (size_t p = 1; p <= PERIOD_MAX && 2 * p <= n; p++) {
@@ -150,7 +150,7 @@ static size_t period_of(const uint64_t *signatures, size_t n)
     return 1;
 }
 
-/* A run of n siblings, whose pattern repeats after `period` of them. */
+/* A run of n siblings whose pattern repeats after `period` siblings. */
 typedef struct run {
     size_t n, period;
 } run;
@@ -167,7 +167,8 @@ static size_t count_folded(const run *runs, size_t n_runs, size_t least)
     return n;
 }
 
-/* Folds neighbours within runs of siblings, equally many everywhere, until `most` are left or nothing can be folded. */
+/* Folds neighbours within runs of siblings, the same number everywhere, until `most` blocks remain or nothing more can be
+ * folded. */
 static mp_status fold_blocks(builder *b, int depth, size_t most)
 {
     mp_graph_blocks *out = b->out;
@@ -203,8 +204,8 @@ static mp_status fold_blocks(builder *b, int depth, size_t most)
     return MP_OK;
 }
 
-/* Opens modules to `depth`, or as deeply as `most` blocks allow; a first level of too few blocks is opened once more
- * and folded. */
+/* Expands modules to `depth`, or as deeply as `most` blocks permit. If the first level has too few blocks, the next level is
+ * expanded and folded. */
 static mp_status cut_and_fold(builder *b, int depth, size_t most)
 {
     int deepest = 1; /* at this depth every node is a block */
@@ -232,7 +233,7 @@ static mp_status cut_and_fold(builder *b, int depth, size_t most)
 
 /* ---- names ---- */
 
-/* Returns the title of a single operator: its kind, else its name, else its number. */
+/* Returns the title of a single operator: its type, else its name, else its number. */
 static const char *operator_title(const builder *b, size_t k, mp_label *number)
 {
     const mp_node *node = &b->graph->nodes[b->out->nodes[k]];
@@ -306,8 +307,8 @@ static int by_ends(const void *a, const void *b)
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* Finds the edges: a reader reads what the last writer before it produced. (The graph's producers would leave out
- * always-live storages: outputs that the user asked for.) */
+/* Finds the edges: a reader is connected with the last writer before it. (graph->producer has no always-live storages, such as
+ * outputs that the user requested.) */
 static mp_status find_edges(builder *b)
 {
     mp_graph_blocks *out = b->out;

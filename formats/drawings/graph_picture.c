@@ -40,7 +40,7 @@ static size_t write_legend(const mp_block_facts *facts, const mp_placement *plac
     return n;
 }
 
-/* Gives wires that pass over rows a colour each, so that an eye can follow them through others. */
+/* Gives each wire that passes over rows its own colour, so that it can be followed through other wires. */
 static const char *wire_color(const mp_wire *wire)
 {
     static const char *const colors[] = {"#0f766e", "#be123c", "#4d7c0f", "#86198f", "#0369a1", "#92400e"};

@@ -1,9 +1,8 @@
-/* graph_picture_training.c - one training step three ways: what forward alone keeps, what is kept for backward, what
- * recomputation saves.
+/* graph_picture_training.c - one training step in three drawings: forward alone, with the tensors kept for backward, and with
+ * recomputation.
  *
- * Rows are blocks of the forward pass, from top to bottom; beside each block stand its recomputation and its backward.
- * Forward runs down, backward up, and wires of kept tensors lead across.
- */
+ * Rows are blocks of the forward pass, from top to bottom. Beside each block are its recomputation and its backward. Forward
+ * runs down, backward up, and wires of kept tensors cross between the columns. */
 #include "memplan/pictures/graph_picture.h"
 
 #include <math.h>
@@ -26,7 +25,7 @@ enum { ROWS_WANTED = 40, ROWS_MAX = 600 };
 
 typedef enum column { FORWARD, AGAIN, BACKWARD, N_COLUMNS } column;
 
-/* One of the three drawings of the step. */
+/* One of the three drawings of the training step. */
 typedef struct panel {
     const char *title;
     char about[128];
@@ -35,9 +34,9 @@ typedef struct panel {
     const mp_step *steps;
     size_t n_steps;
     bool present[N_COLUMNS];
-    double left, x[N_COLUMNS], width; /* from the panel's left side */
-    bool *box[N_COLUMNS];             /* per column and row: there is a box */
-    int64_t *gradient_bytes;          /* per row: gradients that backward produces */
+    double left, x[N_COLUMNS], width; /* positions relative to the panel's left side */
+    bool *box[N_COLUMNS];             /* per column and row: true if there is a box */
+    int64_t *gradient_bytes;          /* per row: bytes of gradients that backward produces */
 } panel;
 
 typedef struct drawing {
@@ -48,12 +47,12 @@ typedef struct drawing {
     int *row;      /* per node of the graph: its row */
     double top;    /* top of the boxes */
     size_t n_lanes[2];
-    int *lane[2]; /* per row: lane of its wire beside the forward and the backward column, -1: none */
+    int *lane[2]; /* per row: lane of its wire beside the forward and the backward column; -1: none */
     mp_error *err;
 } drawing;
 
-/* Finds the row of every node: that of its forward node for a backward node. Without forward_of the list is mirrored:
- * the first backward node stands beside the last forward node. */
+/* Finds the row of every node; a backward node has the row of its forward node. Without forward_of the list is mirrored: the
+ * first backward node is beside the last forward node. */
 static void find_rows(drawing *d)
 {
     const mp_graph *graph = d->graph;
@@ -75,12 +74,12 @@ static void find_rows(drawing *d)
     }
 }
 
-static int row_of(const drawing *d, int node) /* returns -1 for none */
+static int row_of(const drawing *d, int node) /* -1: none */
 {
     return d->row[node];
 }
 
-static double row_y(const drawing *d, int row) /* returns the middle of the row */
+static double row_y(const drawing *d, int row) /* middle of the row */
 {
     return d->top - row * ROW - MP_BLOCK_HEIGHT / 2;
 }
@@ -97,7 +96,7 @@ static bool is_again(const drawing *d, const panel *p, size_t t)
 static void find_boxes(const drawing *d, panel *p)
 {
     for (size_t k = 0; k < d->blocks->n; k++) p->box[FORWARD][k] = true;
-    bool *ran = p->box[AGAIN]; /* filled below */
+    bool *ran = p->box[AGAIN]; /* the array serves as scratch memory here */
     for (size_t t = 0; t < p->n_steps; t++) {
         const mp_node *node = &d->graph->nodes[p->steps[t].node];
         int row = row_of(d, p->steps[t].node);
@@ -140,7 +139,8 @@ static mp_status panel_start(const drawing *d, panel *p)
     p->present[FORWARD] = true;
     MP_CHECK(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
     find_boxes(d, p);
-    for (size_t k = 0; k < d->blocks->n; k++) { /* in forward alone, what the plan recomputes is dropped */
+    for (size_t k = 0; k < d->blocks->n;
+         k++) { /* without recomputation, tensors that the plan recomputes are drawn as forward-only or kept */
         int64_t *bytes = p->facts.of[k].bytes;
         mp_fate from = p->present[BACKWARD] ? MP_FATE_RECOMPUTED : MP_FATE_KEPT;
         bytes[MP_FATE_FORWARD_ONLY] += bytes[from];
@@ -151,16 +151,16 @@ static mp_status panel_start(const drawing *d, panel *p)
 
 /* ---- wires ---- */
 
-/* A run that produced what is now in a storage: the one that wrote it, or one of those that added to it. */
+/* A run that produced the current content of a storage: its writer, or one of its adders. */
 typedef struct maker {
     column column;
-    int row, next; /* next: another run that added to it, -1: none */
+    int row, next; /* next: another run that added to the storage; -1: none */
 } maker;
 
 typedef struct makers {
     maker *all;
     size_t n, capacity;
-    int *last; /* per storage, -1: nobody yet */
+    int *last; /* per storage; -1: none yet */
 } makers;
 
 static mp_status makers_start(makers *m, const drawing *d)
@@ -192,12 +192,13 @@ static void makers_free(makers *made)
     mp_free(made->all);
 }
 
-/* Assigns lanes beside a column to wires that skip rows, one per row where they start; they pass rows first[k] .. last[k]. */
+/* Assigns lanes beside a column to wires that skip rows. Each row has one lane for all its wires, up to the farthest row that
+ * they reach. */
 static mp_status find_lanes(drawing *d, int side)
 {
     size_t n = d->blocks->n;
-    int *reach = mp_pool_alloc(d->pool, n, sizeof *reach); /* per row: the farthest row that its wires reach, + 1 */
-    int *end = mp_pool_alloc(d->pool, n, sizeof *end);     /* per lane: where it is free again */
+    int *reach = mp_pool_alloc(d->pool, n, sizeof *reach); /* per row: distance to the farthest row that its wires reach */
+    int *end = mp_pool_alloc(d->pool, n, sizeof *end);     /* per lane: the row at which it is free again */
     MP_CLEARED_BY(makers_free) makers made = {0};
     if (!reach || !end) return MP_NO_MEMORY(d->err);
     MP_CHECK(makers_start(&made, d));
@@ -231,7 +232,7 @@ static void arrow(const drawing *d, const char *color, const double *xy, size_t 
     mp_canvas_arrow(d->canvas, xy, n, color, 1.2);
 }
 
-/* Draws a wire within a column: down (forward, again) or up (backward); a wire that skips rows runs beside the column. */
+/* Draws a wire within a column: down (forward, again) or up (backward). A wire that skips rows runs beside the column. */
 static void wire_along(const drawing *d, const panel *p, column c, int from, int to, const char *color)
 {
     double x = p->left + p->x[c], a = row_y(d, from), b = row_y(d, to), half = MP_BLOCK_HEIGHT / 2;
@@ -249,7 +250,7 @@ static void wire_along(const drawing *d, const panel *p, column c, int from, int
     arrow(d, color, (double[]){side, a + shift, out, a + shift, out, b - shift, side, b - shift}, 4);
 }
 
-/* Draws a wire to a column further right; if a box stands between, in the gap below its row. */
+/* Draws a wire to a column further right. If a box is in between, the wire uses the gap below its row. */
 static void wire_across(const drawing *d, const panel *p, column from, int row, column to, int to_row, const char *color)
 {
     double x = p->left + p->x[from] + MP_BLOCK_WIDTH, end = p->left + p->x[to], a = row_y(d, row), b = row_y(d, to_row);
@@ -265,7 +266,7 @@ static void wire_across(const drawing *d, const panel *p, column from, int row, 
     arrow(d, color, (double[]){x, a, x + 9, a, x + 9, gap, turn, gap, turn, b, end, b}, 6);
 }
 
-/* The wire of a read, drawn once per panel. */
+/* The wire of a read; each is drawn once per panel. */
 typedef struct link {
     column from, to;
     int from_row, to_row;
@@ -291,7 +292,7 @@ static void draw_link(const drawing *d, const panel *p, const link *one)
     wire_across(d, p, one->from, one->from_row, one->to, one->to_row, colors[one->from]);
 }
 
-/* Follows the steps, and draws a wire from each producing run to each reading run. */
+/* Visits the steps, and draws a wire from each producing run to each reading run. */
 static mp_status draw_links(const drawing *d, const panel *p)
 {
     const mp_graph *graph = d->graph;

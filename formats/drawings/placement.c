@@ -11,13 +11,13 @@
 #define LANE_GAP 6.0    /* between vertical wires beside a column */
 #define GUTTER_GAP 16.0 /* beside the lanes, on both sides together */
 
-/* A part of a bundle's wire, beside a column or above all columns. The wire to readers in other columns has a lane of its own:
- * such a reader reads all boxes that joined it, a reader in the same column only those that joined the other lane above. */
+/* A part of a bundle's wire, beside a column or above all columns. Readers in other columns have a separate lane. Such a reader
+ * reads all boxes of the bundle; a reader in the same column reads only the boxes that joined the other lane above it. */
 typedef struct stretch {
-    int from;         /* bundle */
-    int gutter;       /* number of the column that it is beside; -1: above all columns */
-    bool on;          /* true: to readers in other columns, of a bundle of several boxes */
-    double low, high; /* y beside a column; above the columns: numbers of gutters */
+    int from;         /* the bundle */
+    int gutter;       /* number of the column beside which it runs; -1: above all columns */
+    bool on;          /* true: to readers in other columns, of a bundle with several boxes */
+    double low, high; /* y range beside a column; above the columns: range of gutters */
     int lane;
 } stretch;
 
@@ -29,14 +29,14 @@ typedef struct router {
     double box_width, box_height;
     size_t n_rows, n_columns;
     int *row, *slot, *column;    /* row and slot: per box; column: per row */
-    size_t *outs, *ins;          /* per row: tracks below it for wires that leave, above it for wires that enter */
+    size_t *outs, *ins;          /* per row: tracks below it for leaving wires; tracks above it for entering wires */
     int *out_track, *in_track;   /* per box; -1: all its wires are straight */
     bool *routed;                /* per edge: its wire runs beside columns */
     int *bundle;                 /* per box: the bundle whose wire it shares */
-    size_t *members;             /* per bundle: number of boxes */
-    int *skip;                   /* per bundle: its number among the bundles that pass over rows, -1: none */
-    size_t *lanes;               /* per gutter, counted from the one before all columns: lanes that it needs */
-    double *top, *left, *gutter; /* per row: its top; per column: its left side, and where its lanes begin */
+    size_t *members;             /* per bundle: its number of boxes */
+    int *skip;                   /* per bundle: its number among the bundles that pass over rows; -1: none */
+    size_t *lanes;               /* per gutter (index 0: before all columns): required lanes */
+    double *top, *left, *gutter; /* per row: its top; per column: its left side, and the begin of its lanes */
     stretch *stretches;
     size_t n_stretches, capacity;
     mp_placement *out;
@@ -58,7 +58,7 @@ static bool is_vertical(const router *r, const mp_block_edge *e)
     return is_next(r, e) && r->slot[e->from] == r->slot[e->to];
 }
 
-/* Numbers the tracks: one in the gap above or below each box that has wires there which are not vertical. */
+/* Numbers the tracks: one in the gap above or below each box with wires there that are not vertical. */
 static void number_tracks(router *r)
 {
     for (size_t k = 0; k < r->n_rows; k++) r->outs[k] = r->ins[k] = 0;
@@ -72,8 +72,8 @@ static void number_tracks(router *r)
     }
 }
 
-/* Wraps rows into columns. The sizes of rows and the wires that cross below them decide where columns end, and the
- * columns decide which wires are straight. Heights change little by that, so one round is enough. */
+/* Wraps rows into columns. Row sizes and the wires that cross below rows determine the column breaks, and the breaks determine
+ * which wires are straight. This changes heights only slightly, so one round suffices. */
 static mp_status wrap(router *r, double aspect)
 {
     double *heights = mp_pool_alloc(r->pool, r->n_rows, sizeof *heights);
@@ -82,11 +82,11 @@ static mp_status wrap(router *r, double aspect)
     if (mp_pool_failed(r->pool)) return MP_NO_MEMORY(r->err);
     for (size_t k = 0; k < r->n_rows; k++) r->column[k] = 0;
     number_tracks(r);
-    for (size_t k = 0; k < r->n_edges; k++) { /* the farthest wire of a box: all its wires share one lane */
+    for (size_t k = 0; k < r->n_edges; k++) { /* uses only the farthest wire of a box, because all its wires share a lane */
         const mp_block_edge *e = &r->edges[k];
         if (k + 1 < r->n_edges && r->edges[k + 1].from == e->from) continue;
         crossing[r->row[e->from]]++;
-        crossing[r->row[e->to]]--; /* sums over rows make these differences counts >= 0 */
+        crossing[r->row[e->to]]--; /* cumulative sums of these differences are counts >= 0 */
     }
     for (size_t k = 1; k < r->n_rows; k++) crossing[k] += crossing[k - 1];
     for (size_t k = 0; k < r->n; k++)
@@ -120,7 +120,7 @@ static double in_y(const router *r, int box)
 
 /* ---- lanes ---- */
 
-/* Finds the bundles, and which of them reach beyond the next row; a single box has one lane for all its readers. */
+/* Finds the bundles, and which of them reach beyond the next row. A single box has one lane for all its readers. */
 static mp_status find_bundles(router *r)
 {
     int n_skips = 0;
@@ -157,7 +157,8 @@ static mp_status stretch_to(router *r, int from, int gutter, bool on, double a, 
     return MP_OK;
 }
 
-/* Returns the gutter through which a wire reaches its reader: right of the column if it stays in it, else left of it. */
+/* Returns the gutter through which a wire reaches its reader: right of the column if the wire stays in it, else left of the
+ * reader's column. */
 static int entry_gutter(const router *r, const mp_block_edge *e)
 {
     int from = column_of(r, e->from), to = column_of(r, e->to);
@@ -200,7 +201,8 @@ static int by_box(const void *a, const void *b)
     return x->on - y->on;
 }
 
-/* Gives wires lanes without overlap, the first free one for each stretch from above; lanes[g + 1]: how many gutter g needs. */
+/* Assigns lanes without overlap: each stretch, from top to bottom, gets the first free lane. lanes[g + 1] is the number of
+ * lanes in gutter g. */
 static mp_status give_lanes(router *r, size_t *lanes)
 {
     double *end = mp_pool_alloc(r->pool, r->n_stretches, sizeof *end); /* per lane of the current gutter: its last y so far */
@@ -284,7 +286,7 @@ static double middle(const router *r, int box)
     return r->out->x[box] + r->box_width / 2;
 }
 
-/* Adds the wires along lanes, and from lane to lane above the columns. */
+/* Adds the wires along lanes, and the wires between lanes above the columns. */
 static mp_status wires_of_stretches(router *r, double above)
 {
     for (size_t k = 0; k < r->n_stretches; k++) {
@@ -384,7 +386,7 @@ void mp_placement_free(mp_placement *placement)
 
 static mp_status start(router *r)
 {
-    const size_t n = r->n; /* there are no more rows or columns than boxes */
+    const size_t n = r->n; /* there are at most as many rows and columns as boxes */
     r->pool = mp_pool_new();
     r->row = mp_pool_alloc(r->pool, n, sizeof *r->row);
     r->slot = mp_pool_alloc(r->pool, n, sizeof *r->slot);

@@ -1,4 +1,4 @@
-/* placement_rows.c - rows by longest paths, order by barycenters, columns by line breaks. */
+/* placement_rows.c - rows by longest paths, order within rows by barycenters, columns by line breaks. */
 #include "formats/drawings/placement.h"
 
 #include <math.h>
@@ -7,9 +7,9 @@
 /* A box while its row is being ordered. */
 typedef struct place {
     int box, rank;
-    bool main; /* it is on the main line, which is leftmost */
+    bool main; /* it is on the main line, which is drawn leftmost */
     double barycenter;
-    int remaining; /* the longest path from here on */
+    int remaining; /* length of the longest path from this box to a sink */
 } place;
 
 static int by_place(const void *a, const void *b)
@@ -22,8 +22,8 @@ static int by_place(const void *a, const void *b)
     return (x->box > y->box) - (x->box < y->box);
 }
 
-/* Finds ranks as longest paths from the sources, with a source right above its first reader; remaining: longest paths
- * to the sinks. */
+/* Finds ranks as longest paths from the sources; a source is moved directly above its first reader. remaining: longest paths to
+ * the sinks. */
 static void find_ranks(size_t n, const mp_block_edge *edges, size_t n_edges, int *rank, int *remaining)
 {
     for (size_t k = 0; k < n; k++) rank[k] = remaining[k] = 0;
@@ -55,7 +55,8 @@ static void find_main_line(size_t n, const mp_block_edge *edges, size_t n_edges,
     }
 }
 
-/* Gives the boxes of every rank slots from left to right, each as close to its barycenter as the boxes before it allow. */
+/* Assigns slots to the boxes of every rank from left to right. Each slot is as close to the box's barycenter as earlier boxes
+ * permit. */
 static void give_slots(const place *places, size_t n, int *slot)
 {
     int next = 0;
@@ -67,7 +68,7 @@ static void give_slots(const place *places, size_t n, int *slot)
     }
 }
 
-/* Makes one sweep: orders by the barycenters of the neighbours above, below or both. */
+/* Performs one sweep: orders by the barycenters of the neighbours above, below or both. */
 static void sweep(place *places, size_t n, const mp_block_edge *edges, size_t n_edges, bool above, bool below, double *sum,
                   int *count, int *slot)
 {
@@ -84,7 +85,7 @@ static void sweep(place *places, size_t n, const mp_block_edge *edges, size_t n_
     give_slots(places, n, slot);
 }
 
-/* Makes rows of ranks: a rank with too many slots is closed up, then broken into several rows. */
+/* Converts ranks to rows: a rank with too many slots is compacted, then divided into several rows. */
 static size_t rows_of_ranks(const place *places, size_t n, int *row, int *slot)
 {
     size_t n_rows = 0;
@@ -126,7 +127,7 @@ mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges
     return MP_OK;
 }
 
-/* Cuts the rows into columns of about `target` height, from four fifths to a bit more of it, where the fewest wires cross. */
+/* Divides the rows into columns of about `target` height (from four fifths to slightly above), where the fewest wires cross. */
 static size_t cut(size_t n, const double *heights, const double *widths, const size_t *crossing, double target, int *column,
                   double *width, double *height)
 {
@@ -155,7 +156,7 @@ static size_t cut(size_t n, const double *heights, const double *widths, const s
 size_t mp_placement_wrap(size_t n, const double *heights, const double *widths, const size_t *crossing, double aspect,
                          int *column)
 {
-    enum { PARTS = 4 }; /* parts of a column: few rows do not divide evenly */
+    enum { PARTS = 4 }; /* parts of a column, because few rows do not divide evenly */
     double total = 0, area = 0, width, height, best = INFINITY, target = 0;
     for (size_t r = 0; r < n; r++) {
         total += heights[r];
@@ -182,7 +183,7 @@ typedef struct bundler {
     const int *row;
     size_t n_edges;
     size_t *first;             /* per box, and one more: index of its first edge */
-    int *bundle, *next, *last; /* next: per box the box of its bundle that joined after it (-1: none); last: per bundle the box
+    int *bundle, *next, *last; /* next: per box, the box that joined its bundle after it (-1: none); last: per bundle, the box
                                   that joined last */
 } bundler;
 
@@ -199,7 +200,7 @@ static bool reads(const bundler *b, int from, int to)
     return bsearch(&wanted, b->edges + b->first[from], b->first[from + 1] - b->first[from], sizeof wanted, by_ends) != NULL;
 }
 
-/* True if a box reads all boxes of a bundle that stand above it. */
+/* True if a box reads all boxes of a bundle in earlier rows. */
 static bool reads_all_above(const bundler *b, int reader, int bundle)
 {
     for (int m = bundle; m >= 0; m = b->next[m])
@@ -207,7 +208,8 @@ static bool reads_all_above(const bundler *b, int reader, int bundle)
     return true;
 }
 
-/* True if a box can join a bundle: whoever reads the bundle below it reads it, and its readers read all that joined before. */
+/* True if a box can join a bundle: every reader of the bundle in a later row reads the box, and the box's readers read all
+ * earlier members. */
 static bool suits(const bundler *b, int box, int bundle)
 {
     for (size_t k = b->first[box]; k < b->first[box + 1]; k++)
@@ -223,19 +225,19 @@ mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_ed
 {
     bundler b = {.edges = edges, .routed = routed, .row = row, .n_edges = n_edges, .bundle = bundle};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    int *newest = mp_pool_alloc(pool, n, sizeof *newest); /* per box: the bundle that reached it last, + 1 */
+    int *newest = mp_pool_alloc(pool, n, sizeof *newest); /* per box: 1 + the last bundle that one of its inputs belongs to */
     b.first = mp_pool_alloc(pool, n + 1, sizeof *b.first);
     b.next = mp_pool_alloc(pool, n, sizeof *b.next);
     b.last = mp_pool_alloc(pool, n, sizeof *b.last);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a drawing of %zu boxes", n);
     for (size_t k = 0; k < n_edges; k++) b.first[edges[k].from + 1] = k + 1;
     for (size_t k = 0; k < n; k++) {
-        if (b.first[k + 1] < b.first[k]) b.first[k + 1] = b.first[k]; /* it has no edges */
+        if (b.first[k + 1] < b.first[k]) b.first[k + 1] = b.first[k]; /* the box has no edges */
         bundle[k] = b.last[k] = (int)k;
         b.next[k] = -1;
     }
     for (size_t k = 0; k < n; k++) {
-        int to = -1; /* its first reader on a wire */
+        int to = -1; /* its first reader through a routed wire */
         for (size_t e = b.first[k]; e < b.first[k + 1] && to < 0; e++)
             if (routed[e]) to = edges[e].to;
         if (to < 0) continue;

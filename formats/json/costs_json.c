@@ -9,7 +9,7 @@
 #include "estimator/base/names.h"
 #include "formats/json/json.h"
 
-/* Returns the bytes that a node writes: they differ if the file's batch, length or type is another. */
+/* Returns the bytes that a node writes. They differ if the file was measured with another batch, length or type. */
 static int64_t written_bytes(const mp_graph *graph, const mp_node *node)
 {
     const mp_alternative *base = &node->alternatives[0];
@@ -56,7 +56,7 @@ typedef struct reader {
     mp_error *err;
 } reader;
 
-/* Reads the seconds of a row as ticks of the graph; `node` is its name for messages. */
+/* Reads the seconds of a row as ticks of the graph; messages use the name `node`. */
 static mp_status read_ticks(const reader *r, const mp_json_record *row, const char *node, int64_t *ticks)
 {
     double seconds;
@@ -67,7 +67,7 @@ static mp_status read_ticks(const reader *r, const mp_json_record *row, const ch
     return MP_OK;
 }
 
-/* Checks that every row can be read, also rows of nodes that the graph lacks. */
+/* Checks that every row can be read, including rows of nodes that the graph lacks. */
 static mp_status read_names(reader *r)
 {
     for (size_t k = 0; k < json_array_size(r->rows); k++) {
@@ -91,7 +91,7 @@ static void set_ticks(mp_node *node, int64_t ticks)
     }
 }
 
-/* Reads one algorithm as an alternative of the node; leaves *alternative alone if the options do not permit it. */
+/* Reads one algorithm as an alternative of the node. If the options do not permit it, *alternative is unchanged. */
 static mp_status read_algorithm(const reader *r, const mp_json_record *row, const mp_node *node, const mp_alternative *others,
                                 size_t n, mp_alternative *alternative, bool *permitted)
 {
@@ -124,7 +124,7 @@ static int faster_then_smaller(const void *a, const void *b)
     return strcmp(x->algorithm, y->algorithm);
 }
 
-/* Makes the row's algorithms the node's alternatives, if any is permitted. */
+/* Replaces the node's alternatives by the row's algorithms, if any is permitted. */
 static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_node *node)
 {
     const json_t *list = NULL;
@@ -136,7 +136,7 @@ static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_
     mp_alternative *alternatives = mp_pool_alloc(r->graph->pool, json_array_size(list), sizeof *alternatives);
     MP_ENSURE(alternatives, r->err, MP_NOMEM, "no memory for the costs");
     for (size_t k = 0; k < json_array_size(list); k++) {
-        mp_json_record one = *row; /* so that messages name the node */
+        mp_json_record one = *row; /* with the row of the node, so that messages name the node */
         bool permitted;
         one.object = json_array_get(list, k);
         if (!json_is_object(one.object)) return mp_json_record_fail(row, "algorithm %zu is no object", k);
@@ -153,7 +153,7 @@ static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_
     return MP_OK;
 }
 
-/* Checks the bytes that the node wrote; files of other programs may leave them out. */
+/* Checks the bytes that the node wrote. Files of other programs may omit them. */
 static mp_status check_bytes(const reader *r, const mp_json_record *row, const mp_node *node)
 {
     const int64_t here = written_bytes(r->graph, node);

@@ -1,8 +1,7 @@
 /* graph_json.c - training graphs to and from JSON.
  *
- * A row of an alternative has only what differs from the base; it inherits the rest. An inherited in-place pair counts
- * only where the alternative still reads the one storage and writes the other.
- */
+ * The row of an alternative contains only the differences from the base and inherits the rest. An in-place pair is inherited
+ * only if the alternative still reads its first storage and writes its second. */
 #include "memplan/graph_json.h"
 
 #include <math.h>
@@ -25,7 +24,7 @@ enum { N_FLAGS = sizeof flag_names / sizeof *flag_names };
 struct reader {
     mp_graph *graph;
     mp_ids ids;   /* of storages */
-    size_t *seen; /* per storage: number of the last list that named it */
+    size_t *seen; /* per storage: number of the last list that contained it */
     size_t n_lists;
     double *seconds; /* of all alternatives, in file order */
     size_t n_seconds, seconds_capacity;
@@ -41,7 +40,7 @@ static mp_status copy_text(struct reader *r, const mp_json_record *row, const ch
     return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
-/* Sets *number to the place of the name that a row has under `key` in a list of names; a missing one changes nothing. */
+/* Sets *number to the index of the row's `key` name in a list of names. A missing name changes nothing. */
 static mp_status read_name(const mp_json_record *row, const char *key, const char *const *names, size_t n, int *number)
 {
     const char *name = NULL;
@@ -89,7 +88,7 @@ static mp_status read_storage(struct reader *r, const mp_json_record *row)
     return MP_OK;
 }
 
-/* Reads a list of storage ids; a missing one changes nothing (MP_PARSE if `required`). Storages read twice count once. */
+/* Reads a list of storage ids. A missing list changes nothing (MP_PARSE if `required`). A repeated storage counts once. */
 static mp_status read_list(struct reader *r, const mp_json_record *row, const char *key, bool required, int **list, size_t *n)
 {
     const json_t *array = NULL;
@@ -138,7 +137,7 @@ static mp_status read_pairs(struct reader *r, const mp_json_record *row, const m
     return MP_OK;
 }
 
-/* Reads a row of an alternative; `base` is the alternative it inherits from, NULL for the base itself. */
+/* Reads the row of an alternative. `base` is the alternative that it inherits from; NULL for the base itself. */
 static mp_status read_alternative(struct reader *r, const mp_json_record *row, const mp_alternative *base, double base_seconds,
                                   mp_alternative *alternative)
 {
@@ -168,7 +167,7 @@ static mp_status read_flags(const mp_json_record *row, unsigned *flags)
     for (size_t i = 0; i < json_array_size(array); i++) {
         const char *name;
         MP_CHECK(mp_json_element_text(row, "flags", array, i, &name));
-        for (int k = 0; k < N_FLAGS; k++) /* unknown flags are for other programs */
+        for (int k = 0; k < N_FLAGS; k++) /* unknown flags belong to other programs */
             if (!strcmp(name, flag_names[k].name)) *flags |= flag_names[k].flag;
     }
     return MP_OK;
@@ -198,7 +197,7 @@ static mp_status read_node(struct reader *r, const mp_json_record *row)
     node->n_alternatives = n;
     MP_CHECK(read_alternative(r, row, NULL, 0, &alternatives[0]));
     for (size_t k = 1; k < n; k++) {
-        mp_json_record alternative = *row; /* so that messages name the node */
+        mp_json_record alternative = *row; /* with the row of the node, so that messages name the node */
         alternative.object = json_array_get(listed, k - 1);
         if (!json_is_object(alternative.object)) return mp_json_record_fail(row, "alternative %zu is no object", k);
         MP_CHECK(read_alternative(r, &alternative, &alternatives[0], r->seconds[first], &alternatives[k]));
@@ -224,7 +223,7 @@ static mp_status read_forward_of(struct reader *r, const json_t *nodes)
     return MP_OK;
 }
 
-/* Returns the node of alternative `number`, counted over all nodes. */
+/* Returns the node of the alternative with this number, counted over all nodes. */
 static int node_of_alternative(const mp_graph *graph, size_t number)
 {
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -256,7 +255,7 @@ static mp_status set_ticks(struct reader *r, const mp_json_record *top)
 
 typedef mp_status (*list_name)(mp_graph *graph, const char *name, int *number, mp_error *err);
 
-/* Lists the channels or tiers that the graph has besides those of every graph. */
+/* Adds the graph's additional channels or tiers. */
 static mp_status read_names(struct reader *r, const mp_json_record *top, const char *key, list_name add)
 {
     const json_t *array = NULL;
@@ -342,7 +341,7 @@ static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
     return n_a == n_b && (!n_a || !memcmp(a, b, n_a * sizeof *a));
 }
 
-/* True if the alternative has the pairs that a reader would derive for it. */
+/* True if a reader would derive the same in-place pairs for the alternative. */
 static bool same_pairs(const mp_alternative *base, const mp_alternative *alternative)
 {
     size_t k = 0;
@@ -371,8 +370,8 @@ static json_t *pairs_json(const mp_graph *graph, const mp_alternative *alternati
     return array;
 }
 
-/* Sets the fields of an alternative in its row: of the base itself (`base` NULL) all that are not empty, else all that
- * differ from the base. */
+/* Sets the fields of an alternative in its row: for the base itself (`base` NULL) all non-empty fields, else the differences
+ * from the base. */
 static void set_alternative(json_t **row, const mp_graph *graph, const mp_alternative *alternative, const mp_alternative *base)
 {
     if (!base || alternative->ticks != base->ticks)
@@ -457,7 +456,8 @@ static json_t *names_json(const char *const *names, size_t n)
 
 static json_t *header_json(const mp_graph *graph)
 {
-    const size_t channels = MP_CHANNEL_SECOND_STREAM + 1, tiers = MP_TIER_DEVICE + 1; /* those of every graph */
+    const size_t channels = MP_CHANNEL_SECOND_STREAM + 1,
+                 tiers = MP_TIER_DEVICE + 1; /* the default channels and tier of every graph */
     json_t *header = json_pack("{s:s, s:i, s:o, s:o, s:o, s:I, s:f, s:s, s:s}", "format", "memplan-graph", "version", 1, "name",
                                mp_json_text(graph->name), "options", mp_json_parse(graph->options), "target",
                                mp_json_text(graph->target), "alignment", (json_int_t)graph->alignment, "tick_seconds",

@@ -17,7 +17,7 @@ struct reader {
     mp_error *err;
 };
 
-/* Reads a count of bytes, -1 if it is not stated. */
+/* Reads a number of bytes; -1: not stated. */
 static mp_status read_bytes(const mp_json_record *top, const char *key, int64_t *bytes)
 {
     *bytes = -1;
@@ -42,7 +42,7 @@ static mp_status read_text(struct reader *r, const mp_json_record *row, const ch
     return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
-/* Refuses a plan for a graph with another hash: names the options that differ between the two. */
+/* Refuses a plan for a graph with another hash, and names the options that differ. */
 static mp_status refuse_hash(const struct reader *r, const mp_json_record *top, const char *hash)
 {
     enum { LONGEST = 300 };
@@ -84,7 +84,7 @@ static mp_status read_graph(struct reader *r, const mp_json_record *top)
     return MP_OK;
 }
 
-/* Reads what the plan states about the tiers besides the device, by name. */
+/* Reads the claims about the tiers other than the device, by tier name. */
 static mp_status read_tiers(struct reader *r, const mp_json_record *top)
 {
     const mp_graph *graph = r->graph;
@@ -229,7 +229,7 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
         else if (step->until <= (int)t)
             MP_CHECK(
                 mp_json_record_fail(&row, "\"until\" is %d, and the step that waits has to come after this one", step->until));
-        plan->recompute[t] = ran[step->node]; /* a missing flag counts as right */
+        plan->recompute[t] = ran[step->node]; /* default value if the flag is missing: correct */
         MP_CHECK(mp_json_get_flag(&row, "recompute", &plan->recompute[t]));
         ran[step->node] = true;
         MP_CHECK(read_frees(r, &row, t, &frees_capacity));
@@ -238,7 +238,9 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
                     step->until <= (int)n;
     }
     plan->n_steps = n;
-    if (is_timed) MP_CHECK(mp_makespan(r->graph, plan->steps, n, NULL, &plan->ticks, r->err)); /* else the checker refuses it */
+    if (is_timed)
+        MP_CHECK(
+            mp_makespan(r->graph, plan->steps, n, NULL, &plan->ticks, r->err)); /* otherwise the checker refuses the plan */
     if (!claims_frees) {
         mp_free(plan->frees_start);
         mp_free(plan->frees);
@@ -287,7 +289,7 @@ static mp_status read_offsets(struct reader *r, const mp_json_record *top)
     return MP_OK;
 }
 
-/* Reads the offsets in tiers besides the device: the storage says in which. */
+/* Reads the offsets in tiers other than the device. The storage determines the tier. */
 static mp_status read_tier_offsets(struct reader *r, const mp_json_record *top)
 {
     const json_t *offsets = NULL;

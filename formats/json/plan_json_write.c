@@ -27,7 +27,7 @@ static json_t *checkpoints_json(const mp_plan *plan, const mp_graph *graph)
     return array;
 }
 
-/* Returns the modules that a plan wraps; an empty list for a plan of another kind. */
+/* Returns the checkpointed modules of a plan; an empty list if the plan has another form. */
 static json_t *modules_json(const mp_plan *plan, const mp_graph *graph)
 {
     json_t *array = json_array();

@@ -10,14 +10,15 @@ enum { MP_WIRE_VARINT = 0, MP_WIRE_64BIT = 1, MP_WIRE_BYTES = 2, MP_WIRE_32BIT =
 typedef struct mp_wire_field {
     uint32_t id;
     int wire;
-    const uint8_t *start;       /* of the tag */
-    const uint8_t *bytes, *end; /* the value, without the length in front of MP_WIRE_BYTES */
+    const uint8_t *start;       /* first byte of the tag */
+    const uint8_t *bytes, *end; /* the value, without the length prefix of MP_WIRE_BYTES */
     uint64_t number;            /* MP_WIRE_VARINT only */
 } mp_wire_field;
 
-/* Reads the varint at *at and moves *at behind it. Returns false if it is cut off or longer than ten bytes. */
+/* Reads the varint at *at and advances *at. Returns false if it is truncated or longer than ten bytes. */
 bool mp_wire_varint(const uint8_t **at, const uint8_t *end, uint64_t *number);
-/* Reads the field at *at and moves *at behind it, without reading its value. Returns false if it is malformed or cut off. */
+/* Reads the field header at *at and advances *at past the field; does not decode the value. Returns false if the field is
+ * malformed or truncated. */
 bool mp_wire_next(const uint8_t **at, const uint8_t *end, mp_wire_field *field);
-/* True if the bytes are UTF-8 without a zero byte (which would cut a C string short). */
+/* True if the bytes are UTF-8 without a zero byte (which would truncate a C string). */
 bool mp_wire_is_text(const uint8_t *bytes, const uint8_t *end);
