@@ -217,6 +217,11 @@ docs: $B/manual ## write docs/reference/commands.md and docs/reference/schemas/o
 	$B/manual markdown > docs/reference/commands.md
 	$B/manual schema > docs/reference/schemas/options.json
 
+docs-site: | $B/venv/bin/python3 ## the pages as a web site with search in build/site (Sphinx, MyST and Furo in build/venv); a broken link is an error
+	@$B/venv/bin/pip install -q sphinx myst-parser furo
+	@$B/venv/bin/sphinx-build -q -E -W --keep-going -b html -c packaging/site -d $B/site-cache . $B/site
+	@echo "site: open $B/site/index.html"
+
 install: $B/memplan $B/libmemplan.so $B/manual $(MODULES) ## program, library, headers, completion, manual and a pkg-config file under PREFIX
 	install -D -m 755 $B/memplan $(DESTDIR)$(PREFIX)/bin/memplan
 	install -D -m 644 $B/libmemplan.a $(DESTDIR)$(PREFIX)/lib/libmemplan.a
@@ -409,5 +414,5 @@ $B/analyse-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: analyse check-all thread-tests threads tidy valgrind coverage fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-ranks bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal needs-data verify check format docs install clean help
+.PHONY: analyse check-all thread-tests threads tidy valgrind coverage fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-ranks bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal needs-data verify check format docs docs-site install clean help
 -include $(shell find $B -type f -name '*.d' 2>/dev/null)
