@@ -1,10 +1,10 @@
-/* manual.c - the reference of the command line, from the tables of commands and options: a program of its own, for `make docs`
- * and `make install`.
+/* manual.c - a separate program for `make docs` and `make install`. It generates the command-line reference from the tables of
+ * commands and options.
  *
- *     manual markdown     docs/reference/commands.md
- *     manual schema       docs/reference/schemas/options.json
- *     manual names        the commands that have a page
- *     manual man [NAME]   the man page memplan-NAME(1), or memplan(1)
+ *     manual markdown       docs/reference/commands.md
+ *     manual schema         docs/reference/schemas/options.json
+ *     manual names          the commands that have a page
+ *     manual man [NAME]     the man page memplan-NAME(1), or memplan(1)
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
     "Graphviz's "                                                                                                            \
     "DOT (.dot, .gv). PLAN is a file that `memplan plan -o` wrote."
 
-/* True for options that shape the graph, which are explained once for all commands about a model. */
+/* True for options that shape the graph. They are explained once for all commands with a model. */
 static bool is_shared(const option_row *row)
 {
     return row->key != NULL;
@@ -42,7 +42,7 @@ static void escaped(FILE *to, const char *text)
     for (; *text; text++) fprintf(to, strchr("*<_[", *text) ? "\\%c" : "%c", *text);
 }
 
-/* Prints one option as an item of a list. Returns false if memory is short. */
+/* Prints one option as a list item. Returns false if out of memory. */
 static bool markdown_option(const option_row *row)
 {
     char *text = NULL;
@@ -62,7 +62,7 @@ static bool markdown_option(const option_row *row)
     return ok;
 }
 
-/* Prints the options that only this command has (c NULL: the shared ones); those for experiments come last. */
+/* Prints the options specific to this command (c NULL: the shared ones). Options for experiments are last. */
 static bool markdown_options(const command *c)
 {
     bool ok = true, any = false;
@@ -229,7 +229,7 @@ static void man_command(const command *c)
         putchar('\n');
     }
     puts(".SH OPTIONS");
-    for (int shared = 0; shared < 2; shared++) /* first its own options, then those about the model */
+    for (int shared = 0; shared < 2; shared++) /* first the command's own options, then the shared ones about the model */
         for (int last = 0; last < 2; last++)
             for (int k = 0; k < N_OPTIONS; k++) {
                 const option_row *row = &option_rows[k];

@@ -1,4 +1,4 @@
-/* apply.h - a plan in terms of a framework: the lines to paste there, and what they cost. */
+/* apply.h - converts a plan to a framework's own means: the lines to paste, and their cost in memory and time. */
 #pragma once
 
 #include <stdio.h>
@@ -7,25 +7,25 @@
 #include "planner/segments/module_tree.h"
 
 typedef struct applied_means {
-    bool fits;          /* the means fit the plan's budget */
-    int64_t peak_bytes; /* of the framework's means; if none fits, of the smallest */
-    int64_t ticks;      /* of one step with these means; -1: none fits */
+    bool fits;          /* a setting of the framework fits the plan's budget */
+    int64_t peak_bytes; /* with that setting; if none fits, the smallest peak */
+    int64_t ticks;      /* of one step with that setting; -1: none fits */
 } applied_means;
 
-/* Prints the lines for the subject's plan and a framework of --for. If the framework's means do not fit the plan's
- * budget, found->fits is false and a sentence says so instead. MP_NOT_APPLICABLE: the network has no modules or blocks
- * that the framework could take, or no backward phase. MP_NOMEM. */
+/* Prints the lines for the subject's plan and a framework of --for. If no setting of the framework fits the plan's budget,
+ * found->fits is false and a sentence says so instead. MP_NOT_APPLICABLE: the network has no modules or blocks that the
+ * framework can checkpoint, or no backward phase. MP_NOMEM. */
 mp_status report_apply(const subject *s, const char *framework, FILE *to, applied_means *found, mp_error *err);
 
-/* ---- what the files of this folder share ---- */
+/* ---- shared by the files of this folder ---- */
 
 typedef struct applied {
     const subject *subject;
     const mp_graph *graph;
     const mp_plan *plan;
     mp_modules *modules;
-    const mp_architecture *architecture; /* of a network known by name; else NULL */
-    bool *chosen;                        /* for each module: it is wrapped */
+    const mp_architecture *architecture; /* of a network known by name; otherwise NULL */
+    bool *chosen;                        /* per module: it is wrapped */
     int64_t budget_bytes;                /* of the plan; without a budget the plan's peak */
     FILE *to;
     applied_means *found;
@@ -34,25 +34,25 @@ typedef struct applied {
 
 enum { APPLIED_TEXT_MAX = 1024 };
 
-/* Writes the first n bytes of a name (or all of it) for use between Python's quotes, escaped so that no name ends the
- * string. `formatted`: for an f-string. Text beyond APPLIED_TEXT_MAX bytes is cut. Returns text. */
+/* Escapes the first n bytes of a name (or all of it) for use in a Python string, so that no name can end the string.
+ * `formatted`: for an f-string. Text beyond APPLIED_TEXT_MAX bytes is truncated. Returns `text`. */
 const char *applied_quoted(const char *name, int n, bool formatted, char *text);
 /* Prints one line of a list of names: "layers.3", */
 void applied_list(const applied *x, const char *name);
-/* Returns the name of a module in the user's program: for a network known by name its path in transformers. The text is
- * valid until the next call. */
+/* Returns the name of a module in the user's program: for a network known by name, its path in transformers. The text is valid
+ * until the next call. */
 const char *applied_module(const applied *x, int module);
 /* Prints "peak 4.79 GiB, time +10.0 %". */
 void applied_cost(const applied *x, int64_t peak_bytes, int64_t ticks);
-/* Prints the first lines: the plan, and what the framework makes of it. */
+/* Prints the first lines: the plan, and the setting of the framework that approximates it. */
 void applied_head(applied *x, const char *what, int64_t peak_bytes, int64_t ticks);
-/* Prints whose module names follow, if they are not those of the user's file. */
+/* Prints the origin of the module names, if they are not from the user's file. */
 void applied_origin(const applied *x);
-/* Says that the framework's means do not fit the budget. */
+/* Prints that no setting of the framework fits the budget. */
 mp_status applied_too_coarse(applied *x, const char *what, int64_t peak_bytes);
 
-/* ---- the equal blocks of a network, "h.0" to "h.11", the first of which Hugging Face, Megatron and DeepSpeed checkpoint ----
- */
+/* ---- the equal blocks of a network, "h.0" to "h.11"; Hugging Face, Megatron and DeepSpeed checkpoint the first k of them
+ * ---- */
 
 typedef struct blocks {
     const mp_modules *modules;
@@ -60,17 +60,18 @@ typedef struct blocks {
     int prefix;     /* bytes of the common prefix of their names: 2 for "h.0" */
 } blocks;
 
-/* Finds the sequence of modules whose names differ only in their last number that has most operators.
- * MP_NOT_APPLICABLE: there is none of two or more. MP_NOMEM. Release with blocks_free in any case. */
+/* Finds the sequence of modules whose names differ only in the last number. If there are several, chooses the one with the most
+ * operators. MP_NOT_APPLICABLE: there is no sequence of two or more. MP_NOMEM. Release with blocks_free in any case. */
 mp_status blocks_find(const mp_modules *modules, blocks *out, mp_error *err);
 void blocks_free(blocks *b);
 
-/* Gives peak and ticks with the first k blocks in torch.utils.checkpoint; their operators with kept[node] are not run
- * again (NULL: all are). MP_NOT_APPLICABLE: no backward phase. MP_NOMEM. */
+/* Computes peak and ticks with the first k blocks in torch.utils.checkpoint. Operators with kept[node] are not recomputed
+ * (NULL: all are). MP_NOT_APPLICABLE: no backward phase. MP_NOMEM. */
 mp_status blocks_judge(const blocks *b, int k, const bool *kept, int64_t *peak_bytes, int64_t *ticks, mp_error *err);
-/* Finds the fewest first blocks to checkpoint with which the step fits; *k is -1 if not even all suffice. */
+/* Finds the smallest number k of first blocks to checkpoint with which the step fits. *k is -1 if not even all blocks
+ * suffice. */
 mp_status blocks_fewest(const blocks *b, int64_t budget_bytes, int *k, int64_t *peak_bytes, int64_t *ticks, mp_error *err);
 
-/* Prints the policy for PyTorch's selective checkpoints, and the blocks that it is for. Errors as blocks_find. O(2^8 *
+/* Prints the policy for PyTorch's selective checkpointing, and the blocks that use it. Errors as blocks_find. O(2^8 *
  * log(blocks)) timelines. */
 mp_status apply_selective(applied *x);

@@ -6,7 +6,7 @@
 
 #include "planner/segments/module_schedule.h"
 
-/* Returns the bytes of a name before the number at its end; 0 if there is none. */
+/* Returns the length in bytes of a name before the number at its end; 0 if it does not end in a number. */
 static int prefix_of(const char *name)
 {
     const size_t length = strlen(name);
@@ -21,7 +21,7 @@ static bool is_of(const mp_modules *m, int module, const char *first, int prefix
     return !row->is_split && row->n_calls == 1 && prefix_of(row->name) == prefix && !strncmp(row->name, first, (size_t)prefix);
 }
 
-/* Returns how many operators the modules of a sequence have together; 0 if it is no sequence of several. */
+/* Returns the number of operators in all modules of a sequence; 0 if there are fewer than two modules. */
 static int operators_of(const mp_modules *m, const char *first, int prefix)
 {
     int n_operators = 0, n = 0;

@@ -1,4 +1,4 @@
-/* apply_lines.c - the lines with which the output for every framework begins. */
+/* apply_lines.c - the first lines of the output, common to all frameworks. */
 #include "cli/apply/apply.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
-/* apply_report.c - a plan for PyTorch, torch_remat, Hugging Face, Megatron, DeepSpeed, Paddle and JAX: lines to paste, with
- * comments that state peak and time. */
+/* apply_report.c - converts a plan for PyTorch, torch_remat, Hugging Face, Megatron, DeepSpeed, Paddle and JAX: lines to paste,
+ * with comments that state peak and time. */
 #include "cli/apply/apply.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 
 /* ---- PyTorch ---- */
 
-/* True if a recomputed operator writes an always-live storage, such as running statistics. */
+/* True if a recomputed operator writes a static storage, such as running statistics. */
 static bool writes_again(const mp_modules *m, const bool *chosen)
 {
     for (int k = 0; k < m->n_calls; k++)
@@ -25,7 +25,7 @@ static bool writes_again(const mp_modules *m, const bool *chosen)
     return false;
 }
 
-/* True if a chosen module has no parameters: PyTorch may run it in place. */
+/* True if a chosen module has no parameters. PyTorch may run it in place. */
 static bool may_be_in_place(const mp_modules *m, const bool *chosen)
 {
     for (int k = 0; k < m->n_calls; k++) {
@@ -40,9 +40,9 @@ static bool may_be_in_place(const mp_modules *m, const bool *chosen)
     return false;
 }
 
-/* What runs a module again. */
+/* The Python function that recomputes a module. */
 typedef struct checkpointer {
-    const char *function, *wrapped; /* Python */
+    const char *function, *wrapped; /* Python code */
     bool is_torchs;
 } checkpointer;
 
@@ -77,13 +77,13 @@ static void print_pytorch(applied *x, const checkpointer *by, const mp_plan *pla
     applied_head(x, mp_text("%d module%s in %s", n, n == 1 ? "" : "s", by->function), plan->peak_bytes, plan->ticks);
     if (n) print_wrapped(x, by, chosen);
     const double most = (double)(x->plan->baseline_peak_bytes - x->plan->static_bytes);
-    const double share = (double)(x->budget_bytes - x->plan->static_bytes) / most; /* of the memory that is not always live */
+    const double share = (double)(x->budget_bytes - x->plan->static_bytes) / most; /* fraction of the non-static memory */
     if (by->is_torchs && most > 0)
         print_to(x->to, "# With torch.compile instead:\n# torch._functorch.config.activation_memory_budget = %.2f\n",
                  share < 1 ? floor(100 * share) / 100 : 1);
 }
 
-/* Prints the plan if it is by modules; else the best plan by modules within its budget. */
+/* If the plan wraps whole modules, prints it. Otherwise prints the best plan of wrapped modules within its budget. */
 static mp_status apply_pytorch(applied *x, const checkpointer *by)
 {
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .own = &mp_modules_solver};
@@ -103,7 +103,7 @@ static mp_status apply_pytorch(applied *x, const checkpointer *by)
     return MP_OK;
 }
 
-/* ---- frameworks that checkpoint the first of equal blocks ---- */
+/* ---- frameworks that checkpoint the first blocks of a sequence ---- */
 
 static void print_huggingface(const applied *x, const blocks *b, int k)
 {
@@ -179,7 +179,7 @@ static mp_status apply_blocks(applied *x, block_printer print)
     return MP_OK;
 }
 
-/* ---- frameworks that take lists of tensors ---- */
+/* ---- frameworks that accept lists of tensors ---- */
 
 static const char *tensor_name(const mp_graph *graph, int storage)
 {
@@ -187,7 +187,7 @@ static const char *tensor_name(const mp_graph *graph, int storage)
     return row->n_tensors ? row->tensors[0] : row->name;
 }
 
-/* Removes tensors from a list that are kept without being named: peak and time stay the same. */
+/* Removes tensors from a list if they are kept without being listed: peak and time do not change. */
 static mp_status shorten(const applied *x, int *list, size_t *n)
 {
     int64_t peak_bytes, ticks, peak, time;
@@ -231,7 +231,7 @@ static void print_jax(const applied *x, const int *list, size_t n)
     print_to(x->to, ")\nloss = jax.checkpoint(loss, policy=policy)\n");
 }
 
-/* Prints the best list of checkpoints within the plan's budget; segments between them are recomputed. */
+/* Prints the best list of checkpoints within the plan's budget. The segments between them are recomputed. */
 static mp_status apply_list(applied *x, const char *what, void (*print)(const applied *, const int *, size_t))
 {
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .solver = "segments"};
@@ -261,7 +261,7 @@ mp_status report_apply(const subject *s, const char *framework, FILE *to, applie
     x.chosen = chosen;
     x.budget_bytes = plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : plan->peak_bytes;
     if (s->model && !s->file) x.architecture = subject_architecture(s->path);
-    /* In transformers the norms are outside of attention and mlp, so that only whole blocks are the same modules. */
+    /* in transformers the norms are outside attention and mlp, so only whole blocks correspond */
     if (x.architecture && !strcmp(framework, "pytorch")) return apply_blocks(&x, print_torch_blocks);
     if (x.architecture && !strcmp(framework, "torch-remat")) return apply_blocks(&x, print_remat_blocks);
     if (!strcmp(framework, "pytorch")) return apply_pytorch(&x, &by_torch);

@@ -1,8 +1,9 @@
-/* apply_selective.c - PyTorch's selective checkpoints: the first of equal blocks are recomputed, except for some of
- * their products (convolutions, matrix products, attention), whose results are kept. A policy knows products by number:
- * PyTorch calls them in the order of the file.
+/* apply_selective.c - PyTorch's selective checkpointing. The first of a sequence of equal blocks are recomputed, but the
+ * results of some of their products (convolutions, matrix products, attention) are kept. A policy identifies products by
+ * number: PyTorch calls them in the order of the file.
  *
- * All sets of the most expensive products are tried, each with the fewest first blocks that fit.
+ * All subsets of the most expensive products are tried. For each, the smallest number of recomputed blocks that fits is
+ * determined.
  */
 #include "cli/apply/apply.h"
 
@@ -11,18 +12,18 @@
 #include "cli/messages/print.h"
 #include "estimator/base/memory.h"
 
-enum { PRODUCTS = 64, TRIED = 8 }; /* products of a block that are told apart; products that may be kept */
+enum { PRODUCTS = 64, TRIED = 8 }; /* products distinguished per block; products that may be kept */
 
 typedef struct selective {
     const blocks *blocks;
     const mp_graph *graph;
-    int n_products, first[PRODUCTS]; /* nodes of the products of the first block */
+    int n_products, first[PRODUCTS]; /* nodes of the first block's products */
     int n_tried, tried[TRIED];       /* numbers of the products that may be kept */
-    int *number;                     /* per node: number of the product in its block; -1: no product */
+    int *number;                     /* per node: number of the product in its block; -1: not a product */
     bool *kept;                      /* per node: its result is kept */
 } selective;
 
-/* The best set so far; k -1: none has fitted yet. */
+/* The best subset so far; k -1: none has fitted yet. */
 typedef struct found {
     int k;
     unsigned set;
@@ -46,8 +47,8 @@ static void find_products(selective *s)
     }
 }
 
-/* True if a product writes copies of its operands, which PyTorch makes again; what attention saves besides its result
- * is small. */
+/* True if a product writes copies of its operands, which PyTorch recreates. Attention's additional outputs are small and do not
+ * count. */
 static bool writes_copies(const mp_graph *graph, const mp_node *node)
 {
     const mp_alternative *base = node->alternatives;
@@ -86,7 +87,8 @@ static bool is_in_set(const selective *s, unsigned set, int number)
     return false;
 }
 
-/* Finds the fewest first blocks that fit while this set of products is kept: more blocks take less memory. */
+/* Finds the smallest number of recomputed blocks that fits while this subset of products is kept. More blocks need less
+ * memory. */
 static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found *best, mp_error *err)
 {
     int from = 0, to = s->blocks->n;
@@ -112,7 +114,7 @@ static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found
     return MP_OK;
 }
 
-/* Returns the name of a node within its block: "q/Add" for "/layers.0/q/Add" of the block "layers.0". */
+/* Returns the name of a node within its block: "q/Add" for "/layers.0/q/Add" in the block "layers.0". */
 static const char *name_in_block(const selective *s, int node)
 {
     const char *name = s->graph->nodes[node].name, *at = strrchr(name, '/');

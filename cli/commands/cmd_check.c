@@ -1,4 +1,4 @@
-/* cmd_check.c - replays a plan and says whether its claims hold. */
+/* cmd_check.c - replays a plan and reports whether its claims hold. */
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
@@ -12,13 +12,13 @@
 #include "memplan/check.h"
 #include "planner/solve/solver.h"
 
-/* True if the plan states a lower bound that is not proved anew, for lack of --prove-bound. */
+/* True if the plan claims a lower bound that is not checked, because --prove-bound was not given. */
 static bool leaves_bound(const search_options *o, const mp_plan *plan)
 {
     return plan->lower_bound_seconds >= 0 && !o->prove_bound;
 }
 
-/* Prints what the plan needs of each tier besides the device. */
+/* Prints the plan's need in each tier other than the device. */
 static void print_tiers(const mp_graph *graph, const mp_plan *plan)
 {
     for (int m = 1; m < (int)graph->n_tiers; m++)

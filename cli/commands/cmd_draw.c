@@ -1,4 +1,5 @@
-/* cmd_draw.c - draws the blocks of a model, or its training step, coloured by the fates of the tensors. */
+/* cmd_draw.c - draws the blocks of a model, or its training step. Colours show whether tensors are kept, recomputed or
+ * copied. */
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/options/picture_file.h"

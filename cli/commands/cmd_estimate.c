@@ -1,4 +1,4 @@
-/* cmd_estimate.c - answers how much memory a training step needs, where and why; as text and as JSON. */
+/* cmd_estimate.c - reports the memory that a training step needs, where and why, as text and as JSON. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,31 +27,31 @@ enum { CUT_ROWS = 6, MODULE_ROWS = 4, MODULE_ROWS_ALL = 40 };
 typedef struct estimate {
     subject subject;
     mp_summary summary;
-    const mp_timeline *timeline; /* of keep-all, whose step t may be another node than t */
-    mp_timeline *early;          /* of keep-all with updates fused into backward; NULL: they are not fused */
+    const mp_timeline *timeline; /* of keep-all; its step t need not run node t */
+    mp_timeline *early;          /* of keep-all with updates fused into backward; NULL: updates are not fused */
     int peak_node;               /* -1: the graph has no nodes */
-    int64_t n_parameters;        /* -1: not known, as in a graph file */
-    int64_t n_trained;           /* parameters of these that are trained; -1 likewise */
+    int64_t n_parameters;        /* -1: unknown, as in a graph file */
+    int64_t n_trained;           /* trained parameters; -1: unknown */
     mp_rules rules;
     int *cuts; /* storages of cut tensors */
     size_t n_cuts;
     bool has_updates; /* --fuse was given */
     update_comparison updates;
     savings savings;
-    device_room room; /* of the device that was named; without one its name is "" */
+    device_room room; /* of the named device; without one its name is "" */
     other_rules other;
     const options *asked; /* the options of the command */
 } estimate;
 
-/* Returns how many module rows fit so that the answer has 24 lines. */
+/* Returns the number of module rows with which the answer has 24 lines. */
 static size_t module_rows(const estimate *e)
 {
-    const int device = *e->room.name ? 2 : 0; /* further lines if a device is named */
+    const int device = *e->room.name ? 2 : 0; /* additional lines if a device is named */
     const int more = e->other.is_known + (e->summary.workspace_bytes > 0) + (e->room.reserve_bytes > 0) + device;
     return (size_t)(more < 1 ? MODULE_ROWS : more < MODULE_ROWS - 1 ? MODULE_ROWS + 1 - more : 2);
 }
 
-/* Finds keep-all's timeline and peak node. Updates fused into backward run where their gradients are complete. */
+/* Finds keep-all's timeline and peak node. Updates fused into backward run as soon as their gradients are complete. */
 static mp_status find_peak(estimate *e, mp_error *err)
 {
     const mp_graph *graph = e->subject.graph;
@@ -91,7 +91,7 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     return MP_OK;
 }
 
-/* Returns all storages that are live at the peak, largest first; NULL if memory is short. */
+/* Returns all storages live at the peak, largest first; NULL if out of memory. */
 static json_t *peak_tensors_json(const estimate *e)
 {
     const mp_graph *graph = e->subject.graph;
@@ -121,7 +121,7 @@ static json_t *cut_tensors_json(const estimate *e)
     return list;
 }
 
-/* Returns the device that was named; null without one. */
+/* Returns the named device; JSON null without one. */
 static json_t *device_json(const estimate *e)
 {
     const device_room *room = &e->room;
@@ -136,7 +136,7 @@ static json_t *guesses_json(const mp_model *model)
     return json_pack("{s:i, s:i}", "formulas", guesses.formulas, "loop_operators", guesses.loop_operators);
 }
 
-/* Returns the answer as JSON. NULL if memory is short. */
+/* Returns the answer as JSON; NULL if out of memory. */
 static json_t *estimate_json(const estimate *e, const options *o)
 {
     const mp_graph *graph = e->subject.graph;
@@ -182,7 +182,7 @@ static void print_row(const talk_options *o, const char *name, int64_t bytes, co
                *note ? "  " : "", note);
 }
 
-/* Prints the first and the last line: the memory needed, and whether the device has it. */
+/* Prints the verdict, which is the first and the last line: the required memory, and whether the device has it. */
 static void print_verdict(const talk_options *o, const estimate *e)
 {
     const char *title = e->subject.title, *peak = mp_bytes_text(e->timeline->peak_bytes);
@@ -229,7 +229,7 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
     return report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->talk.list, err);
 }
 
-/* Prints, with -v, where the figures come from. */
+/* With -v: prints the origin of the figures. */
 static mp_status print_details(const options *o, const estimate *e, mp_error *err)
 {
     if (e->subject.model) report_roles(e->subject.model, &o->model);

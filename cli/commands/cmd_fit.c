@@ -1,4 +1,4 @@
-/* cmd_fit.c - finds the largest batch that fits a memory. */
+/* cmd_fit.c - finds the largest batch that fits into a memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +19,13 @@ static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any
 
 /* ---- options ---- */
 
-/* True for "20", which means 20 % here, as bytes would make no sense. */
+/* True for "20", which means 20 % here, since a number of bytes would make no sense. */
 static bool is_plain_number(const char *text)
 {
     return strspn(text, "0123456789.") == strlen(text);
 }
 
-/* Reads the options; within is "2.00 GiB", or the memory of a device. */
+/* Reads the options. `within`: text such as "2.00 GiB", or the memory of a device. */
 static int settle(options *o, int64_t *memory_bytes, char *within, double *overhead)
 {
     const char *why;
@@ -49,7 +49,7 @@ static int settle(options *o, int64_t *memory_bytes, char *within, double *overh
     return EXIT_DONE;
 }
 
-/* Refuses a model whose batch is fixed: only one that needs --batch can be built at another batch. */
+/* Refuses a model with a fixed batch size. A model can be built at other batch sizes only if it requires --batch. */
 static mp_status refuse_fixed(const options *o, mp_error *err)
 {
     const char *path = o->operands[0];
@@ -69,9 +69,9 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
 
 typedef struct builder {
     const options *asked;
-    char name[128];      /* of the model, from the last graph built */
-    const char *program; /* as subject_program, likewise */
-    other_rules other;   /* keep-all of kept_batch */
+    char name[128];      /* name of the model, from the last graph built */
+    const char *program; /* as from subject_program, from the last graph built */
+    other_rules other;   /* keep-all at the batch kept_batch */
 } builder;
 
 static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *err)
@@ -87,7 +87,7 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     return MP_OK;
 }
 
-/* Returns the batch that fits with everything kept; 1 if none does. */
+/* Returns the largest batch that fits with everything kept; 1 if none does. */
 static int64_t kept_batch(const mp_fit *found)
 {
     const int64_t batch = found->answers[MP_FIT_KEEP_ALL].batch;
@@ -141,7 +141,7 @@ static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbos
                a->solver);
 }
 
-/* Prints why the next larger batch is not the answer. */
+/* Prints the reason why the next larger batch is not the answer. */
 static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_request *r)
 {
     const int64_t over_bytes = a->next_smallest_bytes - r->memory_bytes;
@@ -190,7 +190,7 @@ static void print_verdict(const talk_options *o, const mp_fit_request *r, const 
         screen_verdict(o->color, SCREEN_BAD, "%s in %s%s: not even a batch of one fits.", name, bytes, counted);
 }
 
-/* Prints keep-all of the same batch under the other rules. */
+/* Prints the need of keep-all at the same batch under the other rules. */
 static void print_other(const other_rules *other, int64_t batch)
 {
     if (other->is_known)

@@ -1,4 +1,4 @@
-/* cmd_help.c - help, version and complete: what the tables say about the program itself. */
+/* cmd_help.c - the commands help, version and complete, from the tables of commands and options. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +32,8 @@ static void offer(const char *prefix, const char *dashes, const char *name)
     print("%s%s\n", dashes, name);
 }
 
-/* The words are those behind `memplan` on the line; the last one is being typed. Prints nothing where a file is expected. */
+/* The operands are the words after `memplan` on the command line; the last one is incomplete. Prints nothing where a file name
+ * is expected. */
 int cmd_complete(options *o)
 {
     size_t n = o->n_operands;

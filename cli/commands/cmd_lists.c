@@ -1,5 +1,5 @@
 /* cmd_lists.c - lists the searchers, the device profiles, the networks known by name, and the operators with the passes that a
- * backend runs. */
+ * backend supports. */
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
@@ -172,7 +172,8 @@ int cmd_models(options *o)
 
 /* ---- operators ---- */
 
-/* Returns which passes of an operator a backend runs. Whether it runs a certain type or mode is known only at a use. */
+/* Returns the passes of an operator that a backend supports: both, forward or no. Support of specific types and modes is known
+ * only for a concrete use. */
 static const char *runs_text(const mp_backend *backend, const mp_op *op)
 {
     const mp_operator any = {.kind = op->name, .domain = op->domain, .op = op};

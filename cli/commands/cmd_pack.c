@@ -23,12 +23,12 @@ typedef struct packing {
     mp_pack_options options;
     mp_pack_result result;
     int64_t capacity; /* -1: not given */
-    int64_t before;   /* arena of the plan before; -1: it had none */
+    int64_t before;   /* arena of the original plan; -1: none */
     const char *what; /* "buffers", "places" */
     size_t n;
 } packing;
 
-/* Called by the packer: returns true to stop it. */
+/* Polled by the packer. Returns true to stop it. */
 static bool stop(void *data)
 {
     packing *p = data;
@@ -133,7 +133,7 @@ static int pack_table(const options *o, packing *p)
     return st == MP_OK ? EXIT_DONE : output_failed(&err);
 }
 
-/* Packs the steps of a plan; a layout higher than the plan's own is not taken. */
+/* Packs the steps of a plan. A layout higher than the plan's own is discarded. */
 static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *plan, packing *p, mp_error *err)
 {
     mp_status st = MP_OK;

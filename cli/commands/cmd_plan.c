@@ -22,7 +22,7 @@ static bool is_by_modules(const search_options *o)
     return !strcmp(o->granularity, "module");
 }
 
-/* Checks options of plans by modules: they are for PyTorch, which places tensors itself. */
+/* Checks the options for plans of wrapped modules. They are for PyTorch, which places tensors itself. */
 static int settle_modules(options *o)
 {
     const char *other = o->search.checkpoints ? "--checkpoints" : o->search.second_stream ? "--second-stream" : NULL;
@@ -34,7 +34,7 @@ static int settle_modules(options *o)
     return EXIT_DONE;
 }
 
-/* Checks what the option table cannot: which options need or contradict each other. */
+/* Checks combinations of options that the option table cannot express. */
 static int settle(options *o, budget *b)
 {
     const char *why = NULL;
@@ -57,7 +57,7 @@ static int settle(options *o, budget *b)
     return is_by_modules(&o->search) ? settle_modules(o) : EXIT_DONE;
 }
 
-/* What --without names: stages of the bound, and searchers of `auto` (never the baseline). */
+/* The names in --without: stages of the bound, and searchers of `auto` (the baseline cannot be switched off). */
 typedef struct switches {
     unsigned stages_off, solvers_off;
 } switches;
@@ -91,7 +91,7 @@ static int read_without(const char *list, switches *s)
     return EXIT_DONE;
 }
 
-/* Makes the request of the search. *checkpoints is released with mp_free by the caller. */
+/* Builds the request of the search. The caller releases *checkpoints with mp_free. */
 static mp_status request_of(const outcome *out, const switches *off, int **checkpoints, mp_request *request, mp_error *err)
 {
     const options *o = out->asked;
@@ -139,7 +139,7 @@ static bool prints_text(const options *o)
     return !o->talk.json && !(o->output.out && !strcmp(o->output.out, "-"));
 }
 
-/* Prints a refusal that needs no search, before the smallest budget is searched for. */
+/* Prints a refusal that needs no search, before the search for the smallest budget begins. */
 static void refuse_at_once(const options *o, outcome *out)
 {
     if (!is_below_floor(out) || !prints_text(o)) return;
@@ -154,7 +154,7 @@ static int search_failed(const mp_error *err)
     return err->code == MP_LIMIT ? no_plan_status(false) : rc;
 }
 
-/* Writes the plan and prints the answer, also if the file cannot be written. */
+/* Writes the plan and prints the answer, even if the file cannot be written. */
 static int answer(const options *o, outcome *out, mp_error *err)
 {
     mp_error unwritten = {0};

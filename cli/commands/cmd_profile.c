@@ -1,4 +1,4 @@
-/* cmd_profile.c - measures the time of each node of the training step on this machine, or how fast copies are here. */
+/* cmd_profile.c - measures the time of each node of the training step, or the speed of copies, on this machine. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,9 +22,9 @@
 #include "formats/json/json.h"
 #include "memplan/costs_json.h"
 
-enum { STEPS = 5 }; /* default of --steps; the first one warms up and does not count */
+enum { STEPS = 5 }; /* default of --steps; the first step is a warm-up and does not count */
 
-/* Makes the costs of all nodes, in the pool. */
+/* Allocates the costs of all nodes in the pool. */
 static mp_status new_costs(const mp_program *program, mp_pool *pool, mp_node_cost **out, mp_error *err)
 {
     const mp_graph *g = program->graph;
@@ -43,14 +43,14 @@ static mp_status new_costs(const mp_program *program, mp_pool *pool, mp_node_cos
     return mp_pool_failed(pool) ? MP_FAIL(err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes) : MP_OK;
 }
 
-/* The measurement that is running, for the line of progress, and its time limit. */
+/* The current measurement, for the progress line, and its time limit. */
 typedef struct watch {
     size_t round, n_rounds;
     double start, end; /* by mp_clock_now; end 0: no limit */
     double shown_at;
     log_times logs;
     bool shows, any, stopped;
-    bool catches; /* signals are caught */
+    bool catches; /* signals are being caught */
 } watch;
 
 static void watch_end(watch *w)
@@ -59,7 +59,8 @@ static void watch_end(watch *w)
     if (w->catches) interrupt_release();
 }
 
-/* Printed if a step does not end after a signal: in 1 s until something is measured, then in 2 s more than the last step. */
+/* Printed if a step does not end after a signal. The deadline is 1 s until a result exists, then the time of the last step plus
+ * 2 s. */
 #define LATE "memplan: stopped in the middle of a step that did not end; nothing is written\n"
 
 static bool look(const mp_train_progress *now, void *data)
@@ -81,8 +82,8 @@ static bool look(const mp_train_progress *now, void *data)
     return !w->stopped;
 }
 
-/* Trains with everything kept, every node in its alternative `round` (or its last), and records the seconds of each
- * node. *measured: a step that counts was run. */
+/* Trains with everything kept and records the seconds of each node. Every node uses its alternative `round`, or its last one.
+ * *measured: at least one step after the warm-up was run. */
 static mp_status measure_round(mp_train_request *request, size_t round, mp_node_cost *costs, train_outcome *t, bool *measured,
                                mp_error *err)
 {
@@ -97,28 +98,28 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
     MP_CHECK(train_keep_all(g, alternatives, &plan, err));
     request->plan = plan;
     MP_CHECK(mp_train(request, &report, err));
-    *measured = report.n_losses > 1; /* the first step warms up */
+    *measured = report.n_losses > 1; /* the first step is a warm-up */
     if (!*measured) return MP_OK;
     for (size_t i = 0; i < g->n_nodes; i++) {
         const double seconds = report.node_seconds[i];
         if (!round) costs[i].seconds = seconds;
         if (round < costs[i].n_algorithms) costs[i].algorithms[round].seconds = seconds;
     }
-    if (!round) { /* the backend's own choice, which the report is about */
+    if (!round) { /* the backend's own choice of algorithms, which the report describes */
         t->after = report;
         report = (mp_report){0};
     }
     return MP_OK;
 }
 
-/* Removes algorithms beyond the first `n`, which were not measured. */
+/* Removes the algorithms after the first `n`, which were not measured. */
 static void keep_algorithms(mp_node_cost *costs, size_t n_nodes, size_t n)
 {
     for (size_t i = 0; i < n_nodes; i++)
         if (costs[i].n_algorithms > n) costs[i].n_algorithms = n;
 }
 
-/* Measures all rounds; *left_out is how many were not measured for lack of time. */
+/* Measures all rounds. *left_out: number of rounds not measured for lack of time. */
 static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_node_cost **costs, size_t *left_out,
                          mp_error *err)
 {
@@ -161,10 +162,10 @@ static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_n
     return MP_OK;
 }
 
-/* The gain from choosing algorithms. */
+/* The time saved by choosing algorithms. */
 typedef struct choice {
-    size_t n_nodes, n_algorithms; /* nodes with several algorithms; these algorithms */
-    double own, fastest;          /* seconds of these nodes: with the backend's own choice, with the fastest of each */
+    size_t n_nodes, n_algorithms; /* nodes with several algorithms; total number of these algorithms */
+    double own, fastest;          /* seconds of these nodes: with the backend's choice; with the fastest algorithm of each */
 } choice;
 
 static choice choice_of(const mp_node_cost *costs, size_t n)
@@ -281,7 +282,7 @@ int cmd_profile(options *o)
     if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
     if (o->output.links.n) return profile_links(o);
     if (o->output.network) return profile_network(o);
-    if (launcher_rank() > 0 && launcher_ranks() > 1) return EXIT_DONE; /* rank 0 refuses for all */
+    if (launcher_rank() > 0 && launcher_ranks() > 1) return EXIT_DONE; /* rank 0 prints the refusal for all */
     if (launcher_ranks() > 1)
         return usage_error(
             "the launcher has started %d processes, which would disturb each other's measurements; start memplan without the "

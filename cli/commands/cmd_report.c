@@ -1,4 +1,4 @@
-/* cmd_report.c - one page about a model: the memory of its step, as a plan runs it or with everything kept. */
+/* cmd_report.c - writes one page about a model: the memory of its step, with a plan or with everything kept. */
 #include <string.h>
 #include <strings.h>
 
@@ -18,8 +18,8 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *p)
     return search ? progress_show(search, p) : progress_next(p, mp_text("curve: %zu of %zu", k, n));
 }
 
-/* Finds a plan for the budget. If there is none, says so, leaves the subject without a plan, and sets *no_plan to the
- * exit status. */
+/* Finds a plan for the budget. If there is none, reports it, leaves the subject without a plan, and sets *no_plan to the exit
+ * status. */
 static mp_status search(const options *o, const budget *b, subject *s, int *no_plan, mp_error *err)
 {
     MP_CLEARED_BY(outcome_free) outcome out = {.subject = s, .asked = o};
@@ -39,7 +39,7 @@ static mp_status search(const options *o, const budget *b, subject *s, int *no_p
     return MP_OK;
 }
 
-/* Finds a quick trade-off curve; *found is false if the searchers do not apply. */
+/* Computes a quick trade-off curve. *found is false if the searchers do not apply. */
 static mp_status find_curve(const options *o, const subject *s, int64_t floor_bytes, mp_sweep *sweep, bool *found,
                             mp_error *err)
 {
@@ -54,7 +54,7 @@ static mp_status find_curve(const options *o, const subject *s, int64_t floor_by
                                 .progress_data = &shown};
     memcpy(request.tier_bytes, s->tier_bytes, sizeof request.tier_bytes);
     progress_start(&shown, o, floor_bytes, INT64_MAX);
-    interrupt_force(NULL, 0); /* there is a plan already */
+    interrupt_force(NULL, 0); /* a plan exists already */
     const mp_status st = mp_sweep_budgets(&request, sweep, err);
     progress_end(&shown);
     *found = st == MP_OK && sweep->n_curves > 0;

@@ -1,4 +1,4 @@
-/* cmd_share.c - splits a card among jobs: plans each for several budgets, and merges their step functions. */
+/* cmd_share.c - splits a card among jobs: plans each job for several budgets, and merges their step functions. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,12 +13,13 @@
 
 static const double TICK = 1e-9; /* seconds; jobs are compared in whole nanoseconds */
 
-enum { ROUNDS = 2 }; /* in which what a split leaves over is planned for */
+enum { ROUNDS = 2 }; /* rounds that plan for the memory left over by a split */
 
 static mp_share_way way_named(const char *name)
 {
     int way = 0;
-    while (strcmp(mp_share_way_name((mp_share_way)way), name) != 0) way++; /* the option table has checked it */
+    /* the option table has checked that the name exists */
+    while (strcmp(mp_share_way_name((mp_share_way)way), name) != 0) way++;
     return (mp_share_way)way;
 }
 
@@ -27,7 +28,7 @@ static mp_share_goal goal_named(const char *name)
     return strcmp(mp_share_goal_name(MP_SHARE_LONGEST), name) ? MP_SHARE_TOTAL : MP_SHARE_LONGEST;
 }
 
-/* Reads the steps of each job: one number for all of them, or a list. */
+/* Reads the number of steps per job: one number for all of them, or a list. */
 static int read_steps(const options *o, sharing *s)
 {
     const char *text = o->training.steps_each ? o->training.steps_each : o->training.runs ? "10" : "1";
@@ -47,7 +48,7 @@ static int read_steps(const options *o, sharing *s)
     return EXIT_DONE;
 }
 
-/* With --run jobs run by turns, on a device that can run. */
+/* Checks --run: the jobs run by turns, on a device that can run them. */
 static int settle_run(options *o, sharing *s)
 {
     if (!o->training.runs) return EXIT_DONE;
@@ -71,7 +72,7 @@ static mp_status load_jobs(const options *o, sharing *s, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the card: the device that all jobs are for, with the user's memory in place of its own. */
+/* Finds the card: the common device of all jobs, with the memory given by the user instead of its own. */
 static mp_status find_card(const options *o, int64_t memory_bytes, sharing *s, mp_error *err)
 {
     for (size_t i = 0; i < s->n_jobs; i++) {
@@ -107,7 +108,7 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *data)
     return progress_next(&x->shown, mp_text("job %zu of %zu, plan %zu of %zu", x->job + 1, x->n_jobs, k + 1, n));
 }
 
-/* Refuses what leaves more than is always live between two steps, as turns share the arena. */
+/* Refuses jobs with storages other than static ones that outlive a step, since by turns all jobs share the arena. */
 static mp_status refuse_carried(const sharing *s, mp_error *err)
 {
     for (size_t i = 0; i < s->n_jobs; i++) {
@@ -138,7 +139,8 @@ static mp_share_plans_request request_of(const options *o, const sharing_job *jo
                                     .progress_data = x};
 }
 
-/* Plans every job with all kept. *fits: the jobs then fit beside each other, which is the way that needs the most. */
+/* Plans every job with everything kept. *fits: the jobs then fit at the same time, which is the way that needs the most
+ * memory. */
 static mp_status keep_all_of_jobs(const options *o, sharing *s, shower *x, bool *fits, mp_error *err)
 {
     int64_t bytes = 0;
@@ -154,7 +156,7 @@ static mp_status keep_all_of_jobs(const options *o, sharing *s, shower *x, bool 
     return MP_OK;
 }
 
-/* Searches for further plans of every job, unless all of them fit as they are. */
+/* Searches for further plans of every job, unless all jobs fit with everything kept. */
 static mp_status plan_jobs(const options *o, sharing *s, shower *x, mp_error *err)
 {
     bool fits;
@@ -173,7 +175,7 @@ static mp_status plan_jobs(const options *o, sharing *s, shower *x, mp_error *er
 
 /* ---- splitting ---- */
 
-/* Finds the first job that does not fit with those before it, each with the reserves of its own. */
+/* Finds the first job that does not fit together with the previous ones, reserves included. */
 static mp_status find_refused(const sharing *s, mp_share_request request, size_t *refused, mp_error *err)
 {
     const size_t n = request.n_jobs;
@@ -190,7 +192,7 @@ static mp_status find_refused(const sharing *s, mp_share_request request, size_t
 static mp_status split_card(sharing *s, mp_share_way way, mp_error *err)
 {
     sharing_way *w = &s->ways[way];
-    MP_OWNED mp_share_job *jobs = mp_alloc(2 * s->n_jobs, sizeof *jobs); /* by plans, by bounds */
+    MP_OWNED mp_share_job *jobs = mp_alloc(2 * s->n_jobs, sizeof *jobs); /* one half for plans, one half for bounds */
     MP_ENSURE(jobs, err, MP_NOMEM, "out of memory for %zu jobs", s->n_jobs);
     for (size_t i = 0; i < s->n_jobs; i++) {
         const mp_share_plans *p = &sharing_job_of(s, i)->plans;
@@ -210,7 +212,7 @@ static mp_status split_card(sharing *s, mp_share_way way, mp_error *err)
     return mp_share_split_of(&request, &w->bound, err);
 }
 
-/* Derives the profiles of a job's plans. */
+/* Derives the memory profiles of a job's plans. */
 static mp_status profiles_of(const sharing_job *job, mp_share_profile *out, mp_error *err)
 {
     for (size_t k = 0; k < job->plans.n; k++)
@@ -232,7 +234,7 @@ static void profile_lists_free(profile_lists *p)
     }
 }
 
-/* Looks for the fastest two plans that fit in lock-step in one arena. */
+/* Finds the fastest pair of plans that fits in lock-step in one arena. */
 static mp_status place_lockstep(sharing *s, mp_error *err)
 {
     const sharing_job *a = sharing_job_of(s, 0), *b = sharing_job_of(s, 1);
@@ -242,7 +244,7 @@ static mp_status place_lockstep(sharing *s, mp_error *err)
     return mp_share_lockstep_place(graphs, plans, TICK, capacity_bytes, &s->lockstep, &s->arena, err);
 }
 
-/* Splits the card among two jobs in lock-step, which are one job then. */
+/* Splits the card between two jobs in lock-step, treated as one job. */
 static mp_status split_lockstep(sharing *s, mp_error *err)
 {
     sharing_way *w = &s->ways[MP_SHARE_LOCKSTEP];
@@ -271,20 +273,21 @@ static mp_status split_lockstep(sharing *s, mp_error *err)
     return mp_share_split_of(&request, &w->bound, err);
 }
 
-/* True if the jobs can be in lock-step. */
+/* True if the jobs can run in lock-step. */
 static bool is_pair(const sharing *s)
 {
     return s->n_jobs == 2 && s->jobs[0].n_steps == s->jobs[1].n_steps;
 }
 
-/* Plans every job that is slowed down for all that the others leave to it. */
+/* Plans every slowed-down job again, with all memory that the others leave. */
 static mp_status plan_for_rest(const options *o, sharing *s, mp_share_way way, shower *x, mp_error *err)
 {
     const mp_share_split *split = &s->ways[way].split;
     const int64_t rest_bytes = sharing_capacity(s, way, s->n_jobs) - split->bytes;
     int64_t turn_bytes = split->bytes + rest_bytes;
     for (size_t i = 0; i < s->n_jobs; i++) turn_bytes -= sharing_job_of(s, i)->plans.static_bytes;
-    MP_OWNED mp_share_option *options = mp_alloc(s->n_jobs, sizeof *options); /* a new plan may move those of the next job */
+    /* a copy: adding a plan may move the options of the next job */
+    MP_OWNED mp_share_option *options = mp_alloc(s->n_jobs, sizeof *options);
     MP_ENSURE(options, err, MP_NOMEM, "out of memory for %zu jobs", s->n_jobs);
     for (size_t i = 0; i < s->n_jobs; i++) options[i] = sharing_job_of(s, i)->plans.options[split->chosen[i]];
     for (x->job = 0; x->job < s->n_jobs && !s->stopped; x->job++) {
@@ -316,7 +319,7 @@ static mp_status share(const options *o, int64_t memory_bytes, sharing *s, mp_er
     return is_pair(s) ? split_lockstep(s, err) : MP_OK;
 }
 
-/* Runs the jobs if that was asked for, and answers. *run has n 0 if they did not run. */
+/* Runs the jobs if requested, and prints the answer. run->n is 0 if they did not run. */
 static mp_status answer(const options *o, const sharing *s, sharing_run *run, mp_error *err)
 {
     if (o->output.out && s->ways[s->way].split.fits) MP_CHECK(sharing_write_plans(s, o->output.out, err));

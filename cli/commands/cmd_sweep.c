@@ -1,4 +1,4 @@
-/* cmd_sweep.c - finds the trade-off curve: the plan of each searcher for each of several budgets. */
+/* cmd_sweep.c - computes the trade-off curve: the plan of each searcher for each of several budgets. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ typedef struct wanted {
     int64_t *bytes;
 } wanted;
 
-/* Splits a list at its commas. */
+/* Splits a list at commas. */
 static int split(const char *option, const char *text, mp_pool *pool, const char ***parts, size_t *n)
 {
     size_t length = strlen(text), most = 1;
@@ -201,7 +201,7 @@ static bool any_feasible(const mp_sweep *found)
     return false;
 }
 
-/* True if it is proved for every budget that no plan fits; that none was found is no proof. */
+/* True if it is proved for every budget that no plan fits. A failed search is not a proof. */
 static bool is_none_proved(const mp_sweep *found)
 {
     size_t n = 0, n_proved = 0;

@@ -1,4 +1,4 @@
-/* cmd_train.c - trains twice: with everything kept, and as the plan says. */
+/* cmd_train.c - trains twice: with everything kept, and by the plan. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,11 +35,11 @@ typedef struct step_progress {
     bool shows, any;
     double start, shown_at; /* seconds */
     log_times logs;
-    /* if a signal comes and the step does not end within the grace time, the process ends with this sentence: */
+    /* if a signal arrives and the step does not end within the grace time, the process ends with this sentence: */
     const char *late;
-    unsigned grace;               /* seconds: one, plus the time of a step if something would be lost */
+    unsigned grace;               /* seconds: one; if work would be lost, the time of a step more */
     bool saves, has_saved, ended; /* ended: a signal ends the training after this step */
-    bool is_rank;                 /* of many, with the sentences of ranks */
+    bool is_rank;                 /* this is one of several ranks and uses their sentences */
 } step_progress;
 
 #define LATE "memplan: stopped in the middle of a step that did not end; "
@@ -49,7 +49,7 @@ typedef struct step_progress {
 #define NOTHING "nothing was to be saved\n"
 #define WHOLE "what was saved last is whole\n"
 
-/* Sets the sentence for a signal that comes now. */
+/* Sets the sentence to print if a signal arrives from now on. */
 static void set_late(step_progress *p, const char *sentence)
 {
     if (p->is_rank)
@@ -58,7 +58,7 @@ static void set_late(step_progress *p, const char *sentence)
         interrupt_force(sentence, p->grace);
 }
 
-/* Lets no signal end the process while it saves. The launcher may end a rank all the same. */
+/* Prevents signals from ending the process while it saves. The launcher may still end a rank. */
 static void around_saving(bool begins, void *data)
 {
     step_progress *p = data;
@@ -92,7 +92,7 @@ static bool show_step(const mp_train_progress *now, void *data)
     return true;
 }
 
-/* Checks what the option table cannot. */
+/* Checks combinations of options that the option table cannot express. */
 static int settle(options *o, budget *b, picture_file *picture)
 {
     const char *why = NULL;
@@ -146,7 +146,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     return st;
 }
 
-/* Looks for the plan of this process's stage of a pipeline. */
+/* Searches for the plan of this process's pipeline stage. */
 static mp_status search_stage(const options *o, const budget *b, train_outcome *t, mp_error *err)
 {
     rank_plan_request request = {.asked = o, .budget = b};
@@ -157,16 +157,17 @@ static mp_status search_stage(const options *o, const budget *b, train_outcome *
     return MP_OK;
 }
 
-/* Lets be held on a stage what this plan keeps for other micro-batches. */
+/* Sets the stash of a stage to the bytes that this plan keeps for other micro-batches. */
 static mp_status hold_for(train_outcome *t, const mp_plan *plan, mp_error *err)
 {
-    int64_t bytes; /* train runs stages of one chunk */
+    int64_t bytes; /* train runs stages of a single chunk */
     if (!t->subject.rank.shape.n_ranks) return MP_OK;
     MP_CHECK(mp_rank_held_bytes(&t->subject.rank, plan->steps, plan->n_steps, &bytes, err));
     return subject_hold(&t->subject, &bytes, err);
 }
 
-/* Makes keep-all with the algorithms of the plan: two algorithms round differently, and both runs should give the same. */
+/* Builds keep-all with the plan's algorithms: different algorithms round differently, and both runs should have the same
+ * results. */
 static mp_status keep_all_like(train_outcome *t, mp_error *err)
 {
     const mp_graph *g = t->subject.graph;
@@ -198,7 +199,7 @@ static mp_hyper hyper_of(const options *o)
     return h;
 }
 
-/* Searches on the first of the ranks that have this graph, and gives the plan to all of them. */
+/* Searches on the first of the ranks with this graph, and sends the plan to the others. */
 static mp_status find_plan(const options *o, const budget *b, train_outcome *t, ranks *r, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -216,7 +217,7 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     const char *own_plan = plan && *r->stage ? output_part(plan, "rank", r->stage_number) : plan;
     MP_CHECK(subject_load_with_plan(o->operands[0], own_plan, o, &t->subject, err));
     const bool had_joined = r->world;
-    MP_CHECK(train_join(o, r, err)); /* the mesh may be the plan's */
+    MP_CHECK(train_join(o, r, err)); /* the mesh may be defined by the plan */
     MP_CHECK(train_check_alone(r, err));
     MP_ENSURE(had_joined || !o->model.own_device || strcmp(o->model.device, "cuda") != 0, err, MP_UNSUPPORTED,
               "the mesh of a plan on GPUs has to be said, too, so that each rank takes its own: --mesh %s", o->model.mesh);
@@ -246,7 +247,7 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, ranks *r
     return mp_makespan_copying(t->subject.graph, t->subject.plan->steps, t->subject.plan->n_steps, &t->copying, err);
 }
 
-/* Warns if only some weights are in the file: it may be another file than was meant. Adapters are in no file. */
+/* Warns if the file has only some of the weights: it may be the wrong file. Adapters are never in a file. */
 static void tell_drawn(const options *o, const train_outcome *t)
 {
     if (t->n_drawn && t->n_drawn < t->n_parameters && !o->training.random_weights && !o->training.resume && !o->model.lora.n)
@@ -256,7 +257,8 @@ static void tell_drawn(const options *o, const train_outcome *t)
             o->operands[0], t->n_drawn, t->n_parameters, (long long)o->search.seed);
 }
 
-/* Warns of parameters behind a step function: PyTorch gives them zero gradients and decays them; here they have no update. */
+/* Warns of parameters that reach the loss only through a step function. PyTorch gives them zero gradients and decays them. Here
+ * they have no update. */
 static void tell_without_gradient(const options *o, const train_outcome *t, const mp_hyper *hyper)
 {
     const mp_model *model = t->subject.program->model;
@@ -275,8 +277,8 @@ static void tell_without_gradient(const options *o, const train_outcome *t, cons
             o->operands[0], n, t->n_parameters, model->tensors[first].name);
 }
 
-/* Says where the plan's copies go. Takes that room, and all other memory of the plan, and gives it back: what is not there
- * shows before the first run. */
+/* Sets the destinations of the plan's copies. Allocates that memory and all other memory of the plan, and releases it again, so
+ * that a lack of memory shows before the first run. */
 static mp_status try_tiers(const train_outcome *t, mp_execution_options *execution, mp_error *err)
 {
     const subject *s = &t->subject;
@@ -306,7 +308,7 @@ static mp_status open_data(const options *o, const text_list *files, const ranks
     return mp_inputs_open_part(program, files->items, files->n, (uint64_t)o->search.seed, &part, out, err);
 }
 
-/* Runs the training. *reads is true if the failure is in reading the user's input, not in training or saving. */
+/* Runs the training. *reads: a failure was in reading the user's input, not in training or saving. */
 static mp_status run(const options *o, const text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
 {
     *reads = true;
@@ -339,7 +341,7 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
     interrupt_catch(true, !shown.shows);
     set_late(&shown, shown.late);
     MP_CHECK(mp_hyper_check(&request.execution.hyper, err));
-    /* the state that --resume reads has a value for each parameter */
+    /* the state read by --resume contains a value for each parameter */
     MP_CHECK(mp_parameter_source_open(t->subject.program, t->subject.file, (uint64_t)o->search.seed,
                                       o->training.random_weights || o->training.resume, &source, err));
     mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
@@ -383,7 +385,7 @@ static mp_status run(const options *o, const text_list *files, ranks *r, train_o
     return times ? train_write_trace(t, r, times, o, err) : MP_OK;
 }
 
-/* Moves each --data NAME=FILE, the source of an input, to *files; --data NAME, which marks an input as data, stays. */
+/* Moves each --data NAME=FILE, the source of an input, to *files. A --data NAME, which marks an input as data, is not moved. */
 static mp_status split_data(options *o, text_list *files, mp_error *err)
 {
     size_t n = 0;
@@ -408,7 +410,7 @@ static mp_status draw_loss(const options *o, const train_outcome *t, picture_fil
     return picture_file_close(picture, &o->output, st, err);
 }
 
-/* Says after which step the training ended, and what was saved. */
+/* Reports the step after which the training ended, and the saved state. */
 static void tell_interrupted(const training_options *o, const train_outcome *t)
 {
     const mp_report *r = &t->after;
@@ -425,7 +427,7 @@ static void tell_interrupted(const training_options *o, const train_outcome *t)
         complain("the training was interrupted after step %lld; nothing is saved without --save", done);
 }
 
-/* Warns of a loss on the test data that is not a number. True: there is one. */
+/* Warns of a loss on the test data that is not a number. Returns true if there is one. */
 static bool tell_bad_test(const options *o, const mp_report *r, bool is_silent)
 {
     if (!r->has_test || isfinite(r->test.loss)) return false;
@@ -463,7 +465,7 @@ static int train(options *o, ranks *r)
     mp_status st = run(o, &files, r, &t, &reads, &err);
     if (st == MP_OK && (t.before.stopped || t.after.stopped)) tell_interrupted(&o->training, &t);
     if (st == MP_OK && t.before.stopped) {
-        r->all_failed = true; /* the ranks have agreed to stop */
+        r->all_failed = true; /* all ranks have agreed to stop */
         return r->world ? rank_interrupt_status() : interrupt_status();
     }
     if (st == MP_OK && !train_is_silent(r)) st = tell(o, &t, &picture, &err);

@@ -1,4 +1,4 @@
-/* estimate.h - parts of the answer of `memplan estimate`. JSON is a new reference; NULL if memory is short. */
+/* estimate.h - parts of the answer of `memplan estimate`. JSON is a new reference; NULL if out of memory. */
 #pragma once
 
 #include <jansson.h>
@@ -8,14 +8,14 @@
 #include "memplan/summary.h"
 #include "memplan/update_effect.h"
 
-/* ---- what would save memory: other options of the same model, each built and measured with everything kept ---- */
+/* ---- memory savings: other options of the same model, each built and measured with everything kept ---- */
 
 enum { SAVINGS_MAX = 7 };
 
 typedef struct saving {
     char what[64];      /* "--optimizer sgd" */
     int64_t peak_bytes; /* the peak with this option */
-    int64_t ticks;      /* of one step with it; -1: not comparable, because the step computes something else */
+    int64_t ticks;      /* of one step with it; -1: not comparable, because the step computes different results */
 } saving;
 
 typedef struct savings {
@@ -24,15 +24,15 @@ typedef struct savings {
     saving rows[SAVINGS_MAX];
 } savings;
 
-/* Tries options that were not given: updates within backward, SGD without state, bf16, autocast, half the batch,
- * adapters beside the products of attention, and segments recomputed between evenly spread checkpoints. Leaves out what
- * the model or the device does not have. MP_NOMEM, or a failure of building the graph as asked. */
+/* Tries options that were not given: updates within backward, SGD without state, bf16, autocast, half the batch, LoRA adapters
+ * on the products of attention, and recomputed segments between evenly spread checkpoints. Skips options that do not apply to
+ * the model or device. MP_NOMEM, or a failure to build the graph. */
 mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, savings *out, mp_error *err);
-/* Prints the largest savings, at most so many. */
+/* Prints the largest savings, at most `most` lines. */
 void report_savings(const savings *s, size_t most);
 json_t *savings_json(const savings *s);
 
-/* ---- --fuse: where updates can run ---- */
+/* ---- --fuse: positions of the updates ---- */
 
 typedef struct update_comparison {
     bool is_possible[MP_N_FUSES]; /* false for backward with clipping by the global norm */
@@ -40,34 +40,34 @@ typedef struct update_comparison {
     int64_t cache_bytes;
 } update_comparison;
 
-/* Builds the training graph of the model once per mode. Errors as subject_load. */
+/* Builds the model's training graph once per mode. Errors as subject_load. */
 mp_status compare_updates(const options *o, update_comparison *out, mp_error *err);
 void print_update_comparison(const update_comparison *c);
 json_t *update_comparison_json(const update_comparison *c);
 
-/* ---- what each operator keeps, takes and reads; `sort` as for report_modules, NULL: in the order of the network ---- */
+/* ---- per operator: bytes kept, time and inputs; `sort` as for report_modules, NULL: in network order ---- */
 
 /* Prints the table of --per-op. MP_NOMEM. */
 mp_status report_operators(const mp_graph *graph, const mp_summary *summary, const char *sort, mp_error *err);
 json_t *operators_json(const mp_graph *graph, const mp_summary *summary, const char *sort);
-/* Writes the rows of --per-op as CSV to standard output: a line of keys, then exact integers and seconds. MP_NOMEM. */
+/* Writes the rows of --per-op as CSV to standard output: a header line, then exact integers and seconds. MP_NOMEM. */
 mp_status operators_csv(const mp_graph *graph, const mp_summary *summary, const char *sort, mp_error *err);
-/* Returns FLOPs as a JSON integer if they fit one, else as a real number. */
+/* Returns FLOPs as a JSON integer if they fit, otherwise as a real number. */
 json_t *flops_json(double flops);
 json_t *text_or_null(const char *text);
 
-/* ---- which tensors from outside are data, trained, kept or constant, and by which rule ---- */
+/* ---- roles of tensors from outside the graph: data, trained, kept or constant, and the rule that decides ---- */
 
-/* Prints the tensors by role and rule, with their number and the first of each; of constants only floating-point ones
- * that are no settings, since others cannot be trained. */
+/* Prints the tensors by role and rule, with their number and the first of each group. Of constants it lists only floating-point
+ * tensors that are not settings, since others cannot be trained. */
 void report_roles(const mp_model *model, const model_options *o);
-/* Counts the elements of all parameters that the file trains, also where the loss does not depend on them (an auxiliary
- * output), and of those that are not frozen. */
+/* Counts the elements of all parameters that the file trains, and of the parameters that are not frozen. Parameters that the
+ * loss does not depend on (of an auxiliary output) count too. */
 void count_parameters(const mp_model *model, const model_options *o, int64_t *all, int64_t *trained);
 json_t *roles_json(const mp_model *model, const model_options *o);
 
-/* ---- what training without data files puts into each input, and why ---- */
+/* ---- synthetic inputs: the values used for each input in a training without data files, and why ---- */
 
-/* Prints a row per input that an operator reads: shape, type, role, values, the operator that decides. MP_NOMEM. */
+/* Prints a row per input that an operator reads: shape, type, role, values, and the operator that determines them. MP_NOMEM. */
 mp_status report_synthetic(const mp_model *model, mp_error *err);
 json_t *synthetic_json(const mp_model *model);

@@ -1,4 +1,4 @@
-/* estimate_operators.c - a row per operator: the same figures as a table, JSON or CSV. */
+/* estimate_operators.c - one row per operator, as a table, JSON or CSV. */
 #include "cli/estimates/estimate.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 typedef struct row {
     const mp_operator_summary *operator;
     const char *name;              /* never NULL */
-    int64_t parameter_bytes, rank; /* rank: the row with the larger one comes first */
+    int64_t parameter_bytes, rank; /* rank: rows are sorted by descending rank */
 } row;
 
 json_t *flops_json(double flops)
@@ -35,7 +35,7 @@ static int by_rank(const void *a, const void *b)
     return names ? names : (x->operator->node> y->operator->node) - (x->operator->node<y->operator->node);
 }
 
-/* Makes the rows of all operators, sorted as the table of modules is; on MP_OK release with mp_free. */
+/* Builds the rows of all operators, sorted like the table of modules. On MP_OK release with mp_free. */
 static mp_status rows_of(const mp_graph *graph, const mp_summary *summary, const char *sort, row **out, mp_error *err)
 {
     const size_t n = summary->n_operators;
@@ -80,7 +80,7 @@ json_t *operators_json(const mp_graph *graph, const mp_summary *summary, const c
     return list;
 }
 
-/* Prints a CSV field, quoted if it has a comma, a quote or a line's end (RFC 4180). */
+/* Prints a CSV field, quoted if it contains a comma, a quote or a line break (RFC 4180). */
 static void write_text(const char *text)
 {
     const char *quote = text[strcspn(text, ",\"\r\n")] ? "\"" : "";
@@ -130,7 +130,7 @@ mp_status operators_csv(const mp_graph *graph, const mp_summary *summary, const 
     return MP_OK;
 }
 
-/* Returns a dash for bytes that do not exist. */
+/* Returns a dash for negative bytes, which mean "does not exist". */
 static const char *bytes_or_dash(int64_t bytes)
 {
     return bytes < 0 ? "-" : mp_bytes_text(bytes);

@@ -1,4 +1,4 @@
-/* estimate_roles.c - which tensors from outside are data, trained, kept or constant: as text and as JSON. */
+/* estimate_roles.c - the roles of tensors from outside the graph (data, trained, kept or constant), as text and as JSON. */
 #include "cli/estimates/estimate.h"
 
 #include <fnmatch.h>
@@ -33,13 +33,13 @@ static const char *reason_of(const mp_tensor *t, const model_options *o)
                            : (t->role_reason ? t->role_reason : "");
 }
 
-/* True if the tensor is from outside, and not made by simplification. */
+/* True if the tensor is from outside the graph, and not created by simplification. */
 static bool is_listed(const mp_tensor *t)
 {
     return t->producer < 0 && t->role != MP_ROLE_ACTIVATION && (t->role != MP_ROLE_CONSTANT || t->role_reason);
 }
 
-/* True if it could have been trained by its type; integers and settings are too many to be listed. */
+/* True if the tensor's type would permit training it. Integers and settings are too many to list. */
 static bool is_decision(const mp_tensor *t)
 {
     return t->role != MP_ROLE_CONSTANT || (mp_dtype_is_float(t->dtype) && t->rank > 0 && mp_tensor_elements(t) > 1);

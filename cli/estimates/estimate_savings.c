@@ -1,4 +1,4 @@
-/* estimate_savings.c - builds the graph again with one option changed, and spreads checkpoints. */
+/* estimate_savings.c - rebuilds the graph with one option changed, and evaluates evenly spread checkpoints. */
 #include "cli/estimates/estimate.h"
 
 #include <stdio.h>
@@ -22,7 +22,8 @@ static void add(savings *out, const char *what, int64_t peak_bytes, int64_t tick
     snprintf(row->what, sizeof row->what, "%s", what);
 }
 
-/* Adds an option's saving. A refused combination (clipping within backward, an operator without a kernel) saves nothing. */
+/* Adds the saving of an option. A refused combination (clipping within backward, an operator without a kernel) saves
+ * nothing. */
 static mp_status try_options(const options *asked, const char *what, savings *out, mp_error *err)
 {
     mp_error ours = {0};
@@ -34,7 +35,7 @@ static mp_status try_options(const options *asked, const char *what, savings *ou
     return MP_OK;
 }
 
-/* Tries adapters where peft sets them by default: beside queries and values, by the names that transformers give them. */
+/* Tries adapters at peft's default positions: on queries and values, by the names used in transformers. */
 static mp_status try_adapters(const options *asked, const mp_model *model, savings *out, mp_error *err)
 {
     enum { LEAST = 4 };

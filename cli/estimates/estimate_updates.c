@@ -1,4 +1,4 @@
-/* estimate_updates.c - compares the training graphs with updates in each possible place. */
+/* estimate_updates.c - compares the training graphs with updates in each possible position. */
 #include "cli/estimates/estimate.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* interrupt.c - the signal handler's flag and message, and the end of a process that does not stop in time. */
+/* interrupt.c - the flag and message of the signal handler, and the forced end of a process that does not stop in time. */
 #include "cli/messages/interrupt.h"
 
 #include <errno.h>
@@ -11,15 +11,15 @@
 #include "cli/messages/rank_interrupt.h"
 #include "cli/messages/terminal.h"
 
-static volatile sig_atomic_t asked, speaks; /* asked: number of the signal */
-static const char *volatile last_words;     /* NULL: the process may take its time to stop */
-static volatile unsigned grace;             /* seconds that it otherwise has */
+static volatile sig_atomic_t asked, speaks; /* asked: number of the received signal; 0: none */
+static const char *volatile last_words;     /* NULL: the process may stop without a deadline */
+static volatile unsigned grace;             /* deadline in seconds if last_words is set */
 static struct sigaction old_int, old_term, old_alarm;
-static bool has_term, is_silent; /* is_silent: another rank speaks */
+static bool has_term, is_silent; /* is_silent: another rank prints the message */
 
 static void on_interrupt(int signal)
 {
-    /* 57 columns with the terminal's ^C: a handler should not ask for the width */
+    /* 57 columns with the terminal's ^C: a handler should not query the width */
     static const char heard[] = "\r\033[Kstopping; the best so far is kept (Ctrl-C: at once)";
     const int kept = errno;
     asked = signal;
@@ -28,7 +28,7 @@ static void on_interrupt(int signal)
     errno = kept;
 }
 
-/* Calls only what a handler may call: no buffers are flushed, no exit functions run. */
+/* Calls only async-signal-safe functions: no buffers are flushed and no exit functions run. */
 static void on_alarm(int signal)
 {
     const char *words = last_words;
@@ -36,7 +36,7 @@ static void on_alarm(int signal)
     if (words) _exit(write(STDERR_FILENO, words, strlen(words)) < 0 ? EXIT_NO : interrupt_status());
 }
 
-/* Handles signals while there is nothing to stop with a result. */
+/* Handles signals while there is no work that could stop with a result. */
 static void on_end(int signal)
 {
     static const char words[] = "memplan: stopped before it was done\n";
@@ -57,7 +57,7 @@ void interrupt_begin(void)
 
 void interrupt_catch(bool term, bool quiet)
 {
-    /* SA_RESETHAND: a second signal has its default effect and kills */
+    /* SA_RESETHAND: a second signal has its default effect and ends the process */
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     const struct sigaction late = {.sa_handler = on_alarm};
     if (rank_interrupt_is_on()) return;
@@ -93,7 +93,7 @@ int interrupt_status(void)
 
 void interrupt_force(const char *sentence, unsigned seconds)
 {
-    if (rank_interrupt_is_on()) return; /* alarm is the rank's */
+    if (rank_interrupt_is_on()) return; /* a rank uses alarm itself */
     grace = seconds;
     last_words = sentence;
     alarm(sentence && asked ? seconds : 0);

@@ -9,7 +9,7 @@
 
 #define KILL_SECONDS 1.0 /* Open MPI's default */
 
-/* Returns the number in the first of these variables that has one; `otherwise`: none has. */
+/* Returns the number in the first of these variables that has one; `otherwise` if none has. */
 static int number_in(const char *const *names, size_t n, int otherwise)
 {
     for (size_t k = 0; k < n; k++) {
@@ -42,7 +42,7 @@ static pid_t parent_of(pid_t process)
     if (!file) return 0;
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
-    const char *name_end = strrchr(text, ')'); /* a program's name may have any character */
+    const char *name_end = strrchr(text, ')'); /* a program's name may contain any character */
     long long parent = 0;
     return name_end && sscanf(name_end + 1, " %*c %lld", &parent) == 1 ? (pid_t)parent : 0;
 }

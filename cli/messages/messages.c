@@ -1,4 +1,4 @@
-/* messages.c - sentences on standard error, and the exit statuses that go with them. */
+/* messages.c - messages on standard error, and the matching exit statuses. */
 #include "cli/messages/messages.h"
 
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 #define PREFIX "memplan: "
 enum { SENTENCE_MAX = 8192 };
 
-static int this_rank = -1; /* -1: there are no others */
-static bool output_lost;   /* true once a sentence has said that standard output failed */
+static int this_rank = -1; /* -1: a single process */
+static bool output_lost;   /* a message about failed standard output was printed */
 
 static void speak(const char *format, va_list args)
 {
@@ -22,7 +22,7 @@ static void speak(const char *format, va_list args)
     print_text(line + prefix, sizeof line - prefix - 1, format, args);
     const size_t n = strlen(line);
     line[n] = '\n';
-    (void)fwrite(line, 1, n + 1, stderr); /* at once: the lines of several ranks do not mix */
+    (void)fwrite(line, 1, n + 1, stderr); /* in one write, so that the lines of several ranks do not mix */
 }
 
 void complain(const char *format, ...)
@@ -36,7 +36,7 @@ void complain(const char *format, ...)
 void messages_as_rank(int rank)
 {
     this_rank = rank;
-    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a sentence is written at once, and not among those of others */
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* a line is written at once, so that lines of several ranks do not mix */
 }
 
 int usage_error(const char *format, ...)

@@ -1,4 +1,4 @@
-/* nearest.c - edit distance between a mistyped word and the known names. */
+/* nearest.c - the edit distance between a misspelled word and known names. */
 #include "cli/messages/nearest.h"
 
 #include <limits.h>
@@ -35,7 +35,7 @@ void nearest_offer(nearest *n, const char *name)
     size_t a = strlen(n->word), b = strlen(name);
     if (a > LENGTH_MAX || b > LENGTH_MAX) return;
     int d = edit_distance(n->word, a, name, b);
-    if (b > 3 && d > 2 && !strncmp(n->word, name, b)) d = 2; /* a known name with more behind it: batchsize */
+    if (b > 3 && d > 2 && !strncmp(n->word, name, b)) d = 2; /* a known name with a suffix: batchsize */
     if (d < n->distance) {
         n->distance = d;
         n->best = name;

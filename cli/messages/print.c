@@ -1,4 +1,5 @@
-/* print.c - takes a format apart: texts are made visible, all else is left to snprintf. */
+/* print.c - splits a format into its conversions. Control characters in %s texts become visible; snprintf formats everything
+ * else. */
 #include "cli/messages/print.h"
 
 #include <stdbool.h>
@@ -7,7 +8,7 @@
 
 #include "estimator/base/visible_text.h"
 
-/* The destination: a file, or a text of `size` bytes. */
+/* The destination: a file, or a text buffer of `size` bytes. */
 typedef struct sink {
     FILE *file;
     char *text;
@@ -17,7 +18,7 @@ typedef struct sink {
 static void put(sink *s, const char *bytes, size_t n)
 {
     if (s->file) {
-        (void)fwrite(bytes, 1, n, s->file); /* failure is checked at the end of the program */
+        (void)fwrite(bytes, 1, n, s->file); /* errors are checked at the end of the program */
     } else if (s->n < s->size) {
         const size_t fits = n < s->size - s->n ? n : s->size - s->n;
         memcpy(s->text + s->n, bytes, fits);
@@ -25,7 +26,7 @@ static void put(sink *s, const char *bytes, size_t n)
     s->n += n;
 }
 
-/* One conversion, "%-*.3s", with the values of its stars. precision -1: none. */
+/* One conversion, such as "%-*.3s", with the values of its stars. precision -1: none. */
 typedef struct conversion {
     char flags[8];
     int width, precision;
@@ -66,7 +67,7 @@ static void put_visible(sink *s, const char *text, size_t n)
     for (const char *at = text; at < text + n;) {
         const char *from = at;
         const size_t length = mp_visible_next(&at, piece);
-        put(s, piece, at > text + n ? (size_t)(text + n - from) : length); /* the precision may cut a character */
+        put(s, piece, at > text + n ? (size_t)(text + n - from) : length); /* the precision may truncate a character */
     }
 }
 
@@ -79,7 +80,7 @@ static void put_text(sink *s, const conversion *c, const char *text)
 {
     const size_t n = c->precision >= 0 ? strnlen(text, (size_t)c->precision) : strlen(text);
     const bool left = strchr(c->flags, '-') || c->width < 0;
-    sink shown = {0}; /* without a destination it only counts */
+    sink shown = {0}; /* without a destination it only counts bytes */
     put_visible(&shown, text, n);
     const size_t width = (size_t)abs(c->width), blanks = width > shown.n ? width - shown.n : 0;
     if (!left) put_blanks(s, blanks);

@@ -1,4 +1,4 @@
-/* quantities.c - reads numbers with units strictly, and writes them for people. */
+/* quantities.c - parses numbers with units strictly, and formats them for people. */
 #include "cli/messages/quantities.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@ bool parse_count(const char *text, int64_t *count)
     return true;
 }
 
-/* Reads the number at the start of `text`: decimal digits with at most a point and an exponent (no sign, hexadecimal or
- * "inf"). *exact is set for a plain integer, which a double might not hold. */
+/* Parses the number at the start of `text`: decimal digits, at most one point and an exponent (no sign, hexadecimal or "inf").
+ * *exact is set for a plain integer, which a double might not represent. */
 static bool parse_number(const char *text, const char **end, double *value, int64_t *exact)
 {
     size_t digits = strspn(text, "0123456789"), n = digits;
@@ -43,7 +43,7 @@ static bool parse_number(const char *text, const char **end, double *value, int6
 
 static bool parse_bytes(const char *text, int64_t *bytes, bool *bare, const char **why)
 {
-    /* case does not matter; a single letter is a binary unit, as for GPUs, containers and batch systems */
+    /* case is ignored; a single letter is a binary unit, as for GPUs, containers and batch systems */
     static const struct {
         const char *name;
         int64_t bytes;
@@ -120,7 +120,7 @@ bool budget_parse(const char *text, budget *out, const char **why)
 int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t smallest_bytes)
 {
     const int64_t from = b->kind == BUDGET_ABOVE_MIN ? smallest_bytes : 0;
-    const int64_t way = peak_bytes > from ? peak_bytes - from : 0; /* the smallest plan, with its arena, may exceed that peak */
+    const int64_t way = peak_bytes > from ? peak_bytes - from : 0; /* the smallest plan, with its arena, may exceed the peak */
     if (b->kind == BUDGET_BYTES) return b->bytes;
     double bytes = (double)from + floor((double)way * b->percent / 100);
     return bytes >= 9.2e18 ? INT64_MAX : (int64_t)bytes;
@@ -147,7 +147,7 @@ const char *count_text(int64_t count)
     return mp_text("%.*s", at, text);
 }
 
-/* Returns three significant digits and the unit that suits them; each unit is 1000 times the one before. */
+/* Formats a value with three significant digits and a suitable unit. Each unit is 1000 times the previous one. */
 static const char *scaled(double value, const char *const *units, int n)
 {
     int k = 0;

@@ -1,4 +1,4 @@
-/* quantities.h - numbers as people write and read them: bytes, budgets, counts, times. */
+/* quantities.h - parses and formats numbers for people: bytes, budgets, counts, times. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,33 +7,33 @@
 
 #include "formats/base/text.h"
 
-/* Reads a whole number of decimal digits. Returns false for anything else, and for a number that is too large. */
+/* Parses a whole number in decimal digits. Returns false for any other text, and for a number that is too large. */
 bool parse_count(const char *text, int64_t *count);
 
-/* A budget as --budget says it: bytes, a percentage of the keep-all peak, a point between the smallest plan and
- * keep-all (min: the smallest itself), the free memory of the device (auto), or all of it (device). */
+/* A budget in the form of --budget: bytes; a percentage of the keep-all peak; a point between the smallest plan and keep-all
+ * (min: the smallest plan itself); the free memory of the device (auto); or all of its memory (device). */
 typedef struct budget {
     enum { BUDGET_BYTES, BUDGET_OF_PEAK, BUDGET_ABOVE_MIN, BUDGET_FREE, BUDGET_DEVICE } kind;
     int64_t bytes;
     double percent;
-    const char *bare; /* the text of a budget in bytes without a unit; else NULL */
+    const char *bare; /* the text of a budget in bytes without a unit; otherwise NULL */
 } budget;
 
-/* Reads "8GiB", "800MB", "16e9", "1.5 GiB", "60%", "min", "min+50%"; "floor" is another word for "min". On failure returns
- * false and *why says what is wrong with it, as the end of a sentence. */
+/* Parses "8GiB", "800MB", "16e9", "1.5 GiB", "60%", "min", "min+50%". "floor" is a synonym of "min". On failure returns false,
+ * and *why is the reason, as the end of a sentence. */
 bool budget_parse(const char *text, budget *out, const char **why);
 /* True if the budget depends on the device's memory (auto, device). */
 bool budget_is_of_device(const budget *b);
-/* Returns the bytes of a budget, rounded down, if it does not depend on the device; for the others use room_budget. */
+/* Returns the bytes of a budget, rounded down, if it does not depend on the device. For device budgets use room_budget. */
 int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t smallest_bytes);
 
-/* Returns why a budget without unit is probably a mistake, as the end of a sentence ("60 is 60 bytes; did you mean
- * 60%?"); peak_bytes is the peak of keep-all. NULL if it is no mistake. */
+/* Returns the reason why a budget without a unit is probably a mistake, as the end of a sentence ("60 is 60 bytes; did you mean
+ * 60%?"). peak_bytes is the peak of keep-all. Returns NULL if it is not a mistake. */
 const char *budget_lacks_unit(const budget *b, int64_t peak_bytes);
 
-/* Texts as mp_text gives them (formats/base/text.h). */
+/* Texts allocated as by mp_text (formats/base/text.h). */
 const char *count_text(int64_t count);    /* "7,978,123,456" */
 const char *seconds_text(double seconds); /* "12.3 ms" */
 const char *flops_text(double flops);     /* "262.1 GFLOP" */
-/* Returns how much `value` is over `base`, "+12.3 %", or "0 %" when they are equal. */
+/* Returns the relative difference of `value` to `base`: "+12.3 %", or "0 %" if they are equal. */
 const char *extra_text(double value, double base);

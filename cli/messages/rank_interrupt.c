@@ -1,4 +1,4 @@
-/* rank_interrupt.c - the signal handlers of a rank, and its last sentences before the launcher's SIGKILL. */
+/* rank_interrupt.c - the signal handlers of a rank, and its last messages before the launcher's SIGKILL. */
 #include "cli/messages/rank_interrupt.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include "cli/messages/messages.h"
 #include "executor/ranks/peers.h"
 
-/* Shares of the time until the launcher's SIGKILL. Ranks on other machines are named before rank 0 speaks for all. The others
- * outlive rank 0, which would otherwise report that they have ended. */
+/* Fractions of the time until the launcher's SIGKILL. First, waits for ranks on other machines fail and name the rank. Then
+ * rank 0 prints the message for all ranks. The other ranks end later than rank 0, which would otherwise report them as lost. */
 #define CALL_OFF 0.25
 #define SPEAK 0.2
 #define OUTLIVE 0.3
@@ -20,21 +20,21 @@
 
 typedef enum stage { STAGE_NONE, STAGE_CALL_OFF, STAGE_SPEAK, STAGE_END, STAGE_IN_STEP, STAGE_LATE } stage;
 
-static volatile sig_atomic_t asked, next; /* number of the signal; the stage at the next alarm */
+static volatile sig_atomic_t asked, next; /* asked: number of the received signal; next: the stage at the next alarm */
 static const char *volatile late;
 static volatile bool is_on, trains, is_first;
 static const mp_peers *peers;
 static pid_t launcher;
 static double kill_seconds;
 
-/* Lets the next alarm come after a share of the launcher's time. */
+/* Sets the next alarm to a fraction of the launcher's time. */
 static void set_alarm(stage at, double share)
 {
     const double seconds = share * kill_seconds;
     const struct itimerval timer = {
         .it_value = {.tv_sec = (time_t)seconds, .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)}};
     next = at;
-    setitimer(ITIMER_REAL, &timer, NULL); /* a system call alone, as alarm is */
+    setitimer(ITIMER_REAL, &timer, NULL); /* a system call only, like alarm: async-signal-safe */
 }
 
 static void say(const char *sentence)
@@ -55,7 +55,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     errno = kept;
 }
 
-/* Calls only what a handler may call. */
+/* Calls only async-signal-safe functions. */
 static void on_alarm(int signal)
 {
     const int kept = errno;

@@ -1,9 +1,9 @@
-/* rank_interrupt.h - SIGINT and SIGTERM to a rank: to one of them, or from the launcher to all.
+/* rank_interrupt.h - SIGINT and SIGTERM sent to a rank, or by the launcher to all ranks.
  *
- * Before the training they end all ranks of the machine, and rank 0 prints one sentence. In a training they ask to stop: the
- * ranks agree at the end of the step, save, and rank 0 prints one sentence. The launcher sends SIGKILL soon after SIGTERM. If
- * the step or the save has not ended shortly before that, rank 0 prints which state is left. A second signal of the same kind
- * ends the rank.
+ * Before the training, these signals end all ranks of the machine, and rank 0 prints one message. During a training, they
+ * request a stop: the ranks agree at the end of the step and save, and rank 0 prints one message. The launcher sends SIGKILL
+ * soon after SIGTERM. If the step or the save is not finished shortly before that, rank 0 prints which saved state remains. A
+ * second signal of the same kind ends the rank.
  */
 #pragma once
 
@@ -11,15 +11,15 @@
 
 #include "executor/ranks/communicator.h"
 
-/* Handles signals of this rank from here on. Called when the ranks are joined, whose communicator must stay valid. */
+/* Installs the signal handlers of this rank. Called when the ranks have joined. Their communicator must remain valid. */
 void rank_interrupt_begin(const mp_communicator *world);
 /* True from rank_interrupt_begin on. */
 bool rank_interrupt_is_on(void);
-/* From here on a signal asks to stop. The sentence, which must stay valid, is printed if the launcher's SIGKILL is near. NULL:
- * nothing is lost then. */
+/* From this call on, a signal requests a stop. If the launcher's SIGKILL is near, the sentence is printed; it must remain
+ * valid. NULL: nothing would be lost, so nothing is printed. */
 void rank_interrupt_late(const char *sentence);
 bool rank_interrupt_asked(void);
-/* Returns the exit status of a training that was stopped before it had an answer: 130, or 143 after SIGTERM. */
+/* Returns the exit status of a training stopped before it had an answer: 130, or 143 after SIGTERM. */
 int rank_interrupt_status(void);
-/* From here on signals are ignored: all work is done, or its failure is known. */
+/* From this call on, signals are ignored: all work is done, or its failure has been reported. */
 void rank_interrupt_end(void);

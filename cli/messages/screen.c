@@ -1,4 +1,4 @@
-/* screen.c - cuts and breaks lines to the width of the terminal. */
+/* screen.c - truncates and wraps lines to the width of the terminal. */
 #include "cli/messages/screen.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 enum { TEXT_MAX = 4096, PIPE_WIDTH = 80, WIDEST_TEXT = 100 };
 
-/* Returns the columns of a text: a byte that continues a UTF-8 character takes none. */
+/* Returns the columns of a text. A continuation byte of a UTF-8 character has no column. */
 static int columns_of(const char *text, size_t n)
 {
     int columns = 0;
@@ -43,8 +43,7 @@ void screen_keep_verdicts_whole(void)
     whole_verdicts = true;
 }
 
-/* Prints words as long as they fit into a line; a word longer than a line is left whole in a pipe, and cut by the
- * terminal. */
+/* Prints words, wrapped at the line width. A word longer than a line is printed whole in a pipe; a terminal truncates it. */
 static void print_words(const char *text, int indent)
 {
     int width = PIPE_WIDTH, at = (int)strspn(text, " "), blanks = 0;

@@ -1,14 +1,14 @@
-/* screen.h - an answer on standard output. On a terminal rows are cut to its width, sentences wrap between words, and
- * the verdict has a colour. In a pipe rows are whole, sentences are broken at 80 columns, and the same answer gives the
- * same bytes. */
+/* screen.h - an answer on standard output. On a terminal, rows are truncated to its width, sentences wrap between words, and
+ * the verdict is coloured. In a pipe, rows are complete, sentences wrap at 80 columns, and the same answer yields the same
+ * bytes. */
 #pragma once
 
-/* Prints one line, cut to the terminal's width where it is longer ("..." at its end). */
+/* Prints one line. If it is longer than the terminal's width, it is truncated and ends in "...". */
 void screen_row(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Prints a sentence, broken between words; all lines but the first are indented by so many columns. */
+/* Prints a sentence, wrapped between words. All lines except the first are indented by `indent` columns. */
 void screen_text(int indent, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints a sentence as the verdict, in the colour of its mood; `color` is the argument of --color. */
+/* Prints a sentence as the verdict, in the colour of its mood. `color` is the argument of --color. */
 typedef enum screen_mood { SCREEN_PLAIN, SCREEN_GOOD, SCREEN_BAD, SCREEN_OPEN } screen_mood;
 void screen_verdict(const char *color, screen_mood mood, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void screen_keep_verdicts_whole(void); /* from here on verdicts are printed on one line */
+void screen_keep_verdicts_whole(void); /* from this call on, verdicts are printed on one line */

@@ -1,4 +1,4 @@
-/* terminal.c - width, colours, and the line that is overwritten. */
+/* terminal.c - the width of the terminal, its colours, and the line that is overwritten. */
 #include "cli/messages/terminal.h"
 
 #include <stdlib.h>
@@ -32,11 +32,11 @@ bool terminal_takes_color(int fd, const char *when)
 {
     const char *no = getenv("NO_COLOR");
     if (!strcmp(when, "always")) return true;
-    /* a launcher gives ranks a terminal of their own, whatever it writes to */
+    /* a launcher runs ranks on a terminal of their own, even if its output is not a terminal */
     return !strcmp(when, "auto") && !(no && *no) && launcher_rank() < 0 && terminal_rewrites(fd);
 }
 
-/* Writes in one call if possible, so that a signal handler's text does not come between. */
+/* Writes with a single call if possible, so that a signal handler's text cannot interrupt the line. */
 static void put(int fd, const char *text, size_t n)
 {
     while (n > 0) {

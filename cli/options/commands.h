@@ -1,4 +1,4 @@
-/* commands.h - the table of commands: dispatch, help and completion all come from it. */
+/* commands.h - the table of commands. It is the source of dispatch, help and completion. */
 #pragma once
 
 #include <stddef.h>
@@ -9,17 +9,17 @@
 typedef struct command {
     const char *name;
     int (*run)(options *o);
-    const char *operands;           /* as the usage line shows them: "MODEL PLAN" */
-    int min_operands, max_operands; /* -1: any number, and no options are looked for */
+    const char *operands;           /* as shown in the usage line: "MODEL PLAN" */
+    int min_operands, max_operands; /* -1: any number, and options are not parsed */
     const char *summary;
     const char *example;
 } command;
 
 extern const command commands[N_COMMANDS]; /* indexed by command_id */
 
-/* Returns the command of this name. NULL if there is none. */
+/* Returns the command with this name; NULL if there is none. */
 const command *command_find(const char *name);
-/* As command_find, with a complaint if there is none that names the closest command. */
+/* As command_find, but prints an error that suggests the closest command if there is none. */
 const command *command_named(const char *name);
 
 #define COMMAND(ID, name, ...) int cmd_##name(options *o);

@@ -1,11 +1,11 @@
-/* help.c - the tables of commands and options as text for a terminal of 80 columns. */
+/* help.c - prints the tables of commands and options as text for a terminal of 80 columns. */
 #include "cli/options/help.h"
 
 #include <string.h>
 
 #include "formats/base/text.h"
 
-enum { COLUMNS = 79, LEFT = 26 }; /* LEFT: the column where explanations begin */
+enum { COLUMNS = 79, LEFT = 26 }; /* LEFT: the column at which explanations begin */
 
 void help_wrap(FILE *to, const char *text, int indent, int column, int columns)
 {
@@ -97,7 +97,7 @@ static group group_of(const command *c, const option_row *row)
 {
     static const struct {
         option_id option;
-        unsigned commands; /* 0: all commands that take it */
+        unsigned commands; /* the commands for which it is listed first; 0: all commands that accept it */
     } first[] = {{OPT_BATCH, 0},
                  {OPT_BUDGET, 0},
                  {OPT_MEMORY, 0},

@@ -1,4 +1,4 @@
-/* options.c - reads the words behind a command into options, as the option table says. */
+/* options.c - parses the words after a command into options, by the option table. */
 #include "cli/options/options.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ const char *option_dashes(const option_row *row)
     return row->name[1] ? "--" : "-";
 }
 
-/* Returns the row for a word of `length` bytes without its dashes, -1 if there is none. A single letter takes one dash. */
+/* Returns the row for a word of `length` bytes without its dashes; -1 if there is none. A single letter has one dash. */
 static int find_option(const char *word, size_t length, int n_dashes, command_id command)
 {
     for (int k = 0; k < N_OPTIONS; k++) {
@@ -61,7 +61,7 @@ static int unknown_option(const char *word, size_t length, command_id command)
                        word, commands[command].name);
 }
 
-/* Returns " (--pipeline takes '1f1b')" if a single other option of the command takes this value, else "". */
+/* Returns " (--pipeline takes '1f1b')" if exactly one other option of the command accepts this value, otherwise "". */
 static const char *taken_elsewhere(const option_row *row, const char *value, command_id command)
 {
     const char *name = NULL;
@@ -80,7 +80,7 @@ static int bad_choice(const option_row *row, const char *value, command_id comma
     const char *list = "";
     nearest n = nearest_to(value);
     for (size_t k = 0; row->choice(k); k++) {
-        if (!row->also) nearest_offer(&n, row->choice(k)); /* an a6000 is no mistyped a100, nor a gpu a cpu */
+        if (!row->also) nearest_offer(&n, row->choice(k)); /* no suggestion for devices: "a6000" is not a misspelled "a100" */
         list = mp_text("%s%s%s", list, k ? ", " : "", row->choice(k));
     }
     const char *close = nearest_found(&n);
@@ -118,7 +118,7 @@ static int append_binding(const option_row *row, text_list *list, const char *va
     return append(list, value);
 }
 
-/* True if a text is UTF-8: texts go into JSON, which must be. */
+/* True if a text is valid UTF-8. Texts are written to JSON, which must be UTF-8. */
 static bool is_utf8(const char *text)
 {
     json_t *json = json_string(text);
@@ -126,7 +126,7 @@ static bool is_utf8(const char *text)
     return json;
 }
 
-/* Stores a value; the caller has checked that the option may take one. */
+/* Stores a value. The caller has checked that the option may have one. */
 static int store(options *o, const option_row *row, const char *value)
 {
     void *field = field_of(o, row);
@@ -185,7 +185,7 @@ static int store(options *o, const option_row *row, const char *value)
     return EXIT_DONE;
 }
 
-/* Reads the option at argv[*k], and its value behind it or behind '='. */
+/* Parses the option at argv[*k], and its value in the next word or after '='. */
 static int take_option(options *o, int argc, char **argv, int *k)
 {
     const char *word = argv[*k], *equals = strchr(word, '=');
@@ -217,7 +217,7 @@ static int count_operands(const options *o)
     return EXIT_DONE;
 }
 
-/* Replaces a device file by a text with the same device. */
+/* Replaces the name of a device file by a text that describes the same device. */
 static int read_device_file(options *o)
 {
     mp_error err = {0};

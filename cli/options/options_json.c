@@ -34,7 +34,7 @@ static json_t *list_to_json(const text_list *list)
     return array;
 }
 
-/* Returns the value of one option; JSON null if it was left open and has no default. */
+/* Returns the value of one option; JSON null if it was not given and has no default. */
 static json_t *to_json(const options *o, const option_row *row)
 {
     const void *field = (const char *)o + row->offset;
@@ -59,7 +59,7 @@ static json_t *to_json(const options *o, const option_row *row)
     return NULL;
 }
 
-/* True if the options of a graph say this one. */
+/* True if this option belongs in the `options` of a graph. */
 static bool is_said(const options *o, const option_row *row)
 {
     const void *field = (const char *)o + row->offset;
@@ -90,7 +90,7 @@ static mp_status adopt_list(text_list *list, const json_t *array, const char *ke
     return MP_OK;
 }
 
-/* Turns JSON's object of sizes into a list of NAME=N; the texts are kept alive in an array inside the source. */
+/* Converts a JSON object of sizes to a list of NAME=N. An array inside the source keeps the texts alive. */
 static mp_status adopt_bindings(options *o, text_list *list, json_t *object, const char *key, mp_error *err)
 {
     const char *name;
@@ -147,7 +147,7 @@ static mp_status adopt(options *o, const option_row *row, json_t *value, mp_erro
     return MP_OK;
 }
 
-/* True if both are equal as JSON or as numbers: other programs write 1.0 as 1. */
+/* True if both are equal as JSON or as numbers, since other programs write 1.0 as 1. */
 static bool is_same(const json_t *a, const json_t *b)
 {
     return json_equal(a, b) || (json_is_number(a) && json_is_number(b) && json_number_value(a) == json_number_value(b));
@@ -166,7 +166,7 @@ mp_status options_adopt(options *o, json_t *source, mp_error *err)
         json_t *value = row->key ? json_object_get(source, row->key) : NULL;
         if (!value) continue;
         if (k == OPT_OFFLOAD && o->command == CMD_TRAIN && option_given(o, OPT_OFFLOAD))
-            continue; /* a folder of this machine */
+            continue; /* the folder may differ on this machine */
         if (option_given(o, (option_id)k)) {
             if (is_same(json_object_get(given, row->key), value)) continue;
             MP_ENSURE(text = mp_json_print(value, 0), err, MP_NOMEM, "the options");

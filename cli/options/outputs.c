@@ -1,4 +1,4 @@
-/* outputs.c - the options whose value is a file to write. */
+/* outputs.c - the output files named by options: checks them before the work, and reports them afterwards. */
 #include "cli/options/outputs.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "formats/data/checkpoint.h"
 #include "formats/onnx/onnx_weights.h"
 
-/* Returns the file that option k names; NULL for none, or standard output. */
+/* Returns the file named by option k; NULL if there is none, or for standard output. */
 static const char *output_of(const options *o, int k)
 {
     const option_row *row = &option_rows[k];
@@ -21,7 +21,7 @@ static const char *output_of(const options *o, int k)
     return path && strcmp(path, "-") ? path : NULL;
 }
 
-/* True if the path leads to this file, whatever its name or links. */
+/* True if the path refers to this file, under any name or link. */
 static bool is_file(const char *path, const struct stat *file)
 {
     struct stat info;
@@ -42,14 +42,15 @@ static bool is_source(const text_list *sources, const struct stat *file)
 static bool is_weights(const char *model, const struct stat *file)
 {
     mp_onnx_weights *weights = NULL;
-    /* A file that is no model is refused later, when it is read. */
+    /* A file that is not a model is refused later, when it is read. */
     const bool found =
         mp_onnx_weights_open(model, NULL, &weights, NULL) == MP_OK && mp_onnx_weights_in(weights, file->st_dev, file->st_ino);
     mp_onnx_weights_close(weights);
     return found;
 }
 
-/* Returns which input of this run the file is, NULL if none. The state that --resume reads may be written to. */
+/* Returns the role of the file among this run's inputs; NULL if it is not an input. The state that --resume reads may be
+ * overwritten. */
 static const char *input_in(const options *o, option_id output, const struct stat *file)
 {
     const struct {
@@ -68,7 +69,7 @@ static const char *input_in(const options *o, option_id output, const struct sta
     return o->n_operands && is_weights(o->operands[0], file) ? "weights of the model" : NULL;
 }
 
-/* Refuses an output that would replace an input of the same run. */
+/* Refuses an output file that would replace an input of the same run. */
 static int spare_inputs(const options *o)
 {
     struct stat info;
@@ -83,7 +84,7 @@ static int spare_inputs(const options *o)
     return EXIT_DONE;
 }
 
-/* Refuses names for -o, which is JSON or a table, that end like pictures, or like files of another input format. */
+/* Refuses names for -o that end like pictures or like another input format, if the output is JSON or a table. */
 static int spare_endings(const options *o)
 {
     static const char *const others[] = {".onnx", ".dot", ".gv", ".svg", ".png", ".pdf", ".html"};
@@ -110,7 +111,7 @@ int outputs_try(const options *o)
 void outputs_say(const options *o)
 {
     struct stat info;
-    if (o->command == CMD_PLAN || o->talk.quiet || !isatty(STDERR_FILENO)) return; /* plan's answer names its file */
+    if (o->command == CMD_PLAN || o->talk.quiet || !isatty(STDERR_FILENO)) return; /* the answer of plan names its file */
     for (int k = 0; k < N_OPTIONS; k++) {
         const char *path = output_of(o, k);
         if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode))

@@ -1,4 +1,4 @@
-/* own_device.c - reads device profiles with the changes of --device. */
+/* own_device.c - reads the device profiles with changes that --device accepts. */
 #include "cli/options/own_device.h"
 
 #include <math.h>
@@ -13,12 +13,12 @@
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 
-enum { CHANGE_MAX = 64 }; /* bytes of a value */
+enum { CHANGE_MAX = 64 }; /* maximum bytes of a value */
 
 typedef struct change {
     const char *key;
     size_t offset; /* of the field in mp_device */
-    double unit;   /* of a positive number; 0: the value is bytes */
+    double unit;   /* factor on a positive number; 0: the value is in bytes */
     int64_t least; /* smallest bytes */
 } change;
 
@@ -40,7 +40,7 @@ static bool is_plain_name(const char *text)
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
 }
 
-/* Makes one change to a device. On failure *why is the end of a sentence. */
+/* Applies one change to a device. On failure *why is the end of an error sentence. */
 static bool make_change(own_device *d, const char *key, const char *value, const char **why)
 {
     if (!strcmp(key, "name")) {
@@ -70,7 +70,7 @@ static bool make_change(own_device *d, const char *key, const char *value, const
     return false;
 }
 
-/* Reads one change, "fp16=60", from `length` bytes. */
+/* Parses one change, "fp16=60", of `length` bytes. */
 static bool read_change(own_device *d, const char *text, size_t length)
 {
     char word[2 * CHANGE_MAX], *equals;
@@ -122,7 +122,7 @@ bool device_is_file(const char *text)
     return n > 5 && !strcmp(text + n - 5, ".json");
 }
 
-/* Locates the error at the first occurrence of a key in the file, which was read before. */
+/* Sets the location of the error to the first occurrence of a key in the file, which was read before. */
 static void locate_key(const char *path, const char *key, mp_error *err)
 {
     mp_file file;
@@ -142,7 +142,7 @@ static void locate_key(const char *path, const char *key, mp_error *err)
     mp_file_close(&file);
 }
 
-/* Writes a number or a text of the file as --device takes it. */
+/* Writes a number or text of the file in the form that --device accepts. */
 static bool value_text(const json_t *value, char *text)
 {
     const char *string = json_string_value(value);
@@ -156,7 +156,7 @@ static bool value_text(const json_t *value, char *text)
     return n > 0 && n < CHANGE_MAX;
 }
 
-/* Reads the keys of a device file; *at is the key that was read last. */
+/* Reads the keys of a device file. *at: the last key read. */
 static mp_status read_keys(json_t *object, mp_text_builder *out, const char **at, mp_error *err)
 {
     const char *key, *like = json_string_value(json_object_get(object, "like")), *why = NULL;

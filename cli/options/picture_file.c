@@ -1,4 +1,4 @@
-/* picture_file.c - puts the temporary file into a folder of its own, where no other name can be in the way. */
+/* picture_file.c - creates the temporary file of a picture in a folder of its own, so that its name cannot conflict. */
 #include "cli/options/picture_file.h"
 
 #include <stdio.h>
@@ -64,7 +64,7 @@ mp_status picture_file_close(picture_file *file, const output_options *o, mp_sta
     mp_file picture = {0};
     if (!*file->beside) return drawn;
     if (drawn == MP_OK) drawn = mp_file_open(file->beside, INT64_MAX, &picture, err);
-    unlink(file->beside); /* unlinked before it is copied: writing to a pipe without a reader ends the program */
+    unlink(file->beside); /* removed before copying: writing to a pipe without a reader ends the program */
     *strrchr(file->beside, '/') = '\0';
     rmdir(file->beside);
     if (drawn == MP_OK) drawn = mp_file_write(o->out, picture.bytes, picture.size, err);

@@ -1,4 +1,4 @@
-/* budget_bytes.c - finds keep-all's peak, if needed the smallest plan, and a device's memory less the reserve. */
+/* budget_bytes.c - computes keep-all's peak, the smallest plan if needed, and a device's memory minus the reserve. */
 #include "cli/reports/budget_bytes.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "cli/subject/subject.h"
 #include "memplan/smallest.h"
 
-/* True if plans have offsets; a sweep compares live bytes only. */
+/* True if plans have offsets. A sweep compares live bytes only. */
 static bool has_arena(const options *o)
 {
     return o->search.offsets && o->command != CMD_SWEEP;

@@ -1,4 +1,4 @@
-/* link_report.c - prints measured links and networks, and writes a network. */
+/* link_report.c - prints measured links and networks, and writes network files. */
 #include "cli/reports/link_report.h"
 
 #include "cli/messages/print.h"
@@ -12,7 +12,7 @@ const char *link_option(const mp_link *l)
                    l->latency_seconds * 1e6, l->is_shared ? ",turns" : "");
 }
 
-/* How much longer than alone. */
+/* Returns the slowdown of compute, or of copies, when both run at the same time, in percent. */
 static const char *longer(double share)
 {
     return mp_text("%.0f %%", 100 * (share > 1 ? share - 1 : 0));

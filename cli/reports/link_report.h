@@ -1,5 +1,5 @@
-/* link_report.h - what 'memplan profile' has measured: of --link in the terms of --offload and --link, of --network as other
- * commands read it. */
+/* link_report.h - results of 'memplan profile': links in the form of --offload and --link, networks in the form that other
+ * commands read. */
 #pragma once
 
 #include <jansson.h>
@@ -7,14 +7,14 @@
 #include "executor/ranks/network_speed.h"
 #include "executor/tiers/link_speed.h"
 
-/* Prints one link: `where` is what --offload calls it. */
+/* Prints one link. `where`: its name in --offload. */
 void print_link(const char *where, const mp_link_speed *speed);
-/* Returns the same as JSON. NULL if memory is short. */
+/* Returns the same as JSON; NULL if out of memory. */
 json_t *link_json(const char *where, const mp_link_speed *speed);
-/* Returns what --link takes, "5.43GB/s,5.12GB/s,11us,turns", as mp_text does. */
+/* Returns the link as an argument of --link, "5.43GB/s,5.12GB/s,11us,turns", as mp_text does. */
 const char *link_option(const mp_link *link);
 
-/* Prints a network; `fast`: sums are as the library makes them. */
+/* Prints a network. `fast`: the network library chose the order of sums. */
 void print_network(const mp_network_speed *speed, bool fast);
-/* Writes it as --network reads it; `by`: the engine. As mp_network_json_write. */
+/* Writes the file for --network. `by`: the communication engine. As mp_network_json_write. */
 mp_status write_network(const char *path, const mp_network_speed *speed, const char *by, bool fast, mp_error *err);

@@ -1,4 +1,4 @@
-/* module_rows.c - adds up operators by the module in their names. */
+/* module_rows.c - sums up operators per module, by the module in their names. */
 #include "cli/reports/module_rows.h"
 
 #include <stdlib.h>
@@ -15,13 +15,13 @@ enum { DEPTH_MAX = 3 };
 
 typedef struct module {
     const char *name; /* name of its first operator */
-    size_t length;    /* bytes of the name that are the module; 0: no module */
-    size_t repeats;   /* equal modules behind it, up to ... */
+    size_t length;    /* bytes of the name that form the module; 0: no module */
+    size_t repeats;   /* number of equal modules after it, up to the name in `last` */
     const char *last;
     size_t last_length;
-    size_t n_others; /* number of other modules that the row stands for */
+    size_t n_others; /* number of other modules that the row represents */
     int64_t saved_bytes, parameter_bytes, ticks;
-    int64_t rank; /* the row with the larger one comes first */
+    int64_t rank; /* rows are sorted by descending rank */
 } module;
 
 typedef struct table {
@@ -76,7 +76,7 @@ static bool is_repeated(const module *head, const module *next)
            module_is_next(head->last, head->last_length, next->name, next->length);
 }
 
-/* Makes equal neighbours one row. */
+/* Merges equal neighbours into one row. */
 static void fold(table *t)
 {
     size_t left = 0;
@@ -116,7 +116,7 @@ static void sort_by(table *t, const char *sort)
     qsort(t->modules, t->n, sizeof *t->modules, by_rank);
 }
 
-/* Joins all rows from number `rows` - 1 on. */
+/* Merges all rows from index `rows` - 1 on into one. */
 static void join_rest(table *t, size_t rows)
 {
     module rest = {.name = ""};

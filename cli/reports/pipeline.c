@@ -1,4 +1,4 @@
-/* pipeline.c - collects what the ranks of a pipeline say, and plays a step of them. */
+/* pipeline.c - collects the results of all ranks of a pipeline, and simulates a step. */
 #include "cli/reports/pipeline.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ mp_status pipeline_asked(const options *o, bool *out, mp_error *err)
     MP_ABOUT(err, o->operands[0]);
     mp_pipeline_shape shape;
     *out = false;
-    if (subject_is_graph(o->operands[0])) return MP_OK; /* which refuses options of models */
+    if (subject_is_graph(o->operands[0])) return MP_OK; /* loading a graph file reports the options that are for models only */
     MP_CHECK(subject_pipeline(o, &shape, err));
     *out = shape.n_ranks > 1 && !o->model.rank;
     return MP_OK;
@@ -50,7 +50,7 @@ options pipeline_rank_options(const pipeline *p, int rank, rank_options *space)
     return one;
 }
 
-/* Puts the seconds of a rank's chunks at its stages. */
+/* Assigns the seconds of a rank's chunks to their stages. */
 static mp_status take_seconds(const pipeline *p, const mp_rank *of, int rank, const mp_step *steps, size_t n,
                               mp_stage_seconds *to, mp_error *err)
 {
@@ -61,12 +61,12 @@ static mp_status take_seconds(const pipeline *p, const mp_rank *of, int rank, co
     return MP_OK;
 }
 
-/* Takes the rank's step with everything kept and nothing copied, with which extra time is compared. */
+/* Records the rank's keep-all step without copies. Extra time is relative to it. */
 static mp_status take_plain(pipeline *p, const subject *s, int rank, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
     MP_OWNED mp_step *steps = mp_alloc(s->graph->n_nodes, sizeof *steps);
-    mp_rank plain = s->rank; /* borrows all that it points to */
+    mp_rank plain = s->rank; /* a shallow copy: `s->rank` owns the data */
     if (!steps) return MP_NO_MEMORY(err);
     if (mp_graph_n_state_copies(s->graph)) {
         MP_CHECK(mp_state_fold(s->graph, &folded, err));

@@ -1,5 +1,5 @@
-/* pipeline_answers.c - what every rank of a pipeline takes with everything kept, how long a step of it is, and when each rank
- * is busy with which micro-batch, as a picture. */
+/* pipeline_answers.c - answers for all ranks of a pipeline with everything kept: memory per rank, the time of a step, and a
+ * picture of the micro-batch that each rank runs at each time. */
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
@@ -62,7 +62,7 @@ mp_status pipeline_estimate_ranks(const options *o, pipeline *p, mp_error *err)
     return pipeline_play(p, err);
 }
 
-/* Finds the fullest rank's peak under the other rules. It is not known if they are refused. */
+/* Finds the fullest rank's peak under the other rules. If the rules refuse the model, the peak is unknown. */
 static mp_status find_other(const options *o, pipeline *p, mp_error *err)
 {
     mp_error ours = {0};

@@ -1,9 +1,12 @@
-/* pipeline_plan.c - a plan for every rank of a pipeline, each within the budget, and written to a file of its own.
+/* pipeline_plan.c - finds a plan for every rank of a pipeline, each within the budget and written to its own file.
  *
- * What other micro-batches hold on a rank is as many times what its plan keeps, and takes its place in the budget. So the plan
- * is searched for with a guess of it: a plan that keeps more needs a larger one, a plan that keeps less permits a smaller one,
- * and the least with which a plan was found is the answer. Then exactly what the plan keeps is held. Of several chunks each has
- * its own amount; they are guessed in the proportions of keep-all, so that a guess is one number, that of the largest.
+ * The stash of other micro-batches on a rank is a multiple of the bytes that its plan keeps, and counts in the budget. The plan
+ * and the stash therefore depend on each other. The plan is searched with a guessed stash. A plan that keeps more needs a
+ * larger guess. A plan that keeps less permits a smaller one. The smallest guess with which a plan was found is the result.
+ * Then the stash is set to the exact bytes that the plan keeps.
+ *
+ * Each chunk has its own stash. The guesses of all chunks are in proportion to keep-all, so that a guess is a single number:
+ * the largest stash.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +23,7 @@
 #include "memplan/arena.h"
 #include "memplan/check.h"
 
-enum { GUESSES = 8, FINENESS = 100 }; /* guesses end when they differ by less than this part of the budget */
+enum { GUESSES = 8, FINENESS = 100 }; /* guesses end when they differ by less than this fraction of the budget */
 
 typedef struct rank_search {
     const options *asked;
@@ -28,16 +31,16 @@ typedef struct rank_search {
     int64_t budget_bytes;
     unsigned stages_off, solvers_off;
     int n_chunks;
-    int64_t *keep_all; /* per chunk: what is held in keep-all */
-    int64_t *guessed;  /* per chunk: what is held now */
-    int64_t *found;    /* per chunk: what the plan that was just found keeps */
-    int64_t *held;     /* per chunk: what the best plan so far keeps */
-    mp_step *steps;    /* of it; NULL: none */
+    int64_t *keep_all; /* per chunk: the stash of keep-all */
+    int64_t *guessed;  /* per chunk: the guessed stash */
+    int64_t *found;    /* per chunk: the stash of the last plan found */
+    int64_t *held;     /* per chunk: the stash of the best plan so far */
+    mp_step *steps;    /* steps of the best plan; NULL: none */
     size_t n_steps;
-    int64_t ticks, most_held; /* of it */
-    char *solver;             /* which found it */
+    int64_t ticks, most_held; /* ticks and largest stash of the best plan */
+    char *solver;             /* the searcher that found it */
     uint64_t seed;
-    mp_pool *pool; /* owns the amounts */
+    mp_pool *pool; /* owns the four arrays of bytes */
 } rank_search;
 
 static void rank_search_clear(rank_search *x)
@@ -55,13 +58,14 @@ static int64_t most_of(const rank_search *x, const int64_t *bytes)
     return most;
 }
 
-/* Returns a number times a fraction of at most 1, rounded up. */
+/* Returns number * part / whole, with a fraction of at most 1, rounded up. */
 static int64_t share_of(int64_t number, int64_t part, int64_t whole)
 {
     return part >= whole ? number : (int64_t)ceil((double)number * ((double)part / (double)whole));
 }
 
-/* Returns the least guess that is enough for what was found, or as much as keep-all holds and a byte where none is. */
+/* Returns the smallest guess that covers the found stash. If a chunk needs more than in keep-all, it is one byte above
+ * keep-all's largest stash. */
 static int64_t guess_for(const rank_search *x)
 {
     const int64_t most = most_of(x, x->keep_all);
@@ -73,7 +77,7 @@ static int64_t guess_for(const rank_search *x)
     return guess;
 }
 
-/* Remembers a plan, if it is faster than the best so far, or as fast and holds less. */
+/* Stores a plan if it is faster than the best so far, or equally fast with a smaller stash. */
 static mp_status remember(rank_search *x, const mp_plan *plan, const int64_t *held, mp_error *err)
 {
     const int64_t most = most_of(x, held);
@@ -92,7 +96,7 @@ static mp_status remember(rank_search *x, const mp_plan *plan, const int64_t *he
     return MP_OK;
 }
 
-/* Searches for a plan while so much is held. *needed is the guess that is enough for the plan that was found; -1: none was. */
+/* Searches for a plan with a guessed stash. *needed: the guess that would suffice for the found plan; -1: no plan was found. */
 static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_error *err)
 {
     const int64_t most = most_of(x, x->keep_all);
@@ -119,7 +123,7 @@ static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_
     return !lacks || mp_plan_need(plan) + lacks <= x->budget_bytes ? remember(x, plan, x->found, err) : MP_OK;
 }
 
-/* Returns what would be held if a plan kept as much as fits, and took as much as keep-all beside that. */
+/* Returns the stash if a plan kept as much as fits, and its other memory were the same as keep-all's. */
 static int64_t first_guess(const rank_search *x, int64_t keep_all_held, int64_t in_flight, int64_t keep_all_peak)
 {
     const int64_t over = keep_all_peak - x->budget_bytes;
@@ -127,9 +131,9 @@ static int64_t first_guess(const rank_search *x, int64_t keep_all_held, int64_t 
     return less < keep_all_held ? keep_all_held - less : keep_all_held / 2;
 }
 
-/* Searches with guesses of what is held, between `low`, which is too little, and `high`, which is too much or enough: where a
- * plan keeps less than was guessed, with what it keeps; else half-way between the two. If none of that brings a plan, with as
- * much as keep-all holds, which is enough for every plan. */
+/* Searches with guesses between `low` (too small) and `high` (large enough, or too large). If a plan keeps less than guessed,
+ * the next guess is the stash of that plan. Otherwise it is half-way between the limits. If no guess yields a plan, tries the
+ * stash of keep-all, which suffices for every plan. */
 static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err)
 {
     int64_t low = 0, high = rank->held_bytes, needed;
@@ -137,7 +141,7 @@ static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err
     int64_t guess = fits || !high ? high : first_guess(x, high, rank->in_flight, rank->keep_all_peak_bytes);
     for (int k = 0; k < GUESSES && !interrupt_asked(); k++) {
         MP_CHECK(search_with(x, guess, &needed, err));
-        if (!high || (fits && x->steps)) break; /* nothing waits, or nothing has to be recomputed */
+        if (!high || (fits && x->steps)) break; /* no stash is needed, or nothing has to be recomputed */
         if (needed > guess)
             low = guess;
         else
@@ -149,7 +153,7 @@ static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err
     return x->steps || interrupt_asked() ? MP_OK : search_with(x, rank->held_bytes, &needed, err);
 }
 
-/* Makes the plan of the best steps, with exactly what they need held. */
+/* Builds the plan of the best steps, with exactly the stash that they need. */
 static mp_status settle(rank_search *x, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
@@ -250,7 +254,7 @@ static void print_verdict(const pipeline *p, int without)
                        p->mesh, program, budget, extra_text(p->played->seconds, p->keep_all_played->seconds));
 }
 
-/* Says what is for one graph only. */
+/* Refuses options that are for a single graph only. */
 static int refuse(const options *o, const budget *b)
 {
     const char *what = o->search.checkpoints                     ? "--checkpoints"

@@ -1,4 +1,4 @@
-/* plan_bound.c - explains the bound: a line for each stage, and what the deciding interval must recompute. */
+/* plan_bound.c - explains the bound: one line per stage, and the recomputation required by the deciding interval. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -167,7 +167,7 @@ static json_t *node_json(const mp_graph *graph, int node)
     return node < 0 ? json_null() : json_integer(graph->nodes[node].id);
 }
 
-/* Returns null if no interval decides. */
+/* Returns JSON null if no interval decides the bound. */
 static json_t *interval_json(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;

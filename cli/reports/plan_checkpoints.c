@@ -1,4 +1,4 @@
-/* plan_checkpoints.c - finds the borders of recomputation by walking over the steps. */
+/* plan_checkpoints.c - finds the borders of recomputation in one pass over the steps. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -8,10 +8,10 @@
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
 
-/* What a walk over the steps finds out about a storage. */
+/* Facts about a storage, collected in the pass over the steps. */
 enum { MADE = 1, MADE_AGAIN = 2, STARTS = 4, KEPT = 8, BEHIND = 16 };
 
-/* What is made beside compute is a parameter, put together from its parts. */
+/* True for activations. Storages produced on channels other than compute are gathered parameters and do not count. */
 static bool is_activation(const mp_graph *graph, int s)
 {
     const int producer = graph->producer[s];
@@ -21,7 +21,7 @@ static bool is_activation(const mp_graph *graph, int s)
            graph->nodes[producer].alternatives[0].channel <= MP_CHANNEL_SECOND_STREAM;
 }
 
-/* Marks the products of recomputed storages: direct ones, and those through storages that are neither kept nor recomputed. */
+/* Marks the storages computed from recomputed ones, directly or through storages that are neither kept nor recomputed. */
 static void mark_behind(const mp_graph *graph, unsigned char *seen)
 {
     for (size_t k = 0; k < graph->n_nodes; k++) {
@@ -78,7 +78,7 @@ void checkpoints_free(checkpoints_to_set *set)
     *set = (checkpoints_to_set){0};
 }
 
-/* Prints, with --list, the operators that run again, by their nodes' names, in the order of their first recomputation. */
+/* With --list: prints the recomputed operators by their nodes' names, in the order of their first recomputation. */
 static mp_status list_recomputed(const mp_graph *graph, const mp_plan *plan, size_t n_runs, mp_error *err)
 {
     size_t n = 0;

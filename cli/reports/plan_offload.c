@@ -1,4 +1,4 @@
-/* plan_offload.c - what a plan copies to other tiers and back, and how long the step waits for it. */
+/* plan_offload.c - reports the copies of a plan to other tiers and back, and the waiting time of the step for them. */
 #include "cli/reports/plan.h"
 
 #include "cli/messages/interrupt.h"
@@ -10,7 +10,7 @@
 #include "memplan/makespan.h"
 #include "planner/solve/away.h"
 
-/* What becomes of the activations, by kind. */
+/* Activation bytes by kind and by fate: kept, recomputed or copied. */
 typedef struct fate_bytes {
     int64_t bytes[MP_N_KINDS][MP_N_FATES];
 } fate_bytes;
@@ -25,8 +25,8 @@ static mp_status add_fates(const mp_graph *graph, const mp_plan *plan, fate_byte
     return MP_OK;
 }
 
-/* Returns by how many seconds copies slow down computing at most: each byte is read or written once in the device's memory.
- * Negative: the device is not known. */
+/* Returns an upper bound on the seconds by which copies slow down compute: each byte is read or written once in the device's
+ * memory. Negative: unknown device. */
 static double slowdown_of(const subject *s, const mp_copying *copying)
 {
     const mp_backend *backend = s->program ? s->program->backend : NULL;
@@ -36,7 +36,7 @@ static double slowdown_of(const subject *s, const mp_copying *copying)
     return (double)(copying->out_bytes + copying->in_bytes) / device.profile.bytes_per_second;
 }
 
-/* Prints a line for each kind of which there is something to choose. */
+/* Prints a line per kind of storage for which there is a choice. */
 static void print_fates(const fate_bytes *fates)
 {
     for (int kind = MP_KIND_ACTIVATION; kind <= MP_KIND_SAVED; kind++) {
@@ -48,7 +48,7 @@ static void print_fates(const fate_bytes *fates)
     }
 }
 
-/* Returns the bytes of optimizer state that lies in other tiers. */
+/* Returns the bytes of optimizer state kept in other tiers. */
 static int64_t state_away(const mp_graph *graph)
 {
     int64_t bytes = 0;
@@ -116,7 +116,7 @@ static const char *worth_text(const outcome *out, int64_t ticks)
     return ticks ? seconds_text((double)ticks * out->subject->graph->tick_seconds) : "nothing";
 }
 
-/* Prints what more memory and a faster link would be worth; nothing where the plan takes no extra time. */
+/* Prints the time saved by more memory and by a faster link. Prints nothing if the plan has no extra time. */
 static void print_worth(const outcome *out)
 {
     const mp_graph *graph = out->subject->graph;

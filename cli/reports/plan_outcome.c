@@ -122,7 +122,7 @@ mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err
     return MP_OK;
 }
 
-/* Prints the arena, and what fragmentation costs. */
+/* Prints the arena and the bytes lost to fragmentation. */
 mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *err)
 {
     const int64_t live = mp_plan_live_bytes(plan);

@@ -1,4 +1,4 @@
-/* plan_refusal.c - prints why no plan was found: what is proved, what causes the floor, which budget would be enough. */
+/* plan_refusal.c - prints why no plan was found: the proof, the cause of the floor, and a sufficient budget. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void print_static(const mp_graph *graph)
     screen_text(6, "  and %s", static_text(graph));
 }
 
-/* True if `s` is smaller than `than`, or as large with a higher index; also if `than` is -1. */
+/* True if `s` sorts after `than`: it is smaller, or equal with a higher index. True if `than` is -1. */
 static bool comes_after(const mp_graph *graph, int s, int than)
 {
     if (than < 0) return true;
@@ -24,7 +24,7 @@ static bool comes_after(const mp_graph *graph, int s, int than)
     return a < b || (a == b && s > than);
 }
 
-/* Prints the floor at the end of backward: the gradients that the updates after it read. */
+/* Prints the floor at the end of backward: the gradients read by the updates that follow. */
 static void print_floor_at_end(const outcome *out)
 {
     const mp_graph *graph = out->subject->graph;
@@ -34,7 +34,7 @@ static void print_floor_at_end(const outcome *out)
     print_static(graph);
 }
 
-/* Prints a floor due to a tensor that must either stay live until a node reads it, or be recomputed before. */
+/* Prints a floor caused by a tensor that must remain live until a node reads it, or be recomputed before. */
 static void print_floor_held(const outcome *out)
 {
     const mp_graph *graph = out->subject->graph;
@@ -49,7 +49,8 @@ static void print_floor_held(const outcome *out)
     print_static(graph);
 }
 
-/* Prints the node whose sum is the floor, the largest storages it uses, and what else is live then in every order. */
+/* Prints the node at which the floor occurs, the largest storages that it uses, and the other storages live at that moment in
+ * every order. */
 static void print_floor(const outcome *out)
 {
     enum { HOLDERS = 5 };
@@ -67,7 +68,7 @@ static void print_floor(const outcome *out)
     const int *const lists[] = {alternative->reads, alternative->writes, alternative->adds};
     const size_t lengths[] = {alternative->n_reads, alternative->n_writes, alternative->n_adds};
     int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - alternative->workspace_bytes;
-    int last = -1; /* the storage printed last; the next one is the largest that follows it by (bytes, index) */
+    int last = -1; /* the last printed storage; the next is the largest that sorts after it by (bytes, index) */
     mp_label label;
     screen_text(0, "The floor is held by %s, which needs at once:", node_text(graph, out->floor_reason.node));
     for (int line = 0;; line++) {
@@ -97,7 +98,7 @@ bool is_below_floor(const outcome *out)
     return out->budget_bytes < out->floor_bytes;
 }
 
-/* True if the options ask for one certain plan, which the search has tried. */
+/* True if the options demand one specific plan, which the search has tried. */
 static bool is_one_plan(const search_options *o)
 {
     return o->checkpoints || !strcmp(o->solver, "none");
@@ -117,7 +118,7 @@ int no_plan_status(bool is_proved)
     return is_proved ? EXIT_NO : interrupt_asked() ? interrupt_status() : EXIT_UNKNOWN;
 }
 
-/* Prints the first and the last line. */
+/* Prints the verdict, which is the first and the last line. */
 static void print_no(const outcome *out, const char *more)
 {
     const char *title = plan_title(out), *budget = plan_budget_text(out);

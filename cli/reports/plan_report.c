@@ -14,10 +14,10 @@
 #include "memplan/arena.h"
 #include "planner/segments/module_tree.h"
 
-enum { LINES = 4 }; /* lines of checkpoints, and for the other rules */
+enum { LINES = 4 }; /* lines for checkpoints; also for the other rules */
 
-/* Finds peak and time of segments between the plan's checkpoints, as frameworks recompute them. *applies is false for
- * graphs without a backward phase. */
+/* Computes peak and time of segments between the plan's checkpoints, as frameworks recompute them. *applies is false for graphs
+ * without a backward phase. */
 static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *applies, int64_t *peak, int64_t *ticks,
                              mp_error *err)
 {
@@ -29,7 +29,7 @@ static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *a
     return st;
 }
 
-/* Prints the modules that no plan can wrap: how many, and the first. */
+/* Prints the number of modules that no plan can wrap, and the first names. */
 static mp_status print_left_out(const outcome *out, mp_error *err)
 {
     enum { NAMES = 72 };
@@ -49,7 +49,7 @@ static mp_status print_left_out(const outcome *out, mp_error *err)
     return MP_OK;
 }
 
-/* Prints the modules to wrap, of a plan by modules, with their names in the plan's file. */
+/* For a plan of wrapped modules: prints the modules, with their names in the plan's file. */
 static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error *err)
 {
     enum { NAMES = 3800 };
@@ -68,7 +68,7 @@ static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error
     return print_left_out(out, err);
 }
 
-/* Prints how many of the nodes with algorithms do not use their fastest one. */
+/* Prints the number of nodes with algorithms that do not use their fastest one. */
 static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
 {
     size_t n = 0, n_slower = 0;
@@ -79,7 +79,7 @@ static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
     if (n) print("  algorithms: %zu of %zu nodes take a slower one for its smaller workspace\n", n_slower, n);
 }
 
-/* Prints how close the plan's time is to the bound. */
+/* Prints the distance of the plan's time from the bound. */
 static void print_bound(const outcome *out)
 {
     const mp_answer *a = &out->answer;
@@ -87,7 +87,7 @@ static void print_bound(const outcome *out)
     const double ticks = (double)a->plan->ticks, bound = (double)a->bound.ticks, base = (double)out->plain_ticks;
     const char *which = a->bound.orders == MP_BOUND_THIS_ORDER ? "in this order and budget no plan" : "no plan in this budget";
     const char *extra = extra_text(bound, base);
-    if (bound < base) /* keep-all waits for its network or its copies: less than that is no recomputation */
+    if (bound < base) /* keep-all includes waits for network or copies, so the bound can be below keep-all */
         extra = mp_text("%s (%s)", seconds_text(bound * out->subject->graph->tick_seconds), extra);
     if (a->plan->ticks <= a->bound.ticks)
         screen_text(4, "  proved: %s takes less than %s: this one is optimal", which, extra);
@@ -96,7 +96,7 @@ static void print_bound(const outcome *out)
                     a->effort == MP_EFFORT_THOROUGH || !out->asked->talk.verbose ? "" : " (--effort thorough goes on)");
 }
 
-/* Prints the verdict again as the last line: the first has scrolled away. */
+/* Prints the verdict again as the last line, since the first line may have scrolled away. */
 static void print_verdict(const outcome *out)
 {
     const mp_plan *plan = out->answer.plan;

@@ -1,4 +1,4 @@
-/* progress.c - the line of progress: time, best plan and bound; with -v the searchers' counters. */
+/* progress.c - the progress line: time, best plan and bound; with -v the searchers' counters. */
 #include "cli/reports/progress.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "cli/messages/terminal.h"
 #include "estimator/base/clock.h"
 
-enum { MOST_SECONDS = 2 }; /* within which a search without a plan reacts to a signal */
+enum { MOST_SECONDS = 2 }; /* most seconds until a search without a plan reacts to a signal */
 
 double progress_time_left(const search_options *o)
 {

@@ -1,4 +1,4 @@
-/* rank_rows.c - what each rank of a training has measured: rows, JSON, and a trace of all. */
+/* rank_rows.c - the measurements of each rank of a training, as rows and JSON, and a trace of all ranks. */
 #include "cli/reports/rank_rows.h"
 
 #include <math.h>
@@ -10,15 +10,15 @@
 #include "executor/ranks/exchanges.h"
 #include "formats/json/json.h"
 
-enum { SILENT_SECONDS = 600 }; /* as an execution has it */
+enum { SILENT_SECONDS = 600 }; /* the default timeout of an execution */
 
-/* Returns what share of the time in which something was under way the rank spent computing; -1: nothing was. */
+/* Returns the fraction of the network time during which the rank computed; -1: it used no network. */
 static double hidden(const mp_rank_report *of)
 {
     return of->network_seconds > 0 ? fmax(0, 1 - of->wait_seconds / of->network_seconds) : -1;
 }
 
-/* Returns what the ranks have together; what takes time as the mean of them. */
+/* Returns the sums over all ranks. Times are averaged. */
 static mp_rank_report sum_of(const mp_report *r)
 {
     mp_rank_report sum = {0};
@@ -44,7 +44,7 @@ static void print_rank(const char *name, const mp_rank_report *before, const mp_
                hidden(of) < 0 ? "-" : mp_text("%.0f %%", 100 * hidden(of)));
 }
 
-/* Kinds of what a rank sends: its collectives, and behind them what operators exchange while they run. */
+/* Kinds of sent data: the collectives of a rank, followed by the exchanges inside operators. */
 enum { OF_OPERATORS = MP_N_COLLECTIVES, N_SENT };
 
 static const mp_sent *sent_of(const mp_rank_report *of, int kind)
@@ -57,7 +57,7 @@ static const char *sent_name(int kind)
     return kind == OF_OPERATORS ? "of operators" : mp_collective_name((mp_collective)kind);
 }
 
-/* Prints a row per rank, and what all have together. */
+/* Prints a row per rank, and a row for all ranks. */
 static void print_rows(const train_outcome *t)
 {
     const mp_report *r = &t->after;
@@ -79,7 +79,7 @@ static void print_rows(const train_outcome *t)
              "under way to others, what was computed in");
 }
 
-/* Prints how a step of a pipeline runs. */
+/* Prints the schedule of a pipeline step. */
 static void print_stages(const train_outcome *t)
 {
     const mp_report *r = &t->after;
@@ -92,7 +92,7 @@ static void print_stages(const train_outcome *t)
                 mp_bytes_text(r->n_losses ? most / (int64_t)r->n_losses : 0));
 }
 
-/* True if an operator of the network normalizes by a batch. */
+/* True if the network contains an operator with batch statistics. */
 static bool has_statistics(const train_outcome *t)
 {
     const mp_model *model = t->subject.model;
@@ -142,7 +142,7 @@ static json_t *peaks_json(const mp_rank_report *of)
                      (json_int_t)of->measured_peak_bytes, "process_bytes", (json_int_t)of->process_bytes);
 }
 
-/* Returns what one rank, or all together, have measured. */
+/* Returns the measurements of one rank, or of all ranks together. */
 static json_t *measured_json(const mp_rank_report *before, const mp_rank_report *of)
 {
     return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:o}", "before", peaks_json(before), "after", peaks_json(of),
@@ -184,7 +184,7 @@ json_t *train_ranks_json(const train_outcome *t)
     return object;
 }
 
-/* Rank 0 has what the others send behind one another. */
+/* The other ranks send their events to rank 0, one after the other. */
 mp_status train_write_trace(const train_outcome *t, const ranks *r, const mp_step_time *times, const options *o, mp_error *err)
 {
     MP_OWNED char *own = NULL;

@@ -1,4 +1,4 @@
-/* report.c - texts on what is live at the peak, static memory by kind, nodes, and the kernels of attention. */
+/* report.c - texts about live storages at the peak, static memory by kind, nodes, and attention kernels. */
 #include "cli/reports/report.h"
 
 #include <stdio.h>
@@ -47,14 +47,14 @@ const char *node_text(const mp_graph *graph, int node)
     return mp_text("%s (%s%s%s)", name, op ? n->op : "", op && !said ? " " : "", said ? "" : phase);
 }
 
-/* Returns a name without its middle if it is longer than `most` bytes: its ends tell most. */
+/* Returns a name; if it is longer than `most` bytes, without its middle, since its ends are most informative. */
 static const char *elided(const char *name, size_t most)
 {
     static const char gap[] = "...";
     const size_t n = strlen(name), kept = most - sizeof gap + 1;
     size_t head = kept / 2, tail = n - (kept - kept / 2);
     if (n <= most) return name;
-    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--; /* does not cut a UTF-8 character */
+    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--; /* does not split a UTF-8 character */
     while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
     return mp_text("%.*s%s%s", (int)head, name, gap, name + tail);
 }

@@ -1,4 +1,5 @@
-/* share_report.c - prints a split: budgets and times, the price of memory, the other way to share, limits for MPS. */
+/* share_report.c - prints a split: budgets and times, the price of memory, the alternative ways to share, and limits for
+ * MPS. */
 #include "cli/reports/share_report.h"
 
 #include <stdio.h>
@@ -52,9 +53,9 @@ mp_share_goal sharing_goal(const sharing *s, mp_share_way way)
     return way == MP_SHARE_TURNS ? MP_SHARE_TOTAL : s->goal;
 }
 
-/* ---- what both forms of the answer say ---- */
+/* ---- shared by text and JSON ---- */
 
-/* Returns the bytes of the card that a way takes, reserves included. */
+/* Returns the bytes of the card used by a way of sharing, reserves included. */
 static int64_t with_reserves(const sharing *s, mp_share_way way, int64_t bytes)
 {
     return bytes + processes(way, s->n_jobs) * s->room.reserve_bytes;
@@ -78,27 +79,27 @@ static const mp_share_option *option_of(const sharing *s, mp_share_way way, size
     return &sharing_job_of(s, job)->plans.options[k];
 }
 
-/* Returns the offset of the two jobs in lock-step; NULL: they do not fit, or there are no two. */
+/* Returns the offset of two jobs in lock-step; NULL: they do not fit, or this is not a pair of jobs. */
 static const mp_share_offset *offset_of(const sharing *s, mp_share_way way)
 {
     const mp_share_split *x = &s->ways[way].split;
     return way == MP_SHARE_LOCKSTEP && x->fits ? &s->lockstep.offsets[x->chosen[0]] : NULL;
 }
 
-/* True if this way is for jobs like these. */
+/* True if this way of sharing applies to the jobs. */
 static bool is_for(const sharing *s, mp_share_way way)
 {
     return way != MP_SHARE_LOCKSTEP || s->lockstep.n;
 }
 
-/* True if what is said of MPS is of use: the jobs fit, and are not for the CPU. */
+/* True if limits for MPS are useful: the jobs fit and do not run on the CPU. */
 static bool has_limits(const sharing *s)
 {
     const mp_program *program = sharing_job_of(s, 0)->subject.program;
     return s->ways[s->way].split.fits && !(program && program->backend->is_host);
 }
 
-/* Returns what MPS should permit a process, in MiB: for job `job`, or by turns for all of them. */
+/* Returns the memory limit that MPS should set for a process, in MiB: of job `job`, or by turns of the common process. */
 static int64_t limit_mib(const sharing *s, size_t job)
 {
     const int64_t mib = 1024 * 1024;
@@ -106,7 +107,7 @@ static int64_t limit_mib(const sharing *s, size_t job)
     return (bytes + s->room.reserve_bytes + mib - 1) / mib;
 }
 
-/* ---- as files ---- */
+/* ---- plan files ---- */
 
 mp_status sharing_write_plans(const sharing *s, const char *name, mp_error *err)
 {
@@ -129,7 +130,7 @@ mp_status sharing_write_plans(const sharing *s, const char *name, mp_error *err)
 
 /* ---- as text ---- */
 
-/* Returns "a", "a and b" or "a, b and c", for so many of the jobs. */
+/* Returns "a", "a and b" or "a, b and c" for the first n jobs. */
 static const char *names_text(const sharing *s, size_t n)
 {
     const char *text = "";
@@ -138,7 +139,7 @@ static const char *names_text(const sharing *s, size_t n)
     return text;
 }
 
-/* Returns the program of all jobs, ", in PyTorch", or "" if they have several. */
+/* Returns the common program of all jobs, ", in PyTorch"; "" if they have several. */
 static const char *program_of(const sharing *s)
 {
     const char *program = subject_program(&sharing_job_of(s, 0)->subject);
@@ -179,7 +180,7 @@ static void print_verdict(const sharing *s, const options *o)
                    mp_bytes_text(need), mp_bytes_text(need - s->room.memory_bytes));
 }
 
-/* Prints a job with the budget that it has, or if the jobs do not fit with the smallest that was found. */
+/* Prints a job with its budget. If the jobs do not fit, prints it with its smallest plan. */
 static void print_job(const sharing *s, size_t i, bool verbose)
 {
     const sharing_way *w = &s->ways[s->way];
@@ -213,7 +214,7 @@ static void print_jobs(const sharing *s, const options *o)
     print_others(s);
 }
 
-/* Prints how the steps of two jobs lie beside each other. */
+/* Prints the offset between the steps of two jobs in lock-step. */
 static void print_offset(const sharing *s)
 {
     const mp_share_offset *x = offset_of(s, s->way);
@@ -225,7 +226,7 @@ static void print_offset(const sharing *s)
                 mp_bytes_text(x->bound_bytes));
 }
 
-/* Prints what more memory, or less, is worth. */
+/* Prints the gain from more memory and the cost of less. */
 static void print_price(const sharing *s)
 {
     const sharing_way *w = &s->ways[s->way];

@@ -25,7 +25,7 @@ mp_status sharing_can_run(const sharing *s, const options *o, mp_error *err)
     return MP_OK;
 }
 
-/* What the trainings are made of besides programs and plans. */
+/* The parameter sources, feeds and requests of the trainings. */
 typedef struct sources {
     size_t n;
     mp_parameter_source **parameters;
@@ -85,7 +85,7 @@ void sharing_run_free(sharing_run *r)
     mp_turns_free(&r->turns);
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static bool is_same(const mp_report *a, const mp_report *b)
 {

@@ -1,4 +1,4 @@
-/* share_run.h - `memplan share --run`: the jobs of a split trained alone, and by turns in one arena. */
+/* share_run.h - `memplan share --run`: trains the jobs of a split alone, and then by turns in one arena. */
 #pragma once
 
 #include "cli/reports/share_report.h"
@@ -10,17 +10,17 @@ typedef struct sharing_run {
     mp_turns turns;
 } sharing_run;
 
-/* Checks that every job can run. MP_INVALID, MP_UNSUPPORTED. */
+/* Checks that every job can be run. MP_INVALID, MP_UNSUPPORTED. */
 mp_status sharing_can_run(const sharing *s, const options *o, mp_error *err);
-/* Trains every job by its plan of the split, alone and then by turns. *out is released with sharing_run_free in any case.
- * Errors as mp_train_turns. */
+/* Trains every job by its plan of the split, alone and then by turns. Release *out with sharing_run_free in any case. Errors as
+ * mp_train_turns. */
 mp_status sharing_run_all(const sharing *s, const options *o, sharing_run *out, mp_error *err);
 void sharing_run_free(sharing_run *r);
 
-/* True if every job has the losses and parameters of its training alone, bit for bit; if the arena that was used is the one
- * that was planned. */
+/* The first is true if every job has the same losses and parameters as its training alone, bit-identical. The second is true if
+ * the used arena equals the planned one. */
 bool sharing_run_is_same(const sharing_run *r);
 bool sharing_run_is_as_planned(const sharing_run *r);
 void print_sharing_run(const sharing *s, const sharing_run *r);
-/* Returns the run as a JSON object. NULL if memory is short. */
+/* Returns the run as a JSON object; NULL if out of memory. */
 json_t *sharing_run_json(const sharing_run *r);

@@ -1,4 +1,4 @@
-/* sweep_report.c - prints a trade-off curve: on a terminal one line per budget, else all searchers. */
+/* sweep_report.c - prints a trade-off curve: on a terminal one line per budget, otherwise all searchers. */
 #include "cli/reports/sweep_report.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static const mp_sweep_bound *bound_at(const mp_sweep *found, int64_t budget_byte
     return NULL;
 }
 
-/* Prints a point; `name` is that of the searcher, or "". */
+/* Prints a point. `name`: the searcher, or "". */
 static void print_point(const mp_sweep *found, const mp_sweep_point *p, const char *name, const char *note)
 {
     const mp_sweep_bound *bound = bound_at(found, p->budget_bytes);
@@ -63,7 +63,7 @@ static bool is_better(const mp_sweep_point *p, const mp_sweep_point *other)
     return p->ticks != other->ticks ? p->ticks < other->ticks : p->peak_bytes < other->peak_bytes;
 }
 
-/* Prints for every budget the cheapest plan of all searchers; of equal ones the smallest, then the first. */
+/* Prints, for every budget, the cheapest plan of all searchers; of equal ones the smallest, then the first. */
 static void print_best(const mp_sweep *found)
 {
     for (int64_t last = -1;;) {
@@ -84,7 +84,7 @@ static void print_best(const mp_sweep *found)
     }
 }
 
-/* Prints evenly spread checkpoints: too few, the best number, too many. */
+/* Prints three lists of evenly spread checkpoints: too few, the best number, too many. */
 static void print_spread(const mp_sweep *found)
 {
     size_t best = 0;
@@ -107,7 +107,7 @@ static void print_spread(const mp_sweep *found)
     }
 }
 
-/* Prints the ends of the curve: the cheapest plan within the smallest budget that can be met, and keep-all. */
+/* Prints the ends of the curve: the cheapest plan within the smallest feasible budget, and keep-all. */
 static void print_verdict(const talk_options *o, const subject *s, const mp_sweep *found)
 {
     const char *title = s->title, *all = mp_bytes_text(found->keep_all_bytes);

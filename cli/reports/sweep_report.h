@@ -5,5 +5,6 @@
 #include "cli/subject/subject.h"
 #include "memplan/sweep.h"
 
-/* Prints the cheapest plan for every budget, on a terminal in 24 lines; in a pipe, with --list or -v, of every searcher. */
+/* Prints the cheapest plan for every budget, on a terminal in 24 lines. In a pipe, with --list or with -v, prints the plans of
+ * every searcher. */
 void print_sweep(const talk_options *o, const subject *s, const mp_sweep *found);

@@ -14,10 +14,10 @@ enum { DEPTH_MAX = 4, NAMED = 4, LIST_GROUPS = 32 };
 
 /* The tensors of one module. */
 typedef struct group {
-    size_t module; /* bytes of the name that are the module */
+    size_t module; /* bytes of the name that form the module */
     size_t first;  /* index in `order` */
     size_t n;
-    size_t repeats; /* equal groups that follow */
+    size_t repeats; /* number of equal groups that follow */
 } group;
 
 typedef struct grouping {
@@ -28,7 +28,7 @@ typedef struct grouping {
     bool *taken;
 } grouping;
 
-/* Returns the bytes of a module in a name; only names of modules' tensors begin with a slash. */
+/* Returns the length in bytes of the module part of a name. Only names that begin with a slash contain modules. */
 static size_t module_length(const char *name, int depth)
 {
     return name[0] == '/' ? mp_module_length(name, depth) : 0;
@@ -59,7 +59,7 @@ static void find_groups(grouping *g, int depth)
     }
 }
 
-/* Reads the number at *at, and moves *at behind it. */
+/* Parses the number at *at, and advances *at past it. */
 static unsigned long number_at(const char *name, size_t n, size_t *at)
 {
     unsigned long value = 0;
@@ -83,7 +83,7 @@ bool module_is_next(const char *a, size_t n, const char *b, size_t m)
     return i == n && j == m && differs;
 }
 
-/* True if group b follows `last` by number, and has the tensors of a. */
+/* True if group b follows `last` by number, and has the same tensors as a. */
 static bool repeats(const grouping *g, const group *a, const group *last, const group *b)
 {
     if (a->n != b->n || !a->module || !b->module) return false;
@@ -93,7 +93,7 @@ static bool repeats(const grouping *g, const group *a, const group *last, const 
     return true;
 }
 
-/* Folds groups that repeat the one before; returns how many remain. */
+/* Folds groups that repeat the previous one. Returns the number of remaining groups. */
 static size_t fold(grouping *g)
 {
     size_t left = 0;
@@ -109,7 +109,7 @@ static size_t fold(grouping *g)
     return left;
 }
 
-/* Returns a tensor's name within its module, without the exporter's "_output_0". */
+/* Returns a tensor's name within its module, without the exporter's suffix "_output_0". */
 static const char *leaf_of(const char *leaf)
 {
     static const char tail[] = "_output_0";

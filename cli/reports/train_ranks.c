@@ -1,4 +1,4 @@
-/* train_ranks.c - joins the ranks of a training, compares them, gives them one plan, and lets them leave. */
+/* train_ranks.c - joins the ranks of a training, compares them, distributes one plan to all, and lets them leave. */
 #include "cli/reports/train_ranks.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 #include "memplan/check.h"
 
 enum { JOIN_SECONDS = 60 };
-enum { PLANNING_SECONDS = 600 }; /* by which one rank may take longer than another until it has its plan */
+enum { PLANNING_SECONDS = 600 }; /* most seconds between the first and the last rank that has its plan */
 
 static const char *last_words;
 
@@ -28,7 +28,8 @@ static void on_alarm(int signal)
     _exit(EXIT_NO);
 }
 
-/* From here on the process ends with a sentence if a call of the launcher's library does not return; NULL: it has. */
+/* Sets a deadline for a call of the launcher's library: the process ends with the sentence if the call does not return. NULL:
+ * cancels it. */
 static void limit(const options *o, const char *sentence)
 {
     const double seconds = o->training.timeout > 0 ? o->training.timeout : JOIN_SECONDS;
@@ -65,7 +66,8 @@ mp_status train_check_alone(ranks *r, mp_error *err)
     if (r->world || n == 1) return MP_OK;
     r->all_failed = true;
     r->is_told = launcher_rank() > 0;
-    r->status = r->is_told ? EXIT_DONE : EXIT_USAGE; /* a failure here would make the launcher end rank 0 before it speaks */
+    /* an error status would make the launcher end rank 0 before it prints the reason */
+    r->status = r->is_told ? EXIT_DONE : EXIT_USAGE;
     return MP_FAIL(err, MP_INVALID,
                    "the launcher has started %d processes, and without --mesh each would be a training of its own; add --mesh "
                    "dp=%d, or start memplan without the launcher",
@@ -133,7 +135,7 @@ mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const 
 
 /* ---- one plan for all ---- */
 
-/* Returns how many ranks have this one's graph: they follow each other. */
+/* Returns the number of ranks that share this rank's graph. Their numbers are consecutive. */
 static int of_one_graph(const train_outcome *t, const ranks *r)
 {
     return mp_communicator_size(r->world) / (int)t->subject.ranks.mesh.size[MP_DIM_PP];
@@ -144,12 +146,12 @@ bool train_searches(const train_outcome *t, const ranks *r)
     return !r->world || mp_communicator_rank(r->world) % of_one_graph(t, r) == 0;
 }
 
-/* What a rank says when searches have ended: the exit status of one that has failed, and what its plan needs held. */
+/* A rank's message after its search: its exit status if it failed, and the stash that its plan needs. */
 typedef struct ended_search {
     int64_t status, held_bytes;
 } ended_search;
 
-/* Reads and checks the plan that another rank has sent. */
+/* Reads and checks the plan that another rank sent. */
 static mp_status take_plan(train_outcome *t, const char *text, int from, int64_t held_bytes, mp_error *err)
 {
     subject *s = &t->subject;
@@ -159,7 +161,7 @@ static mp_status take_plan(train_outcome *t, const char *text, int from, int64_t
     return st == MP_OK ? subject_check_held(s, s->plan->steps, s->plan->n_steps, err) : st;
 }
 
-/* Looks at what all ranks say of their searches. */
+/* Evaluates the messages of all ranks about their searches. */
 static mp_status hear(ranks *r, const ended_search *all, mp_error *err)
 {
     const int n = mp_communicator_size(r->world), own = mp_communicator_rank(r->world);
@@ -221,7 +223,7 @@ mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r
     return MP_OK;
 }
 
-/* ---- how it ends ---- */
+/* ---- the end of a training ---- */
 
 bool train_is_known(ranks *r, const mp_error *err)
 {
@@ -238,7 +240,7 @@ int train_leave(const options *o, ranks *r, int status)
     rank_interrupt_end();
     if (r->world && status != EXIT_DONE && !r->all_failed) {
         fflush(NULL);
-        limit(o, ""); /* why it ends is said already */
+        limit(o, ""); /* the reason was printed already */
         r->world->end(r->world, status);
     }
     if (r->world) limit(o, "memplan: the other ranks have not ended in time, though all work was done\n");

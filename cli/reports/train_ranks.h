@@ -1,47 +1,49 @@
-/* train_ranks.h - a training of many processes, one for each rank of the mesh: how it begins, ends, and is reported. */
+/* train_ranks.h - a training with one process per rank of the mesh: its start, its end, and its reports. */
 #pragma once
 
 #include "cli/reports/train_report.h"
 #include "memplan/ranks/communicator.h"
 
-/* The processes, and what they know of each other. */
+/* The processes, and the shared knowledge about failures. */
 typedef struct ranks {
-    mp_communicator *world;   /* NULL: there is one process */
-    bool compares;            /* a failure now is that of a comparison, which all ranks find */
-    bool all_failed, is_told; /* all ranks know of a failure; and another one says why */
-    int status;               /* with which all end then */
-    int stage_number;         /* of a pipeline, the stage that this process runs */
-    char stage[16];           /* its number as text; "": none */
+    mp_communicator *world;   /* NULL: a single process */
+    bool compares;            /* a comparison is running: if it fails, it fails on all ranks */
+    bool all_failed, is_told; /* all ranks know of a failure; another rank prints the reason */
+    int status;               /* common exit status after such a failure */
+    int stage_number;         /* of a pipeline: the stage that this process runs */
+    char stage[16];           /* stage_number as text; "": none */
 } ranks;
 
-/* Joins the processes that a launcher has started, if the options have a mesh of several ranks and that is not done yet; then
- * rank 0 alone speaks, but for errors, and --device cuda is the GPU of the rank's number on its machine. Else r->world stays
- * NULL. MP_INVALID: there are not as many processes as ranks. As mp_communicator_open. */
+/* Joins the processes started by a launcher, if the options have a mesh of several ranks and they have not joined yet.
+ * Afterwards only rank 0 prints messages, except for errors, and --device cuda is the GPU with the rank's number on its
+ * machine. Otherwise r->world remains NULL. MP_INVALID: the number of processes differs from the number of ranks. As
+ * mp_communicator_open. */
 mp_status train_join(options *o, ranks *r, mp_error *err);
-/* Fails if a launcher has started several processes and the options, or the plan, have no mesh of several ranks: each would be
- * a training of its own and save into the same files. MP_INVALID; rank 0 alone says it, and the others end with status 0. */
+/* Fails if a launcher has started several processes but neither options nor plan have a mesh of several ranks. Each process
+ * would be a separate training and save to the same files. MP_INVALID: rank 0 alone prints it, and the others end with status
+ * 0. */
 mp_status train_check_alone(ranks *r, mp_error *err);
-/* Lets the options name the stage of a pipeline that this process runs. MP_INVALID: they have --accumulate, too. */
+/* Sets the pipeline stage of this process in the options. MP_INVALID: --accumulate is given as well. */
 mp_status train_take_stage(options *o, ranks *r, mp_error *err);
-/* Compares what has to be the same on all ranks before a plan is searched for. Fails as mp_communicator_agree. */
+/* Before the search for a plan: checks that the relevant options are the same on all ranks. Fails as mp_communicator_agree. */
 mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const mp_hyper *hyper, mp_error *err);
-/* True if this rank searches for a plan: it is the first of those with its graph, or alone. A search that the clock ends finds
- * another plan each time, so the others take that of the first. */
+/* True if this rank searches for a plan: it is alone, or the first rank with its graph. A search that ends by time finds a
+ * different plan each time. The other ranks therefore use the first rank's plan. */
 bool train_searches(const train_outcome *t, const ranks *r);
-/* Gives the plan of the first rank to the others with that graph, which check it. `found` is how this rank's search has ended,
- * and is returned unless it is MP_OK. MP_INFEASIBLE: another rank has found none, and says why. MP_REFUTED, MP_PARSE: what was
- * sent is no plan for this graph. MP_IO, MP_NOMEM. */
+/* Sends the plan of the first rank to the others with the same graph, which check it. `found`: the status of this rank's
+ * search, which is returned unless it is MP_OK. MP_INFEASIBLE: another rank found no plan, and prints the reason. MP_REFUTED,
+ * MP_PARSE: the received plan is not valid for this graph. MP_IO, MP_NOMEM. */
 mp_status train_share_plan(const options *o, train_outcome *t, ranks *r, mp_status found, mp_error *err);
-/* What a rank sees of the data that it trains and tests on: digests, and how many samples; n_test -1: it does not test. */
+/* Digests and sample counts of a rank's training and test data. n_test -1: no test. */
 typedef struct seen_data {
     uint64_t data, test;
     int64_t n_data, n_test;
 } seen_data;
-/* Compares plans and data before the first step, of a pipeline those of the ranks of each stage, and how many samples all ranks
- * see. Fails as mp_communicator_agree. */
+/* Before the first step: checks that plans, data and the number of samples agree. For a pipeline, plans and data are compared
+ * among the ranks of each stage. Fails as mp_communicator_agree. */
 mp_status train_agree_on_data(const options *o, const train_outcome *t, ranks *r, const seen_data *seen, mp_error *err);
-/* True if all ranks know of this failure, and another one says it; then all end with r->status. */
+/* True if all ranks know of this failure and another rank prints it. All ranks then end with r->status. */
 bool train_is_known(ranks *r, const mp_error *err);
-/* Leaves the others with this exit status, which is returned. A rank that has failed alone ends all. */
+/* Leaves the other ranks with this exit status, and returns it. A rank that failed alone ends all ranks. */
 int train_leave(const options *o, ranks *r, int status);
-bool train_is_silent(const ranks *r); /* true for all ranks but the first */
+bool train_is_silent(const ranks *r); /* true for all ranks except the first */

@@ -1,4 +1,4 @@
-/* train_report.c - prints what two trainings took and whether they agree, as text and as JSON. */
+/* train_report.c - prints the results of two trainings and whether they agree, as text and as JSON. */
 #include "cli/reports/train_report.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ bool train_compares(const train_outcome *t)
     return t->has_before && !t->before.stopped && !t->after.stopped;
 }
 
-/* True if each rank has the same weights after both runs: what is compared beside is rank 0's. */
+/* True if each rank has the same weights after both runs. The other comparisons are for rank 0 only. */
 static bool same_ranks(const mp_report *a, const mp_report *b)
 {
     bool same = true;
@@ -49,7 +49,7 @@ static const char *bytes_if_known(int64_t bytes)
     return bytes < 0 ? "unknown" : mp_bytes_text(bytes);
 }
 
-/* Prints one quantity of both runs. */
+/* Prints a quantity of both runs. */
 static void print_row(const train_outcome *t, const char *what, const char *before, const char *after, const char *note)
 {
     screen_row("  %-28s%s%14s%s", what, t->has_before ? mp_text("%11s", before) : "", after, note);
@@ -66,7 +66,7 @@ bool train_tier_is_file(const mp_graph *graph, size_t tier)
     return strcmp(graph->tiers[tier], "host") != 0;
 }
 
-/* Returns the memory of the process without the blocks that a plan counts. */
+/* Returns the memory of the process, minus the blocks counted by the plan. */
 static int64_t beside(const train_outcome *t, const mp_report *r)
 {
     const mp_graph *g = t->subject.graph;
@@ -75,7 +75,7 @@ static int64_t beside(const train_outcome *t, const mp_report *r)
     return r->process_bytes < 0 ? -1 : bytes;
 }
 
-/* Returns how many passes a step makes. */
+/* Returns the number of passes per step. */
 static int64_t passes(const train_outcome *t)
 {
     const int n = t->subject.program->options.accumulate;
@@ -87,7 +87,8 @@ static int64_t loaded(const mp_report *r)
     return r->device_bytes - r->idle_device_bytes - r->static_bytes - r->arena_bytes - r->next_batch_bytes;
 }
 
-/* Prints the device's memory without the two blocks: what was in use before them, and what was added during the steps. */
+/* Prints the device memory in use besides memplan's arena and static block: before these were allocated, and added during the
+ * steps. */
 static void print_device(const train_outcome *t)
 {
     const mp_report *a = &t->before, *b = &t->after;
@@ -132,7 +133,7 @@ static int by_seconds(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Adds up seconds by operator and phase, largest first; returns how many there are. */
+/* Sums up seconds by operator and phase, largest first. Returns the number of entries. */
 static size_t find_shares(const mp_graph *g, const double *node_seconds, share *shares, size_t most)
 {
     size_t n = 0;
@@ -191,7 +192,7 @@ mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan
     return MP_OK;
 }
 
-/* Prints what was copied, which is what the plan says or the training has failed. */
+/* Prints the copied bytes. They equal the planned bytes, or the training would have failed. */
 static void print_copied(const train_outcome *t)
 {
     const mp_report *r = &t->after;
@@ -200,13 +201,13 @@ static void print_copied(const train_outcome *t)
                 mp_bytes_text(r->in_bytes), r->n_losses);
 }
 
-/* True if the program waits for copies itself, and so can tell how long; on a device the streams do. */
+/* True if the program itself waits for copies, so that it can measure the time. On a GPU the streams wait. */
 static bool waits_are_known(const train_outcome *t)
 {
     return !t->subject.program->backend->side_begin;
 }
 
-/* Prints the plan's time of a step, and how long it waits for copies. */
+/* Prints the planned time of a step, and its waiting time for copies. */
 static void print_planned_time(const train_outcome *t)
 {
     const double pass = t->subject.graph->tick_seconds * (double)passes(t);
@@ -216,7 +217,7 @@ static void print_planned_time(const train_outcome *t)
               mp_text("  planned %s", seconds_text((double)t->copying.wait_ticks * pass)));
 }
 
-enum { COMPARED_STEPS = 6 }; /* with fewer steps the times of two runs are not compared: the first step warms up */
+enum { COMPARED_STEPS = 6 }; /* with fewer steps the times of two runs are not compared, as the first step is a warm-up */
 
 static void print_test(const train_outcome *t)
 {
@@ -226,7 +227,7 @@ static void print_test(const train_outcome *t)
     if (test->accuracy >= 0) print_row(t, "accuracy there", "", mp_text("%.2f %%", 100 * test->accuracy), "");
 }
 
-/* Prints where the first values come from. */
+/* Prints the origin of the initial parameter values. */
 static void print_origin(const train_outcome *t, const options *o)
 {
     if (o->training.resume)
@@ -239,7 +240,7 @@ static void print_origin(const train_outcome *t, const options *o)
                     t->n_drawn, t->n_parameters, (long long)o->search.seed);
 }
 
-/* Prints the first and the last line. */
+/* Prints the verdict, which is the first and the last line. */
 static void print_verdict(const train_outcome *t, const options *o)
 {
     const mp_report *r = &t->after;
@@ -250,7 +251,7 @@ static void print_verdict(const train_outcome *t, const options *o)
                            : same               ? "; losses and weights of both runs are the same, bit for bit"
                                                 : "; losses and weights of both runs are NOT the same";
     const screen_mood mood = !t->has_before ? SCREEN_GOOD : !train_compares(t) ? SCREEN_OPEN : same ? SCREEN_GOOD : SCREEN_BAD;
-    /* otherwise people would take drawn weights for their own */
+    /* otherwise users could mistake random weights for their own */
     const char *drawn = o->training.resume || !t->n_drawn ? ""
                         : t->n_drawn == t->n_parameters   ? " from drawn weights"
                                                           : " from some drawn weights";
@@ -293,7 +294,7 @@ void print_train(const train_outcome *t, const options *o)
     print_verdict(t, o);
 }
 
-/* Returns null without a test; the accuracy is null if the loss is not over classes. */
+/* Returns JSON null without a test. The accuracy is null if the loss is not over classes. */
 static json_t *test_json(const mp_report *r)
 {
     if (!r->has_test) return json_null();
@@ -302,7 +303,7 @@ static json_t *test_json(const mp_report *r)
                      r->test.accuracy < 0 ? json_null() : json_real(r->test.accuracy));
 }
 
-/* Returns null if the memory is the host's. */
+/* Returns JSON null if the device's memory is the host's. */
 static json_t *device_json(const mp_report *r)
 {
     if (r->device_bytes < 0) return json_null();
@@ -324,7 +325,8 @@ static json_t *report_json(const mp_report *r)
     return object;
 }
 
-/* Returns the bytes of all steps of which the plan copies so many; state is copied once in a step, whatever its passes. */
+/* Returns the bytes of all steps for planned bytes per pass. State is copied once per step, regardless of the number of
+ * passes. */
 static int64_t bytes_of_steps(const train_outcome *t, int64_t bytes)
 {
     const mp_graph *g = t->subject.graph;
@@ -333,7 +335,7 @@ static int64_t bytes_of_steps(const train_outcome *t, int64_t bytes)
     return (int64_t)t->after.n_losses * ((bytes - state) * passes(t) + state);
 }
 
-/* Bytes of copies are those of all steps. */
+/* The byte counts are sums over all steps. */
 static json_t *copies_json(const train_outcome *t)
 {
     const mp_report *r = &t->after;

@@ -1,4 +1,4 @@
-/* subject.c - builds a training graph from a path and options, with the backend that will run it. */
+/* subject.c - builds a training graph from a path and options, and selects the backend that will run it. */
 #include "cli/subject/subject.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ static mp_dtype dtype_of(const char *name)
                                    : MP_DTYPE_UNDEFINED;
 }
 
-/* Finds the tensor that --output names: by its name, or, if it was simplified away, its replacement. */
+/* Finds the tensor named by --output. If simplification removed it, finds its replacement. */
 static mp_status find_output(const mp_model *model, const char **name, mp_error *err)
 {
     int tensor = mp_model_find(model, *name);
@@ -66,7 +66,7 @@ static mp_status find_output(const mp_model *model, const char **name, mp_error 
     return MP_FAIL(err, MP_INVALID, "--output: there is no tensor '%s'", *name);
 }
 
-/* True if attention is fused: the backend must have a kernel for it; PyTorch's rules run nothing. */
+/* True if attention is fused. The backend must have a kernel for it; under PyTorch's rules nothing is run. */
 static bool fuses_attention(const model_options *o, const mp_backend *backend, mp_rules rules)
 {
     const mp_operator fused = {
@@ -85,7 +85,8 @@ mp_status subject_device(const model_options *o, const mp_backend **backend, own
     return MP_OK;
 }
 
-/* Applies the options about how the backend computes. If the device itself is needed and missing, that error comes first. */
+/* Applies the options for the backend's computation. If the device itself is needed and missing, that error is reported
+ * first. */
 static mp_status settle(const options *o, const mp_backend *backend, mp_error *err)
 {
     mp_backend_settings settings = MP_BACKEND_SETTINGS;
@@ -103,7 +104,7 @@ static mp_status settle(const options *o, const mp_backend *backend, mp_error *e
     return MP_OK;
 }
 
-/* True if a backend can run what the model has become; if not, plans are made for a profile, and the reason is kept. */
+/* True if a backend can run the split model. If not, plans are made for a device profile, and the reason is stored. */
 static bool runs_parts(subject *s, const mp_backend *backend, int loss)
 {
     if (s->ranks.mesh.size[MP_DIM_TP] == 1) return true;
@@ -119,7 +120,7 @@ static bool runs_parts(subject *s, const mp_backend *backend, int loss)
     return s->not_run.code == MP_OK;
 }
 
-/* True if a program can be made of the graph: of a pipeline, whose stages run neither alone nor in any order. */
+/* True if the graph can become a program. A pipeline can for the schedules that memplan runs, and not for profile and share. */
 static bool is_run(const options *o, const mp_pipeline_shape *pipeline)
 {
     const bool is_known = pipeline->schedule == MP_SCHEDULE_GPIPE || pipeline->schedule == MP_SCHEDULE_1F1B;
@@ -147,7 +148,8 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
                                   .accumulate = (int)o->model.accumulate};
     MP_CLEARED_BY(loss_options_free) loss_options details = {0};
     int loss;
-    if (pipeline->n_micro_batches > 1) wanted.accumulate = (int)pipeline->n_micro_batches; /* gradients stay for the next one */
+    /* gradients are kept for the next micro-batch */
+    if (pipeline->n_micro_batches > 1) wanted.accumulate = (int)pipeline->n_micro_batches;
     MP_ENSURE(!wanted.amp || wanted.dtype == MP_DTYPE_FLOAT, err, MP_INVALID,
               "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", o->model.amp, o->model.dtype);
     MP_CHECK(loss_options_read(&o->model, &details, err));
@@ -212,7 +214,7 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
     return subject_offload(o, &device, s, err);
 }
 
-/* Warns of a version that is not known yet: operators are then read as in the last known version. */
+/* Warns of an unknown operator set version. Operators are then read as in the last known version. */
 static void warn_of_version(const char *path, const mp_model *model)
 {
     enum { KNOWN = 28 }; /* version of ONNX's own operator set in onnx 1.23 */
@@ -255,7 +257,7 @@ int64_t subject_batch(const subject *s)
     return 0;
 }
 
-/* Writes the title, "resnet50, batch 32"; without a name the file's path is used. */
+/* Writes the title, "resnet50, batch 32". For a graph without a name it uses the file's path. */
 static void write_title(subject *s)
 {
     const int64_t batch = subject_batch(s);
@@ -284,7 +286,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         MP_CHECK(build_graph(out, o, &pipeline, err));
         warn_of_inference_form(path, &out->inference, o->model.keep_inference_norms);
         const bool has_attention = out->attention.n + out->attention.n_missed > 0 || out->inference.has_softmax;
-        const bool is_told = o->model.is_second || o->source; /* a plan was warned of when it was made */
+        const bool is_told = o->model.is_second || o->source; /* the warning was printed when the plan was made */
         if (!is_told && mp_rules_find(o->model.rules) == MP_RULES_PYTORCH)
             MP_CHECK(warn_of_guesses(path, out->model, out->file && has_attention ? &out->inference : NULL, err));
     }
@@ -295,7 +297,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
     return MP_OK;
 }
 
-/* Reads the `options` of a plan file. *out is released with json_decref. MP_PARSE, MP_IO. */
+/* Reads the `options` of a plan file. Release *out with json_decref. MP_PARSE, MP_IO. */
 static mp_status plan_options(const char *path, json_t **out, mp_error *err)
 {
     json_t *plan, *found;
@@ -337,7 +339,7 @@ void subject_free(subject *s)
     mp_program_free(s->program);
     mp_model_free(s->model);
     mp_split_free(&s->split);
-    s->rank.graph = NULL; /* it was `graph` */
+    s->rank.graph = NULL; /* the same object as `graph`, which is freed already */
     mp_rank_free(&s->rank);
     mp_free(s->begins);
     if (s->options) json_decref(s->options);

@@ -1,4 +1,4 @@
-/* subject_checkpoints.c - finds the storages of tensor names that a user gives. */
+/* subject_checkpoints.c - finds the storages for tensor names given by the user. */
 #include "cli/subject/subject.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* subject_loss.c - reads lists of weights, given as text or in files, and a label that may be negative. */
+/* subject_loss.c - parses lists of weights, given as text or in files, and a label that may be negative. */
 #include "cli/subject/subject.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* subject_mesh.c - reads of how many devices the subject's is one, and what joins them; says what it sends. */
+/* subject_mesh.c - reads the mesh that the subject's device belongs to, and its network. Reports the bytes that it sends. */
 #include <string.h>
 
 #include "cli/messages/screen.h"

@@ -1,4 +1,4 @@
-/* subject_model.c - the model that a command is about: a file, or a network known by name. */
+/* subject_model.c - loads the model of a command: a file, or a network known by name. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ const mp_architecture *subject_architecture(const char *path)
     return strcmp(path, "-") && access(path, F_OK) ? mp_architecture_find(path) : NULL;
 }
 
-/* Reads --dim NAME=N. The names are in the pool. */
+/* Reads --dim NAME=N. The pool owns the names. */
 static mp_status read_dimensions(const model_options *o, mp_pool *pool, mp_dimension *dimensions, mp_error *err)
 {
     for (size_t k = 0; k < o->dims.n; k++) {
@@ -27,14 +27,14 @@ static mp_status read_dimensions(const model_options *o, mp_pool *pool, mp_dimen
     return MP_OK;
 }
 
-/* Fails with the names of the table that are nearest. */
+/* Fails with a message that suggests the closest names of the table. */
 static mp_status refuse_unknown(const char *name, const char *what, mp_error *err)
 {
     nearest n = nearest_to(name);
     char names[128] = "";
     for (size_t k = 0; k < mp_architecture_count(); k++) nearest_offer(&n, mp_architecture_row(k)->name);
     MP_ENSURE(nearest_found(&n), err, MP_INVALID, "%s; 'memplan models' lists those that are", what);
-    for (size_t k = 0; k < mp_architecture_count(); k++) { /* all that are as near */
+    for (size_t k = 0; k < mp_architecture_count(); k++) { /* all names at the same distance */
         nearest one = nearest_to(name);
         nearest_offer(&one, mp_architecture_row(k)->name);
         const size_t used = strlen(names);
@@ -86,7 +86,7 @@ mp_status subject_model(const char *path, const model_options *o, mp_model **out
     MP_ENSURE(dimensions && pool, err, MP_NOMEM, "the dimensions");
     MP_CHECK(read_dimensions(o, pool, dimensions, err));
     if (subject_architecture(path)) return subject_named(path, o, out, err);
-    if (!is_there && !strpbrk(path, "./")) /* it looks like a name */
+    if (!is_there && !strpbrk(path, "./")) /* it looks like the name of a network */
         return refuse_unknown(path, "there is no such file, and no network of this name is known", err);
     const mp_onnx_options wanted = {.batch = o->batch,
                                     .dimensions = dimensions,

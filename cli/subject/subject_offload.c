@@ -1,4 +1,4 @@
-/* subject_offload.c - reads where to copy, over which link and how much, and extends the graph. */
+/* subject_offload.c - reads the destination, link and limit of copies, and extends the graph. */
 #include "cli/subject/subject.h"
 
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 
 enum { RATE_MAX = 40 };
 
-/* What one --offload says. */
+/* One --offload option. */
 typedef struct destination {
     bool is_host;
     mp_link link;  /* from the device to the host, or from the host to the disk */
-    double rate;   /* that --link states, bytes/s; 0: it names a link */
+    double rate;   /* rate stated by --link, in bytes/s; 0: --link names a link */
     int64_t bytes; /* 0: no limit */
 } destination;
 
-/* Reads "24GB/s", of `n` bytes. */
+/* Parses "24GB/s", of `n` bytes. */
 static bool read_rate(const char *text, size_t n, double *rate)
 {
     char bytes[RATE_MAX];
@@ -33,7 +33,7 @@ static bool read_rate(const char *text, size_t n, double *rate)
     return true;
 }
 
-/* Reads "24GB/s" as the rate of both ways, or what 'profile --link' prints: "5.1GB/s,4.9GB/s,12us,turns". */
+/* Parses "24GB/s" as the rate in both directions, or the output of 'profile --link': "5.1GB/s,4.9GB/s,12us,turns". */
 static bool read_link(const char *text, mp_link *link)
 {
     const size_t n = strcspn(text, ",");
@@ -48,13 +48,13 @@ static bool read_link(const char *text, mp_link *link)
     return link->latency_seconds >= 0 && link->latency_seconds < 1e6 && (link->is_shared || !strcmp(end, "us"));
 }
 
-/* Finds the link of destination k: the --link in the same place, or the usual one. */
+/* Finds the link of destination k: the --link at the same position, or the usual link. */
 static mp_status find_link(const model_options *o, size_t k, const char *usual, const own_device *device, destination *out,
                            mp_error *err)
 {
     const char *text = k < o->link.n ? o->link.items[k] : NULL;
     const mp_link *named = text ? mp_link_find(text) : NULL, *row = named ? named : usual ? mp_link_find(usual) : NULL;
-    out->link = row ? *row : *mp_link_row(0); /* a rate keeps the latency of some link */
+    out->link = row ? *row : *mp_link_row(0); /* a stated rate keeps the latency of some link */
     MP_ENSURE(row || text, err, MP_INVALID, "--offload: how fast copies from %s are is not known: --link says it",
               device->profile.name);
     MP_ENSURE(!text || named || read_link(text, &out->link), err, MP_INVALID,
@@ -65,8 +65,8 @@ static mp_status find_link(const model_options *o, size_t k, const char *usual, 
     return MP_OK;
 }
 
-/* Reads --offload number k, of which a folder becomes the subject's. It has to be there if it is named on the command line, or
- * copied to; a plan may be from elsewhere. */
+/* Reads the k-th --offload. A folder becomes the subject's folder. It must exist if it is named on the command line, or if
+ * copies are written to it. A folder from a plan need not exist on this machine. */
 static mp_status read_destination(const options *o, size_t k, const own_device *device, subject *s, destination *out,
                                   mp_error *err)
 {
@@ -89,7 +89,7 @@ static mp_status read_destination(const options *o, size_t k, const own_device *
     return find_link(&o->model, k, out->is_host ? device->profile.link : "nvme4", device, out, err);
 }
 
-/* Has copies to and from a tier run no faster than this. */
+/* Limits the rate of copies to and from a tier. */
 static void limit_rate(subject *s, int tier, double bytes_per_second)
 {
     const mp_graph *g = s->graph;
@@ -103,7 +103,7 @@ static void limit_rate(subject *s, int tier, double bytes_per_second)
     }
 }
 
-/* Says what is wrong with --link and --offload-state beside no --offload. */
+/* Checks that --link and --offload-state are not given without --offload. */
 static mp_status check_places(const model_options *o, mp_error *err)
 {
     MP_ENSURE(o->link.n <= o->offload.n, err, MP_INVALID, "--link is about copies: there is one for each --offload");
@@ -114,7 +114,7 @@ static mp_status check_places(const model_options *o, mp_error *err)
 
 mp_status subject_host(const options *o, const own_device *device, bool *has_host, mp_link *link, int64_t *bytes, mp_error *err)
 {
-    MP_CLEARED_BY(subject_free) subject none = {0}; /* gets the folder, which is refused */
+    MP_CLEARED_BY(subject_free) subject none = {0}; /* receives the folder, which is then refused */
     destination read;
     MP_CHECK(check_places(&o->model, err));
     *has_host = o->model.offload.n > 0;
@@ -157,7 +157,7 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     MP_ENSURE(n_copied, err, MP_INVALID, "--offload: there is nothing to copy: no activation%s has %s or more",
               o->model.offload_state ? " and no optimizer state" : "", mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));
     for (int m = 1; m < (int)s->graph->n_tiers; m++) {
-        if (is_away && host.rate > 0) break; /* its link is as fast as it is */
+        if (is_away && host.rate > 0) break; /* a GPU's link is never throttled */
         const bool is_host = !strcmp(s->graph->tiers[m], "host");
         s->tier_bytes[m] = is_host ? host.bytes : disk.bytes;
         if (host.rate > 0 && (is_host || !disk.rate || host.rate < disk.rate))

@@ -1,4 +1,4 @@
-/* subject_other_rules.c - builds the graph once more under the other rules, and describes the result. */
+/* subject_other_rules.c - builds the graph again under the other rules, and describes the result. */
 #include "cli/subject/subject.h"
 
 #include "cli/messages/quantities.h"
@@ -17,11 +17,11 @@ options other_options(const options *o)
     asked.model.rules = mp_rules_name(rules);
     asked.model.is_second = true;
     asked.model.costs = NULL;
-    asked.model.offload = asked.model.link = (text_list){0}; /* it is about keep-all */
+    asked.model.offload = asked.model.link = (text_list){0}; /* the comparison is about keep-all */
     asked.model.offload_state = false;
     if (rules == MP_RULES_PYTORCH) {
         asked.model.fused_attention = true;
-        asked.model.chunk_steps = 0; /* PyTorch does not cut sequences */
+        asked.model.chunk_steps = 0; /* PyTorch does not divide sequences */
     }
     return asked;
 }

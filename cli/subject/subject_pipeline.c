@@ -1,4 +1,4 @@
-/* subject_pipeline.c - leaves of a training graph what one rank of a pipeline has of it, and says what waits there. */
+/* subject_pipeline.c - cuts the graph of one pipeline rank out of a training graph, and sets its stash. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum { USUAL_CHUNKS = 2 };
 
-/* Returns the first option of pipelines that was given, NULL: none. */
+/* Returns the first pipeline option that was given; NULL: none. */
 static const char *given_option(const model_options *m)
 {
     return m->micro_batches ? "micro-batches"
@@ -50,7 +50,7 @@ mp_status subject_pipeline(const options *o, mp_pipeline_shape *out, mp_error *e
     return mp_schedule_check(out, err);
 }
 
-/* Reads "0,6,12": one block per stage. */
+/* Parses "0,6,12": one block per stage. */
 static mp_status read_begins(const char *text, int n, int *begins, mp_error *err)
 {
     int k = 0;
@@ -76,7 +76,7 @@ static mp_status read_rank(const options *o, int n, int *rank, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the memory for which stages are balanced; 0: it does not matter. */
+/* Returns the memory for which stages are balanced; 0: no limit. */
 static int64_t memory_of(const options *o, const mp_device *device)
 {
     const int64_t reserve = option_given(o, OPT_RESERVE) ? o->search.reserve : device->reserve_bytes;
@@ -96,7 +96,7 @@ static int64_t exchange_ticks(const mp_graph *graph)
     return ticks;
 }
 
-/* Leaves of the whole graph's traffic this rank's share, for all micro-batches, and adds what goes between stages. */
+/* Scales the traffic of the whole graph to this rank's share for all micro-batches, and adds the transfers between stages. */
 static void share_traffic(subject *s, int64_t whole_ticks)
 {
     const double share = whole_ticks ? (double)exchange_ticks(s->graph) / (double)whole_ticks : 0;
@@ -140,7 +140,7 @@ mp_status subject_cut(const options *o, const mp_pipeline_shape *shape, const mp
     return MP_OK;
 }
 
-/* Says in the graph's options where it is cut, and what is held; NULL: nothing. */
+/* Stores the stage boundaries and the stash in the graph's options; NULL: no stash. */
 static mp_status say(subject *s, const char *held, mp_error *err)
 {
     enum { BLOCK_DIGITS = 12 };
@@ -151,7 +151,7 @@ static mp_status say(subject *s, const char *held, mp_error *err)
     if (!options || !begins) return MP_NO_MEMORY(err);
     for (int q = 0, used = 0; q < n; q++)
         used += snprintf(begins + used, (size_t)(n * BLOCK_DIGITS - used), "%s%d", q ? "," : "", s->begins[q]);
-    json_object_del(options, "stages"); /* as options are listed: stages, rank, held */
+    json_object_del(options, "stages"); /* keeps the order of the option table: stages, rank, held */
     json_object_del(options, "held");
     json_t *rank = json_incref(json_object_get(options, "rank"));
     json_object_del(options, "rank");
@@ -171,7 +171,7 @@ static mp_status held_in_keep_all(const subject *s, int64_t *bytes, mp_error *er
     return mp_rank_held_bytes(&s->rank, steps, mp_keep_all(s->graph, steps), bytes, err);
 }
 
-/* Sets what is held, as the text says it, too. */
+/* Sets the stash to `bytes`; `text` is the same list for the options. */
 static mp_status hold(subject *s, const int64_t *bytes, const char *text, mp_error *err)
 {
     MP_CHECK(mp_rank_hold(&s->rank, bytes, err));
@@ -202,7 +202,7 @@ mp_status subject_hold(subject *s, const int64_t *bytes, mp_error *err)
     return hold(s, kept, text, err);
 }
 
-/* Reads "3GiB,2GiB": an amount for each chunk, or one for all. */
+/* Parses "3GiB,2GiB": one amount per chunk, or one for all. */
 static mp_status read_held(const char *text, int n, int64_t *held, mp_error *err)
 {
     int k = 0;

@@ -1,4 +1,5 @@
-/* subject_warnings.c - warns that a file is an inference graph, or does not show how PyTorch runs it, and how to export it. */
+/* subject_warnings.c - warns that a file is an inference graph, or that it does not show how PyTorch runs the network, and how
+ * to export it. */
 #include "cli/subject/subject.h"
 
 #include <stdatomic.h>
@@ -7,7 +8,7 @@
 #include "estimator/base/memory.h"
 #include "formats/base/text.h"
 
-/* Returns a list with "2 dropouts are switched off" appended, if there are any. */
+/* Returns the list with "2 dropouts are switched off" appended; unchanged if n is 0. */
 static const char *with(const char *list, int n, const char *what, const char *is, const char *are)
 {
     return n ? mp_text("%s%s%d %s%s %s", list, *list ? ", " : "", n, what, n > 1 ? "s" : "", n > 1 ? are : is) : list;
@@ -32,7 +33,7 @@ void warn_of_inference_form(const char *path, const mp_inference_form *form, boo
         complain("%s: warning: %s", path, found);
 }
 
-/* Says how many tensors and elements there are, and the first names: "2 tensors of 96 elements (val_0, val_1)". */
+/* Returns the number of tensors and elements, and the first names: "2 tensors of 96 elements (val_0, val_1)". */
 static const char *counted(const mp_doubt *doubt, const char *what)
 {
     const char *elements = doubt->elements ? mp_text(" of %lld elements", (long long)doubt->elements) : "";
