@@ -1,4 +1,4 @@
-/* test_adapters.c - low-rank adapters beside products: what is trained, what is kept, counted by hand. */
+/* test_adapters.c - low-rank adapters beside products: trained parameters and saved activations, counted by hand. */
 #include "estimator/training/adapters.h"
 #include "estimator/training/training.h"
 #include "memplan/summary.h"
@@ -69,12 +69,12 @@ static void check_two_layers(mp_rules rules, size_t n_forward)
     if (add(m, rules, NULL, &err, 2, "2:w*", "3:v") != MP_OK) fail_msg("%s", err.message);
     mp_graph *g = train(m, rules);
     assert_int_equal(mp_summarize(g, rules, &sum, NULL), MP_OK);
-    /* w 8 x 16, b 16, v 16 x 2 as they were; beside w 8 x 2 and 2 x 16, beside v 16 x 3 and 3 x 2 */
+    /* frozen: w 8 x 16, b 16, v 16 x 2; adapters of w: 8 x 2 and 2 x 16; of v: 16 x 3 and 3 x 2 */
     const int64_t frozen = 8 * 16 + 16 + 16 * 2, adapters = 8 * 2 + 2 * 16 + 16 * 3 + 3 * 2;
     assert_int_equal(sum.kind_bytes[MP_KIND_PARAMETER], 4 * (frozen + adapters));
     assert_int_equal(sum.kind_bytes[MP_KIND_GRADIENT], 4 * adapters);
-    /* x A of w and of v, the relu's result, which A of v reads too, and the prediction for mse; PyTorch's count has x and the
-     * target, too */
+    /* saved: x A of w and of v, the relu's result (A of v reads it too), and the prediction for mse. PyTorch's count includes x
+     * and the target. */
     assert_int_equal(sum.saved_activation_bytes, 4 * 4 * (2 + 3 + 16 + 2 + (rules == MP_RULES_PYTORCH ? 8 + 2 : 0)));
     assert_int_equal(count_phase(g, MP_PHASE_FORWARD), n_forward);
     assert_int_equal(count_phase(g, MP_PHASE_UPDATE), 4);
@@ -85,11 +85,12 @@ static void check_two_layers(mp_rules rules, size_t n_forward)
 
 TEST(bytes_of_two_layers_are_as_counted_by_hand)
 {
-    check_two_layers(MP_RULES_EXECUTOR, 3 + 2 * 3); /* two products and a sum beside each */
-    check_two_layers(MP_RULES_PYTORCH, 3 + 2 * 4);  /* and the scaling */
+    check_two_layers(MP_RULES_EXECUTOR, 3 + 2 * 3); /* per adapter, two products and a sum */
+    check_two_layers(MP_RULES_PYTORCH, 3 + 2 * 4);  /* per adapter, also the scaling */
 }
 
-/* mse 1; of v: its x 1, of A and B 2 each; relu 1; of w: B 2, A 1, for x is data. With b trained: one more for it. */
+/* Backward nodes: mse 1. For v: one for its input, two each for A and B. Relu 1. For w: B two, A one, because x is data. If b
+ * is trained: one more. */
 TEST(backward_passes_what_is_frozen)
 {
     for (int with_bias = 0; with_bias < 2; with_bias++) {
@@ -117,7 +118,7 @@ TEST(adapters_stand_behind_their_product_under_its_names)
         assert_string_equal(m->operators[k].kind, kinds[k]);
         assert_int_equal(m->tensors[m->operators[k].out[0]].producer, k);
     }
-    assert_true(mp_operator_float(&m->operators[2], "alpha", 1) == 2); /* 8 over the rank */
+    assert_true(mp_operator_float(&m->operators[2], "alpha", 1) == 2); /* alpha 8 over rank 4 */
     assert_int_equal(tensor(m, "h")->producer, 3);
     assert_int_equal(m->operators[4].in[0], mp_model_find(m, "h"));
     const mp_tensor *a = tensor(m, "w.lora_A.weight"), *b = tensor(m, "w.lora_B.weight");
@@ -126,7 +127,7 @@ TEST(adapters_stand_behind_their_product_under_its_names)
     mp_model_free(m);
 }
 
-/* The same matrix twice, once turned: one adapter, and the pattern that comes first. */
+/* Two products read the same matrix, one of them transposed. It gets one adapter, from the first matching pattern. */
 TEST(a_shared_matrix_has_one_adapter)
 {
     mp_error err = {0};
@@ -147,7 +148,7 @@ TEST(a_shared_matrix_has_one_adapter)
     mp_model_free(m);
 }
 
-/* y = x w with w as out x in: A has as many rows as x has columns. */
+/* y = x w with w stored as out x in: A has as many rows as x has columns. */
 TEST(a_matrix_that_is_read_transposed_keeps_its_sides)
 {
     const mp_attribute turned = {.name = "transB", .kind = MP_ATTRIBUTE_INT, .i = 1},

@@ -1,5 +1,5 @@
-/* test_architectures.c - networks known by name: their parameters are the published ones, their layers are equal, their
- * attention is recognised, and a layer keeps what the literature says. */
+/* test_architectures.c - architectures selected by name: parameter counts equal the published ones, all layers are equal,
+ * attention is recognised, and a layer saves as many bytes as the literature states. */
 #include "estimator/model/model.h"
 #include "memplan/architecture.h"
 #include "memplan/memplan.h"
@@ -22,8 +22,8 @@ static mp_model *built(const mp_architecture *a, int64_t batch, int64_t sequence
 }
 
 /* Counted by transformers 5.24 on the meta device: GPT2LMHeadModel, LlamaForCausalLM, MixtralForCausalLM, BertModel,
- * ViTForImageClassification and T5ForConditionalGeneration of the configurations that shapes.def names, without ties but for
- * GPT-2's and T5's; megatron-7b by hand, from the arguments of its test. */
+ * ViTForImageClassification and T5ForConditionalGeneration. shapes.def names their configurations. Only GPT-2 and T5 tie
+ * weights. The count of megatron-7b was computed by hand from the arguments of its test. */
 TEST(parameters_are_the_published_ones)
 {
     static const struct {
@@ -77,7 +77,7 @@ TEST(names_are_written_as_people_like)
     assert_null(mp_architecture_find(""));
 }
 
-/* Compares the name of a tensor or operator with that of one in the layer before: only the number of the layer differs. */
+/* Compares the name of a tensor or operator with its counterpart in the previous layer. Only the layer number may differ. */
 static bool differs_by_layer(const char *name, const char *before, const char *stack, int layer)
 {
     char first[32], second[32];
@@ -87,7 +87,8 @@ static bool differs_by_layer(const char *name, const char *before, const char *s
     return !strncmp(before, first, n) && !strncmp(name, second, strlen(second)) && !strcmp(before + n, name + strlen(second));
 }
 
-/* Layers 1 and 2 of four: the same operators in the same order, on tensors of the same names, types and shapes. */
+/* Compares layers 1 and 2 of a four-layer model: same operators in the same order, and tensors of the same names, types and
+ * shapes. */
 static void compare_layers(const mp_model *model, const char *stack)
 {
     size_t start[4] = {0}, n;
@@ -128,7 +129,8 @@ TEST(layers_are_equal)
     }
 }
 
-/* Also where a mask has too many elements to be folded (512 positions have 262,144), and then it is causal. */
+/* Includes masks with too many elements to be folded (512 positions have 262,144 elements). Such masks must be recognised as
+ * causal. */
 TEST(attention_is_recognised)
 {
     static const mp_rules rules[] = {MP_RULES_EXECUTOR, MP_RULES_PYTORCH};
@@ -143,8 +145,8 @@ TEST(attention_is_recognised)
                 if (mp_model_simplify(model, rules[r], true, NULL, &err) != MP_OK ||
                     mp_model_fuse_attention(model, rules[r], false, &report, &err) != MP_OK)
                     fail_msg("%s: %s", a.name, err.message);
-                /* PyTorch runs attention with dropout operator by operator. Of T5 these are the decoder's second attentions:
-                 * the others have distances added to their scores, which learn. */
+                /* PyTorch runs attention with dropout as separate operators. In T5, the two fused ones are the decoder's
+                 * cross-attentions. The other attentions add trained position distances to their scores. */
                 const int expected = rules[r] == MP_RULES_PYTORCH && a.attention_dropout > 0 ? 0 : 2;
                 if (report.n != expected) fail_msg("%s: %d attentions", a.name, report.n);
                 for (size_t j = 0; j < model->n_operators; j++) {
@@ -161,8 +163,8 @@ TEST(attention_is_recognised)
             }
 }
 
-/* Where attention makes gradients of what is added to its scores, all attentions of T5 are fused: of two layers two of the
- * encoder and four of the decoder. */
+/* If attention computes gradients of the tensor added to its scores, all attentions of T5 are fused: with two layers, two in
+ * the encoder and four in the decoder. */
 TEST(distances_that_learn_are_added_within_attention)
 {
     mp_architecture a = named("t5-small");
@@ -186,7 +188,8 @@ TEST(distances_that_learn_are_added_within_attention)
     mp_model_free(model);
 }
 
-/* Compares the rows of a table of distances, of keys 511 before a query to 511 behind it, with where each row begins. */
+/* Compares the rows of a distance table with the expected starts of each row. Keys range from 511 before a query to 511 after
+ * it. */
 static void compare_rows(const mp_model *model, const char *constant, const int begins[][2], size_t n)
 {
     const mp_attribute *value = NULL;
@@ -201,7 +204,7 @@ static void compare_rows(const mp_model *model, const char *constant, const int 
     }
 }
 
-/* By T5Attention._relative_position_bucket of transformers 5.24: the first distance of each row, and the row. */
+/* Computed by T5Attention._relative_position_bucket of transformers 5.24: the first distance of each row, and the row. */
 TEST(distances_share_rows_as_in_transformers)
 {
     static const int both[][2] = {{-511, 15}, {-90, 14}, {-63, 13}, {-45, 12}, {-31, 11}, {-22, 10}, {-15, 9}, {-11, 8},
@@ -220,13 +223,13 @@ TEST(distances_share_rows_as_in_transformers)
     mp_model_free(model);
 }
 
-/* Where a layer runs: attention written out or fused, by the kernels of PyTorch for the CPU or for GPUs. */
+/* Settings of a layer: separate operators or fused attention, and PyTorch's CPU or GPU kernels. */
 typedef struct setting {
     mp_dtype dtype;
     bool fused, for_gpu;
 } setting;
 
-/* Returns what is saved for backward without a loss. */
+/* Returns the bytes saved for backward, without a loss. */
 static int64_t saved_bytes(const mp_architecture *a, int64_t batch, int64_t sequence, setting as)
 {
     mp_error err = {0};
@@ -253,7 +256,7 @@ static int64_t saved_bytes(const mp_architecture *a, int64_t batch, int64_t sequ
     return bytes;
 }
 
-/* The bytes of one more layer. */
+/* Returns the saved bytes of one additional layer. */
 static int64_t of_a_layer(mp_architecture a, int64_t batch, int64_t sequence, setting as)
 {
     a.layers = 2;
@@ -262,10 +265,10 @@ static int64_t of_a_layer(mp_architecture a, int64_t batch, int64_t sequence, se
     return saved_bytes(&a, batch, sequence, as) - two;
 }
 
-/* Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", equation 1: a layer keeps
- * s b h (34 + 5 a s / h) bytes with 16 bits per activation. That leaves out "small buffers": of each of two normalizations mean
- * and deviation of a token, in fp32. It has a byte for each element of three dropouts (two of s b h, one of a s s b), as
- * PyTorch's kernel for GPUs; its kernel for the CPU keeps a factor in fp32. */
+/* Korthikanti et al. 2022, "Reducing Activation Recomputation in Large Transformer Models", equation 1: a layer keeps s b h (34
+ * + 5 a s / h) bytes with 16 bits per activation. The formula omits "small buffers": the fp32 mean and deviation of each token
+ * in both normalizations. It counts one byte per element of three dropout masks (two of s b h, one of a s s b), like PyTorch's
+ * GPU kernel. PyTorch's CPU kernel keeps an fp32 factor instead. */
 TEST(a_layer_of_gpt_keeps_what_korthikanti_says)
 {
     static const struct {
@@ -283,10 +286,10 @@ TEST(a_layer_of_gpt_keeps_what_korthikanti_says)
     }
 }
 
-/* A layer of Llama, attention fused, d = width / heads, in elements of 2 bytes per token: inputs of two normalizations and of
- * the products behind them, 4 h; queries h, keys and values d g each for g pairs of heads; attention's result h, which the
- * output's product reads; gate, up, Swish(gate) and the product of both, 4 f. Besides, in fp32, a number per normalization, and
- * per head the logarithm of attention's sum. */
+/* Saved by a layer of Llama with fused attention, in elements of 2 bytes per token, with d = width / heads: inputs of two
+ * normalizations and of the products after them, 4 h. Queries h. Keys and values d g each, for g key-value heads. Attention's
+ * result h, which the output product reads. Gate, up, Swish(gate) and the product of both, 4 f. In addition, in fp32: one
+ * number per normalization, and per head the logarithm of attention's sum. */
 TEST(a_layer_of_llama_keeps_what_its_operators_read)
 {
     static const char *const names[] = {"llama2-7b", "llama3-8b", "llama3-405b"};
@@ -299,9 +302,10 @@ TEST(a_layer_of_llama_keeps_what_its_operators_read)
     }
 }
 
-/* What autograd of PyTorch 2.15 holds of one more layer of the originals, in fp32 with two samples: tests/architectures.py. Of
- * T5 (a layer more of both sides, attention written out) less one tensor for each of five normalizations: those of transformers
- * are written out, and multiply by the weight what they have kept in another tensor. */
+/* Bytes held by PyTorch 2.15's autograd for one additional layer of the original networks, in fp32 with two samples (see
+ * tests/architectures.py). For T5, a layer is added to encoder and decoder, with unfused attention. One tensor per
+ * normalization, five in all, is subtracted. transformers writes T5's normalizations as separate operators, whose product with
+ * the weight reads a second saved tensor. */
 TEST(a_layer_keeps_what_pytorch_itself_keeps)
 {
     const setting on_cpu = {.dtype = MP_DTYPE_FLOAT, .fused = true};
@@ -324,7 +328,7 @@ TEST(sizes_are_set_by_name)
     assert_int_equal(mp_architecture_set(&a, "width", 16, &err), MP_OK);
     assert_int_equal(mp_architecture_set(&a, "vocabulary", 10, &err), MP_OK);
     assert_int_equal(mp_architecture_parameters(&a, &n, &err), MP_OK);
-    /* tables; qkv, output; up, down; norms: of the layer and the last */
+    /* tables; qkv, output; up, down; norms: two in the layer and the final one */
     assert_int_equal(n, (10 + 1024) * 16 + 16 * 48 + 48 + 16 * 16 + 16 + 2 * 16 * 100 + 100 + 16 + 3 * 2 * 16);
     assert_int_equal(mp_architecture_set(&a, "depth", 1, &err), MP_INVALID);
     assert_non_null(strstr(err.message, "feed-forward"));
@@ -334,7 +338,7 @@ TEST(sizes_are_set_by_name)
     assert_int_equal(a.key_value_heads, 8);
 }
 
-/* Heads need not share the width out: of 3 heads of 10 in a width of 16, with one pair of keys and values for all. */
+/* The heads need not divide the width: 3 heads of 10 in a width of 16, with one key-value head for all. */
 TEST(heads_have_a_width_of_their_own)
 {
     mp_architecture a = named("llama3-8b");
@@ -363,8 +367,8 @@ TEST(a_longer_sequence_has_more_learned_positions)
     }
 }
 
-/* named_modules() of transformers 5.24: GPT2LMHeadModel, MixtralForCausalLM, BertForMaskedLM, ViTForImageClassification and
- * T5ForConditionalGeneration. */
+/* The paths equal named_modules() of transformers 5.24: GPT2LMHeadModel, MixtralForCausalLM, BertForMaskedLM,
+ * ViTForImageClassification and T5ForConditionalGeneration. */
 TEST(blocks_have_the_paths_of_transformers)
 {
     static const struct {

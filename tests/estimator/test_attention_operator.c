@@ -1,5 +1,5 @@
-/* test_attention_operator.c - ONNX's Attention computes the result of its definition, which is written here as loops, and what
- * training cannot have is refused. */
+/* test_attention_operator.c - ONNX's Attention computes the result of its definition, written here as loops. Forms without a
+ * gradient are refused. */
 #include <math.h>
 
 #include "estimator/simplify/infer.h"
@@ -14,12 +14,12 @@ enum { FLOAT = 1, BOOL = 9, BATCH = 2, QUERIES = 3, KEYS = 4, DEPTH = 5, VALUE_D
 typedef struct attention_row {
     const char *name;
     int heads, key_heads;
-    bool joined; /* three dimensions, heads side by side */
+    bool joined; /* three dimensions, with heads joined in the last one */
     bool causal;
-    const char *mask; /* dimensions; NULL: none */
+    const char *mask; /* dimensions; NULL: no mask */
     bool choice;      /* the mask is boolean */
     double scale, cap;
-    bool fuses; /* becomes one operator again */
+    bool fuses; /* becomes one operator again after simplification */
 } attention_row;
 
 static const attention_row rows[] = {
@@ -64,7 +64,7 @@ static Onnx__NodeProto *start(onnx_builder *b, const attention_row *r, const cha
     onnx_input(b, "q", FLOAT, dims_of(r, r->heads, QUERIES, DEPTH, dims, sizeof dims));
     onnx_input(b, "k", FLOAT, dims_of(r, r->key_heads, KEYS, DEPTH, dims, sizeof dims));
     onnx_input(b, "v", FLOAT, dims_of(r, r->key_heads, KEYS, VALUE_DEPTH, dims, sizeof dims));
-    if (r->choice) /* values are drawn that are never 0, so these are given; the second row hides everything */
+    if (r->choice) /* drawn values are never 0, so boolean masks are set explicitly; the second row masks all keys */
         onnx_raw(onnx_initializer(b, "mask", BOOL, r->mask), choices,
                  strlen(r->mask) > 3 ? sizeof choices : sizeof choices / 2);
     else if (r->mask)
@@ -80,13 +80,13 @@ static Onnx__NodeProto *start(onnx_builder *b, const attention_row *r, const cha
     return node;
 }
 
-/* The place of (batch, head, row, column) in a tensor of queries, keys or values. */
+/* Returns the index of (batch, head, row, column) in a tensor of queries, keys or values. */
 static int at(const attention_row *r, int heads, int n, int depth, int b, int h, int i, int c)
 {
     return r->joined ? ((b * n + i) * heads + h) * depth + c : ((b * heads + h) * n + i) * depth + c;
 }
 
-/* The place in the mask, whose dimensions are aligned at the last. */
+/* Returns the index in the mask, whose dimensions are aligned at the last one. */
 static int in_mask(const mp_tensor *mask, int b, int h, int i, int j)
 {
     const int position[] = {b, h, i, j};
@@ -151,7 +151,7 @@ TEST(attention_is_computed_as_defined)
     }
 }
 
-/* Without a cache, the keys and values that come out are those of this call. */
+/* Without a cache, the key and value outputs are the keys and values of this call. */
 TEST(keys_and_values_come_out_with_heads_in_front)
 {
     const attention_row r = {.heads = 4, .key_heads = 2, .joined = true};

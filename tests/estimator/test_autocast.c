@@ -1,4 +1,4 @@
-/* test_autocast.c - mixed precision as torch.autocast has it: types, casts and bytes of small models, counted by hand. */
+/* test_autocast.c - mixed precision equals torch.autocast: types, casts and bytes of small models, counted by hand. */
 #include "estimator/training/training.h"
 #include "memplan/timeline.h"
 #include "tests/cases/hand_model.h"
@@ -16,7 +16,7 @@ static mp_model *new_model(void)
     return model;
 }
 
-/* Mean squared error, SGD, bf16; no alignment, so that bytes are those of the elements. */
+/* Trains with mean squared error, SGD and bf16. Without alignment, bytes are exactly the elements' bytes. */
 static trained train(mp_model *model, mp_rules rules)
 {
     mp_error err = {0};
@@ -57,7 +57,7 @@ static mp_dtype type_of(const trained *t, const char *name)
     return t->model->tensors[mp_model_find(t->model, name)].dtype;
 }
 
-/* Does a node of this kind and phase read the storage? */
+/* Returns whether a node of this kind and phase reads the storage. */
 static bool is_read(const trained *t, const char *kind, mp_phase phase, const char *storage)
 {
     const int s = storage_named(t->graph, storage);
@@ -106,13 +106,13 @@ TEST(a_product_is_counted_by_hand)
 {
     for (int rules = 0; rules < MP_N_RULES; rules++) {
         trained t = train(one_product(), (mp_rules)rules);
-        /* Always there: x 2*8*4 = 64, w 8*4*4 = 128, target 2*4*4 = 32, loss 4. Then, step by step:
+        /* Always live: x 2*8*4 = 64, w 8*4*4 = 128, target 2*4*4 = 32, loss 4. Then, step by step:
          *     cast x       x16 32
          *     cast w       x16 32, w16 64
          *     product      x16 32, w16 64, y16 16                   112
          *     cast y       x16 32, (w16 64), y16 16, y32 32         144 with PyTorch's cache, 80 without
          *     loss         x16 32, (w16 64), y32 32
-         *     its backward x16 32, y32 32, dy32 32 (in the room of y32 under our rules)
+         *     its backward x16 32, y32 32, dy32 32 (in the memory of y32 under the executor's rules)
          *     cast's       x16 32, dy32 32, dy16 16
          *     product's    x16 32, dy16 16, dw16 64                 112
          *     cast's       dw16 64, dw 128                          192: the peak
@@ -134,7 +134,7 @@ TEST(the_cache_holds_copies_of_parameters_until_the_loss)
     trained pytorch = train(one_product(), MP_RULES_PYTORCH), ours = train(one_product(), MP_RULES_EXECUTOR);
     assert_true(is_read(&pytorch, "MeanSquaredError", MP_PHASE_LOSS, "w:bfloat16"));
     assert_false(is_read(&ours, "MeanSquaredError", MP_PHASE_LOSS, "w:bfloat16"));
-    assert_false(is_read(&pytorch, "MeanSquaredError", MP_PHASE_LOSS, "x:bfloat16")); /* that is no parameter's */
+    assert_false(is_read(&pytorch, "MeanSquaredError", MP_PHASE_LOSS, "x:bfloat16")); /* only casts of parameters are cached */
     assert_false(is_read(&pytorch, "MatMul", MP_PHASE_BACKWARD, "w:bfloat16"));       /* x has no gradient */
     end(&pytorch);
     end(&ours);
@@ -158,13 +158,13 @@ static mp_model *shared(void)
 TEST(copies_of_activations_are_not_shared_in_pytorch)
 {
     trained pytorch = train(shared(), MP_RULES_PYTORCH), ours = train(shared(), MP_RULES_EXECUTOR);
-    /* w, r, r again, y for the loss; and without the second of r */
+    /* casts of w, r, r again, and y for the loss; the executor's rules need no second cast of r */
     assert_int_equal(count_kind(&pytorch, "Cast", MP_PHASE_FORWARD), 4);
     assert_int_equal(count_kind(&ours, "Cast", MP_PHASE_FORWARD), 3);
     assert_int_equal(count_kind(&pytorch, "Cast", MP_PHASE_BACKWARD), 4);
-    assert_true(is_read(&pytorch, "Mul", MP_PHASE_BACKWARD, "gradient of r")); /* in float32, as r is */
+    assert_true(is_read(&pytorch, "Mul", MP_PHASE_BACKWARD, "gradient of r")); /* float32, like r */
     assert_int_equal(bytes_of(&pytorch, "gradient of r"), 2 * 4 * 4);
-    assert_int_equal(bytes_of(&pytorch, "y"), 2 * 4 * 2); /* a sum of two in 16 bits */
+    assert_int_equal(bytes_of(&pytorch, "y"), 2 * 4 * 2); /* y sums two 16-bit tensors */
     end(&pytorch);
     end(&ours);
 }
@@ -178,7 +178,7 @@ TEST(lists_say_what_is_wide)
     hand_tensor(m, "two", MP_ROLE_CONSTANT, MP_DTYPE_FLOAT, 0);
     hand_operator(m, "MatMul", "x w", "h");
     hand_operator(m, "Relu", "h", "r");
-    hand_operator(m, "Mul", "two r", "m"); /* a number without dimensions widens nothing */
+    hand_operator(m, "Mul", "two r", "m"); /* a scalar does not widen the type */
     hand_operator(m, "Softmax", "m", "p");
     hand_operator(m, "Pow", "m two", "q");
     hand_operator(m, "Mul", "m scale", "n");
@@ -191,13 +191,13 @@ TEST(lists_say_what_is_wide)
     assert_int_equal(type_of(&t, "h"), MP_DTYPE_BFLOAT16);
     assert_int_equal(type_of(&t, "r"), MP_DTYPE_BFLOAT16);
     assert_int_equal(type_of(&t, "m"), MP_DTYPE_BFLOAT16);
-    assert_int_equal(type_of(&t, "p"), MP_DTYPE_FLOAT); /* WIDENED: no copy of what it reads */
-    assert_int_equal(type_of(&t, "q"), MP_DTYPE_FLOAT); /* FULL: of a copy */
-    assert_int_equal(type_of(&t, "n"), MP_DTYPE_FLOAT); /* promoted: scale has dimensions */
+    assert_int_equal(type_of(&t, "p"), MP_DTYPE_FLOAT); /* WIDENED: reads m itself, without a cast */
+    assert_int_equal(type_of(&t, "q"), MP_DTYPE_FLOAT); /* FULL: reads a cast copy */
+    assert_int_equal(type_of(&t, "n"), MP_DTYPE_FLOAT); /* promoted, because scale has dimensions */
     assert_true(is_read(&t, "Softmax", MP_PHASE_FORWARD, "m"));
     assert_false(is_read(&t, "Pow", MP_PHASE_FORWARD, "m"));
     assert_true(is_read(&t, "Pow", MP_PHASE_BACKWARD, "m:float32"));
-    assert_true(is_read(&t, "Concat", MP_PHASE_FORWARD, "r:float32")); /* cat reads one type */
+    assert_true(is_read(&t, "Concat", MP_PHASE_FORWARD, "r:float32")); /* cat needs operands of one type */
     assert_int_equal(bytes_of(&t, "gradient of m"), 2 * 4 * 2);
     end(&t);
 }

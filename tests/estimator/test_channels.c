@@ -1,4 +1,5 @@
-/* test_channels.c - channels, tiers and copies: the timeline against the simulator, files, and what a graph may not have. */
+/* test_channels.c - channels, tiers and copies: the timeline equals the simulator, files round-trip, and invalid graphs are
+ * refused. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@
 TEST(timeline_equals_the_simulator_on_graphs_with_copies)
 {
     int refused = 0, issued = 0, returned = 0;
-    for (uint64_t seed = 1; seed <= 1275; seed++) { /* random_schedule finds no order of graph 1276 */
+    for (uint64_t seed = 1; seed <= 1275; seed++) { /* random_schedule finds no order for graph 1276 */
         mp_graph *graph = random_copies(seed);
         for (uint64_t k = 0; k < 5; k++) {
             size_t n;
@@ -39,7 +40,7 @@ TEST(timeline_equals_the_simulator_on_graphs_with_copies)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* Writes the graph, and returns the text of the file; its hash has to come back. */
+/* Writes the graph and returns the text of the file. The file must read back with the same hash. */
 static const char *written(const mp_graph *graph)
 {
     static char text[1 << 17];
@@ -51,7 +52,7 @@ static const char *written(const mp_graph *graph)
     if (mp_graph_write(graph, path, &err) != MP_OK || mp_graph_read(path, &again, &err) != MP_OK) fail_msg("%s", err.message);
     assert_string_equal(again->hash, graph->hash);
     assert_int_equal(again->has_copies, graph->has_copies);
-    FILE *in = fopen(path, "r"); /* writing has put another file in the place of the first */
+    FILE *in = fopen(path, "r"); /* mp_graph_write has replaced the temporary file */
     assert_non_null(in);
     const size_t n = fread(text, 1, sizeof text - 1, in);
     assert_true(n > 0 && n < sizeof text - 1 && !fclose(in));
@@ -75,7 +76,7 @@ TEST(files_keep_channels_tiers_and_copies_and_name_none_without)
     }
 }
 
-/* The graph of the eight steps in docs/internals/plan-rules.md. */
+/* The graph with eight steps from docs/internals/plan-rules.md. */
 enum { STORE_A, STORE_B, STORE_C, STORE_D, STORE_GA, STORE_AH, N_STORES };
 enum { NODE_A, NODE_B, NODE_C, NODE_D, NODE_E, NODE_F, NODE_OUT, N_NODES };
 
@@ -145,7 +146,7 @@ TEST(the_eight_steps_are_as_in_the_document)
     assert_int_equal(mp_makespan(g, steps, 8, ends, &ticks, NULL), MP_OK);
     assert_memory_equal(ends, end, sizeof end);
     same_timeline(g, steps, 8, 0);
-    steps[1].until = 4; /* saves a tick, and costs 8 bytes in step 3 */
+    steps[1].until = 4; /* saves a tick, but uses 8 bytes more in step 3 */
     assert_int_equal(mp_timeline_build(g, steps, 8, &tl, NULL), MP_OK);
     assert_int_equal(tl->live_bytes[3], 16);
     mp_timeline_free(tl);

@@ -1,6 +1,6 @@
-/* test_conformance.c - ONNX's own conformance models (Debian's libonnx-testdata): each either loads, with the types and shapes
- * of its outputs as it declares them, or is refused in one sentence that names the operator or the feature. The oracle is each
- * file's own text, unpacked with protobuf-c. */
+/* test_conformance.c - ONNX's own conformance models (Debian's libonnx-testdata). A model loads with the types and shapes that
+ * it declares for its outputs, or is refused in one sentence that names the operator or the feature. The oracle is the text of
+ * each file, unpacked with protobuf-c. */
 #include <dirent.h>
 #include <sys/stat.h>
 
@@ -19,7 +19,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names in a folder, sorted, NULL at the end. */
+/* Returns the sorted names in a folder, ended by NULL. */
 static char **list_folder(const char *path)
 {
     DIR *folder = opendir(path);
@@ -61,7 +61,7 @@ static bool is_local_function(const Onnx__ModelProto *proto, const Onnx__NodePro
     return false;
 }
 
-/* Without a row, but taken out while a model is inferred, where what decides on it is known. */
+/* Kinds without a row in the operator table. Inference replaces them if their conditions and lengths are known. */
 static bool is_taken_out(const char *kind)
 {
     static const char *const kinds[] = {"If",
@@ -80,7 +80,7 @@ static bool is_taken_out(const char *kind)
     return false;
 }
 
-/* The first operator that the registry does not have; NULL: it has them all. */
+/* Returns the first operator missing in the registry; NULL: none. */
 static const char *missing_operator(const Onnx__ModelProto *proto)
 {
     for (size_t k = 0; k < proto->graph->n_node; k++) {
@@ -96,8 +96,8 @@ static const char *missing_operator(const Onnx__ModelProto *proto)
     return NULL;
 }
 
-/* What a message about this value has to say when the file is refused for it: it is no tensor, or a dimension has no size. ""
- * when there is nothing to say. */
+/* Writes to `odd` the word that a refusal must contain if this value causes it: the value is no tensor, or a dimension has no
+ * size. "" if the value is ordinary. */
 static void odd_value(const Onnx__ValueInfoProto *v, char *odd, size_t room)
 {
     odd[0] = 0;
@@ -112,7 +112,7 @@ static void odd_value(const Onnx__ValueInfoProto *v, char *odd, size_t room)
             snprintf(odd, room, "dimension '%s'", shape->dim[d]->dim_param);
 }
 
-/* What is wrong with the outputs of a model that was loaded, as text; "" when nothing is. */
+/* Writes a description of the first wrong output of a loaded model; "" if all are right. */
 static void judge_outputs(const mp_model *model, const Onnx__ModelProto *proto, char *verdict, size_t room)
 {
     verdict[0] = 0;
@@ -143,8 +143,7 @@ static void judge_outputs(const mp_model *model, const Onnx__ModelProto *proto, 
     }
 }
 
-/* What is wrong with a refusal: it must be one sentence on an operator that the registry lacks, or on an odd
- * input. */
+/* Writes the fault of a refusal. A refusal must be one sentence on an operator missing in the registry, or on an odd input. */
 static void judge_refusal(const mp_error *err, const char *missing, const char *odd, char *verdict, size_t room)
 {
     size_t length = strlen(err->message);
@@ -154,7 +153,7 @@ static void judge_refusal(const mp_error *err, const char *missing, const char *
     if (!is_sentence || !names_it) snprintf(verdict, room, "refused: %s", err->message);
 }
 
-/* How many models were refused for each reason. */
+/* Counts files, loaded models and wrong results, and refusals by reason. */
 typedef struct tally {
     int n_files, n_loaded, n_wrong, n_reasons;
     struct {

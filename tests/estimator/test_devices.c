@@ -1,4 +1,4 @@
-/* test_devices.c - cards under the names that people and drivers give them. */
+/* test_devices.c - devices are found by the common names of cards and by the names that drivers report. */
 #include "estimator/training/training.h"
 #include "tests/cases/test.h"
 

@@ -1,5 +1,5 @@
-/* test_exchange.c - the graph of one rank: bytes by the formulas of ZeRO, every gradient reduced once and in time, and orders
- * of steps that the simulator and the checker agree with, on networks and on random graphs. */
+/* test_exchange.c - the graph of one rank: bytes by ZeRO's formulas, each gradient reduced once and in time, and step orders
+ * that simulator and checker accept, on networks and random graphs. */
 #include "memplan/check.h"
 #include "memplan/plan.h"
 #include "memplan/ranks/exchange.h"
@@ -86,7 +86,7 @@ static int64_t up(int64_t bytes, int64_t n)
 
 /* ---- bytes ---- */
 
-/* Parameters of bf16: 2 bytes each, 2 of their gradient, 12 of state. Parts are rounded up, parameter by parameter. */
+/* bf16 parameters: 2 bytes each, 2 bytes for the gradient, 12 for the state. Each parameter's part is rounded up. */
 TEST(state_has_the_bytes_of_zero)
 {
     static const int64_t elements[] = {16 * 33, 33, 33 * 5, 5};
@@ -106,7 +106,7 @@ TEST(state_has_the_bytes_of_zero)
                 assert_int_equal(payload(graph, MP_KIND_PARAMETER), parameters);
                 assert_int_equal(payload(graph, MP_KIND_GRADIENT), gradients);
                 assert_int_equal(payload(graph, MP_KIND_OPTIMIZER_STATE), state);
-                if (zero) /* the whole, and never more than its last bytes beside it */
+                if (zero) /* at least the whole; at most the rounding more */
                     assert_true(n * state >= 12 * gathered / 2 && n * state < 12 * gathered / 2 + n * 4);
                 mp_graph_free(graph);
             }
@@ -124,7 +124,7 @@ TEST(one_rank_changes_nothing)
     mp_graph_free(graph);
 }
 
-/* PyTorch holds more: DDP its buckets, always; FSDP2 the gathered buffer, and the input of a reduce-scatter, while they run. */
+/* PyTorch holds more: DDP always its buckets; FSDP2 the gather buffer and a reduce-scatter's input while these run. */
 TEST(pytorch_holds_buckets)
 {
     mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW, .rules = MP_RULES_PYTORCH});
@@ -142,7 +142,7 @@ TEST(pytorch_holds_buckets)
         exchanged(graph, &ranks);
         for (size_t i = 0; i < graph->n_nodes; i++)
             if (is_collective(graph, (int)i)) n += graph->nodes[i].alternatives[0].workspace_bytes;
-        assert_int_equal(n, 2 * whole + (zero == 3 ? 330 : 0)); /* scattered, and gathered: c, which backward reads, twice */
+        assert_int_equal(n, 2 * whole + (zero == 3 ? 330 : 0)); /* scattered and gathered; c is gathered again in backward */
         assert_int_equal(payload(graph, MP_KIND_BUFFER), buffers);
         mp_graph_free(graph);
     }
@@ -150,8 +150,8 @@ TEST(pytorch_holds_buckets)
 
 /* ---- frozen parameters ---- */
 
-/* `a` and `b` are frozen: no gradient, no state. zero=3 shards all values alike, zero 1 and 2 shard none. With every parameter
- * that is frozen, and is not sharded, a rank would hold 2 * 16 * 33 bytes more. */
+/* `a` and `b` are frozen: no gradient, no state. zero=3 shards all values; zero=1 and 2 shard none. Unsharded, the frozen `a`
+ * alone holds 2 * 16 * 33 bytes. */
 TEST(frozen_parameters_are_sharded)
 {
     static const char *const frozen[] = {"a", "b"};
@@ -175,7 +175,7 @@ TEST(frozen_parameters_are_sharded)
                 assert_int_equal(payload(graph, MP_KIND_PARAMETER), parameters);
                 assert_int_equal(payload(graph, MP_KIND_GRADIENT), gradients);
                 assert_int_equal(payload(graph, MP_KIND_OPTIMIZER_STATE), state);
-                for (size_t i = 0; i < graph->n_nodes; i++) { /* each value is gathered once for forward */
+                for (size_t i = 0; i < graph->n_nodes; i++) { /* forward gathers each value once */
                     const mp_alternative *a = graph->nodes[i].alternatives;
                     if (!is_collective(graph, (int)i) || graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
                     for (size_t k = 0; k < a->n_writes; k++) gathered += graph->storages[a->writes[k]].payload_bytes;
@@ -185,8 +185,8 @@ TEST(frozen_parameters_are_sharded)
             }
 }
 
-/* Backward reads a frozen weight where an earlier parameter trains: FSDP2 gathers it again, and keeps it no longer than the
- * last reader of forward. `b` is read by forward alone. */
+/* Backward reads a frozen weight if an earlier parameter is trained. FSDP2 frees it after its last forward reader and gathers
+ * it again. Only forward reads `b`. */
 TEST(pytorch_gathers_again_for_backward)
 {
     static const char *const frozen[] = {"c"};
@@ -205,14 +205,14 @@ TEST(pytorch_gathers_again_for_backward)
             assert_int_equal(graph->nodes[graph->readers[r]].phase == MP_PHASE_BACKWARD, node->phase == MP_PHASE_BACKWARD);
         if (node->phase == MP_PHASE_BACKWARD) again += graph->storages[written].payload_bytes;
     }
-    assert_int_equal(again, 330); /* of c alone: the gradient of x is not wanted */
-    /* 3/4 of what is gathered, 1462 bytes and 330 again, and of the gradients of a, b and d */
+    assert_int_equal(again, 330); /* of c only: x needs no gradient */
+    /* 3/4 of the gathered bytes (1462 and 330 again) and of the gradients of a, b and d */
     assert_true(llabs(traffic.sent_bytes - 3 * (1462 + 330 + 1056 + 66 + 10) / 4) <= 8);
     mp_graph_free(graph);
 }
 
-/* FSDP2's mixed precision: parts of value, gradient and state in fp32, 4 + 4 + 8 bytes a parameter, and gathers and scatters of
- * 2 bytes each. No cast of a parameter is left, so nothing of it lives from forward to backward. */
+/* FSDP2's mixed precision: parts of values, gradients and states in fp32 (4 + 4 + 8 bytes per parameter). Gathers and scatters
+ * move 2 bytes each. No cast of a parameter remains, so none is saved for backward. */
 TEST(mixed_precision_gathers_in_16_bits)
 {
     for (int64_t n = 2; n <= 8; n++) {
@@ -250,8 +250,8 @@ TEST(mixed_precision_gathers_in_16_bits)
 
 /* ---- buckets and traffic ---- */
 
-/* A bucket takes gradients in the order in which they are complete until it has as many bytes as asked; of the mlp those are of
- * c and d (330 and 10 bytes), then of a and b (1056 and 66). The first bucket of DDP is of 1 MiB. */
+/* A bucket takes gradients in the order of their completion until it has the requested bytes. For mlp: c and d (330 and 10
+ * bytes), then a and b (1056 and 66). DDP's first bucket has 1 MiB. */
 TEST(buckets_are_filled_in_the_order_of_backward)
 {
     static const struct {
@@ -291,23 +291,23 @@ TEST(buckets_are_filled_in_the_order_of_backward)
     }
 }
 
-/* Twice the gradients' bytes for dp, zero 1 and 2; three times with zero 3, whose parameters are gathered again by whoever
- * drops them, and in keep-all once. */
+/* Each rank sends twice the gradients' bytes under dp and zero 1 to 3. Dropping parameters under zero 3 gathers again: three
+ * times. */
 TEST(ranks_send_what_zero_sends)
 {
     for (int zero = 0; zero <= 3; zero++) {
         mp_graph *graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_ADAMW});
         const mp_ranks ranks = ranks_of(zero ? 1 : 2, zero ? 2 : 1, zero, 0);
         const mp_rank_traffic traffic = exchanged(graph, &ranks);
-        assert_int_equal(traffic.sent_bytes, 1462); /* 2 (n - 1) / n of 1462 bytes, in one piece or two */
+        assert_int_equal(traffic.sent_bytes, 1462); /* 2 (n - 1) / n of 1462 bytes, in one or two collectives */
         assert_int_equal(traffic.n_collectives, zero ? 2 : 1);
         mp_graph_free(graph);
     }
 }
 
-/* ---- what runs when ---- */
+/* ---- order of steps ---- */
 
-/* In an order of steps: where a node runs, and from where on it has ended. */
+/* The step at which a node begins in an order, and the step after its end. */
 static int begin_of(const mp_step *steps, size_t n, int node)
 {
     for (size_t t = 0; t < n; t++)
@@ -316,8 +316,8 @@ static int begin_of(const mp_step *steps, size_t n, int node)
     return -1;
 }
 
-/* Every gradient of the graph as it was is in one reduction, behind all that make it and ended before the update that reads it,
- * or the part of it that is left. */
+/* Each original gradient is in one reduction. It begins after all writers, and ends before the update that reads the gradient
+ * or its part. */
 static void check_reductions(const mp_graph *graph, const bool *was_gradient, size_t n_before, const mp_step *steps, size_t n)
 {
     for (int s = 0; s < (int)n_before; s++) {
@@ -339,7 +339,7 @@ static void check_reductions(const mp_graph *graph, const bool *was_gradient, si
             if (graph->nodes[i].phase == MP_PHASE_UPDATE && reads) {
                 n_updates++;
                 if (graph->fuse != MP_FUSE_FORWARD &&
-                    begin_of(steps, n, i) < mp_step_end(steps, at)) /* those of the step before */
+                    begin_of(steps, n, i) < mp_step_end(steps, at)) /* updates of the previous step */
                     fail_msg("update %d reads gradient %d too soon", i, s);
             } else if ((reads || makes) && begin_of(steps, n, i) > at) {
                 fail_msg("node %d adds to gradient %d behind its reduction", i, s);
@@ -349,8 +349,7 @@ static void check_reductions(const mp_graph *graph, const bool *was_gradient, si
     }
 }
 
-/* Keep-all and some random orders: the timeline builds, the simulator agrees on bytes and ticks, and the checker on the plan.
- */
+/* Keep-all and random orders: the timeline builds, the simulator gives equal bytes and ticks, and the checker accepts it. */
 static void check_orders(mp_graph *graph, const mp_ranks *ranks, uint64_t seed, int n_orders)
 {
     mp_error err = {0};
@@ -412,7 +411,7 @@ TEST(random_graphs_of_every_mesh_pass_the_checker)
             mp_graph *graph = random_graph(seed, 2 + (int)(seed % 7), (mp_fuse)(seed % MP_N_FUSES), false);
             const mp_ranks ranks = ranks_of(zero ? 1 + (int64_t)(seed % 2) : 2, zero ? 2 + (int64_t)(seed % 7) : 1, zero,
                                             1 + (int64_t)(seed % 5) * 64);
-            /* with updates in forward a gradient that is begun too early leaves random_schedule nothing that may run */
+            /* with updates in forward, a gradient that begins too early leaves random_schedule no step to run */
             check_orders(graph, &ranks, seed, graph->fuse == MP_FUSE_FORWARD ? 0 : 3);
             for (size_t i = 0; i < graph->n_nodes; i++) n_collectives += is_collective(graph, (int)i);
             mp_graph_free(graph);
@@ -420,8 +419,8 @@ TEST(random_graphs_of_every_mesh_pass_the_checker)
     assert_true(n_collectives > 3000);
 }
 
-/* Parts of gradients are summed over tp, in buckets of their own, where dp and shard do nothing as well as beside them; what is
- * no part is left alone. */
+/* Partial gradients are summed over tp, in separate buckets, with and without dp and shard. Complete gradients are not summed
+ * over tp. */
 TEST(parts_of_gradients_are_summed_over_tp)
 {
     static const char *const meshes[] = {"tp=4", "tp=4,dp=2", "tp=4,shard=2,zero=1", "tp=4,shard=2,zero=2", "tp=4,shard=2"};
@@ -435,11 +434,11 @@ TEST(parts_of_gradients_are_summed_over_tp)
             assert_int_equal(mp_mesh_read(meshes[m], &ranks.mesh, NULL), MP_OK);
             for (size_t s = 0, k = 0; s < graph->n_storages; s++) {
                 if (graph->storages[s].kind != MP_KIND_GRADIENT) continue;
-                graph->storages[s].is_part = k++ % 2; /* the biases' */
+                graph->storages[s].is_part = k++ % 2; /* the biases */
                 *(graph->storages[s].is_part ? &parts : &others) += graph->storages[s].payload_bytes;
             }
             const bool is_alone = m == 0, shares = ranks.mesh.size[MP_DIM_SHARD] > 1;
-            const int64_t left = shares ? parts - parts / 2 : parts; /* of every two a part, and one is odd */
+            const int64_t left = shares ? parts - parts / 2 : parts; /* each of 2 shards has half, rounded up */
             sent = 2 * 3 * left / 4;
             if (!is_alone)
                 sent += mp_collective_sent_bytes(MP_ALL_REDUCE, 2, parts) + mp_collective_sent_bytes(MP_ALL_REDUCE, 2, others);
@@ -458,7 +457,7 @@ TEST(parts_of_gradients_are_summed_over_tp)
         }
 }
 
-/* Updates are listed in the order of their buckets: keep-all runs those of the first one while the last one is on its way. */
+/* Updates are listed in the order of their buckets: keep-all runs the first bucket's updates during the last reduction. */
 TEST(updates_come_in_the_order_of_their_buckets)
 {
     for (int zero = 0; zero <= 2; zero++)
@@ -470,7 +469,7 @@ TEST(updates_come_in_the_order_of_their_buckets)
             for (size_t i = 0; i < graph->n_nodes; i++) {
                 const mp_alternative *a = graph->nodes[i].alternatives;
                 if (graph->nodes[i].phase != MP_PHASE_UPDATE || is_collective(graph, (int)i)) continue;
-                for (int r = 0; r < (int)graph->n_nodes; r++) { /* the reduction of what it reads */
+                for (int r = 0; r < (int)graph->n_nodes; r++) { /* the reduction of the gradient it reads */
                     const mp_alternative *of = graph->nodes[r].alternatives;
                     bool gives = false;
                     for (size_t k = 0; k < a->n_reads; k++)
@@ -498,9 +497,9 @@ TEST(what_has_no_exchange_is_refused)
     mp_graph_free(graph);
     graph = graph_of(mlp, (mp_training_options){.optimizer = MP_OPTIMIZER_NONE});
     err = (mp_error){0};
-    ranks = ranks_of(2, 1, 0, 0); /* gradients alone are summed all the same */
+    ranks = ranks_of(2, 1, 0, 0); /* gradients are summed even without an optimizer */
     assert_int_equal(exchanged(graph, &ranks).n_collectives, 1);
-    assert_int_equal(mp_graph_exchange(graph, &ranks, NULL, &err), MP_PARSE); /* only once */
+    assert_int_equal(mp_graph_exchange(graph, &ranks, NULL, &err), MP_PARSE); /* a second exchange is refused */
     assert_non_null(strstr(err.message, "network"));
     mp_graph_free(graph);
 }

@@ -1,5 +1,5 @@
-/* test_experts.c - experts on different ranks: what they compute is what one device computes, number by number; and the graph
- * of a rank has the bytes, and sends the bytes, that are counted by hand. */
+/* test_experts.c - experts on different ranks compute the same numbers as on one device. The graph of a rank has, and sends,
+ * the bytes counted by hand. */
 #include "estimator/parallel/experts.h"
 #include "memplan/check.h"
 #include "memplan/plan.h"
@@ -22,7 +22,7 @@ static mp_ranks ranks_of(const char *mesh)
     return ranks;
 }
 
-/* Reads a model whose data, %d tokens for each expert, is of so many ranks. */
+/* Reads a model whose data has TOKENS tokens per expert from each of `ranks` ranks. */
 static mp_model *model_of(const char *text, int ranks)
 {
     char whole[4096];
@@ -40,7 +40,7 @@ static int count(const mp_model *model, const char *kind)
 
 /* ---- numbers ---- */
 
-/* Finds how each tensor lies: by experts, by tokens, or the same on all ranks. */
+/* Finds the layout of each tensor: split by experts, split by tokens, or equal on all ranks. */
 static mp_shard *placed(const mp_model *whole, const mp_model *part, int n)
 {
     mp_shard *at = calloc(part->n_tensors, sizeof *at);
@@ -86,8 +86,8 @@ static const char mlp[] =
 static const char gated[] = "param a 4 16 32; param b 4 16 32; param c 4 32 16; Tanh x -> q; MatMul q a -> g; MatMul q b -> u;"
                             "Sigmoid g -> s; Mul s u -> i; MatMul i c -> m; Tanh m -> t; Add t q -> y; out y";
 
-/* There and back once, whatever stands between: a bias of each expert, two branches that read the same tokens. With 4 ranks
- * each has one expert. */
+/* Tokens are exchanged once each way. Between the exchanges: a bias per expert, or two branches that read the same tokens. With
+ * 4 ranks each has one expert. */
 TEST(experts_elsewhere_compute_the_same)
 {
     for (int n = 2; n <= 4; n += 2) {
@@ -155,7 +155,7 @@ static int64_t payload(const mp_graph *graph, mp_kind kind)
     return bytes;
 }
 
-/* Of 8 ranks those with the same experts share out, or sum, what belongs to them; all share out, or sum, the rest. */
+/* Of 8 ranks, those with the same experts shard or sum the experts' values. All ranks shard or sum the remaining values. */
 TEST(bytes_are_those_of_ranks_with_the_same_experts)
 {
     static const struct {
@@ -182,14 +182,14 @@ TEST(bytes_are_those_of_ranks_with_the_same_experts)
         assert_int_equal(payload(graph, MP_KIND_PARAMETER), 2 * (zero == 3 ? DENSE / d + experts / e : DENSE + experts));
         assert_int_equal(payload(graph, MP_KIND_GRADIENT), 2 * (zero >= 2 ? DENSE / d + experts / e : DENSE + experts));
         assert_int_equal(payload(graph, MP_KIND_OPTIMIZER_STATE), 12 * (zero ? DENSE / d + experts / e : DENSE + experts));
-        int64_t sent = 0; /* rings: gradients are scattered and values gathered over shards, and parts summed over copies */
+        int64_t sent = 0; /* rings: over shards, gradients are scattered and values gathered; over replicas, parts are summed */
         for (int spread = 0; spread < 2; spread++) {
             const int64_t bytes = 2 * (spread ? experts : DENSE), n = spread ? e : d,
                           r = spread ? cases[k].expert_replicas : cases[k].replicas;
             sent += mp_collective_sent_bytes(MP_REDUCE_SCATTER, n, bytes) + mp_collective_sent_bytes(MP_ALL_GATHER, n, bytes);
             sent += mp_collective_sent_bytes(MP_ALL_REDUCE, r, bytes / n);
         }
-        if (llabs(sent - traffic.sent_bytes) > 16) /* a bucket is cut into whole bytes */
+        if (llabs(sent - traffic.sent_bytes) > 16) /* a bucket is cut at whole bytes */
             fail_msg("%s: %lld bytes, and %lld", cases[k].mesh, (long long)traffic.sent_bytes, (long long)sent);
         if (mp_plan_new(graph, "test", all, mp_keep_all(graph, all), &plan, &err) != MP_OK ||
             mp_plan_check(graph, plan, &err) != MP_OK)
@@ -200,7 +200,7 @@ TEST(bytes_are_those_of_ranks_with_the_same_experts)
     }
 }
 
-/* ---- what cannot be ---- */
+/* ---- refusals ---- */
 
 static void refuse(const char *text, const char *mesh, const char *message)
 {

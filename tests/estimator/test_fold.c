@@ -1,6 +1,6 @@
-/* test_fold.c - folding: small cases worked out by hand from ONNX's operator descriptions, and ONNX's own conformance data
- * (Debian's libonnx-testdata): every conformance model whose operators all have a fold rule is given its input values, and what
- * comes out is compared with its output values. */
+/* test_fold.c - constant folding: small cases computed by hand from ONNX's operator descriptions, and ONNX's conformance data
+ * (Debian's libonnx-testdata). Each conformance model with fold rules for all operators gets its input values. The folded
+ * outputs are compared with the published ones. */
 #include <dirent.h>
 
 #include "estimator/rules/fold/fold.h"
@@ -15,7 +15,7 @@ typedef struct fold_case {
     const char *kind;
     int version;
     const char *inputs, *attributes;
-    const char *values; /* of the first output, "1 2.5"; "?" when it must stay unknown */
+    const char *values; /* of the first output, "1 2.5"; "?" if it must stay unknown */
 } fold_case;
 
 static void describe(const mp_value *v, char text[512])
@@ -95,7 +95,7 @@ TEST(logic_compares_and_chooses)
 {
     CHECK({"Not", 1, "bool[2]={1,0}", "", "0 1"}, {"Xor", 7, "bool[2,1]={1,0} bool[2]={1,0}", "", "0 1 1 0"},
           {"Less", 13, "float32[3]={1,2,nan} float32[]={2}", "", "1 0 0"},
-          {"GreaterOrEqual", 16, "uint64[2]={-1,1} uint64[]={2}", "", "1 0"}, /* -1: the bits of 2^64 - 1 */
+          {"GreaterOrEqual", 16, "uint64[2]={-1,1} uint64[]={2}", "", "1 0"}, /* -1 has the bits of 2^64 - 1 */
           {"Div", 14, "uint64[]={-2} uint64[]={2}", "", "9223372036854775807"},
           {"Equal", 6, "int64[2,2]={1,2,3,4} int64[2]={1,3}", "broadcast=1 axis=0", "1 0 1 0"},
           {"Where", 16, "bool[2]={1,0} int64[2,1]={1,2} int64[]={9}", "", "1 9 2 9"},
@@ -142,7 +142,8 @@ TEST(shapes_ranges_and_reductions_are_computed)
         {"CumSum", 14, "int64[4]={1,2,3,4} int64[]={-1}", "exclusive=1 reverse=1", "9 7 4 0"});
 }
 
-/* The conformance data hold bfloat16 numbers as uint16, the upper halves of float32: reads them as what the model declares. */
+/* The conformance data store bfloat16 numbers as uint16, the upper halves of float32. Converts them to the type that the model
+ * declares. */
 static void read_bfloat16(mp_model *m, mp_tensor *t, mp_dtype declared)
 {
     if (declared != MP_DTYPE_BFLOAT16 || t->dtype != MP_DTYPE_UINT16 || !t->value) return;
@@ -158,7 +159,7 @@ static void read_bfloat16(mp_model *m, mp_tensor *t, mp_dtype declared)
     t->dtype = declared;
 }
 
-/* What a file with one tensor of the declared type holds, in a model of its own; NULL when it is something else. */
+/* Reads a file with one tensor of the declared type into a new model; NULL if the file holds another type. */
 static mp_model *read_tensor(const char *path, mp_dtype declared, int *tensor)
 {
     mp_file file;
@@ -180,7 +181,7 @@ static mp_model *read_tensor(const char *path, mp_dtype declared, int *tensor)
     return m;
 }
 
-/* All operators have fold rules, on types that a value can hold. */
+/* Returns whether all operators have fold rules, on types that a value can hold. */
 static bool is_foldable(const mp_model *m)
 {
     for (size_t k = 0; k < m->n_operators; k++)
@@ -190,7 +191,7 @@ static bool is_foldable(const mp_model *m)
     return m->n_operators > 0;
 }
 
-/* Copies of the inputs' values; false when one is too large to be kept. */
+/* Sets the inputs' values from the files; false if one is too large to be kept. */
 static bool set_inputs(mp_model *m, const char *folder)
 {
     for (size_t k = 0; k < m->n_inputs; k++) {
@@ -210,7 +211,7 @@ static bool set_inputs(mp_model *m, const char *folder)
     return true;
 }
 
-/* How closely the published values are met: the windows were published with 3.1415 for pi. */
+/* Returns the relative precision of the published values. The windows were published with 3.1415 for pi. */
 static double precision_of(mp_dtype dtype, const char *folder)
 {
     if (strstr(folder, "window")) return 2e-3;
@@ -224,7 +225,7 @@ static bool equal(const mp_value *is, const mp_value *should, int64_t k, double 
     return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= precision * (fabs(b) + 1e-2);
 }
 
-/* What is wrong with output k as against its published value; NULL: nothing. */
+/* Describes how output k differs from its published value; NULL: equal. */
 static const char *difference(const mp_tensor *is, const mp_tensor *should, double precision)
 {
     if (!is->value && mp_tensor_elements(is)) return "is not known";
@@ -237,7 +238,7 @@ static const char *difference(const mp_tensor *is, const mp_tensor *should, doub
     return NULL;
 }
 
-/* The number of outputs that differ. */
+/* Returns the number of outputs that differ. */
 static int compare_outputs(const mp_model *m, const char *folder)
 {
     int wrong = 0;

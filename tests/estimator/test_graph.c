@@ -1,11 +1,11 @@
-/* test_graph.c - estimator/graph: names, growth, what mp_graph_finish refuses and derives, and the hash. */
+/* test_graph.c - estimator/graph: names, growth, refusals and derived fields of mp_graph_finish, and the hash. */
 #include "estimator/base/memory.h"
 #include "memplan/timeline.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
-/* Two forward nodes, a loss, two backward nodes that add to one gradient, and a reader of it. Storages: 0 x (input), 1 a, 2 b,
- * 3 d (the sum), 4 w (parameter), 5 g (gradient of w). */
+/* Two forward nodes, a loss, two backward nodes that add to one gradient, and its reader. Storages: 0 x (input), 1 a, 2 b, 3 d
+ * (the sum), 4 w (parameter), 5 g (gradient of w). */
 static mp_graph *small(void)
 {
     static const struct {
@@ -70,13 +70,13 @@ TEST(finish_derives_producers_adders_and_readers)
     assert_memory_equal(g->readers, readers, sizeof readers);
     assert_int_equal(mp_graph_static_bytes(g), 8 + (8 << 4));
     assert_int_equal(strlen(g->hash), 32);
-    assert_int_equal(mp_graph_finish(g, NULL), MP_OK); /* twice does no harm */
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK); /* a second call has no effect */
     mp_graph_free(g);
     mp_graph_free(NULL);
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* ---- each of these makes one thing wrong; the message it should give stands beside it in the table ---- */
+/* ---- each function makes one fault; the table has the expected message beside it ---- */
 
 static void set(mp_graph *g, int **list, size_t *n, int s)
 {
@@ -416,12 +416,12 @@ TEST(hash_tells_any_two_graphs_apart)
             if (!strcmp(hashes[i], hashes[j])) fail_msg("changes %d and %d give the same hash", i, j);
         mp_graph_free(g);
     }
-    mp_graph *g = small(); /* what does not belong to it */
+    mp_graph *g = small(); /* changes fields outside the hash */
     g->storages[1].payload_bytes = 3;
     g->name = "other";
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
     assert_string_equal(g->hash, hashes[N]);
-    /* the same on every machine, and from one release to the next */
+    /* the hash is equal on every machine and in every release */
     assert_string_equal(g->hash, "9cda251bffba16b4ef55f63d94120aea");
     mp_graph_free(g);
 }

@@ -1,5 +1,5 @@
-/* test_infer.c - inference: shape rules of elementwise, layout, indexing and source operators against cases worked out by hand
- * from ONNX's operator descriptions, and whole models with shapes that are computed, declared or missing. */
+/* test_infer.c - inference: shape rules of elementwise, layout, indexing and source operators, with cases computed by hand from
+ * ONNX's operator descriptions. Also whole models with computed, declared or missing shapes. */
 #include "estimator/simplify/infer.h"
 #include "tests/cases/hand_model.h"
 #include "tests/cases/rule_case.h"
@@ -196,7 +196,7 @@ TEST(an_operator_without_a_row_is_refused_by_name)
         {"org.example:Relu", 1, "float32[1]", "", "!not supported: org.example.Relu (1); the first one is node 'the_node'"});
 }
 
-/* x (n, 3, 4, 5) -> Reshape(x, Concat(Gather(Shape(x), 0), -1)), as exports with dynamic axes write a flattening. */
+/* x (n, 3, 4, 5) -> Reshape(x, Concat(Gather(Shape(x), 0), -1)): a flattening, as exported with dynamic axes. */
 static mp_model *dynamic_flatten(mp_role role)
 {
     mp_model *m = NULL;
@@ -221,7 +221,7 @@ TEST(shapes_that_the_model_computes_are_folded)
     assert_int_equal(y->dims[0], 2);
     assert_int_equal(y->dims[1], 60);
     assert_null(y->value);
-    /* with another batch everything follows */
+    /* another batch changes all shapes */
     mp_error err = {0};
     assert_int_equal(mp_tensor_set(m, mp_model_find(m, "x"), MP_DTYPE_FLOAT, 4, (int64_t[]){7, 3, 4, 5}, &err), MP_OK);
     assert_int_equal(mp_model_infer(m, &err), MP_OK);
@@ -255,7 +255,7 @@ TEST(a_shape_known_only_at_run_time_is_taken_from_the_file)
     mp_model_free(m);
 }
 
-/* Range(0, n, 1) -> Mul by a number -> Cos, of which only the last is declared, as in ONNX's own body of HannWindow. */
+/* Range(0, n, 1) -> Mul by a number -> Cos. Only the last shape is declared, as in ONNX's own body of HannWindow. */
 TEST(a_declared_shape_reaches_back_through_elementwise_operators)
 {
     mp_model *m = NULL;
@@ -306,7 +306,7 @@ TEST(what_depends_on_a_parameter_is_not_folded)
     mp_model_free(m);
 }
 
-/* n Neg operators in a row on a vector of `size` zeros; the tensors are "<stem>0" to "<stem>n". */
+/* Adds n Neg operators in a row on a vector of `size` zeros. The tensors are "<stem>0" to "<stem>n". */
 static void chain(mp_model *m, char stem, int size, int n)
 {
     char in[16], out[16] = {stem, '0', 0}, length[] = {stem, 0};
@@ -324,16 +324,17 @@ static bool is_known(const mp_model *m, const char *name)
     return m->tensors[mp_model_find(m, name)].value != NULL;
 }
 
-/* A hostile file: many operators on values of the largest size. Folding them stops, shape arithmetic and inference do not. */
+/* A hostile file: many operators on values of the largest size. Folding of their values stops; shape arithmetic and inference
+ * continue. */
 TEST(folding_ends_when_the_budget_is_spent)
 {
     mp_model *m = NULL;
     mp_error err = {0};
     assert_int_equal(mp_model_new("hostile", "", &m, &err), MP_OK);
     chain(m, 'l', MP_VALUE_MAX, 100);
-    chain(m, 'm', 600, 300); /* takes what the large ones left over */
+    chain(m, 'm', 600, 300); /* uses the budget left by the large values */
     chain(m, 's', 400, 5);
-    assert_true(is_known(m, "l100")); /* added one by one, each has a budget of its own */
+    assert_true(is_known(m, "l100")); /* operators added one by one have a budget each */
     assert_int_equal(mp_model_infer(m, &err), MP_OK);
     assert_true(is_known(m, "l20"));
     assert_false(is_known(m, "l100"));
@@ -349,7 +350,7 @@ TEST(running_out_of_memory_is_reported)
     mp_status st = MP_NOMEM;
     for (long k = 0; st != MP_OK; k++) {
         mp_model *m = dynamic_flatten(MP_ROLE_DATA);
-        /* large enough not to fit in what the pool has left */
+        /* too large for the remaining space of the pool */
         hand_integers(m, "size", 1, 100000);
         hand_operator(m, "ConstantOfShape", "size", "zeros");
         hand_operator(m, "Abs", "zeros", "more_zeros");

@@ -1,5 +1,5 @@
-/* test_inference_form.c - what of a model is in inference mode, and batch normalization as arithmetic with fixed statistics.
- * The gradients of such a network are compared with PyTorch's in tests/executor/test_gradients.c. */
+/* test_inference_form.c - operators in inference mode, and batch normalization as arithmetic with fixed statistics.
+ * tests/executor/test_gradients.c compares the gradients of such a network with PyTorch's. */
 #include "estimator/simplify/inference_form.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"

@@ -1,4 +1,4 @@
-/* test_mesh.c - meshes as text, their groups of ranks against an enumeration of all ranks, and what is no mesh. */
+/* test_mesh.c - meshes as text, their groups of ranks checked against an enumeration of all ranks, and refused meshes. */
 #include "memplan/ranks/mesh.h"
 #include "tests/cases/test.h"
 
@@ -29,7 +29,7 @@ TEST(meshes_are_read_and_written)
                   {"zero=1,shard=8", "shard=8,zero=1", 8, 1, true},
                   {"shard=8,zero=2,dp=2", "dp=2,shard=8,zero=2", 16, 2, true},
                   {"shard=8,zero=3", "shard=8", 8, 3, true},
-                  {"dp=4,shard=2,ep=8", "dp=4,shard=2,ep=8", 8, 3, true}, /* experts lie within dp and shard */
+                  {"dp=4,shard=2,ep=8", "dp=4,shard=2,ep=8", 8, 3, true}, /* expert ranks are within dp and shard */
                   {"dp=16,shard=8,tp=8,pp=4", "dp=16,shard=8,tp=8,pp=4", 4096, 3, true}};
     for (size_t k = 0; k < sizeof meshes / sizeof *meshes; k++) {
         const mp_mesh mesh = mesh_of(meshes[k].text);
@@ -45,7 +45,8 @@ TEST(meshes_are_read_and_written)
     }
 }
 
-/* Ranks are counted with tp innermost, then shard, dp, pp: those that differ in one dimension alone are n, a stride apart. */
+/* Ranks are numbered with tp innermost, then shard, dp, pp. Ranks that differ in one dimension only form a group of n, a stride
+ * apart. */
 TEST(groups_are_the_ranks_that_differ_in_one_dimension)
 {
     enum { TP = 2, SHARD = 3, DP = 4, PP = 5 };
@@ -57,7 +58,7 @@ TEST(groups_are_the_ranks_that_differ_in_one_dimension)
         const mp_rank_group group = mp_mesh_group(&mesh, order[d]);
         int64_t found = 0, last = -1;
         assert_int_equal(group.n, sizes[d]);
-        for (int64_t rank = 0; rank < TP * SHARD * DP * PP; rank++) { /* the group of rank 0: its other places are 0 */
+        for (int64_t rank = 0; rank < TP * SHARD * DP * PP; rank++) { /* the group of rank 0: its other coordinates are 0 */
             const int64_t at[] = {rank % TP, rank / TP % SHARD, rank / (TP * SHARD) % DP, rank / (TP * SHARD * DP)};
             bool is_in = true;
             for (int e = 0; e < 4; e++) is_in &= e == d || at[e] == 0;
@@ -68,7 +69,7 @@ TEST(groups_are_the_ranks_that_differ_in_one_dimension)
         }
         assert_int_equal(found, group.n);
     }
-    /* ep takes no devices of its own: its ranks are the nearest ones within shard and dp */
+    /* ep adds no devices: expert ranks are neighbours within shard and dp */
     const mp_mesh experts = mesh_of("tp=2,shard=4,dp=2,ep=8");
     assert_int_equal(mp_mesh_devices(&experts), 16);
     assert_int_equal(mp_mesh_group(&experts, MP_DIM_EP).n, 8);
@@ -111,7 +112,7 @@ TEST(what_is_no_mesh_is_refused)
         mp_error err = {0};
         assert_int_equal(mp_mesh_read(wrong[k].text, &mesh, &err), MP_INVALID);
         if (!strstr(err.message, wrong[k].message)) fail_msg("'%s': %s", wrong[k].text, err.message);
-        assert_int_equal(mesh.zero, 7); /* nothing is given */
+        assert_int_equal(mesh.zero, 7); /* the output is unchanged */
     }
 }
 

@@ -1,5 +1,5 @@
-/* test_model.c - models by hand: names, operators, attributes; the order of operators and the readers of tensors in random
- * ones. */
+/* test_model.c - models built by hand: names, operators and attributes. Random models: the operators' order and the tensors'
+ * readers. */
 #include "estimator/base/names.h"
 #include "estimator/model/model.h"
 #include "estimator/model/order.h"
@@ -26,7 +26,7 @@ static int input(mp_model *model, const char *name)
     return t;
 }
 
-/* An operator of one or two inputs ("" for none) and one output. */
+/* Adds an operator with one or two inputs ("" for none) and one output. */
 static mp_status add(mp_model *model, const char *name, const char *a, const char *b, const char *out, mp_error *err)
 {
     int in[2], n_in = 0, y = tensor(model, out), index;
@@ -83,7 +83,7 @@ TEST(sizes_are_counted_and_refused_when_too_large)
     int t = tensor(model, "x");
     int64_t dims[40] = {3, 5}, huge[3] = {INT64_C(1) << 40, INT64_C(1) << 40, 1}, none[3] = {INT64_C(1) << 40, 1 << 30, 0};
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_FLOAT, 2, dims, &err), MP_OK);
-    dims[0] = 4; /* the model keeps its own copy */
+    dims[0] = 4; /* the model has its own copy */
     assert_int_equal(mp_tensor_elements(&model->tensors[t]), 15);
     assert_int_equal(mp_tensor_bytes(&model->tensors[t]), 60);
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_INT4, 2, model->tensors[t].dims, &err), MP_OK);
@@ -93,14 +93,14 @@ TEST(sizes_are_counted_and_refused_when_too_large)
     huge[1] = INT64_C(1) << 22;
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_UINT8, 3, huge, NULL), MP_OK);
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_FLOAT, 3, huge, NULL), MP_PARSE);
-    assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_FLOAT, 3, none, NULL), MP_PARSE); /* its strides would not fit */
+    assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_FLOAT, 3, none, NULL), MP_PARSE); /* strides would overflow */
     none[1] = 1 << 20;
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_FLOAT, 3, none, NULL), MP_OK);
     assert_int_equal(mp_tensor_bytes(&model->tensors[t]), 0);
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_FLOAT, 33, dims, NULL), MP_PARSE);
     dims[1] = -1;
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_FLOAT, 2, dims, NULL), MP_PARSE);
-    assert_int_equal(model->tensors[t].rank, 3); /* untouched by what was refused */
+    assert_int_equal(model->tensors[t].rank, 3); /* refused calls change nothing */
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_STRING, 0, NULL, NULL), MP_OK);
     assert_int_equal(mp_tensor_elements(&model->tensors[t]), 1);
     assert_int_equal(mp_tensor_bytes(&model->tensors[t]), 0);
@@ -219,7 +219,7 @@ TEST(sorting_keeps_a_valid_order_and_moves_what_stands_too_late)
     mp_model_free(model);
 }
 
-/* A random DAG of n operators, written in a random order (shuffled) or in one that is valid. */
+/* A random DAG of n operators, added in a random order (shuffled) or in a valid one. */
 static mp_model *random_model(uint64_t seed, int n, bool shuffled)
 {
     uint64_t s = seed;

@@ -1,9 +1,9 @@
-/* test_network.c - what collectives cost, by formulas worked out by hand, and networks as text. */
+/* test_network.c - costs of collectives, by formulas computed by hand, and networks as text. */
 #include "memplan/planning.h"
 #include "memplan/ranks/network.h"
 #include "tests/cases/test.h"
 
-/* Rates and latencies of powers of two, so that what is worked out by hand is exact: 4 devices a node, 64 and 8 bytes/s. */
+/* Rates and latencies are powers of two, so that expected times are exact: 4 devices per node, 64 and 8 bytes/s. */
 static const mp_interconnect small = {.inside = {"in", "within", 4, 64, 0.25}, .across = {"out", "between", 0, 8, 1}};
 
 static double seconds(mp_collective collective, mp_algorithm algorithm, int64_t n, int64_t stride, int64_t bytes)
@@ -18,30 +18,30 @@ static void close_to(double is, double wanted, const char *what)
 
 TEST(rings_within_a_node)
 {
-    /* four ranks: three messages of 1/4 of 512 bytes at 64 bytes/s, twice for an all-reduce */
+    /* four ranks: three messages with 1/4 of 512 bytes at 64 bytes/s; twice as many for an all-reduce */
     close_to(seconds(MP_REDUCE_SCATTER, MP_ALGORITHM_RING, 4, 1, 512), 3 * 0.25 + 3 * 128 / 64.0, "reduce-scatter");
     close_to(seconds(MP_ALL_GATHER, MP_ALGORITHM_RING, 4, 1, 512), 3 * 0.25 + 3 * 128 / 64.0, "all-gather");
     close_to(seconds(MP_ALL_REDUCE, MP_ALGORITHM_RING, 4, 1, 512), 2 * (3 * 0.25 + 3 * 128 / 64.0), "all-reduce");
     close_to(seconds(MP_ALL_TO_ALL, MP_ALGORITHM_RING, 4, 1, 512), 3 * 0.25 + 3 * 128 / 64.0, "all-to-all");
     close_to(seconds(MP_BROADCAST, MP_ALGORITHM_AUTO, 4, 1, 512), 3 * 0.25 + 512 / 64.0, "broadcast");
     close_to(seconds(MP_SEND, MP_ALGORITHM_AUTO, 4, 1, 512), 0.25 + 512 / 64.0, "send");
-    /* ranks 0 and 2, or 0 and 3 of a node, are joined as 0 and 1 are */
+    /* ranks 0 and 2, or 0 and 3, of a node have the same link as 0 and 1 */
     close_to(seconds(MP_ALL_REDUCE, MP_ALGORITHM_RING, 2, 2, 512), 2 * (0.25 + 256 / 64.0), "every second rank");
 }
 
 TEST(rings_across_nodes)
 {
-    /* eight ranks on two nodes: four rails of 8 bytes/s, which are less than the 64 within a node */
+    /* eight ranks on two nodes: four rails of 8 bytes/s, slower in sum than the 64 within a node */
     close_to(seconds(MP_ALL_GATHER, MP_ALGORITHM_RING, 8, 1, 1024), 7 + 7 * 128 / 32.0, "four rails");
     /* every second rank of four nodes: two rails */
     close_to(seconds(MP_ALL_GATHER, MP_ALGORITHM_RING, 8, 2, 1024), 7 + 7 * 128 / 16.0, "two rails");
-    /* one rank per node: one rail each, whether its stride is a node's or more */
+    /* one rank per node: one rail each, with a stride of one node or more */
     close_to(seconds(MP_ALL_GATHER, MP_ALGORITHM_RING, 8, 4, 1024), 7 + 7 * 128 / 8.0, "one rail");
     close_to(seconds(MP_ALL_GATHER, MP_ALGORITHM_RING, 8, 32, 1024), 7 + 7 * 128 / 8.0, "a rail of distant nodes");
     close_to(seconds(MP_SEND, MP_ALGORITHM_AUTO, 2, 4, 512), 1 + 512 / 8.0, "send to the next node");
-    /* of 8 ranks, 4 in the node: 4/8 of the bytes leave it, over one's own rail; that takes longer than the 3/8 that stay */
+    /* of 8 ranks, 4 are in the node: 4/8 of the bytes leave it over one rail; this takes longer than the 3/8 inside */
     close_to(seconds(MP_ALL_TO_ALL, MP_ALGORITHM_AUTO, 8, 1, 1024), 7 + 512 / 8.0, "all-to-all");
-    /* rails that carry more than a device gives do not help */
+    /* rails faster than a device's own rate do not help */
     mp_interconnect wide = small;
     wide.across.bytes_per_second = 32;
     close_to(mp_collective_seconds(&wide, MP_ALL_GATHER, MP_ALGORITHM_RING, (mp_rank_group){8, 1}, 1024), 7 + 7 * 128 / 64.0,
@@ -54,7 +54,7 @@ TEST(trees_two_levels_and_a_server)
     close_to(seconds(MP_ALL_REDUCE, MP_ALGORITHM_TREE, 3, 1, 512), 2 * 2 * 0.25 + 2 * 512 / 64.0,
              "three ranks, two levels deep");
     close_to(seconds(MP_ALL_REDUCE, MP_ALGORITHM_TREE, 16, 4, 512), 2 * 4 + 2 * 512 / 8.0, "tree of nodes");
-    /* within four ranks, then between two nodes with a quarter of the bytes */
+    /* three steps within four ranks, and one step between two nodes for a quarter of the bytes */
     const double two = 3 * 0.25 + 3 * 256 / 64.0 + 1 + 128 / 8.0;
     close_to(seconds(MP_ALL_GATHER, MP_ALGORITHM_TWO_LEVELS, 8, 1, 1024), two, "all-gather of two levels");
     close_to(seconds(MP_ALL_REDUCE, MP_ALGORITHM_TWO_LEVELS, 8, 1, 1024), 2 * two, "all-reduce of two levels");
@@ -106,10 +106,10 @@ TEST(networks_are_read)
     assert_string_equal(network.inside.name, "nvlink4");
     assert_string_equal(network.across.name, "ib400");
     assert_int_equal(network.inside.devices, 8);
-    assert_int_equal(mp_network_read("IB 400+NVLink-4", &network, NULL), MP_OK); /* in any order, as people write */
+    assert_int_equal(mp_network_read("IB 400+NVLink-4", &network, NULL), MP_OK); /* names are accepted in any order */
     assert_string_equal(network.inside.name, "nvlink4");
     assert_string_equal(network.across.name, "ib400");
-    assert_int_equal(mp_network_read("pcie", &network, NULL), MP_OK); /* one level alone joins all devices */
+    assert_int_equal(mp_network_read("pcie", &network, NULL), MP_OK); /* a single level connects all devices */
     assert_string_equal(network.across.name, "pcie");
     assert_int_equal(mp_network_read("nvlink4+ib400,slowdown=0.25", &network, NULL), MP_OK);
     assert_string_equal(network.across.name, "ib400");
@@ -152,7 +152,7 @@ TEST(what_is_no_network_is_refused)
         mp_error err = {0};
         assert_int_equal(mp_network_read(wrong[k].text, &network, &err), MP_INVALID);
         if (!strstr(err.message, wrong[k].message)) fail_msg("'%s': %s", wrong[k].text, err.message);
-        assert_string_equal(network.inside.name, "in"); /* nothing is given */
+        assert_string_equal(network.inside.name, "in"); /* the output is unchanged */
     }
 }
 
@@ -166,7 +166,8 @@ TEST(collectives_and_algorithms_have_names)
     assert_string_equal(mp_algorithm_name(MP_ALGORITHM_TWO_LEVELS), "two-levels");
 }
 
-/* Rings on NVLink 4 (365 GB/s, 10 microseconds a step): each of 8 ranks sends 7/8 of what is gathered, twice that of a sum. */
+/* Rings on NVLink 4 (365 GB/s, 10 microseconds per step): each of 8 ranks sends 7/8 of the gathered bytes, twice as many for a
+ * sum. */
 TEST(networks_are_asked_by_their_devices)
 {
     const double gather = mp_planning_collective("h100", "all-gather", 8, 1, INT64_C(365) << 30),

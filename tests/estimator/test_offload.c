@@ -1,4 +1,5 @@
-/* test_offload.c - what of a model's graph may be copied, how long a copy takes, and what copies cost a step. */
+/* test_offload.c - storages of a model's graph that may be copied, the duration of a copy, and the time that copies add to a
+ * step. */
 #include "estimator/base/memory.h"
 #include "memplan/makespan.h"
 #include "memplan/training.h"
@@ -7,7 +8,7 @@
 #include "tests/oracles/random_copies.h"
 #include "tests/oracles/random_graph.h"
 
-/* Seven nodes of 3 ms: A writes a, which B and the backward of A read. */
+/* Seven nodes of 3 ms: A writes a, which B and the backward node of A read. */
 enum { A, B, C, LOSS, C_BACK, B_BACK, A_BACK, N_NODES, MS = 1000000, MIB = 1 << 20 };
 enum { STORE_A, STORE_B, STORE_C, STORE_L, STORE_GC, STORE_GB, N_STORES };
 
@@ -58,7 +59,7 @@ TEST(the_seven_nodes_of_the_document_get_one_copy_in_each_tier)
     assert_int_equal(g->n_tiers, 3);
     assert_string_equal(g->tiers[1], "host");
     assert_string_equal(g->tiers[2], "disk");
-    assert_int_equal(g->n_channels, 5); /* a drive's ways take turns */
+    assert_int_equal(g->n_channels, 5); /* both directions of a drive share a channel */
     assert_string_equal(g->channels[2], "copy out");
     assert_string_equal(g->channels[3], "copy in");
     assert_string_equal(g->channels[4], "disk");
@@ -101,23 +102,25 @@ TEST(copies_beside_other_nodes_cost_no_time_and_a_slow_drive_is_waited_for)
     assert_int_equal(copying.longest_wait, -1);
     assert_int_equal(mp_timeline_build(g, steps, 9, &tl, NULL), MP_OK);
     assert_int_equal(tl->ticks, 21 * MS);
-    static const bool has_a[] = {true, true, true, false, false, false, true, true, true}; /* C, loss, backward of C without */
+    static const bool has_a[] = {true,  true, true, false, false,
+                                 false, true, true, true}; /* a is absent during C, the loss and the backward node of C */
     for (int t = 0; t < 9; t++) assert_int_equal(tl->live_bytes[t] >= 48 * MIB, has_a[t]);
     assert_int_equal(tl->tiers[1].peak_bytes, 48 * MIB);
     mp_timeline_free(tl);
 
-    steps[1] = (mp_step){N_NODES + 1, 0, 6}; /* over the drive: out from 3 to 19.887216 ms, back at once, then the end */
+    steps[1] = (mp_step){N_NODES + 1, 0,
+                         6}; /* over the drive: copied out from 3 to 19.887216 ms, then immediately back, ready at the end */
     steps[6] = (mp_step){A, 2, 8};
     assert_int_equal(mp_makespan_copying(g, steps, 9, &copying, NULL), MP_OK);
     assert_int_equal(copying.copy_ticks, 16887216 + 10176330);
-    assert_int_equal(copying.hidden_ticks, 12 * MS + 3 * MS);                     /* B to the backward of C; the one of B */
-    assert_int_equal(copying.wait_ticks, 16887216 - 12 * MS + 10176330 - 3 * MS); /* before the backward of B, and of A */
+    assert_int_equal(copying.hidden_ticks, 12 * MS + 3 * MS); /* out: B to the backward node of C; in: the backward node of B */
+    assert_int_equal(copying.wait_ticks, 16887216 - 12 * MS + 10176330 - 3 * MS); /* before the backward node of B, and of A */
     assert_int_equal(copying.longest_wait, 8);
     assert_int_equal(copying.longest_wait_ticks, 10176330 - 3 * MS);
     mp_graph_free(g);
 }
 
-/* Whether a is copied after a change to the graph. */
+/* Returns whether a is copied after a change to the graph. */
 static bool is_copied(void (*change)(mp_graph *graph))
 {
     mp_graph *g = seven_nodes();
@@ -245,7 +248,7 @@ TEST(what_a_graph_had_keeps_its_numbers_and_keep_all_its_bytes_and_ticks)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* Counts tick by tick what the clocks of the makespan say. */
+/* Recomputes copying times tick by tick from the makespan's clocks. */
 static mp_copying counted(const mp_graph *graph, const mp_step *steps, size_t n)
 {
     mp_copying out = {.longest_wait = -1};

@@ -1,5 +1,5 @@
-/* test_ops.c - the registry: every row is whole and consistent, rows are found by name and version, and the operators that
- * people were promised are there. */
+/* test_ops.c - the operator table: each row is complete and consistent, rows are found by name and version, and all documented
+ * operators are present. */
 #include <limits.h>
 
 #include "estimator/model/requirement.h"
@@ -19,7 +19,7 @@ TEST(every_row_is_whole)
     }
 }
 
-/* The bits of a need that name an input, output or extra which the operator does not have. */
+/* Returns the bits of a need for an input, output or extra that the operator does not have. */
 static uint32_t impossible(const mp_op *row, uint32_t need)
 {
     uint32_t possible = row->max_in < 0 || row->max_in > 1 ? MP_INPUTS : 0;
@@ -58,8 +58,8 @@ TEST(needs_of_later_inputs_are_those_of_the_last_stated)
     assert_int_equal(lstm->needs[MP_RULES_EXECUTOR][7], MP_IN(2) | MP_IN(4) | MP_IN(6) | MP_IN(7) | MP_EXTRA(0));
 }
 
-/* Which tensors are weights and what they start as follows from the operands that read them: a row that leaves one out would
- * make the default silently. */
+/* A tensor's role as a weight and its initial values follow from the operands that read it. A row without this information
+ * would silently use the default. */
 TEST(every_operand_says_what_it_is_for)
 {
     for (size_t k = 0; k < mp_op_count(); k++) {
@@ -92,7 +92,7 @@ TEST(layouts_go_with_what_gradients_say)
     }
 }
 
-/* Whether an operator of two numbers gives the same for both orders, over a few numbers; by its fold rule. */
+/* Returns whether an operator of two numbers is commutative, by its fold rule on a few numbers. */
 static bool commutes(const mp_op *row)
 {
     static const int numbers[] = {0, 1, 2, 5};

@@ -1,12 +1,11 @@
-/* test_patterns.c - normalizations and activations are recognised in what exporters write, and compute the same
- * afterwards. */
+/* test_patterns.c - normalizations and activations are recognised in exported forms, and compute the same values afterwards. */
 #include "estimator/training/training.h"
 #include "memplan/simplify.h"
 #include "tests/cases/interpreter.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
 
-/* Fails unless two results are equal but for rounding (or both are no numbers). */
+/* Fails unless two results are equal except for rounding (or both are NaN or infinite). */
 static void compare(const char *text, const double *before, const double *after, int64_t n)
 {
     assert_true(before && after);
@@ -17,7 +16,7 @@ static void compare(const char *text, const double *before, const double *after,
     }
 }
 
-/* Simplifies, and checks that the declared outputs are still there, called the same, and computed to the same values. */
+/* Simplifies, and checks that the declared outputs still exist, keep their names and have the same values. */
 static mp_model *simplified(const char *text)
 {
     mp_error err = {0};
@@ -53,7 +52,7 @@ static void check_untouched(const char *text)
     check(text, kinds);
 }
 
-/* Every %s of a frame is filled with the same text. */
+/* Replaces each %s of a frame with the same text. */
 static const char *framed(const char *frame, const char *middle)
 {
     static char text[2048];
@@ -168,7 +167,7 @@ TEST(swish_is_recognised)
     check_untouched(framed(activation_frame, "Sigmoid x -> s; Add x s -> y"));
     check_untouched(framed(activation_frame, "Sigmoid x -> s; Mul x s -> m; Mul m s -> y"));
     check_untouched(framed(activation_frame, "ReduceMean x -> m axes=[1]; Sigmoid m -> s; Mul x s -> y"));
-    /* two in a row, and one that is scaled afterwards */
+    /* two activations in a row, and one that is scaled afterwards */
     check(framed(activation_frame, "Sigmoid x -> s; Mul x s -> m; Sigmoid m -> s2; Mul s2 m -> y"), "Abs Swish Swish Tanh");
     check(framed(activation_frame, "Sigmoid x -> s; Mul x s -> m; Mul m half -> y"), "Abs Swish Mul Tanh");
 }
@@ -251,7 +250,7 @@ TEST(layer_normalization_takes_any_trailing_axes_and_needs_no_scale)
     assert_int_equal(model->operators[1].n_in, 1);
     assert_non_null(model->operators[1].op);
     mp_model_free(model);
-    /* the whole operator with a constant scale of ones is the same */
+    /* the fused operator with a constant scale of ones gives the same */
     model = simplified(
         framed(norm_frame, "const ones 1 1 1 1; const zeros 0 0 0 0; LayerNormalization x ones zeros -> n mean; Exp n -> y"));
     assert_string_equal(model_kinds(model), "Abs LayerNormalization Exp Tanh");
@@ -260,7 +259,7 @@ TEST(layer_normalization_takes_any_trailing_axes_and_needs_no_scale)
     model = simplified(framed(norm_frame, "const twos 2 2 2 2; LayerNormalization x twos -> n mean; Exp n -> y"));
     assert_string_equal(model->operators[1].domain, "");
     mp_model_free(model);
-    /* scales and biases that are none: computed per row, of the wrong shape, a residual */
+    /* not a scale or bias: computed per row, of the wrong shape, or a residual */
     check(framed(norm_frame, NORMAL "ReduceMean in -> c axes=[1]; Mul n c -> y"), "Abs LayerNormalization ReduceMean Mul Tanh");
     check(framed(norm_frame, NORMAL "ReduceMean in -> c axes=[0,1]; Mul n c -> y"),
           "Abs LayerNormalization ReduceMean Mul Tanh");
@@ -316,7 +315,7 @@ TEST(rms_normalization_is_recognised)
 
 TEST(half_precision_exports_convert_inside)
 {
-    /* the whole in float32, as written by hand; only the squares; and everything behind the sum of squares */
+    /* all in float32; only the squares in float32; only the operators after the sum of squares in float32 */
     check("data:10 x 2 3 4; param:10 g 4; const two 2; const eps 0.00001; Cast x -> c to=1; Pow c two -> q;" MEAN_SQUARE
           "Sqrt w -> r; Div c r -> n; Cast n -> h to=10; Mul g h -> y; out y",
           "RMSNormalization");
@@ -349,7 +348,7 @@ static mp_graph *training_graph(const char *text)
     return graph;
 }
 
-/* One export in pieces, one whole: the nodes are of the same kinds in the same order, and read and write as many bytes. */
+/* A decomposed export and a fused one give nodes of the same kinds, in the same order, with equal bytes read and written. */
 TEST(a_decomposed_export_and_a_fused_one_give_the_same_training_graph)
 {
     mp_graph *pieces = training_graph(
@@ -383,7 +382,7 @@ static uint64_t next_random(uint64_t *state)
     return *state >> 33;
 }
 
-/* Appends a statement that writes t<n> from tensors written before; the list has pieces of every pattern, and near misses. */
+/* Appends a statement that writes t<n> from earlier tensors. The list has parts of every pattern, and near misses. */
 static void random_statement(uint64_t *s, int n, char *text, size_t room)
 {
     static const char *const alternatives[] = {
@@ -403,7 +402,7 @@ static void random_statement(uint64_t *s, int n, char *text, size_t room)
     char a[16], b[16];
     size_t used = strlen(text);
     uint64_t choice = next_random(s) % 9;
-    int first = n < 4 ? n : 4; /* mostly the latest ones, so that chains come about */
+    int first = n < 4 ? n : 4; /* prefers the latest tensors, which makes chains likely */
     snprintf(a, sizeof a, "t%d", n - 1 - (int)(next_random(s) % (uint64_t)first));
     snprintf(b, sizeof b, "t%d", n - 1 - (int)(next_random(s) % (uint64_t)first));
     if (choice == 0)

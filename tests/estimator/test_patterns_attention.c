@@ -1,12 +1,12 @@
-/* test_patterns_attention.c - attention is recognised however it is written, computes the same afterwards, and is left alone
- * where it must be. */
+/* test_patterns_attention.c - attention is recognised in all its exported forms, computes the same values afterwards, and is
+ * left unfused where a rule forbids it. */
 #include "estimator/rules/operands/attention.h"
 #include "memplan/simplify.h"
 #include "tests/cases/interpreter.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
 
-/* Queries of 3 rows and depth 4, 5 keys and values of depth 6, two samples. %s: from q, k, v to y. */
+/* Queries of 3 rows and depth 4, 5 keys and values of depth 6, two samples. %s computes y from q, k and v. */
 static const char frame[] = "data q 2 3 4; data k 2 5 4; data v 2 5 6; const c 0.5; const root 0.7; const eight 8; const low "
                             "-1000000000.0; %s; Tanh y -> z; out z";
 #define K_TURNED "Transpose k -> kt perm=[0,2,1];"
@@ -136,7 +136,7 @@ TEST(a_known_mask_of_what_follows_is_an_attribute)
     }
 }
 
-/* Booleans without values, of which the reader has said what they are. */
+/* Boolean masks without values; the reader has declared their form. */
 TEST(a_mask_of_the_past_is_an_attribute_without_its_values)
 {
     static const struct {
@@ -172,7 +172,7 @@ TEST(a_mask_of_the_past_is_an_attribute_without_its_values)
     }
 }
 
-/* Comparisons of positions whose result is too large to be folded, which is taken away here. */
+/* Comparisons of positions whose result is too large to be folded. The test removes the folded value. */
 TEST(a_comparison_of_positions_is_a_mask)
 {
     static const struct {
@@ -206,8 +206,8 @@ TEST(a_comparison_of_positions_is_a_mask)
     }
 }
 
-/* Heads side by side, as projections leave them, brought to the front and back: two samples, 3 rows, 5 keys, 2 heads of
- * depth 4. `fused` compares the values, by the definition of every operator. */
+/* Heads side by side, as projections write them, transposed to the front and back: two samples, 3 rows, 5 keys, 2 heads of
+ * depth 4. `fused` compares the values with each operator's definition. */
 TEST(transpositions_that_bring_heads_to_the_front_are_taken_in)
 {
 #define HEADS "data x 2 3 2 4; data w 2 5 2 4; data u 2 5 2 6; "
@@ -221,7 +221,7 @@ TEST(transpositions_that_bring_heads_to_the_front_are_taken_in)
          "ScaledDotProductAttention Tanh Tanh"},
         {SPLIT "Transpose w -> kh perm=[0,2,3,1]; data m 2 1 1 5; MatMul qh kh -> s0; Add s0 m -> s;" BACK,
          "ScaledDotProductAttention Tanh Tanh"},
-        /* where the depth is not innermost, or others read what lies between, it stays */
+        /* it stays if the depth is not innermost, or others read the tensors in between */
         {"data x 2 2 4 3; data w 2 5 2 4; data u 2 5 2 6; Transpose x -> qh perm=[0,1,3,2]; Transpose u -> vh perm=[0,2,1,3];"
          "Transpose w -> kh perm=[0,2,3,1]; MatMul qh kh -> s;" BACK,
          "Transpose ScaledDotProductAttention Tanh Tanh"},
@@ -255,7 +255,7 @@ TEST(what_is_no_attention_or_is_read_elsewhere_is_left_alone)
         K_TURNED "data x 3 4; MatMul x kt -> s; Softmax s -> p; MatMul p v -> y",
     };
     for (size_t k = 0; k < sizeof alternatives / sizeof *alternatives; k++) mp_model_free(fused(framed(alternatives[k]), 0));
-    /* a scaled operand that others read is the operand */
+    /* a scaled operand with other readers is used as the operand */
     mp_model *model =
         fused(framed(K_TURNED "Mul q c -> h; MatMul h kt -> s; Softmax s -> p; MatMul p v -> y; Exp h -> e; out e"), 1);
     assert_string_equal(name_of(model, attention_of(model), 0), "h");
@@ -280,7 +280,7 @@ TEST(dropout_is_taken_along_where_its_ratio_is_known)
     }
 }
 
-/* Of the first one that stays written out: its product with V, what stands in the way, and why. */
+/* For the first unfused attention: its product with V, the operator that prevents fusing, and the reason. */
 TEST(what_stands_in_the_way_is_named)
 {
     static const struct {

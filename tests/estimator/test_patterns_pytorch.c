@@ -1,5 +1,5 @@
-/* test_patterns_pytorch.c - what is taken for one operator of PyTorch's: by the exporter's notes, or by its form where there
- * are none; and group normalization, which both exporters write as five. */
+/* test_patterns_pytorch.c - operators treated as one PyTorch operator: by the exporter's metadata, or by their form without
+ * metadata. Also group normalization, which both exporters write as five operators. */
 #include "estimator/simplify/inference_form.h"
 #include "memplan/simplify.h"
 #include "tests/cases/model_text.h"
@@ -9,7 +9,7 @@ static const char frame[] =
     "data in 2 3; Abs in -> x; const half 0.5; const root 1.4142135; const one 1; const six 6; const zero 0;"
     "const three 3; const pi 0.7978845608; const cube 0.044715; const quick 1.702; %s; Neg y -> z; out z";
 
-/* The formulas: PyTorch's own form, and the same in another. */
+/* The formulas: PyTorch's exported form, and an equivalent form. */
 static const struct {
     const char *kind, *exported, *by_hand;
 } formulas[] = {
@@ -34,7 +34,7 @@ static mp_model *framed(const char *formula)
     return model_text(text);
 }
 
-/* Gives the operators between Abs and Neg their calls: all the same, or one each. */
+/* Sets the call names of the operators between Abs and Neg: one common name, or one each. */
 static void note_calls(mp_model *model, bool one)
 {
     for (size_t k = 1; k + 1 < model->n_operators; k++)
@@ -78,7 +78,7 @@ TEST(notes_decide_whatever_the_form)
         }
 }
 
-/* With the scale and the bias as the older exporter (behind an Unsqueeze) and the newer one (as they are stored) have them. */
+/* Scale and bias in the older exporter's form (behind an Unsqueeze) and in the newer one's (as stored). */
 static const char groups_frame[] = "data x 2 6 2 2; ints there 2 3 -1; ints back 2 6 2 2; const ones 1 1 1; const zeros 0 0 0; "
                                    "const twos 2 1 1; param s 6; param t 6;"
                                    "param u 6 1 1; param v 6 1 1; ints axes 1 2; Unsqueeze s axes -> us; Unsqueeze t axes -> "

@@ -1,5 +1,5 @@
-/* test_patterns_safe.c - softmax and attention as PyTorch 2.15 exports them (Softmax, IsNaN, Where; stacks of matrices with
- * batch and heads as one dimension): recognised, and computing the same afterwards, rows included of which all is masked. */
+/* test_patterns_safe.c - softmax and attention in PyTorch 2.15's exported form (Softmax, IsNaN, Where; batch and heads joined
+ * in one dimension). They are recognised and compute the same values, also for fully masked rows. */
 #include "estimator/rules/operands/attention.h"
 #include "memplan/simplify.h"
 #include "tests/cases/interpreter.h"
@@ -8,7 +8,7 @@
 
 #define SAFE "Softmax s -> p; IsNaN p -> n; Where n zero p -> w"
 
-/* What the model is afterwards, which computes what it did before; released by the caller. */
+/* Returns the simplified model, which must compute the same values. The caller releases it. */
 static mp_model *simplified(const char *text, bool fuses)
 {
     mp_error err = {0};
@@ -28,7 +28,7 @@ static void check(const char *text, bool fuses, const char *kinds)
     mp_model_free(model);
 }
 
-/* The second row is closed. */
+/* The second row is fully masked. */
 TEST(the_safe_softmax_is_one_operator)
 {
 #define ROWS "const zero 0; data x 2 3 4; const m 0 -inf 0 0 -inf -inf -inf -inf 0 0 0 -inf; ints d 3 4; Reshape m d -> mask;"
@@ -61,15 +61,15 @@ TEST(what_is_not_quite_the_safe_softmax_stays)
     }
 }
 
-/* Two samples, 3 queries and 5 keys, 2 heads of depth 4: the scale's root on both operands, a mask of booleans made one that is
- * added, of which a row is closed. */
+/* Two samples, 3 queries and 5 keys, 2 heads of depth 4. Both operands have the root of the scale. A boolean mask with one
+ * fully masked row is converted to an added one. */
 TEST(attention_is_recognised_through_it)
 {
 #define HEADS "data x 2 3 2 4; data y 2 5 2 4; data v0 2 5 2 6; const root 0.7; const zero 0; const low -inf;"
 #define MASK "ints:9 b 1 0 1 1 0  0 0 0 0 0  1 1 1 1 1; ints d 3 5; Reshape b d -> b2; Where b2 zero low -> mask;"
 #define SPLIT "Transpose x -> q perm=[0,2,1,3]; Transpose v0 -> v perm=[0,2,1,3]; Mul q root -> qs;"
 #define TURNED "Transpose y -> k perm=[0,2,3,1]; Mul k root -> ks; MatMul qs ks -> s0;"
-/* batch and heads as one dimension, transposed, and apart again */
+/* batch and heads joined in one dimension, transposed, and separated again */
 #define STACKED                                                                                                \
     "Transpose y -> k perm=[0,2,1,3]; ints one -1 5 4; Reshape k one -> k3; Transpose k3 -> k3t perm=[0,2,1];" \
     "ints four 2 2 4 5; Reshape k3t four -> kt; Mul kt root -> ks; MatMul qs ks -> s0;"
@@ -100,7 +100,7 @@ TEST(attention_is_recognised_through_it)
     }
 }
 
-/* Under PyTorch's rules only what is exported from its own attention, and runs as one there. */
+/* PyTorch's rules fuse only forms exported from PyTorch's own attention that also run there as one operator. */
 TEST(pytorchs_rules_know_its_own_attention)
 {
 #define PLAIN "data x 2 2 3 4; data k 2 2 5 4; data v 2 2 5 6; const root 0.7; const zero 0; const c 0.49; const ratio 0.25;"
@@ -129,7 +129,7 @@ TEST(pytorchs_rules_know_its_own_attention)
     }
 }
 
-/* One K and V for both heads, without being repeated. */
+/* One K and V for both heads, without repetition. */
 TEST(pytorchs_rules_let_all_heads_share)
 {
     static const char text[] =
@@ -147,8 +147,8 @@ TEST(pytorchs_rules_let_all_heads_share)
     }
 }
 
-/* PyTorch's attention writes in the order of its query: where that is put together anew, heads in front stay in front, and the
- * next projection needs a copy. */
+/* PyTorch's attention writes its result in the layout of its query. If the query is newly built, the heads stay in front, and
+ * the next projection needs a copy. */
 TEST(pytorchs_result_lies_as_its_query)
 {
     static const struct {
@@ -182,8 +182,8 @@ TEST(pytorchs_result_lies_as_its_query)
     }
 }
 
-/* PyTorch's one operator is exported as products only, half of which comes last; a power, or another order, is a network's own
- * code, each operator of which keeps its own. */
+/* PyTorch's single operator is always exported as products, with the half applied last. A power or another order is a network's
+ * own code, where each operator saves its own operands. */
 TEST(pytorchs_rules_leave_a_gelu_that_is_written_out)
 {
     static const char frame[] = "data x 2 3; const three 3; const cube 0.044715; const pi 0.79788456; const one 1; const half "
@@ -209,7 +209,7 @@ TEST(pytorchs_rules_leave_a_gelu_that_is_written_out)
         }
 }
 
-/* 4 heads of queries share 2 of keys and values, as repeated before the product. */
+/* 4 query heads share 2 key-value heads, which the model repeats before the product. */
 TEST(pytorchs_rules_read_shared_heads_once)
 {
 #define SHARED                                                                                                             \
@@ -243,7 +243,7 @@ TEST(a_split_behind_a_transposition_stands_before_it)
           false, "Transpose Tanh");
     check("data x 2 6; Transpose x -> t; ints d 3 2 1 2; Reshape t d -> y; Tanh y -> z; out z", false,
           "Reshape Transpose Tanh");
-    /* what only adds dimensions of 1, joins dimensions, cuts across them, or is not the only reader stays where it is */
+    /* it stays if it only adds dimensions of 1, joins or cuts dimensions, or has other readers */
     check("data x 2 4 6; Transpose x -> t perm=[1,0,2]; ints d 4 1 2 6; Reshape t d -> y; Tanh y -> z; out z", false,
           "Transpose Reshape Tanh");
     check("data x 2 4 6; Transpose x -> t perm=[1,0,2]; ints d 8 6; Reshape t d -> y; Tanh y -> z; out z", false,

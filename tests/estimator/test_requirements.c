@@ -1,5 +1,5 @@
-/* test_requirements.c - what rows of the operator table require: each kind of demand met and missed by one, as ONNX's operator
- * descriptions state it. */
+/* test_requirements.c - requirements of the operator table's rows: each kind is met, and violated by one, following ONNX's
+ * operator descriptions. */
 #include "estimator/model/ops.h"
 #include "estimator/model/requirement.h"
 #include "tests/cases/rule_case.h"
@@ -62,7 +62,7 @@ TEST(axes_are_there)
     CHECK({"Softmax", 13, "float32[2,3]", "axis=2", "!there is no axis 2 in 2 dimensions"},
           {"Softmax", 13, "float32[2,3]", "axis=-2", "float32[2,3]"},
           {"Softmax", 13, "float32[]", "", "!there is no axis -1 in 0 dimensions"},
-          {"Softmax", 12, "float32[3]", "", "!there is no axis 1 in 1 dimensions"}, /* the default then */
+          {"Softmax", 12, "float32[3]", "", "!there is no axis 1 in 1 dimensions"}, /* the default of that version */
           {"Softmax", 13, "float32[3]", "", "float32[3]"},
           {"LpNormalization", 1, "float32[2,3]", "axis=-3", "!there is no axis -3"},
           {"memplan:SafeSoftmax", 1, "float32[2,3]", "axis=5", "!there is no axis 5"},
@@ -93,7 +93,7 @@ TEST(words_are_known)
     CHECK({"Pad", 13, "float32[2,3] int64[4]={0,0,0,1}", "mode=mirror",
            "!mode is 'mirror', and has to be one of: constant reflect"},
           {"Pad", 13, "float32[2,3] int64[4]={0,0,0,1}", "mode=edge", "float32[2,4]"},
-          {"DepthToSpace", 13, "float32[1,4,1,1]", "blocksize=2 mode=DC", "!mode is 'DC'"}, /* the start of a word */
+          {"DepthToSpace", 13, "float32[1,4,1,1]", "blocksize=2 mode=DC", "!mode is 'DC'"}, /* a prefix of a valid mode */
           {"DepthToSpace", 13, "float32[1,4,1,1]", "blocksize=2 mode=CRD", "float32[1,1,2,2]"},
           {"BitShift", 11, "uint8[2] uint8[2]", "direction=UP", "!direction is 'UP'"});
 }
@@ -112,7 +112,7 @@ TEST(indices_reach_only_what_is_there)
           {"GatherND", 13, "float32[2,3] int64[3,1]", "batch_dims=1", "!differ in batch dimension 0"});
 }
 
-/* Only operators that compute nothing of their operand's elements accept anything. */
+/* Only operators that do not compute with their operand's elements accept every type. */
 TEST(every_row_with_operands_requires_something)
 {
     static const char *const anything[] = {"Identity", "Cast", "CastLike", "Shape", "Size", "Reorder"};

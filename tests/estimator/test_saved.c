@@ -1,5 +1,6 @@
-/* test_saved.c - what backward keeps under PyTorch's rules, against what PyTorch itself reports (train mode, fp32, CPU, before
- * any loss): figures of the models in examples/ always, all of truth/truth.csv where $DATA has that of PyTorch 1.13. */
+/* test_saved.c - bytes saved for backward under PyTorch's rules, compared with PyTorch's own report (train mode, fp32, CPU,
+ * before any loss). The models in examples/ are always checked. All of truth/truth.csv is checked if $DATA has the file of
+ * PyTorch 1.13. */
 #include "memplan/memplan.h"
 #include "memplan/onnx.h"
 #include "tests/cases/data_file.h"
@@ -43,9 +44,9 @@ TEST(pytorch_keeps_these_bytes_of_the_examples)
     assert_int_equal(saved_bytes("examples/resnet50.onnx", 8, MP_RULES_PYTORCH), 687488512);
 }
 
-/* Activations and the same formulas by hand, a recurrent layer before a linear one, group normalization, products of turned
- * tensors, from both exporters: what PyTorch 2.15 reports, by tests/exports.py --only saved own/formulas own/lstm_into_linear
- * own/group_norms own/turned_products own/attention_by_columns. */
+/* Activations and equivalent formulas, a recurrent layer before a linear one, group normalization and products of transposed
+ * tensors, from both exporters. The bytes are PyTorch 2.15's report: tests/exports.py --only saved own/formulas
+ * own/lstm_into_linear own/group_norms own/turned_products own/attention_by_columns. */
 TEST(pytorch_keeps_these_bytes_of_what_it_runs_as_one_or_as_many)
 {
     static const struct {
@@ -71,7 +72,8 @@ TEST(our_executor_keeps_less)
     assert_true(saved_bytes("examples/resnet50.onnx", 8, MP_RULES_EXECUTOR) < 687488512);
 }
 
-/* nll_loss's gradient lies beside log_softmax's: 128 samples of 1000 scores. Our own loss writes the latter at once. */
+/* PyTorch holds nll_loss's gradient together with log_softmax's: 128 samples of 1000 scores. The executor's loss writes only
+ * the latter. */
 TEST(cross_entropy_holds_two_gradients_of_the_scores)
 {
     const char *const path = "examples/resnet50.onnx";
@@ -80,7 +82,7 @@ TEST(cross_entropy_holds_two_gradients_of_the_scores)
     assert_int_equal(bytes_of(path, 128, MP_RULES_PYTORCH, MP_LOSS_MSE).workspace, 0);
 }
 
-/* Stochastic depth draws one number per sample and block, which PyTorch keeps and these exports do not contain. */
+/* Stochastic depth draws one number per sample and block. PyTorch saves it; these exports do not contain it. */
 static int64_t noise_bytes(const char *model, int64_t batch)
 {
     if (!strcmp(model, "efficientnet_b0")) return 9 * 4 * batch;
@@ -88,8 +90,8 @@ static int64_t noise_bytes(const char *model, int64_t batch)
     return 0;
 }
 
-/* The table is of PyTorch 1.13.1, whose mean kept its input. Since 2.0 it keeps the sizes only; where nothing else keeps that
- * input, these are the bytes that PyTorch 2.15 reports for the same network of torchvision. */
+/* The table was made with PyTorch 1.13.1, whose mean saved its input. Since 2.0 it saves only the sizes. The rows list PyTorch
+ * 2.15's bytes for torchvision networks in which no other operator saves this input. */
 static int64_t reported_since(const char *model, int64_t batch, int64_t bytes)
 {
     static const struct {
@@ -114,7 +116,7 @@ TEST(pytorch_keeps_what_the_table_says)
     assert_non_null(file);
     char line[1024];
     int n = 0, wrong = 0;
-    assert_non_null(fgets(line, sizeof line, file)); /* the header */
+    assert_non_null(fgets(line, sizeof line, file)); /* skips the header */
     if (!strstr(line, "saved_tensor_count")) {
         fclose(file);
         print_message("SKIPPED: %s is of another PyTorch than 1.13, which writes other files and keeps other bytes\n", path);

@@ -1,5 +1,5 @@
-/* test_sequences.c - which recurrent layers are cut into chunks, and what the chunks read. That they compute the same, and have
- * PyTorch's gradients, is in tests/executor/test_gradients.c. */
+/* test_sequences.c - the recurrent layers cut into chunks, and the operands of each chunk. tests/executor/test_gradients.c
+ * checks that chunks give the same values and PyTorch's gradients. */
 #include "estimator/simplify/sequences.h"
 #include "memplan/simplify.h"
 #include "tests/cases/model_text.h"
@@ -83,8 +83,8 @@ TEST(both_directions_become_layers_of_their_own)
         n[3] += !strcmp(model->operators[k].kind, "Slice");
     }
     assert_int_equal(n[0], 4);
-    assert_int_equal(n[1], 4); /* w, r, b, h */
-    assert_int_equal(n[3], 2); /* x, once for both */
+    assert_int_equal(n[1], 4); /* operands w, r, b, h */
+    assert_int_equal(n[3], 2); /* x, read once for both directions */
     assert_int_equal(n[2], 4);
     assert_string_equal(mp_operator_text(forward, "direction", ""), "forward");
     assert_string_equal(mp_operator_text(forward, "activations", ""), "Relu");
@@ -98,7 +98,7 @@ TEST(layers_above_each_other_are_cut_along_the_same_lines)
     check(X LSTM_WEIGHTS
           "param v 1 16 4; param s 1 16 4; ints one 1; LSTM x w r -> y; Squeeze y one -> z; LSTM z v s -> u; out u",
           5, 2, 4, "Slice Slice LSTM LSTM Reshape Reshape LSTM LSTM Concat");
-    /* what somebody else reads stays whole, too */
+    /* a layer whose result has other readers stays whole */
     check(X LSTM_WEIGHTS
           "param v 1 16 4; param s 1 16 4; ints one 1; LSTM x w r -> y; Squeeze y one -> z; LSTM z v s -> u; out u z",
           5, 2, 4, "Slice LSTM Slice LSTM Concat Squeeze Split LSTM LSTM Concat");

@@ -1,5 +1,5 @@
-/* test_shapes.c - shape rules, FLOPs and extras of the operators with arithmetic of their own, against cases worked out by hand
- * or taken from the operators' specifications. */
+/* test_shapes.c - shape rules, FLOPs and extras of operators with specific arithmetic. Cases are computed by hand or taken from
+ * the operators' specifications. */
 #include "estimator/simplify/infer.h"
 #include "tests/cases/hand_model.h"
 #include "tests/cases/rule_case.h"
@@ -57,7 +57,7 @@ TEST(a_transposed_convolution_turns_the_sizes_around)
         {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2] pads=[1,2,1,2]", "float32[1,2,7,3]"},
         {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,1,2,2]", "dilations=[2,2]", "float32[1,1,5,5]"},
         {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "auto_pad=SAME_UPPER strides=[2,2]", "float32[1,2,6,6]"},
-        /* 2 * 4 + 1 is less than 3 * 4: padding does not extend */
+        /* 2 * 4 + 1 is less than 3 * 4: padding never extends the output */
         {"ConvTranspose", 11, "float32[1,1,3] float32[1,1,1]", "auto_pad=SAME_UPPER strides=[4]", "float32[1,1,9]"},
         {"ConvTranspose", 11, "float32[2,8,5] float32[8,3,4] float32[12]", "group=4 strides=[2] pads=[1,1]",
          "float32[2,12,10]"},
@@ -74,15 +74,15 @@ TEST(pools_round_down_or_up_but_no_window_begins_in_the_padding)
           {"MaxPool", 12, "float32[1,64,55,55]", "kernel_shape=[3,3] strides=[2,2]", "float32[1,64,27,27] int64[1,64,27,27]"},
           {"MaxPool", 12, "float32[1,1,4,4]", "kernel_shape=[3,3] strides=[2,2] ceil_mode=1", "float32[1,1,2,2]"},
           {"MaxPool", 12, "float32[1,1,5,5]", "kernel_shape=[3,3] strides=[2,2] ceil_mode=1", "float32[1,1,2,2]"},
-          /* (2 + 0 - 1) / 2 rounds up to 2 windows, but the second would begin at 2, behind the input */
+          /* (2 + 0 - 1) / 2 rounds up to 2 windows, but the second would begin at 2, after the input */
           {"MaxPool", 12, "float32[1,1,2]", "kernel_shape=[1] strides=[2] ceil_mode=1", "float32[1,1,1]"},
           {"AveragePool", 19, "float32[1,1,2,2]", "kernel_shape=[1,1] strides=[2,2] ceil_mode=1", "float32[1,1,1,1]"},
           /* 6 + 1 + 1 - 3 = 5 in steps of 3: 2 rounded down, 3 up; the third would begin at 6, inside 6 + 1 */
           {"MaxPool", 12, "float32[1,1,6]", "kernel_shape=[3] strides=[3] pads=[1,1] ceil_mode=1", "float32[1,1,3]"},
           {"MaxPool", 12, "float32[1,1,5]", "kernel_shape=[3] strides=[3] pads=[1,2] ceil_mode=1", "float32[1,1,2]"},
-          /* nothing to round, and still the last window would begin at 6, behind 4 + 1 */
+          /* rounding changes nothing, but the last window would begin at 6, after 4 + 1 */
           {"AveragePool", 19, "float32[1,1,4]", "kernel_shape=[1] pads=[1,2] ceil_mode=1", "float32[1,1,6]"},
-          /* rounded up, a window may be larger than the input: ceil((3 - 4) / 2) + 1 */
+          /* with rounding up, a window may be larger than the input: ceil((3 - 4) / 2) + 1 */
           {"MaxPool", 12, "float32[1,1,3]", "kernel_shape=[4] strides=[2] ceil_mode=1", "float32[1,1,1]"},
           {"MaxPool", 12, "float32[1,1,2]", "kernel_shape=[4] strides=[2] ceil_mode=1", "!does not fit into 2"},
           {"MaxPool", 12, "float32[1,1,4]", "kernel_shape=[3] strides=[2] ceil_mode=1 auto_pad=VALID", "float32[1,1,1]"},
@@ -169,7 +169,7 @@ TEST(matrix_products_broadcast_their_batches_and_take_vectors)
           {"MatMul", 13, "float32[6,3,4] float32[4]", "", "float32[6,3]"},
           {"MatMulInteger", 10, "uint8[4,3] int8[3,2] uint8[] int8[]", "", "int32[4,2]"},
           {"com.microsoft:FusedMatMul", 1, "float32[2,4,3] float32[2,5,4]", "transA=1 transB=1 alpha=0.125", "float32[2,3,5]"},
-          /* the batch stands behind the rows: (rows, batch, columns) */
+          /* the batch dimension follows the rows: (rows, batch, columns) */
           {"com.microsoft:FusedMatMul", 1, "float32[3,2,4] float32[2,4,5]", "transBatchA=1", "float32[2,3,5]"},
           {"memplan:FusedMatMul", 1, "float32[2,3,4] float32[5,4] float32[5]", "transB=1", "float32[2,3,5]"},
           {"memplan:FusedMatMul", 1, "float32[3,4] float32[4,5] float32[4]", "", "!has 4 elements for rows of 5"},
@@ -323,7 +323,7 @@ TEST(attention_takes_stacks_of_matrices_over_one_batch)
           {ATTENTION, 1, "float32[2,1,4] float32[2,5,4] float32[2,5,6] float32[7,5]", "", "!does not fit to scores [2, 1, 5]"});
 }
 
-/* cmocka compares no doubles; these are whole numbers */
+/* cmocka compares no doubles; the values are whole numbers */
 #define SAME(flops, expected) assert_true((flops) == (expected))
 
 TEST(products_cost_two_flops_per_multiply_add)
@@ -333,7 +333,7 @@ TEST(products_cost_two_flops_per_multiply_add)
          2.0 * 2 * 112 * 112 * 64 * 3 * 49);
     SAME(rule_flops("Conv", 11, "float32[1,32,8,8] float32[32,1,3,3]", "group=32 pads=[1,1,1,1]"), 2.0 * 32 * 64 * 9);
     SAME(rule_flops("ConvInteger", 10, "uint8[1,1,3,3] uint8[2,1,2,2]", ""), 2.0 * 2 * 4 * 4);
-    /* every one of 4 x 3 x 3 inputs meets 2 x 3 x 3 weights */
+    /* each of 4 x 3 x 3 inputs is multiplied with 2 x 3 x 3 weights */
     SAME(rule_flops("ConvTranspose", 11, "float32[1,4,3,3] float32[4,2,3,3]", "strides=[2,2] group=2"), 2.0 * 36 * 18);
     SAME(rule_flops("MatMul", 13, "float32[7,1,3,4] float32[6,4,5]", ""), 2.0 * 7 * 6 * 3 * 4 * 5);
     SAME(rule_flops("MatMul", 13, "float32[4] float32[4]", ""), 8.0);
@@ -378,9 +378,9 @@ TEST(extras_are_as_large_as_what_backward_reads)
     rule_check_extras("GRU", 14, "float32[5,2,3] float32[1,21,3] float32[1,21,7]", "linear_before_reset=1", ours,
                       "reserve 1120");
     rule_check_extras("RNN", 14, "float32[5,2,3] float32[1,7,3] float32[1,7,7]", "", ours, "");
-    /* PyTorch 2.15's autograd on the CPU less input and, for the LSTM, output: nn.LSTM(7, 16) over (5, 3, 7), nn.LSTM(400, 256)
-     * over (100, 8, 400), nn.LSTM(20, 20) in both directions over (40, 8, 20); nn.GRU(7, 16) and nn.RNN(7, 16) over (5, 3, 7)
-     */
+    /* Measured by PyTorch 2.15's autograd on the CPU, without the input and, for the LSTM, the output. nn.LSTM(7, 16) over (5,
+     * 3, 7), nn.LSTM(400, 256) over (100, 8, 400), nn.LSTM(20, 20) in both directions over (40, 8, 20); nn.GRU(7, 16) and
+     * nn.RNN(7, 16) over (5, 3, 7). */
     rule_check_extras("LSTM", 14, "float32[5,3,7] float32[1,64,7] float32[1,64,16]", "", torch, "workspace 29440");
     rule_check_extras("LSTM", 14, "float32[100,8,400] float32[1,1024,400] float32[1,1024,256]", "", torch,
                       "workspace 15310848");
@@ -401,8 +401,8 @@ static void add(mp_model *model, const char *kind, int n_in, const int *in, int 
     assert_int_equal(mp_model_operator(model, &draft, &index, NULL), MP_OK);
 }
 
-/* cos(-factor * Range(0, size, 1)), where the size is known at run time only and the cosine alone is declared, as [10] or
- * [1, 10]. The factor is computed after the range. */
+/* cos(-factor * Range(0, size, 1)). The size is known only at run time. Only the cosine has a declared shape, [10] or [1, 10].
+ * The factor is computed after the range. */
 static mp_model *counting_model(int factor_rank, int *counted)
 {
     mp_model *model;
@@ -441,7 +441,7 @@ TEST(a_shape_of_run_time_may_be_declared_further_down)
     assert_int_equal(model->tensors[counted].dtype, MP_DTYPE_FLOAT);
     mp_model_free(model);
 
-    model = counting_model(2, &counted); /* what is declared, [1, 10], is not the shape of the range */
+    model = counting_model(2, &counted); /* the declared [1, 10] is not the range's shape */
     assert_int_equal(mp_model_infer(model, &err), MP_UNSUPPORTED);
     assert_non_null(strstr(err.message, "depends on the value of"));
     mp_model_free(model);

@@ -1,4 +1,4 @@
-/* test_simplify.c - each simplification does what it says, keeps every name, and leaves alone what it must. */
+/* test_simplify.c - each simplification makes its documented change, keeps all names, and leaves other operators unchanged. */
 #include "memplan/onnx.h"
 #include "memplan/simplify.h"
 #include "tests/cases/data_file.h"
@@ -14,7 +14,7 @@ static mp_model *simplified(const char *text, mp_rules rules, bool all, mp_simpl
     return model;
 }
 
-/* What a model is reduced to, by the kinds of its operators. */
+/* Compares the operator kinds of the simplified model with the expected list. */
 static void check(const char *text, const char *kinds)
 {
     mp_model *model = simplified(text, MP_RULES_EXECUTOR, true, NULL);
@@ -166,7 +166,7 @@ TEST(outputs_keep_their_names_when_identities_give_them)
     assert_string_equal(resolved(model, "a"), "y");
     assert_string_equal(resolved(model, "y"), "y");
     mp_model_free(model);
-    /* nothing writes an input or a parameter, and an output cannot be another one */
+    /* no operator writes an input or a parameter, and an output cannot be an alias of another tensor */
     check("data x 2 3; Identity x -> y; out y", "Identity");
     check("param w 2 3; Identity w -> y; out y", "Identity");
     check("data x 2 3; Relu x -> a; Identity a -> y; out a y", "Relu Identity");
@@ -181,7 +181,7 @@ TEST(reshapes_of_reshapes_are_merged)
     assert_int_equal(model->operators[1].in[0], mp_model_find(model, "r"));
     assert_string_equal(resolved(model, "u"), "y");
     mp_model_free(model);
-    /* a shape that copies dimensions means something else on another input; an inner reshape with readers stays */
+    /* a shape that copies dimensions changes its meaning on another input; an inner reshape with other readers stays */
     check("data x 2 6; ints a 3 4; Reshape x a -> u; ints b 0 2 2; Reshape u b -> y; out y", "Reshape Reshape");
     check("data x 2 6; ints a 3 4; Reshape x a -> u; ints b 2 3 2; Reshape u b -> y; out y u", "Reshape Reshape");
 }
@@ -198,7 +198,7 @@ TEST(equal_operators_are_merged)
     check("data x 2 3; Elu x -> a alpha=0.5; Elu x -> b alpha=0.25; Sub a b -> y; out y", "Elu Elu Sub");
     check("data x 2 3; HardSigmoid x -> a alpha=0.5 beta=0.1; HardSigmoid x -> b beta=0.1 alpha=0.5; Sub a b -> y; out y",
           "HardSigmoid Sub");
-    /* whole chains in one round */
+    /* whole chains are merged in one round */
     check("data x 2 3; Exp x -> a; Exp x -> b; Tanh a -> c; Tanh b -> d; Abs c -> e; Abs d -> f; Sub e f -> y; out y",
           "Exp Tanh Abs Sub");
 }
@@ -236,7 +236,7 @@ TEST(common_factors_are_taken_out)
     assert_int_equal(model->operators[1].in[0], mp_model_find(model, "x"));
     assert_int_equal(model->tensors[model->operators[0].out[0]].rank, 1);
     assert_string_equal(resolved(model, "u"), "y");
-    assert_string_equal(resolved(model, "v"), "v"); /* holds the sum */
+    assert_string_equal(resolved(model, "v"), "v"); /* v has the sum */
     mp_model_free(model);
     model = simplified(text, MP_RULES_PYTORCH, true, &report);
     assert_string_equal(model_kinds(model), "Mul Mul Add Tanh");
@@ -301,7 +301,7 @@ TEST(biases_are_added_by_the_product)
     assert_non_null(op->op);
     mp_model_free(model);
     check("data x 2 3; param w 3 4; param b 4; MatMul x w -> y; Add y b -> z; out z", "FusedMatMul");
-    /* the first of two vectors */
+    /* only the first of two vectors is fused */
     check("data x 2 3; param w 3 4; param b 4; param c 4; MatMul x w -> y; Add y b -> z; Add z c -> v; out v",
           "FusedMatMul Add");
 }
@@ -391,8 +391,8 @@ static int count_kind(const mp_model *model, const char *kind)
     return n;
 }
 
-/* Counted from the architectures: BERT-base has two normalizations in each of 12 layers, one behind the embedding, one in its
- * head, and a Gelu in each layer and the head; and so on. */
+/* Counted from the architectures. BERT-base has two normalizations in each of 12 layers, one after the embedding and one in its
+ * head. It has a Gelu in each layer and in the head. */
 TEST(real_models_have_as_many_normalizations_and_activations_as_their_papers_say)
 {
     static const struct expected {

@@ -1,9 +1,9 @@
-/* test_simplify_apart.c - operators whose gradients read more than those of their kind are operators of their own. */
+/* test_simplify_apart.c - operators whose gradients read more than other operators of their kind get separate kinds. */
 #include "memplan/simplify.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
 
-/* Their gradients need the data and the updates; those of the others the indices alone. */
+/* The gradients of these reductions read the data and the updates. Other reductions' gradients read only the indices. */
 TEST(scatters_with_other_reductions_are_named_apart)
 {
     mp_error err = {0};

@@ -1,4 +1,4 @@
-/* test_split.c - operators split over ranks: what is conserved, the exchanges of Megatron, and the bytes that a layer keeps. */
+/* test_split.c - operators split over ranks: conserved totals, Megatron's exchanges, and the bytes saved by a layer. */
 #include "estimator/parallel/split.h"
 
 #include "memplan/architecture.h"
@@ -6,7 +6,7 @@
 #include "memplan/simplify.h"
 #include "tests/cases/test.h"
 
-/* One rank's model and graph. */
+/* The model and graph of one rank. */
 typedef struct rank_case {
     mp_model *model;
     mp_split split;
@@ -15,7 +15,7 @@ typedef struct rank_case {
     int64_t saved_bytes;
 } rank_case;
 
-/* Makes a rank of a model, which it takes over; `mesh` NULL: nothing is asked to be split. */
+/* Makes the graph of one rank and takes ownership of `model`. `mesh` NULL: no split. */
 static rank_case rank_of_model(mp_model *model, const char *mesh, mp_rules rules, bool fused)
 {
     mp_error err = {0};
@@ -61,7 +61,7 @@ static rank_case rank_of(const mp_architecture *a, int64_t batch, int64_t sequen
 
 static rank_case rank_of_file(const char *path, const char *mesh)
 {
-    const mp_onnx_options options = {.batch = strstr(path, "bytes") ? 0 : 16}; /* those of bytes fix it at 16 */
+    const mp_onnx_options options = {.batch = strstr(path, "bytes") ? 0 : 16}; /* models on bytes have a fixed batch of 16 */
     mp_error err = {0};
     mp_model *model;
     if (mp_onnx_read(path, &options, &model, &err) != MP_OK) fail_msg("%s: %s", path, err.message);
@@ -103,8 +103,8 @@ enum { N_FILES = sizeof files / sizeof *files };
 
 /* ---- conservation ---- */
 
-/* Each parameter is whole, or one dimension of it is: then the parts of all ranks are at least the whole, and at most the last
- * rank's part more. */
+/* Each parameter is whole, or split in one dimension. The parts of all ranks together are at least the whole, and exceed it by
+ * at most one part. */
 static void check_parameters(const rank_case *whole, const rank_case *rank, int64_t n, const char *name)
 {
     int64_t parts = 0, all = 0;
@@ -127,8 +127,8 @@ static void check_parameters(const rank_case *whole, const rank_case *rank, int6
     if (n * parts < all || parts >= all) fail_msg("%s: %" PRId64 " bytes in %d parts of %" PRId64, name, all, (int)n, parts);
 }
 
-/* Heads, tokens, inner widths, classes and rows of tables all divide, so every product is split: its FLOPs are those of one
- * device by n. Only norms, biases behind a sum and a router are on every rank, and these are no products. */
+/* Heads, tokens, inner widths, classes and table rows are divisible. So every product is split: each rank has 1/n of its FLOPs.
+ * Only norms, biases after a sum and a router are on every rank; none of them is a product. */
 TEST(floating_point_operations_are_shared_out)
 {
     static const struct {
@@ -155,8 +155,7 @@ TEST(floating_point_operations_are_shared_out)
         }
 }
 
-/* What does not divide is on every rank: 12 heads over 8 ranks. It costs more, never less, and parameters are shared all the
- * same.
+/* Indivisible operators run on every rank: 12 heads on 8 ranks. This costs more FLOPs, never fewer. Parameters are still split.
  */
 TEST(what_does_not_divide_is_on_every_rank)
 {
@@ -166,14 +165,14 @@ TEST(what_does_not_divide_is_on_every_rank)
     assert_true(rank.split.n_gathered > 0);
     assert_non_null(strstr(rank.split.gathered_for, "attention"));
     check_parameters(&whole, &rank, 8, "gpt2");
-    /* 50,257 rows of the table: of 8 ranks the first 7 have 6,283, and the last one 2 less */
+    /* 50,257 rows of the table: of 8 ranks, the first 7 have 6,283 and the last has 2 fewer */
     for (size_t t = 0; t < rank.model->n_tensors; t++)
         if (!strcmp(rank.model->tensors[t].name, "embedding.weight")) assert_int_equal(rank.model->tensors[t].dims[0], 6283);
     end(&rank);
     end(&whole);
 }
 
-/* Files of every kind: keep-all runs, parameters are shared out, and the ranks together compute no less than one device. */
+/* Files of every kind: keep-all runs, parameters are split, and the ranks together compute at least as much as one device. */
 TEST(files_are_split)
 {
     for (size_t k = 0; k < N_FILES; k++) {
@@ -216,7 +215,7 @@ TEST(a_group_of_one_changes_nothing)
 
 /* ---- Megatron ---- */
 
-/* Returns of how many parameters each rank has a part of the gradient. */
+/* Returns the number of parameters with partial gradients on each rank. */
 static int summed(const rank_case *r)
 {
     int n = 0;
@@ -224,16 +223,16 @@ static int summed(const rank_case *r)
     return n;
 }
 
-/* Exchanges of one more layer. Shoeybi et al. 2019: two all-reduces in forward, behind attention's output and the mlp's, and
- * two in backward. Korthikanti et al. 2022: with sequence parallelism as many pairs of all-gather and reduce-scatter instead;
- * then scale and shift of a normalization see a part of the sequence on each rank, and their gradients are summed. */
+/* Exchanges of one additional layer. Shoeybi et al. 2019: two all-reduces in forward, after attention's output and the mlp's
+ * output, and two in backward. Korthikanti et al. 2022: sequence parallelism replaces each with a pair of all-gather and
+ * reduce-scatter. Each rank then normalizes a part of the sequence, so the gradients of scale and shift are summed. */
 TEST(a_layer_exchanges_as_megatron_does)
 {
     static const struct {
         const char *name;
-        int n_norms; /* parameters of normalizations in a layer */
-        int n_parts; /* attention and mlp; of T5 of both sides */
-        int n_taken; /* a rank's part of what T5 adds to scores */
+        int n_norms; /* parameters of the normalizations in a layer */
+        int n_parts; /* attention and mlp; for T5 in encoder and decoder */
+        int n_taken; /* parts taken of T5's position bias */
     } cases[] = {{"gpt2", 4, 2, 0},      {"megatron-22b", 4, 2, 0}, {"bert-base", 4, 2, 0},
                  {"llama3-8b", 2, 2, 0}, {"vit-base", 4, 2, 0},     {"t5-small", 5, 5, 2}};
     static const char *const kinds[] = {"AllReduce", "Replicate", "AllGather", "ReduceScatter", "Assemble", "TakePart"};
@@ -241,7 +240,7 @@ TEST(a_layer_exchanges_as_megatron_does)
         for (int sp = 0; sp < 2; sp++)
             for (int64_t n = 2; n <= 4; n *= 2) {
                 const mp_architecture two = named(cases[k].name, 2), three = named(cases[k].name, 3);
-                const int64_t sequence = two.patch ? 0 : 128, tokens = two.patch ? 197 : 128; /* or the batch is split, of 8 */
+                const int64_t sequence = two.patch ? 0 : 128, tokens = two.patch ? 197 : 128; /* or the batch of 8 is split */
                 rank_case less = rank_of(&two, 8, sequence, mesh_text(n, sp), true),
                           more = rank_of(&three, 8, sequence, mesh_text(n, sp), true);
                 const int norms = sp ? cases[k].n_norms : 0, parts = cases[k].n_parts, summing = sp ? 0 : parts,
@@ -251,8 +250,8 @@ TEST(a_layer_exchanges_as_megatron_does)
                     if (count(&more, kinds[j]) - count(&less, kinds[j]) != expected[j])
                         fail_msg("%s, sp=%d: %d more of %s", two.name, sp, count(&more, kinds[j]) - count(&less, kinds[j]),
                                  kinds[j]);
-                /* the same bytes either way: two all-reduces of s b h for each part, or as many pairs; what is added to scores
-                 * is whole on each rank, and its gradient is gathered from those of the heads */
+                /* equal bytes either way: two all-reduces of s b h for each part, or as many pairs. The tensor added to scores
+                 * is whole on each rank, and its gradient is gathered from the heads' gradients. */
                 const int64_t h = two.width, sent = more.traffic.sent_bytes - less.traffic.sent_bytes,
                               pair = 2 * (n - 1) * (2 * 8 * tokens * h) / n,
                               gathered = (n - 1) * (2 * two.heads * tokens * tokens) / n;
@@ -275,12 +274,15 @@ static int64_t saved_by_a_layer(const char *name, int64_t b, int64_t s, const ch
     return bytes;
 }
 
-/* Korthikanti et al. 2022, equations 2 and 4, in bytes: of a layer a rank keeps s b h (10 + 24/t + 5 a s/(h t)), and with
- * sequence parallelism s b h (34/t + 5 a s/(h t)). Three things differ, all to the byte:
- *  - what normalizations leave (mean and deviation of a token, in fp32) is left out there as small;
- *  - dropout leaves a factor in fp32 here, as on PyTorch's CPU, and one byte there;
- *  - Megatron gathers the inputs of both first products again in backward. Here what is gathered is an activation like any
- * other: keep-all keeps two of 2 s b h, where the formula has 1/t of them. A plan may drop it and gather again. */
+/* Korthikanti et al. 2022, equations 2 and 4, in bytes: a rank saves s b h (10 + 24/t + 5 a s/(h t)) per layer, and s b h (34/t
+ * + 5 a s/(h t)) with sequence parallelism. Three differences are accounted for exactly:
+ *
+ * - The paper omits the normalizations' fp32 mean and deviation per token as small.
+ *
+ * - Dropout saves an fp32 factor here, as on PyTorch's CPU, and one byte in the paper.
+ *
+ * - Megatron gathers the inputs of both first products again in backward. Here a gathered tensor is an ordinary activation:
+ *   keep-all keeps two of 2 s b h, where the formula has 1/t of them. A plan may drop it and gather it again. */
 TEST(a_layer_keeps_what_korthikanti_says)
 {
     static const struct {
@@ -300,7 +302,7 @@ TEST(a_layer_keeps_what_korthikanti_says)
         }
 }
 
-/* Attention and mlp of a block are each split in the middle, and its weights have one dimension of a rank: columns of the first
+/* Attention and mlp of a block are each split in the middle. Their weights are split in one dimension: columns of the first
  * product, rows of the second. */
 TEST(columns_come_first_and_rows_second)
 {

@@ -1,4 +1,5 @@
-/* test_split_data.c - tp that shares the batch out: what is not split is data parallelism, what is worth it is split. */
+/* test_split_data.c - tp that splits the batch: unsplit operators run as data parallelism, and operators are split if this
+ * saves traffic. */
 #include "estimator/parallel/split.h"
 #include "memplan/memplan.h"
 #include "memplan/simplify.h"
@@ -12,7 +13,7 @@ typedef struct rank_case {
     mp_rank_traffic traffic;
 } rank_case;
 
-/* Makes one rank of a model, which it takes over, with its gradients summed. */
+/* Makes one rank with summed gradients and takes ownership of `model`. */
 static rank_case rank_of(mp_model *model, const char *mesh)
 {
     mp_error err = {0};
@@ -65,12 +66,12 @@ static int64_t bytes(const mp_graph *graph)
     return sum;
 }
 
-/* No weight of these networks is worth it: then every storage, every node and all that is sent are those of dp, with batch
- * normalization over each rank's own samples. */
+/* No weight of these networks is large enough to be split. All storages, nodes and sent bytes equal dp's. Each rank normalizes
+ * its own samples. */
 TEST(without_a_large_weight_it_is_data_parallelism)
 {
     static const char *const files[] = {"examples/resnet50.onnx", "examples/fashion_cnn.onnx"};
-    enum { SAMPLES = 1024 }; /* whose features are more bytes than the classifier of resnet50 */
+    enum { SAMPLES = 1024 }; /* their features have more bytes than resnet50's classifier */
     for (size_t k = 0; k < 2; k++)
         for (int n = 2; n <= 6; n += 2) {
             char shared[32], copied[32];
@@ -89,8 +90,8 @@ TEST(without_a_large_weight_it_is_data_parallelism)
         }
 }
 
-/* A trunk of 64 x 64 weights and a classifier of 60,000 classes, for 32 samples on each of 6 ranks: the samples' 64 features
- * are gathered, the classes are split, and only the trunk's gradients are summed. */
+/* A trunk of small weights and a large classifier, for 32 samples on each of 6 ranks. The samples' features are gathered, the
+ * classes are split, and only the trunk's gradients are summed. */
 TEST(a_large_classifier_is_split_alone)
 {
     enum { SAMPLES = 32, RANKS = 6, INPUTS = 8, WIDTH = 512, CLASSES = 12000, SHARE = RANKS - 1 };
@@ -106,7 +107,7 @@ TEST(a_large_classifier_is_split_alone)
     assert_int_equal(data.split.whole_bytes, trunk + classifier);
     assert_int_equal(data.split.part_bytes, trunk + classifier / RANKS);
     assert_int_equal(dp.traffic.sent_bytes, 2 * SHARE * (trunk + classifier) / RANKS);
-    /* gradients of the trunk are summed, features gathered and their gradients scattered */
+    /* the trunk's gradients are summed, features gathered and features' gradients scattered */
     assert_int_equal(data.traffic.sent_bytes, 2 * SHARE * trunk / RANKS + 2 * SHARE * features / RANKS);
     assert_true(data.traffic.sent_bytes < dp.traffic.sent_bytes / 50);
     for (size_t k = 0; k < data.model->n_operators; k++)

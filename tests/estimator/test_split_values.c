@@ -1,12 +1,11 @@
-/* test_split_values.c - what ranks compute together is what one device computes: blocks of networks and random models, number
- * by number. */
+/* test_split_values.c - the ranks together compute the same numbers as one device: blocks of networks and random models. */
 #include "estimator/parallel/split.h"
 #include "tests/cases/interpreter.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
-/* Exchanges of all kinds that were seen. */
+/* Counts the exchanges of each kind in all cases. */
 static int n_seen[6];
 static const char *const kinds[] = {"AllReduce", "Replicate", "AllGather", "ReduceScatter", "Assemble", "TakePart"};
 
@@ -47,8 +46,7 @@ TEST(an_mlp)
               "Gemm x a b -> h; Tanh h -> g; Gemm g c d -> o; Tanh o -> y; out y");
 }
 
-/* Lines of all samples in one matrix, of which each rank has a part of every sample; and a sum over ranks that only changes
- * shape.
+/* The lines of all samples in one matrix; each rank has a part of every sample. Also a sum over ranks that only changes shape.
  */
 TEST(lines_of_samples)
 {
@@ -59,7 +57,7 @@ TEST(lines_of_samples)
         "Reshape z lines -> o; Tanh o -> y; out y");
 }
 
-/* Four heads, which 2 and 4 ranks share; and two, which 4 do not. */
+/* Four heads, divisible by 2 and 4 ranks; and two heads, not divisible by 4. */
 TEST(a_block_of_attention)
 {
     char text[2048];
@@ -79,14 +77,15 @@ TEST(a_block_of_attention)
     }
 }
 
-/* A weight that one operator has read whole is not made a part for a later one that reads it turned: that takes its part. */
+/* An operator reads a weight whole. A later operator reads the transposed weight. The weight is not split for it; the later
+ * operator takes its part. */
 TEST(a_weight_that_was_read_whole)
 {
     check_all("data x 8 16; param w 16 16; Softmax w -> p axis=-1; Transpose w -> t perm=[1,0]; MatMul x t -> h;"
               "MatMul h p -> o; Tanh o -> y; out y");
 }
 
-/* A chain of operators over tensors of 4 x 8 x 16, each on what came before. */
+/* A chain of operators on tensors of 4 x 8 x 16. Each reads an earlier result. */
 TEST(random_models)
 {
     for (uint64_t seed = 1; seed <= 300; seed++) {

@@ -1,11 +1,11 @@
-/* test_summary.c - totals of a training graph that is small enough to add up by hand. */
+/* test_summary.c - totals of a small training graph, computed by hand. */
 #include "memplan/summary.h"
 
 #include "estimator/base/memory.h"
 #include "tests/cases/test.h"
 
-/* Two layers: hidden = f1(x, w), out = f2(hidden, x); the loss keeps a statistic for itself; backward of f2 reads hidden and x,
- * backward of f1 reads x and gives the gradient of w. */
+/* Two layers: hidden = f1(x, w), out = f2(hidden, x). The loss keeps a statistic for its backward. The backward of f2 reads
+ * hidden and x; the backward of f1 reads x and writes the gradient of w. */
 enum { X, W, HIDDEN, MASK, OUT, STATISTIC, D_OUT, D_HIDDEN, D_W, MOMENT, N_STORAGES };
 static const struct {
     int64_t bytes, payload;
@@ -27,7 +27,7 @@ static const struct {
     mp_phase phase;
     double flops;
     int64_t ticks, workspace;
-    int forward_of, reads[4], writes[4]; /* ended by -1 */
+    int forward_of, reads[4], writes[4]; /* terminated by -1 */
 } nodes[] = {
     {MP_PHASE_FORWARD, 1000, 3, 10, -1, {X, W, -1}, {HIDDEN, MASK, -1}},
     {MP_PHASE_FORWARD, 500, 2, 0, -1, {HIDDEN, X, -1}, {OUT, -1}},
@@ -98,7 +98,7 @@ TEST(totals_are_the_payload_of_each_kind)
     mp_graph_free(graph);
 }
 
-/* hidden and its mask are made by forward and read by backward; out is read by the loss only, the statistic is the loss's. */
+/* Forward writes hidden and its mask; backward reads both. Only the loss reads out, and the statistic belongs to the loss. */
 TEST(saved_activations_are_what_backward_reads_of_forward)
 {
     mp_graph *graph = two_layers();
@@ -127,14 +127,15 @@ TEST(each_operator_has_its_own_backward)
     assert_int_equal(second->output_bytes, 99);
     assert_int_equal(second->saved_bytes, 0);
     assert_int_equal(loss->node, 2);
-    assert_int_equal(loss->backward_ticks, 0); /* only forward nodes have backward nodes of their own */
+    assert_int_equal(loss->backward_ticks, 0); /* only forward nodes have their own backward nodes */
     assert_int_equal(loss->saved_bytes, 7);
     mp_summary_free(&sum);
     mp_graph_free(graph);
 }
 
-/* Always live: x 64, w 256, moment 512. In order: f1 makes hidden 128 and mask 32, f2 out 128, the loss its statistic 32 (out
- * ends), its backward d_out 128, backward of f2 d_hidden 128 (hidden and d_out end), that of f1 d_w 256. */
+/* Always live: x 64, w 256, moment 512. In order: f1 writes hidden 128 and mask 32, f2 writes out 128, and the loss its
+ * statistic 32 (out ends). Its backward writes d_out 128. The backward of f2 writes d_hidden 128 (hidden and d_out end), and
+ * the backward of f1 d_w 256. */
 TEST(live_bytes_stand_before_and_after_each_operator)
 {
     mp_graph *graph = two_layers();
