@@ -1,4 +1,4 @@
-/* cmd_parallel.c - the best ways to split a network over many devices, and why every other one is not among them. */
+/* cmd_parallel.c - finds the fastest ways to split a network over many devices, and states the reason against each other way. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,12 +15,12 @@
 #include "formats/json/json.h"
 #include "memplan/ranks/meshes.h"
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
 enum {
-    SAMPLES_PER_DEVICE = 4, /* of a step, where no --global-batch is given */
+    SAMPLES_PER_DEVICE = 4, /* samples of a step per device, without --global-batch */
     MOST_REMEDIES = 6,
-    DOUBLINGS = 5, /* of the devices, tried if no mesh fits */
+    DOUBLINGS = 5, /* how often the number of devices is doubled if no mesh fits */
     MOST_NOTES = 2
 };
 
@@ -32,7 +32,8 @@ typedef struct question {
     mesh_rate rate;
 } question;
 
-/* Builds one rank of a split, before gradients are summed: they stay from one micro-batch to the next. */
+/* Builds the graph of one rank of a split. Its gradients are not yet summed over ranks, since they accumulate over
+ * micro-batches. */
 static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
                           mp_error *err)
 {
@@ -62,7 +63,7 @@ static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, 
     return MP_OK;
 }
 
-/* Reads what may be copied to the host. */
+/* Reads the options for offloading to the host. */
 static mp_status read_host(question *q, const own_device *device, mp_error *err)
 {
     mp_host *host = &q->request.host;
@@ -73,7 +74,7 @@ static mp_status read_host(question *q, const own_device *device, mp_error *err)
     return MP_OK;
 }
 
-/* Reads which dimensions are given; what --mesh does not name is free. */
+/* Reads the fixed dimensions. Dimensions that --mesh does not name are free. */
 static mp_status read_fixed(const options *o, mp_meshes_request *r, mp_error *err)
 {
     if (!o->model.mesh) return MP_OK;
@@ -127,7 +128,7 @@ static int settle(question *q)
     return fill(q, &err) == MP_OK ? EXIT_DONE : input_failed(&err);
 }
 
-/* Counts the FLOPs of a sample in the unsplit graph. If that graph cannot be built, they stay unknown. */
+/* Counts the FLOPs of a sample in the unsplit graph. If that graph cannot be built, they remain unknown. */
 static void count_flops(question *q, const mp_meshes *found)
 {
     const mp_mesh one = {.size = {1, 1, 1, 1, 1}};
@@ -147,7 +148,7 @@ typedef struct remedy {
     char text[64];
     options changed;
     question question;
-    mp_meshes *found; /* the fastest mesh with the change; NULL: none fits, or the change does not apply */
+    mp_meshes *found; /* the fastest mesh with the change; NULL: no mesh fits, or the change does not apply */
 } remedy;
 
 typedef struct remedy_list {
@@ -183,8 +184,8 @@ static int64_t least_floor(const mp_meshes *found)
     return least;
 }
 
-/* Searches with each change of options that may help. Of more devices the fewest that suffice are taken: twice as many at most
- * halve the floor. */
+/* Searches with each change of options that may help. The devices are doubled until a mesh fits. Numbers of devices that cannot
+ * suffice are skipped: a doubling at most halves the floor. */
 static void find_remedies(const question *q, const mp_meshes *refused, remedy_list *list)
 {
     static const char *host[] = {"host"}, *adapters[] = {"16:*"};
@@ -217,14 +218,14 @@ static void free_remedies(remedy_list *list)
     for (size_t k = 0; k < list->n; k++) mp_meshes_free(list->items[k].found);
 }
 
-/* ---- notes beside the verdict ---- */
+/* ---- notes in addition to the verdict ---- */
 
 typedef struct note_list {
     size_t n;
     char items[MOST_NOTES][256];
 } note_list;
 
-/* Says that the type was not chosen, and that the fastest mesh leaves little memory. */
+/* Writes the notes: the fastest mesh leaves little memory; the type is the default. */
 static void write_notes(const question *q, const mp_meshes *found, note_list *list)
 {
     const char *tight = found->n_best ? mesh_tight_text(found, q->request.memory_bytes) : NULL;
@@ -265,7 +266,7 @@ static json_t *parallel_json(const question *q, const mp_meshes *found, const no
                      said, "best", best, "set_aside", others, "remedies", remedies_json(remedies));
 }
 
-/* ---- the answer on a screen ---- */
+/* ---- the answer as text ---- */
 
 static void print_verdict(const question *q, const mp_meshes *found)
 {
@@ -279,7 +280,7 @@ static void print_verdict(const question *q, const mp_meshes *found)
                        count_text(q->request.devices), q->request.devices == 1 ? "" : "s", q->within);
 }
 
-/* Prints the choices of one mesh, the best micro-batch and schedule first. */
+/* Prints the fastest choice of the mesh that --explain names: the reason against it, and its stages. */
 static int explain(const question *q, const mp_meshes *found)
 {
     mp_error err = {0};
@@ -300,7 +301,7 @@ static int explain(const question *q, const mp_meshes *found)
     return EXIT_DONE;
 }
 
-/* Prints the changes with which a mesh fits. */
+/* Prints the changes of options with which a mesh fits. */
 static void print_remedies(const question *q, const remedy_list *list)
 {
     bool any = false;

@@ -1,4 +1,4 @@
-/* mesh_json.c - writes meshes, their stages and their rates. */
+/* mesh_json.c - writes meshes, their stages and their rates as JSON. */
 #include "cli/reports/mesh_json.h"
 
 #include "formats/json/json.h"

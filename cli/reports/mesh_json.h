@@ -5,5 +5,6 @@
 
 #include "cli/reports/mesh_rate.h"
 
-/* Returns a choice. One of the best also has its rates and stages; with a host link, stages also have the bytes there. */
+/* Returns a choice as JSON. The best choices also have rates and stages. With a link to the host, stages also have their bytes
+ * there. */
 json_t *mesh_choice_json(const mp_mesh_choice *choice, const mp_meshes_request *request, const mesh_rate *rate);

@@ -1,4 +1,4 @@
-/* mesh_report.c - meshes, stages and the reasons of a search, on a screen. */
+/* mesh_report.c - prints meshes, their stages, and the reasons against other meshes. */
 #include "cli/reports/mesh_report.h"
 
 #include <stdio.h>
@@ -8,9 +8,10 @@
 #include "cli/messages/screen.h"
 
 enum { MESH_COLUMNS = 28 };
-static const double tight_share = 0.97; /* of the memory: a fuller stage is called tight */
-static const double loose_share = 0.95; /* of the memory: no fuller stage is called an alternative */
-static const double worth = 0.05;       /* an alternative takes at most so much longer */
+static const double tight_share = 0.97; /* fraction of the memory: a fuller stage is called tight */
+/* fraction of the memory: a choice with a fuller stage is not offered as an alternative */
+static const double loose_share = 0.95;
+static const double worth = 0.05; /* an alternative takes longer by at most this fraction */
 
 const char *mesh_choice_name(const mp_mesh_choice *c)
 {
@@ -19,7 +20,7 @@ const char *mesh_choice_name(const mp_mesh_choice *c)
     return mp_text("%s %s", mp_mesh_write(&c->mesh).text, mp_schedule_name(c->schedule));
 }
 
-/* Prints a row; a long name has a line to itself. */
+/* Prints a row. A long name is on a line of its own. */
 static void print_choice(const mp_mesh_choice *c)
 {
     const char *name = mesh_choice_name(c);
@@ -30,7 +31,7 @@ static void print_choice(const mp_mesh_choice *c)
                seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds));
 }
 
-/* Returns the seconds in which a step recomputes, in the stage where that takes most. */
+/* Returns the seconds of recomputation in a step, at the stage with the most. */
 static double recomputing(const mp_mesh_choice *c)
 {
     double most = 0;
@@ -39,7 +40,7 @@ static double recomputing(const mp_mesh_choice *c)
     return most * (double)c->n_micro_batches;
 }
 
-/* Says where the seconds between the first and the second mesh come from. */
+/* Prints why the second mesh takes longer than the first. */
 static void print_runner_up(const mp_mesh_choice *first, const mp_mesh_choice *second)
 {
     enum { KINDS = 4 };
@@ -69,7 +70,7 @@ void mesh_print_best(const mp_meshes *found)
     if (found->n_best > 1) print_runner_up(&found->choices[0], &found->choices[1]);
 }
 
-/* Prints the bytes and copies of each stage on the host. */
+/* Prints the bytes that each stage holds on the host, and its copies. */
 static void print_host(const mp_mesh_choice *c)
 {
     screen_row("  %-5s %10s %10s %21s %10s", "stage", "on host", "state", "of a micro-batch", "copies");
@@ -100,7 +101,7 @@ void mesh_print_stages(const mp_mesh_choice *c, bool has_host)
     if (has_host) print_host(c);
 }
 
-/* Returns the fastest choice that leaves a margin and takes little longer than the first; NULL: none was played. */
+/* Returns the fastest simulated choice that leaves a margin and takes little longer than the first; NULL: none. */
 static const mp_mesh_choice *looser(const mp_meshes *found, int64_t memory_bytes)
 {
     const mp_mesh_choice *best = NULL;

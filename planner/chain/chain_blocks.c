@@ -17,7 +17,7 @@ static int place_of(const mp_chain *chain, int node, int inherited)
     return latest >= 0 ? latest : inherited;
 }
 
-/* Puts backward nodes into the order of segment checkpointing. A node that is delayed by a later block belongs to that later
+/* Sorts backward nodes into the order of segment checkpointing. A node that is delayed by a later block belongs to that later
  * block. */
 static mp_status order_backward(mp_chain *chain, mp_error *err)
 {

@@ -163,7 +163,7 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
     return MP_OK;
 }
 
-/* Orders first runs of forward nodes as in the list, and likewise loss and backward nodes. */
+/* Orders first runs of forward nodes as in the list. Does the same for loss and backward nodes. */
 static void keep_order(mp_exact_graph *x)
 {
     mp_exact_set earlier[2] = {0, 0};

@@ -30,7 +30,7 @@ mp_status mp_run_none(mp_search *search, mp_error *err)
     for (size_t t = 0; t < n_all; t++)
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) steps[n++] = steps[t];
     if (n == n_all || mp_update_order_of(graph).keeps_inputs) return MP_OK;
-    mp_steps_issue(steps, 0, (int)n, 0); /* the steps behind changed, so nothing may be issued */
+    mp_steps_issue(steps, 0, (int)n, 0); /* the following steps changed, so nothing may be issued */
     MP_CHECK(mp_updates_place(graph, steps, n, &fused, &n, err));
     return mp_search_offer(search, fused, n, NULL, NULL, err);
 }

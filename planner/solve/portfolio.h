@@ -4,7 +4,7 @@
 #include "memplan/search.h"
 
 size_t mp_portfolio_count(void);
-/* Returns row k, or NULL behind the last row. */
+/* Returns row k, or NULL after the last row. */
 const mp_solver *mp_portfolio_row(size_t k);
 
 /* Returns the bit of a searcher in mp_request.solvers_off. */

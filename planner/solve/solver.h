@@ -14,7 +14,7 @@ mp_status mp_request_complete(const mp_request *request, mp_request *out, mp_pro
 /* mp_solve for a request that has a problem, as a single search. On a graph with copies only the named searcher runs, and no
  * copies are issued afterwards. As mp_solve. */
 mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_error *err);
-/* True if the request wants a bound and has a budget. */
+/* True if the request asks for a bound and has a budget. */
 bool mp_request_is_bounded(const mp_request *request);
 
 /* Builds a plan from other steps, as many as the plan has. It inherits the request, the proofs and, if the plan has offsets,

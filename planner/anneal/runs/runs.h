@@ -194,7 +194,7 @@ int mp_runs_latest_producer(const mp_runs *runs, int s, int position);
 /* True if the run is a recomputation or a copy, so that a plan can do without it: it is not its node's first run, or its node
  * is optional. */
 bool mp_runs_is_extra(const mp_runs *runs, int run);
-/* True if no run reads what this run produces. */
+/* True if no run reads the outputs of this run. */
 bool mp_runs_is_dead(const mp_runs *runs, int run);
 
 /* True if a node may run with this alternative at a position. Its inputs must be produced earlier, and every run that depends
