@@ -1,9 +1,14 @@
-/* onnx.c - reads ONNX files into models, step by step: map the file, scan it into a skeleton without weights
- * (onnx_scan.c), unpack that under a byte budget, add initializers and inputs, add the nodes with functions inlined
- * (onnx_nodes.c), separate merged tensors (onnx_merged.c), read the metadata on modules (onnx_metadata.c) and initializers
- * (onnx_origins.c), choose roles (onnx_roles.c), close the open dimensions (onnx_dimensions.c), sort, infer, recognise masks
- * (onnx_generated.c). Time and memory depend on the size of the skeleton, not of the file.
- */
+/* onnx.c - reads ONNX files as models. The steps:
+ *
+ * - map the file and scan it into a skeleton without weights (onnx_scan.c)
+ * - unpack the skeleton under a byte budget
+ * - add initializers and inputs, then the nodes with functions inlined (onnx_nodes.c)
+ * - separate merged tensors (onnx_merged.c)
+ * - read the metadata on modules (onnx_metadata.c) and initializers (onnx_origins.c)
+ * - choose roles (onnx_roles.c) and bind open dimensions (onnx_dimensions.c)
+ * - sort, infer, and recognise masks (onnx_generated.c)
+ *
+ * Time and memory depend on the size of the skeleton, not of the file. */
 #include "memplan/onnx.h"
 
 #include <stdbool.h>
@@ -18,12 +23,11 @@
 #include "formats/onnx/scan/onnx_scan.h"
 #include "onnx.pb-c.h"
 
-/* Files that people have instead of an ONNX file, and how to make one of each.
+/* Other file types that users may have, with advice on how to make an ONNX file from each.
  *
- * An ONNX file is a protobuf message whose fields have the numbers 1 to 25: it starts with one of their tags, and none
- * of the signatures below does. Other protobuf files (TensorFlow's graphs) are recognised by name, once reading has
- * failed.
- */
+ * An ONNX file is a protobuf message whose fields have the numbers 1 to 25. It starts with the tag of one of these fields, and
+ * none of the signatures below does. Other protobuf files (TensorFlow's graphs) are recognised by name after reading has
+ * failed. */
 #define FROM_PYTORCH "export the network with torch.onnx.export (examples/export_pytorch.py does it)"
 #define FROM_TENSORFLOW "convert it with tf2onnx: python -m tf2onnx.convert --help"
 
@@ -33,7 +37,7 @@ static const struct {
     size_t n;
     const char *sentence;
 } kinds[] = {
-    /* torch.save since PyTorch 1.6 writes a ZIP, as do TorchScript and torch.export */
+    /* torch.save writes a ZIP since PyTorch 1.6, as do TorchScript and torch.export */
     {0, "PK\3\4", 4, "this is a ZIP, as PyTorch's checkpoints (.pt, .pth) are, and not an ONNX file: " FROM_PYTORCH},
     {0, "\x80\2\x8a\nl\xfc\x9c", 7, "this is a PyTorch checkpoint: weights, without the network: " FROM_PYTORCH},
     {0, "\x80\2", 2, "this is a pickle of Python, as older PyTorch checkpoints are, and not an ONNX file: " FROM_PYTORCH},
@@ -59,7 +63,7 @@ static bool is_safetensors(const uint8_t *bytes, size_t size)
     return length >= 2 && length <= size - 8 && bytes[8] == '{' && (bytes[9] == '"' || bytes[9] == ' ' || bytes[9] == '}');
 }
 
-/* Refuses a file of a known kind that is not ONNX, and says how to make an ONNX file of it. Every ONNX file passes. */
+/* Refuses a file of a known type other than ONNX; the message says how to make an ONNX file from it. Every ONNX file passes. */
 static mp_status refuse_foreign(const uint8_t *bytes, size_t size, mp_error *err)
 {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
@@ -70,7 +74,7 @@ static mp_status refuse_foreign(const uint8_t *bytes, size_t size, mp_error *err
     return MP_OK;
 }
 
-/* Returns advice, by its name, for a file that cannot be read as ONNX; NULL if nothing is known. */
+/* Returns advice for a file that cannot be read as ONNX, based on its name; NULL: none. */
 static const char *foreign_by_name(const char *path)
 {
     static const struct {
@@ -109,7 +113,7 @@ static mp_status add_outputs(mp_model *model, const Onnx__GraphProto *graph, mp_
     return MP_OK;
 }
 
-/* Makes an empty model, named after the file without folder and ending. */
+/* Creates an empty model, named after the file without folder and ending. */
 static mp_status new_model(const char *path, mp_model **out, mp_error *err)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
@@ -154,7 +158,7 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     return MP_OK;
 }
 
-/* Scans a file. If it is no ONNX model and its name is that of another kind, the error gives advice. */
+/* Scans a file. If it is not an ONNX model and its name suggests another type, the error contains advice. */
 static mp_status scan(const char *path, const mp_file *file, mp_onnx_skeleton *skeleton, mp_error *err)
 {
     const char *hint = foreign_by_name(path);

@@ -1,9 +1,8 @@
-/* onnx_dimensions.c - open dimensions, and how they get their sizes.
+/* onnx_dimensions.c - binds open dimensions to sizes.
  *
- * A dimension of an input is a number, a symbol ("N"), or unknown: no value at all, -1 (Paddle), "?" (others). An
- * unknown one gets a symbol of its own, "INPUT[AXIS]", so that --dim can name it like any other. --batch sets the first
- * dimension of the data inputs, or another axis that is named as the batch when the first one is not (sequence first).
- */
+ * A dimension of an input is a number, a symbol ("N"), or unknown: no value, -1 (Paddle), or "?" (others). An unknown dimension
+ * gets the symbol "INPUT[AXIS]", so that --dim can name it. --batch sets the first dimension of the data inputs. If only
+ * another axis is named as the batch (sequence first), --batch sets that axis. */
 #include "formats/onnx/onnx.h"
 
 #include <inttypes.h>
@@ -17,7 +16,7 @@ enum { OPEN = -1 };
 
 typedef struct symbol {
     const char *name;
-    int64_t size; /* OPEN: not known yet */
+    int64_t size; /* OPEN: unknown so far */
     bool by_batch;
 } symbol;
 
@@ -26,30 +25,31 @@ typedef struct binder {
     const mp_onnx_options *options;
     symbol *symbols;
     size_t n_symbols, capacity;
-    mp_names *index; /* name -> position in symbols */
+    mp_names *index; /* name -> index in symbols */
     mp_error *err;
 } binder;
 
-/* Returns the tensor type of a declaration, NULL if it declares none. */
+/* Returns the tensor type of a declaration; NULL: none. */
 static const Onnx__TypeProto__Tensor *tensor_type(const Onnx__ValueInfoProto *info)
 {
     return info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? info->type->tensor_type : NULL;
 }
 
-/* Returns the size of a dimension, or OPEN. Other negative numbers are returned as they are. */
+/* Returns the size of a dimension, or OPEN. Other negative numbers are returned unchanged. */
 static int64_t fixed_size(const Onnx__TensorShapeProto__Dimension *d)
 {
     return d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE ? d->dim_value : OPEN;
 }
 
-/* Returns an input dimension's size as fixed_size does; an open batch exported as 0 is OPEN if a batch is given. */
+/* Like fixed_size, for an input dimension. A batch dimension exported as 0 is OPEN if a batch is given. */
 static int64_t input_size(const Onnx__TensorShapeProto *shape, size_t axis, const mp_onnx_options *options)
 {
     int64_t size = fixed_size(shape->dim[axis]);
     return size == 0 && axis == 0 && options->batch > 0 ? OPEN : size;
 }
 
-/* Returns the symbol that the file gives a dimension, NULL for none: "?" and the like are no names, their sizes may differ. */
+/* Returns the file's symbol for a dimension; NULL: none. "?" and similar texts are not names, because their sizes may
+ * differ. */
 static const char *file_symbol(const Onnx__TensorShapeProto__Dimension *d)
 {
     static const char *const unknown[] = {"", "?", "None", "-1"};
@@ -114,7 +114,7 @@ static mp_status add_symbol(binder *b, const char *name)
     return MP_OK;
 }
 
-/* Returns the name of an open dimension of an input, made up if the file has none. NULL if memory is short. */
+/* Returns the name of an open dimension of an input, generated if the file has none. NULL: out of memory. */
 static const char *symbol_name(binder *b, const char *input, size_t axis, const Onnx__TensorShapeProto__Dimension *d)
 {
     const char *name = file_symbol(d);
@@ -152,7 +152,7 @@ static mp_status collect(binder *b, const Onnx__GraphProto *graph)
     return MP_OK;
 }
 
-/* Writes " (they are 'a', 'b')", cut at the end of the buffer. */
+/* Writes " (they are 'a', 'b')", truncated at the end of the buffer. */
 static void list_symbols(const binder *b, char *out, size_t size)
 {
     size_t used = 0;
@@ -189,7 +189,7 @@ bool mp_onnx_is_batch_name(const char *name)
     return false;
 }
 
-/* Returns the axis of a data input that --batch sets, -1 if its first dimension is fixed and none is named as a batch. */
+/* Returns the axis of a data input that --batch sets. -1: its first dimension is fixed and no axis is named as a batch. */
 static int batch_axis(const Onnx__TensorShapeProto *shape, const mp_onnx_options *options)
 {
     int named = -1;
@@ -238,7 +238,7 @@ static mp_status apply_batch(binder *b, const Onnx__GraphProto *graph)
     return any ? MP_OK : check_fixed_batch(b);
 }
 
-/* Gives the shape that a declaration has, OPEN where a dimension stays open. `dims` has MP_RANK_MAX entries. */
+/* Computes a declared shape, with OPEN for dimensions that remain open. `dims` has MP_RANK_MAX entries. */
 static void declared_shape(binder *b, const Onnx__TensorShapeProto *shape, int64_t *dims)
 {
     for (size_t d = 0; d < shape->n_dim; d++) {
@@ -267,7 +267,7 @@ static mp_status set_input(binder *b, const Onnx__ValueInfoProto *info, int inde
     return mp_tensor_set(b->model, index, b->model->tensors[index].dtype, (int)shape->n_dim, dims, b->err);
 }
 
-/* Records the types and shapes that the file declares for tensors of the model. */
+/* Records the declared types and shapes of the model's tensors. */
 static mp_status record_declarations(binder *b, Onnx__ValueInfoProto *const *infos, size_t n)
 {
     for (size_t k = 0; k < n; k++) {

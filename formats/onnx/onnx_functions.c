@@ -1,7 +1,6 @@
-/* onnx_functions.c - the functions that a file defines: PyTorch's exporters write whole modules, or single operators of their
- * own library, as functions over standard operators. They are found by (domain, name, overload), as a call names them. Two of
- * the fields involved are younger than Debian's schema; the scan renumbered them, so they come as unknown fields.
- */
+/* onnx_functions.c - functions defined in a file. PyTorch's exporters write modules, or operators of their own library, as
+ * functions over standard operators. The key of a function is (domain, name, overload), as in a call. Two of the required
+ * fields are newer than Debian's schema. The scan renumbers them, so they are read as unknown fields. */
 #include "formats/onnx/onnx.h"
 
 #include <inttypes.h>
@@ -10,7 +9,7 @@
 
 #include "formats/onnx/scan/onnx_scan.h"
 
-enum { VERSION_MAX = 1000 }; /* largest version of an operator set; the newest is far below */
+enum { VERSION_MAX = 1000 }; /* largest accepted version of an operator set; the newest is far below */
 
 const char *mp_onnx_domain(const char *domain)
 {
@@ -49,7 +48,7 @@ mp_status mp_onnx_check_imports(const Onnx__ModelProto *file, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the last unknown field of this number, NULL if there is none. */
+/* Returns the last unknown field with this number; NULL: none. */
 static const ProtobufCMessageUnknownField *unknown_field(const ProtobufCMessage *message, uint32_t id)
 {
     for (unsigned k = message->n_unknown_fields; k-- > 0;)
@@ -57,7 +56,7 @@ static const ProtobufCMessageUnknownField *unknown_field(const ProtobufCMessage 
     return NULL;
 }
 
-/* Returns how many bytes the length takes that protobuf-c keeps in front of an unknown field's bytes. */
+/* Returns the size of the length prefix that protobuf-c keeps before an unknown field's bytes. */
 static size_t length_prefix(const ProtobufCMessageUnknownField *field)
 {
     size_t n = 0;
@@ -65,8 +64,8 @@ static size_t length_prefix(const ProtobufCMessageUnknownField *field)
     return n < field->len ? n + 1 : field->len;
 }
 
-/* Returns the key of a function; lengths separate its parts, whatever they contain. Released with mp_free; NULL if
- * memory is short. */
+/* Returns the key of a function. Lengths separate its parts, so that any content is unambiguous. Release with mp_free. NULL:
+ * out of memory. */
 static char *function_key(const char *domain, const char *name, const ProtobufCMessage *message, uint32_t overload_id)
 {
     const ProtobufCMessageUnknownField *overload = unknown_field(message, overload_id);
@@ -79,7 +78,7 @@ static char *function_key(const char *domain, const char *name, const ProtobufCM
     return key;
 }
 
-/* Unpacks the default values, which the schema may not know. */
+/* Unpacks the default values, which may be unknown fields for the schema. */
 static mp_status read_defaults(mp_onnx_functions *functions, mp_onnx_function *f, mp_error *err)
 {
     const ProtobufCMessage *message = &f->proto->base;

@@ -1,5 +1,5 @@
-/* onnx_generated.c - constants that a program computed: sines of positions, and causal masks, whose elements are read
- * but not stored. */
+/* onnx_generated.c - recognises constants that a program computed: sines of positions, and causal masks, whose elements are
+ * read but not stored. */
 #include "formats/onnx/onnx.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ bool mp_onnx_is_sines(const mp_tensor *t)
 
 enum { SIDE_MAX = 1 << 14 }; /* largest side of a mask that is read */
 
-/* True if the tensor could be a mask that is the same for every sample. */
+/* True if the tensor may be a mask that is the same for every sample. */
 static bool is_square(const mp_tensor *t)
 {
     bool fits = t->producer < 0 && !t->value && (t->dtype == MP_DTYPE_BOOL || t->dtype == MP_DTYPE_UINT8) && t->rank >= 2 &&
@@ -33,7 +33,7 @@ static bool is_square(const mp_tensor *t)
     return n > 1 && n <= SIDE_MAX && t->dims[t->rank - 2] == n;
 }
 
-/* Returns which mask n x n elements are. */
+/* Returns the structure of a mask of n x n elements. */
 static mp_mask mask_of(const uint8_t *element, int64_t n)
 {
     const bool keeps = element[0] != 0;
@@ -43,7 +43,7 @@ static mp_mask mask_of(const uint8_t *element, int64_t n)
     return keeps ? MP_MASK_PAST : MP_MASK_FUTURE;
 }
 
-/* True if a Where puts a negative constant where the mask is true. */
+/* True if a Where writes a negative constant where the mask is true. */
 static bool hides_where_true(const mp_model *model, int mask)
 {
     for (size_t k = 0; k < model->n_operators; k++) {

@@ -1,15 +1,15 @@
-/* onnx_merged.c - separates initializers of equal values that PyTorch's exporters have merged.
+/* onnx_merged.c - separates initializers with equal values that PyTorch's exporters have merged.
  *
- * Before training all scales are ones, all biases and running means zeros, and copied layers are equal. The older exporter
- * stores one of them and writes the others as Identity of it:
+ * Before training all scales are ones, all biases and running means are zeros, and copied layers are equal. The older exporter
+ * stores one of the equal tensors and writes the others as Identity of it:
  *
  *     Identity(layer1.0.bn1.bias) -> layer1.0.bn2.bias
  *     Identity(onnx::MatMul_16) -> onnx::MatMul_17             transposed weights: of two layers, or of one that runs twice
  *
- * In training they differ. A tensor that two modules share has no Identity, unless the exporter transposed it for each of them:
- * then the operators that read it tell the module, "/a/MatMul" and for its second call "/a_1/MatMul". The newer exporter merges
- * without a trace; running statistics that it merged with a parameter are told by their readers.
- */
+ * During training these tensors diverge. A tensor that two modules really share has no Identity, unless the exporter transposed
+ * it for each of them. In that case the names of the reading operators identify the module: "/a/MatMul", and for its second
+ * call "/a_1/MatMul". The newer exporter leaves no trace of a merge. If it merged running statistics with a parameter, their
+ * readers show it. */
 #include <ctype.h>
 #include <string.h>
 
@@ -19,8 +19,8 @@
 
 typedef struct separator {
     mp_model *model;
-    int *reader;    /* per tensor: the first operator that reads it and is no Identity; -1: none */
-    mp_names *kept; /* "SOURCE MODULE" -> the tensor that this module reads in the place of the source */
+    int *reader;    /* per tensor: its first reader other than an Identity; -1: none */
+    mp_names *kept; /* "SOURCE MODULE" -> the tensor that this module reads instead of the source */
     mp_error *err;
 } separator;
 
@@ -30,7 +30,7 @@ static bool is_identity(const mp_operator *op)
            op->out[0] >= 0;
 }
 
-/* Returns the length of the module in the name of a tensor's reader, "/a_1" of "/a_1/MatMul"; 0 if there is none. */
+/* Returns the length of the module part in the name of a tensor's reader: "/a_1" in "/a_1/MatMul". 0: none. */
 static size_t module_of(const separator *s, int tensor, const char **name)
 {
     const int reader = s->reader[tensor];
@@ -39,7 +39,7 @@ static size_t module_of(const separator *s, int tensor, const char **name)
     return slash ? (size_t)(slash - *name) : 0;
 }
 
-/* Returns the length without the number of a further call, "/a" of "/a_1". */
+/* Returns the length without a call number: "/a" in "/a_1". */
 static size_t without_call(const char *module, size_t length)
 {
     size_t n = length;
@@ -60,7 +60,7 @@ static mp_status keep(const separator *s, const char *key, int tensor)
     return mp_names_set(s->kept, key, tensor) ? MP_OK : MP_FAIL(s->err, MP_NOMEM, "no memory for the file's tensors");
 }
 
-/* Makes an initializer of the Identity's output. */
+/* Converts the Identity's output to an initializer. */
 static mp_status separate(separator *s, mp_operator *op)
 {
     const mp_tensor from = s->model->tensors[op->in[0]];
@@ -73,7 +73,7 @@ static mp_status separate(separator *s, mp_operator *op)
     return MP_OK;
 }
 
-/* Separates a tensor that is named by the exporter, unless the module that reads it has the tensor already. */
+/* Separates a tensor with an exporter's name, unless its reading module already has the tensor. */
 static mp_status separate_for_module(separator *s, mp_operator *op)
 {
     const char *module, *key, *own;

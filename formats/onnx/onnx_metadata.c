@@ -1,6 +1,6 @@
-/* onnx_metadata.c - reads metadata_props: modules and source lines of operators, as PyTorch's newer exporter notes them.
+/* onnx_metadata.c - reads metadata_props: modules and source lines of operators, as recorded by PyTorch's newer exporter.
  *
- * The older exporter puts modules into names ("/layer1/layer1.0/conv1/Conv"), the newer one into the metadata of nodes:
+ * The older exporter writes modules into names ("/layer1/layer1.0/conv1/Conv"), the newer one into the metadata of nodes:
  *
  *     pkg.torch.onnx.name_scopes    ['', 'layer1', 'layer1.0', 'layer1.0.conv1', 'conv2d']
  *     pkg.torch.onnx.stack_trace    File "/home/me/net.py", line 12, in forward
@@ -8,8 +8,7 @@
  *                                     File ".../site-packages/torch/nn/modules/conv.py", line 548, in forward
  *                                       ...
  *
- * The fields are younger than Debian's schema; the scan renumbered them, so they come as unknown fields.
- */
+ * The fields are newer than Debian's schema. The scan renumbers them, so they are read as unknown fields. */
 #include "formats/onnx/onnx.h"
 
 #include <limits.h>
@@ -40,15 +39,19 @@ mp_status mp_onnx_metadata_each(const ProtobufCMessage *message, uint32_t id, mp
     return MP_OK;
 }
 
-enum { PATH_MAX_BYTES = 512, LINE_MAX_BYTES = 160, CALL_MAX_BYTES = 128 }; /* longer paths are left out, longer lines cut */
+enum {
+    PATH_MAX_BYTES = 512,
+    LINE_MAX_BYTES = 160,
+    CALL_MAX_BYTES = 128
+}; /* longer paths are omitted, longer lines truncated */
 
 typedef struct scope {
-    char path[PATH_MAX_BYTES];   /* "/layer1/layer1.0"; "" for none */
-    char call[CALL_MAX_BYTES];   /* "conv2d", which occurs once in the program; "" for none */
+    char path[PATH_MAX_BYTES];   /* "/layer1/layer1.0"; "": none */
+    char call[CALL_MAX_BYTES];   /* "conv2d", unique in the program; "": none */
     char source[LINE_MAX_BYTES]; /* "net.py:12: return x + self.conv1(x)" */
 } scope;
 
-/* Reads the path of modules: the quoted names but the last, which is the call's own. */
+/* Reads the path of modules: all quoted names except the last, which is the name of the call. */
 static void read_path(const char *text, scope *s)
 {
     char *path = s->path;
@@ -58,7 +61,7 @@ static void read_path(const char *text, scope *s)
         if (!close) break;
         const size_t length = (size_t)(close - open - 1);
         if (!length) continue;
-        if (n + length + 2 > PATH_MAX_BYTES) n = before = 0; /* no path rather than a part of one */
+        if (n + length + 2 > PATH_MAX_BYTES) n = before = 0; /* omits the whole path instead of truncating it */
         before = n;
         path[n++] = '/';
         memcpy(path + n, open + 1, length);
@@ -77,7 +80,7 @@ static bool is_of_a_library(const char *file, size_t length)
     return false;
 }
 
-/* Returns the number in `", line 12`, 0 if there is none. */
+/* Returns the number in `", line 12`; 0: none. */
 static long line_number(const char *text)
 {
     static const char before[] = "\", line ";
@@ -86,7 +89,7 @@ static long line_number(const char *text)
     return line > 0 && line < INT_MAX ? line : 0;
 }
 
-/* Reads the innermost source line outside libraries, or the innermost of all. */
+/* Reads the innermost source line outside libraries, or if there is none the innermost line. */
 static void read_source(const char *text, char *source)
 {
     bool own = false;
@@ -115,7 +118,7 @@ static mp_status take(void *data, const char *key, const char *value)
     return MP_OK;
 }
 
-/* Cuts an incomplete UTF-8 character off the end. */
+/* Removes an incomplete UTF-8 character at the end. */
 static void end_at_a_character(char *text)
 {
     size_t n = strlen(text), k = n;

@@ -1,10 +1,9 @@
-/* onnx_nodes.c - turns nodes into operators, with functions inlined.
+/* onnx_nodes.c - converts nodes to operators, with functions inlined.
  *
- * A call of a function is replaced by the function's nodes, in which the formal inputs and outputs are the call's tensors,
- * every other tensor is a new one called CALL/NAME, and an attribute that refers to one of the function's (ref_attr_name)
- * takes the call's value, else the function's default, else none. Functions may call functions, but not themselves. Since ten
- * functions that each call the next one ten times make ten thousand million nodes, what inlining adds is counted.
- */
+ * A function call is replaced by the function's nodes. The formal inputs and outputs become the call's tensors. Every other
+ * tensor becomes a new one named CALL/NAME. An attribute that refers to an attribute of the function (ref_attr_name) gets the
+ * call's value, else the function's default, else it is omitted. Functions may call other functions, but not themselves. Ten
+ * functions that each call the next one ten times give ten thousand million nodes, so the work of inlining is limited. */
 #include "formats/onnx/onnx.h"
 
 #include <string.h>
@@ -16,7 +15,7 @@
 
 enum {
     CALLS_MAX = 1 << 17,
-    INLINE_WORK_MAX = 1 << 24 /* most operands, attributes, elements and bytes of names that functions and subgraphs add */
+    INLINE_WORK_MAX = 1 << 24 /* limit on operands, attributes, elements and bytes of names that functions and subgraphs add */
 };
 
 const char *mp_onnx_text(const char *s)
@@ -81,9 +80,9 @@ const Onnx__AttributeProto *mp_onnx_find_binding(const mp_onnx_binding *list, si
     return NULL;
 }
 
-enum { ATTRIBUTES_MAX = 128 }; /* of one node */
+enum { ATTRIBUTES_MAX = 128 }; /* per node */
 
-/* Collects the node's attributes, references followed; those without a value are left out. `list` has room for all. */
+/* Collects the node's attributes, with references resolved; attributes without a value are omitted. `list` has room for all. */
 static mp_status bind_attributes(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, mp_onnx_binding *list,
                                  size_t *n)
 {
@@ -106,7 +105,7 @@ static mp_status bind_attributes(mp_onnx_builder *b, const mp_onnx_scope *s, con
     return MP_OK;
 }
 
-/* Returns the elements that an attribute's copy takes. */
+/* Returns the number of elements in a copy of an attribute. */
 static int64_t attribute_work(const mp_attribute *a)
 {
     return 1 + (int64_t)a->n + (a->value ? a->value->n : 0) + (a->text ? (int64_t)strlen(a->text) : 0);
@@ -142,7 +141,7 @@ static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const 
     draft.out = out;
     draft.n_out = (int)node->n_output;
     MP_CHECK(mp_model_operator(model, &draft, &index, b->err));
-    /* a constant is the same in every iteration, so it stands in the graph itself */
+    /* a constant is the same in every iteration, so it is placed in the main graph */
     bool is_constant = !strcmp(draft.kind, "Constant") && !*draft.domain;
     model->operators[index].region = is_constant ? 0 : s->region;
     if (is_constant && s->visible && n_bindings && attributes[0].kind == MP_ATTRIBUTE_TENSOR && !attributes[0].value)
@@ -150,7 +149,7 @@ static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const 
     return MP_OK;
 }
 
-/* Adds an Identity from one tensor to another: a function may return an input, or one tensor as two outputs. */
+/* Adds an Identity from one tensor to another, because a function may return an input, or one tensor as two outputs. */
 static mp_status add_identity(mp_onnx_builder *b, int region, int from, int to)
 {
     int index;
@@ -161,8 +160,8 @@ static mp_status add_identity(mp_onnx_builder *b, int region, int from, int to)
     return st;
 }
 
-/* Binds the formal inputs to `in`, and the formal outputs to `out` unless the name is taken; the other outputs are
- * marked in `copied` and copied later. */
+/* Binds the formal inputs to `in`, and the formal outputs to `out` unless the name is already bound. The remaining outputs are
+ * marked in `copied`, to be copied later. */
 static mp_status bind_formals(mp_onnx_builder *b, mp_onnx_scope *s, const int *in, size_t n_in, const int *out, size_t n_out,
                               bool *copied)
 {
@@ -238,13 +237,13 @@ static mp_status inline_call(mp_onnx_builder *b, const mp_onnx_scope *s, const O
     return MP_OK;
 }
 
-/* Returns the version of an operator set in this scope, 0 if it is not imported. */
+/* Returns the version of an operator set in this scope; 0: not imported. */
 static int imported_version(const mp_onnx_builder *b, const mp_onnx_scope *s, const char *domain)
 {
     const Onnx__FunctionProto *f = s->function ? s->function->proto : NULL;
     int version = f ? mp_onnx_version(f->opset_import, f->n_opset_import, domain) : 0;
     if (!version) version = mp_onnx_version(b->file->opset_import, b->file->n_opset_import, domain);
-    bool imports_by_default = b->file->ir_version < 3 && !*domain; /* files older than imports use the first operator set */
+    bool imports_by_default = b->file->ir_version < 3 && !*domain; /* files older than imports use operator set 1 */
     return version || !imports_by_default ? version : 1;
 }
 

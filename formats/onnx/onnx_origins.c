@@ -1,7 +1,7 @@
-/* onnx_origins.c - reads metadata_props: which initializers are parameters, as PyTorch's newer exporter notes them.
+/* onnx_origins.c - reads metadata_props: the parameters among the initializers, as recorded by PyTorch's newer exporter.
  *
- * The exporter computes everything that depends on no input (transposed weights, rows of a position table, causal
- * masks, zeros) and names the results after the operator or by number. Their origin is only in the metadata:
+ * The exporter precomputes everything that depends on no input (transposed weights, rows of a position table, causal masks,
+ * zeros). It names the results after the operator or by number. Their origin is only in the metadata:
  *
  *     graph        pkg.torch.export.ExportedProgram.graph_signature
  *                      p_l_weight: PARAMETER target='l.weight'
@@ -9,9 +9,8 @@
  *     value_info   pkg.torch.export.graph_signature.InputSpec.kind    PARAMETER
  *                  pkg.onnxscript.optimizer.folded_from               ['l.weight', 'val_3']
  *
- * Below operator set 18 PyTorch converts the finished file, and the signature is lost. Other tools drop it, too.
- * The exporter also merges small tensors of equal values; the signature shows which parameters are gone.
- */
+ * Below operator set 18 PyTorch converts the finished file, and the signature is lost. Other tools remove it, too. The exporter
+ * also merges small tensors with equal values; the signature shows which parameters are missing. */
 #include "formats/onnx/onnx.h"
 
 #include <string.h>
@@ -24,7 +23,7 @@ typedef struct reader {
     mp_onnx_budget *budget;
     mp_pool *pool;
     mp_names *signature; /* name in the exported program's state -> mp_onnx_origin */
-    mp_names *sources;   /* names from which floating-point tensors were computed */
+    mp_names *sources;   /* names of tensors from which floating-point tensors were computed */
     mp_onnx_origin *of;
     const char **means, **parameters; /* running means and parameters of the exported program, by name */
     size_t n_means, means_capacity, n_parameters, parameters_capacity;
@@ -53,7 +52,7 @@ static mp_onnx_origin kind_of(const char *text, size_t length)
     return MP_ONNX_ORIGIN_UNSAID;
 }
 
-/* Returns the text between the next two quotation marks before `end`, and its length; NULL if there is none. */
+/* Returns the text between the next two quotation marks before `end`, and its length; NULL: none. */
 static const char *quoted(const char *at, const char *end, size_t *length)
 {
     const char *open = memchr(at, '\'', (size_t)(end - at));
@@ -98,7 +97,7 @@ static mp_status read_signature(reader *r, const char *text)
     return MP_OK;
 }
 
-/* Takes one of the names from which a floating-point tensor was computed. */
+/* Processes one of the names from which a floating-point tensor was computed. */
 static mp_status take_source(reader *r, int tensor, const char *name)
 {
     const int said = mp_names_find(r->signature, name), at = mp_model_find(r->model, name);
@@ -111,7 +110,7 @@ static mp_status take_source(reader *r, int tensor, const char *name)
     return mp_model_doubt(r->model, MP_DOUBT_COPIED, name, mp_tensor_elements(t), r->err);
 }
 
-/* Reads "['l.weight', 'val_3']": with a signature a parameter among the names counts, without one any name of state. */
+/* Reads "['l.weight', 'val_3']". With a signature only names of parameters count; without one, any name of state. */
 static mp_status read_folded(reader *r, int tensor, const char *text)
 {
     const mp_tensor *t = &r->model->tensors[tensor];
@@ -128,7 +127,7 @@ static mp_status read_folded(reader *r, int tensor, const char *text)
     return mp_model_doubt(r->model, MP_DOUBT_UNSIGNED, t->name, mp_tensor_elements(t), r->err);
 }
 
-/* The tensor that an entry is about; -1: the whole graph. */
+/* The tensor of a metadata entry; -1: the whole graph. */
 typedef struct subject {
     reader *r;
     int tensor;
@@ -153,7 +152,8 @@ static mp_status take_of_tensor(void *data, const char *key, const char *value)
     return MP_OK;
 }
 
-/* Finds the signature's kind of the tensor `entry` beside another of the same module, whose last part is as long as `last`. */
+/* Finds the signature's kind of a tensor in the same module: in `name` the last part, which has the length of `last`, is
+ * replaced by `entry`. */
 static mp_status kind_beside(const reader *r, const char *name, const char *last, const char *entry, int *kind)
 {
     const size_t stem = strlen(name) - strlen(last);
@@ -163,7 +163,7 @@ static mp_status kind_beside(const reader *r, const char *name, const char *last
     return MP_OK;
 }
 
-/* True for names of folded tensors: newer exporters write biases "conv.weight_bias", older ones filters "onnx::Conv_497". */
+/* True for names of folded tensors: biases "conv.weight_bias" of newer exporters, filters "onnx::Conv_497" of older ones. */
 static bool is_named_as_folded(const mp_tensor *t)
 {
     return t->role == MP_ROLE_CONSTANT && mp_dtype_is_float(t->dtype) &&
@@ -177,7 +177,7 @@ static mp_status take_of_node(void *data, const char *key, const char *value)
     return MP_OK;
 }
 
-/* Without a signature the names of tensors and the metadata of nodes tell, as far as a file has them. */
+/* Without a signature, counts the folded normalizations from names of tensors and metadata of nodes, if the file has them. */
 static mp_status count_marked_norms(const reader *r, const Onnx__GraphProto *graph, int *out)
 {
     int named = 0, noted = 0;
@@ -192,7 +192,7 @@ static mp_status count_folded_norms(const reader *r, const Onnx__GraphProto *gra
 {
     int n = 0, there = 0, scale;
     if (!r->n_means) return count_marked_norms(r, graph, out);
-    for (size_t k = 0; k < r->n_means; k++) { /* detectors freeze batch normalization as arithmetic: its scale is a buffer */
+    for (size_t k = 0; k < r->n_means; k++) { /* detectors freeze batch normalization as arithmetic, whose scale is a buffer */
         MP_CHECK(kind_beside(r, r->means[k], running_mean, "weight", &scale));
         n += scale != MP_ONNX_ORIGIN_BUFFER;
     }
@@ -201,7 +201,7 @@ static mp_status count_folded_norms(const reader *r, const Onnx__GraphProto *gra
     return MP_OK;
 }
 
-/* Finds whether the exporter has folded this parameter, of a batch normalization, into another operator. */
+/* Checks whether this parameter belongs to a batch normalization that the exporter has folded into another operator. */
 static mp_status is_folded(const reader *r, const char *name, bool *out)
 {
     int mean = -1;
@@ -212,7 +212,7 @@ static mp_status is_folded(const reader *r, const char *name, bool *out)
     return MP_OK;
 }
 
-/* Counts the parameters of the program that are neither in the file nor in what was computed from them. */
+/* Counts the program's parameters that are neither in the file nor among the sources of computed tensors. */
 static mp_status count_missing(const reader *r, int folded_norms)
 {
     for (size_t k = 0; k < r->n_parameters; k++) {
@@ -225,7 +225,7 @@ static mp_status count_missing(const reader *r, int folded_norms)
     return MP_OK;
 }
 
-/* True if the nodes are named as PyTorch's newer exporter names them, "node_linear". */
+/* True if the nodes are named as by PyTorch's newer exporter, "node_linear". */
 static bool is_of_newer_exporter(const Onnx__GraphProto *graph)
 {
     size_t n = 0;

@@ -1,34 +1,34 @@
 /* onnx_roles.c - decides which tensors from outside are the batch, which are trained, and which are neither.
  *
- * An ONNX file does not say. Initializers are weights, but also running statistics, masks, tables and elements of
- * shapes; and a file without weights ("stripped") lists them as inputs beside the batch. So the roles follow from what
- * the exporter has noted, from how a tensor is used and from its name, by these rules, the first that applies:
+ * An ONNX file does not state the roles. Initializers may be weights, running statistics, masks, tables or elements of shapes.
+ * A file without weights ("stripped") lists the weights as inputs beside the batch. The roles are therefore derived from the
+ * exporter's metadata, the use of a tensor and its name. The first matching rule applies. A name "like state" ends like an
+ * entry of a state dictionary ("weight", "bias").
  *
- *   inputs       1. named with --data: data (then no other input is)
- *                2. only read as batch normalization's mean and variance: buffer
- *                3. an open dimension: data
- *                4. the file has weights as initializers: data, unless it is called like state ("weight", "bias") or only
- *                   read as a weight while another input has an open dimension
- *                5. other inputs have an open dimension: this one is state (below)
- *                6. every input is fixed: what is only read as a weight is a parameter; what stands behind the first weight
- *                   in the list or is called like state is state; in a file with such inputs also a single floating-point
- *                   number, and what has a leading 1 where the first input has a batch; the rest is data
- *   initializers and state
- *                7. integers, booleans: constant (initializers), buffer (inputs); what nothing reads: constant
- *                8. the exporter has noted what it is (onnx_origins.c): that; what it has computed is a parameter if it comes
- *                   from one, else a constant; rule 11 does not apply if it comes from named tensors of which nothing is noted
- *                9. what only sets how operators work (Resize's scales), and a single number that is not called like state
- *                   (CLIP's logit_scale is) in a file whose other initializers are not, either, or that scales scores before a
- *                   softmax: constant
- *               10. a mask that is only compared; batch normalization that is frozen; sines and cosines of positions; a table
- *                   that many operators add or multiply, or that is called like one (rotary embeddings, masks): buffer
- *               11. called like a value that the exporter has computed (onnx_state_names.c), and not read as a weight: constant
- *               12. otherwise: parameter
+ *     inputs       1. named with --data: data; then no other input is data
+ *                  2. read only as mean and variance of batch normalization: buffer
+ *                  3. an open dimension: data
+ *                  4. the file has weights as initializers: data. Exceptions: named like state; or read only as a weight while
+ *                     another input has an open dimension
+ *                  5. another input has an open dimension: state (see below)
+ *                  6. all inputs are fixed: an input read only as a weight is a parameter. An input after the first weight in
+ *                     the list, or named like state, is state. In a file with such inputs two more kinds are state: a
+ *                     floating-point scalar, and an input with leading dimension 1 where the first input has a batch. All other
+ *                     inputs are data
+ *     initializers and state
+ *                  7. integers, booleans: constant (initializers) or buffer (inputs); unread tensors: constant
+ *                  8. recorded by the exporter (onnx_origins.c): as recorded. A computed tensor is a parameter if it was
+ * computed from one, else a constant. Rule 11 does not apply to a tensor computed from named tensors without a recorded kind
+ *                  9. settings of operators (Resize's scales): constant. A scalar is a constant if it scales scores before a
+ *                     softmax, or if neither the scalar nor the other initializers are named like state (CLIP's logit_scale is)
+ *                 10. a mask that is only compared; a frozen batch normalization; sines and cosines of positions; a table that
+ *                     many operators add or multiply, or that is named like a table (rotary embeddings, masks): buffer
+ *                 11. named like a value computed by the exporter (onnx_state_names.c), and not read as a weight: constant
+ *                 12. otherwise: parameter
  *
- * --train makes a parameter of floating-point state that is none by these rules, also of constants that operators write. Some
- * exporters write weights so: where they have more elements than the weights among initializers and inputs, they are treated as
- * initializers (onnx_roles_constants.c).
- */
+ * --train makes a parameter of other floating-point state, including constants that operators write. Some exporters write
+ * weights as such constants. If these have more elements than the weights among initializers and inputs, they are treated as
+ * initializers (onnx_roles_constants.c). */
 #include "formats/onnx/onnx.h"
 
 #include <fnmatch.h>
@@ -45,7 +45,7 @@ void mp_onnx_set_role(mp_tensor *t, mp_role role, const char *reason)
     if (role == MP_ROLE_PARAMETER || role == MP_ROLE_BUFFER) t->value = NULL;
 }
 
-/* True for a table that is looked up, not learned. A learned tensor that is added or multiplied has one such reader
+/* True for a table that is looked up, not learned. A learned tensor that is added or multiplied has a single such reader
  * (position embeddings) or one dimension (biases, scales). */
 static bool is_table(const mp_tensor *t, const mp_onnx_use *u)
 {
@@ -65,7 +65,7 @@ bool mp_onnx_is_uniform(const mp_tensor *t)
     return same;
 }
 
-/* True for (C, 1, 1): one number per channel, as scale and shift of a normalization that is written out. */
+/* True for (C, 1, 1): one number per channel, like scale and shift of a normalization written as arithmetic. */
 static bool is_per_channel(const mp_tensor *t)
 {
     int wide = 0;
@@ -73,8 +73,8 @@ static bool is_per_channel(const mp_tensor *t)
     return wide == 1 && t->rank > 1 && t->dims[t->rank - 1] == 1;
 }
 
-/* True if the tensor is named like a result of the exporter, and is no weight: all elements are equal (a scale of ones), or
- * only rows of it are read, or it is neither read as a weight (perhaps a transposed one) nor one number per channel. */
+/* True if the tensor is named like a result of the exporter and is not a weight: all its elements are equal (a scale of ones),
+ * only rows of it are read, or it is neither read as a weight (possibly a transposed one) nor one number per channel. */
 static bool is_computed(const mp_tensor *t, const mp_onnx_use *u)
 {
     if (!mp_onnx_names_result(t->name)) return false;
@@ -104,7 +104,7 @@ static void choose_state(const mp_model *model, mp_tensor *t, const mp_onnx_use 
         mp_onnx_set_role(t, MP_ROLE_PARAMETER, "a floating-point weight");
 }
 
-/* Applies rule 8. Returns false where the file says nothing. */
+/* Applies rule 8. Returns false if the file has no record. */
 static bool choose_as_noted(mp_tensor *t, const mp_onnx_use *u, mp_onnx_origin origin)
 {
     static const struct {
@@ -121,14 +121,14 @@ static bool choose_as_noted(mp_tensor *t, const mp_onnx_use *u, mp_onnx_origin o
     return true;
 }
 
-/* Chooses the role of an initializer. `state`: the file's initializers have the names of a state dictionary. */
-/* True for one element, also in brackets. */
+/* ---- helpers of the rules for initializers ---- */
+/* True for a tensor with one element, of any rank. */
 static bool is_single(const mp_tensor *t)
 {
     return t->rank >= 0 && mp_tensor_elements(t) == 1;
 }
 
-/* True for a single number; one in brackets may also be a bias of a layer with one output. */
+/* True for a scalar. A tensor of one element with dimensions may also be a bias of a layer with one output. */
 static bool is_number(const mp_tensor *t, const mp_onnx_use *u)
 {
     return t->rank == 0 || (is_single(t) && u->n_factor == u->n_reads && !mp_onnx_names_entry(t->name));
@@ -157,7 +157,7 @@ void mp_onnx_choose_initializer(const mp_model *model, mp_tensor *t, const mp_on
         choose_state(model, t, u, origin);
 }
 
-/* True if the tensor is read only as weights are. STATISTIC is allowed: an exporter may merge an equal scale and
+/* True if the tensor is read only as a weight. STATISTIC is permitted, because an exporter may merge an equal scale and
  * variance, both all ones. */
 bool mp_onnx_is_weight(const mp_tensor *t, const mp_onnx_use *u)
 {
@@ -187,13 +187,13 @@ static evidence gather_evidence(const mp_model *model, const mp_onnx_use *uses)
     return e;
 }
 
-/* True for a single floating-point number, and for a leading 1 where the first input has a batch. */
+/* True for a floating-point scalar, or for leading dimension 1 where the first input has a batch. */
 static bool looks_like_state(const mp_tensor *t, int64_t batch)
 {
     return (batch > 1 && t->rank > 1 && t->dims[0] == 1) || (mp_dtype_is_float(t->dtype) && t->rank == 0);
 }
 
-/* Rule 6: no dimension of any input is open, and the weights are among the inputs. */
+/* Rule 6: all dimensions of all inputs are fixed, and the weights are among the inputs. */
 static void choose_among_fixed(mp_model *model, const mp_onnx_use *uses)
 {
     bool behind_weights = false, is_stripped = false;
@@ -254,7 +254,7 @@ static mp_status choose_named(mp_model *model, const mp_onnx_use *uses, const ch
     return MP_OK;
 }
 
-/* Applies --train: state and constants of these names become parameters. */
+/* Applies --train: state and constants with matching names become parameters. */
 static mp_status train_named(mp_model *model, const mp_onnx_use *uses, const mp_onnx_options *options, mp_error *err)
 {
     for (size_t p = 0; p < options->n_train; p++) {
@@ -274,7 +274,7 @@ static mp_status train_named(mp_model *model, const mp_onnx_use *uses, const mp_
     return MP_OK;
 }
 
-/* Counts the vectors that several operators read: in a file without signature equal ones may have been merged. */
+/* Counts the vectors that several operators read. In a file without signature, equal vectors may have been merged. */
 static mp_status doubt_shared(mp_model *model, const mp_onnx_use *uses, mp_error *err)
 {
     for (size_t k = 0; k < model->n_tensors; k++) {

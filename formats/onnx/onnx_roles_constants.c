@@ -1,5 +1,5 @@
-/* onnx_roles_constants.c - weights that are no initializers: Constant and ConstantOfShape operators, also transposed or
- * reshaped. Some exporters write all weights so; in other files such a tensor is a fixed filter. */
+/* onnx_roles_constants.c - weights that are not initializers: Constant and ConstantOfShape operators, possibly transposed or
+ * reshaped. Some exporters write all weights in this form; in other files such a tensor is a fixed filter. */
 #include "formats/onnx/onnx.h"
 
 #include <fnmatch.h>
@@ -7,9 +7,9 @@
 
 #include "estimator/model/ops.h"
 
-enum { CHAIN_MAX = 16 }; /* rearrangements in a row that --train follows */
+enum { CHAIN_MAX = 16 }; /* maximum number of consecutive rearrangements that --train follows */
 
-/* Finds the integers that an operator reads as a shape, from an initializer or a Constant; NULL if they are not known. */
+/* Finds the integers that an operator reads as a shape, from an initializer or a Constant; NULL: unknown. */
 static const mp_value *shape_value(const mp_model *model, int tensor)
 {
     const mp_tensor *t = tensor >= 0 ? &model->tensors[tensor] : NULL;
@@ -19,7 +19,7 @@ static const mp_value *shape_value(const mp_model *model, int tensor)
     return a && a->kind == MP_ATTRIBUTE_TENSOR ? a->value : NULL;
 }
 
-/* A tensor that an operator writes as a constant: its type, shape and, where it is stored, value. */
+/* A tensor that an operator writes as a constant: its type, shape and, if stored, its value. */
 typedef struct written {
     mp_dtype dtype;
     int rank;
@@ -27,7 +27,7 @@ typedef struct written {
     mp_value *value;
 } written;
 
-/* Reads a Constant or ConstantOfShape of numbers. Returns false for other operators and single numbers. */
+/* Reads a Constant or ConstantOfShape of numbers. Returns false for other operators and scalars. */
 static bool read_constant(const mp_model *model, const mp_operator *op, written *out)
 {
     const bool of_shape = !strcmp(op->kind, "ConstantOfShape") && op->n_in == 1;
@@ -52,14 +52,14 @@ static int64_t elements_of(const written *c)
     return n;
 }
 
-/* True for ones and zeros that an exporter writes where a normalization has no scale, or a layer no bias. */
+/* True for ones and zeros that an exporter writes for a normalization without scale, or a layer without bias. */
 static bool is_filling(const mp_operator *op, const written *c)
 {
     const mp_tensor t = {.value = c->value};
     return c->rank < 2 && (mp_onnx_is_uniform(&t) || !strcmp(op->kind, "ConstantOfShape"));
 }
 
-/* Turns the constant into an initializer without a role. */
+/* Converts the constant to an initializer without a role. */
 static mp_status adopt(mp_model *model, mp_operator *op, const written *c, mp_error *err)
 {
     mp_tensor *t = &model->tensors[op->out[0]];
@@ -71,7 +71,7 @@ static mp_status adopt(mp_model *model, mp_operator *op, const written *c, mp_er
     return MP_OK;
 }
 
-/* Adds the elements of the weights among the initializers and among the inputs of fixed shape. */
+/* Sums the elements of the weights among the initializers and among the inputs with fixed shape. */
 static int64_t count_inside(const mp_model *model, const mp_onnx_use *uses)
 {
     int64_t n = 0;
@@ -111,7 +111,7 @@ mp_status mp_onnx_roles_adopt(mp_model *model, const mp_onnx_use *uses, mp_error
         const mp_tensor before = *t;
         MP_CHECK(adopt(model, op, &c, err));
         mp_onnx_choose_initializer(model, t, u, MP_ONNX_ORIGIN_UNSAID, false);
-        if (t->role == MP_ROLE_CONSTANT) { /* it stays a constant */
+        if (t->role == MP_ROLE_CONSTANT) { /* restore the constant */
             *t = before;
             op->removed = false;
         } else if (inside && t->role == MP_ROLE_PARAMETER) {
@@ -121,7 +121,7 @@ mp_status mp_onnx_roles_adopt(mp_model *model, const mp_onnx_use *uses, mp_error
     return MP_OK;
 }
 
-/* Returns the tensor from which this one is rearranged: itself, or the first of a chain of transpositions and views. */
+/* Returns the tensor that this one is rearranged from: itself, or the first of a chain of transpositions and views. */
 static int root_of(const mp_model *model, int tensor)
 {
     for (int k = 0; k < CHAIN_MAX && model->tensors[tensor].producer >= 0; k++) {
@@ -152,13 +152,13 @@ mp_status mp_onnx_roles_adopt_named(mp_model *model, const mp_onnx_use *uses, co
     return MP_OK;
 }
 
-/* True for the types in which quantized weights are stored. */
+/* True for types used for quantized weights. */
 static bool is_quantized(mp_dtype dtype)
 {
     return mp_dtype_is_integer(dtype) && mp_dtype_bits(dtype) <= 8;
 }
 
-/* True if one matrix is the other transposed, as far as the values are known. */
+/* True if one matrix is the transpose of the other, or may be because values are unknown. */
 static bool may_be_transposed(const mp_tensor *a, const mp_tensor *b)
 {
     if (a->rank != 2 || b->rank != 2 || a->dims[0] != b->dims[1] || a->dims[1] != b->dims[0]) return false;
@@ -171,7 +171,8 @@ static bool may_be_transposed(const mp_tensor *a, const mp_tensor *b)
 
 mp_status mp_onnx_roles_doubt_tied(mp_model *model, const mp_onnx_use *uses, mp_error *err)
 {
-    static const char folded[] = "onnx::MatMul_"; /* PyTorch's older exporter has transposed it, and dropped its name */
+    static const char folded[] =
+        "onnx::MatMul_"; /* a weight that PyTorch's older exporter has transposed, without its original name */
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         if (strncmp(t->name, folded, sizeof folded - 1) || t->producer >= 0) continue;

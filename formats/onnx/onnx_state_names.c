@@ -1,4 +1,4 @@
-/* onnx_state_names.c - lists of names that exporters use, and their look-up. */
+/* onnx_state_names.c - lists of names used by exporters, and their look-up. */
 #include "formats/onnx/onnx.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@ static const char entries[] = "weight bias running_mean running_var num_batches_
                               "inv_freq position_ids";
 static const char tables[] = "mask causal_mask attn_mask cos sin cos_cached sin_cached freqs_cis inv_freq original_inv_freq "
                              "mean std pixel_mean pixel_std relative_coords_table embed_scale final_logits_bias";
-/* Operators after whose results the exporter names tensors, with a number behind all but the first. Operators that only
- * rearrange a parameter are not among them: transpose, permute, t, embedding. */
+/* Operators whose results the exporter names after the operator, with a number for all but the first. Operators that only
+ * rearrange a parameter are excluded: transpose, permute, t, embedding. */
 static const char results[] = "val zeros zeros_like ones ones_like full full_like new_zeros new_ones new_full arange linspace "
                               "eye expand unsqueeze lift_fresh_copy scalar_tensor_default where tril triu _to_copy clone cat "
                               "stack view masked_fill add sub rsub mul div neg pow sin cos repeat index exp";
@@ -46,7 +46,7 @@ bool mp_onnx_names_entry(const char *name)
     return is_one_of(last, strlen(last), entries);
 }
 
-/* True for a tensor that torch.export has lifted out of the code, "block.lifted_tensor_0". */
+/* True for a constant that torch.export has lifted out of the code, "block.lifted_tensor_0". */
 static bool is_lifted(const char *last)
 {
     static const char lifted[] = "lifted_tensor_";
@@ -74,7 +74,7 @@ bool mp_onnx_names_state(const char *name)
            !mp_onnx_names_table(name);
 }
 
-/* True for a path in a state dictionary; exporters' names are plain numbers. */
+/* True for a path in a state dictionary; an exporter's own names are plain numbers. */
 static bool is_identifier(const char *name)
 {
     return *name && (strchr(name, '.') || *name < '0' || *name > '9') && strspn(name, letters) == strlen(name);
@@ -86,7 +86,7 @@ bool mp_onnx_is_state_dictionary(const mp_model *model)
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         if (t->role != MP_ROLE_CONSTANT || !mp_dtype_is_float(t->dtype)) continue;
-        if (!strncmp(t->name, "onnx::", 6)) continue; /* PyTorch's older exporter has folded it, and keeps the other names */
+        if (!strncmp(t->name, "onnx::", 6)) continue; /* folded by PyTorch's older exporter, which keeps the other names */
         if (mp_onnx_names_result(t->name) || !is_identifier(t->name)) return false;
         entries_within |= strchr(t->name, '.') && mp_onnx_names_entry(t->name);
     }

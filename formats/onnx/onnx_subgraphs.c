@@ -1,7 +1,6 @@
-/* onnx_subgraphs.c - reads each subgraph once, as a region: mp_model_infer, which knows conditions and trip counts,
- * takes a branch or copies the body. Their tensors are called NODE#then/NAME, NODE#else/NAME or NODE#/NAME. Constants
- * and initializers stand in the graph itself, since all iterations share them.
- */
+/* onnx_subgraphs.c - reads each subgraph once, as a region. mp_model_infer, which knows conditions and trip counts, later takes
+ * a branch or copies the body. Tensors of regions are named NODE#then/NAME, NODE#else/NAME or NODE#/NAME. Constants and
+ * initializers are placed in the main graph, because all iterations share them. */
 #include "formats/onnx/onnx.h"
 
 #include <string.h>
@@ -62,7 +61,8 @@ static mp_status add_formals(mp_onnx_builder *b, const mp_onnx_scope *s, const O
         const char *name = mp_onnx_text(graph->input[k]->name);
         int known = mp_names_find(s->tensors, name);
         MP_ENSURE(*name, b->err, MP_PARSE, "the subgraph '%s' has an input without a name", s->prefix);
-        if (known >= 0 && b->model->tensors[known].role == MP_ROLE_CONSTANT) continue; /* an initializer, in old files */
+        if (known >= 0 && b->model->tensors[known].role == MP_ROLE_CONSTANT)
+            continue; /* old files list initializers as inputs */
         MP_CHECK(define(b, s, name, &formals[*n]));
         b->model->tensors[formals[(*n)++]].is_formal = true;
     }
@@ -115,7 +115,7 @@ static mp_status add_region(mp_onnx_builder *b, const mp_onnx_scope *s, const On
     return MP_OK;
 }
 
-/* Adds the subgraphs that this kind of operator has. */
+/* Adds the subgraphs of a control operator, according to its type. */
 static mp_status add_regions(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, const char *name,
                              const mp_onnx_binding *bindings, size_t n_bindings, int *regions)
 {

@@ -1,10 +1,8 @@
-/* onnx_tensor.c - turns TensorProto and AttributeProto into values and attributes of the model.
+/* onnx_tensor.c - converts TensorProto and AttributeProto to values and attributes of the model.
  *
- * A tensor's elements stand in raw_data (little-endian, whatever the machine) or in one of five typed arrays, of which
- * int32_data also serves every narrower type, float16 as bit patterns included; or in another file, which is never
- * opened: a plan needs only the shape. The scan left out large payloads, so a tensor without elements has an unknown
- * value.
- */
+ * The elements of a tensor are in raw_data (little-endian on every machine), in one of five typed arrays, or in another file.
+ * int32_data also holds all narrower types, including float16 as bit patterns. Other files are never opened, because a plan
+ * needs only the shape. The scan removed large payloads, so a tensor without elements has an unknown value. */
 #include "formats/onnx/onnx_tensor.h"
 
 #include <inttypes.h>
@@ -21,7 +19,7 @@ static mp_status tensor_type(const Onnx__TensorProto *tensor, const char *name, 
     return MP_OK;
 }
 
-/* Counts the elements of a shape, or fails with an error that names the tensor. */
+/* Counts the elements of a shape. The error names the tensor. */
 static mp_status count_elements(const char *name, const int64_t *dims, size_t rank, int64_t *n, mp_error *err)
 {
     *n = 1;
@@ -48,7 +46,7 @@ static bool is_external(const Onnx__TensorProto *tensor)
     return tensor->has_data_location && tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
 }
 
-/* Checks that the description of external data makes sense. */
+/* Checks the description of external data. */
 static mp_status check_external(const Onnx__TensorProto *tensor, const char *name, int64_t bytes, mp_error *err)
 {
     static const char *const numbers[] = {"offset", "length"};
@@ -100,7 +98,7 @@ double mp_onnx_real(mp_dtype dtype, uint64_t bits)
     return (double)value;
 }
 
-/* Returns the integer that a bit pattern of this type stands for. */
+/* Converts a bit pattern of this type to an integer. */
 static int64_t integer(mp_dtype dtype, uint64_t bits)
 {
     int width = mp_dtype_bits(dtype);
@@ -113,7 +111,7 @@ static int64_t integer(mp_dtype dtype, uint64_t bits)
     return value;
 }
 
-/* The typed array that holds the elements of a type. */
+/* The typed array with the elements of a type. */
 typedef struct typed_array {
     const void *elements;
     size_t n;
@@ -162,7 +160,7 @@ static bool has_values(mp_dtype dtype)
     }
 }
 
-/* Reads the elements; *out is NULL if they are not in the file, were left out, or are no numbers. */
+/* Reads the elements. *out is NULL if they are not in the file, were removed by the scan, or are not numbers. */
 static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, const char *name, mp_dtype dtype, int64_t n,
                               mp_value **out, mp_error *err)
 {
@@ -192,7 +190,7 @@ static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, 
     return MP_OK;
 }
 
-/* Adds a tensor under its own name to the graph; *index is -1 before. */
+/* Adds a tensor with its own name to the graph. */
 static mp_status add_named(mp_model *model, const char *name, int *index, mp_error *err)
 {
     MP_ENSURE(*name, err, MP_PARSE, "the file has an initializer without a name");
@@ -255,7 +253,7 @@ static mp_status tensor_attribute(mp_model *model, const Onnx__TensorProto *tens
     return tensor_value(model, tensor, name, out->dtype, elements, &out->value, err);
 }
 
-/* Reads a sparse tensor as a tensor without values, which nobody needs. */
+/* Reads a sparse tensor without its values, because no rule reads them. */
 static mp_status sparse_attribute(const Onnx__SparseTensorProto *tensor, const char *op, mp_attribute *out, mp_error *err)
 {
     int64_t elements;
@@ -297,7 +295,7 @@ static mp_status text_attribute(mp_model *model, const ProtobufCBinaryData *text
     return MP_OK;
 }
 
-/* Returns the kind of an attribute; files of the first format version do not state it. */
+/* Returns the kind of an attribute. Files of the first format version do not state it. */
 static int attribute_type(const Onnx__AttributeProto *a)
 {
     if (a->has_type && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED) return (int)a->type;

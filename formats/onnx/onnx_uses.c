@@ -1,11 +1,11 @@
-/* onnx_uses.c - how tensors are read: the evidence from which roles follow. */
+/* onnx_uses.c - determines how tensors are read, which is the evidence for their roles. */
 #include "formats/onnx/onnx_uses.h"
 
 #include <string.h>
 
 #include "estimator/model/ops.h"
 
-enum { PASSES_MAX = 4 }; /* number of rearrangements in a row that are always followed */
+enum { PASSES_MAX = 4 }; /* number of consecutive rearrangements that are always followed */
 
 static const mp_op *row_of(const mp_operator *op)
 {
@@ -31,7 +31,7 @@ static unsigned how_read(const mp_operator *op, mp_input_use operand)
                                    [MP_USE_SETTING] = MP_ONNX_READ_SETTING,
                                    [MP_USE_TABLE] = MP_ONNX_READ_OTHER,
                                    [MP_USE_COMPARED] = MP_ONNX_READ_COMPARED,
-                                   [MP_USE_THROUGH] = 0 /* as the output is read: see note_passes */};
+                                   [MP_USE_THROUGH] = 0 /* like the output is read: see note_passes */};
     return operand == MP_USE_ROWS && mp_operator_int(op, "axis", 0) != 0 ? MP_ONNX_READ_OTHER : how[operand];
 }
 
@@ -44,13 +44,14 @@ static void note_reads(const mp_operator *op, mp_onnx_use *uses)
         mp_input_use operand = mp_op_input_of(row, k).use;
         u->n_reads++;
         u->n_factor += is_kind(op, "Mul Div");
-        if (op->control) continue; /* as its regions read it: see note_regions */
+        if (op->control) continue; /* like its regions read it: see note_regions */
         u->n_table += operand == MP_USE_TABLE;
         u->how |= how_read(op, operand);
     }
 }
 
-/* Lets operands of a control operator be read as its regions read them, and results of regions as the operator's outputs. */
+/* Operands of a control operator are read like its regions read them. Results of regions are read like the operator's
+ * outputs. */
 static void note_regions(const mp_model *model, const mp_operator *op, mp_onnx_use *uses)
 {
     for (int k = 0; k < 2 && op->regions[k]; k++) {
@@ -66,7 +67,8 @@ static void note_regions(const mp_model *model, const mp_operator *op, mp_onnx_u
     }
 }
 
-/* Lets the input of a rearrangement be read as its output. Goes backwards, so that one round is enough for a sorted file. */
+/* The input of a rearrangement is read like its output. Visits operators backwards, so that one round suffices for a sorted
+ * file. */
 static void note_passes(const mp_model *model, mp_onnx_use *uses)
 {
     for (int round = 0; round < PASSES_MAX; round++) {
@@ -80,7 +82,7 @@ static void note_passes(const mp_model *model, mp_onnx_use *uses)
     }
 }
 
-/* What is known of a tensor while uses are found. */
+/* Marks of a tensor while uses are determined. */
 enum { FIXED = 1, SCORES = 2, SCORE_OPERAND = 4 };
 
 static bool has(const mp_operator *op, const unsigned char *marks, unsigned char mark)
@@ -96,8 +98,8 @@ static void mark_inputs(const mp_operator *op, unsigned char *marks, int n, unsi
         if (op->in[k] >= 0) marks[op->in[k]] |= mark;
 }
 
-/* Marks the outputs of operators that depend on no input of the model: of Constant operators, and of what reads fixed tensors.
- */
+/* Marks the outputs of operators that depend on no input of the model: Constant operators, and operators that read only fixed
+ * tensors. */
 static void mark_fixed(const mp_model *model, unsigned char *marks)
 {
     for (size_t k = 0; k < model->n_tensors; k++)
@@ -112,10 +114,10 @@ static void mark_fixed(const mp_model *model, unsigned char *marks)
     }
 }
 
-/* Operators that compute a weight from a stored one, number by number. */
+/* Operators that compute a weight from a stored tensor, element by element. */
 static const char computes_weights[] = "Add Sub Mul Div Neg DequantizeLinear Concat Pad";
 
-/* True if the operator adds a fixed tensor, its input k, to a product by a fixed matrix or filter. */
+/* True if the operator adds a fixed tensor, its input k, to the result of a product with a fixed matrix or filter. */
 static bool adds_bias(const mp_model *model, const mp_operator *op, const unsigned char *marks, int k)
 {
     const int other = is_kind(op, "Add") && op->n_in == 2 ? op->in[1 - k] : -1;
@@ -125,7 +127,7 @@ static bool adds_bias(const mp_model *model, const mp_operator *op, const unsign
     return weight >= 0 && marks[weight] & FIXED;
 }
 
-/* Notes what makes a weight, from the operators that read weights back to what is stored. */
+/* Marks tensors that weights are computed from, backwards from the operators that read weights to the stored tensors. */
 static void note_weights(const mp_model *model, const unsigned char *marks, mp_onnx_use *uses)
 {
     for (size_t k = 0; k < model->n_tensors; k++) uses[k].makes_weight = marks[k] & FIXED && uses[k].how & MP_ONNX_READ_WEIGHT;
@@ -143,7 +145,7 @@ static void note_weights(const mp_model *model, const unsigned char *marks, mp_o
     }
 }
 
-/* Notes what scales scores in front of a softmax, or the operands of the product that gives them. */
+/* Marks tensors that scale scores before a softmax, or scale the operands of the product that computes the scores. */
 static void note_scaling(const mp_model *model, unsigned char *marks, mp_onnx_use *uses)
 {
     for (size_t n = model->n_operators; n-- > 0;) {

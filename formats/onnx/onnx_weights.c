@@ -1,5 +1,5 @@
-/* onnx_weights.c - walks the wire format to the TensorProtos of the graph, and remembers where the values of each begin
- * in the mapped file. Although onnx_scan.c checked the file when the model was read, every length is checked again. */
+/* onnx_weights.c - walks the wire format to the TensorProtos of the graph, and records the position of each tensor's values in
+ * the mapped file. onnx_scan.c checked the file when the model was read, but every length is checked again. */
 #include "formats/onnx/onnx_weights.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ const char *mp_onnx_subgraph_prefix(mp_pool *pool, const char *node, const char 
 
 static const int64_t file_limit_bytes = INT64_C(1) << 46;
 
-/* A tensor with values: the bytes of its TensorProto. */
+/* A tensor with values, as the bytes of its TensorProto. */
 typedef struct payload {
     const char *name;
     const uint8_t *bytes, *end;
@@ -57,7 +57,7 @@ struct mp_onnx_weights {
     mp_file file;
     const char *path;
     const char *folder;    /* the model's folder, with a slash, or "" */
-    const char *permitted; /* another folder that external values may come from; NULL: none */
+    const char *permitted; /* an additional folder for external values; NULL: none */
     mp_pool *pool;
     mp_names *names;
     payload *payloads;
@@ -66,7 +66,7 @@ struct mp_onnx_weights {
     size_t n_copies, copies_capacity;
 };
 
-/* The fields of a TensorProto that are used here. */
+/* The required fields of a TensorProto. */
 typedef struct tensor {
     mp_dtype dtype;
     const uint8_t *raw, *raw_end; /* NULL: typed fields */
@@ -91,7 +91,7 @@ static mp_status add(mp_onnx_weights *w, const char *name, const uint8_t *bytes,
     return MP_OK;
 }
 
-/* Finds the last field of this number that is a message or text; of a node's outputs the first. */
+/* Finds the last field with this number that is a message or text; for a node's outputs the first. */
 static bool find_field(const uint8_t *at, const uint8_t *end, uint32_t id, mp_wire_field *out)
 {
     mp_wire_field f;
@@ -104,7 +104,7 @@ static bool find_field(const uint8_t *at, const uint8_t *end, uint32_t id, mp_wi
     return found;
 }
 
-/* Returns a name of a graph, with the prefix of its subgraph. NULL if memory is short. */
+/* Returns a name in a graph, with the prefix of its subgraph. NULL: out of memory. */
 static const char *name_of(mp_pool *pool, const char *prefix, const mp_wire_field *f)
 {
     const char *name = text_of(pool, f);
@@ -129,7 +129,7 @@ static mp_status walk_subgraph(mp_onnx_weights *w, const char *node, const mp_wi
     return walk_graph(w, prefix, graph.bytes, graph.end, depth + 1, err);
 }
 
-/* Notes an Identity, as which exporters write tensors of equal values. */
+/* Records an Identity, because exporters write tensors with equal values in this form. */
 static mp_status note_copy(mp_onnx_weights *w, const uint8_t *at, const uint8_t *end, const mp_wire_field *output,
                            mp_error *err)
 {
@@ -145,7 +145,7 @@ static mp_status note_copy(mp_onnx_weights *w, const uint8_t *at, const uint8_t 
     return MP_OK;
 }
 
-/* Gives copies the values of their originals, which stand behind the nodes in the file. */
+/* Gives copies the values of their originals, which follow the nodes in the file. */
 static mp_status resolve_copies(mp_onnx_weights *w, mp_error *err)
 {
     for (size_t k = 0; k < w->n_copies; k++) {
@@ -262,7 +262,7 @@ static const char *external_path(const mp_onnx_weights *w, const tensor *t)
     return mp_pool_format(w->pool, "%s%s", t->location[0] == '/' ? "" : w->folder, t->location);
 }
 
-/* True if the real path, links followed, is below the folder. */
+/* True if the real path, with links resolved, is below the folder. */
 static bool lies_in(const char *path, const char *folder)
 {
     char *real = realpath(*folder ? folder : ".", NULL);
@@ -298,7 +298,7 @@ const char *mp_onnx_weights_in(const mp_onnx_weights *w, dev_t device, ino_t ino
     return NULL;
 }
 
-/* True if the tensor has values: some tools remove them from a file, and leave the rest of the tensor. */
+/* True if the tensor has values. Some tools remove only the values of a tensor from a file. */
 static bool has_values(const payload *p)
 {
     mp_wire_field f;
@@ -327,7 +327,7 @@ const char *mp_onnx_weights_missing(const mp_onnx_weights *w, const char *name)
     return mp_pool_text(w->pool, t.location, strlen(t.location));
 }
 
-/* Writes n little-endian elements to `to`, in the same type or as FLOAT. */
+/* Writes n little-endian elements to `to`, in the same type or converted to FLOAT. */
 static void convert(const uint8_t *from, mp_dtype is, mp_dtype wanted, int64_t n, void *to)
 {
     const size_t size = (size_t)mp_dtype_bits(is) / 8;
@@ -367,7 +367,7 @@ static mp_status read_external(const mp_onnx_weights *w, const tensor *t, const 
     return MP_OK;
 }
 
-/* Reads the typed fields, packed or one by one: each element comes as a number or as the bytes of its width. */
+/* Reads the typed fields, packed or individual. Each element is a number, or bytes of the element's width. */
 typedef struct taker {
     mp_dtype is, wanted;
     int64_t n, taken;
@@ -384,7 +384,7 @@ static void take(taker *t, const uint8_t *bytes, size_t size, uint64_t number)
     if (bytes)
         memcpy(element, bytes, size < 8 ? size : 8);
     else
-        memcpy(element, &number, sizeof number); /* little-endian: the low bytes come first */
+        memcpy(element, &number, sizeof number); /* little-endian: the low bytes are first */
     size_t out = (size_t)mp_dtype_bits(t->wanted) / 8;
     convert(element, t->is, t->wanted, 1, (char *)t->to + (size_t)t->taken * out);
     t->taken++;

@@ -1,4 +1,4 @@
-/* onnx_write.c - a model as an ONNX file without weights: parameters and buffers become inputs. */
+/* onnx_write.c - writes a model as an ONNX file without weights: parameters and buffers become inputs. */
 #include <protobuf-c/protobuf-c.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct writer {
     mp_error *err;
 } writer;
 
-/* Returns a new message of this type; NULL if memory is short. */
+/* Returns a new message of this type. NULL: out of memory. */
 static void *message(const writer *w, const ProtobufCMessageDescriptor *type)
 {
     void *made = mp_pool_alloc(w->pool, 1, type->sizeof_message);
@@ -35,12 +35,12 @@ static mp_status no_memory(const writer *w)
     return MP_FAIL(w->err, MP_NOMEM, "no memory for the file of '%s'", w->model->name);
 }
 
-/* Lets an array of messages be filled. */
+/* Allocates an array of messages. */
 #define LIST(w, list, n) ((list) = mp_pool_alloc((w)->pool, (n) + 1, sizeof *(list)))
 
 /* ---- tensors ---- */
 
-/* Writes an element of a tensor, lowest byte first. Returns its size; 0: a type that is not written. */
+/* Writes an element of a tensor, lowest byte first. Returns its size; 0: an unsupported type. */
 static size_t element(mp_dtype dtype, const mp_value *value, int64_t k, uint8_t bytes[8])
 {
     uint64_t bits;
@@ -85,7 +85,7 @@ static mp_status tensor_of(const writer *w, const char *name, mp_dtype dtype, in
     return MP_OK;
 }
 
-/* Describes a tensor from outside, or an output. */
+/* Describes an input or an output. */
 static mp_status value_info(const writer *w, int tensor, bool open, Onnx__ValueInfoProto **out)
 {
     const mp_tensor *t = &w->model->tensors[tensor];
@@ -158,7 +158,7 @@ static mp_status attribute_of(const writer *w, const mp_operator *op, const mp_a
     }
 }
 
-/* Lists the names of operands, "" for those that are left out. */
+/* Lists the names of operands; "" for omitted ones. */
 static mp_status names_of(const writer *w, const int *tensors, int n, size_t *count, char ***out)
 {
     if (!LIST(w, *out, (size_t)n)) return no_memory(w);
@@ -181,7 +181,7 @@ static mp_status node_of(const writer *w, const mp_operator *op, Onnx__NodeProto
     return MP_OK;
 }
 
-/* Imports the operator sets that operators are of. */
+/* Imports the operator sets of all operators. */
 static mp_status import_sets(const writer *w, Onnx__ModelProto *file)
 {
     const mp_model *m = w->model;

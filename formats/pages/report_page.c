@@ -1,4 +1,5 @@
-/* report_page.c - the page: all that is readable without a script is plain HTML, the rest is drawn from the data in it. */
+/* report_page.c - the report page. Contents that need no script are plain HTML; the script draws the rest from the data in the
+ * page. */
 #include "formats/pages/report_page.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@
 
 enum { TENSORS_MAX = 2000, COLUMNS_MAX = 3000, KEEP_ALL_PARTS = 3000, NAME_MAX_BYTES = 512 };
 
-/* Returns a name or a place in a program, made visible for the page. */
+/* Returns a name or a source line with control characters escaped for the page. */
 static json_t *shown_text(const char *text)
 {
     char shown[2 * NAME_MAX_BYTES];
@@ -36,13 +37,13 @@ static void set_source(json_t **object, const mp_timeline_columns *c, int step)
     if (source) mp_json_set(object, "source", shown_text(source));
 }
 
-/* True if a page has lanes or panels of tiers. */
+/* True if the page has lanes or panels of additional tiers. */
 static bool has_beside(const mp_graph *graph)
 {
     return graph->n_channels > MP_CHANNEL_SECOND_STREAM + 1 || graph->n_tiers > MP_TIER_DEVICE + 1;
 }
 
-/* True if a page has a layer in its lists: what was copied only where there are copies. */
+/* True if the page lists a layer: "copied" only in graphs with copies. */
 static bool has_layer(const mp_timeline_columns *c, int layer)
 {
     return layer != MP_LAYER_COPIED || c->graph->has_copies;
@@ -134,7 +135,7 @@ static json_t *keep_all_curve(const mp_timeline_columns *c)
     return list;
 }
 
-/* Returns what the page shows of a tier other than the device. */
+/* Returns the page's data of an additional tier. */
 static json_t *tier_data(const mp_timeline_columns *c, const mp_plan *plan, int tier)
 {
     const mp_tier_use *use = c->tiers[tier].use;
@@ -146,7 +147,7 @@ static json_t *tier_data(const mp_timeline_columns *c, const mp_plan *plan, int 
                      columns);
 }
 
-/* Returns a lane: the steps of a channel, each from its issue to its wait. */
+/* Returns a lane: the steps of a channel, each with issue and wait. */
 static json_t *lane_data(const mp_timeline_columns *c, const mp_lanes *lanes, int channel)
 {
     json_t *bars = json_array();
@@ -164,7 +165,7 @@ static json_t *lane_data(const mp_timeline_columns *c, const mp_lanes *lanes, in
                      bars);
 }
 
-/* Returns the lanes and tiers of a graph that has them. */
+/* Returns the lanes and tiers of a graph with additional channels or tiers. */
 static json_t *beside_data(const mp_timeline_columns *c, const mp_lanes *lanes, const mp_plan *plan)
 {
     json_t *lane_list = json_array(), *tiers = json_array();
@@ -174,7 +175,7 @@ static json_t *beside_data(const mp_timeline_columns *c, const mp_lanes *lanes, 
     return json_pack("{s:o, s:o}", "lanes", lane_list, "tiers", tiers);
 }
 
-/* Returns a pair of bytes and per cent; the second is null if `known` is false. */
+/* Returns a pair of bytes and per cent; per cent is null if `known` is false. */
 static json_t *point(int64_t bytes, bool known, double percent)
 {
     return json_pack("[I, o]", (json_int_t)bytes, mp_json_real_if(known, percent));
@@ -206,7 +207,7 @@ static json_t *bound_list(const mp_sweep *sweep)
     return list;
 }
 
-/* Returns the data of a page: columns, layers, tensors, curves. Released with json_decref. NULL if memory is short. */
+/* Returns the data of a page: columns, layers, tensors, curves. Release with json_decref. NULL: out of memory. */
 static json_t *report_data(const mp_report_request *request, const mp_timeline_columns *c)
 {
     const mp_plan *plan = request->plan;
@@ -283,7 +284,7 @@ static void put_module(mp_text_builder *out, const mp_block_facts *facts, size_t
     const double total = (double)mp_block_bytes(fact);
     mp_text_put(out, "<tr><td class=\"name\">");
     put_html(out, block->title);
-    for (size_t i = 0; i < block->n; i++) { /* uses the first line that is known */
+    for (size_t i = 0; i < block->n; i++) { /* uses the first known line */
         const char *source = facts->graph->nodes[facts->blocks->nodes[block->first + i]].source;
         if (!source) continue;
         mp_text_put(out, "<div class=\"src\">");
@@ -329,7 +330,7 @@ static void put_checkpoints(mp_text_builder *out, const mp_graph *graph, const m
     mp_text_put(out, "</table></div>\n");
 }
 
-/* Appends the data for the script; "<" is escaped, so that no name can end the script element. */
+/* Appends the data for the script. "<" is escaped, so that no name can close the script element. */
 static void put_data(mp_text_builder *out, const char *json)
 {
     mp_text_put(out, "<script type=\"application/json\" id=\"data\">");

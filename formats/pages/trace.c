@@ -47,7 +47,7 @@ static json_t *slice(const mp_timeline_columns *c, size_t t, double start, doubl
     return e;
 }
 
-/* Returns the counter of a tier at a step; `used` has the layers that it ever has. */
+/* Returns the counter event of a tier at a step; `used` marks the layers that occur in the tier. */
 static json_t *counter(const mp_timeline_columns *c, int tier, size_t t, const bool *used, double start)
 {
     const mp_timeline_column *column = &c->tiers[tier].columns[t];

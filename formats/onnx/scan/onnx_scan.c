@@ -1,15 +1,13 @@
-/* onnx_scan.c - checks a file's wire format and copies it without its weights.
+/* onnx_scan.c - checks a file's wire format and copies the file without its weights.
  *
- * protobuf-c unpacks whatever it is given: messages nested so deeply that the stack overflows, one singular message
- * repeated ten thousand times (each is merged with the last, in quadratic time), a megabyte of empty messages (which
- * take 73 to 129 MB), and weights, which it copies. So this scan goes first. It walks the message types that the
- * generated code describes, refuses what is malformed or exceeds a limit, and writes a skeleton: the same messages
- * without the payloads of large tensors and without texts for people. A file of 10 GB with embedded weights leaves a
- * skeleton of some hundred kilobytes, and no page of a payload is touched.
+ * protobuf-c has no limits. It unpacks messages nested so deeply that the stack overflows. It merges ten thousand repetitions
+ * of a singular message in quadratic time. It uses 73 to 129 MB for a megabyte of empty messages. It also copies weights. The
+ * scan therefore runs first. It visits the message types in the generated code and refuses malformed or excessive input. It
+ * writes a skeleton: the same messages without payloads of large tensors and without documentation. A file of 10 GB with
+ * embedded weights gives a skeleton of some hundred kilobytes, and no page of a payload is read.
  *
- * The length of a message comes before it and is known only after it is copied: it is written in five bytes, which
- * every protobuf reader accepts, and filled in later.
- */
+ * The length of a message precedes it and is known only after copying. The scan reserves five bytes for the length, which every
+ * protobuf reader accepts, and fills them in later. */
 #include "formats/onnx/scan/onnx_scan.h"
 
 #include <string.h>
@@ -29,7 +27,7 @@ typedef struct scanner {
     mp_error *err;
 } scanner;
 
-/* Fields younger than the schema that are read: message, number, number in the skeleton, message type (NULL: a text). */
+/* Required fields that are newer than the schema: message, number, number in the skeleton, message type (NULL: a text). */
 static const struct younger {
     const descriptor *in;
     uint32_t id, skeleton_id;
@@ -43,7 +41,7 @@ static const struct younger {
     {&onnx__function_proto__descriptor, 13, MP_ONNX_FUNCTION_OVERLOAD, NULL},
 };
 
-/* Fields that are not read here. */
+/* Fields that are not copied. */
 static const char *const dropped_fields[] = {"doc_string", "metadata_props", "training_info", "quantization_annotation"};
 
 /* TensorProto's payload fields. */
@@ -67,7 +65,7 @@ static mp_status malformed(const scanner *s, const descriptor *d, const uint8_t 
                    (size_t)(at - s->file));
 }
 
-/* The facts about a tensor that decide whether its payload is kept. */
+/* Facts about a tensor that decide whether its payload is kept. */
 typedef struct tensor_facts {
     const uint8_t *name, *name_end;
     int64_t dims[MP_RANK_MAX];
@@ -82,7 +80,7 @@ static void add_dimension(tensor_facts *t, uint64_t size)
     t->rank++;
 }
 
-/* Reads the facts, skipping over the payload. */
+/* Reads the facts and skips the payload. */
 static mp_status look_at_tensor(const scanner *s, const uint8_t *at, const uint8_t *end, tensor_facts *t)
 {
     *t = (tensor_facts){0};
@@ -118,7 +116,7 @@ static mp_status look_at_tensor(const scanner *s, const uint8_t *at, const uint8
     return MP_OK;
 }
 
-/* Decides whether a payload is kept: a few numbers, such as the elements of shapes. Refuses one of the wrong length. */
+/* Decides whether a payload is kept: only a few numbers, such as elements of shapes. Refuses a payload of the wrong length. */
 static mp_status judge_payload(scanner *s, const tensor_facts *t, bool *keep)
 {
     mp_dtype type = t->type > 0 && t->type < MP_N_DTYPES ? (mp_dtype)t->type : MP_DTYPE_UNDEFINED;
@@ -127,7 +125,7 @@ static mp_status judge_payload(scanner *s, const tensor_facts *t, bool *keep)
     MP_ENSURE(t->rank <= MP_RANK_MAX, s->err, MP_PARSE, "tensor '%.*s' has more than %d dimensions", name_length,
               (const char *)t->name, MP_RANK_MAX);
     for (int k = 0; k < t->rank && elements >= 0; k++)
-        if (!mp_multiply(elements, t->dims[k], &elements)) elements = -1; /* refused later, by name */
+        if (!mp_multiply(elements, t->dims[k], &elements)) elements = -1; /* refused later, with the tensor's name */
     *keep = false;
     if (elements < 0 || type == MP_DTYPE_UNDEFINED) return MP_OK;
     bool fits = mp_multiply(elements, mp_dtype_bits(type), &bits);
@@ -166,7 +164,7 @@ static const struct younger *find_younger(const descriptor *in, uint32_t id)
     return NULL;
 }
 
-/* True if a field of the schema has this wire type; arrays of numbers may also be packed, as bytes. */
+/* True if this wire type is valid for a field of the schema. Arrays of numbers may also be packed as bytes. */
 static bool right_wire(const schema_field *field, int wire)
 {
     switch (field->type) {
@@ -199,7 +197,7 @@ static mp_status put_tag(scanner *s, uint32_t id)
 
 static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at, const uint8_t *end, int depth);
 
-/* Copies a field that holds a message, under the number `id`. */
+/* Copies a field that contains a message, under the number `id`. */
 static mp_status copy_submessage(scanner *s, uint32_t id, const descriptor *d, const mp_wire_field *f, int depth)
 {
     static const uint8_t zeros[5];
@@ -213,7 +211,7 @@ static mp_status copy_submessage(scanner *s, uint32_t id, const descriptor *d, c
     return MP_OK;
 }
 
-/* Copies a field of the schema as it is, if it is well-formed. */
+/* Copies a field of the schema unchanged, if it is well-formed. */
 static mp_status copy_plain(scanner *s, const descriptor *d, const schema_field *field, const mp_wire_field *f)
 {
     if (field->type == PROTOBUF_C_TYPE_STRING && !mp_wire_is_text(f->bytes, f->end))
@@ -296,7 +294,7 @@ void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton)
     *skeleton = (mp_onnx_skeleton){0};
 }
 
-/* protobuf-c takes ten bytes per byte of the skeleton for real files, up to 129 for hostile ones. */
+/* protobuf-c uses ten bytes per byte of the skeleton for real files, up to 129 for hostile ones. */
 enum { BASE_BYTES = 64 << 20, BYTES_PER_BYTE = 32, MAX_BYTES = 1 << 30 };
 
 static void *budget_alloc(void *data, size_t size)

@@ -1,4 +1,4 @@
-/* onnx_wire.c - the protobuf wire format: a message is a list of (tag, value), a tag is field number * 8 + wire type, numbers
+/* onnx_wire.c - the protobuf wire format. A message is a list of (tag, value). A tag is field number * 8 + wire type. Numbers
  * are in base 128 with the lowest digit first. Groups, which ONNX never used, count as malformed. */
 #include "formats/onnx/scan/onnx_wire.h"
 
@@ -50,7 +50,8 @@ bool mp_wire_next(const uint8_t **at, const uint8_t *end, mp_wire_field *field)
 
 bool mp_wire_is_text(const uint8_t *bytes, const uint8_t *end)
 {
-    static const uint32_t smallest[] = {0, 0x80, 0x800, 0x10000}; /* smallest character that needs so many further bytes */
+    static const uint32_t smallest[] = {0, 0x80, 0x800,
+                                        0x10000}; /* smallest character that needs this number of further bytes */
     while (bytes < end) {
         uint8_t first = *bytes++;
         int further = first < 0x80 ? 0 : first < 0xc0 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf8 ? 3 : -1;
