@@ -1,4 +1,4 @@
-/* cmd_parallel.c - finds the fastest ways to split a network over many devices, and states the reason against each other way. */
+/* cmd_parallel.c - finds the fastest ways to split a network over devices, and states the reason against each other way. */
 #include <stdio.h>
 #include <string.h>
 
