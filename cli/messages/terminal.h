@@ -13,7 +13,7 @@ bool terminal_rewrites(int fd);
  * NO_COLOR is set). */
 bool terminal_takes_color(int fd, const char *when);
 
-/* Returns the number of bytes of a text that fit into so many columns. A continuation byte of a UTF-8 character has no
+/* Returns the number of bytes of a text that fit into this number of columns. A continuation byte of a UTF-8 character has no
  * column. */
 size_t terminal_fitting(const char *text, int columns);
 

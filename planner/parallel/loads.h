@@ -53,9 +53,10 @@ typedef struct mp_load {
     mp_parameter_load *parameters;
 } mp_load;
 
-/* Measures a training graph. A network without cut tensors is one block. If `merged` is above 1, so many neighbouring blocks
- * become one; its options can keep less, since they need not keep the inputs of the inner blocks. Release *out with
- * mp_load_free (NULL is allowed). MP_NOT_APPLICABLE: the graph has no backward phase. MP_NOMEM. O(blocks * list lengths). */
+/* Measures a training graph. A network without cut tensors is one block. If `merged` is above 1, that number of neighbouring
+ * blocks becomes one block. Its options can keep less, since they need not keep the inputs of the inner blocks. Release *out
+ * with mp_load_free (NULL is allowed). MP_NOT_APPLICABLE: the graph has no backward phase. MP_NOMEM. O(blocks * list
+ * lengths). */
 mp_status mp_load_of(const mp_graph *graph, int merged, mp_load **out, mp_error *err);
 void mp_load_free(mp_load *load);
 

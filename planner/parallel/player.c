@@ -1,5 +1,5 @@
-/* player.c - computes the memory of each stage. It chooses what each block keeps and what is offloaded to the host, and
- * simulates the copies parallel to compute: activations per block, optimizer state per parameter. */
+/* player.c - computes the memory of each stage. It chooses the tensors that each block keeps, and those offloaded to the host.
+ * It simulates the copies parallel to compute: activations per block, optimizer state per parameter. */
 #include "planner/parallel/player.h"
 
 #include "memplan/training.h"

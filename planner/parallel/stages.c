@@ -28,14 +28,14 @@ static double slower(const mp_step_request *r, double compute, double collective
     return compute + r->ranks->network.slowdown * (collectives < compute ? collectives : compute);
 }
 
-/* Returns the number of buckets for so many bytes. */
+/* Returns the number of buckets for this number of bytes. */
 static int64_t buckets(const mp_step_request *r, int64_t bytes)
 {
     const int64_t most = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
     return bytes > most ? (bytes + most - 1) / most : 1;
 }
 
-/* Returns the number of all-gathers for so many bytes: one per block, or fewer if a bucket holds several blocks. */
+/* Returns the number of all-gathers for this number of bytes: one per block, or fewer if a bucket holds several blocks. */
 static int64_t gathers(const mp_step_request *r, const mp_stage *stage, int64_t bytes)
 {
     const int64_t n = buckets(r, bytes), n_blocks = stage->end - stage->begin;
@@ -75,7 +75,7 @@ int64_t mp_step_floor(const mp_step_request *r)
 
 /* ---- stage boundaries ---- */
 
-/* Cuts the blocks into n stages of at most so many ticks, starting at the last block. Returns false if n stages are not
+/* Cuts the blocks into n stages of at most `ticks` ticks each, starting at the last block. Returns false if n stages are not
  * enough. */
 static bool cut_within(const mp_load *load, int64_t ticks, int n, mp_stage *stages)
 {

@@ -34,7 +34,7 @@ typedef struct mp_step_request {
 double mp_step_bound(const mp_step_request *request);
 /* Returns a lower bound on the bytes of the fullest stage under any recomputation and offloading. O(parameters + blocks). */
 int64_t mp_step_floor(const mp_step_request *request);
-/* Cuts the stages, chooses what they keep, and simulates the step. Fills in stages[0..pp * n_chunks), which the caller
- * allocates, and the other fields of *out. *fits is false if the last recomputation options still exceed the memory. MP_NOMEM.
- * O(blocks * log(ticks) + stages * micro-batches). */
+/* Cuts the stages, chooses the recomputation of each, and simulates the step. Fills in stages[0..pp * n_chunks), which the
+ * caller allocates, and the other fields of *out. *fits is false if the last recomputation options still exceed the memory.
+ * MP_NOMEM. O(blocks * log(ticks) + stages * micro-batches). */
 mp_status mp_step_play(const mp_step_request *request, mp_mesh_choice *out, bool *fits, mp_error *err);

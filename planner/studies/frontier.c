@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Returns the number of points with a peak of at most so many bytes. */
+/* Returns the number of points with a peak of at most `bytes` bytes. */
 static size_t count_within(const mp_frontier *f, int64_t bytes)
 {
     size_t low = 0, high = f->n;
