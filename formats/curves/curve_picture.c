@@ -20,7 +20,7 @@
 #define PANELS_TOP 412.0
 #define PANELS_BOTTOM 62.0
 #define LEFT_FROM 76.0
-#define LEFT_TO 600.0
+#define LEFT_TO 600.0 /* beside the study of checkpoints, else as far as it */
 #define RIGHT_FROM 716.0
 #define RIGHT_TO (WIDTH - MARGIN - 8)
 #define IMPOSSIBLE_COLOR "#f1f5f9"
@@ -30,6 +30,9 @@
 #define LEADER_GAP 8.0
 #define TEXT_GAP 4.0 /* between a leader and its text */
 #define BESIDE 40.0  /* distance by which labels may extend beyond the panel */
+#define APART 8.0    /* times as slow curves would press the others onto a linear axis */
+#define ALIKE 0.05   /* of the memory between floor and keep-all: curves that end so close together are compared */
+#define BELOW 0.15   /* per cent below 0 on a logarithmic axis */
 
 static const char *const colors[] = {MP_COLOR_KEPT, "#d97706", "#10b981", "#8b5cf6",
                                      "#be185d",     "#0e7490", "#4d7c0f", "#475569"};
@@ -159,6 +162,33 @@ static double label_rows(const mp_sweep *sweep)
     return (double)(sweep->n_curves < MOST_LABELS ? sweep->n_curves : MOST_LABELS);
 }
 
+/* Returns the largest extra time of a curve, in per cent. *peak_bytes is its smallest peak. */
+static double slowest(const mp_sweep_curve *curve, const mp_sweep *sweep, int64_t *peak_bytes)
+{
+    double most = 0;
+    *peak_bytes = INT64_MAX;
+    for (size_t i = 0; i < curve->n; i++) {
+        const mp_sweep_point *point = &curve->points[i];
+        if (!point->feasible) continue;
+        most = fmax(most, mp_curve_percent(sweep, point->ticks));
+        if (point->peak_bytes < *peak_bytes) *peak_bytes = point->peak_bytes;
+    }
+    return most;
+}
+
+/* True if a curve is so much slower than another one of as little memory that a linear axis would press that one flat. */
+static bool is_far_apart(const mp_sweep *sweep)
+{
+    const double span = (double)(sweep->keep_all_bytes - sweep->floor_bytes);
+    int64_t here, there;
+    for (size_t k = 0; k < sweep->n_curves; k++)
+        for (size_t j = 0; j < sweep->n_curves; j++) {
+            const double slow = slowest(&sweep->curves[k], sweep, &here), fast = slowest(&sweep->curves[j], sweep, &there);
+            if (slow > APART * fmax(fast, 1) && (double)there <= (double)here + ALIKE * span) return true;
+        }
+    return false;
+}
+
 /* Creates the panel. The title of its memory axis is written to `title` of TITLE_MAX bytes. */
 static mp_plot memory_panel(const mp_sweep *sweep, char *title)
 {
@@ -166,24 +196,30 @@ static mp_plot memory_panel(const mp_sweep *sweep, char *title)
     double most = 5;
     const double unit = mp_plot_unit(sweep->keep_all_bytes, &name);
     double low = (double)sweep->floor_bytes, high = (double)sweep->keep_all_bytes;
-    for (size_t k = 0; k < sweep->n_curves; k++)
-        for (size_t i = 0; i < sweep->curves[k].n; i++) {
-            const mp_sweep_point *point = &sweep->curves[k].points[i];
-            if (!point->feasible) continue;
-            if (mp_curve_percent(sweep, point->ticks) > most) most = mp_curve_percent(sweep, point->ticks);
-            if ((double)point->peak_bytes > high) high = (double)point->peak_bytes;
-        }
+    for (size_t k = 0; k < sweep->n_curves; k++) {
+        int64_t smallest;
+        most = fmax(most, slowest(&sweep->curves[k], sweep, &smallest));
+        for (size_t i = 0; i < sweep->curves[k].n; i++)
+            if (sweep->curves[k].points[i].feasible) high = fmax(high, (double)sweep->curves[k].points[i].peak_bytes);
+    }
     if (high - low < 0.02 * high) low = 0.98 * high - 1; /* floor and keep-all coincide, but the axis needs a range */
     const double span = high - low, height = PANELS_TOP - PANELS_BOTTOM;
     const double headroom = height / (height - (label_rows(sweep) + 2) * ROW);
-    mp_plot panel = {.x = {MP_PLOT_LINEAR, low - 0.06 * span, high + 0.05 * span, LEFT_FROM, LEFT_TO, unit},
+    const bool alone = sweep->n_spread < 2, logarithmic = is_far_apart(sweep);
+    mp_plot panel = {.x = {MP_PLOT_LINEAR, low - 0.06 * span, high + 0.05 * span, LEFT_FROM, alone ? RIGHT_TO : LEFT_TO, unit},
                      .y = {MP_PLOT_LINEAR, -0.04 * most, most * headroom, PANELS_BOTTOM, PANELS_TOP, 1},
-                     .x_ticks = 8,
+                     .x_ticks = alone ? 14 : 8,
                      .y_ticks = 7,
                      .x_title = title,
-                     .y_title = "extra time over keeping everything",
+                     .y_title =
+                         logarithmic ? "extra time over keeping everything, logarithmic" : "extra time over keeping everything",
                      .y_suffix = " %",
                      .signed_y = true};
+    if (logarithmic) {
+        panel.y.scale = MP_PLOT_COUNTS;
+        panel.y.low = -BELOW;
+        panel.y.high = expm1(log1p(most) * headroom);
+    }
     snprintf(title, TITLE_MAX, "peak memory, %s", name);
     return panel;
 }
@@ -368,7 +404,8 @@ static mp_status trade_off(const picture *p)
     mp_plot_draw(&panel, p->canvas);
     if (floor_at >= panel.x.from) {
         mp_canvas_line(p->canvas, (double[]){floor_at, panel.y.from, floor_at, panel.y.to}, 2, MP_COLOR_LIMIT, 1.5, false);
-        text(p, tight ? floor_at - 6 : floor_at + 6, zero + 8, tight ? MP_ALIGN_RIGHT : MP_ALIGN_LEFT, LABEL, false,
+        const bool left = tight || floor_at - panel.x.from > mp_canvas_text_width("floor", LABEL, false) + 8;
+        text(p, left ? floor_at - 6 : floor_at + 6, zero + 8, left ? MP_ALIGN_RIGHT : MP_ALIGN_LEFT, LABEL, false,
              MP_COLOR_LIMIT, "floor");
     }
     const double top = panel.y.to - (label_rows(p->sweep) + 1.3) * ROW;

@@ -1,4 +1,5 @@
 /* test_curve_picture.c - the picture of the trade-off curve: what stands in it, and that it is the same every time. */
+#include <math.h>
 #include <unistd.h>
 
 #include "formats/canvas/plot.h"
@@ -102,6 +103,39 @@ TEST(curves_are_steps)
         }
     }
     assert_in_range(stretches, 2 + 4 + 2, 100); /* two in the legend, two drops on the first curve, one on the second */
+    free(svg);
+}
+
+/* Without the study of checkpoints the curves fill the picture. One that copies at 40 times the price leaves the others
+ * readable. */
+TEST(a_slow_curve_presses_no_other_flat)
+{
+    mp_sweep_point slow[] = {{600, true, 600, 500, 3, 0}, {800, true, 800, 300, 8, 0}, {1000, true, 1000, 100, 12, 0}};
+    mp_sweep_point fast[] = {{600, true, 600, 110, 3, 9}, {800, true, 800, 105, 8, 4}, {1000, true, 1000, 100, 12, 0}};
+    mp_sweep_curve both[] = {{"recompute only", 600, 3, fast}, {"offload only", 600, 3, slow}};
+    mp_sweep apart = example;
+    apart.n_spread = 0;
+    apart.curves = both;
+    char *svg = drawn(&apart, "model", "svg");
+    int n_curves = 0;
+    for (const char *at = svg; (at = next_line(at, "2")); at++) {
+        double x, y, right = 0, low = INFINITY, high = -INFINITY;
+        int read, n = 0;
+        for (const char *p = strstr(at, "points=\"") + 8; sscanf(p, "%lf,%lf %n", &x, &y, &read) == 2; p += read, n++) {
+            right = fmax(right, x);
+            low = fmin(low, y);
+            high = fmax(high, y);
+        }
+        if (n < 4) continue; /* the legend */
+        n_curves++;
+        assert_true(right > 900);
+        assert_true(high - low > 80);
+    }
+    assert_int_equal(n_curves, 2);
+    assert_non_null(strstr(svg, "logarithmic"));
+    free(svg);
+    svg = drawn(&example, "model", "svg");
+    assert_null(strstr(svg, "logarithmic"));
     free(svg);
 }
 
