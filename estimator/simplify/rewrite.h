@@ -88,6 +88,7 @@ mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, c
     EACH(normalization, patterns, all)                              \
     EACH(group_normalization, patterns, all)                        \
     EACH(activation, patterns, all)                                 \
+    EACH(softplus, patterns, all)                                   \
     EACH(softmax, patterns, all)                                    \
     EACH(apart, apart, true)                                        \
     EACH(transposition, transpositions, true)                       \

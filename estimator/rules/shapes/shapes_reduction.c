@@ -113,13 +113,15 @@ mp_status mp_shape_layer_normalization(mp_infer *c)
     return MP_OK;
 }
 
-/* Scale and bias have one element per channel. Before operator set 21 they may have one per group. */
+/* Scale and bias have one element per channel. Before operator set 21 they may have one per group. Recognised patterns may have
+ * them as [channels, 1, ...]. */
 mp_status mp_shape_group_normalization(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0), *t;
     const int64_t groups = mp_operator_int(c->op, "num_groups", 1);
     for (int k = 1; k < 3; k++) {
-        MP_CHECK(mp_rule_input(c, k, 1, 1, &t));
+        MP_CHECK(mp_rule_input(c, k, 1, x->rank - 1, &t));
+        for (int d = 1; d < t->rank; d++) MP_FIT(t->dims[d] == 1, "'%s' has several elements for a channel", t->name);
         MP_FIT(t->dims[0] == x->dims[1] || (c->op->version < 21 && t->dims[0] == groups),
                "'%s' has %" PRId64 " elements for %" PRId64 " channels in %" PRId64 " groups", t->name, t->dims[0], x->dims[1],
                groups);

@@ -21,6 +21,13 @@
  *     Swish      x * sigmoid(x)
  *     Mish       x * tanh(softplus(x))
  *     HardSwish  x * hardsigmoid(x), in files too old for HardSwish
+ *
+ * The newer exporter writes Gelu otherwise below operator set 20, where files have lost the record:
+ *
+ *     Gelu       x * (1/2 * (1 + erf(x / sqrt 2)))
+ *     Gelu tanh  x * (1/2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))))
+ *
+ * It also writes the threshold of Softplus, above which the float is x: Where(x > threshold, x, Softplus(x)).
  */
 #include "estimator/simplify/rewrite.h"
 
@@ -192,18 +199,29 @@ static int scaled_gate(const mp_rewriter *r, int root, int x)
     return mp_is_kind(op, "Mul") ? beside(mp_written_by(r, beside_constant(r, op), "Mul"), x) : -1;
 }
 
+/* Returns the gate of x * (c * gate) in a file of the newer exporter; -1: another form. */
+static int newer_gate(const mp_rewriter *r, int root, int x)
+{
+    const mp_operator *op = &r->model->operators[root];
+    if (!r->model->is_of_newer_exporter || !mp_is_kind(op, "Mul")) return -1;
+    return beside_constant(r, mp_written_by(r, beside(op, x), "Mul"));
+}
+
 static bool is_exported_erf(const mp_rewriter *r, int root, int x)
 {
-    return scaled_gate(r, root, x) >= 0; /* the erf gate has only one form */
+    return scaled_gate(r, root, x) >= 0 || newer_gate(r, root, x) >= 0; /* the erf gate has only one form */
 }
 
 static bool is_exported_tanh(const mp_rewriter *r, int root, int x)
 {
-    const mp_operator *sum = mp_written_by(r, scaled_gate(r, root, x), "Add"), *tanh = NULL, *cubes;
+    const int newer = newer_gate(r, root, x);
+    const mp_operator *sum = mp_written_by(r, newer >= 0 ? newer : scaled_gate(r, root, x), "Add"), *tanh = NULL, *cubes;
     for (int k = 0; sum && k < 2 && !tanh; k++) tanh = mp_written_by(r, sum->in[k], "Tanh");
     const mp_operator *argument = tanh ? mp_written_by(r, tanh->in[0], "Mul") : NULL;
     sum = mp_written_by(r, beside_constant(r, argument), "Add");
-    cubes = mp_written_by(r, beside_constant(r, mp_written_by(r, beside(sum, x), "Mul")), "Mul");
+    const int cube = beside_constant(r, mp_written_by(r, beside(sum, x), "Mul"));
+    if (newer >= 0) return (cubes = mp_written_by(r, cube, "Pow")) && cubes->in[0] == x;
+    cubes = mp_written_by(r, cube, "Mul");
     const mp_operator *square = mp_written_by(r, beside(cubes, x), "Mul");
     return square && square->in[0] == x && square->in[1] == x;
 }
@@ -289,4 +307,24 @@ mp_status mp_rewrite_activation(mp_rewriter *r, int root)
         return mp_pattern_fuse(r, &pattern, root, &draft);
     }
     return MP_OK;
+}
+
+mp_status mp_rewrite_softplus(mp_rewriter *r, int root)
+{
+    enum { LEAST = 17 }; /* from here on, x + log(1 + exp(-x)) is x in single precision */
+    const mp_operator *where = &r->model->operators[root];
+    mp_pattern pattern = {.ops = {root}, .n = 1};
+    double threshold;
+    if (!mp_is_kind(where, "Where")) return MP_OK;
+    const int x = where->in[1];
+    const mp_operator *above = mp_pattern_written_by(r, &pattern, where->in[0], "Greater"),
+                      *softplus = mp_pattern_written_by(r, &pattern, where->in[2], "Softplus");
+    if (!above || !softplus || above->in[0] != x || softplus->in[0] != x || r->model->tensors[x].dtype == MP_DTYPE_DOUBLE)
+        return MP_OK;
+    if (!mp_known_scalar(r, above->in[1], &threshold) || threshold < LEAST) return MP_OK;
+    if (!mp_same_shape(&r->model->tensors[x], mp_operator_out(r->model, where, 0)) || !mp_pattern_is_closed(r, &pattern, root))
+        return MP_OK;
+    if (r->rules == MP_RULES_PYTORCH && mp_pattern_called(r, &pattern) == MP_CALLS_SEVERAL) return MP_OK;
+    const mp_operator_draft draft = mp_draft("Softplus", "", 1, &softplus->in[0], 1, NULL, 0);
+    return mp_pattern_fuse(r, &pattern, root, &draft);
 }

@@ -260,7 +260,7 @@ mp_status mp_rewrite_normalization(mp_rewriter *r, int root)
  *     y = Reshape(InstanceNormalization(Reshape(x, [N, groups, rest]), ones, zeros), shape of x) * scale + bias
  *
  * Scale and bias have one element per channel, [channels, 1, ...]. The newer exporter stores a parameter of that shape; the
- * older one writes an Unsqueeze of a parameter [channels]. GroupNormalization takes [channels]. */
+ * older one writes an Unsqueeze of a parameter [channels]. */
 
 /* Returns the tensor [channels] that this one broadcasts over the dimensions after the channels; -1: none. */
 static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
@@ -270,7 +270,7 @@ static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
     if (t->rank != x->rank - 1 || t->dtype != x->dtype || t->dims[0] != x->dims[1]) return -1;
     for (int d = 1; d < t->rank; d++)
         if (t->dims[d] != 1) return -1;
-    if (!op) return t->role == MP_ROLE_PARAMETER && (t->rank == 1 || r->n_readers[tensor] == 1) ? tensor : -1;
+    if (!op) return t->role == MP_ROLE_PARAMETER ? tensor : -1; /* several may read it: exporters merge equal tensors */
     return mp_is_kind(op, "Unsqueeze") && mp_operator_in(r->model, op, 0)->rank == 1 ? op->in[0] : -1;
 }
 
@@ -307,7 +307,6 @@ mp_status mp_rewrite_group_normalization(mp_rewriter *r, int root)
         const int bias = per_channel(r, sum->in[1 - (way & 1)], &r->model->tensors[x]);
         if (scale < 0 || bias < 0 || !mp_pattern_is_closed(r, &pattern, root)) continue;
         if (r->rules == MP_RULES_PYTORCH && mp_pattern_called(r, &pattern) == MP_CALLS_SEVERAL) continue;
-        r->model->tensors[scale].rank = r->model->tensors[bias].rank = 1;
         mp_attribute attributes[] = {mp_attribute_int("num_groups", groups), mp_attribute_float("epsilon", epsilon)};
         const int in[] = {x, scale, bias};
         const mp_operator_draft draft = mp_draft("GroupNormalization", "", 21, in, 3, attributes, 2);
