@@ -1,4 +1,4 @@
-/* ops_rules.h - declares the rules that the rows of ops.def name. Their contracts are those of the rule types in ops.h. */
+/* ops_rules.h - declares the rules that the rows of ops.def name. The rule types in ops.h define their contracts. */
 #pragma once
 
 #include "estimator/model/ops.h"

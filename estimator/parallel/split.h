@@ -80,6 +80,6 @@ void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost, mp
 typedef struct mp_split_target {
     const mp_target *own;
     const mp_ranks *ranks;
-    mp_rank_traffic traffic; /* of all nodes so far */
+    mp_rank_traffic traffic; /* sum over all nodes whose cost was computed */
 } mp_split_target;
 mp_target mp_target_of_split(mp_split_target *space);

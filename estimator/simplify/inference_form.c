@@ -13,8 +13,8 @@ static bool is_kind(const mp_operator *op, const char *kind)
     return !op->removed && !*op->domain && !strcmp(op->kind, kind);
 }
 
-/* True for a batch normalization in inference mode. Since version 14 an attribute states it, before version 7 another
- * attribute. In between it is in inference mode if it writes no updated statistics. */
+/* True for a batch normalization in inference mode. Since version 14 the attribute training_mode states the mode,
+ * before version 7 is_test. In versions 7 to 13 the mode is inference if the operator writes no updated statistics. */
 static bool is_inference_norm(const mp_operator *op)
 {
     if (!is_kind(op, "BatchNormalization")) return false;
@@ -31,7 +31,7 @@ static double first_number(const mp_tensor *t, double otherwise)
     return t->value->is_real ? t->value->f[0] : (double)t->value->i[0];
 }
 
-/* True if a dropout is disabled. Between versions 7 and 11 the file does not state it. */
+/* True if a dropout is disabled. In versions 7 to 11 the file does not state it; the result is false. */
 static bool is_idle_dropout(const mp_model *model, const mp_operator *op)
 {
     if (!is_kind(op, "Dropout")) return false;

@@ -53,7 +53,7 @@ int mp_optimizer_moments(mp_optimizer optimizer);
  * overflow. */
 int64_t mp_optimizer_state_bytes(mp_optimizer optimizer, int64_t elements);
 
-void mp_bindings_free(mp_bindings *bindings); /* NULL is fine */
+void mp_bindings_free(mp_bindings *bindings); /* NULL is allowed */
 MP_OWNER(mp_bindings_free, mp_bindings)
 
 /* Like mp_training_graph; also returns the binding of each node. Release *bindings with mp_bindings_free. */

@@ -55,7 +55,7 @@ typedef struct mp_checkpoint mp_checkpoint;
  * An index of an older version has no checksums. MP_PARSE, located at the part: the part is missing, truncated, damaged, from
  * another save, or lacks a tensor. MP_PARSE, MP_IO, MP_NOMEM as mp_safetensors_open. */
 mp_status mp_checkpoint_open(const char *path, mp_checkpoint **out, mp_error *err);
-void mp_checkpoint_close(mp_checkpoint *checkpoint); /* NULL is fine */
+void mp_checkpoint_close(mp_checkpoint *checkpoint); /* NULL is allowed */
 MP_OWNER(mp_checkpoint_close, mp_checkpoint)
 /* As mp_safetensors_find and mp_safetensors_metadatum. */
 const mp_named_tensor *mp_checkpoint_find(const mp_checkpoint *checkpoint, const char *name);

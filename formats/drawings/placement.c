@@ -1,4 +1,4 @@
-/* placement.c - computes coordinates and wires. */
+/* placement.c - computes the coordinates of boxes and the routes of wires. */
 #include "formats/drawings/placement.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ typedef struct router {
     size_t *members;             /* per bundle: its number of boxes */
     int *skip;                   /* per bundle: its number among the bundles that pass over rows; -1: none */
     size_t *lanes;               /* per gutter (index 0: before all columns): required lanes */
-    double *top, *left, *gutter; /* per row: its top; per column: its left side, and the begin of its lanes */
+    double *top, *left, *gutter; /* per row: its top; per column: its left side, and the x at which its lanes begin */
     stretch *stretches;
     size_t n_stretches, capacity;
     mp_placement *out;

@@ -26,8 +26,8 @@ typedef struct mp_bound {
     mp_bound_orders orders;
     mp_bound_stage stage; /* the stage that proved it */
     int from,
-        to; /* the interval with the largest bound of its own lies between the first runs of these nodes. `from` -1: no
-               interval; `to` -1: the end of the step. If no plan fits: `from` is the node whose memory does not fit, or -1 */
+        to; /* the first runs of these nodes delimit the interval with the largest individual bound. `from` -1: no interval;
+               `to` -1: the end of the step. If no plan fits: `from` is the node whose memory does not fit, or -1 */
     double multiplier; /* Lagrange multiplier at the start of this interval, in ticks per byte */
 } mp_bound;
 

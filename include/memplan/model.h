@@ -47,7 +47,7 @@ int mp_dtype_bits(mp_dtype dtype);         /* bits per element; 0: no fixed size
 bool mp_dtype_is_float(mp_dtype dtype);    /* float16, bfloat16, float32, float64, float8 */
 bool mp_dtype_is_integer(mp_dtype dtype);  /* signed and unsigned, bool excluded */
 
-void mp_model_free(mp_model *model); /* NULL is fine */
+void mp_model_free(mp_model *model); /* NULL is allowed */
 MP_OWNER(mp_model_free, mp_model)
 
 /* Returns the tensor that now replaces this one: itself, or the last of its replacements. */

@@ -33,7 +33,7 @@ void mp_answer_free(mp_answer *answer); /* releases its members, not the struct 
 mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks,
                          mp_error *err);
 
-/* The number of rows of the table, and row k, in the order of `memplan solvers`. */
+/* Return the number of rows of the table of searchers, and row k. Rows have the order of `memplan solvers`. */
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);
 const mp_solver *mp_solver_find(const char *name); /* NULL: no searcher of this name */

@@ -54,7 +54,7 @@ typedef struct mp_sweep_request {
     int64_t tier_bytes[MP_MAX_TIERS]; /* as in mp_request */
     const char *const *solvers;
     size_t n_solvers; /* 0: all applicable searchers, except those that only combine others or keep everything. For a graph with
-                         copies then three curves: auto without copies, copies only, and auto; the last is the minimum of all */
+                         copies: three curves (auto without copies, copies only, auto); the last is the minimum of all */
     uint64_t seed;
     int64_t moves;
     mp_effort effort;

@@ -42,7 +42,7 @@ typedef struct mp_device {
 typedef struct mp_link {
     const char *name;
     const char *title;                                /* "PCIe 4, 16 lanes" */
-    double out_bytes_per_second, in_bytes_per_second; /* away from the device, back to it */
+    double out_bytes_per_second, in_bytes_per_second; /* rate of copies from the device, and to the device */
     double latency_seconds;
     bool is_shared; /* copies out and copies back cannot overlap */
 } mp_link;

@@ -74,7 +74,7 @@ typedef struct mp_report {
     double wait_seconds;                    /* also waiting for other ranks */
     int n_ranks;                            /* ranks that trained together */
     char network[64];                       /* name of the communication library; "": a single rank */
-    int64_t sent_bytes, planned_sent_bytes; /* to other ranks, in all steps */
+    int64_t sent_bytes, planned_sent_bytes; /* bytes sent to other ranks, summed over all steps */
     mp_rank_report *ranks;                  /* per rank; released with mp_report_free */
 } mp_report;
 

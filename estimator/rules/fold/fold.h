@@ -21,7 +21,7 @@ double mp_fold_real(mp_dtype dtype, const mp_value *value, int64_t k);
  * x. */
 bool mp_fold_store(mp_dtype dtype, mp_value *value, int64_t k, double x);
 
-/* Copies from[j] to to[i]; both values are of the same kind. */
+/* Copies from[j] to to[i]; both values are real, or both are integer. */
 static inline void mp_fold_move(mp_value *to, int64_t i, const mp_value *from, int64_t j)
 {
     if (from->is_real)
