@@ -89,7 +89,7 @@ int cmd_report(options *o)
         return input_failed(&err);
     request.graph = s.graph;
     request.plan = s.plan;
-    request.sweep = has_curve ? &sweep : NULL;
+    request.sweep = has_curve || (o->output.curve && s.plan) ? &sweep : NULL; /* without curves: the page's own plan alone */
     request.title = s.title;
     return mp_report_page(&request, o->output.out, &err) == MP_OK ? EXIT_DONE : output_failed(&err);
 }

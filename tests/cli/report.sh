@@ -7,6 +7,13 @@ sed -e 's#"name": *"[^"]*"#"name": "</script><b>\\"x\\" \\\\ \&amp;"#' -e 's#"ph
 holds report_hostile_names "$memplan" report hostile_names.json --no-curve -o hostile.html
 holds report_source_lines sh -c "grep -q 'class=.src.>net.py:6: &lt;/script&gt;&lt;i&gt;<' hostile.html && grep -q '.source.:.net.py:6: .u003c/script>' hostile.html"
 holds report_budget sh -c "'$memplan' report fashion_cnn.onnx --batch 64 --budget floor+50% --no-curve -o budget.html && grep -q '<h2>Checkpoints' budget.html"
+# The plan of the page is a point beside the curve, a plan with copies too, which no curve of a report has.
+holds report_shows_its_plan sh -c "python3 -c '
+import json, re
+page, plan = open(\"copied.html\").read(), json.load(open(\"copied.json\"))
+data = json.loads(re.search(r\"<script[^>]*application/json[^>]*>(.*?)</script>\", page, re.S)[1])
+extra = 100 * (plan[\"seconds\"] / plan[\"baseline_seconds\"] - 1)
+assert data[\"peak\"] == plan[\"peak_bytes\"] and abs(data[\"plan_percent\"] - extra) < 1e-9 and \"Memory against time\" in page'"
 holds report_is_html sh -c "command -v python3 > /dev/null || exit 0
     python3 -B '$root/tests/cli/pages/report_page.py' report.html keep_all.html hostile.html budget.html copied.html"
 # In a browser: report_page.js does what a reader does, and judges. Without a browser that starts, nothing is judged.
