@@ -349,7 +349,7 @@ static void check_reductions(const mp_graph *graph, const bool *was_gradient, si
     }
 }
 
-/* Keep-all and random orders: the timeline builds, the simulator gives equal bytes and ticks, and the checker accepts it. */
+/* Keep-all and random orders build; the simulator gives equal bytes and ticks, and the checker accepts the plan. */
 static void check_orders(mp_graph *graph, const mp_ranks *ranks, uint64_t seed, int n_orders)
 {
     mp_error err = {0};

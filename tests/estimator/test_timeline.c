@@ -1,4 +1,4 @@
-/* test_timeline.c - estimator/timeline against a slow simulator and against sums done by hand. */
+/* test_timeline.c - estimator/timeline compared with a slow simulator and with sums computed by hand. */
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/timeline.h"
@@ -26,11 +26,11 @@ TEST(timeline_equals_the_simulator_on_random_training_graphs)
         mp_free(steps);
         mp_graph_free(graph);
     }
-    assert_true(rooms > 500 && recomputed > 500 && beside > 200); /* the generator makes what is to be tested */
+    assert_true(rooms > 500 && recomputed > 500 && beside > 200); /* the generator covers all tested cases */
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* x -> f0 -> a -> f1 -> b -> f2 -> c; b may take the room of a; f1 has a workspace and an alternative without. */
+/* x -> f0 -> a -> f1 -> b -> f2 -> c. b may reuse the memory of a. f1 has a workspace, and an alternative without one. */
 static mp_graph *chain(void)
 {
     mp_graph *g;
@@ -72,7 +72,7 @@ static mp_graph *chain(void)
 TEST(chain_with_a_recomputation_is_as_done_by_hand)
 {
     mp_graph *g = chain();
-    /* step 0 makes a; 1 makes b in its room, beside 3 of workspace; 2 makes a again, read by nobody; 3 reads b */
+    /* step 0 writes a; 1 writes b in place of a, with 3 bytes of workspace; 2 writes a again, unread; 3 reads b */
     const mp_step steps[] = {{0, 0, 0}, {1, 0, 0}, {0, 0, 0}, {2, 0, 0}};
     mp_timeline *tl;
     assert_int_equal(mp_timeline_build(g, steps, 4, &tl, NULL), MP_OK);
@@ -89,11 +89,11 @@ TEST(chain_with_a_recomputation_is_as_done_by_hand)
     assert_int_equal(mp_timeline_holders(g, tl, 2, holders, 2), 2);
     assert_int_equal(tl->spans[holders[0]].storage, 1);
     assert_int_equal(tl->spans[holders[1]].storage, 2);
-    assert_int_equal(mp_timeline_holders(g, tl, 1, holders, 1), 1); /* b lies in a's room and holds nothing yet */
+    assert_int_equal(mp_timeline_holders(g, tl, 1, holders, 1), 1); /* b is in a's memory and adds no bytes yet */
     assert_int_equal(tl->spans[holders[0]].storage, 1);
     mp_timeline_free(tl);
 
-    const mp_step apart[] = {{0, 0, 0}, {1, 1, 0}, {2, 0, 0}}; /* the other alternative of f1: no workspace, nothing in place */
+    const mp_step apart[] = {{0, 0, 0}, {1, 1, 0}, {2, 0, 0}}; /* the other alternative of f1: no workspace, not in place */
     assert_int_equal(mp_timeline_build(g, apart, 3, &tl, NULL), MP_OK);
     assert_int_equal(tl->peak_bytes, 1018);
     assert_int_equal(tl->peak_step, 1);
@@ -111,7 +111,8 @@ static void expect(const mp_graph *g, const mp_step *steps, size_t n, const char
     assert_null(tl);
 }
 
-/* The second step makes 49 storages, listed from the last to the first; the first of them takes the room of what it reads. */
+/* The second step writes 49 storages, listed from the last to the first. The first of them reuses the memory of the step's
+ * input. */
 TEST(many_outputs_of_one_step_are_in_order)
 {
     enum { MANY = 50 };
@@ -151,7 +152,7 @@ TEST(orders_that_cannot_run_are_refused)
     expect(g, (const mp_step[]){{0, 1, 0}}, 1, "step 0: node 0 (f0) has no alternative 1");
     mp_graph_free(g);
 
-    /* a sum of two, read by a third node */
+    /* a sum of two contributions, read by a third node */
     mp_storage *s;
     mp_node *n;
     const int sum = 0;
@@ -176,7 +177,7 @@ TEST(orders_that_cannot_run_are_refused)
     mp_graph_free(g);
 }
 
-/* b is asked for, so it lives always; f2 reads it all the same only after f1 has made it. */
+/* b is of an always-live kind. f2 may still read it only after f1 has written it. */
 TEST(what_is_asked_for_is_made_before_it_is_read)
 {
     mp_graph *g = chain();

@@ -1,5 +1,5 @@
-/* test_traffic.c - bytes between memory and the processor, against counts made by hand; and what it changes where updates run.
- */
+/* test_traffic.c - bytes between memory and the processor, compared with counts by hand, and the effect on them of fused
+ * updates. */
 #include "estimator/graph/traffic.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
@@ -63,8 +63,8 @@ TEST(without_a_cache_every_access_moves)
     assert_int_equal(traffic(0), (100 + 80) + (80 + 100 + 50) + (50 + 100 + 200 + 100 + 200));
 }
 
-/* 250 bytes. f: w comes (100), for which the changed state goes (200). b: all is there. u: the state comes (200), for which
- * d_w (50, changed) and w (clean) go; w is written, for which the clean state goes, and goes itself (100) for the state. */
+/* A cache of 250 bytes. f: reads w (100) and evicts the changed state (200). b: all operands are cached. u: reads the state
+ * (200) and evicts d_w (50, changed) and w (clean). Writing w evicts the clean state. Writing the state evicts w (100). */
 TEST(a_small_cache_moves_what_it_gives_up)
 {
     assert_int_equal(traffic(250), 100 + 200 + 200 + 50 + 100);
@@ -108,7 +108,8 @@ TEST(updates_within_backward_leave_few_gradients)
     assert_true(none.peak_bytes - backward.peak_bytes <= none.peak_gradient_bytes);
 }
 
-/* 4096 rows of 4 KiB are picked from a table of 2 rows, or of 8192: no more of it is read than there is, nor than is picked. */
+/* Picks 4096 rows of 4 KiB from a table of 2 rows, or of 8192. The bytes read are limited by the table and by the picked rows.
+ */
 TEST(picking_rows_moves_what_is_picked)
 {
     static const char *const texts[] = {"data:7 i 4096; param t 2 1024; Gather t i -> y axis=0; out y",
@@ -125,7 +126,7 @@ TEST(picking_rows_moves_what_is_picked)
         if (mp_training_graph(model, &options, loss, &target, &g, &err) != MP_OK) fail_msg("%s", err.message);
         const double seconds = (double)g->nodes[0].alternatives[0].ticks * g->tick_seconds;
         assert_string_equal(g->nodes[0].op, "Gather");
-        assert_true(fabs(seconds - (5e-6 + bytes[k] / 2.039e12)) < 1e-8); /* launch and bandwidth of the card */
+        assert_true(fabs(seconds - (5e-6 + bytes[k] / 2.039e12)) < 1e-8); /* the device's launch time and bandwidth */
         mp_graph_free(g);
         mp_model_free(model);
     }

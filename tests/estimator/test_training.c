@@ -1,4 +1,4 @@
-/* test_training.c - the training graph of small models, against graphs derived by hand. */
+/* test_training.c - the training graph of small models, compared with graphs derived by hand. */
 #include "estimator/training/target.h"
 #include "memplan/simplify.h"
 #include "memplan/timeline.h"
@@ -64,7 +64,7 @@ static size_t count_phase(const mp_graph *graph, mp_phase phase)
     return n;
 }
 
-/* x (4, 8) -> relu(x w + b) -> v -> mse: the same weights as a framework would have. */
+/* x (4, 8) -> relu(x w + b) -> v -> mse, with weights as in a framework. */
 static mp_model *two_layers(void)
 {
     mp_model *m = new_model();
@@ -88,7 +88,7 @@ TEST(backward_reads_what_it_needs_and_no_more)
     assert_int_equal(count_phase(g, MP_PHASE_FORWARD), 3);
     assert_int_equal(count_phase(g, MP_PHASE_LOSS), 1);
     assert_int_equal(count_phase(g, MP_PHASE_UPDATE), 3);
-    /* mse 1, second product 2, relu 1, first product 1: its input needs no gradient */
+    /* mse 1, second product 2, relu 1, first product 1 (its input needs no gradient) */
     assert_int_equal(count_phase(g, MP_PHASE_BACKWARD), 5);
     snprintf(name, sizeof name, "%s: backward of parameters", second);
     assert_true(reads(g, name, "r"));
@@ -115,10 +115,9 @@ TEST(keep_all_peak_of_two_layers_is_as_counted_by_hand)
     mp_timeline *t;
     mp_keep_all(g, steps);
     assert_int_equal(mp_timeline_build(g, steps, g->n_nodes, &t, NULL), MP_OK);
-    /* always live: x 128, target 32, w 512, b 64, v 128, loss 4 bytes. The last product's parameter gradient, when all of r
-     * (256, in the room of h), dy (32, in the room of y) and dv (128) are there, is followed by its data gradient: dy, r, dv,
-     * dr = 672; then dr's backward takes r's or dr's room; the first product's parameters: dv 128, dh 256, dw 512, db 64 = 960.
-     */
+    /* always live: x 128, target 32, w 512, b 64, v 128, loss 4 bytes. The last product's parameter gradient is computed first:
+     * r (256, in place of h), dy (32, in place of y) and dv (128) are live. Then its data gradient: dy, r, dv, dr = 672. The
+     * backward of r is in place. The first product's parameters: dv 128, dh 256, dw 512, db 64 = 960. */
     assert_int_equal(t->static_bytes, 128 + 32 + 4 * (8 * 16 + 16 + 16 * 2) + 4);
     assert_int_equal(t->peak_bytes - t->static_bytes, 128 + 256 + 512 + 64);
     mp_timeline_free(t);
@@ -127,7 +126,7 @@ TEST(keep_all_peak_of_two_layers_is_as_counted_by_hand)
     mp_model_free(m);
 }
 
-/* y = x + f(f(x)): the gradient of y is held once across the branch. */
+/* y = x + f(f(x)): the gradient of y exists only once across the branch. */
 TEST(a_residual_connection_moves_its_gradient_in_place)
 {
     mp_model *m = new_model();
@@ -224,7 +223,8 @@ TEST(adam_in_mixed_precision_takes_sixteen_bytes_per_parameter)
     mp_model_free(m);
 }
 
-/* By hand, as bitsandbytes 0.50 allocates: 100 x 41 = 4100 elements are 2 x (4100 + 17 x 4) bytes, 4095 are 2 x 4 x 4095. */
+/* Computed by hand from bitsandbytes 0.50's allocation: 100 x 41 = 4100 elements need 2 x (4100 + 17 x 4) bytes, 4095 need 2 x
+ * 4 x 4095. */
 TEST(moments_of_8_bits_are_a_byte_and_the_largest_of_256)
 {
     assert_int_equal(mp_optimizer_state_bytes(MP_OPTIMIZER_ADAMW_8BIT, 4095), 32760);
@@ -284,8 +284,8 @@ TEST(shared_weights_have_one_gradient_that_is_a_sum)
     mp_model_free(m);
 }
 
-/* x = data w (6x6), y = x w' or x w: under PyTorch's rules the second contribution is a tensor of its own, and a third one is
- * their sum where the first is a transposed weight's: autograd adds nothing to a view in place. */
+/* x = data w (6x6), y = x w' or x w. Under PyTorch's rules the second contribution is a separate tensor. If the first is a
+ * transposed weight's gradient, the sum is a third tensor: autograd never adds in place to a view. */
 TEST(pytorch_sums_the_gradients_of_a_shared_weight)
 {
     for (int is_turned = 0; is_turned < 2; is_turned++) {
@@ -328,7 +328,7 @@ TEST(without_a_loss_the_gradients_of_the_outputs_are_inputs)
     mp_model *m = two_layers();
     const mp_training_options options = {.loss = MP_LOSS_NONE, .optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     hand_operator(m, "Split", "y", "first second");
-    hand_output(m, "second"); /* which nothing reads */
+    hand_output(m, "second"); /* no operator reads it */
     mp_graph *g = train(m, &options);
     assert_true(storage_named(g, "second") >= 0);
     int given = storage_named(g, "gradient of y, given");
@@ -340,7 +340,7 @@ TEST(without_a_loss_the_gradients_of_the_outputs_are_inputs)
     mp_model_free(m);
 }
 
-/* A parameter that is an output, itself or as a view, gets the given gradient, beside that of an operator that reads it. */
+/* If a parameter, or a view of it, is an output, it gets the given gradient in addition to its reader's gradient. */
 TEST(a_parameter_that_is_an_output_gets_the_given_gradient)
 {
     for (int rules = 0; rules < MP_N_RULES; rules++)
@@ -372,7 +372,7 @@ TEST(a_parameter_that_is_an_output_gets_the_given_gradient)
             }
 }
 
-/* A single number that the network does not compute is no loss: the result beside it has one, and else a target does. */
+/* A single number that the network does not compute is no loss. The loss is another output, or is computed from a target. */
 TEST(a_parameter_that_is_an_output_is_no_loss)
 {
     for (int form = 0; form < 4; form++) {
@@ -424,11 +424,11 @@ TEST(a_scalar_named_as_output_is_the_loss)
     assert_int_equal(mp_model_add_loss(m, &options, &loss, &err), MP_OK);
     assert_int_equal(loss, mp_model_find(m, "mean"));
     assert_int_equal(m->n_operators, n);
-    /* asked for by name, cross-entropy does not fit one number */
+    /* cross-entropy, requested by name, cannot be applied to one number */
     options.loss = MP_LOSS_CROSS_ENTROPY;
     assert_int_equal(mp_model_add_loss(m, &options, &loss, &err), MP_INVALID);
     assert_non_null(strstr(err.message, "'mean'"));
-    /* it may be a view of what computes it */
+    /* the loss may be a view of the computed number */
     hand_operator(m, "Identity", "mean", "total");
     options.output = "total";
     options.loss = MP_LOSS_AUTO;
@@ -484,7 +484,7 @@ TEST(the_roofline_is_the_slower_of_compute_and_memory_plus_the_launch)
     work = (mp_work){.flops = 1, .moved_bytes = 2039000000000, .dtype = MP_DTYPE_BFLOAT16};
     assert_int_equal(target.cost(&target, &work, &cost, NULL), MP_OK);
     assert_true(fabs(cost.seconds - 1.000005) < 1e-9);
-    const mp_device rounding = mp_device_at_tf32(a100); /* 156 instead of 19.5 TFLOP/s, and for nothing but FLOAT */
+    const mp_device rounding = mp_device_at_tf32(a100); /* 156 instead of 19.5 TFLOP/s, only for FLOAT */
     work = (mp_work){.flops = 156e12, .moved_bytes = 2039, .dtype = MP_DTYPE_FLOAT};
     assert_true(fabs(mp_roofline_seconds(&rounding, &work) - 1.000005) < 1e-9);
     assert_true(fabs(mp_roofline_seconds(a100, &work) - 8.000005) < 1e-9);

@@ -1,4 +1,4 @@
-/* test_visible_text.c - what steers a terminal is written as it is, and nothing else changes. */
+/* test_visible_text.c - terminal control characters are printed as escapes, and all other text is unchanged. */
 #include "estimator/base/visible_text.h"
 
 #include "memplan/error.h"
@@ -20,7 +20,8 @@ TEST(steering_becomes_visible)
                  "\\u009b5m");
     assert_shown("\xE2\x80\x8E\xE2\x80\x8F\xE2\x80\xAA\xE2\x80\xAE\xE2\x81\xA6\xE2\x81\xA9",
                  "\\u200e\\u200f\\u202a\\u202e\\u2066\\u2069");
-    assert_shown("\xFF\xC0\x80\xED\xA0\x80z", "\\xff\\xc0\\x80\\xed\\xa0\\x80z"); /* no byte of UTF-8, overlong, surrogate */
+    assert_shown("\xFF\xC0\x80\xED\xA0\x80z",
+                 "\\xff\\xc0\\x80\\xed\\xa0\\x80z"); /* an invalid byte, an overlong sequence, a surrogate */
     assert_shown("\xE2\x80", "\\xe2\\x80");
 }
 

@@ -1,5 +1,4 @@
-/* test_accuracy.c - accuracy on data that was not trained on: against a classifier whose answers are known, and of one sample
- * at a time. */
+/* test_accuracy.c - accuracy on validation data: a classifier with known predictions, and independence of the batch size. */
 #include <unistd.h>
 
 #include "executor/train/accuracy.h"
@@ -50,7 +49,7 @@ static int parameter(const training_case *t, const char *name)
     return -1;
 }
 
-/* Weights of the last layer become zero and its bias what is given, if any; then the samples are looked at. */
+/* Sets the last layer's weights to zero and its bias to `bias`, if given. Then measures the accuracy on all samples. */
 static mp_accuracy measure(int64_t batch, const float *bias, uint64_t seed)
 {
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
@@ -99,13 +98,13 @@ TEST(a_constant_answer_is_right_as_often_as_it_is_the_label)
     assert_true(fabs(found.loss - loss / SAMPLES) < 1e-6);
 }
 
-/* Normalization takes the running statistics and dropout passes: a sample's loss depends on nothing but the sample. */
+/* Normalization uses the running statistics and dropout is inactive. So a sample's loss depends only on the sample. */
 TEST(samples_do_not_depend_on_each_other_or_on_the_seed)
 {
     mp_accuracy first = measure(4, NULL, 0), drawn = measure(4, NULL, 1), together = measure(12, NULL, 0);
     assert_true(first.loss == drawn.loss && first.accuracy == drawn.accuracy);
     assert_true(fabs(first.loss - together.loss) < 1e-5);
-    assert_int_equal(measure(5, NULL, 0).n_samples, 10); /* whole batches */
+    assert_int_equal(measure(5, NULL, 0).n_samples, 10); /* whole batches only */
 }
 
 int main(void)

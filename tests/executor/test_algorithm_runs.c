@@ -1,5 +1,5 @@
-/* test_algorithm_runs.c - algorithms on a backend: what it lists runs and gives the same but for rounding; a plan that chooses
- * among them trains as keep-all does with the same ones, bit for bit, within its arena. */
+/* test_algorithm_runs.c - algorithms on a backend: each listed one runs, and results are equal except for rounding. A plan that
+ * chooses algorithms trains exactly like keep-all with the same algorithms, and stays within its arena. */
 #include <unistd.h>
 
 #include "executor/run/program.h"
@@ -40,7 +40,7 @@ static outcome run(training_case *t, const mp_plan *plan, bool guards)
     return o;
 }
 
-/* Everything kept, with the algorithms of this plan, or (NULL) every node in its alternative k or its last. */
+/* Returns a keep-all plan with the algorithms of `like`. NULL: each node uses alternative k, or its last one. */
 static mp_plan *keep_all(const training_case *t, const mp_plan *like, size_t k)
 {
     const mp_graph *g = t->program->graph;
@@ -84,16 +84,15 @@ TEST(every_algorithm_gives_the_same_but_for_rounding)
         for (int s = 0; s < STEPS; s++)
             if (!(fabs(o.losses[s] - expected.losses[s]) < 1e-4 * fabs(expected.losses[s])))
                 fail_msg("algorithm %zu: loss %g, and %g by default", k, o.losses[s], expected.losses[s]);
-        if (!k) assert_string_equal(o.hash, expected.hash); /* the first is the backend's own choice */
+        if (!k) assert_string_equal(o.hash, expected.hash); /* alternative 0 is the backend's own choice */
         n_differ += strcmp(o.hash, expected.hash) != 0;
         mp_plan_free(plan);
     }
-    assert_true(n_differ > 0); /* they are others */
+    assert_true(n_differ > 0); /* some algorithms round differently */
     training_end(&t);
 }
 
-/* Costs under which more workspace is more speed, applied to the program as a file.
- */
+/* Applies a cost file to the program. In it, algorithms with more workspace are faster. */
 static void take(training_case *t, const char *unknown, mp_status expected, mp_error *err)
 {
     char path[64];
@@ -125,7 +124,7 @@ static void take(training_case *t, const char *unknown, mp_status expected, mp_e
     unlink(path);
 }
 
-/* Forward runs twice over, with the algorithms that suit a budget between the least and what the fastest take. */
+/* Runs forward twice. The algorithms fit a budget between the smallest one and the fastest algorithms' needs. */
 static mp_plan *all_twice(const training_case *t, double part)
 {
     const mp_graph *g = t->program->graph;
@@ -149,8 +148,8 @@ static mp_plan *all_twice(const training_case *t, double part)
     return plan;
 }
 
-/* True if a forward node has an algorithm that takes more workspace than the backend's own choice, as on CPUs: `take` prefers
- * it. The library of a GPU may list none for a small network. */
+/* Returns whether a forward node has an algorithm with more workspace than the backend's own choice, as on CPUs. `take` prefers
+ * such algorithms. A GPU library may list none for a small network. */
 static bool has_larger_workspaces(const mp_graph *g)
 {
     bool any = false;

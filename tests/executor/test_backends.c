@@ -1,5 +1,5 @@
-/* test_backends.c - gradients of whole networks on the tested backend against the CPU's, in fp32 and bf16. On the CPU there is
- * nothing to compare: MEMPLAN_TEST_BACKEND names another. */
+/* test_backends.c - gradients of whole networks on the tested backend compared with the CPU's, in fp32 and bf16.
+ * MEMPLAN_TEST_BACKEND selects the backend; on the CPU the test compares nothing. */
 #include "executor/cpu/cpu.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
@@ -12,7 +12,7 @@ typedef struct gradients {
     double loss;
 } gradients;
 
-/* One step with everything kept and no update: gradients stay where they are. */
+/* Runs one keep-all step without an update, so that gradients stay in memory. */
 static gradients gradients_on(const mp_backend *backend, const char *path, mp_dtype dtype)
 {
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_NONE, .dtype = dtype};
@@ -31,7 +31,7 @@ static void gradients_end(gradients *g)
     training_end(&g->t);
 }
 
-/* The gradient of a parameter as floats on the host; released with free. */
+/* Returns the gradient of a parameter as floats on the host; the caller frees it. */
 static float *gradient_of(gradients *g, int tensor, int64_t *n)
 {
     mp_error err = {0};
@@ -59,9 +59,10 @@ static bool is_trained(const training_case *t, size_t tensor)
     return t->model->tensors[tensor].role == MP_ROLE_PARAMETER && t->program->bindings->storage[tensor] >= 0;
 }
 
-/* |theirs - the CPU's| / |the CPU's| of every parameter. In bf16 each may be off by rounding, too: as far as the CPU's in bf16
- * is from its own in fp32, and both go their own ways. That is all there is of a gradient that is zero but for rounding (a bias
- * in front of a normalization); in fp32 such a one is measured by a hundredth of all together. */
+/* Compares |theirs - the CPU's| / |the CPU's| for every parameter. In bf16 both may also differ by rounding, as far as the
+ * CPU's bf16 gradient differs from its fp32 gradient. A gradient that is zero except for rounding (a bias before a
+ * normalization) consists of this difference only. In fp32 such a gradient is compared with one hundredth of all gradients
+ * together. */
 static void compare(const char *path, mp_dtype dtype, double most)
 {
     const double part = dtype == MP_DTYPE_FLOAT ? 0.01 : 0;

@@ -1,12 +1,12 @@
-/* test_choices_trained.c - gradients with a choice in networks that are planned and run: what the graph keeps for backward is
- * enough, with and without simplification. The kernels' own figures are in tests/kernels/test_choices.c. */
+/* test_choices_trained.c - gradients with a choice of saved tensors, in planned and run networks: the graph saves enough for
+ * backward, with and without simplification. tests/kernels/test_choices.c tests the kernels' values. */
 #include "memplan/simplify.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
-/* p is trained, a and b are data; the loss is the mean square of y + 1. */
+/* p is trained; a and b are data. The loss is the mean square of y + 1. */
 typedef struct network {
     const char *text;
     double p[4], a[4], b[4], gradient[4];
@@ -20,7 +20,7 @@ static const network networks[] = {
      {1, 1, 1, 0},
      {2, 1, 3, 0},
      {.5, 1.0 / 3, 0, 1.0 / 6}},
-    /* nobody but backward reads the indices */
+    /* only backward reads the indices */
     {"param p 1 4; ints k 2; TopK@11 p k -> v i axis=1; out v", {1, 5, 3, 3}, {0}, {0}, {0, 6, 4, 0}},
     {"param p 4; data a 4; Mod@13 a p -> y fmod=1; out y", {2, -2, 3, 1}, {5, 5, 2, 1}, {0}, {-2, 2, 0, -.5}},
     {"param p 4; data a 4; Mod@13 p a -> y; out y", {5, -5, 2, 1}, {2, 2, 3, 1}, {0}, {1, 1, 1.5, .5}},

@@ -1,6 +1,6 @@
-/* test_conformance_run.c - ONNX's own conformance vectors through the CPU's kernels: each model's operators run in order on the
- * vectors' inputs, and the outputs are compared as ONNX's own runner does. The oracle is the vectors. What has no kernel is
- * listed by operator and reason. */
+/* test_conformance_run.c - ONNX's own conformance vectors on the CPU's kernels. Each model's operators run in order on the
+ * vectors' inputs. The outputs are compared with the vectors, by the rule of ONNX's own runner. Operators without a kernel are
+ * listed with the reason. */
 #include <dirent.h>
 #include <sys/stat.h>
 
@@ -15,10 +15,10 @@
 #define DATA "/usr/share/libonnx-testdata/data"
 
 enum { N_PASSED = 913, PATH = 1024, MANY = 400 };
-static const double relative = 1e-3, absolute = 1e-7; /* onnx.backend.test.runner */
-static const double cut = 1.0 / 128;                  /* the vectors' bfloat16 is cut, not rounded to the nearest */
+static const double relative = 1e-3, absolute = 1e-7; /* as in onnx.backend.test.runner */
+static const double cut = 1.0 / 128;                  /* the vectors truncate bfloat16 instead of rounding */
 
-/* Operators that are not run, wholly or in some alternative; of random ones only the shapes are comparable. */
+/* Operators that do not run, completely or in some form. For random operators only the shapes are compared. */
 static const char *const unsupported[] = {"Add",      "Greater", "ConvInteger", "Bernoulli", "(several)",       "Cast",
                                           "CastLike", "Pad",     "Dropout",     "Einsum",    "MatMulInteger",   "Max",
                                           "MaxPool",  "Min",     "Mod",         "NonZero",   "ReduceLogSumExp", "Slice",
@@ -49,7 +49,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* "FOLDER/NAME", with k in the place of a %d in the name. */
+/* Returns "FOLDER/NAME", with k replacing a %d in the name. */
 static const char *joined(char path[PATH], const char *folder, const char *name, int k)
 {
     int n = snprintf(path, PATH, "%s/", folder);
@@ -58,7 +58,7 @@ static const char *joined(char path[PATH], const char *folder, const char *name,
     return path;
 }
 
-/* Names in a folder that begin so, sorted, NULL at the end; NULL: there is no folder. */
+/* Returns the sorted names in a folder with the prefix `begin`, ended by NULL; NULL: no such folder. */
 static char **list_folder(const char *path, const char *begin)
 {
     DIR *folder = opendir(path);
@@ -111,7 +111,7 @@ static Onnx__TensorProto *read_tensor(const char *path)
     return proto;
 }
 
-/* The elements of a tensor of a file in memory of its own, which is `free`d; data NULL: a type that is not stored here. */
+/* Copies a file's tensor into allocated memory, which the caller frees; data NULL: unsupported type. */
 static mp_array unpacked(const Onnx__TensorProto *t)
 {
     mp_dtype dtype = (mp_dtype)t->data_type;
@@ -136,7 +136,7 @@ static mp_array unpacked(const Onnx__TensorProto *t)
     return a;
 }
 
-/* Files write bfloat16 as the whole numbers that its bits are. */
+/* Files store bfloat16 as uint16 with the same bits. */
 static mp_array unpacked_as(const Onnx__TensorProto *t, mp_dtype dtype)
 {
     mp_array a = unpacked(t);
@@ -150,7 +150,7 @@ static bool is_comparable(mp_dtype dtype)
     return is_float || dtype == MP_DTYPE_BOOL || (mp_dtype_is_integer(dtype) && mp_dtype_bits(dtype) >= 8);
 }
 
-/* Element k as a double; whole numbers beyond 2^53 are compared by their bytes before. */
+/* Returns element k as a double. Callers have compared integers beyond 2^53 by bytes before. */
 static double element(const mp_array *a, int64_t k)
 {
     uint32_t word;
@@ -186,7 +186,7 @@ static double element(const mp_array *a, int64_t k)
     }
 }
 
-/* What is wrong with an output, as text; "" when nothing is. */
+/* Writes the difference of an output as text; "" if it is equal. */
 static void compare(const mp_array *is, const mp_array *expected, char *verdict, size_t room)
 {
     verdict[0] = 0;
@@ -217,7 +217,7 @@ typedef struct trial {
     mp_array *expected; /* per output of the graph */
     int *outputs;
     int n_outputs;
-    bool storable; /* all types can be stored here */
+    bool storable; /* all tensors have a supported type */
 } trial;
 
 static bool is_initializer(const Onnx__GraphProto *graph, const char *name)
@@ -227,7 +227,7 @@ static bool is_initializer(const Onnx__GraphProto *graph, const char *name)
     return false;
 }
 
-/* Inputs lie in files by the order of the graph's inputs. */
+/* Input files are numbered in the order of the graph's inputs. */
 static void read_inputs(trial *t, const char *folder)
 {
     const Onnx__GraphProto *graph = t->proto->graph;
@@ -292,7 +292,7 @@ static void free_trial(trial *t)
     free(t->outputs);
 }
 
-/* "Conv ('conv1'): ..." names the operator in front. */
+/* Copies the operator kind at the beginning of a message: "Conv ('conv1'): ...". */
 static void kind_of(const char *message, char kind[64])
 {
     snprintf(kind, 64, "%.*s", (int)strcspn(message, " "), message);
@@ -340,7 +340,7 @@ static void run_model(const char *folder, tally *all)
     joined(path, folder, "model.onnx", 0);
     mp_model *model = NULL;
     if (mp_onnx_read(path, &(mp_onnx_options){0}, &model, NULL) != MP_OK) {
-        all->not_loaded++; /* test_conformance checks that it says why */
+        all->not_loaded++; /* test_conformance checks the message */
         return;
     }
     Onnx__ModelProto *proto = read_model(path);

@@ -1,5 +1,5 @@
-/* test_copies_fail.c - an execution that copies and meets what goes wrong: one sentence, nothing left behind, and a training
- * goes on from its last save as if nothing had been. */
+/* test_copies_fail.c - faults during copies: each gives one sentence and leaves no files. A training resumes from its last save
+ * with the same results. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* A folder with a file in it is not removed. */
+/* rmdir fails if a file remains in the folder. */
 static int tear_down(void **state)
 {
     (void)state;
@@ -45,7 +45,7 @@ static training_case begin_on(const mp_backend *backend)
     return training_begin_on(backend, "tests/gradients/cnn.onnx", 0, &options);
 }
 
-/* Keep-all with copies; the graph of the case gets them. */
+/* Returns keep-all with copies, and adds the copy nodes to the case's graph. */
 static mp_plan *with_copies(training_case *t, int64_t bytes[2])
 {
     mp_plan *plain = training_keep_all(t);
@@ -55,7 +55,7 @@ static mp_plan *with_copies(training_case *t, int64_t bytes[2])
     return plan;
 }
 
-/* The descriptor of the file without a name that is open in the folder; -1: there is none. */
+/* Returns the descriptor of the open unnamed file in the folder; -1: none. */
 static int descriptor_in(const char *where)
 {
     int found = -1;
@@ -90,7 +90,7 @@ static void assert_refused(training_case *t, const mp_plan *plan, const mp_execu
         fail_msg("%s: \"%s\" instead of \"%s\"", mp_status_text(st), err.message, part);
 }
 
-/* A copy back of the plan, and the copy of something else that it could read at that time. */
+/* Returns a copy back of the plan. `another` is a copy out of a different storage that it could read at that time. */
 static mp_alternative *copy_back(const mp_graph *g, const mp_plan *plan, int *another)
 {
     for (int t = 0; t < (int)plan->n_steps; t++) {
@@ -174,7 +174,7 @@ TEST(every_allocation_fails_in_turn)
     training_end(&t);
 }
 
-/* mp_train_progress_call: after the third step the disk is full. */
+/* An mp_train_progress_call: after the third step the disk is full. */
 static bool fill_disk(const mp_train_progress *now, void *data)
 {
     (void)data;
@@ -182,7 +182,7 @@ static bool fill_disk(const mp_train_progress *now, void *data)
     return true;
 }
 
-/* After the third step the folder goes, which the training does not need any more. */
+/* Removes the folder after the third step; the training no longer needs it. */
 static bool remove_folder(const mp_train_progress *now, void *data)
 {
     (void)data;

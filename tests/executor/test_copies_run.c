@@ -1,5 +1,5 @@
-/* test_copies_run.c - plans that copy activations to another tier and back, run: the same losses and weights, bit for bit, as
- * without copies, where what has died is overwritten and every address is used again in every step; bytes as planned. */
+/* test_copies_run.c - plans with copies to another tier and back give exactly the losses and weights of plans without copies.
+ * Dead storages are overwritten, each step reuses all addresses, and copied bytes are as planned. */
 
 #include "executor/run/calls.h"
 #include "executor/run/channels.h"
@@ -26,8 +26,8 @@ static const char *folder(void)
     return place ? place : "/tmp";
 }
 
-/* Runs a plan. The bytes that it copies each way in a pass, and those that the tier takes at most by the timeline, have to be
- * right: rounded up to blocks in a file, and else, if `is_tight`, to the byte. */
+/* Runs a plan. Checks the bytes copied in each direction per pass, and the tier's peak of the timeline. In a file they are
+ * rounded up to blocks; otherwise they are exact if `is_tight`. */
 static outcome run(training_case *t, const mp_plan *plan, const mp_execution_options *options, const int64_t bytes[2],
                    bool *is_tight)
 {
@@ -41,7 +41,7 @@ static outcome run(training_case *t, const mp_plan *plan, const mp_execution_opt
     mp_execution_hash(e, o.hash);
     const mp_copied copied = mp_execution_copied(e);
     const int64_t state = t->program->graph->n_tiers > 1 ? mp_graph_static_bytes_in(t->program->graph, 1) : 0;
-    assert_int_equal(copied.out_bytes, passes * bytes[0] + STEPS * state); /* state once for each update */
+    assert_int_equal(copied.out_bytes, passes * bytes[0] + STEPS * state); /* one copy of the state per update */
     assert_int_equal(copied.in_bytes, passes * bytes[1] + STEPS * state);
     const int64_t planned = plan->tiers[1].peak_bytes > 0 ? plan->tiers[1].peak_bytes : 0,
                   taken = mp_execution_tier_bytes(e, 1);
@@ -54,11 +54,11 @@ static outcome run(training_case *t, const mp_plan *plan, const mp_execution_opt
     return o;
 }
 
-/* Ways to run: poisoned all of them, and so that what a copy does too early or too late shows. */
+/* Execution options of mode k. All modes poison dead memory, so that copies made too early or too late change the result. */
 static mp_execution_options way(int k)
 {
     mp_execution_options o = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true};
-    o.tiers[1].folder = k % 3 && !backend_of_tests()->side_begin ? folder() : NULL; /* streams copy to memory */
+    o.tiers[1].folder = k % 3 && !backend_of_tests()->side_begin ? folder() : NULL; /* streams copy only to memory */
     o.plain_files = k % 3 == 2;
     o.guards = k == 3;
     o.one_by_one = k == 4;
@@ -67,7 +67,7 @@ static mp_execution_options way(int k)
     return o;
 }
 
-/* Where it is not everything that is kept, it is what a plan for half the memory keeps. */
+/* Cases with keeps_all use keep-all; the others use a plan for half of its memory. */
 static const struct {
     const char *network;
     mp_fuse fuse;
@@ -108,7 +108,7 @@ TEST(what_is_copied_changes_nothing)
 
 /* ---- state ---- */
 
-/* What a training with state in another tier is, and saves. */
+/* Settings of trainings with state in another tier. */
 static const struct {
     int network;
     mp_optimizer optimizer;
@@ -131,7 +131,7 @@ static mp_training_options training_of(size_t k)
                                  .clip_norm = state_cases[k].clip_norm};
 }
 
-/* How many steps of a plan copy state, and are issued. */
+/* Returns the number of issued state copies in a plan. */
 static int n_issued(const mp_graph *graph, const mp_plan *plan)
 {
     int n = 0;
@@ -159,7 +159,7 @@ TEST(state_in_another_tier_changes_nothing)
             mp_plan *plan = w % 3 == 0 ? training_keep_all(&t) : training_plan(&t, w % 3 == 1 ? 0.4 : 0);
             used = way(w);
             used.hyper = mp_hyper_default(options.optimizer);
-            for (int c = 0; c < MP_MAX_CHANNELS; c++) used.bytes_per_second[c] *= 20; /* there is more of it */
+            for (int c = 0; c < MP_MAX_CHANNELS; c++) used.bytes_per_second[c] *= 20; /* more bytes are copied */
             const outcome with = run(&t, plan, &used, none, &is_tight);
             if (memcmp(&without, &with, sizeof with) != 0) fail_msg("case %d, way %d: another result", (int)k, w);
             n_ahead += n_issued(t.program->graph, plan);
@@ -170,8 +170,8 @@ TEST(state_in_another_tier_changes_nothing)
     if (n_ahead < 100) fail_msg("%d copies of state run beside others", n_ahead);
 }
 
-/* The calls run every step once, in order, and each copy is waited for after the call that ends where the plan says, by itself
- * or with a later one of its channel that has the same end. */
+/* Checks that calls run each step once, in order. The program waits for each copy after the call containing the planned end. A
+ * later copy of the channel with the same end may cover this wait. */
 static void check_calls(const mp_plan *plan, const mp_addresses *at, const mp_calls *calls, bool in_order, int *n_within)
 {
     size_t next = 0;
@@ -208,7 +208,7 @@ TEST(every_copy_is_waited_for_where_the_plan_says)
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_NONE, .dtype = MP_DTYPE_FLOAT};
     training_case t = training_begin_on(backend_of_tests(), cases[2].network, 0, &options);
     mp_plan *plain = training_keep_all(&t);
-    int n_within = 0; /* waits between two updates, which could have been one call */
+    int n_within = 0; /* waits between two updates, which could otherwise share a call */
     offload_all(t.program->graph);
     for (uint64_t seed = 0; seed < 60; seed++) {
         int64_t bytes[2];
@@ -230,7 +230,7 @@ TEST(every_copy_is_waited_for_where_the_plan_says)
     training_end(&t);
 }
 
-/* Copies that were forgotten, or made twice: other bytes than the plan's. */
+/* Omitted or repeated copies: the copied bytes differ from the plan's. */
 TEST(what_is_not_copied_as_planned_is_an_error)
 {
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_NONE, .dtype = MP_DTYPE_FLOAT};
@@ -268,7 +268,7 @@ TEST(what_is_not_copied_as_planned_is_an_error)
     training_end(&t);
 }
 
-/* A node that has algorithms has its copy back beside them, for which there is no call. */
+/* A node with algorithms also has its copy back as an alternative, which has no kernel call. */
 TEST(what_an_algorithm_computes_is_copied_too)
 {
     mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = MP_FUSE_NONE, .dtype = MP_DTYPE_FLOAT};
@@ -298,11 +298,11 @@ TEST(what_an_algorithm_computes_is_copied_too)
     training_end(&t);
 }
 
-/* Updates on a second stream, which runs nothing before it is waited for, and copies: each waits for its own. */
+/* Copies run together with updates on a second stream that starts work only when awaited. Each is awaited separately. */
 TEST(copies_and_a_second_stream_run_beside)
 {
     static deferrer deferred_by;
-    if (!backend_of_tests()->is_host) skip(); /* a deferrer is made of a backend in the host's memory */
+    if (!backend_of_tests()->is_host) skip(); /* a deferrer needs a backend in host memory */
     mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
     bool is_tight;
     int64_t bytes[2];
@@ -324,14 +324,14 @@ TEST(copies_and_a_second_stream_run_beside)
     training_end(&t);
 }
 
-/* Moves all that the plan has in the tier up by so many bytes. */
+/* Adds `bytes` to all offsets of the plan in the tier. */
 static void move_up(mp_plan *plan, int64_t bytes)
 {
     for (size_t k = 0; k < plan->tiers[1].n_places; k++) plan->tiers[1].places[k].offset += bytes;
     plan->tiers[1].arena_bytes += bytes;
 }
 
-/* The plan says where in the tier a copy lies. A file takes the offsets of a plan for a disk, in whole blocks. */
+/* The plan contains the offset of each copy in the tier. For a disk plan, files use these offsets, in whole blocks. */
 TEST(the_planned_offsets_of_a_tier_are_used)
 {
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_NONE, .dtype = MP_DTYPE_FLOAT};
@@ -364,7 +364,7 @@ TEST(the_planned_offsets_of_a_tier_are_used)
     }
 }
 
-/* Training on side streams of a device with memory of its own, as plans are run on a GPU. */
+/* Training on side streams of a device with its own memory, like plans on a GPU. */
 typedef struct streamed {
     training_case t;
     mp_plan *plain;
@@ -399,7 +399,7 @@ TEST(copies_on_streams_change_nothing)
     for (int turn = 0; turn < 3; turn++) {
         const mp_backend *deferring = deferring_backend(&streams, backend_of_tests());
         deferring_backend_is_away(&streams);
-        /* call by call and poisoned, in order, recorded */
+        /* by single calls and poisoned; in order; recorded */
         mp_execution_options options = turn == 0 ? usual : turn == 1 ? profiled : plain;
         options.tiers[1].folder = NULL;
         streamed s = begin_streamed(turn == 2 ? recording_backend(&recorded_by, deferring) : deferring, 1 + turn % 2, &options);
@@ -444,7 +444,7 @@ TEST(state_on_streams_changes_nothing)
     }
 }
 
-/* What the streams of a device would do to a program that forgets a wait: it is seen. */
+/* A program without a required wait fails on deferring streams: the error is detected. */
 TEST(a_wait_that_is_left_out_is_seen)
 {
     int n_seen = 0;

@@ -1,4 +1,4 @@
-/* test_deal.c - samples dealt to ranks: who has which, in which order, and where they lie. */
+/* test_deal.c - samples distributed to ranks: owner, order and offset of each sample. */
 #include "executor/data/deal.h"
 
 #include "tests/cases/test.h"
@@ -49,7 +49,7 @@ TEST(ranks_see_together_what_one_process_sees_and_each_its_own_part_only)
                 owner[sample] = rank;
             }
         }
-        for (int k = 0; k < SAMPLES; k++) { /* they lie one behind the other in the order of the file, hand after hand */
+        for (int k = 0; k < SAMPLES; k++) { /* samples are stored one after the other in file order, hand after hand */
             const mp_deal d = deal_of(owner[k], n, HANDS);
             assert_int_equal(mp_deal_place(&d, k), held[owner[k]]++);
         }

@@ -1,5 +1,5 @@
-/* test_execution.c - steps of training as plans say: the same losses and weights, bit for bit, whatever is recomputed and
- * wherever updates run; the arena is used to its top and no further; what is saved goes on as if nothing had happened. */
+/* test_execution.c - planned training steps give exactly the same losses and weights, for every recomputation and update
+ * position. The arena is used up to its top and not beyond. A resumed training equals an uninterrupted one. */
 #include <unistd.h>
 
 #include "executor/train/state.h"
@@ -61,7 +61,7 @@ TEST(nothing_depends_on_the_plan_or_on_where_updates_run)
     }
 }
 
-/* With everything at a distance from everything else the results are the same, and the bytes between stay as they were. */
+/* With gaps between all storages the results are the same, and the bytes in the gaps stay unchanged. */
 TEST(nothing_is_written_beside_its_place)
 {
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
@@ -87,7 +87,7 @@ TEST(nothing_is_written_beside_its_place)
     }
 }
 
-/* Two micro-batches are one batch of twice the size, but for rounding. */
+/* Two micro-batches equal one batch of twice the size, except for rounding. */
 TEST(accumulated_gradients_are_those_of_the_whole_batch)
 {
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
@@ -100,7 +100,7 @@ TEST(accumulated_gradients_are_those_of_the_whole_batch)
         assert_same(&a, &b, "a plan with accumulation");
         if (!fuse) first = a;
         assert_same(&first, &a, "where updates run, with accumulation");
-        /* the mean of the losses of micro-batches 0 and 1 before anything is learned */
+        /* the mean of the losses of micro-batches 0 and 1 before the first update */
         mp_training_options single = options;
         single.accumulate = 0;
         training_case s = training_begin(networks[0], 0, &single);
@@ -112,7 +112,7 @@ TEST(accumulated_gradients_are_those_of_the_whole_batch)
     }
 }
 
-/* The gradient of one parameter after one step without updates. */
+/* Returns the gradient of one parameter after one step without updates. */
 static void gradient_of(training_case *t, int64_t step, const char *name, float *out, int64_t n)
 {
     mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
@@ -154,7 +154,7 @@ TEST(clipping_is_exact_wherever_updates_run)
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         mp_training_options options = {
             .optimizer = MP_OPTIMIZER_SGD, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT, .clip_norm = 0.05};
-        if (fuse == MP_FUSE_BACKWARD) options.clip_norm = 0; /* refused: test_training */
+        if (fuse == MP_FUSE_BACKWARD) options.clip_norm = 0; /* refused; see test_training */
         mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
         training_case t = training_begin(networks[1], 0, &options);
         outcome o = run(&t, training_plan(&t, 0.5), &hyper, STEPS);
@@ -198,7 +198,7 @@ TEST(what_a_backend_cannot_run_is_counted)
     mp_model_free(model);
 }
 
-/* k steps, save, resume, k steps: 2 k steps. */
+/* k steps, a save, a resume and k steps equal 2 k steps. */
 TEST(a_resumed_training_is_the_uninterrupted_one)
 {
     char path[64];
@@ -235,7 +235,7 @@ TEST(a_resumed_training_is_the_uninterrupted_one)
     unlink(path);
 }
 
-/* The alternative that keeps its mask, or starts from its output, runs where a step asks for it. */
+/* A step runs the alternative that it selects: with a saved mask, or from the output. */
 TEST(alternatives_run_where_a_step_asks_for_them)
 {
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT, .inexact = true};

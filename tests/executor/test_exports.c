@@ -1,7 +1,5 @@
-/* test_exports.c - files as PyTorch's exporters write them (tests/networks/files, by tests/exports.py --store): each has the
- * parameters that PyTorch trains, and two steps as planned give the losses and weights of two steps with everything kept, bit
- * for bit.
- */
+/* test_exports.c - files from PyTorch's exporters (tests/networks/files, made by tests/exports.py --store). Each has PyTorch's
+ * trained parameters. Two planned steps give exactly the losses and weights of two keep-all steps. */
 #include <dirent.h>
 
 #include "estimator/model/model.h"
@@ -67,7 +65,7 @@ TEST(every_export_trains_as_planned)
     }
 }
 
-/* Tensors and elements, as PyTorch counts what the output depends on. */
+/* Compares the numbers of tensors and elements with PyTorch's count of the parameters that affect the output. */
 TEST(parameters_are_those_of_pytorch)
 {
     char line[512], name[256];

@@ -1,6 +1,5 @@
-/* test_feed.c - batches: every sample once an epoch, in an order that is a function of the seed; misfits are refused before the
- * first batch.
- */
+/* test_feed.c - batches: each epoch has every sample once, in an order determined by the seed; mismatches are refused before
+ * the first batch. */
 #include <math.h>
 #include <unistd.h>
 
@@ -25,7 +24,7 @@ static const char *put(const char *name, const void *bytes, size_t n)
 
 enum { N = 7, B = 3 };
 
-/* An .npy file of whole numbers 0, 1, 2 ... below `values`, and from there on `values` - 1 again. */
+/* Writes an .npy file with the integers 0 to `values` - 1, then repeats the last one. */
 static const char *numbers(const char *name, const char *shape, int n, int values)
 {
     static char npy[4096];
@@ -37,7 +36,7 @@ static const char *numbers(const char *name, const char *shape, int n, int value
     return put(name, npy, 128 + (size_t)n);
 }
 
-/* Image k is {k, k}, its label k. */
+/* Image k is {k, k}; its label is k. */
 static const char *image_file(int n)
 {
     uint8_t bytes[64] = {0, 0, 8, 2, 0, 0, 0, (uint8_t)n, 0, 0, 0, 2};
@@ -76,8 +75,8 @@ TEST(an_epoch_has_every_sample_once)
     }
     for (int e = 0; e < 3; e++)
         for (int k = 0; k < N; k++) assert_int_equal(seen[e][k], 1);
-    assert_true(memcmp(order, order + N, N * sizeof *order) != 0); /* another order every epoch */
-    mp_feed_batch(feed, 2, rows);                                  /* any batch by itself */
+    assert_true(memcmp(order, order + N, N * sizeof *order) != 0); /* each epoch has another order */
+    mp_feed_batch(feed, 2, rows);                                  /* any batch can be made alone */
     for (int r = 0; r < B; r++) assert_int_equal(label[r], order[2 * B + r]);
     mp_feed_free(feed);
     assert_int_equal(mp_feed_open(slots, 2, sources, 2, 6, &feed, &err), MP_OK);
@@ -119,7 +118,7 @@ TEST(misfits_are_refused_before_training)
     misfit((const char *[]){"vocabulary=x"}, 1, "needs --data text=FILE");
 }
 
-/* Logits (N, T, C), or (N*T, C): a target for every position, whose files tell samples apart, or only positions. */
+/* Logits (N, T, C) or (N*T, C): one target per position. The target files separate samples, or list only positions. */
 TEST(a_target_has_several_numbers_for_a_sample)
 {
     enum { T = 3 };
@@ -150,7 +149,7 @@ TEST(a_target_has_several_numbers_for_a_sample)
     }
 }
 
-/* Files of five samples, of which batches take two, for an input of 2 x 3 x 4 numbers, one of 24 or one of a single channel. */
+/* Files of five samples, in batches of two, for an input of 2 x 3 x 4 numbers, of 24 numbers, or with a single channel. */
 TEST(shapes_are_compared_and_not_only_sizes)
 {
     static const int64_t picture[] = {2, 2, 3, 4}, list[] = {2, 24}, gray[] = {2, 1, 4, 6}, one[] = {2, 1};
@@ -159,7 +158,7 @@ TEST(shapes_are_compared_and_not_only_sizes)
         const int64_t *dims;
         int rank;
         bool is_target;
-        const char *why; /* NULL: it fits */
+        const char *why; /* NULL: the file is accepted */
     } cases[] = {
         {"5, 2, 3, 4", picture, 4, false, NULL},
         {"5, 2, 1, 3, 4", picture, 4, false, NULL},
@@ -171,7 +170,7 @@ TEST(shapes_are_compared_and_not_only_sizes)
          "a sample of the file is 24, and 'image' takes 2 x 3 x 4: as many numbers, in an order that "
          "nothing tells; NumPy's reshape(-1, 2, 3, 4)"},
         {"5, 2, 12", picture, 4, false, "NumPy's reshape(-1, 2, 3, 4)"},
-        {"5, 24", list, 2, false, NULL}, /* what a network that flattens pictures would have made of them: */
+        {"5, 24", list, 2, false, NULL}, /* a network that flattens images would accept these shapes: */
         {"5, 2, 3, 4", list, 2, false, NULL},
         {"5, 4, 3, 2", list, 2, false, NULL},
         {"5, 4, 6", gray, 4, false, NULL},
@@ -181,7 +180,7 @@ TEST(shapes_are_compared_and_not_only_sizes)
         {"5,", one, 2, false, NULL},
         {"5, 1", one, 1, false, NULL},
         {"5, 2, 3, 4", picture, 4, true, NULL},
-        {"10, 3, 4", picture, 4, true, NULL}, /* rows one behind the other */
+        {"10, 3, 4", picture, 4, true, NULL}, /* rows one after the other */
         {"5, 3, 4, 2", picture, 4, true, "NumPy's transpose(0, 3, 1, 2)"},
         {"120,", picture, 4, true, "takes 2 x 3 x 4"},
         {"5, 4, 6", list, 2, true, NULL},
@@ -198,7 +197,7 @@ TEST(shapes_are_compared_and_not_only_sizes)
         const mp_status st = mp_feed_open(some, 2, sources, 2, 0, &feed, &err);
         if (st != (cases[k].why ? MP_INVALID : MP_OK) || (cases[k].why && !strstr(err.message, cases[k].why)))
             fail_msg("%s: \"%s\" does not say \"%s\"", cases[k].file, err.message, cases[k].why ? cases[k].why : "");
-        if (!cases[k].why) { /* a sample's numbers lie in the order of the file, its last among them */
+        if (!cases[k].why) { /* a sample's numbers are in file order, the last one included */
             float image[48];
             int64_t label[2];
             const int64_t size = n / 5;
@@ -210,7 +209,7 @@ TEST(shapes_are_compared_and_not_only_sizes)
     }
 }
 
-/* What the loss leaves out is no class, and is taken all the same. */
+/* The ignored label is not a class, but is accepted. */
 TEST(the_ignored_label_is_legal)
 {
     mp_feed_slot some[] = {slots[0], slots[1]};
@@ -226,7 +225,7 @@ TEST(the_ignored_label_is_legal)
     assert_non_null(strstr(err.message, "is 200"));
 }
 
-/* A graph of four nodes and three edges; its edges come first, and their first dimension is no batch. */
+/* A graph of four nodes and three edges. Edges are the first slot, and their first dimension is not the batch. */
 static const int64_t edges_dims[] = {2, 3}, nodes_dims[] = {4, 2}, classes_dims[] = {4}, scale_dims[] = {1, 2};
 static const mp_feed_slot graph[] = {{"edges", MP_DTYPE_INT64, 2, edges_dims, 0, false, false, 0, MP_FEED_RANDOM, 0, false},
                                      {"nodes", MP_DTYPE_INT64, 2, nodes_dims, 0, false, false, 0, MP_FEED_RANDOM, 0, false},
@@ -245,7 +244,7 @@ static mp_status open_graph(const char *edges, const char *nodes, const char *sc
     return mp_feed_open(graph, 4, sources, 4, 3, feed, err);
 }
 
-/* Rows of a graph's nodes are no samples: neither their order nor their number may change. */
+/* Rows of a graph's nodes are not samples: their order and number must stay. */
 TEST(a_graph_is_given_whole)
 {
     int64_t edges[6], nodes[8], scale[2], classes[4];
@@ -281,7 +280,7 @@ TEST(a_graph_is_given_whole)
     }
 }
 
-/* Five graphs, one a batch, each once an epoch, all of them with the same edges. */
+/* Five graphs with equal edges, one per batch, each once per epoch. */
 TEST(graphs_are_stacked)
 {
     int64_t edges[6], nodes[8], scale[2], classes[4];
@@ -305,7 +304,7 @@ TEST(graphs_are_stacked)
     mp_feed_free(feed);
 }
 
-/* What is broadcast along the batch goes with any number of samples. */
+/* A tensor broadcast along the batch accepts any number of samples. */
 TEST(one_row_is_shared_by_all_samples)
 {
     const mp_feed_slot some[] = {graph[2], graph[1]};
@@ -375,7 +374,7 @@ TEST(generated_numbers_are_legal_and_repeat)
     mp_feed_free(feed);
 }
 
-/* Masks are one number, positions ascend and start again at the end of their table. */
+/* Masks contain one constant. Positions ascend and restart at the end of their table. */
 TEST(what_an_input_is_for_decides_its_numbers)
 {
     static const int64_t dims[] = {2, 4};
@@ -416,7 +415,7 @@ static const char *doubles(const char *name, const char *shape, const double *va
 
 enum { FAULTY = 4 }; /* samples of 2 x 3 numbers in batches of one */
 
-/* One number of four samples is no number; `is_mask`: the input is a mask, whose infinities are meant. */
+/* One element in four samples is not finite. `is_mask`: the input is a mask, where infinities are intended. */
 TEST(a_number_that_spoils_the_loss_is_found_by_file_and_row)
 {
     static const int64_t dims[] = {1, 2, 3}, label_of_one[] = {1};
@@ -424,7 +423,7 @@ TEST(a_number_that_spoils_the_loss_is_found_by_file_and_row)
         double value;
         int64_t sample, at;
         bool is_mask;
-        const char *why; /* NULL: there is no fault */
+        const char *why; /* NULL: no fault */
     } cases[] = {{NAN, 0, 0, false, "data of 'image', has nan at [0, 0]"},
                  {NAN, 3, 5, false, "data of 'image', has nan at [1, 2]"},
                  {NAN, 2, 1, true, "has nan at [0, 1]"},
@@ -445,7 +444,7 @@ TEST(a_number_that_spoils_the_loss_is_found_by_file_and_row)
         mp_error err = {0};
         mp_feed *feed;
         assert_int_equal(mp_feed_open(some, 2, sources, 2, 7, &feed, &err), MP_OK);
-        for (int b = 0; b < FAULTY; b++) { /* the batches of an epoch have every sample once */
+        for (int b = 0; b < FAULTY; b++) { /* an epoch's batches contain every sample once */
             float image[6];
             int64_t label;
             bool spoils = false;
@@ -463,7 +462,7 @@ TEST(a_number_that_spoils_the_loss_is_found_by_file_and_row)
     }
 }
 
-/* Batches of which all labels are ignored are found; files of which all are ignored are refused. */
+/* A batch with only ignored labels is reported. A file with only ignored labels is refused. */
 TEST(labels_that_are_all_ignored_are_told)
 {
     mp_feed_slot some[] = {slots[0], slots[1]};
@@ -472,21 +471,21 @@ TEST(labels_that_are_all_ignored_are_told)
     mp_error err = {0};
     mp_feed *feed;
     some[1].ignores = true;
-    some[1].ignored = 200; /* one label of seven; a batch has three */
+    some[1].ignored = 200; /* one label of seven is ignored; a batch has three */
     assert_int_equal(mp_feed_open(some, 2, sources, 2, 0, &feed, &err), MP_OK);
     for (int b = 0; b < N; b++) assert_false(mp_feed_find_fault(feed, b, text));
     mp_feed_free(feed);
     static const int64_t one_image[] = {1, 1, 2}, one_label[] = {1};
     int n_found = 0;
     some[0].dims = one_image;
-    some[1].dims = one_label; /* now one */
+    some[1].dims = one_label; /* a batch of one */
     assert_int_equal(mp_feed_open(some, 2, sources, 2, 0, &feed, &err), MP_OK);
     for (int b = 0; b < N; b++) n_found += mp_feed_find_fault(feed, b, text);
     assert_int_equal(n_found, 1);
     assert_non_null(strstr(text, "all labels of this batch in '"));
     mp_feed_free(feed);
     sources[1] = numbers("label", "7,", N, 1);
-    for (int values = 0; values < 2; values++) { /* also of a loss whose number of classes is not known */
+    for (int values = 0; values < 2; values++) { /* also for a loss with an unknown number of classes */
         some[1].ignored = 0;
         some[1].n_values = values ? 10 : 0;
         assert_int_equal(mp_feed_open(some, 2, sources, 2, 0, &feed, &err), MP_INVALID);

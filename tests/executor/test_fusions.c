@@ -1,4 +1,4 @@
-/* test_fusions.c - which operators batch normalization takes in, and which it must leave. */
+/* test_fusions.c - operators fused into batch normalization, and operators that must stay separate. */
 #include "estimator/base/memory.h"
 #include "executor/operators/fusions.h"
 #include "executor/operators/layouts.h"
@@ -17,7 +17,7 @@ static mp_model *fused(const char *text)
     return model;
 }
 
-/* What a model becomes, by the kinds of its operators. */
+/* Compares the operator kinds of the fused model with the expected list. */
 static void check(const char *text, const char *kinds)
 {
     mp_model *model = fused(text);
@@ -31,7 +31,7 @@ TEST(what_follows_is_taken_in)
     check("BatchNormalization x s b m v -> n; Add n z -> a; Relu a -> y; out y", "BatchNormalizationAddRelu");
     check("BatchNormalization x s b m v -> n; Add z n -> a; Relu a -> y; out y", "BatchNormalizationAddRelu");
     check("BatchNormalization x s b m v -> n; Add n x -> a; Relu a -> y; out y", "BatchNormalizationAddRelu");
-    /* of two normalizations the later one; then the first one's output is an operand */
+    /* of two normalizations the later one is fused, and the first one's output is its operand */
     check("BatchNormalization x s b m v -> n; BatchNormalization z s b m v -> o; Add n o -> a; Relu a -> y; out y",
           "BatchNormalization BatchNormalizationAddRelu");
 }
@@ -48,7 +48,7 @@ TEST(what_somebody_else_reads_stays)
     check("BatchNormalization x s b m v -> n; Sigmoid n -> t; Relu t -> y; out y", "BatchNormalization Sigmoid Relu");
 }
 
-/* The operator keeps the name of what it ends with, and the attributes of the normalization. */
+/* The fused operator has the name of its last operator and the attributes of the normalization. */
 TEST(operands_and_attributes_go_along)
 {
     mp_model *model = fused("BatchNormalization x s b m v -> n epsilon=0.25 momentum=0.5; Add z n -> a; Relu a -> y; out y");

@@ -1,5 +1,5 @@
-/* test_gradients.c - loss and gradients of whole networks against PyTorch's (tests/gradients/make_gradients.py), with
- * everything kept and recomputed as far as plans go. */
+/* test_gradients.c - loss and gradients of whole networks compared with PyTorch's (tests/gradients/make_gradients.py), with
+ * keep-all and with the most recomputation that plans allow. */
 #include "formats/data/safetensors.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
@@ -36,7 +36,7 @@ static double at(const mp_named_tensor *t, int64_t k)
     return (double)value;
 }
 
-/* |ours - theirs| / |theirs| over a whole tensor. */
+/* Compares |ours - theirs| / |theirs| over a whole tensor. */
 static void compare_gradient(training_case *t, mp_execution *e, const mp_safetensors *file, const char *name, double norm)
 {
     char key[256];
@@ -57,7 +57,7 @@ static void compare_gradient(training_case *t, mp_execution *e, const mp_safeten
         size += pow(at(theirs, k), 2);
     }
     free(host.data);
-    /* a gradient that is zero but for rounding (a bias in front of a normalization) is measured by the others */
+    /* a gradient that is zero except for rounding (a bias before a normalization) is compared with the norm of all gradients */
     if (sqrt(difference) > 1e-4 * fmax(sqrt(size), 1e-2 * norm))
         fail_msg("the gradient of %s is off by %.3g of %.3g", name, sqrt(difference), sqrt(size));
 }
@@ -163,7 +163,7 @@ TEST(of_recurrent_layers_whose_sequences_are_cut)
     check_as("recurrent", training_begin_cut);
 }
 
-/* Loops and branches that are taken out, as both exporters write them. */
+/* Loops and branches, replaced by inference, in both exporters' forms. */
 TEST(of_bags_and_neighbours)
 {
     check("control");
@@ -177,7 +177,7 @@ static training_case begin_adapted(const char *path, int64_t batch, const mp_tra
     return training_begin_adapted(path, batch, options, &adapters);
 }
 
-/* As the package peft has them (make_adapters.py). */
+/* Adapters in the form of the package peft (make_adapters.py). */
 TEST(of_adapters_and_what_is_trained_besides)
 {
     check_of("bert", "adapters", begin_adapted);

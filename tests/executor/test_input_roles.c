@@ -1,4 +1,4 @@
-/* test_input_roles.c - what an input means follows from what finally reads it, through casts, views and arithmetic. */
+/* test_input_roles.c - an input's role follows from the operators that finally read it, through casts, views and arithmetic. */
 #include "executor/data/input_roles.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/test.h"
@@ -8,7 +8,7 @@ typedef struct role_case {
     mp_input_kind kind;
     int64_t n_values;
     double fixed;
-    const char *op; /* the output of the operator that decides; NULL: none */
+    const char *op; /* the output of the deciding operator; NULL: none */
 } role_case;
 
 static void check(const role_case *cases, size_t n)
@@ -39,9 +39,9 @@ TEST(row_numbers_stay_below_their_table)
     static const role_case cases[] = {
         {"data:7 i 2 3; param w 10 4; Gather w i -> y; out y", "i", MP_INPUT_IDS, 10, 0, "y"},
         {"data:7 i 2 3; param w 10 4; Gather w i -> y axis=1; out y", "i", MP_INPUT_IDS, 4, 0, "y"},
-        /* the smallest of several */
+        /* several tables: the smallest one decides */
         {"data:7 i 2 3; param w 10 4; param v 7 4; Gather w i -> y; Gather v i -> z; out y z", "i", MP_INPUT_IDS, 7, 0, "z"},
-        /* views, casts, slices and joins pass elements on */
+        /* views, casts, slices and joins preserve the role */
         {"data:6 i 2 3; ints s 6; param w 10 4; Cast i -> c to=7; Reshape c s -> r; Concat r r -> j axis=0; "
          "Gather w j -> y; out y",
          "i", MP_INPUT_IDS, 10, 0, "y"},
@@ -60,7 +60,7 @@ TEST(row_numbers_stay_below_their_table)
     CHECK(cases);
 }
 
-/* With the mask as it is drawn, nothing is hidden. */
+/* The drawn mask hides no elements. */
 TEST(masks_are_open)
 {
     static const role_case cases[] = {
@@ -70,13 +70,13 @@ TEST(masks_are_open)
          "m", MP_INPUT_MASK, 0, 1, "y"},
         {"data:7 m 2 3; data s 2 3; const low -10000; Cast m -> f to=1; Mul f low -> a; Add s a -> y; out y", "m",
          MP_INPUT_MASK, 0, 0, "y"},
-        /* what a condition replaces by a number */
+        /* a condition replaces elements by a number */
         {"data:9 m 2 3; data s 2 3; const low -10000; Where m low s -> y; out y", "m", MP_INPUT_MASK, 0, 0, "y"},
         {"data:9 m 2 3; data s 2 3; const low -10000; Where m s low -> y; out y", "m", MP_INPUT_MASK, 0, 1, "y"},
         {"data:9 m 2 3; data s 2 3; const low -10000; Not m -> n; Where n s low -> y; out y", "m", MP_INPUT_MASK, 0, 0, "y"},
         {"data:7 m 2 3; data s 2 3; const low -10000; ints zero 0; Equal m zero -> n; Where n low s -> y; out y", "m",
          MP_INPUT_MASK, 0, 1, "y"},
-        /* together with another mask, which is no reason to close it */
+        /* a second mask does not close this one */
         {"data:9 m 2 3; data:9 o 2 3; data s 2 3; const low -10000; const nil 0; And o m -> b; Where b nil low -> a; "
          "Add a s -> y; out y",
          "m", MP_INPUT_MASK, 0, 1, "y"},
@@ -90,9 +90,9 @@ TEST(masks_are_open)
         {"data q 2 1 3 4; data:7 m 2 1 1 3; const low -10000; Cast m -> f to=1; Mul f low -> a; "
          "memplan:ScaledDotProductAttention q q q a -> y; out y",
          "m", MP_INPUT_MASK, 0, 0, "y"},
-        /* activations that do not count */
+        /* inactive activations */
         {"data:7 m 2 3; data x 2 3; Relu x -> r; Cast m -> f to=1; Mul r f -> y; out y", "m", MP_INPUT_MASK, 0, 1, "y"},
-        /* positions are sums of masks: they do not make row numbers of it */
+        /* positions are sums of masks; gathering with them does not make the mask a row index */
         {"data:7 m 2 3; data s 2 3; ints one 1; const low -10000; param w 4 3; CumSum m one -> c; Gather w c -> d; "
          "Mul c m -> p; Gather w p -> e; Cast m -> f to=1; Mul f low -> a; Add s a -> y; out y d e",
          "m", MP_INPUT_MASK, 0, 0, "y"},
@@ -121,9 +121,9 @@ TEST(the_rest_is_plain)
         {"data x 2 3; Relu x -> y; out y", "x", MP_INPUT_PLAIN, 0, 0, NULL},
         {"data x 2 3; data z 2 3; Relu z -> r; Mul x r -> m; Add x m -> y; out y", "x", MP_INPUT_PLAIN, 0, 0, NULL},
         {"data:7 i 2 3; Cast i -> c to=1; Relu c -> y; out y", "i", MP_INPUT_PLAIN, 0, 0, NULL},
-        /* which table row is picked depends on more than this input */
+        /* the picked table row depends on more inputs than this one */
         {"data:7 i 2 3; data:7 j 2 3; param w 10 4; Mul i j -> k; Gather w k -> y; out y", "i", MP_INPUT_PLAIN, 0, 0, NULL},
-        /* only the name says it */
+        /* only the name shows the role */
         {"data:7 attention_mask 2 3; Cast attention_mask -> c to=1; Relu c -> y; out y", "attention_mask", MP_INPUT_MASK, 0, 1,
          NULL},
     };

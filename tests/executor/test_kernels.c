@@ -1,10 +1,11 @@
-/* test_kernels.c - the CPU's tables against the registry: what can be trained has kernels in both directions, and no row stands
- * twice or for nothing. */
+/* test_kernels.c - the CPU's kernel tables compared with the operator table: every trainable operator has forward and backward
+ * kernels, and no row is duplicate or unused. */
 #include "estimator/model/ops.h"
 #include "executor/cpu/base/families.h"
 #include "tests/cases/test.h"
 
-/* They never stand between a parameter and a loss; or the GPU's backend alone makes them; or experts are not run on ranks. */
+/* Operators without a CPU kernel: they are never between a parameter and a loss, only the GPU's backend creates them, or they
+ * belong to experts on ranks. */
 static const char *const not_run[] = {
     "MatMulInteger", "ConvInteger", "Multinomial", "NonZero", "Unique", "BatchNormalizationRelu", "BatchNormalizationAddRelu",
     "AllToAll"};

@@ -1,5 +1,5 @@
-/* test_links.c - measured links: on a clock that only copies advance, by as much as an imagined link takes; of a device whose
- * streams are clocks; and fits to seconds made up by hand. */
+/* test_links.c - measured links: on a simulated clock that only copies advance, by the time of a simulated link; on a device
+ * with one clock per stream; and fits to given seconds. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "executor/tiers/link_of_host.h"
 #include "tests/cases/test.h"
 
-/* A clock on which nothing but copying takes time: the thread that copies looks at it as a copy begins, and sleeps. */
+/* A clock advanced only by copies: the copying thread reads it when a copy begins, and sleeps. */
 typedef struct imagined {
     pthread_mutex_t lock;
     pthread_t measures;
@@ -66,17 +66,17 @@ TEST(a_link_is_measured_as_slow_as_it_is)
     }
 }
 
-/* ---- a device whose streams are clocks, and on which copies slow computing down. */
+/* ---- a device with one clock per stream, where copies slow down computation ---- */
 
 enum { LATEST = 8 };
 
 typedef struct clocks {
-    mp_backend backend; /* first */
+    mp_backend backend; /* must be first */
     mp_link link;
-    double host, now[MP_MAX_CHANNELS], times[3]; /* of the host that enqueues; of streams, 0 is the main one */
-    double free_at;                              /* of a link whose ways take turns */
-    double compute_slower;                       /* beside copies */
-    double copies_until[LATEST];                 /* ends of the latest */
+    double host, now[MP_MAX_CHANNELS], times[3]; /* times of the enqueuing host and of the streams; stream 0 is the main one */
+    double free_at;                              /* time at which a link shared by both directions is free */
+    double compute_slower;                       /* factor during copies */
+    double copies_until[LATEST];                 /* ends of the latest copies */
     int stream, n_copies;
     bool fails;
     int n_taken;
@@ -146,7 +146,7 @@ static void clocks_begin(const mp_backend *self, uint64_t seed, uint32_t step, c
     (void)self, (void)seed, (void)step, (void)factors;
 }
 
-/* Additions on a side stream that begin while a copy runs that was enqueued before them are slower. */
+/* An addition on a side stream is slower if it begins during a copy that was enqueued before it. */
 static void clocks_add(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to)
 {
     clocks *c = clocks_of(self);
@@ -177,7 +177,7 @@ static void *clocks_allocate(const mp_backend *self, int64_t bytes)
     (void)bytes;
     if (clocks_of(self)->n_taken > 1) return NULL;
     clocks_of(self)->n_taken++;
-    return malloc(1); /* nothing is read or written there */
+    return malloc(1); /* this memory is never read or written */
 }
 
 static void clocks_release(const mp_backend *self, void *memory, int64_t bytes)
@@ -250,7 +250,7 @@ TEST(a_device_that_has_no_memory_or_fails_is_named)
     }
 }
 
-/* Seconds of copies over a link. */
+/* Returns the seconds of copies over a link. */
 static mp_link_speed over(const mp_link *link, double both)
 {
     mp_link_speed speed = {0};
@@ -278,7 +278,7 @@ TEST(each_way_has_its_rate_and_both_a_latency)
     }
 }
 
-/* A grid of latencies and rates has none that is nearer. */
+/* No link in a grid of latencies and rates has a smaller error. */
 TEST(no_link_is_nearer)
 {
     const mp_link link = {.out_bytes_per_second = 2e9, .in_bytes_per_second = 2e9, .latency_seconds = 50e-6};

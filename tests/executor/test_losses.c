@@ -1,6 +1,5 @@
-/* test_losses.c - every loss that can be appended, against PyTorch's value and gradient (tests/executor/losses.def), as a
- * program runs it: everything kept, and in the least memory; no more of the arena is touched than planned.
- */
+/* test_losses.c - each appendable loss compared with PyTorch's value and gradient (tests/executor/losses.def), run as a program
+ * with keep-all and with the smallest plan. The arena is never used beyond the planned bytes. */
 #include "memplan/summary.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/model_text.h"
@@ -73,7 +72,7 @@ static mp_model *output_of(const char *shape)
     return model_text(text);
 }
 
-/* p + 0 is the output, so that its gradient is that of p. */
+/* The output is p + 0, so its gradient equals p's. */
 static training_case begin(const known_loss *k)
 {
     training_case t = {.model = output_of(k->shape)};
@@ -88,7 +87,7 @@ static training_case begin(const known_loss *k)
     return t;
 }
 
-/* |ours - theirs| relative to the largest of theirs. */
+/* Compares |ours - theirs| relative to the largest element of theirs. */
 static void check_gradient(const known_loss *k, training_case *t, mp_execution *e)
 {
     double largest = 0;
@@ -137,8 +136,8 @@ TEST(losses_are_those_of_pytorch)
     for (int l = 0; l < MP_N_LOSSES; l++) assert_true(seen[l] || l == MP_LOSS_AUTO || l == MP_LOSS_NONE);
 }
 
-/* 64 rows of 32 numbers under PyTorch's rules, against make_losses.py --saved, which prints the bytes that autograd holds.
- * Cross-entropy's log-probabilities are made by the loss itself, and so not held when forward ends. */
+/* 64 rows of 32 numbers under PyTorch's rules, compared with make_losses.py --saved, which prints autograd's saved bytes. The
+ * loss computes cross-entropy's log-probabilities itself, so they are not saved at the end of forward. */
 TEST(backward_keeps_what_pytorch_keeps)
 {
     static const struct {
@@ -146,9 +145,9 @@ TEST(backward_keeps_what_pytorch_keeps)
         int64_t bytes;
     } of[] = {
         {MP_LOSS_MSE, 16384}, {MP_LOSS_L1, 8192},     {MP_LOSS_SMOOTH_L1, 16384},    {MP_LOSS_HUBER, 16384},
-        {MP_LOSS_BCE, 16384}, {MP_LOSS_KL_DIV, 8192}, {MP_LOSS_COSINE, 17536 - 384}, /* which PyTorch keeps for pairs that
-                                                                                        should differ: a number and two choices
-                                                                                        a row */
+        {MP_LOSS_BCE, 16384}, {MP_LOSS_KL_DIV, 8192}, {MP_LOSS_COSINE, 17536 - 384}, /* PyTorch keeps 384 bytes for dissimilar
+                                                                                        pairs: a number and two choices per row
+                                                                                      */
     };
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         mp_model *m = output_of("64 32");
@@ -170,7 +169,7 @@ TEST(backward_keeps_what_pytorch_keeps)
     }
 }
 
-/* Two rows of four numbers. */
+/* Checks a refusal on two rows of four numbers. */
 static void refused(mp_training_options options, const char *why)
 {
     mp_model *m = output_of("2 4");

@@ -1,17 +1,17 @@
-/* test_not_finite.c - trainings that stop being numbers on purpose: the message names where it began. */
+/* test_not_finite.c - trainings with non-finite numbers: the message names the first non-finite tensor. */
 #include "tests/cases/onnx_builder.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 enum { FLOAT = 1, CONSTANT_STEPS = 6 };
 
-/* One operator: its kind is its name. */
+/* One operator, named by its kind. */
 typedef struct line {
     const char *kind, *inputs, *output;
 } line;
 
-/* y from x (2, 4), the parameters w, v and u (4), u all zeros, and low (4), which begins with -inf. Trains `steps` steps; the
- * message must hold `expected`, and not `unexpected` (NULL: anything). */
+/* Computes y from x (2, 4), the parameters w, v and u (4; u is all zeros), and low (4), which begins with -inf. Trains `steps`
+ * steps. The message must contain `expected` and must not contain `unexpected` (NULL: any). */
 static void fails(const line *lines, int64_t steps, int accumulate, const char *expected, const char *unexpected)
 {
     static const float w[] = {0.5f, 1, 2, 1}, v[] = {0.5f, 1, 1, 2}, u[4] = {0}, low[] = {-INFINITY, 0, 0, 0};
@@ -62,7 +62,7 @@ TEST(the_operator_is_named_where_it_began)
     fails(overflow, 3, 1, "first not finite: inf in ", NULL);
 }
 
-/* The square root's slope at 0 is infinite: the loss of the first step is a number, and that of the second is none. */
+/* The square root has an infinite slope at 0: the loss is finite in the first step and not finite in the second. */
 static const line root_of_zero[] = {
     {"Abs", "x", "a"}, {"Mul", "a,u.weight", "z"}, {"Sqrt", "z", "q"}, {"Add", "q,v.weight", "y"}, {0}};
 
@@ -75,14 +75,14 @@ TEST(backward_is_told_from_forward)
     fails(root_of_zero, 3, 2, "by Sqrt 'Sqrt' in backward of step 1", NULL);
 }
 
-/* The last step's update is looked at, since no loss follows it. */
+/* The last step's update is checked separately, because no loss follows it. */
 TEST(weights_are_finite_in_the_end)
 {
     fails(root_of_zero, 1, 1, "'u.weight' is not finite after step 1; first not finite: inf in 8 of 8 elements of the gradient",
           NULL);
 }
 
-/* Classes of which none counts: the mean over nothing is 0 / 0, in PyTorch too. The data are made here, so that no file is at
+/* If all labels are ignored, the mean over no labels is 0 / 0, as in PyTorch. The data are generated here, so no file is at
  * fault. */
 TEST(a_mean_over_no_labels_is_named)
 {
@@ -102,7 +102,7 @@ TEST(a_mean_over_no_labels_is_named)
     training_end(&t);
 }
 
-/* A mask of -inf is no fault of what reads it. */
+/* An operator that reads a mask of -inf is not reported as the fault. */
 TEST(infinities_that_are_meant_are_not_blamed)
 {
     static const line masked[] = {{"Mul", "x,w.weight", "a"},
@@ -115,7 +115,7 @@ TEST(infinities_that_are_meant_are_not_blamed)
     fails(masked, 2, 1, "elements of 'l', by Log", "Add 'Add'");
 }
 
-/* The loss goes on as if nothing had happened, since what is no number is replaced. */
+/* The loss stays finite, because the network replaces NaN by other values. */
 TEST(an_early_beginning_is_found)
 {
     static const line hidden[] = {{"Abs", "x", "a"},

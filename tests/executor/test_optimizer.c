@@ -1,5 +1,5 @@
-/* test_optimizer.c - updates against what PyTorch 2.15's optimizers make of the same three gradients, and learning-rate
- * schedules by hand. */
+/* test_optimizer.c - updates compared with PyTorch 2.15's optimizers for the same three gradients, and learning-rate schedules
+ * computed by hand. */
 #include "executor/cpu/base/parallel.h"
 #include "executor/kernel/optimizer.h"
 #include "tests/cases/backend_case.h"
@@ -7,7 +7,7 @@
 
 enum { N = 3 };
 
-/* One update on the backend, of values that lie here. */
+/* Runs one update on the backend, with values copied from and to the host. */
 static void run_update(const mp_update *here, int64_t state_bytes, const mp_update_factors *f)
 {
     const mp_backend *b = backend_of_tests();
@@ -24,7 +24,7 @@ static void run_update(const mp_update *here, int64_t state_bytes, const mp_upda
     if (!b->is_host) b->release(b, (void *)u.clip, sizeof *u.clip);
 }
 
-/* Three steps from {1, -0.5, 0.25} with gradients {0.1 t, -0.2, 0.05 (t - 2)}. */
+/* Runs three steps from {1, -0.5, 0.25} with gradients {0.1 t, -0.2, 0.05 (t - 2)}. */
 static void three_steps(const mp_hyper *h, float clip, float w[N])
 {
     float state[2 * N] = {0}, factor = clip;
@@ -63,7 +63,8 @@ TEST(updates_are_those_of_pytorch)
     check(MP_OPTIMIZER_ADAMW, false, 0.01, (double[]){0.704981148, -0.198801428, 0.407402873});
 }
 
-/* Parameters of one block, of several and of parts of one, each with a gradient of its own: sgd takes 0.1 times that. */
+/* Parameters of one block, several blocks and partial blocks, each with its own gradient. sgd subtracts 0.1 times the gradient.
+ */
 TEST(many_parameters_are_updated_at_once)
 {
     enum { MANY = 5 };
@@ -109,7 +110,7 @@ TEST(half_precision_parameters_follow_their_master_copy)
     uint16_t w[N] = {0x3f80, 0xbf00, 0x3e80}; /* 1, -0.5, 0.25 */
     float memory[3 * N] = {0};
     mp_hyper h = mp_hyper_default(MP_OPTIMIZER_ADAMW);
-    h.learning_rate = 1e-5; /* smaller than a bfloat16 can follow in one step */
+    h.learning_rate = 1e-5; /* smaller than one rounding step of bfloat16 */
     memcpy(memory + 2 * N, (float[]){1, -0.5f, 0.25f}, N * sizeof(float));
     for (int t = 0; t < 2000; t++) {
         uint16_t g[N] = {0x3f80, 0xbf80, 0x3f80};
@@ -117,7 +118,7 @@ TEST(half_precision_parameters_follow_their_master_copy)
         mp_update u = {.dtype = MP_DTYPE_BFLOAT16, .n = N, .parameter = w, .gradient = g, .state = memory};
         run_update(&u, sizeof memory, &f);
     }
-    /* 2000 steps of about 1e-5: 1 - 0.02, -0.5 + 0.02, 0.25 - 0.02, and a decay of 2e-4 of each */
+    /* 2000 steps of about 1e-5: 1 - 0.02, -0.5 + 0.02, 0.25 - 0.02, and a weight decay of 2e-4 relative to each */
     const double expected[N] = {0.9798, -0.4799, 0.22995};
     for (int e = 0; e < N; e++) {
         uint32_t word = (uint32_t)w[e] << 16;
@@ -133,7 +134,7 @@ TEST(the_norm_of_all_gradients_is_brought_down_to_the_limit)
     const mp_backend *there = backend_of_tests();
     float a[2] = {3, 4}, b[1] = {12}, factor = 0;
     int64_t bytes = there->norm_workspace_bytes(there, 2);
-    const double limits[] = {2, 13.5}, expected[] = {0.4615384340286255 / 3, 1}; /* clip_grad_norm_ */
+    const double limits[] = {2, 13.5}, expected[] = {0.4615384340286255 / 3, 1}; /* from clip_grad_norm_ */
     mp_update gradients[2] = {{.dtype = MP_DTYPE_FLOAT, .n = 2, .gradient = backend_bring(there, a, sizeof a)},
                               {.dtype = MP_DTYPE_FLOAT, .n = 1, .gradient = backend_bring(there, b, sizeof b)}};
     void *room = there->allocate(there, bytes);

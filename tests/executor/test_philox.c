@@ -1,11 +1,11 @@
-/* test_philox.c - Philox4x32-10 against the known answers that its authors publish, and what memplan makes of it against
+/* test_philox.c - Philox4x32-10 compared with its authors' published answers, and memplan's random numbers checked by
  * statistics. */
 #include "executor/kernel/philox.h"
 #include "tests/cases/test.h"
 
 TEST(philox_gives_the_published_answers)
 {
-    /* counter, key, answer: the vectors "philox4x32 10" that come with the authors' library */
+    /* counter, key, answer: the vectors "philox4x32 10" of the authors' library */
     static const uint32_t vectors[][10] = {
         {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
         {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e, 0xa20bc7c6,
@@ -39,7 +39,7 @@ TEST(elements_of_a_block_are_its_words)
     for (uint64_t element = 0; element < 4; element++) assert_int_equal(mp_random_word(0, 0, 0, element), zero[element]);
 }
 
-/* The published answer to ones everywhere; and every seed, step and operator has its own. */
+/* The published answer for all bits set. Each seed, step and operator has its own random seed. */
 TEST(the_seed_of_an_operator_is_two_words_that_no_element_has)
 {
     assert_true(mp_random_seed(UINT64_MAX, UINT32_MAX, UINT32_MAX) == INT64_C(0x41c83b0e408f276d));
@@ -48,7 +48,8 @@ TEST(the_seed_of_an_operator_is_two_words_that_no_element_has)
     assert_true(seed != mp_random_seed(9, 2, 3) && seed != mp_random_seed(1, 9, 3) && seed != mp_random_seed(1, 2, 9));
 }
 
-/* Chi-squared over 256 cells with 2^18 draws: 255 degrees of freedom have mean 255 and deviation 22.6; five deviations. */
+/* Chi-squared over 256 cells with 2^18 draws: 255 degrees of freedom have mean 255 and deviation 22.6. The limit is five
+ * deviations. */
 TEST(uniform_numbers_fill_the_unit_interval_evenly)
 {
     enum { CELLS = 256, DRAWS = 1 << 18 };

@@ -1,5 +1,5 @@
-/* test_prefetch.c - batches made ahead by a thread: the same bits as without it, in any order of batches; on a device uploaded
- * while the pass before runs, to room that is empty; failures and the end of a training seen. */
+/* test_prefetch.c - batches prepared ahead by a thread: exactly the same values as without it, in any order of batches. A
+ * device receives them in free memory during the previous pass. Failures and the end of a training are detected. */
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
@@ -12,17 +12,17 @@
 enum { STEPS = 6 };
 typedef enum how { BY_ITSELF, ON_HOST, ON_DEVICE } how;
 
-/* A backend with a core free or none, and with a way for inputs or none. Memory is the host's all the same. */
+/* A backend with or without a free core, and with or without an upload stream for inputs. Its memory is the host's. */
 typedef struct port {
-    mp_backend backend; /* first; it has the context of the one below */
+    mp_backend backend; /* must be first; has the context of `inner` */
     const mp_backend *inner;
     how how;
-    pthread_t training; /* its thread */
+    pthread_t training; /* the training thread */
     pthread_mutex_t lock;
     pthread_cond_t arrived;
     int n_inputs, n_brought, n_landed, n_passes, n_pinned;
-    bool waits;      /* the end of a pass waits until the next batch has been brought */
-    int fails_after; /* so many inputs have been brought; < 0: never */
+    bool waits;      /* the end of a pass waits until the next batch has been uploaded */
+    int fails_after; /* number of uploaded inputs before a failure; < 0: never */
     int n_faults;
 } port;
 
@@ -79,7 +79,7 @@ static mp_status land(const mp_backend *self, void *to, const void *landing, int
     return MP_OK;
 }
 
-/* The loss, a single number, is read at the end of a pass; weights after the last. */
+/* Reads the loss, a single number, at the end of a pass, and the weights after the last pass. */
 static mp_status download(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err)
 {
     port *p = port_of(self);
@@ -162,7 +162,7 @@ TEST(trainings_are_the_same_bit_for_bit)
     }
 }
 
-/* Runs of batches that begin anywhere: what lies at the inputs is always what the feed makes of that number. */
+/* Runs batches in arbitrary order. The input memory must equal the feed's batch of that number. */
 TEST(batches_come_in_any_order)
 {
     static const int64_t order[] = {5, 6, 7, 2, 3, 3, 9, 0, 1, 2, 3, 4, 5, 4};
@@ -210,7 +210,7 @@ static bool stop_after_four(const mp_train_progress *now, void *data)
     return now->step < 4;
 }
 
-/* No pass ends before the next batch is on the device: so it came while that pass ran. Then the training is interrupted. */
+/* No pass ends before the next batch is on the device, so its upload ran during the pass. Then the training is interrupted. */
 TEST(the_next_batch_comes_while_a_pass_runs)
 {
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};

@@ -1,4 +1,4 @@
-/* test_providers.c - who computes operators is counted by provider and reason. */
+/* test_providers.c - operators are counted by the provider that computes them and by reason. */
 #include "executor/run/program.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
@@ -11,7 +11,7 @@ TEST(operators_are_counted_by_provider_and_reason)
     const char *const kind = "ScaledDotProductAttention";
     mp_provider_group groups[MP_PROVIDER_GROUPS];
     int n = 0;
-    assert_int_equal(mp_program_providers(t.program, kind, groups), 0); /* there is one way */
+    assert_int_equal(mp_program_providers(t.program, kind, groups), 0); /* only one provider */
     for (size_t k = 0; k < t.program->n_nodes; k++) {
         mp_program_node *node = &t.program->nodes[k];
         if (!node->operands.op || strcmp(node->operands.op->kind, kind) != 0) continue;

@@ -1,6 +1,6 @@
-/* test_public_memory.c - every public function with 0, 1, 2, ... allocations allowed until it succeeds: out of memory is what
- * it says, its outputs are as they were, nothing is lost. And every function of include/memplan is either among these, or among
- * those that allocate nothing, which is counted. */
+/* test_public_memory.c - each public function runs with 0, 1, 2, ... allowed allocations until it succeeds. Failures return out
+ * of memory, leave outputs unchanged and leak nothing. Each function of include/memplan is in this list, or in the list of
+ * functions without allocations, which is also checked. */
 #include <dirent.h>
 #include <errno.h>
 
@@ -14,16 +14,16 @@
 
 enum { EVERY = 300, HEADER_MAX = 1 << 16, FUNCTIONS_MIN = 170 };
 
-/* jansson's memory is counted with ours. */
+/* Counts jansson's memory with memplan's. */
 static void *get(size_t size)
 {
     void *p = mp_alloc(1, size);
-    if (!p) errno = ENOMEM; /* as malloc does */
+    if (!p) errno = ENOMEM; /* like malloc */
     return p;
 }
 
-/* Every number of allocations up to EVERY, then ever fewer: what comes later repeats what came before. Returns how many were
- * tried. */
+/* Tests every number of allocations up to EVERY, then increasingly sparse ones, because later allocations repeat earlier
+ * patterns. Returns the number of tests. */
 static long sweep(public_world *w, const public_call *call)
 {
     mp_error err = {0};
@@ -88,7 +88,7 @@ TEST(the_others_allocate_nothing)
     public_world_free(&w);
 }
 
-/* ---- which functions there are ---- */
+/* ---- the list of functions ---- */
 
 static int rows_named(const public_call *calls, const char *name)
 {
@@ -105,7 +105,7 @@ static int calls_named(const char *name)
     return n;
 }
 
-/* Blanks in place of comments and preprocessor lines. */
+/* Replaces comments and preprocessor lines by blanks. */
 static void keep_declarations(char *text)
 {
     bool line_begins = true;
@@ -121,7 +121,7 @@ static void keep_declarations(char *text)
     }
 }
 
-/* Checks the functions that a header declares; returns how many. */
+/* Checks the functions declared in a header; returns their number. */
 static int check_header(const char *name)
 {
     static char text[HEADER_MAX];
@@ -151,7 +151,8 @@ static int check_header(const char *name)
     return n;
 }
 
-/* Checks the headers of a folder below include/memplan, "" for that itself; returns how many functions they declare. */
+/* Checks the headers of a folder below include/memplan ("": include/memplan itself); returns the number of declared functions.
+ */
 static int check_folder(const char *below)
 {
     char path[300];

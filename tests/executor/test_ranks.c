@@ -1,5 +1,5 @@
-/* test_ranks.c - the program of one rank of many, run by one process: sums over ranks of which there is one change nothing, so
- * that the losses and weights are those of a single device, bit for bit; and the parts of tensors, by hand. */
+/* test_ranks.c - the program of one rank of many, run by one process. Sums over a single rank change nothing, so losses and
+ * weights equal a single device's exactly. Parts of tensors are computed by hand. */
 #include "executor/ranks/collectives.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
@@ -30,7 +30,7 @@ static outcome run(training_case *t, const mp_plan *plan, bool profile)
     return o;
 }
 
-/* Makes a program that of one of n ranks, with buckets so small that there are several; returns how many collectives it has. */
+/* Converts a program into the program of one of n ranks, with several small buckets; returns the number of collectives. */
 static int make_sharing_rank(mp_program *p, const char *mesh, bool fast, bool shares_statistics)
 {
     mp_ranks ranks = {.bucket_bytes = 512, .shares_statistics = shares_statistics};
@@ -102,7 +102,7 @@ TEST(teams_are_those_of_the_mesh)
     }
 }
 
-/* Parts of 3, 3, 3 and 1 of 10 elements; three others' are received, each in 64 bytes. */
+/* Parts of 3, 3, 3 and 1 of 10 elements; three other parts are received, each in 64 bytes. */
 TEST(a_reduction_receives_what_the_others_have)
 {
     assert_int_equal(mp_rank_part(10, 4), 3);
@@ -112,7 +112,7 @@ TEST(a_reduction_receives_what_the_others_have)
     assert_int_equal(mp_leg_workspace(MP_ALL_GATHER, false, 4, 10, 4), 0);
 }
 
-/* With a server the first rank's part is everything. */
+/* With a server, the first rank's part is the whole tensor. */
 TEST(a_server_has_all_of_a_tensor)
 {
     const mp_leg leg = {.team = {.n = 4}, .has_server = true}, ring = {.team = {.n = 4}};
@@ -123,7 +123,7 @@ TEST(a_server_has_all_of_a_tensor)
     assert_int_equal(mp_leg_part(&leg, 10, 0).from, 0);
 }
 
-/* A program of a mesh that is planned for alone says so before it runs. */
+/* A mesh that only the planner supports is refused before the program runs. */
 TEST(what_is_not_run_is_refused)
 {
     static const char *const meshes[] = {"pp=2", "dp=2,ep=2"};
@@ -141,7 +141,7 @@ TEST(what_is_not_run_is_refused)
 
 /* ---- copies to another tier ---- */
 
-/* Returns the bytes that the first rank sends in a step of the plan. */
+/* Returns the bytes sent by the first rank in a step of the plan. */
 static int64_t sent_by(const training_case *t, const mp_plan *plan)
 {
     const int shards = (int)t->program->mesh.size[MP_DIM_SHARD], replicas = (int)t->program->mesh.size[MP_DIM_DP];
@@ -153,7 +153,7 @@ static int64_t sent_by(const training_case *t, const mp_plan *plan)
 static const struct {
     const char *network, *mesh;
     int accumulate;
-    bool shares_statistics; /* batch normalizations send while they run: so does a repeated run, but no copy of the result */
+    bool shares_statistics; /* batch normalizations send during forward: recomputing them sends again, copying does not */
     bool keeps_all;
 } copied_cases[] = {{"tests/gradients/mlp.onnx", "dp=2", 1, false, true},
                     {"tests/gradients/gpt.onnx", "dp=2", 3, false, false},
@@ -164,7 +164,7 @@ static const struct {
                     {"tests/gradients/cnn.onnx", "dp=2", 1, true, true},
                     {"tests/gradients/cnn.onnx", "shard=2,zero=1", 2, true, false}};
 
-/* The same steps with copies among them, of activations or of state, send the same bytes. */
+/* The same steps with copies of activations or state send the same bytes. */
 TEST(copies_to_another_tier_send_nothing)
 {
     int n_copies = 0;
@@ -186,7 +186,7 @@ TEST(copies_to_another_tier_send_nothing)
                 mp_plan *plan = moves_state
                                     ? copied_cases[k].keeps_all ? training_keep_all(&t) : training_plan(&t, 0.5)
                                     : random_offload(t.program->graph, (uint64_t)seed, plain->steps, plain->n_steps, bytes);
-                if (!moves_state || copied_cases[k].keeps_all) /* a plan that is searched anew may run other steps again */
+                if (!moves_state || copied_cases[k].keeps_all) /* a newly searched plan may recompute other steps */
                     assert_int_equal(sent_by(&t, plan), sent);
                 assert_true(sent_by(&t, plan) > 0);
                 n_copies += (int)(plan->n_steps - plain->n_steps);

@@ -1,6 +1,6 @@
-/* test_recording.c - passes that the backend records and runs again: the same losses and weights, bit for bit, as call by call,
- * with all that changes from pass to pass; nothing but calls while it records; what fails on the device is seen, and what was
- * saved stays. */
+/* test_recording.c - passes recorded by the backend and replayed give exactly the losses and weights of call-by-call passes,
+ * with all values that change between passes. While recording, only calls run. Device faults are detected, and saved files stay
+ * intact. */
 #include <unistd.h>
 
 #include "executor/train/state.h"
@@ -29,7 +29,7 @@ static int load(void **state)
     return 0;
 }
 
-/* With a rate that changes from step to step, and a flush before step FLUSHED. */
+/* Runs with a learning rate that changes in each step, and a flush before step FLUSHED. */
 static outcome run(training_case *t, const mp_plan *plan, mp_optimizer optimizer, double clip_norm, bool by_call)
 {
     outcome o = {{0}, "", 0};
@@ -95,7 +95,7 @@ TEST(recorded_passes_are_those_called_one_by_one)
     }
 }
 
-/* Random numbers are drawn by the pass that runs, not by the one that was recorded; in recomputed nodes they are the same. */
+/* Each replayed pass draws its own random numbers. Recomputed nodes draw the same numbers as in forward. */
 TEST(recorded_passes_draw_their_own_numbers)
 {
     static const int64_t depths[] = {8, 64};

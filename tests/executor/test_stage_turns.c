@@ -1,5 +1,5 @@
-/* test_stage_turns.c - the turns of a pipeline's stages: what each micro-batch keeps is in its place whenever it runs, in no
- * more room than is held, and no two stages wait for each other; by naive simulation, for all small pipelines. */
+/* test_stage_turns.c - the turns of a pipeline's stages: each micro-batch finds its saved bytes in place, within the reserved
+ * memory, and no two stages deadlock. Checked by naive simulation of all small pipelines. */
 #include <string.h>
 
 #include "executor/run/stage_turns.h"
@@ -9,7 +9,7 @@ enum { MOST_STAGES = 6, MOST_BATCHES = 7, PLACES = 3, BYTES = 5000 };
 
 static const mp_schedule schedules[] = {MP_SCHEDULE_GPIPE, MP_SCHEDULE_1F1B};
 
-/* ---- what is kept ---- */
+/* ---- saved bytes ---- */
 
 static char arena[PLACES][BYTES], room[MOST_BATCHES * PLACES * BYTES + 1];
 
@@ -49,7 +49,7 @@ static void run_stage(const mp_pipeline_shape *shape, int stage)
             fill_places(turns[k].micro_batch);
         else
             assert_true(is_of(turns[k].micro_batch));
-        if (turns[k].pass != MP_PASS_FORWARD) fill_places(MOST_BATCHES + 9); /* backward uses the memory otherwise */
+        if (turns[k].pass != MP_PASS_FORWARD) fill_places(MOST_BATCHES + 9); /* backward reuses the memory for other values */
     }
     assert_int_equal(*end, 77);
     for (int k = 0; k < t.slots.n_slots; k++) assert_int_equal(holds[k], -1);
@@ -63,10 +63,10 @@ TEST(every_micro_batch_finds_what_it_keeps)
                 for (int q = 0; q < p; q++) run_stage(&(mp_pipeline_shape){schedules[s], p, 1, m}, q);
 }
 
-/* ---- who waits for whom ---- */
+/* ---- waiting between stages ---- */
 
-/* What a stage does, one after the other: it takes a message, or sends one. A message that is sent ahead is there at once, if
- * the one before it has been taken; another is there when the other stage takes it. */
+/* Events of a stage in order: receive or send a message. With `ahead`, a forward message is delivered immediately if the
+ * previous one has been received. Other messages are delivered when the other stage receives them. */
 typedef struct event {
     bool sends, is_forward;
 } event;
@@ -89,7 +89,7 @@ static void list_events(const mp_pipeline_shape *shape, int q, stage *s)
     }
 }
 
-/* Takes or sends one message, if it can be. */
+/* Receives or sends one message, if possible. */
 static bool step(stage *stages, int q, bool ahead)
 {
     stage *s = &stages[q];
@@ -104,7 +104,7 @@ static bool step(stage *stages, int q, bool ahead)
         if (!is_there) other->sent[e.is_forward]++, other->at++;
         s->taken[e.is_forward]++;
     } else {
-        if (!ahead || !e.is_forward || s->sent[1] > other->taken[1]) return false; /* the other one takes it */
+        if (!ahead || !e.is_forward || s->sent[1] > other->taken[1]) return false; /* the other stage is receiving it */
         s->sent[1]++;
     }
     s->at++;

@@ -1,6 +1,6 @@
-/* test_strange_ranks.c - what a rank makes of others that send too little, too much or something else: a sentence that names
- * the rank, before anything is read that was not sent and before memory is taken for what is only claimed. In the place of MPI
- * is a communicator of the test: each of the others sends what a case has for it, message by message. */
+/* test_strange_ranks.c - a rank's response to other ranks that send too little, too much or wrong data. It reports a sentence
+ * with the rank's number, reads no unsent bytes, and never allocates a claimed size unchecked. A test communicator replaces
+ * MPI: each other rank sends the prepared messages of a case. */
 #include "executor/ranks/exchanges.h"
 #include "executor/ranks/network_speed.h"
 #include "executor/ranks/peers.h"
@@ -16,7 +16,7 @@ typedef struct message {
     int64_t n;
 } message;
 
-/* Rank 0 of three, or another one, and what the others send it. */
+/* The rank under test, of three, and the messages that the other ranks send to it. */
 typedef struct stage {
     mp_communicator world;
     message sent[RANKS][MESSAGES];
@@ -25,7 +25,7 @@ typedef struct stage {
         void *to;
         int64_t room;
         int from;
-    } rooms[ROOMS]; /* that wait; message k is number k + 1 */
+    } rooms[ROOMS]; /* pending receives; message number k + 1 is entry k */
     mp_message n;
 } stage;
 
@@ -61,14 +61,14 @@ static mp_status probe(mp_communicator *self, int from, int tag, int64_t *bytes,
     return MP_OK;
 }
 
-/* A library's own sum, to which one of the others brings too much. */
+/* A library's own sum, for which one rank sends too much. */
 static mp_status all_reduce(mp_communicator *self, mp_dtype dtype, void *values, int64_t n, mp_message *out, mp_error *err)
 {
     (void)dtype;
     return receive(self, values, n * (int64_t)sizeof(float), STRANGER, 0, out, err);
 }
 
-/* As MPI does: what has no room is cut off. Of a message that this rank has sent the count means nothing. */
+/* Like MPI, truncates a message at the end of its buffer. The byte count of a sent message is meaningless. */
 static mp_status test(mp_communicator *self, mp_message *number, bool *done, int64_t *arrived, mp_error *err)
 {
     stage *s = self->context;
@@ -81,7 +81,7 @@ static mp_status test(mp_communicator *self, mp_message *number, bool *done, int
         assert_true(s->next[from] < MESSAGES);
         const message *m = &s->sent[from][s->next[from]];
         *done = m->bytes;
-        if (!*done) return MP_OK; /* it never comes */
+        if (!*done) return MP_OK; /* never arrives */
         s->next[from]++;
         memcpy(s->rooms[k].to, m->bytes, (size_t)(m->n < s->rooms[k].room ? m->n : s->rooms[k].room));
         *arrived = m->n > s->rooms[k].room ? MP_MESSAGE_TOO_LONG : m->n;
@@ -172,7 +172,7 @@ TEST(who_joins_is_of_this_version_and_says_who_it_is)
 
 /* ---- before the first step ---- */
 
-/* Facts are compared by their hashes, eight bytes each. Those of rank 0 are noted from what it sends. */
+/* Facts are compared by hashes of eight bytes each. Notes rank 0's hashes when it sends them. */
 static uint64_t noted[3];
 static mp_status note(mp_communicator *self, const void *from, int64_t bytes, int to, int tag, mp_message *out, mp_error *err)
 {
@@ -189,7 +189,7 @@ TEST(facts_of_others_are_compared_if_they_are_as_many)
     uint64_t more[4] = {0}, other[3];
     const struct {
         message sent;
-        int differs; /* a fact of `other`; -1: none */
+        int differs; /* index of a fact in `other`; -1: none */
         mp_status status;
         const char *sentence;
     } cases[] = {
@@ -208,7 +208,7 @@ TEST(facts_of_others_are_compared_if_they_are_as_many)
         mp_error err = {0};
         begin(&s);
         s.world.send = note;
-        for (int pass = 0; pass < 2; pass++) { /* the first to learn what they are to be */
+        for (int pass = 0; pass < 2; pass++) { /* the first pass records the right hashes */
             s.n = s.next[STRANGER] = s.next[2] = 0;
             memcpy(other, noted, sizeof other);
             if (cases[k].differs >= 0) other[cases[k].differs] ^= 1;
@@ -222,7 +222,7 @@ TEST(facts_of_others_are_compared_if_they_are_as_many)
 
 /* ---- collectives ---- */
 
-/* 6 elements of three ranks, two each: what rank 0 receives of the others, 8 bytes from each. */
+/* 6 elements of three ranks, two each: rank 0 receives 8 bytes from each other rank. */
 static mp_status collective(stage *s, mp_collective kind, bool fast, float *whole, mp_error *err)
 {
     static char workspace[2 * 64];
@@ -246,7 +246,7 @@ TEST(a_collective_takes_what_it_awaits_and_nothing_else)
         mp_collective kind;
         bool fast;
         int64_t bytes;
-        const char *sentence; /* NULL: it is right */
+        const char *sentence; /* NULL: accepted */
     } cases[] = {
         {MP_REDUCE_SCATTER, false, 8, NULL},
         {MP_REDUCE_SCATTER, false, 4, "rank 1 of 3 has sent 4 bytes in all-reduce 3, where there should be 8: " OTHER_VERSION},
@@ -273,7 +273,7 @@ TEST(a_collective_takes_what_it_awaits_and_nothing_else)
     }
 }
 
-/* ---- what ranks tell each other ---- */
+/* ---- messages between ranks ---- */
 
 TEST(texts_are_as_long_as_is_said_and_allowed)
 {
@@ -281,7 +281,7 @@ TEST(texts_are_as_long_as_is_said_and_allowed)
     const struct {
         int64_t claimed;
         message text;
-        const char *sentence; /* NULL: it is right */
+        const char *sentence; /* NULL: accepted */
     } cases[] = {
         {right, {"theirs", 6}, "rank 1 of 3 has sent no text in the trace"},
         {right, {"their", 6}, NULL},
@@ -311,14 +311,14 @@ TEST(texts_are_as_long_as_is_said_and_allowed)
     }
 }
 
-/* Rank 2 takes the text of rank 0, the first of its block. */
+/* Rank 2 receives the text of rank 0, the first of its block. */
 TEST(the_text_of_a_first_rank_is_as_long_as_is_said)
 {
     static const int64_t right = 6, none = 1, huge = INT64_MAX, negative = INT64_MIN;
     const struct {
         int64_t claimed;
         message text;
-        const char *sentence; /* NULL: it is right */
+        const char *sentence; /* NULL: accepted */
     } cases[] = {
         {right, {"plan!", 6}, NULL},
         {right, {"plan", 5}, "rank 0 of 3 has sent 5 bytes in the plan, where there should be 6: " OTHER_VERSION},
@@ -373,7 +373,7 @@ TEST(reports_have_texts_that_end_and_figures_that_add_up)
     all[5].sent[MP_N_COLLECTIVES - 1].seconds = INFINITY;
     all[6].sent_by_operators.n = INT64_MAX;
     all[7].sent[0].bytes = -1;
-    all[8].step_seconds = 1e300; /* a sum of all ranks, and its text, have no room for it */
+    all[8].step_seconds = 1e300; /* too large for the sum over ranks and for its text */
     all[9].network_seconds = -1;
     for (int k = 0; k < 10; k++)
         fails(mp_rank_reports_check(&all[k], 1, &err), MP_IO, &err,
@@ -392,7 +392,7 @@ TEST(a_network_is_measured_in_seconds)
         fails(mp_network_slowest(all, RANKS, &slowest, &err), MP_IO, &err,
               "rank 1 of 3 has sent something else than the seconds of a collective");
     }
-    memset(all, 0, sizeof all); /* a clock that stands: it is divided by */
+    memset(all, 0, sizeof all); /* a clock that does not advance; its difference is a divisor */
     assert_int_equal(mp_network_slowest(all, RANKS, &slowest, &err), MP_OK);
     assert_true(slowest > 0);
 }

@@ -1,5 +1,5 @@
-/* test_streams.c - updates on a second stream, run: the same losses and weights, bit for bit, as in order, where the second
- * stream runs nothing before it is waited for and whatever has died is overwritten; recorded and not. */
+/* test_streams.c - updates on a second stream give exactly the losses and weights of in-order runs, recorded or not. The second
+ * stream runs nothing before it is awaited, and dead memory is overwritten. */
 #include <omp.h>
 
 #include "memplan/arena.h"
@@ -42,7 +42,7 @@ static void assert_same(const outcome *a, const outcome *b, const char *what)
         fail_msg("%s changes the result", what);
 }
 
-/* The plan's steps with random waits, with offsets, checked. */
+/* Returns the plan's steps with random waits and new offsets, checked. */
 static mp_plan *with_waits(const mp_graph *graph, const mp_plan *plan, uint64_t seed, int *n_beside)
 {
     mp_error err = {0};
@@ -81,7 +81,7 @@ TEST(what_runs_beside_changes_nothing)
                 deferred_by.counted = (deferring_counts){0};
                 const outcome o = run(&t, beside, seed == 2 ? &guarded : seed == 3 ? &single : &poisoned);
                 assert_same(&in_order, &o, networks[k]);
-                /* forward-fused: the last step's updates are for the flush */
+                /* forward-fused: the flush runs the last step's updates */
                 const int passes = fuse == MP_FUSE_FORWARD ? STEPS - 1 : STEPS;
                 assert_true(deferred_by.counted.n_issued > 0 && deferred_by.counted.n_updates >= passes * n_beside);
                 assert_int_equal(deferred_by.counted.n_faults, 0);
@@ -112,7 +112,7 @@ TEST(recorded_passes_keep_both_streams)
     training_end(&t);
 }
 
-/* Profiled, or on a backend with one stream, the same plan runs in order. */
+/* With profiling, or on a backend with one stream, the same plan runs in order. */
 TEST(without_a_second_stream_it_runs_in_order)
 {
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
@@ -157,8 +157,8 @@ static void gets_waits(const char *network, bool always)
     training_end(&t);
 }
 
-/* What a plan for a network gets: within its memory, and the same results. The threads of kernels say how much workspace they
- * have; with one of them the arena of the GPT's plan is at first larger than before. */
+/* Adds waits to a network's plan: memory stays within the plan's, and results are equal. Kernel workspaces depend on the number
+ * of threads. With one thread the arena of the GPT's plan is at first larger than before. */
 TEST(a_plan_gets_waits_within_its_memory)
 {
     const int usual = omp_get_max_threads();

@@ -1,7 +1,7 @@
-/* test_tier_faults.c - what can go wrong with a tier does, for real: one sentence each time, and nothing is left behind.
+/* test_tier_faults.c - real faults of a tier: each gives one sentence and leaves no files.
  *
- * Limits of the process are set, and privileges given up, in a child: `child` runs there, and its exit status says what the
- * sentence was. */
+ * Process limits are set, and privileges dropped, in a child process. `child` runs there, and its exit status tells whether the
+ * sentence was right. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +22,8 @@ enum { BYTES = 1 << 20, SKIPPED = 77 };
 
 static char folder[512];
 
-/* File systems that lack what others have: flags that open refuses, and no fallocate. These take the place of the C library's.
- */
+/* Simulates file systems with missing features: flags refused by open, and no fallocate. These functions replace the C
+ * library's. */
 static int refused_flags, refused_with;
 static bool has_no_fallocate;
 
@@ -51,7 +51,7 @@ static int set_up(void **state)
     return mkdtemp(folder) ? 0 : -1;
 }
 
-/* A folder with a file in it is not removed. */
+/* rmdir fails if a file remains in the folder. */
 static int tear_down(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ int main(void)
     return test_run(set_up, tear_down);
 }
 
-/* Fails unless the tier cannot be opened, with this status and a sentence of these two parts around the folder. */
+/* Fails unless opening the tier fails with this status. The message must consist of `before`, the folder and `after`. */
 static void assert_refused(const char *in, int64_t bytes, bool locked, mp_status status, const char *before, const char *after)
 {
     char expected[1024];
@@ -77,7 +77,7 @@ static void assert_refused(const char *in, int64_t bytes, bool locked, mp_status
     assert_false(tier.is_open);
 }
 
-/* Runs a function in a child and returns its exit status; 0 is success. */
+/* Runs a function in a child process and returns its exit status; 0 is success. */
 static int in_child(int (*function)(void))
 {
     int status;
@@ -89,7 +89,7 @@ static int in_child(int (*function)(void))
     return WEXITSTATUS(status);
 }
 
-/* In a child: 0 if the tier cannot be opened with just this sentence. */
+/* Runs in a child: returns 0 if opening the tier fails with exactly this sentence. */
 static int is_refused(const char *in, int64_t bytes, bool locked, const char *sentence)
 {
     mp_error err = {0};
@@ -135,7 +135,7 @@ TEST(no_room_on_the_disk)
 {
     assert_int_equal(in_child(without_room_for_files), 0);
     const int status = in_child(on_a_small_disk);
-    if (status == SKIPPED) skip(); /* nobody may mount here */
+    if (status == SKIPPED) skip(); /* mounting is not permitted here */
     assert_int_equal(status, 0);
 }
 
@@ -160,12 +160,12 @@ TEST(memory_that_is_not_there_or_cannot_be_locked)
     mp_tier tier;
     assert_int_equal(in_child(without_memory), 0);
     assert_int_equal(in_child(without_the_right_to_lock), 0);
-    assert_int_equal(mp_tier_open("disk", NULL, 4096, true, &tier, &err), MP_OK); /* a page may be locked */
+    assert_int_equal(mp_tier_open("disk", NULL, 4096, true, &tier, &err), MP_OK); /* one page may be locked */
     mp_tier_close(&tier);
     mp_tier_close(&tier);
 }
 
-/* Puts another file in the place of a tier's, as if the system had failed there. */
+/* Replaces the file of a tier by another one, to simulate a system fault. */
 static void replace(const mp_tier *tier, const char *path, int flags)
 {
     const int other = open(path, flags);
@@ -173,7 +173,8 @@ static void replace(const mp_tier *tier, const char *path, int flags)
     close(other);
 }
 
-/* A tier with a queue, of which one copy has succeeded; the next one has to fail with this sentence, and so the one after. */
+/* A tier with a queue on which one copy has succeeded. The next copy must fail with this sentence, and so must the one after.
+ */
 static void fail_with(bool plain, bool is_out, void (*spoil)(const mp_tier *tier), const char *before, const char *after)
 {
     char expected[1024];
@@ -197,7 +198,7 @@ static void fail_with(bool plain, bool is_out, void (*spoil)(const mp_tier *tier
         assert_string_equal(err.message, expected);
     }
     assert_int_equal(mp_copy_queue_wait(queue, ticket[0], NULL), MP_OK);
-    replace(&tier, "/dev/zero", O_RDWR); /* it is not tried again */
+    replace(&tier, "/dev/zero", O_RDWR); /* a failed copy is not retried */
     usleep(10000);
     assert_int_equal(mp_copy_queue_wait(queue, ticket[2], NULL), MP_IO);
     assert_int_equal(mp_copy_queue_copied(queue).out_bytes, 4 * BYTES);
@@ -214,7 +215,7 @@ static void fill_disk(const mp_tier *tier)
 
 static void break_disk(const mp_tier *tier)
 {
-    replace(tier, "/proc/self/mem", O_RDONLY); /* there is nothing at its beginning: reading that is an error of input */
+    replace(tier, "/proc/self/mem", O_RDONLY); /* address 0 is unmapped: reading it is an I/O error */
 }
 
 static void shorten(const mp_tier *tier)
@@ -232,7 +233,7 @@ TEST(a_disk_that_fails_in_a_copy)
     }
 }
 
-/* Copies out and back, compared. */
+/* Copies out and back, and compares the bytes. */
 static void assert_works(const mp_tier *tier)
 {
     mp_error err = {0};
@@ -256,7 +257,7 @@ TEST(a_folder_that_vanishes_takes_nothing_along)
     mp_error err = {0};
     mp_tier tier;
     assert_int_equal(mp_tier_open("disk", folder, BYTES, false, &tier, &err), MP_OK);
-    assert_int_equal(rmdir(folder), 0); /* nothing is in it */
+    assert_int_equal(rmdir(folder), 0); /* the folder is empty */
     assert_works(&tier);
     mp_tier_close(&tier);
     assert_refused(folder, BYTES, false, MP_IO, "no file can be made for the tier 'disk' in ", ": No such file or directory");
@@ -281,7 +282,7 @@ TEST(file_systems_that_cannot_do_everything)
         has_no_fallocate = false;
         if (st != MP_OK) fail_msg("%s", err.message);
         assert_int_equal(tier.is_direct, cases[k].is_direct && plain.is_direct);
-        assert_int_equal(rmdir(folder), 0); /* the name is gone already */
+        assert_int_equal(rmdir(folder), 0); /* the file's name is already removed */
         assert_int_equal(mkdir(folder, 0700), 0);
         assert_works(&tier);
         mp_tier_close(&tier);
@@ -289,7 +290,7 @@ TEST(file_systems_that_cannot_do_everything)
     }
 }
 
-/* Without io_uring, copies are made all the same. */
+/* Without io_uring, copies still work. */
 static int without_descriptors(void)
 {
     const int last = dup(0);
@@ -329,7 +330,7 @@ TEST(every_allocation_fails_in_turn)
     mp_copy_queue_free(queue);
 }
 
-/* Copies without end, until it is killed. Tells by a byte that it is at it. */
+/* Copies without end until the process is killed. Writes a byte to `tell` after some copies. */
 static void copy_on(int tell)
 {
     mp_tier tier;
@@ -365,7 +366,7 @@ TEST(a_kill_in_a_copy_leaves_nothing)
     }
 }
 
-/* What was issued and is not waited for does not outlive its queue. */
+/* Issued copies that are not awaited end with their queue. */
 TEST(a_queue_ends_in_the_middle_of_its_copies)
 {
     for (int kind = 0; kind < 3; kind++) {
@@ -381,7 +382,7 @@ TEST(a_queue_ends_in_the_middle_of_its_copies)
             assert_int_equal(mp_copy_queue_issue(queue, &copy, &ticket, &err), MP_OK);
         }
         mp_copy_queue_free(queue);
-        free(memory); /* nobody uses it any more */
+        free(memory); /* no longer used by the queue */
         mp_tier_close(&tier);
     }
 }

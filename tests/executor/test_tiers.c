@@ -1,5 +1,5 @@
-/* test_tiers.c - copies between memory and tiers: many at once, in the order of their channels, against memcpy at the moment of
- * issue; and a link that is as slow as it is asked to be. */
+/* test_tiers.c - copies between memory and tiers: many at a time, in the order of their channels, compared with memcpy at the
+ * moment of issue. Also a simulated link with a requested rate. */
 #include <pthread.h>
 
 #include "executor/tiers/copy_queue.h"
@@ -10,11 +10,11 @@ enum { DEVICE = 3 << 20, TIER = 4 << 20, COPIES = 10000, QUEUES = 2, MOST_UNDER_
 
 typedef struct flight {
     int queue;
-    int64_t ticket, from, to, tier_from, tier_to; /* bytes of the device and of the tier, [from, to) */
+    int64_t ticket, from, to, tier_from, tier_to; /* byte ranges [from, to) of the device and of the tier */
     bool is_out;
 } flight;
 
-/* A device, a tier, and what a memcpy at the moment of issue has made of both: per byte its value, or UNKNOWN. */
+/* A device, a tier, and a model of both after a memcpy at the moment of issue: each byte's value, or UNKNOWN. */
 typedef struct copies {
     mp_tier tier;
     mp_copy_queue *queues[QUEUES];
@@ -41,7 +41,7 @@ static void wait_for(copies *c, flight f)
     c->n_under_way = left;
 }
 
-/* Waits for what is under way elsewhere than in `queue` and may not run beside a use of these bytes. */
+/* Waits for copies on other queues that conflict with a use of these bytes. */
 static void wait_for_others(copies *c, int queue, flight use, bool changes_device, bool changes_tier)
 {
     for (int k = c->n_under_way - 1; k >= 0; k--) {
@@ -81,7 +81,7 @@ static void issue(copies *c, random_source *r)
     *(f.is_out ? &c->issued.out_bytes : &c->issued.in_bytes) += bytes;
 }
 
-/* Bytes of the device are used again, as a kernel would: after a wait for what reads or writes them. */
+/* Overwrites bytes of the device, like a kernel: first waits for copies that read or write them. */
 static void overwrite(copies *c, random_source *r)
 {
     const int64_t bytes = 1 + random_below(r, 20000), at = random_below(r, DEVICE - (int)bytes);
@@ -165,13 +165,13 @@ TEST(copies_to_a_file_without_io_uring_are_those_of_memcpy)
     run_copies(place ? place : "/tmp", true);
 }
 
-/* Where there is no O_DIRECT, as until lately in memory. */
+/* On file systems without O_DIRECT, such as older in-memory ones. */
 TEST(copies_to_a_file_in_memory_are_those_of_memcpy)
 {
     run_copies("/dev/shm", false);
 }
 
-/* A clock that only sleeping moves. */
+/* A clock that advances only by sleeping. */
 typedef struct hand_clock {
     pthread_mutex_t lock;
     double seconds;
@@ -214,7 +214,7 @@ TEST(a_slow_link_takes_its_time)
         check(mp_copy_queue_issue(queue, &in, &ticket, &err), &err);
         check(mp_copy_queue_wait(queue, ticket, &err), &err);
         assert_true(now(&clock) == from + 8.5); /* 4 MiB and a quarter, at half a MiB per second */
-        sleep_until(&clock, from + 100);        /* an idle link saves up nothing */
+        sleep_until(&clock, from + 100);        /* idle time does not increase the rate later */
         check(mp_copy_queue_issue(queue, &out, &ticket, &err), &err);
         check(mp_copy_queue_wait(queue, ticket, &err), &err);
         assert_true(now(&clock) == from + 108);
@@ -224,7 +224,7 @@ TEST(a_slow_link_takes_its_time)
     }
 }
 
-/* The clock of a link that stands still until the caller has gone on. */
+/* A link's clock that stops until the caller continues. */
 typedef struct gate {
     pthread_mutex_t lock;
     pthread_t caller;
@@ -247,7 +247,7 @@ static double no_time(void *data)
     return 0;
 }
 
-/* Whoever issues a copy computes on while it is under way. */
+/* The issuing thread continues computation during a copy. */
 TEST(a_copy_stops_nobody_but_who_waits_for_it)
 {
     gate g = {PTHREAD_MUTEX_INITIALIZER, pthread_self(), false};
@@ -263,7 +263,7 @@ TEST(a_copy_stops_nobody_but_who_waits_for_it)
     pthread_mutex_lock(&g.lock);
     check(mp_copy_queue_issue(queue, &out, &ticket, &err), &err);
     check(mp_copy_queue_issue(queue, &in, &ticket, &err), &err);
-    assert_int_equal(mp_copy_queue_copied(queue).out_bytes, 0); /* computing goes on here */
+    assert_int_equal(mp_copy_queue_copied(queue).out_bytes, 0); /* computation continues here */
     pthread_mutex_unlock(&g.lock);
     check(mp_copy_queue_wait(queue, ticket, &err), &err);
     assert_true(g.waits_elsewhere);

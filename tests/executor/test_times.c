@@ -1,16 +1,17 @@
-/* test_times.c - the seconds of nodes in a profile, where a device notes its own times: every call's are its node's, updates in
- * one call share theirs by size, passes add up, and nothing waits between two calls. */
+/* test_times.c - the seconds per node in a profile of a device that records its own times. Each call's time belongs to its
+ * node. Updates in one call share its time by size. Passes add up, and calls run without waits in between. */
 #include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 enum { STEPS = 3 };
 
-/* A device whose clock moves by what we say: note k of a pass is taken at k^2 milliseconds, so call c takes 4 c + 1 of them. */
+/* A device with a simulated clock. Note k of a pass is taken at k^2 milliseconds. Call c is between notes 2 c and 2 c + 1, so
+ * it takes 4 c + 1 milliseconds. */
 typedef struct noting {
-    mp_backend backend; /* first; it has the context of the one below */
+    mp_backend backend; /* must be first; has the context of `inner` */
     const mp_backend *inner;
-    int next; /* note of this pass */
+    int next; /* index of the next note in this pass */
     int n_waits, n_faults;
     bool is_lost;
 } noting;
@@ -93,10 +94,10 @@ TEST(seconds_are_those_that_the_device_notes)
             fail_msg("'%s' took %g and not %g", p->graph->nodes[k].name, is, expected[k]);
         total += is;
     }
-    const double all = STEPS * 1e-3 * (double)((call + 1) * (2 * call + 1)); /* of 4 c + 1 for c in 0 .. call */
+    const double all = STEPS * 1e-3 * (double)((call + 1) * (2 * call + 1)); /* sum of 4 c + 1 for c in 0 .. call */
     assert_true(total > all * (1 - 1e-9) && total < all * (1 + 1e-9));
     assert_int_equal(noted.n_faults, 0);
-    assert_int_equal(noted.n_waits, 1); /* that of the flush at the end */
+    assert_int_equal(noted.n_waits, 1); /* the wait of the final flush */
     free(expected);
     mp_execution_free(e);
     mp_plan_free(plan);

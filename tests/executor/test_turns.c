@@ -1,11 +1,11 @@
-/* test_turns.c - trainings by turns in one arena: each as alone, bit for bit, and in no more memory than is planned. */
+/* test_turns.c - trainings in turns in one arena: each gives exactly its results alone, within the planned memory. */
 #include "estimator/base/memory.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 enum { STEPS = 4 };
 
-/* One of the examples, with the smallest plan, keep-all, or one in between. */
+/* One of the examples, with the smallest plan, keep-all, or a plan in between. */
 typedef struct job {
     const char *path;
     int64_t batch;
@@ -43,7 +43,7 @@ static void compare(const mp_report *alone, const mp_report *by_turns)
     assert_int_equal(by_turns->n_allocations, alone->n_allocations);
 }
 
-/* Trains two jobs alone and by turns. Memory: what is always live of both, and the higher arena, all of it and no more. */
+/* Trains two jobs alone and in turns. Memory: the always-live bytes of both, and all of the larger arena. */
 static void train_pair(const job jobs[2])
 {
     mp_train_request requests[2];
@@ -94,7 +94,7 @@ TEST(one_program_trains_twice_by_turns)
     end(&s);
 }
 
-/* A gradient that is carried to the next step would be lost in the turn of another. */
+/* A gradient kept until the next step would be overwritten during the other training's turn. */
 TEST(what_is_carried_to_the_next_step_is_refused)
 {
     const mp_training_options carrying = {.optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_FLOAT, .fuse = MP_FUSE_FORWARD};
