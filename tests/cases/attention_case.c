@@ -1,4 +1,4 @@
-/* attention_case.c - the strides of Q, K, V and Y. */
+/* attention_case.c - sets the strides of Q, K, V and Y. */
 #include "tests/cases/attention_case.h"
 
 mp_attention_spec attention_case(int64_t rows, int64_t columns, int64_t depth, int64_t value_depth, bool by_head)

@@ -1,7 +1,8 @@
-/* attention_case.h - attention as libraries' graphs are made from it, for tests. */
+/* attention_case.h - attention specifications as libraries receive them, for tests. */
 #pragma once
 
 #include "executor/operators/attention/attention_spec.h"
 
-/* Attention in bfloat16 over 2 x 4 matrices, scale 1/8; `by_head`: heads lie within rows, as a projection leaves them. */
+/* Returns attention in bfloat16 over 2 x 4 matrices, scale 1/8. `by_head`: each row holds all heads side by side, as a
+ * projection writes them. */
 mp_attention_spec attention_case(int64_t rows, int64_t columns, int64_t depth, int64_t value_depth, bool by_head);

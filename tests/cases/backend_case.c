@@ -1,4 +1,4 @@
-/* backend_case.c - backends by name, modules of tests among them. */
+/* backend_case.c - opens backends by name, including test-only modules. */
 #include "tests/cases/backend_case.h"
 
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include "executor/backend.h"
 #include "tests/cases/test.h"
 
-/* Modules lie beside the program, tests one folder deeper. */
+/* Module files are next to the program; test programs are one folder deeper. */
 static void say_where_modules_are(void)
 {
     char path[4096];

@@ -1,4 +1,4 @@
-/* bound_case.c - graphs of a given seed, budgets between floor and keep-all, and bounds of them. */
+/* bound_case.c - graphs from a seed, budgets between floor and keep-all, and their bounds. */
 #include "tests/cases/bound_case.h"
 
 #include "memplan/floor.h"
@@ -49,7 +49,8 @@ static int add_storage(mp_graph *graph, random_source *random, mp_kind kind)
     return (int)graph->n_storages - 1;
 }
 
-/* A node that reads a (and b, or, after one tick more, c in place of b; -1: none) and writes a storage. */
+/* Adds a node that reads a and b and writes a storage; -1: none. If c is given, a second alternative reads c instead of b and
+ * takes one tick more. */
 static void add_node(mp_graph *graph, mp_phase phase, int ticks, int a, int b, int c, int write)
 {
     mp_node *node;
@@ -99,7 +100,7 @@ mp_graph *layers_graph(uint64_t seed, int n, bool choice)
     return graph;
 }
 
-/* A node that reads and writes or adds to the storages of two lists, each ended by -1. */
+/* Adds a node that reads one list of storages, and writes or adds to the other. -1 ends each list. */
 static void add_lists(mp_graph *graph, mp_phase phase, int ticks, const int *reads, const int *makes, bool adds)
 {
     mp_node *node;
@@ -125,7 +126,9 @@ mp_graph *weights_graph(uint64_t seed, int n, mp_fuse fuse)
     assert_int_equal(mp_graph_new("weights", &graph, NULL), MP_OK);
     graph->fuse = fuse;
     out[0] = add_storage(graph, &random, MP_KIND_INPUT);
-    const int n_weights = random_chance(&random, 50) ? n : 1 + random_below(&random, n); /* fewer: shared, gradients are sums */
+    const int n_weights = random_chance(&random, 50)
+                              ? n
+                              : 1 + random_below(&random, n); /* with fewer, weights are shared and gradients are sums */
     const bool in_any_order = random_chance(&random, 50);
     for (int l = 0; l < n_weights; l++) {
         weight[l] = add_storage(graph, &random, MP_KIND_PARAMETER);

@@ -31,7 +31,8 @@ static mp_status node(mp_graph *graph, mp_phase phase, int k, int64_t ticks, int
     return n->name && alternative->reads && alternative->writes ? MP_OK : MP_NOMEM;
 }
 
-/* Storages: 0 the batch, 1 the parameters, 1 + k activation k, 1 + n + k the gradient of activation k (0: of the batch). */
+/* Storages: 0 is the batch, 1 the parameters, 1 + k activation k, and 1 + n + k the gradient of activation k (k = 0: of the
+ * batch). */
 mp_status chain_graph(int n, int64_t bytes, int64_t static_bytes, bool backward, mp_graph **out, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;

@@ -1,7 +1,7 @@
-/* data_file.h - files that no clone has: published graphs, models, what PyTorch says of them, in the folder $DATA
+/* data_file.h - files in the folder $DATA that no clone contains: published graphs, models, and PyTorch's measurements of them
  * (docs/internals/data.md). */
 #pragma once
 
-/* The path of such a file or folder, "models/unet.onnx", in a block that the next call writes anew. NULL, and a line that says
- * why, where $DATA names no folder or it is not in there: the test is to be skipped. */
+/* Returns the path of a file or folder such as "models/unet.onnx"; the next call overwrites it. Returns NULL and prints the
+ * reason if $DATA is unset or lacks the file: the test must be skipped. */
 const char *data_file(const char *name, ...) __attribute__((format(printf, 1, 2)));

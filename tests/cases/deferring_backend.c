@@ -1,11 +1,11 @@
-/* deferring_backend.c - what is enqueued on side streams is kept until it is waited for. */
+/* deferring_backend.c - keeps the calls on side streams until they are awaited. */
 #include "tests/cases/deferring_backend.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Functions that it leaves alone are those of the one below, whose context it has: it finds itself by its address. */
+/* Unchanged functions are the inner backend's and use its context. The deferrer finds itself by its own address. */
 static deferrer *deferrer_of(const mp_backend *self)
 {
     return (deferrer *)self;
@@ -22,13 +22,13 @@ static void fault(deferrer *d, bool is)
     d->counted.n_faults += is;
 }
 
-/* The call that is written to the stream of a channel. */
+/* Returns the call being written to the stream of a channel. */
 static struct deferred_call *call_of(deferrer *d)
 {
     return &d->calls[d->n_calls - 1];
 }
 
-/* Adds a part to it; NULL: there is no room, which is a fault. */
+/* Adds a part to the call. NULL: no space, which is a fault. */
 static struct deferred_part *put(deferrer *d, int what)
 {
     fault(d, d->n_parts == DEFERRED_PARTS);
@@ -112,7 +112,7 @@ static bool all_have_run(const deferrer *d)
 static void begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors)
 {
     deferrer *d = deferrer_of(self);
-    fault(d, !all_have_run(d)); /* the pass before has ended without waiting */
+    fault(d, !all_have_run(d)); /* the previous pass ended without waiting */
     d->n_calls = d->n_parts = d->n_updates = 0;
     d->inner->begin(d->inner, seed, step, factors);
 }
@@ -165,7 +165,7 @@ static void enqueue(host_stream *stream, void (*message)(void *), void *what)
 {
     deferrer *d = (deferrer *)((char *)stream - offsetof(deferrer, stream));
     struct deferred_part *p = d->channel ? put(d, DEFERRED_MESSAGE) : NULL;
-    fault(d, !d->channel); /* messages are for a channel of their own */
+    fault(d, !d->channel); /* messages need a channel other than the main one */
     if (!p) return;
     p->run = message;
     p->to = what;

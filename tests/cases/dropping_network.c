@@ -1,4 +1,4 @@
-/* dropping_network.c - one layer of attention as exporters write it. */
+/* dropping_network.c - one layer of attention in exported form. */
 #include "tests/cases/dropping_network.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ static void scalar(onnx_builder *b, const char *name, float value)
     onnx_raw(t, data, sizeof *data);
 }
 
-/* Numbers around zero, about as large as those that training starts with. */
+/* Fills weights with numbers around zero, of the size of typical initial weights. */
 static void weights(onnx_builder *b, const char *name, int64_t depth)
 {
     char dims[32];

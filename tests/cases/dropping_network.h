@@ -1,8 +1,8 @@
-/* dropping_network.h - a small network with dropout, within attention and behind it, for tests of what random numbers do. */
+/* dropping_network.h - a small network with dropout within and after attention, for tests of random numbers. */
 #pragma once
 
 #include "tests/cases/onnx_builder.h"
 
-/* Writes it: "input" is 2 x 4 x 6 x depth numbers (batch, heads, positions), the output has the same sizes. Its path; the file
- * goes with onnx_end. */
+/* Writes the network and returns its path; onnx_end removes the file. "input" is 2 x 4 x 6 x depth (batch, heads, positions,
+ * depth). The output has the same sizes. */
 const char *dropping_network(onnx_builder *b, int64_t depth);

@@ -1,4 +1,4 @@
-/* factor_case.c - which elements a rank has, its operator as text, and its results and gradients put together. */
+/* factor_case.c - the elements of each rank, the rank's operator as text, and the combination of results and gradients. */
 #include "tests/cases/factor_case.h"
 
 #include "estimator/rules/factors/factors.h"
@@ -7,7 +7,7 @@
 
 enum { TEXT = 512, PARTS = 8 };
 
-/* A case that is split over n ranks by a factor. */
+/* A case split over n ranks by a factor. */
 typedef struct cutting {
     const factor_case *c;
     const kernel_run *whole;
@@ -48,7 +48,7 @@ static bool is_summed(const cutting *x)
     return true;
 }
 
-/* Means are over all elements, and each rank's over its own: they are added up by n. */
+/* Returns the weight of a rank's result. A rank's mean is over its own elements, so the sum over ranks is divided by n. */
 static double share_of(const cutting *x)
 {
     const bool is_loss = x->op->op->traits & MP_TRAIT_LOSS,
@@ -56,10 +56,10 @@ static double share_of(const cutting *x)
     return is_mean && is_summed(x) ? 1.0 / x->n : 1;
 }
 
-/* ---- which elements a rank has ---- */
+/* ---- the elements of a rank ---- */
 
-/* The runs of a dimension that are dealt to the ranks one by one: what Concat joins, and what Split and Slice take apart, so
- * that each rank has its share of every piece. Otherwise the dimension is one run. */
+/* Lists the runs of a dimension that are split over the ranks separately: inputs of Concat, and pieces of Split and Slice. So
+ * each rank has its share of every piece. Other dimensions are one run. */
 static int runs_of(const cutting *x, bool is_input, int k, int d, int64_t runs[PARTS])
 {
     const mp_tensor *t = is_input ? input_of(x, k) : output_of(x, k);
@@ -102,7 +102,7 @@ static bool all_divide(const cutting *x)
     return fits;
 }
 
-/* Where element i of a rank's part of an array lies in the whole array. */
+/* Returns the index in the whole array of element i of a rank's part. */
 static int64_t in_whole(const cutting *x, bool is_input, int k, int rank, int64_t i)
 {
     const mp_tensor *t = is_input ? input_of(x, k) : output_of(x, k);
@@ -125,14 +125,14 @@ static int64_t in_whole(const cutting *x, bool is_input, int k, int rank, int64_
 
 /* ---- a rank's operator ---- */
 
-/* Whether operand k is the same constant for every rank, but for what `known` makes smaller. */
+/* Returns whether operand k is the same constant on every rank. `known` may reduce its values. */
 static bool is_known(const cutting *x, int k)
 {
     const bool is_looked_up = k == 1 && x->factor == x->f.rows;
     return input_of(x, k)->value && dim_of_input(x, k) < 0 && !is_looked_up;
 }
 
-/* A known value of operand k: sizes and places in a dimension that is cut are n times smaller. */
+/* Returns element e of the constant operand k. Sizes and positions in a split dimension are divided by n. */
 static int64_t known(const cutting *x, int k, int64_t e)
 {
     const mp_tensor *t = input_of(x, k), *y = output_of(x, 0);
@@ -154,7 +154,7 @@ static void write_inputs(const cutting *x, char text[TEXT])
         if (!t) n += (size_t)snprintf(text + n, TEXT - n, "- ");
         if (!t) continue;
         n += (size_t)snprintf(text + n, TEXT - n, "%s[", mp_dtype_name(t->dtype));
-        for (int d = 0; d < t->rank; d++) /* what a rank does not have of a table, it finds in a row of zeros */
+        for (int d = 0; d < t->rank; d++) /* a table's part has an extra row of zeros for rows of other ranks */
             n += (size_t)snprintf(text + n, TEXT - n, "%s%d", d ? "," : "",
                                   (int)(d == cut ? t->dims[d] / x->n + (k == 0 && x->factor == x->f.rows) : t->dims[d]));
         n += (size_t)snprintf(text + n, TEXT - n, "]");
@@ -166,7 +166,7 @@ static void write_inputs(const cutting *x, char text[TEXT])
     }
 }
 
-/* Channels that are convolved each by itself are as many groups. */
+/* Splitting channels of a grouped convolution divides the number of groups. */
 static const char *attributes_of(const cutting *x, char text[TEXT])
 {
     const int64_t groups = mp_operator_int(x->op, "group", 1);
@@ -256,7 +256,7 @@ static void take_gradient(const cutting *x, const kernel_run *part, int k, int r
 {
     const mp_array *d = &part->backward.d_in[k];
     const int64_t n = mp_array_elements(d), of = mp_array_elements(&x->whole->backward.d_in[k]);
-    const bool is_same = is_summed(x) && x->op->op->gradient == MP_GRADIENT_SPLIT && k >= 2; /* on every rank */
+    const bool is_same = is_summed(x) && x->op->op->gradient == MP_GRADIENT_SPLIT && k >= 2; /* equal on every rank */
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = in_whole(x, true, k, rank, i);
         if (at < of &&
@@ -294,7 +294,7 @@ static void run_parts(const cutting *x)
         kernel_end(part);
     }
     for (int o = 0; o < x->op->n_out; o++) {
-        const bool counts_places = is(x, "MaxPool") && o == 1; /* where in the rank's image the largest is */
+        const bool counts_places = is(x, "MaxPool") && o == 1; /* indices of maxima refer to the rank's own image */
         if (!counts_places) compare(x, "result", o, &w->forward.out[o], &out[o]);
         free_result(&out[o]);
     }
@@ -304,7 +304,7 @@ static void run_parts(const cutting *x)
     }
 }
 
-/* The largest factor that a dimension carries. */
+/* Returns the largest factor of any dimension. */
 static int most(const cutting *x)
 {
     int factor = 0;
@@ -350,7 +350,7 @@ void factors_check(const factor_case *row)
     if (!x.op->op->factors || !x.op->op->factors(whole->model, x.op, &x.f)) memset(&x.f, 0, sizeof x.f);
     for (x.factor = 1; x.factor <= most(&x); x.factor++) {
         int n_tried = 0;
-        if (x.factor == x.f.exchanged || !is_carried(&x)) continue; /* the operator itself exchanges numbers there */
+        if (x.factor == x.f.exchanged || !is_carried(&x)) continue; /* the operator itself exchanges values along this factor */
         for (x.n = 2; x.n <= 4; x.n++)
             if (all_divide(&x)) {
                 run_parts(&x);

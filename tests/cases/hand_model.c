@@ -1,4 +1,4 @@
-/* hand_model.c - tensors and operators of a model, one call each. */
+/* hand_model.c - adds tensors and operators to a model, one per call. */
 #include "tests/cases/hand_model.h"
 
 #include "estimator/simplify/infer.h"

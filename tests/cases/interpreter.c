@@ -1,4 +1,4 @@
-/* interpreter.c - operators by their definition, one element at a time. */
+/* interpreter.c - computes operators by their definition, one element at a time. */
 #include "tests/cases/interpreter.h"
 
 #include "estimator/rules/operands/attention.h"
@@ -15,7 +15,7 @@ static int64_t count(const mp_tensor *t)
     return mp_tensor_elements(t);
 }
 
-/* The element of `from` that broadcasting puts at element k of a tensor shaped like `to`. */
+/* Returns the index in `from` of the element that broadcasting uses for element k of a tensor shaped like `to`. */
 static int64_t broadcast_index(const mp_tensor *to, const mp_tensor *from, int64_t k)
 {
     int64_t index = 0, stride = 1;
@@ -98,7 +98,7 @@ static void run_clip(const struct run *r, const mp_operator *op, double *y)
         y[k] = fmin(fmax(r->at[op->in[0]][k], r->at[op->in[1]][0]), r->at[op->in[2]][0]);
 }
 
-/* Of matrices, or of a batch of matrices on the left or on both sides; either may lie transposed. */
+/* Multiplies matrices, or batches of matrices on the left or on both sides. Either may be stored transposed. */
 static void run_product(const struct run *r, const mp_operator *op, double *y)
 {
     const mp_tensor *a = mp_operator_in(r->model, op, 0), *b = mp_operator_in(r->model, op, 1);
@@ -134,7 +134,7 @@ static void run_transpose(const struct run *r, const mp_operator *op, double *y)
     }
 }
 
-/* The mean over the axes that the output has with size 1. */
+/* Computes the mean over the axes with size 1 in the output. */
 static void run_mean(const struct run *r, const mp_operator *op, double *y)
 {
     const mp_tensor *x = mp_operator_in(r->model, op, 0), *out = mp_operator_out(r->model, op, 0);
@@ -161,14 +161,15 @@ static void run_normalization(const struct run *r, const mp_operator *op, double
     }
 }
 
-/* Where element (i, j) of matrix b lies, of input k or (3) of the result: the tensor is a transposition of what is meant. */
+/* Returns the index of element (i, j) of matrix b in input k, or in the result (k = 3). The stored tensor may be a
+ * transposition of the logical one. */
 static int64_t attention_index(const struct run *r, const mp_operator *op, int k, int64_t b, int64_t i, int64_t j)
 {
     const mp_tensor *t = k == MP_ATTENTION_Y ? mp_operator_out(r->model, op, 0) : mp_operator_in(r->model, op, k);
     const int64_t *perm = mp_attention_perm(op, k);
     int64_t dims[MP_RANK_MAX] = {0}, strides[MP_RANK_MAX] = {0}, step = 1;
     for (int d = t->rank - 1; d >= 0; step *= t->dims[d--]) {
-        int meant = d; /* which dimension of what is meant lies as dimension d */
+        int meant = d; /* logical dimension stored as dimension d */
         for (int e = 0; perm && k != MP_ATTENTION_Y && e < t->rank; e++)
             if (perm[e] == d) meant = e;
         if (perm && k == MP_ATTENTION_Y) meant = (int)perm[d];
@@ -180,7 +181,7 @@ static int64_t attention_index(const struct run *r, const mp_operator *op, int k
     return at;
 }
 
-/* Row by row, as estimator/rules/operands/attention.h says; nothing is dropped. */
+/* Computes attention row by row, as defined in estimator/rules/operands/attention.h, without dropout. */
 static void run_attention(const struct run *r, const mp_operator *op, double *y)
 {
     const mp_attention a = mp_attention_read(r->model, op);
@@ -210,7 +211,7 @@ static void run_attention(const struct run *r, const mp_operator *op, double *y)
             if (causal && c > row % a.rows) p[c] = -INFINITY;
             sum += p[c] = exp(p[c]);
         }
-        if (sum == 0 && mp_operator_int(op, "safe", 0)) sum = 1; /* a closed row: zeros */
+        if (sum == 0 && mp_operator_int(op, "safe", 0)) sum = 1; /* a fully masked row: zeros */
         for (int64_t c = 0; c < a.columns; c++)
             for (int64_t d = 0; d < a.value_depth; d++)
                 y[attention_index(r, op, MP_ATTENTION_Y, b, i, d)] +=
@@ -219,7 +220,7 @@ static void run_attention(const struct run *r, const mp_operator *op, double *y)
     free(p);
 }
 
-/* Along the last dimension. */
+/* Computes softmax along the last dimension. */
 static void run_softmax(const struct run *r, const mp_operator *op, double *y)
 {
     const mp_tensor *x = mp_operator_in(r->model, op, 0);
@@ -227,7 +228,7 @@ static void run_softmax(const struct run *r, const mp_operator *op, double *y)
     for (int64_t row = 0; row < count(x); row += n) {
         double sum = 0;
         for (int64_t k = row; k < row + n; k++) sum += y[k] = exp(r->at[op->in[0]][k]);
-        if (sum == 0 && !strcmp(op->kind, "SafeSoftmax")) sum = 1; /* a closed row: zeros */
+        if (sum == 0 && !strcmp(op->kind, "SafeSoftmax")) sum = 1; /* a fully masked row: zeros */
         for (int64_t k = row; k < row + n; k++) y[k] /= sum;
     }
 }
@@ -277,7 +278,7 @@ static bool run_operator(const struct run *r, const mp_operator *op, double *y)
     return true;
 }
 
-/* What comes from outside: known values, and numbers around 0 for the rest. */
+/* Fills a tensor without a producer: known values, or numbers around 0. */
 static void fill(const mp_tensor *t, uint64_t seed, double *y)
 {
     for (int64_t k = 0; k < count(t); k++) {
@@ -318,14 +319,15 @@ struct ranks {
     struct run *run; /* per rank */
 };
 
-/* The tensor as it was before the split: what exchanges give is another form of what they take. */
+/* Returns the original tensor in the unsplit model. An exchange's result is another form of its operand. */
 static const mp_tensor *before_split(const struct ranks *x, int tensor)
 {
     while ((size_t)tensor >= x->whole->n_tensors) tensor = x->part->operators[x->part->tensors[tensor].producer].in[0];
     return &x->whole->tensors[tensor];
 }
 
-/* Where element k of a rank's part lies in the whole tensor: each of `outer` runs of a dimension is dealt to the ranks. */
+/* Returns the index in the whole tensor of element k of a rank's part. Each of `outer` runs of a dimension is split over the
+ * ranks. */
 static int64_t in_whole(const struct ranks *x, int tensor, int rank, int64_t k)
 {
     const mp_shard at = x->split->placements[tensor];
@@ -354,7 +356,8 @@ static void exchange(const struct ranks *x, const mp_operator *op)
     free(all);
 }
 
-/* Of what is summed over the ranks a bias is added on one, and a mean is over all of them. */
+/* Runs an operator on one rank. If results are summed over ranks, only one rank adds the bias, and a mean divides by the
+ * elements of all ranks. */
 static bool run_on_rank(const struct ranks *x, const mp_operator *op, int rank)
 {
     struct run *r = &x->run[rank];

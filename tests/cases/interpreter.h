@@ -1,20 +1,18 @@
-/* interpreter.h - runs a small float model, element by element: the oracle for what rewrites a model.
+/* interpreter.h - runs a small float model element by element: the oracle for rewrites of models.
  *
- * Written from ONNX's definitions and slow. Values of data and parameters are drawn from their index, so that a model before
- * and after a rewrite sees the same ones.
- */
+ * It is written from ONNX's definitions, and slow. Values of data and parameters depend only on their index, so a model has the
+ * same values before and after a rewrite. */
 #pragma once
 
 #include "estimator/parallel/split.h"
 
-/* The elements of tensor t after a run, to be released with free; NULL: the operator of this kind is not known here (printed).
- */
+/* Returns the elements of tensor t after a run; the caller frees them. NULL: an unsupported operator kind (printed). */
 double *interpret(const mp_model *model, int tensor);
 
-/* The same of a model that was split over the ranks of a group: all ranks run, and exchange what the split says. `whole` is the
- * model before, of which the tensor is one. Parts are put together; values that each rank has have to be the same on all. */
+/* The same for a model split over the ranks of a group. All ranks run, with the exchanges of the split. `tensor` is an index in
+ * `whole`, the unsplit model. Parts are concatenated; values held by every rank must be equal. */
 double *interpret_ranks(const mp_model *whole, const mp_model *part, const mp_split *split, int tensor);
 
-/* Fails a test unless the model's first output is what interpret said before a rewrite, to 1e-9; frees that. `text` names the
- * model. */
+/* Fails a test unless the model's first output equals `before`, the result of interpret before a rewrite, to 1e-9. Frees
+ * `before`. `text` names the model. */
 void assert_computes(const mp_model *model, double *before, const char *text);

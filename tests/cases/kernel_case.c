@@ -1,11 +1,11 @@
-/* kernel_case.c - arrays in every layout around one call of a kernel, and finite differences of it. */
+/* kernel_case.c - arrays in all layouts for one kernel call, and finite differences of the kernel. */
 #include "tests/cases/kernel_case.h"
 
 #include "tests/cases/backend_case.h"
 #include "tests/cases/rule_case.h"
 #include "tests/cases/test.h"
 
-enum { GUARD = 256 }; /* what devices align to */
+enum { GUARD = 256 }; /* alignment of devices */
 
 static uint64_t draws;
 static const mp_backend *used;
@@ -104,7 +104,7 @@ static int64_t guarded_bytes(int64_t bytes)
     return (bytes + GUARD - 1) / GUARD * GUARD + 2 * GUARD;
 }
 
-/* Memory with guard bytes on both sides, filled with a pattern that is no sensible float. */
+/* Allocates memory with guard bytes on both sides, filled with a pattern that is no plausible float. */
 static void *guarded(int64_t bytes)
 {
     const size_t n = (size_t)guarded_bytes(bytes);
@@ -237,7 +237,7 @@ kernel_run *kernel_begin(const kernel_case *c, mp_mode mode, unsigned flags)
     return r;
 }
 
-/* Operands on their way to a backend with memory of its own; two at one place stay so. */
+/* Operands copied to a backend with its own memory. Two operands at one address stay at one address. */
 typedef struct journey {
     const mp_backend *backend;
     struct {
@@ -358,7 +358,7 @@ void kernel_check_values(const kernel_case *c, mp_mode mode, int output, const d
     kernel_end(r);
 }
 
-/* sum(weights * outputs) of a forward run. */
+/* Returns sum(weights * outputs) of a forward run. */
 static double weighted(kernel_run *r)
 {
     double sum = 0;
@@ -408,7 +408,7 @@ static double *gradients(const kernel_run *r, int64_t *n)
     return all;
 }
 
-/* Every float value that backward has been given matters: changed wildly, the gradients change. */
+/* Checks that each float operand of backward is used: a large change to it must change the gradients. */
 static void check_reads_matter(kernel_run *r, const mp_array *a, const char *what, int k)
 {
     int64_t n, m;
@@ -461,7 +461,7 @@ void kernel_check_gradient(const kernel_case *c)
     kernel_forward(r);
     kernel_backward(r);
     double *plain = gradients(r, &n);
-    for (int i = 0; i < r->backward.n_in; i++) /* stated values without a gradient are known when the call is prepared */
+    for (int i = 0; i < r->backward.n_in; i++) /* stated values without a gradient are read when the call is prepared */
         if (r->backward.d_in[i].dtype || !mp_operator_in(r->model, r->backward.op, i) ||
             !mp_operator_in(r->model, r->backward.op, i)->value)
             check_reads_matter(r, &r->backward.in[i], "input", i);

@@ -1,4 +1,4 @@
-/* model_text.c - statements separated by semicolons, into tensors and operators. */
+/* model_text.c - parses statements separated by semicolons into tensors and operators. */
 #include "tests/cases/model_text.h"
 
 #include "estimator/simplify/infer.h"
@@ -19,7 +19,7 @@ static int tensor(mp_model *model, const char *name)
     return t;
 }
 
-/* data, param or buffer: name and dimensions. */
+/* Parses data, param or buffer: name and dimensions. */
 static void add_outside(mp_model *model, mp_role role, int dtype, char **words, int n)
 {
     mp_error err = {0};
@@ -31,7 +31,7 @@ static void add_outside(mp_model *model, mp_role role, int dtype, char **words, 
     if (role == MP_ROLE_DATA) must(mp_model_declare_input(model, t, &err), &err, words[1]);
 }
 
-/* const: a name and a number, or a name and several (a vector); ints likewise, always a vector. */
+/* Parses const: a name and a number, or a name and several numbers (a vector). ints is similar, but always a vector. */
 static void add_known(mp_model *model, bool is_real, int dtype, char **words, int n)
 {
     mp_error err = {0};

@@ -1,4 +1,4 @@
-/* module_case.h - the GPU's backend for tests that are linked with it: made before the first of them, closed behind the last.
+/* module_case.h - the GPU's backend for tests linked with it, opened before the first test and closed after the last.
  *
  *     return cmocka_run_group_tests(tests, make_backend, close_backend);
  */
@@ -10,7 +10,7 @@
 
 mp_module_entry mp_module_backend;
 static mp_backend *gpu;
-static long n_kept; /* allocations of a backend, opened if there is a GPU, before it is used */
+static long n_kept; /* allocations of a new backend (opened if there is a GPU) before its use */
 
 static inline int make_backend(void **unused)
 {

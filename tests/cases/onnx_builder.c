@@ -1,4 +1,4 @@
-/* onnx_builder.c - protobuf-c's messages put together by hand and written to a file. */
+/* onnx_builder.c - builds protobuf-c messages by hand and writes them to a file. */
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/base/memory.h"

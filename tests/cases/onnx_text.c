@@ -1,4 +1,4 @@
-/* onnx_text.c - a statement to a line of the grammar, read word by word. */
+/* onnx_text.c - parses statements of the grammar word by word. */
 #include "tests/cases/onnx_text.h"
 #include "tests/cases/test.h"
 
@@ -10,7 +10,7 @@ typedef struct reader {
     char word[WORD];
 } reader;
 
-/* The next word; false at the end of a statement, which is left there. */
+/* Reads the next word. At the end of a statement it returns false without consuming the separator. */
 static bool next(reader *r)
 {
     r->at += strspn(r->at, " \n");

@@ -1,4 +1,4 @@
-/* public_calls.c - what the calls are about, and outputs that may not change. */
+/* public_calls.c - the graphs, plans and files for the calls, and checks of unchanged outputs. */
 #include "tests/cases/public_calls.h"
 
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 enum { MARK = 0xA5 };
 
-static const char *name_now = ""; /* of the function that is called */
+static const char *name_now = ""; /* name of the called function */
 static const public_world *world_now;
 static bool is_wrong;
 

@@ -1,4 +1,4 @@
-/* public_files.c - calls of the public functions that read, write and draw files, and of those about ranks of many devices. */
+/* public_files.c - calls of the public functions that read, write and draw files, and of the functions for ranks. */
 #include <unistd.h>
 
 #include "tests/cases/chain_graph.h"
@@ -16,7 +16,7 @@ static void put_old(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-/* A file that was not written is as it was. */
+/* Checks that a file is unchanged if writing it failed. */
 static mp_status written(const char *path, mp_status st)
 {
     char text[8] = "";
@@ -161,11 +161,11 @@ static mp_status training_picture(public_world *w, mp_error *err)
     WRITTEN(w, w->picture, mp_training_picture(&request, w->picture, err));
 }
 
-/* ---- what a graph lists, and its clocks ---- */
+/* ---- lists and clocks of a graph ---- */
 
 static mp_status graph_lists(public_world *w, bool tier, mp_error *err)
 {
-    static char name[100000]; /* more than a pool has left of its first chunk */
+    static char name[100000]; /* more than the free space in a pool's first chunk */
     mp_graph *graph;
     mp_status st;
     int number = -7;
@@ -193,7 +193,7 @@ static mp_status makespan(public_world *w, mp_error *err)
     mp_status st;
     int64_t ticks = -7;
     MUST(chain_graph(2, 8, 8, true, &graph, NULL));
-    graph->nodes[0].alternatives[0].channel = 2; /* one that is not compute's */
+    graph->nodes[0].alternatives[0].channel = 2; /* a channel other than compute */
     PUBLIC_LIMITED(w, st, mp_makespan(graph, &(mp_step){0}, 1, NULL, &ticks, err));
     if (st != MP_OK && ticks != -7) public_wrong("has a makespan");
     mp_graph_free(graph);
@@ -207,7 +207,7 @@ static mp_status makespan_copying(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, copying, mp_makespan_copying(w->graph, steps, 2, &copying, err), PUBLIC_NOTHING);
 }
 
-/* After an error such a graph can only be released. */
+/* After an error the graph can only be released. */
 static mp_status graph_offload(public_world *w, mp_error *err)
 {
     const mp_offload offload = {.host = mp_link_find("pcie4"), .least_bytes = 1};
@@ -245,7 +245,7 @@ const public_call public_files[] = {{"mp_costs_write", costs_write},
                                     {"mp_graph_offload", graph_offload},
                                     {NULL, NULL}};
 
-/* ---- ranks of many ---- */
+/* ---- ranks ---- */
 
 static mp_ranks ranks_of(const char *mesh)
 {
@@ -283,7 +283,7 @@ static mp_status schedule_held_bytes(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, held, mp_schedule_held_bytes(&two_stages, 0, &kept, &held, err), PUBLIC_NOTHING);
 }
 
-/* Cuts a chain of layers in two. */
+/* A chain of layers cut into two stages. */
 typedef struct cut_chain {
     mp_graph *graph;
     mp_ranks ranks;

@@ -1,4 +1,4 @@
-/* public_graphs.c - calls of the estimator's and the planner's public functions that allocate. */
+/* public_graphs.c - calls of the allocating public functions of estimator and planner. */
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/public_calls.h"
 #include "tests/cases/test.h"
@@ -12,7 +12,7 @@ static mp_plan *fresh_plan(const public_world *w)
     return plan;
 }
 
-/* Layouts: without memory the plan has no offsets. */
+/* Computes offsets. If memory runs out, the plan must have none. */
 static mp_status laid_out(public_world *w, int how, mp_error *err)
 {
     mp_plan *plan = fresh_plan(w);
@@ -103,7 +103,7 @@ static mp_status solve_or_smallest(public_world *w, mp_error *err)
 {
     mp_request request = request_of(w);
     mp_answer answer;
-    request.budget_bytes = 1; /* cannot be met */
+    request.budget_bytes = 1; /* a budget that no plan meets */
     PUBLIC_OUTPUT(w, answer, mp_solve_or_smallest(&request, &answer, err), mp_answer_free(&answer));
 }
 
@@ -204,7 +204,7 @@ static mp_status graph_new(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, graph, mp_graph_new("new", &graph, err), mp_graph_free(graph));
 }
 
-/* Storages and nodes are appended until there is no room for one more. */
+/* Appends storages or nodes until the array must grow. */
 static mp_status graph_grows(public_world *w, bool nodes, mp_error *err)
 {
     mp_graph *graph;
@@ -243,7 +243,7 @@ static mp_status graph_node(public_world *w, mp_error *err)
 static mp_status graph_list(public_world *w, mp_error *err)
 {
     mp_graph *graph;
-    static const int storages[20000]; /* more than a pool has left of its first chunk */
+    static const int storages[20000]; /* more than the free space in a pool's first chunk */
     int *list;
     MUST(mp_graph_new("list", &graph, NULL));
     PUBLIC_LIMITED(w, list, mp_graph_list(graph, storages, sizeof storages / sizeof *storages));
@@ -259,7 +259,7 @@ static mp_status graph_finish(public_world *w, mp_error *err)
     graph->hash[0] = '\0';
     PUBLIC_LIMITED(w, st, mp_graph_finish(graph, err));
     if (st != MP_OK) assert_string_equal(graph->hash, "");
-    if (st != MP_OK) MUST(mp_graph_finish(graph, NULL)); /* and may be tried again */
+    if (st != MP_OK) MUST(mp_graph_finish(graph, NULL)); /* a second try must succeed */
     mp_graph_free(graph);
     return st;
 }

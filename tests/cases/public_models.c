@@ -1,4 +1,4 @@
-/* public_models.c - calls of the public functions that allocate for models, programs, trainings, searches and the handle. */
+/* public_models.c - calls of the allocating public functions for models, programs, trainings, searches and planning handles. */
 #include <unistd.h>
 
 #include "executor/ranks/communicator.h"
@@ -44,7 +44,7 @@ static mp_status fuse_attention(public_world *w, mp_error *err)
     return st;
 }
 
-/* A network of every operator that the builders write. */
+/* Returns an architecture that uses all operators of the builders. */
 static mp_architecture small_mixture(void)
 {
     mp_architecture a = *mp_architecture_find("mixtral-8x7b");
@@ -81,7 +81,7 @@ static mp_status add_loss(public_world *w, mp_error *err)
     return st;
 }
 
-/* What is built of a model; without memory the model is still there to be released. */
+/* Builds a graph or a program from a model. If memory runs out, the caller still owns the model. */
 static mp_status built(public_world *w, bool program, mp_error *err)
 {
     const mp_target target = mp_roofline(mp_device_find("a100"));
@@ -115,7 +115,7 @@ static mp_status program_build(public_world *w, mp_error *err)
     return built(w, true, err);
 }
 
-/* ---- what a program is trained with ---- */
+/* ---- training inputs ---- */
 
 static mp_status trained(public_world *w, int how, mp_error *err)
 {
@@ -177,7 +177,7 @@ static mp_status train_turns(public_world *w, mp_error *err)
     return st;
 }
 
-/* ---- a searcher's calls, from within a search ---- */
+/* ---- calls of a searcher within a search ---- */
 
 typedef struct searcher {
     public_world *world;
@@ -225,7 +225,7 @@ static mp_status search_delegate(public_world *w, mp_error *err)
     return searched(w, true, err);
 }
 
-/* ---- the handle ---- */
+/* ---- the planning handle ---- */
 
 /* ---- several jobs on one card ---- */
 
@@ -257,7 +257,7 @@ static mp_status share_offset_of(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, offset, mp_share_offset_of(&profile, &profile, &offset, err), PUBLIC_NOTHING);
 }
 
-/* Pairs by their profiles or by their bytes. */
+/* Runs two jobs in lockstep, by their profiles or by their bytes. */
 static mp_status locked(public_world *w, bool bounds, mp_error *err)
 {
     mp_share_level levels[] = {{1, 2}, {2, 1}};
@@ -345,20 +345,19 @@ static mp_status planning_new(public_world *w, mp_error *err)
 
 enum { ADD_STORAGE, ADD_NODE, CONNECT, FINISH, SMALLEST, SOLVE, TAKE, NUMBER, HOLDERS, OFFLOAD };
 
-/* A handle as far as `stage`, whose call is the one that is limited. A failure leaves its sentence, and the same call may be
- * made again. */
+/* Builds a handle up to `stage`, whose call is limited. A failure must leave its message, and the same call may be repeated. */
 static mp_status handled(public_world *w, int stage, mp_error *err)
 {
     mp_planning *p = mp_planning_new("short", 1);
     mp_status st = MP_OK;
     int s = 0, n = 0, node;
     long answer = 0;
-    static int many[20000]; /* more than a pool has left of its first chunk */
+    static int many[20000]; /* more than the free space in a pool's first chunk */
     size_t n_many = stage == CONNECT ? sizeof many / sizeof *many : 1;
     for (size_t k = 0; k + 1 < n_many; k++) many[k + 1] = mp_planning_add_storage(p, "s", "activation", 8);
     for (int k = 0; k <= stage; k++) {
         const bool limited = k == stage;
-        if (!limited && (k == NUMBER || (stage == NUMBER && k > FINISH))) continue; /* a search asks for the floor, too */
+        if (!limited && (k == NUMBER || (stage == NUMBER && k > FINISH))) continue; /* a search also computes the floor */
         const long allowed = w->allowed, made = w->made;
         for (int again = 0; again < (limited ? 2 : 1); again++) {
             if (!limited || again) w->allowed = -1;
@@ -387,7 +386,7 @@ static mp_status handled(public_world *w, int stage, mp_error *err)
             case NUMBER:
                 PUBLIC_LIMITED(w, answer, mp_planning_number(p, "floor_bytes"));
                 break;
-            case OFFLOAD: /* after which, if memory was short, the handle can only be freed */
+            case OFFLOAD: /* if memory runs out in this call, the handle can only be freed */
                 PUBLIC_LIMITED(w, answer, -(long)mp_planning_offload(p, &s, 1, "pcie4", 0));
                 if (answer < 0) st = MP_FAIL(err, MP_NOMEM, "%s", mp_planning_message(p));
                 mp_planning_free(p);
@@ -404,7 +403,7 @@ static mp_status handled(public_world *w, int stage, mp_error *err)
                 break;
             } else {
                 st = MP_FAIL(err, MP_NOMEM, "%s", mp_planning_message(p));
-                w->made = -1000000; /* of no interest: it failed */
+                w->made = -1000000; /* ignored, because the call failed */
             }
         }
     }
@@ -430,7 +429,7 @@ HANDLED(planning_offload, OFFLOAD)
 
 /* ---- processes of ranks ---- */
 
-/* A communicator of one process, from a module in the place of MPI's. */
+/* Opens a communicator of one process, from a test module instead of MPI's. */
 static mp_status communicator_open(public_world *w, mp_error *err)
 {
     mp_communicator *world;

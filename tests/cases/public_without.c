@@ -1,12 +1,11 @@
-/* public_without.c - the public functions that allocate nothing, each called. The hash of a graph has memory of xxHash alone.
- */
+/* public_without.c - calls the public functions without allocations. The hash of a graph uses only memory of xxHash. */
 #include "tests/cases/public_without.h"
 
 #include "executor/ranks/communicator.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
-/* Within a search. */
+/* Calls within a search. */
 #define SEARCH_CALLS(X)                   \
     X(mp_search_request(search))          \
     X(mp_search_moves(search))            \

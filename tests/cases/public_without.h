@@ -1,10 +1,10 @@
-/* public_without.h - the public functions that allocate nothing. */
+/* public_without.h - the public functions without allocations. */
 #pragma once
 
 #include "tests/cases/public_calls.h"
 
-/* Their calls as text, "mp_plan_need(w->plan)"; NULL at the end. */
+/* The calls as text, such as "mp_plan_need(w->plan)"; ended by NULL. */
 extern const char *const public_without[];
 
-/* Calls them all, and fails the test if one allocates. */
+/* Makes all these calls, and fails the test if one allocates. */
 void public_call_without(public_world *w);

@@ -1,4 +1,4 @@
-/* recording_backend.c - calls with copies of their operands, kept while recording and run when replayed. */
+/* recording_backend.c - stores calls with copies of their operands while recording, and runs them at replay. */
 #include "tests/cases/recording_backend.h"
 
 #include <stddef.h>
@@ -11,7 +11,7 @@ typedef struct entry {
     enum { CALL, ADD, COPY, UPDATE, CLIP, ISSUE, ISSUED, WAIT, MESSAGE } what;
     int channel, mark;
     const mp_call *call;
-    mp_operands operands; /* with arrays of its own */
+    mp_operands operands; /* has its own arrays */
     mp_dtype dtype;
     int64_t n;
     const void *from;
@@ -28,10 +28,10 @@ typedef struct recording {
     int n_entries;
 } recording;
 
-/* The one whose kernels this thread prepares and runs. */
+/* The recorder whose kernels this thread is preparing or running. */
 static _Thread_local recorder *used;
 
-/* Functions that it leaves alone are those of the one below, whose context it has: it finds itself by its address. */
+/* Unchanged functions are the inner backend's and use its context. The recorder finds itself by its own address. */
 static recorder *recorder_of(const mp_backend *self)
 {
     return (recorder *)self;
@@ -54,7 +54,7 @@ static entry *put(recorder *r, int what)
     return e;
 }
 
-/* The recorder of a backend, of which something is used that must not be while it records. */
+/* Returns a backend's recorder. Counts a fault if it is recording, because the calling function is forbidden then. */
 static recorder *idle(const mp_backend *self)
 {
     recorder *r = recorder_of(self);

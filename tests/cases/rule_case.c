@@ -1,4 +1,4 @@
-/* rule_case.c - an operator of a table row, its shapes, FLOPs and extras compared with those of the row. */
+/* rule_case.c - runs an operator of a table row, and compares shapes, FLOPs and extras with the row. */
 #include "tests/cases/rule_case.h"
 
 #include "estimator/simplify/infer.h"
@@ -14,7 +14,7 @@ static mp_dtype dtype_named(const char *name)
     return MP_DTYPE_UNDEFINED;
 }
 
-/* "[1,2]" or "{1,2}" from *text on, which is moved behind it. */
+/* Parses "[1,2]" or "{1,2}" at *text, and moves *text past it. */
 static int numbers(const char **text, char close, double *list)
 {
     int n = 0;
@@ -31,7 +31,7 @@ static int numbers(const char **text, char close, double *list)
     return n;
 }
 
-/* "float32[1,3]" or "int64[2]={4,-1}" as a tensor from outside. */
+/* Adds a tensor without a producer from "float32[1,3]" or "int64[2]={4,-1}". */
 static int add_input(mp_model *model, const char *text, int k)
 {
     char name[32], dtype[32];
@@ -70,7 +70,7 @@ typedef struct attribute_values {
     double floats[LIST];
 } attribute_values;
 
-/* "strides=[2,2]" */
+/* Parses an attribute such as "strides=[2,2]". */
 static void read_attribute(const char *text, attribute_values *values, mp_attribute *a)
 {
     const char *value = strchr(text, '=');
@@ -97,7 +97,7 @@ static void read_attribute(const char *text, attribute_values *values, mp_attrib
     }
 }
 
-/* Calls take(words[k]) for each blank-separated word: here as an array of pointers into `copy`. */
+/* Splits a text at blanks into an array of pointers into `copy`. */
 static int words_of(const char *text, char copy[TEXT], char *words[MANY])
 {
     int n = 0;
@@ -111,7 +111,7 @@ static int words_of(const char *text, char copy[TEXT], char *words[MANY])
     return n;
 }
 
-/* Adds the operator to a new model and infers it. left_out[k]: output k is not there. */
+/* Adds the operator to a new model and infers it. left_out[k]: output k is omitted. */
 static mp_status run(const rule_case *a_case, int n_outputs, const bool *left_out, mp_model **model, mp_error *err)
 {
     char copy[TEXT], equation[TEXT], kind[64], domain[64] = "", *words[MANY];
@@ -155,7 +155,7 @@ static void describe(const mp_model *model, char text[TEXT])
     }
 }
 
-/* What is wrong with the outcome of a case, as text; "" when nothing is. */
+/* Writes the fault in the outcome of a case as text; "" if it is right. */
 static void judge(const rule_case *a, char verdict[2 * TEXT])
 {
     bool refused = a->outputs[0] == '!', left_out[MANY] = {false};

@@ -1,4 +1,4 @@
-/* test.c - runs the tests of a program in the order in which they are written. */
+/* test.c - runs the tests of a program in source order. */
 #include "tests/cases/test.h"
 
 enum { TESTS_MAX = 100 };
@@ -14,7 +14,8 @@ void test_list(const char *name, CMUnitTestFunction function)
 
 int test_run(CMFixtureFunction set_up, CMFixtureFunction tear_down)
 {
-    return _cmocka_run_group_tests("tests", tests, n_tests, set_up, tear_down); /* the macro counts an array's elements */
+    return _cmocka_run_group_tests("tests", tests, n_tests, set_up,
+                                   tear_down); /* the macro would count the elements of the whole array */
 }
 
 __attribute__((weak)) int main(void)

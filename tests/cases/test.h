@@ -1,13 +1,12 @@
-/* test.h - what every file of tests begins with: the headers, and TEST.
+/* test.h - included first by every test file: the headers, and TEST.
  *
  *     TEST(an_empty_heap_has_no_top)
  *     {
  *         assert_null(mp_heap_top(&heap));
  *     }
  *
- * The tests of a program run in the order in which they are written; none is listed anywhere else. Where something is set up
- * before all of them, the program has a main of its own that calls test_run.
- */
+ * The tests of a program run in source order and need no other list. A program with a common set-up has its own main, which
+ * calls test_run. */
 #pragma once
 
 #include <inttypes.h>
@@ -30,8 +29,8 @@
     }                                                               \
     static void name(void **state __attribute__((unused)))
 
-/* Adds a test to those that the program's main runs. */
+/* Adds a test to the list that the program's main runs. */
 void test_list(const char *name, CMUnitTestFunction function);
 
-/* Runs them between set_up and tear_down (cmocka's group fixtures; NULL: none). Returns how many failed. */
+/* Runs the tests between set_up and tear_down (cmocka's group fixtures; NULL: none). Returns the number of failed tests. */
 int test_run(CMFixtureFunction set_up, CMFixtureFunction tear_down);

@@ -1,4 +1,4 @@
-/* training_case.c - programs and plans of model files, and whole steps with them. */
+/* training_case.c - makes programs and plans of model files, and runs whole steps. */
 #include "tests/cases/training_case.h"
 #include "tests/cases/test.h"
 
@@ -15,11 +15,11 @@
 #define OK(call) \
     if ((call) != MP_OK) fail_msg("%s", err.message)
 
-/* What is done to a model besides simplifying it. */
+/* Changes made to a model in addition to simplification. */
 typedef struct adaptions {
     bool fused, fixed;
-    bool by_rule;  /* attention is fused and sequences are cut where there are any, as on the command line */
-    int64_t steps; /* of a chunk of a sequence; 0: sequences stay whole */
+    bool by_rule;  /* fuses attention and cuts sequences where possible, like the command line */
+    int64_t steps; /* length of a sequence's chunks; 0: sequences stay whole */
     const mp_adapters *adapters;
 } adaptions;
 
@@ -143,7 +143,7 @@ mp_plan *training_plan(const training_case *t, double part)
         answer.smallest = NULL;
     mp_answer_free(&answer);
     mp_plan_free(all);
-    plan->budget_bytes = MP_NO_LIMIT; /* the arena may be a little higher than what lives at once */
+    plan->budget_bytes = MP_NO_LIMIT; /* the arena may be slightly larger than the live bytes */
     return complete(t, plan);
 }
 

@@ -1,5 +1,4 @@
-/* training_case.h - a model file made into a program, plans for it, and steps of training, for tests. Every failure is a failed
- * test. */
+/* training_case.h - programs made from model files, their plans, and training steps, for tests. Each failure fails the test. */
 #pragma once
 
 #include "estimator/training/adapters.h"
@@ -15,34 +14,34 @@ typedef struct training_case {
     mp_feed *feed;
 } training_case;
 
-/* `batch` 0: as the file fixes it. Inputs are synthetic. Release with training_end. */
+/* `batch` 0: the file's batch size. Inputs are synthetic. Release with training_end. */
 training_case training_begin(const char *path, int64_t batch, const mp_training_options *options);
-/* The same with its attention fused, of which there must be some. */
+/* The same with fused attention; the model must have some. */
 training_case training_begin_fused(const char *path, int64_t batch, const mp_training_options *options);
-/* As the command line makes it: any attention is fused, long sequences are cut. */
+/* The same as on the command line: any attention is fused, and long sequences are cut. */
 training_case training_begin_as_users_do(const char *path, const mp_training_options *options);
-/* The same with the batch normalizations that are in inference mode left there, attention not fused. */
+/* The same, but batch normalizations exported in inference mode stay in that mode. Attention is not fused. */
 training_case training_begin_fixed(const char *path, int64_t batch, const mp_training_options *options);
-/* The same with sequences cut into chunks of 4 steps, of which there must be some, attention not fused. */
+/* The same with sequences cut into chunks of 4 steps; the model must have some. Attention is not fused. */
 training_case training_begin_cut(const char *path, int64_t batch, const mp_training_options *options);
-/* The same with adapters instead of attention that is fused. */
+/* The same with adapters; attention is not fused. */
 training_case training_begin_adapted(const char *path, int64_t batch, const mp_training_options *options,
                                      const mp_adapters *adapters);
-/* The first two on this backend. */
+/* The first two on the given backend. */
 training_case training_begin_fused_on(const mp_backend *backend, const char *path, int64_t batch,
                                       const mp_training_options *options);
 training_case training_begin_on(const mp_backend *backend, const char *path, int64_t batch, const mp_training_options *options);
 void training_end(training_case *t);
 
-/* Everything kept; or the cheapest plan within floor + part * (keep-all - floor), or the smallest plan where there is none.
- * With offsets, checked. Release with mp_plan_free. */
+/* Returns keep-all; or the cheapest plan within floor + part * (keep-all - floor), or the smallest plan if none fits. With
+ * offsets, checked. Release with mp_plan_free. */
 mp_plan *training_keep_all(const training_case *t);
 mp_plan *training_plan(const training_case *t, double part);
 
-/* A training of n steps with SGD, to be changed where a test wants it otherwise. */
+/* Returns a request for n steps with SGD, which a test may change. */
 mp_train_request training_request(const training_case *t, const mp_plan *plan, int64_t n_steps);
 
-/* An execution with its first values; released with mp_execution_free. What has died is overwritten in it. */
+/* Returns an execution with initial values, released with mp_execution_free. It overwrites dead storages. */
 mp_execution *training_execution(training_case *t, const mp_plan *plan, const mp_hyper *hyper);
-/* Runs steps [from, to) and flushes; losses[k] of step from + k. */
+/* Runs steps [from, to) and flushes; losses[k] is the loss of step from + k. */
 void training_run(training_case *t, mp_execution *e, int64_t from, int64_t to, double *losses);

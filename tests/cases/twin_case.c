@@ -1,4 +1,4 @@
-/* twin_case.c - one case on both backends, and whole tests with the twin in the GPU's place. */
+/* twin_case.c - runs one case on both backends, and whole tests with the twin instead of the GPU. */
 #include "tests/cases/twin_case.h"
 #include "tests/cases/test.h"
 
@@ -19,7 +19,7 @@ int twin_load(void **state)
     return twin ? 0 : -1;
 }
 
-/* The greatest difference of two arrays, as a part of the greatest value. */
+/* Returns the greatest difference of two arrays, relative to the greatest value. */
 double twin_difference(const mp_array *a, const mp_array *b)
 {
     double greatest = 1e-3, most = 0;
@@ -34,7 +34,7 @@ double twin_difference(const mp_array *a, const mp_array *b)
 
 static void compare(const kernel_run *a, const kernel_run *b, const mp_array *x, const mp_array *y, unsigned flags)
 {
-    double most = flags & KERNEL_BFLOAT16 ? 1.0 / 128 : 2e-6; /* another rounding to bfloat16 is half that */
+    double most = flags & KERNEL_BFLOAT16 ? 1.0 / 128 : 2e-6; /* one rounding step of bfloat16 is half of 1/128 */
     (void)b;
     if (!x->dtype || !x->data) return;
     if (!(twin_difference(x, y) <= most))
@@ -42,7 +42,7 @@ static void compare(const kernel_run *a, const kernel_run *b, const mp_array *x,
                  twin_difference(x, y));
 }
 
-/* Gradients that are not to be added to may find anything where they lie. */
+/* Fills gradients that backward overwrites with arbitrary bytes. */
 static void dirty(const kernel_run *r, unsigned flags)
 {
     for (int i = 0; (flags & KERNEL_BACKWARD) && !(flags & KERNEL_ADDS) && i < r->backward.n_in; i++) {

@@ -1,4 +1,4 @@
-/* value_case.c - rows of operands and expected values, through the kernels in every layout and type. */
+/* value_case.c - runs rows of operands and expected values through the kernels, in every layout and type. */
 #include "tests/cases/value_case.h"
 #include "tests/cases/test.h"
 

@@ -1,4 +1,4 @@
-/* value_case.h - expected values of operators through the CPU's kernels, as table rows, in every layout and float type. */
+/* value_case.h - table rows with operators' expected values on the CPU's kernels, in every layout and float type. */
 #pragma once
 
 #include "tests/cases/kernel_case.h"
@@ -11,11 +11,11 @@ typedef struct value_case {
     double expected[64];
 } value_case;
 
-/* Float inputs without a stated value hold 1, 2, 3 ..., the next one 101, 102 ... */
+/* Fills float inputs without a stated value: 1, 2, 3 ..., and the next input 101, 102 ... */
 void value_count_up(kernel_run *r);
 
-/* Each row plain and channels-last, in float32 and bfloat16, which must hold the values exactly. */
+/* Checks each row plain and channels-last, in float32 and bfloat16. Both types must represent the values exactly. */
 void value_check_table(const value_case *table, size_t n);
 
-/* What a gradient overwrites does not shine through, nor what lies in the workspace. */
+/* Checks that old contents of overwritten gradients and of the workspace do not affect the results. */
 void value_check_overwriting(const kernel_case *c);
