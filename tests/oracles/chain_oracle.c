@@ -1,4 +1,4 @@
-/* chain_oracle.c - chains built cell by cell, and a search of all their schedules. */
+/* chain_oracle.c - builds chains cell by cell, and searches all their schedules. */
 #include "tests/oracles/chain_oracle.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static int storage(mp_graph *graph, mp_kind kind, int64_t bytes)
     return (int)s->id;
 }
 
-/* A node with up to four reads and two writes; -1: none. */
+/* Adds a node with up to four reads and two writes; -1: none. */
 static mp_alternative *node(mp_graph *graph, mp_phase phase, const int reads[4], const int writes[2])
 {
     mp_node *n;
@@ -73,11 +73,11 @@ mp_graph *cells_graph(const cells *c)
 
 /* ---- all schedules ---- */
 
-/* What is in memory: states and internal values as bits, and how many of the loss and backward nodes have run. */
+/* The search state: states and internal values in memory, as bits, and the number of loss and backward nodes that have run. */
 typedef struct oracle {
     const cells *c;
     int64_t bytes;
-    int64_t *ticks; /* per state of the search; -1: not reached */
+    int64_t *ticks; /* least ticks to each state of the search; -1: not reached */
     bool changed;
 } oracle;
 
@@ -97,7 +97,7 @@ static int64_t live_bytes(const oracle *x, unsigned states, unsigned internals)
     return bytes;
 }
 
-/* The gradient that is there when `done` of the loss and backward nodes have run. */
+/* Returns the bytes of the gradient in memory after `done` of the loss and backward nodes. */
 static int64_t gradient_bytes(const oracle *x, int done)
 {
     if (done == 0 || done == x->c->n + 1) return 0;
@@ -147,7 +147,7 @@ int64_t oracle_least_ticks(const cells *c, int64_t bytes)
     x.ticks[0] = 0;
     const unsigned sets = 1u << c->n;
     for (int done = 0; done <= c->n + 1; done++)
-        for (x.changed = true; x.changed;) { /* until nothing gets cheaper */
+        for (x.changed = true; x.changed;) { /* until no state becomes cheaper */
             x.changed = false;
             for (unsigned states = 0; states < sets; states++)
                 for (unsigned internals = 0; internals < sets; internals++)

@@ -1,4 +1,4 @@
-/* corruptions.c - plans spoilt in their steps, claims and numbers. */
+/* corruptions.c - plans with faults in their steps, claims and numbers. */
 #include "tests/oracles/corruptions.h"
 
 #include <setjmp.h>
@@ -53,7 +53,7 @@ static size_t runs(const mp_plan *plan, int node)
     return n;
 }
 
-/* A step at or after a random one (round the end) whose node has the phase, and all (none) of the flags; -1: none. */
+/* Returns a step at or after a random one (wrapping around) whose node has the phase and all (none) of the flags; -1: none. */
 static int find_step(const mp_graph *graph, const mp_plan *plan, random_source *random, mp_phase phase, unsigned flags)
 {
     size_t from = (size_t)random_below(random, (int)plan->n_steps);
@@ -72,7 +72,7 @@ static int step_of(const mp_plan *plan, int node)
     return -1;
 }
 
-/* The step that first makes a storage, or adds the last part of it; -1: none does. */
+/* Returns the step that first writes a storage, or adds its last contribution; -1: none. */
 static int complete_at(const mp_graph *graph, const mp_plan *plan, int storage)
 {
     int last = graph->producer[storage] < 0 ? -1 : step_of(plan, graph->producer[storage]);
@@ -165,7 +165,7 @@ SPOIL(add_out_of_order)
     for (size_t s = 0; s < graph->n_storages; s++) {
         int first = graph->adders_start[s];
         if (graph->adders_start[s + 1] - first < 2 || graph->storages[s].any_sum_order) continue;
-        /* both nodes must find what they read in each other's place */
+        /* after a swap, both nodes must still find their operands */
         const mp_alternative *second = &graph->nodes[graph->adders[first + 1]].alternatives[0];
         for (size_t k = 0; k < second->n_reads; k++) {
             if (complete_at(graph, plan, second->reads[k]) >= step_of(plan, graph->adders[first])) return false;
@@ -182,7 +182,7 @@ SPOIL(update_too_early)
         if (graph->nodes[plan->steps[u].node].phase == MP_PHASE_BACKWARD) last = (int)u;
     return t >= 0 && last >= 0 && move_step(plan, (size_t)t, (size_t)last);
 }
-/* The last (first) step that reads what the update at t writes, updates aside; -1: none. */
+/* Returns the last (first) step, except updates, that reads a storage written by the update at t; -1: none. */
 static int reader_of_parameter(const mp_graph *graph, const mp_plan *plan, int t, bool last)
 {
     const mp_alternative *update = &graph->nodes[plan->steps[t].node].alternatives[0];

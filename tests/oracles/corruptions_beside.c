@@ -1,4 +1,4 @@
-/* corruptions_beside.c - plans spoilt in what runs on the second stream. */
+/* corruptions_beside.c - plans with faults on the second stream. */
 #include <string.h>
 
 #include "tests/oracles/corruptions.h"
@@ -8,7 +8,7 @@ static const mp_alternative *taken(const mp_graph *graph, const mp_plan *plan, i
     return &graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative];
 }
 
-/* A step that runs on the second stream beside at least one other, at or after a random one (round the end); -1: none. */
+/* Returns a second-stream step that overlaps another step, at or after a random one (wrapping around); -1: none. */
 static int some_beside(const mp_plan *plan, random_source *random)
 {
     const int n = (int)plan->n_steps, from = random_below(random, n);
@@ -53,7 +53,7 @@ SPOIL(backward_beside)
     return UNUSED, put_beside(graph, plan, MP_PHASE_BACKWARD);
 }
 
-/* Whether one of `storages` is in the list. */
+/* Returns whether one of `storages` is in the list. */
 static bool meets(const int *storages, size_t n, const int *list, size_t n_list)
 {
     for (size_t i = 0; i < n; i++)
@@ -61,7 +61,7 @@ static bool meets(const int *storages, size_t n, const int *list, size_t n_list)
             if (storages[i] == list[k]) return true;
     return false;
 }
-/* Past a step that reads the parameter. */
+/* Moves a wait past a step that reads the parameter. */
 SPOIL(waits_past_a_reader)
 {
     const int t = some_beside(plan, random);
@@ -73,7 +73,7 @@ SPOIL(waits_past_a_reader)
     }
     return false;
 }
-/* Issued where it was waited for. */
+/* Issues a step at its wait instead of earlier. */
 SPOIL(issued_when_waited_for)
 {
     const int t = some_beside(plan, random);
@@ -84,7 +84,7 @@ SPOIL(issued_when_waited_for)
     plan->steps[step.until] = step;
     return true;
 }
-/* In order again, and its workspace laid out as before. */
+/* Returns a step to in-order execution, but keeps the old offset of its workspace. */
 SPOIL(place_for_a_wait_that_is_gone)
 {
     const int t = some_beside(plan, random);
@@ -99,7 +99,7 @@ SPOIL(place_for_a_wait_that_is_gone)
     plan->frees_start = plan->frees = NULL;
     return true;
 }
-/* The peak of the same steps one after the other. */
+/* Claims the peak of the same steps in order. */
 SPOIL(peak_in_order)
 {
     (void)random;
@@ -113,7 +113,7 @@ SPOIL(peak_in_order)
     mp_free(steps);
     return plan->peak_bytes != peak;
 }
-/* An update beside others takes its time all the same. */
+/* Subtracts the time of an overlapping update, which the claimed time must include. */
 SPOIL(seconds_without_what_is_hidden)
 {
     const int t = some_beside(plan, random);
@@ -121,7 +121,7 @@ SPOIL(seconds_without_what_is_hidden)
     plan->seconds -= (double)taken(graph, plan, t)->ticks * graph->tick_seconds;
     return plan->seconds >= 0;
 }
-/* A storage that an update beside others reads last, freed where it is issued. */
+/* Frees a storage at the issue of the overlapping update that is its last reader. */
 SPOIL(freed_when_issued)
 {
     const int t = some_beside(plan, random);
@@ -146,7 +146,7 @@ static mp_place *place_of(mp_plan *plan, int storage, int begin, int end)
     }
     return NULL;
 }
-/* The place of what an update beside others reads last; NULL: none. */
+/* Returns the place of a storage whose last reader is an overlapping update; NULL: none. */
 static mp_place *place_read(const mp_graph *graph, mp_plan *plan, int t)
 {
     const mp_alternative *update = taken(graph, plan, t);
@@ -169,7 +169,7 @@ SPOIL(workspace_ends_when_issued)
     if (p) p->end = t + 1;
     return p != NULL;
 }
-/* Something that begins beside the update, put where p lies. */
+/* Moves another place that begins during the update to the offset of p. */
 static bool put_on(mp_plan *plan, const mp_place *p, int from, int end)
 {
     for (size_t i = 0; p && i < plan->n_places; i++) {

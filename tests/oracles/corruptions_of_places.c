@@ -1,4 +1,4 @@
-/* corruptions_of_places.c - plans spoilt in their offsets. */
+/* corruptions_of_places.c - plans with faults in their offsets. */
 #include <string.h>
 
 #include "tests/oracles/corruptions.h"
@@ -30,7 +30,7 @@ SPOIL(arena_without_offsets)
     plan->arena_bytes = plan->peak_bytes - plan->static_bytes;
     return true;
 }
-/* A random place of more than 0 bytes, of a storage or of a workspace; NULL: none. */
+/* Returns a random place of more than 0 bytes, of a storage or of a workspace; NULL: none. */
 static mp_place *some_place(mp_plan *plan, random_source *random, bool workspace)
 {
     if (!plan->n_places) return NULL;
@@ -73,7 +73,7 @@ SPOIL(in_place_output_beside_its_input)
             mp_place *p = &plan->places[i], *q = &plan->places[j];
             bool shared = p->end == q->begin + 1 && p->offset == q->offset && p->begin < q->begin;
             if (!shared || p->storage < 0 || q->storage < 0 || q->bytes <= graph->alignment) continue;
-            q->offset += graph->alignment; /* half in, half out */
+            q->offset += graph->alignment; /* overlaps only partly */
             return p->bytes > graph->alignment;
         }
     }
@@ -136,7 +136,7 @@ SPOIL(offset_of_wrong_first_step)
     mp_place *p = some_place(plan, random, false);
     if (!p || p->end - p->begin == 1) return false;
     p->begin++;
-    for (size_t i = 0; i < plan->n_places; i++) /* it may meet another instance of its storage */
+    for (size_t i = 0; i < plan->n_places; i++) /* it may overlap another instance of its storage */
         if (&plan->places[i] != p && plan->places[i].storage == p->storage) return false;
     return true;
 }

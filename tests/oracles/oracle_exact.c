@@ -1,4 +1,4 @@
-/* oracle_exact.c - Dijkstra over states of nodes that have run, storages that are live, and steps under way beside compute. */
+/* oracle_exact.c - Dijkstra's algorithm over states: completed nodes, live storages, and pending steps on other channels. */
 #include "tests/oracles/oracle_exact.h"
 
 #include <setjmp.h>
@@ -14,17 +14,17 @@ enum { MOST_STATES = 2000000, MOST_BESIDE = 200000 };
 
 struct oracle {
     const mp_graph *graph;
-    int64_t room[MP_MAX_TIERS]; /* the budgets less static bytes */
-    int64_t beside;             /* that of all tiers but the device together, likewise */
+    int64_t room[MP_MAX_TIERS]; /* the budgets minus static bytes */
+    int64_t beside;             /* budget of all tiers except the device together, minus static bytes */
     bool any_order, issues;
-    int bit[1024];    /* per storage: -1: always live */
-    int writer[1024]; /* per storage: see lone_writer */
-    int storage[64];  /* per bit */
+    int bit[1024];    /* bit of each storage; -1: always live */
+    int writer[1024]; /* writer of each storage (see lone_writer) */
+    int storage[64];  /* storage of each bit */
     uint64_t readers[64], adders[64], certain[64],
-        makers[64]; /* per bit: nodes; certain: those that read it in every alternative */
+        makers[64]; /* sets of nodes per bit; certain: nodes that read it in all alternatives */
     bool remade[64];
     uint64_t repeatable, returning, optional; /* nodes that may compute again; that may return outputs; that need not run */
-    uint64_t backward, updates[1024];         /* per storage: the nodes that update this parameter */
+    uint64_t backward, updates[1024];         /* nodes that update each storage */
     int64_t least[64];
     int n_bits;
     struct oracle_states t;
@@ -102,7 +102,7 @@ static void read_graph(struct oracle *o)
     }
     for (int v = 0; v < (int)graph->n_nodes; v++)
         if ((o->optional & one(v)) || (o->issues && is_beside(&graph->nodes[v].alternatives[0])))
-            o->least[v] = 0; /* whatever it takes is extra */
+            o->least[v] = 0; /* all its ticks count as extra */
     o->n_bits = n;
     for (int b = 0; b < n; b++) {
         o->makers[b] |= o->adders[b];
@@ -110,7 +110,8 @@ static void read_graph(struct oracle *o)
     }
 }
 
-/* A carried gradient from its first contribution on: it lives to the end, and its bit is no longer set. */
+/* Returns whether a carried gradient has its first contribution. From then on it lives to the end, and its bit is no longer
+ * set. */
 static bool begun(const struct oracle *o, uint64_t ran, int b)
 {
     return o->graph->storages[o->storage[b]].carried && (ran & o->makers[b]);
@@ -125,7 +126,7 @@ static bool may_run(const struct oracle *o, const struct state *at, int v, const
     } else if (alternative->returns) {
         return false;
     } else if (o->optional & one(v)) {
-        /* whenever what it reads is live */
+        /* runs whenever its operands are live */
     } else if (!o->any_order && node->phase != MP_PHASE_UPDATE) {
         for (int u = 0; u < v; u++) {
             mp_phase other = graph->nodes[u].phase;
@@ -158,7 +159,7 @@ static bool may_run(const struct oracle *o, const struct state *at, int v, const
     return true;
 }
 
-/* Whether somebody may use the present instance of a storage after `ran` have run; whether somebody certainly will. */
+/* Return whether any node may, or certainly will, use the present instance of a storage after the nodes `ran`. */
 static bool may_use(const struct oracle *o, uint64_t ran, int b)
 {
     return ((o->readers[b] & (~ran | o->repeatable | o->returning)) | (o->adders[b] & ~ran)) != 0;
@@ -168,7 +169,7 @@ static bool must_use(const struct oracle *o, uint64_t ran, int b)
     return !o->remade[b] && ((o->certain[b] | o->adders[b]) & ~ran) && !o->graph->storages[o->storage[b]].carried;
 }
 
-/* False: there are too many states. */
+/* Returns false if there are too many states. */
 static bool reach(struct oracle *o, struct state s)
 {
     return oracle_states_reach(&o->t, s, (int)o->graph->n_nodes, o->issues ? MOST_BESIDE : MOST_STATES);
@@ -176,7 +177,7 @@ static bool reach(struct oracle *o, struct state s)
 
 /* ---- one step ---- */
 
-/* The bits of a list. */
+/* Returns the bits of the storages in a list. */
 static uint64_t set_of(const struct oracle *o, const int *list, size_t n)
 {
     uint64_t set = 0;
@@ -194,19 +195,20 @@ static const mp_alternative *does(const struct oracle *o, const struct flight *f
     return &o->graph->nodes[f->node].alternatives[f->alternative];
 }
 
-/* Whether a step may run beside what is under way. */
+/* Returns whether a step may run during the pending steps. */
 static bool leaves_alone(const struct oracle *o, const struct state *at, const mp_alternative *step)
 {
     const uint64_t changes = changed_by(o, step), reads = set_of(o, step->reads, step->n_reads);
     for (int i = 0; i < at->n_flights; i++) {
         const mp_alternative *f = does(o, &at->flights[i]);
         if (changes & (changed_by(o, f) | set_of(o, f->reads, f->n_reads))) return false;
-        if ((reads & changed_by(o, f)) && f->channel != step->channel) return false; /* else it comes after it */
+        if ((reads & changed_by(o, f)) && f->channel != step->channel)
+            return false; /* on the same channel it runs afterwards */
     }
     return true;
 }
 
-/* Lets ticks pass. What has ended need not be waited for. */
+/* Advances time by `ticks` and removes completed steps, which need no wait. */
 static void pass(struct state *s, int64_t ticks)
 {
     int n = 0;
@@ -217,7 +219,7 @@ static void pass(struct state *s, int64_t ticks)
     s->n_flights = n;
 }
 
-/* Issues a step behind those of its channel. */
+/* Issues a step after the pending ones of its channel. */
 static void issue(const struct oracle *o, struct state *s, int v, int alternative)
 {
     const mp_alternative *step = &o->graph->nodes[v].alternatives[alternative];
@@ -230,7 +232,7 @@ static void issue(const struct oracle *o, struct state *s, int v, int alternativ
     pass(s, 0);
 }
 
-/* Bytes of a tier while the step runs, in which `begins` begin and `dies` end. */
+/* Returns the bytes of a tier during the step; `begins` and `dies` are the storages that begin and end in it. */
 static int64_t step_bytes(const struct oracle *o, const struct state *at, const mp_alternative *alternative, uint64_t begins,
                           uint64_t dies, int tier)
 {
@@ -246,7 +248,7 @@ static int64_t step_bytes(const struct oracle *o, const struct state *at, const 
         if (begun(o, at->ran, b) || ((at->live | held) & one(b))) bytes += bytes_of(storage, tier);
         if (begins & one(b)) bytes += bytes_of(storage, tier);
         if (!at->ran && storage->carried && !(at->live & one(b)))
-            bytes += bytes_of(storage, tier); /* in step 0 whatever comes */
+            bytes += bytes_of(storage, tier); /* step 0 always includes carried gradients */
     }
     for (size_t i = 0; i < alternative->n_in_place; i++) {
         int from = alternative->in_place[i].from, to = alternative->in_place[i].to, f = o->bit[from], t = o->bit[to];
@@ -261,7 +263,7 @@ static int64_t step_bytes(const struct oracle *o, const struct state *at, const 
     return bytes;
 }
 
-/* All ways to run an alternative: each of what it reads and begins lives on or not. */
+/* Runs an alternative in all ways: each storage that it reads or begins is kept or ends. */
 static bool run(struct oracle *o, int k, int v, int alternative_number)
 {
     const struct state at = o->t.states[k];
@@ -276,7 +278,7 @@ static bool run(struct oracle *o, int k, int v, int alternative_number)
         if (b >= 0 && !(at.ran & o->adders[b])) begins |= one(b);
         if (b >= 0) touched |= one(b);
     }
-    if (begins & at.live) return true; /* held for nothing */
+    if (begins & at.live) return true; /* the old instance was kept without a use */
     for (size_t i = 0; i < alternative->n_reads; i++)
         if (o->bit[alternative->reads[i]] >= 0) touched |= one(o->bit[alternative->reads[i]]);
     touched |= begins;
@@ -320,7 +322,7 @@ static bool run(struct oracle *o, int k, int v, int alternative_number)
     return true;
 }
 
-/* All ways to wait for one step that is under way. */
+/* Waits for each of the pending steps in turn. */
 static bool wait(struct oracle *o, int k)
 {
     for (int i = 0; i < o->t.states[k].n_flights; i++) {
@@ -335,7 +337,7 @@ static bool wait(struct oracle *o, int k)
     return true;
 }
 
-/* A state to start from for each choice of carried gradients that are read before their first contribution. */
+/* Adds an initial state for each choice of carried gradients read before their first contribution. */
 static void begin(struct oracle *o)
 {
     uint64_t carried = 0;
@@ -356,7 +358,7 @@ static bool is_under_way(const struct state *s, mp_step step)
     return false;
 }
 
-/* The steps on the way to a state, each of which is waited for once it is no longer under way. */
+/* Returns the steps to a state. Each issued step is awaited at the first step where it is no longer pending. */
 static mp_step *steps_to(const struct oracle *o, int found, size_t *n)
 {
     int *way = malloc(sizeof *way), n_way = 0;

@@ -1,4 +1,4 @@
-/* oracle_lower_set.c - brute force over sequences of lower sets; sets are bit masks, sums are taken vertex by vertex. */
+/* oracle_lower_set.c - brute force over sequences of lower sets. Sets are bit masks; sums are computed vertex by vertex. */
 #include "tests/oracles/oracle_lower_set.h"
 
 typedef unsigned mask;
@@ -11,7 +11,7 @@ static int64_t weight(const int64_t *w, int n, mask set)
     return sum;
 }
 
-/* d+(S) and d-(S): all direct successors or predecessors of members, whether in S or not. */
+/* d+(S) and d-(S): all direct successors or predecessors of members, inside and outside S. */
 static mask successors(const oracle_lower_set *x, mask set)
 {
     mask out = 0;
@@ -35,7 +35,7 @@ static bool is_lower_set(const oracle_lower_set *x, mask set)
     return (predecessors(x, set) & ~set) == 0;
 }
 
-/* Extends the sequence that ends with `last`, whose boundaries so far are `kept`. */
+/* Extends the sequence that ends with `last`; `kept` is the union of its boundaries. */
 static void extend(oracle_lower_set *x, mask last, mask kept, int64_t memory, int64_t overhead)
 {
     const mask all = (1u << x->n) - 1;

@@ -1,4 +1,4 @@
-/* oracle_lower_set.h - every strategy of Kusumoto et al. 2019 on a tiny graph, each judged by the definitions alone. */
+/* oracle_lower_set.h - evaluates every strategy of Kusumoto et al. 2019 on a tiny graph, directly from the definitions. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,12 +8,12 @@ enum { ORACLE_VERTICES = 10, ORACLE_BUDGETS = 8 };
 
 typedef struct oracle_lower_set {
     int n;
-    bool edge[ORACLE_VERTICES][ORACLE_VERTICES]; /* edge[u][v]: v reads what u makes */
+    bool edge[ORACLE_VERTICES][ORACLE_VERTICES]; /* edge[u][v]: v reads u's result */
     int64_t bytes[ORACLE_VERTICES], ticks[ORACLE_VERTICES];
     bool charge_last; /* whether the last segment counts as recomputed */
     int n_budgets;
     int64_t budget[ORACLE_BUDGETS];
-    /* answers */
+    /* results */
     int64_t least_overhead[ORACLE_BUDGETS], largest_overhead[ORACLE_BUDGETS]; /* -1: no strategy within the budget */
     int64_t least_memory;                                                     /* over all strategies */
     long n_strategies, n_lower_sets;

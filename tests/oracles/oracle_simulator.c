@@ -1,4 +1,4 @@
-/* oracle_simulator.c - every rule of timeline.h written down as it reads, step by step. */
+/* oracle_simulator.c - implements each rule of timeline.h literally, step by step. */
 #include "tests/oracles/oracle_simulator.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static bool added_at(const mp_graph *graph, mp_step step, int s)
     return in(f->adds, f->n_adds, s);
 }
 
-/* Whether an instance of s begins at step t: it is written, or gets its first contribution. */
+/* Returns whether an instance of s begins at step t: the step writes s, or adds its first contribution. */
 static bool begins(const mp_graph *graph, const mp_step *steps, int t, int s)
 {
     if (written_at(graph, steps[t], s)) return true;
@@ -43,7 +43,7 @@ static bool begins(const mp_graph *graph, const mp_step *steps, int t, int s)
     return true;
 }
 
-/* Whether another instance of s begins after step t. */
+/* Returns whether another instance of s begins after step t. */
 static bool begins_again(const mp_graph *graph, const mp_step *steps, int n, int t, int s)
 {
     for (int u = t + 1; u < n; u++)
@@ -51,13 +51,13 @@ static bool begins_again(const mp_graph *graph, const mp_step *steps, int n, int
     return false;
 }
 
-/* The last step at which step u may be running. */
+/* Returns the last step during which step u may still run. */
 static int runs_to(const mp_step *steps, int u)
 {
     return steps[u].until ? steps[u].until - 1 : u;
 }
 
-/* Whether a step before t that may still be running at t uses s. */
+/* Returns whether a step before t that may still run at t uses s. */
 static bool held(const mp_graph *graph, const mp_step *steps, int t, int s)
 {
     for (int u = 0; u < t; u++)
@@ -67,7 +67,7 @@ static bool held(const mp_graph *graph, const mp_step *steps, int t, int s)
     return false;
 }
 
-/* The last step that uses the instance of s that begins at `first`, before another begins. `from` is the first step to look at.
+/* Returns the last step that uses the instance of s beginning at `first`, before another begins. The search starts at `from`.
  */
 static int ends(const mp_graph *graph, const mp_step *steps, int n, int s, int first, int from)
 {
@@ -97,14 +97,14 @@ static mp_span *find(simulation *sim, int storage, int first, int last)
     return NULL;
 }
 
-/* The channel on whose clock a step counts. */
+/* Returns the channel whose clock a step advances. */
 static int clock_of(const mp_graph *graph, mp_step step)
 {
     int channel = alternative_at(graph, step)->channel;
     return channel == MP_CHANNEL_SECOND_STREAM ? MP_CHANNEL_COMPUTE : channel;
 }
 
-/* Whether step t may not begin before step u has ended. */
+/* Returns whether step t must begin after the end of step u. */
 static bool follows(const mp_graph *graph, const mp_step *steps, int t, int u)
 {
     if (u >= t) return false;
@@ -112,7 +112,7 @@ static bool follows(const mp_graph *graph, const mp_step *steps, int t, int u)
            runs_to(steps, u) < t;
 }
 
-/* Finds again and again a step that can begin, and writes when it ends; returns the latest end. */
+/* Repeatedly finds a step that can begin, and sets its end; returns the latest end. */
 static int64_t run_clocks(const mp_graph *graph, const mp_step *steps, int n)
 {
     int64_t latest = 0, *end = malloc(((size_t)n + 1) * sizeof *end);
@@ -135,7 +135,7 @@ static int64_t run_clocks(const mp_graph *graph, const mp_step *steps, int n)
     return latest;
 }
 
-/* Whether step t may run beside step u, which is issued before it and waited for after it. */
+/* Returns whether step t may overlap step u, which is issued before t and awaited after it. */
 static bool may_run_beside(const mp_graph *graph, const mp_step *steps, int u, int t)
 {
     bool behind = steps[t].until && alternative_at(graph, steps[t])->channel == alternative_at(graph, steps[u])->channel;
@@ -149,7 +149,7 @@ static bool may_run_beside(const mp_graph *graph, const mp_step *steps, int u, i
     return true;
 }
 
-/* Whether step t finds what it reads, and adds in its turn. */
+/* Returns whether step t finds its operands, and adds in the required order. */
 static bool finds_all(const mp_graph *graph, const mp_step *steps, int t)
 {
     for (int s = 0; s < (int)graph->n_storages; s++) {
@@ -218,7 +218,7 @@ simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
         for (size_t i = 0; i < f->n_in_place; i++) {
             int from = f->in_place[i].from, to = f->in_place[i].to;
             bool used = false;
-            for (size_t j = 0; j < i; j++) { /* an earlier pair that was taken, and has one of the two */
+            for (size_t j = 0; j < i; j++) { /* an earlier accepted pair with the same input or output */
                 mp_span *other = find(&sim, f->in_place[j].to, t, -1);
                 bool taken = other && other->takes_over == f->in_place[j].from;
                 used = used || (taken && (f->in_place[j].from == from || f->in_place[j].to == to));

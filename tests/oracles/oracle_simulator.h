@@ -1,4 +1,4 @@
-/* oracle_simulator.h - a slow, plain reading of the rules in timeline.h, to compare the timeline with. */
+/* oracle_simulator.h - a slow, literal implementation of timeline.h's rules, as a reference for the timeline. */
 #pragma once
 
 #include "memplan/timeline.h"
@@ -6,7 +6,7 @@
 typedef struct simulation {
     size_t n_spans;
     mp_span *spans;                  /* by (begin, storage) */
-    mp_tier_use tiers[MP_MAX_TIERS]; /* of those that the graph has */
+    mp_tier_use tiers[MP_MAX_TIERS]; /* only tiers of the graph */
     int64_t ticks;
 } simulation;
 
@@ -14,6 +14,6 @@ typedef struct simulation {
 simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n);
 void simulation_free(simulation *s);
 
-/* Says whether steps, whose nodes and alternatives must exist, obey what the timeline demands: they find what they read, add in
- * turn, wait for what is issued, and no two that run beside each other are in each other's way. O(steps^2 * storages). */
+/* Returns whether steps obey the timeline's rules: operands exist, contributions are added in order, issued steps are awaited,
+ * and overlapping steps do not conflict. Their nodes and alternatives must exist. O(steps^2 * storages). */
 bool steps_obey(const mp_graph *graph, const mp_step *steps, size_t n);

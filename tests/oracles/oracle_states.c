@@ -54,7 +54,7 @@ static int find_slot(const struct oracle_states *o, const struct state *s)
     return slot;
 }
 
-/* Room for one more state and entry. */
+/* Ensures space for one more state and entry. */
 static void make_room(struct oracle_states *o)
 {
     if (o->n_heap == o->heap_capacity) {

@@ -1,4 +1,4 @@
-/* pofo.c - POFO's tables, and the steps of what they choose. */
+/* pofo.c - POFO's tables, and the plans for its decisions. */
 #include "tests/oracles/pofo.h"
 
 #include <setjmp.h>
@@ -10,15 +10,15 @@
 
 enum { SIDE = POFO_BYTES + 1, MOST_STEPS = 2000, MOST_COPIES = 4 * POFO_CELLS };
 
-/* Layer i turns state i into state i + 1; that is cell i + 1. */
+/* Layer i turns state i into state i + 1; it is cell i + 1 of the chain. */
 struct pofo {
     const cells *c;
     int n, bytes, ticks;
-    bool copies; /* there are any */
+    bool copies; /* copies are allowed */
     int forward[POFO_CELLS + 1], backward[POFO_CELLS + 1];
     int state[POFO_CELLS + 1], all[POFO_CELLS + 1], gradient[POFO_CELLS + 1]; /* bytes; all: state and internal value */
-    int rotor[POFO_CELLS][POFO_CELLS][SIDE];                                  /* 0: not asked yet */
-    int *table; /* of states with all of the layer before, and without, likewise */
+    int rotor[POFO_CELLS][POFO_CELLS][SIDE];                                  /* 0: not computed yet */
+    int *table; /* indexed by states with all values of the previous layer, then by states without them */
 };
 
 static int larger(int a, int b)
@@ -28,7 +28,7 @@ static int larger(int a, int b)
 
 /* ---- chains without copies ---- */
 
-/* Memory in which layers i..k - 1 run with nothing kept but the state before i, which is not counted. */
+/* Returns the memory to run layers i..k - 1 and keep only the state before layer i, which is not counted. */
 static int passing_bytes(const pofo *p, int i, int k)
 {
     int most = 0;
@@ -43,14 +43,15 @@ static int sum_of(const int *ticks, int from, int to)
     return sum;
 }
 
-/* Memory in which layer i runs and keeps all, and its backward: the gradient of state j + 1 waits while it runs. */
+/* Returns the memory for layer i with all values kept, and for its backward. The gradient of state j + 1 stays in memory during
+ * layer i's forward. */
 static int keeping_bytes(const pofo *p, int i, int j)
 {
     return p->all[i + 1] + larger(p->gradient[j + 1], p->gradient[i + 1] + p->gradient[i]);
 }
 
-/* Ticks of layers i..j, forward and backward, where state i and the gradient of state j + 1 are there; the state is not counted
- * in `bytes`. *at: the layer to whose state the first ones pass; i: layer i keeps all. */
+/* Returns the ticks of layers i..j, forward and backward, given state i and the gradient of state j + 1. The state is not
+ * counted in `bytes`. *at: layer up to whose state the first layers run without keeping values; i: layer i keeps all. */
 static int rotor(pofo *p, int i, int j, int bytes, int *at)
 {
     int best = POFO_NEVER, unused;
@@ -76,11 +77,11 @@ static int rotor(pofo *p, int i, int j, int bytes, int *at)
 /* ---- with copies ---- */
 
 typedef struct situation {
-    int i, kept, out, in; /* the layer; bytes kept, to be copied out, to be brought back */
-    bool has_all;         /* of the layer before, not its state only */
+    int i, kept, out, in; /* the layer; bytes kept, still to be copied out, and still to be copied back */
+    bool has_all;         /* all values of the previous layer, or only its state */
 } situation;
 
-/* to: the next layer; to == i + 1 and `keeps`: layer i keeps all. */
+/* to: the next layer. With to == i + 1 and `keeps`, layer i keeps all values. */
 typedef struct decision {
     int to;
     bool keeps, copies;
@@ -91,10 +92,10 @@ static int own_bytes(const pofo *p, const situation *s)
     return s->i == 0 ? 0 : s->has_all ? p->all[s->i] : p->state[s->i];
 }
 
-/* Ticks of a decision and what comes of it; POFO_NEVER: it does not fit. */
+/* Returns the ticks of a decision and sets the next situation; POFO_NEVER: it does not fit. */
 static int decide(pofo *p, const situation *s, const decision *d, situation *next)
 {
-    const int own = own_bytes(p, s), room = p->bytes - s->kept - own; /* without what is being copied */
+    const int own = own_bytes(p, s), room = p->bytes - s->kept - own; /* without the bytes being copied */
     int wait = 0, back_wait = 0, ticks = 0, back_ticks;
     for (int k = s->i; k < d->to; k++) {
         const int needed = (k > s->i ? p->state[k] : 0) + p->all[k + 1];
@@ -172,13 +173,13 @@ void pofo_free(pofo *p)
 
 int pofo_ticks(const pofo *p)
 {
-    return p->ticks >= POFO_NEVER ? -1 : p->ticks - 1; /* a state's ticks are counted from 1, as 0 is not known yet */
+    return p->ticks >= POFO_NEVER ? -1 : p->ticks - 1; /* stored ticks are 1 larger, because 0 means not computed */
 }
 
 /* ---- as a plan ---- */
 
-/* A copied storage: out after step `there`, back before step `used`, in steps that compute; out[0], in[0]: when its copy is
- * issued, [1]: waited for. */
+/* A copied storage: out after step `there`, back before step `used`, counted in compute steps. out[0], in[0]: issue of the
+ * copy; [1]: wait. */
 typedef struct copied {
     int storage, there, used, out[2], in[2];
 } copied;
@@ -240,14 +241,14 @@ static void run_from(script *s, situation at)
         run_rotor(s, at.i, d.to - 1, p->bytes - at.kept - own_bytes(p, &at));
 }
 
-/* The steps, with the copies where they are issued. Releases with mp_free. */
+/* Returns the steps with the copies at their issue positions. Release with mp_free. */
 static mp_step *steps_of(const script *s, size_t *n)
 {
     mp_step *steps = mp_alloc((size_t)(s->n_nodes + 2 * s->n_copies), sizeof *steps);
-    int at = 0, before[MOST_STEPS + 1], moved_to[MOST_STEPS + 1]; /* before: the copies that are issued there, too */
+    int at = 0, before[MOST_STEPS + 1], moved_to[MOST_STEPS + 1]; /* before: includes the copies issued there */
     for (int t = 0; t <= s->n_nodes; t++) {
         before[t] = at;
-        /* those that come back come in the order of their use: the last that went is the first */
+        /* copies back are in the order of use, the reverse of the copies out */
         for (int k = s->n_copies - 1; k >= 0; k--) {
             if (s->copies[k].in[0] != t) continue;
             const int maker = s->graph->producer[s->copies[k].storage];
@@ -282,10 +283,10 @@ mp_plan *pofo_plan(pofo *p, const mp_graph *graph)
         copied *c = &s.copies[k];
         bytes[k] = graph->storages[c->storage].bytes;
         c->out[0] = c->there;
-        c->out[1] = c->there + 1; /* while its state's reader runs, it is there anyway */
+        c->out[1] = c->there + 1; /* the reader of its state needs it in memory during this step anyway */
         c->in[0] = c->in[1] = c->used;
     }
-    /* what is live where every copy takes no time beside computing */
+    /* live bytes if copies take no time beside computation */
     mp_step *steps = steps_of(&s, &n);
     mp_timeline *timeline = NULL;
     if (mp_timeline_build(graph, steps, n, &timeline, &err) != MP_OK) fail_msg("%s", err.message);
@@ -296,7 +297,7 @@ mp_plan *pofo_plan(pofo *p, const mp_graph *graph)
     mp_free(steps);
     int turn = 0;
     while (s.nodes[turn] != p->n) turn++;
-    for (int t = 1; t <= turn; t++) { /* the first to go is the first to be waited for */
+    for (int t = 1; t <= turn; t++) { /* the first copy out is the first awaited */
         for (int k = 0; k < s.n_copies; k++)
             if (s.copies[k].there < t && s.copies[k].out[1] == t) live[t] += bytes[k];
         for (int k = 0; k < s.n_copies; k++) {
@@ -307,7 +308,7 @@ mp_plan *pofo_plan(pofo *p, const mp_graph *graph)
                 s.copies[k].out[1] = t + 1;
         }
     }
-    for (int t = s.n_nodes - 1; t > turn; t--) { /* the last to be used is the last to come */
+    for (int t = s.n_nodes - 1; t > turn; t--) { /* the last used copy is the last to return */
         for (int k = 0; k < s.n_copies; k++)
             if (s.copies[k].in[0] == t + 1) live[t] += bytes[k];
         for (int k = 0; k < s.n_copies; k++) {

@@ -1,10 +1,10 @@
-/* random_beside.c - updates of a random schedule put on a second stream where nothing forbids it. */
+/* random_beside.c - moves updates of a random schedule to a second stream where the rules permit it. */
 #include "tests/oracles/random_beside.h"
 
 #include "planner/math/list.h"
 #include "tests/oracles/random_graph.h"
 
-/* Whether two alternatives leave each other alone: neither changes what the other uses. */
+/* Returns whether two alternatives are independent: neither changes a storage that the other uses. */
 static bool apart(const mp_alternative *update, const mp_alternative *other)
 {
     for (size_t i = 0; i < update->n_reads; i++)

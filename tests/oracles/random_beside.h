@@ -1,8 +1,8 @@
-/* random_beside.h - updates of an order put on the second stream at random. */
+/* random_beside.h - random updates of an order on the second stream. */
 #pragma once
 
 #include "memplan/plan.h"
 
-/* Issues some of the updates of an order that obeys all rules on the second stream, and lets the compute stream wait for each
- * somewhere before the first step that it must not run beside. Returns how many run beside some step. */
+/* Issues some updates of a valid order on the second stream. The compute stream waits for each at a random step, at the latest
+ * before the first conflicting one. Returns the number of updates that overlap a step. */
 int random_beside(const mp_graph *graph, uint64_t seed, int percent, mp_step *steps, size_t n);

@@ -1,4 +1,4 @@
-/* random_copies.c - adds copies to a random graph and to a schedule of it, whose nodes keep their numbers. */
+/* random_copies.c - adds copies to a random graph and to its schedule; nodes keep their numbers. */
 #include "tests/oracles/random_copies.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static int *list_of(mp_graph *graph, int storage)
     return mp_graph_list(graph, &storage, 1);
 }
 
-/* An optional node that copies a storage to the host; returns the copy. */
+/* Adds an optional node that copies a storage to the host; returns the copy. */
 static int add_copy_out(mp_graph *graph, random_source *r, int storage, int channel, int host)
 {
     mp_storage *copy;
@@ -49,7 +49,7 @@ static int add_copy_out(mp_graph *graph, random_source *r, int storage, int chan
     return c;
 }
 
-/* One more alternative of a node, which brings n storages back from their copies. */
+/* Adds an alternative to a node that brings n storages back from their copies. */
 static void add_return(mp_graph *graph, random_source *r, mp_node *node, const int *copies, const int *storages, size_t n,
                        int channel)
 {
@@ -65,7 +65,7 @@ static void add_return(mp_graph *graph, random_source *r, mp_node *node, const i
     node->alternatives = longer;
 }
 
-/* Copies of some of the outputs of a node, each back by itself, and all back at once. */
+/* Adds copies of some outputs of a node. Alternatives return each separately, and all together. */
 static void add_copies(mp_graph *graph, random_source *r, int i, const int *channels, int host)
 {
     int copies[8], storages[8];
@@ -98,7 +98,8 @@ mp_graph *random_copies(uint64_t seed)
             for (size_t f = 0; f < node->n_alternatives; f++) node->alternatives[f].channel = network;
         }
     }
-    const bool all = random_chance(&r, 5); /* that is not always live, so that pairs are within the host */
+    const bool all =
+        random_chance(&r, 5); /* all storages that are not always live, so that in-place pairs are within the host */
     for (size_t s = 0; s < graph->n_storages; s++)
         if (mp_kind_is_static(graph->storages[s].kind) ? graph->storages[s].kind == MP_KIND_OPTIMIZER_STATE : all)
             graph->storages[s].tier = host;
@@ -109,7 +110,7 @@ mp_graph *random_copies(uint64_t seed)
     return graph;
 }
 
-/* The first step after all that an alternative reads has been made; -1: not all is. */
+/* Returns the first step at which all operands of an alternative exist; -1: some never exist. */
 static int ready(const mp_graph *graph, const mp_step *steps, int n, const mp_alternative *x)
 {
     int first = 0;

@@ -3,10 +3,10 @@
 
 #include "memplan/timeline.h"
 
-/* A finished graph of a few nodes: a random_graph with a host tier, up to three more channels (one of them may have a node of
- * the graph), optional copies out, and alternatives that return one output or several. */
+/* Returns a small finished graph: a random_graph with a host tier and up to three more channels (one may have a node of the
+ * graph). It has optional copies out, and alternatives that return one or several outputs. */
 mp_graph *random_copies(uint64_t seed);
 
-/* Order number `order` of the steps of random_copies(seed), with recomputations, copies out and back, and issued steps. Most
- * obey the rules; where not, two steps have changed places or a wait comes anywhere. Released with mp_free. */
+/* Returns order number `order` of the steps of random_copies(seed), with recomputations, copies out and back, and issued steps.
+ * Most orders obey the rules. In the others, two steps are swapped or a wait is misplaced. Release with mp_free. */
 mp_step *random_copies_schedule(const mp_graph *graph, uint64_t seed, uint64_t order, size_t *n);

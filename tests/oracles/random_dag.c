@@ -8,8 +8,8 @@ mp_status random_dag(uint64_t seed, int max_nodes, mp_graph **out, mp_error *err
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
     uint64_t random = seed;
     const int n = 1 + (int)(mp_splitmix_next(&random) % (uint64_t)max_nodes);
-    const int reach = 1 + (int)(mp_splitmix_next(&random) % (uint64_t)n); /* how far back a node may read */
-    const uint64_t per_thousand = mp_splitmix_next(&random) % 1001;       /* how likely it does */
+    const int reach = 1 + (int)(mp_splitmix_next(&random) % (uint64_t)n); /* largest distance between a node and its operands */
+    const uint64_t per_thousand = mp_splitmix_next(&random) % 1001;       /* probability of an edge */
     const bool is_chain = mp_splitmix_next(&random) % 4 == 0;
     MP_CHECK(mp_graph_new("random", &graph, err));
     for (int v = 0; v < n; v++) {

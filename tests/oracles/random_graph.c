@@ -1,4 +1,4 @@
-/* random_graph.c - graphs node by node, schedules that obey every rule, and offsets by first fit. */
+/* random_graph.c - builds graphs node by node, schedules that obey every rule, and offsets by first fit. */
 #include "tests/oracles/random_graph.h"
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 #include "planner/math/list.h"
 #include "planner/math/splitmix.h"
 
-static const uint8_t *chosen, *chosen_end; /* what random_graph_of draws first */
+static const uint8_t *chosen, *chosen_end; /* first draws of random_graph_of */
 
 uint64_t random_next(random_source *source)
 {
@@ -30,7 +30,7 @@ bool random_chance(random_source *source, int percent)
 
 enum { MOST_FORWARD = 64, MOST_STORAGES = 8 * MOST_FORWARD };
 
-struct forward { /* what a forward node has, as storages; -1: none */
+struct forward { /* storages of a forward node; -1: none */
     int node, inputs[3], n_inputs, outputs[2], n_outputs, mask, parameter;
 };
 
@@ -39,8 +39,8 @@ struct builder {
     random_source random;
     struct forward forward[MOST_FORWARD];
     int n_forward;
-    int uses[MOST_STORAGES];     /* per storage: contributions its gradient gets */
-    int gradient[MOST_STORAGES]; /* per storage: its gradient, -1: none yet */
+    int uses[MOST_STORAGES];     /* per storage: number of contributions to its gradient */
+    int gradient[MOST_STORAGES]; /* per storage: its gradient; -1: none yet */
 };
 
 static int new_storage(struct builder *b, mp_kind kind, const char *what)
@@ -54,7 +54,7 @@ static int new_storage(struct builder *b, mp_kind kind, const char *what)
     s->bytes = s->payload_bytes = units * b->graph->alignment;
     s->kind = kind;
     s->name = mp_pool_format(b->graph->pool, "%s%d", what, index);
-    if (random_chance(&b->random, 20)) { /* views of it */
+    if (random_chance(&b->random, 20)) { /* tensors that are views of it */
         s->n_tensors = 2;
         s->tensors = mp_pool_alloc(b->graph->pool, 2, sizeof *s->tensors);
         s->tensors[0] = s->name;
@@ -112,7 +112,7 @@ static void pair(struct builder *b, mp_alternative *f, int from, int to)
     f->in_place = longer;
 }
 
-/* A copy of the base alternative that `without` (a storage it reads or writes, -1: none) is left out of. */
+/* Adds a copy of the base alternative without one storage that it reads or writes; -1: a full copy. */
 static mp_alternative *alternative(struct builder *b, mp_node *node, int without)
 {
     mp_alternative *alternatives = mp_pool_alloc(b->graph->pool, node->n_alternatives + 1, sizeof *alternatives),
@@ -140,7 +140,7 @@ static void add_forward(struct builder *b, int input, bool plain)
     struct forward *x = &b->forward[b->n_forward];
     *x = (struct forward){.mask = -1, .parameter = -1};
     int wanted = b->n_forward ? 1 + random_below(r, 3) : 0;
-    for (int k = 0; k < wanted; k++) { /* recent outputs more often */
+    for (int k = 0; k < wanted; k++) { /* prefers recent outputs */
         int back = 1 + (random_chance(r, 60) ? 0 : random_below(r, b->n_forward));
         const struct forward *from = &b->forward[b->n_forward - back];
         int s = from->outputs[random_below(r, from->n_outputs)];
@@ -154,7 +154,7 @@ static void add_forward(struct builder *b, int input, bool plain)
     if (!plain && random_chance(r, 50)) {
         x->parameter = new_storage(b, MP_KIND_PARAMETER, "w");
         for (int j = 0; j < b->n_forward && random_chance(r, 25); j++)
-            if (b->forward[j].parameter >= 0) x->parameter = b->forward[j].parameter; /* tied */
+            if (b->forward[j].parameter >= 0) x->parameter = b->forward[j].parameter; /* tied parameters */
     }
     int statistics = random_chance(r, 10) ? new_storage(b, MP_KIND_BUFFER, "statistics") : -1;
     if (random_chance(r, 4)) b->graph->storages[x->outputs[0]].persistent = true;
@@ -183,7 +183,7 @@ static void add_forward(struct builder *b, int input, bool plain)
     b->n_forward++;
 }
 
-/* The gradient of storage s; made at the first call. */
+/* Returns the gradient of storage s, added at the first call. */
 static int gradient_of(struct builder *b, int s, mp_fuse fuse)
 {
     if (b->gradient[s] >= 0) return b->gradient[s];
@@ -230,7 +230,7 @@ static void add_backward(struct builder *b, const struct forward *x, mp_fuse fus
             int from = b->gradient[x->outputs[0]];
             if (from >= 0 && b->uses[x->outputs[0]] > 0 && random_chance(r, 40)) pair(b, f, from, b->gradient[x->inputs[k]]);
         }
-        if (x->mask >= 0) { /* every alternative that reads the mask has one beside it that does without */
+        if (x->mask >= 0) { /* each alternative that reads the mask has another without it */
             reads(b, f, x->mask);
             mp_alternative *without = alternative(b, node, x->mask);
             if (x->n_inputs) reads(b, without, x->inputs[0]);
@@ -319,7 +319,8 @@ struct scheduler {
     int n_unrun_backward;
 };
 
-/* Whether a node may run now for what concerns updates: it is no reader of a parameter on the wrong side. */
+/* Returns whether the updates' order allows a node to run now: a reader of a parameter must be on the right side of its update.
+ */
 static bool update_allows(const struct scheduler *s, int node)
 {
     const mp_graph *graph = s->graph;
@@ -383,7 +384,7 @@ static bool alternative_can_run(const struct scheduler *s, int node, const mp_al
     return true;
 }
 
-/* A random alternative of the node that can run now, -1: none. */
+/* Returns a random alternative of the node that can run now; -1: none. */
 static int pick_alternative(const struct scheduler *s, int node, random_source *random)
 {
     const mp_node *n = &s->graph->nodes[node];
@@ -418,7 +419,7 @@ mp_step *random_schedule(const mp_graph *graph, uint64_t seed, int most_extra, s
     assert_true(steps && s.runs && s.made && s.added);
     for (size_t i = 0; i < graph->n_nodes; i++)
         s.n_unrun_backward += graph->nodes[i].phase == MP_PHASE_LOSS || graph->nodes[i].phase == MP_PHASE_BACKWARD;
-    int eager = random_below(&random, 100); /* how often the list's order is kept */
+    int eager = random_below(&random, 100); /* probability of keeping the list's order */
     size_t n_steps = 0, left = graph->n_nodes;
     for (int tries = 0; left; tries++) {
         if (tries > 1000000) fail_msg("seed %llu: no schedule found", (unsigned long long)seed);
@@ -447,7 +448,7 @@ mp_step *random_schedule(const mp_graph *graph, uint64_t seed, int most_extra, s
 static void place(mp_plan *plan, int64_t alignment, mp_place p, int64_t same_as)
 {
     int64_t offset = same_as >= 0 ? same_as : 0;
-    for (bool moved = same_as < 0; moved;) { /* up past whatever is in the way */
+    for (bool moved = same_as < 0; moved;) { /* moves up past all conflicting places */
         moved = false;
         for (size_t i = 0; i < plan->n_places; i++) {
             const mp_place *q = &plan->places[i];
@@ -473,7 +474,7 @@ void place_first_fit(const mp_graph *graph, mp_plan *plan)
     plan->arena_bytes = 0;
     size_t k = 0;
     for (int t = 0; t < (int)plan->n_steps; t++) {
-        /* outputs that take an input's room come first, so that nothing else of this step is put into what they will need */
+        /* in-place outputs are placed first, so that no other storage of this step is put into their space */
         for (int round = 0; round < 2; round++) {
             for (size_t j = k; j < tl->n_spans && tl->spans[j].begin == t; j++) {
                 const mp_span *span = &tl->spans[j];

@@ -1,4 +1,4 @@
-/* random_offload.c - where in a plan its copies are. */
+/* random_offload.c - inserts copies into a plan. */
 #include "tests/oracles/random_offload.h"
 
 #include <setjmp.h>
@@ -34,13 +34,13 @@ size_t offload_states(mp_graph *graph, const mp_link *link)
     return n;
 }
 
-/* A step to be put before step `before` of those that there are, to be waited for before step `until` of them; 0: in order. */
+/* A step to insert before step `before`, awaited before step `until`; 0: in order. Both are indices into the original steps. */
 typedef struct insertion {
     int before, until;
     mp_step step;
 } insertion;
 
-/* What steps do with a storage: when it is produced, read last by forward, and first by what comes after. */
+/* Steps that use a storage: the one that produces it, the last reader in forward, and the first later reader. */
 typedef struct life {
     int n_produced, produced, last_forward, first_later;
 } life;
@@ -71,7 +71,7 @@ static int between(random_source *r, int from, int to)
     return from + random_below(r, to - from + 1);
 }
 
-/* Puts the insertions among the steps. */
+/* Inserts the new steps into the order. */
 static mp_step *merge(const mp_step *steps, int n, insertion *added, int n_added)
 {
     mp_step *all = mp_alloc((size_t)(n + n_added), sizeof *all);

@@ -39,7 +39,7 @@ void same_timeline(const mp_graph *graph, const mp_step *steps, size_t n, unsign
     assert_non_null(between);
     mp_timeline_between(graph, tl, between);
     for (int t = 0; t <= (int)n; t++) {
-        int64_t live = device->static_bytes; /* what was there in the step before and is in this one */
+        int64_t live = device->static_bytes; /* bytes live in the previous step and in this one */
         for (size_t k = 0; k < sim.n_spans; k++)
             if (sim.spans[k].begin < t && sim.spans[k].end > t && graph->storages[sim.spans[k].storage].tier == MP_TIER_DEVICE)
                 live += graph->storages[sim.spans[k].storage].bytes;
