@@ -23,6 +23,7 @@ enum {
     DOUBLINGS = 5, /* how often the number of devices is doubled if no mesh fits */
     MOST_NOTES = 2
 };
+static const double alike = 0.03; /* meshes slower than the fastest by at most this share are ranked by simplicity */
 
 typedef struct question {
     const options *asked;
@@ -30,6 +31,7 @@ typedef struct question {
     mp_link link; /* to the host's memory */
     char name[128], within[MP_TEXT_MAX];
     mesh_rate rate;
+    mp_mesh explained;
 } question;
 
 /* Builds the graph of one rank of a split. Its gradients are not yet summed over ranks, since they accumulate over
@@ -101,6 +103,10 @@ static mp_status fill(question *q, mp_error *err)
     MP_CHECK(subject_network(network, &r->ranks.network, err));
     r->ranks.mesh.sequence = true;
     MP_CHECK(read_fixed(o, r, err));
+    if (o->search.explain) {
+        MP_CHECK(mp_mesh_read(o->search.explain, &q->explained, err));
+        r->explained = &q->explained;
+    }
     r->ranks.bucket_bytes = o->model.bucket;
     r->ranks.rules = (mp_rules)mp_rules_find(o->model.rules);
     r->devices = o->search.devices;
@@ -110,6 +116,7 @@ static mp_status fill(question *q, mp_error *err)
     if (r->is_scheduled) r->schedule = (mp_schedule)mp_schedule_find(o->model.pipeline);
     r->n_chunks = r->is_scheduled && r->schedule == MP_SCHEDULE_INTERLEAVED ? o->model.chunks ? o->model.chunks : 2 : 1;
     r->shares_apart = o->model.amp && r->ranks.rules == MP_RULES_PYTORCH;
+    r->alike = alike;
     r->graph = graph_of;
     r->data = q;
     return MP_OK;

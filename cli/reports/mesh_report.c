@@ -1,6 +1,7 @@
 /* mesh_report.c - prints meshes, their stages, and the reasons against other meshes. */
 #include "cli/reports/mesh_report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +48,8 @@ static void print_runner_up(const mp_mesh_choice *first, const mp_mesh_choice *s
     static const char *const what[KINDS] = {"recomputes", "waits for other stages", "waits for the network", "computes"};
     const double of_first[] = {recomputing(first), first->bubble_seconds, first->exposed_seconds},
                  of_second[] = {recomputing(second), second->bubble_seconds, second->exposed_seconds};
-    const double longer = second->seconds - first->seconds;
+    const double longer = fabs(second->seconds - first->seconds);
+    const bool is_faster = second->seconds < first->seconds;
     double a = first->seconds, b = second->seconds;
     char reasons[256] = "";
     for (int k = 0; k < KINDS; k++) {
@@ -60,7 +62,9 @@ static void print_runner_up(const mp_mesh_choice *first, const mp_mesh_choice *s
             snprintf(reasons + used, sizeof reasons - used, "%s %s %s %s", used ? "," : ":", what[k], seconds_text(more),
                      y > x ? "more" : "less");
     }
-    if (*reasons) screen_text(2, "\nThe second takes %s longer%s.", seconds_text(longer), reasons);
+    if (*reasons)
+        screen_text(2, "\nThe second takes %s %s%s.%s", seconds_text(longer), is_faster ? "less" : "longer", reasons,
+                    is_faster ? " The first is simpler." : "");
 }
 
 void mesh_print_best(const mp_meshes *found)
@@ -145,7 +149,7 @@ const char *mesh_reason_text(const mp_mesh_choice *c, const mp_mesh_choice *best
 
 void mesh_print_set_aside(const mp_meshes *found, const char *within)
 {
-    static const char *const titles[] = {[MP_VERDICT_SLOWER] = "slower",
+    static const char *const titles[] = {[MP_VERDICT_SLOWER] = "slower or more complex",
                                          [MP_VERDICT_BOUND] = "cannot be faster",
                                          [MP_VERDICT_FLOOR] = "cannot fit",
                                          [MP_VERDICT_OVER_MEMORY] = "found not to fit"};

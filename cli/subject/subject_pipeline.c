@@ -76,12 +76,12 @@ static mp_status read_rank(const options *o, int n, int *rank, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the memory for which stages are balanced; 0: no limit. */
+/* Returns the memory for which stages are balanced, as in `parallel`; 0: stages are balanced by time alone. */
 static int64_t memory_of(const options *o, const mp_device *device)
 {
     const int64_t reserve = option_given(o, OPT_RESERVE) ? o->search.reserve : device->reserve_bytes;
     if (o->model.rank_bytes) return o->model.rank_bytes;
-    return option_given(o, OPT_DEVICE) && device->memory_bytes > reserve ? device->memory_bytes - reserve : 0;
+    return device->memory_bytes > reserve ? device->memory_bytes - reserve : 0;
 }
 
 /* Returns the ticks of exchanges over tp. */

@@ -1,11 +1,13 @@
 /* meshes.c - lists all meshes of a number of devices, computes lower bounds for them, and simulates the promising ones. */
 #include "memplan/ranks/meshes.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/memory.h"
 #include "estimator/base/names.h"
+#include "planner/parallel/ranking.h"
 #include "planner/parallel/stages.h"
 
 MP_NAMED(verdict, "best", "slower", "bound", "floor", "over-memory")
@@ -25,6 +27,12 @@ typedef struct slot {
     bool is_refused;
 } slot;
 
+/* A mesh and the time of its fastest choice. */
+typedef struct mesh_time {
+    mp_mesh mesh;
+    double seconds;
+} mesh_time;
+
 typedef struct hunt {
     const mp_meshes_request *request;
     mp_meshes *found;
@@ -32,7 +40,7 @@ typedef struct hunt {
     slot slots[2][2][TP_MOST + 1][SPREADS]
               [BATCHES]; /* indices: zero=3 if it is sharded apart; data=0 or 1; tp; log2 of ep; log2 of the samples per rank */
     int64_t most_ep;     /* larger values do not divide the number of experts, if the network has experts */
-    double times[BEST * 4]; /* step times of the fastest meshes so far, ascending */
+    mesh_time times[BEST * 4]; /* of the fastest meshes so far, ascending */
     size_t n_times, n_best;
     mp_error *err;
 } hunt;
@@ -92,8 +100,7 @@ static mp_step_request step_of(const hunt *x, const mp_mesh_choice *c, const mp_
                              .n_chunks = c->n_chunks,
                              .n_micro_batches = c->n_micro_batches,
                              .memory_bytes = x->request->memory_bytes,
-                             .host = x->request->host,
-                             .worth_seconds = x->n_times == x->n_best ? x->times[x->n_best - 1] : 0};
+                             .host = x->request->host};
 }
 
 /* Lists a mesh with a micro-batch size and a schedule, if the sizes divide the global batch and the network has enough
@@ -171,7 +178,7 @@ static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
         mesh.size[MP_DIM_DP] = copies / shard;
         if (!permits(x, MP_DIM_SHARD, shard) || !permits(x, MP_DIM_DP, copies / shard)) continue;
         for (int zero = shard > 1 ? 1 : 0; zero <= (shard > 1 ? 3 : 0); zero++) {
-            if (x->request->fixed.zero && zero && x->request->fixed.zero != zero) continue;
+            if (x->request->fixed.zero && x->request->fixed.zero != zero) continue;
             mesh.zero = zero;
             const int64_t given = x->request->micro_batch;
             for (int64_t batch = given ? given : sharers(&mesh), k = 0;
@@ -223,30 +230,40 @@ static int by_verdict(const void *a, const void *b)
     return by_bound(a, b);
 }
 
-/* Inserts the step time of a mesh that fits into the sorted list of the fastest ones. */
-static void note_time(hunt *x, double seconds)
+/* Inserts the time of a choice into the sorted list of the fastest meshes, if it is the fastest choice of its mesh. */
+static void note_time(hunt *x, const mp_mesh_choice *c)
 {
-    size_t k = x->n_times < x->n_best ? x->n_times++ : x->n_best - 1;
-    if (k == x->n_best - 1 && x->n_times == x->n_best && x->times[k] > 0 && seconds >= x->times[k]) return;
-    for (; k > 0 && x->times[k - 1] > seconds; k--) x->times[k] = x->times[k - 1];
-    x->times[k] = seconds;
+    size_t k = 0;
+    while (k < x->n_times && !mp_mesh_is_same(&x->times[k].mesh, &c->mesh)) k++;
+    const bool is_new = k == x->n_times, is_full = x->n_times == x->n_best;
+    if (is_new && is_full) k--; /* the slowest gives way */
+    if (is_new && !is_full)
+        x->n_times++;
+    else if (c->seconds >= x->times[k].seconds)
+        return;
+    for (; k > 0 && x->times[k - 1].seconds > c->seconds; k--) x->times[k] = x->times[k - 1];
+    x->times[k] = (mesh_time){c->mesh, c->seconds};
 }
 
-/* True if a mesh that exceeds the memory under every recomputation option may fit with merged blocks and be among the fastest.
- * Two conditions: every stage fits without activations, and the step with its recomputation is faster than the slowest of the
- * list. */
+/* Returns the seconds that a choice must stay below to be among the best. */
+static double limit_of(const hunt *x)
+{
+    if (x->n_times < x->n_best) return INFINITY;
+    const double last = x->times[x->n_best - 1].seconds, alike = (1 + x->request->alike) * x->times[0].seconds;
+    return last > alike ? last : alike;
+}
+
+/* True if a choice that exceeds the memory under every recomputation option may fit with merged blocks: every stage fits
+ * without activations. */
 static bool may_merge(const hunt *x, const mp_mesh_choice *c)
 {
-    double extra = 0;
-    for (size_t k = 0; k < c->n_stages; k++) {
+    for (size_t k = 0; k < c->n_stages; k++)
         if (c->stages[k].peak_bytes - c->stages[k].activation_bytes >= x->request->memory_bytes) return false;
-        extra += c->stages[k].extra_seconds;
-    }
-    const double seconds = c->bound_seconds + (double)c->n_micro_batches * extra / (double)c->mesh.size[MP_DIM_PP];
-    return x->n_times < x->n_best || seconds < x->times[x->n_best - 1];
+    return true;
 }
 
-static mp_status judge(hunt *x, mp_mesh_choice *c)
+/* Simulates a choice, unless its floor exceeds the memory or its bound reaches the limit in seconds. */
+static mp_status judge(hunt *x, mp_mesh_choice *c, double limit)
 {
     mp_ranks ranks;
     const mp_load *load;
@@ -255,7 +272,7 @@ static mp_status judge(hunt *x, mp_mesh_choice *c)
         c->verdict = MP_VERDICT_FLOOR;
         return MP_OK;
     }
-    if (x->n_times == x->n_best && c->bound_seconds >= x->times[x->n_best - 1]) {
+    if (c->bound_seconds >= limit) {
         c->verdict = MP_VERDICT_BOUND;
         return MP_OK;
     }
@@ -271,7 +288,37 @@ static mp_status judge(hunt *x, mp_mesh_choice *c)
         if (fits || !merge || tried.peak_bytes < c->peak_bytes) *c = tried;
     }
     c->verdict = fits ? MP_VERDICT_SLOWER : MP_VERDICT_OVER_MEMORY;
-    if (fits) note_time(x, c->seconds);
+    if (fits) note_time(x, c);
+    return MP_OK;
+}
+
+static int by_mesh(const void *a, const void *b)
+{
+    const mp_mesh_choice *x = a, *y = b;
+    for (int d = 0; d < MP_N_DIMS; d++)
+        if (x->mesh.size[d] != y->mesh.size[d]) return x->mesh.size[d] < y->mesh.size[d] ? -1 : 1;
+    if (x->mesh.data != y->mesh.data) return y->mesh.data ? -1 : 1;
+    if (x->mesh.zero != y->mesh.zero) return x->mesh.zero < y->mesh.zero ? -1 : 1;
+    return by_bound(a, b);
+}
+
+/* Of each mesh with a simulated choice, and of the explained one, simulates all choices that may be its fastest. */
+static mp_status complete(hunt *x)
+{
+    mp_mesh_choice *choices = x->found->choices, *end = choices + x->found->n;
+    const mp_mesh *explained = x->request->explained;
+    qsort(choices, x->found->n, sizeof *choices, by_mesh);
+    for (mp_mesh_choice *first = choices, *last; first < end; first = last) {
+        double best = INFINITY;
+        for (last = first; last < end && mp_mesh_is_same(&first->mesh, &last->mesh); last++)
+            if (last->verdict == MP_VERDICT_SLOWER && last->seconds < best) best = last->seconds;
+        if (isinf(best) && !(explained && mp_mesh_is_same(explained, &first->mesh))) continue;
+        for (mp_mesh_choice *c = first; c < last; c++) {
+            if (c->verdict != MP_VERDICT_BOUND || c->bound_seconds >= best) continue;
+            MP_CHECK(judge(x, c, best));
+            if (c->verdict == MP_VERDICT_SLOWER && c->seconds < best) best = c->seconds;
+        }
+    }
     return MP_OK;
 }
 
@@ -283,13 +330,10 @@ static mp_status search(hunt *x)
               "has to have a block for each stage, and the global batch of %lld has to be a multiple of dp times shard",
               (long long)x->request->devices, (long long)x->request->devices, (long long)x->request->global_batch);
     qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_bound);
-    for (size_t k = 0; k < x->found->n; k++) MP_CHECK(judge(x, &x->found->choices[k]));
+    for (size_t k = 0; k < x->found->n; k++) MP_CHECK(judge(x, &x->found->choices[k], limit_of(x)));
+    MP_CHECK(complete(x));
     qsort(x->found->choices, x->found->n, sizeof *x->found->choices, by_verdict);
-    for (mp_mesh_choice *c = x->found->choices; x->found->n_best < x->n_best && x->found->n_best < x->found->n; c++) {
-        if (c->verdict != MP_VERDICT_SLOWER) break; /* the simulated meshes that fit are sorted to the front */
-        c->verdict = MP_VERDICT_BEST;
-        x->found->n_best++;
-    }
+    mp_meshes_rank(x->found, x->n_best, x->request->alike);
     return MP_OK;
 }
 

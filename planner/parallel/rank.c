@@ -191,6 +191,16 @@ static bool is_of_weights(const mp_rank *rank, const mp_node *node)
     return false;
 }
 
+/* True if a node sums parameter gradients over ranks once per step, after all micro-batches. A sum per micro-batch reads the
+ * gradient that it scatters. */
+static bool is_sum_of_step(const mp_rank *rank, const mp_node *node)
+{
+    const mp_alternative *a = node->alternatives;
+    for (size_t k = 0; k < a->n_reads; k++)
+        if (rank->graph->storages[a->reads[k]].kind == MP_KIND_ACTIVATION_GRADIENT) return false;
+    return a->channel > MP_CHANNEL_SECOND_STREAM && a->n_adds && chunk_of(rank, a) < 0;
+}
+
 /* Copies the graph with sends and receives of zero ticks. Their time is counted between the stages, not on the rank. */
 static mp_status without_transfers(const mp_rank *rank, mp_pool *pool, mp_graph *out, mp_error *err)
 {
@@ -242,7 +252,7 @@ mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, m
             continue; /* it runs parallel to compute: its time shows in the step that waits for it */
         const double took = (double)(ends[t] - clock) * tick;
         clock = ends[t];
-        if (node->phase == MP_PHASE_UPDATE)
+        if (node->phase == MP_PHASE_UPDATE || is_sum_of_step(rank, node))
             s->tail += took;
         else if (node->phase == MP_PHASE_FORWARD && !has_run[steps[t].node])
             s->forward += took;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "planner/parallel/cuts.h"
 #include "planner/parallel/player.h"
 
 static int64_t larger(int64_t a, int64_t b)
@@ -71,39 +72,6 @@ int64_t mp_step_floor(const mp_step_request *r)
     if (mp_player_ranks(r) > 1) return larger((always + gradients) / mp_player_ranks(r), largest);
     /* with one micro-batch, the gradients need not be live while the largest node runs */
     return r->n_micro_batches > 1 ? always + gradients + largest : always + larger(gradients, largest);
-}
-
-/* ---- stage boundaries ---- */
-
-/* Cuts the blocks into n stages of at most `ticks` ticks each, starting at the last block. Returns false if n stages are not
- * enough. */
-static bool cut_within(const mp_load *load, int64_t ticks, int n, mp_stage *stages)
-{
-    int end = load->n_blocks;
-    for (int i = n - 1; i >= 0; i--) {
-        int begin = end - 1;
-        /* leaves at least one block for each earlier stage */
-        while (begin > i && ticks_of(load, begin - 1, end) <= ticks) begin--;
-        if (i == 0) begin = 0;
-        if (begin < i || ticks_of(load, begin, end) > ticks) return false;
-        stages[i].begin = begin;
-        stages[i].end = end;
-        end = begin;
-    }
-    return true;
-}
-
-static void cut(const mp_load *load, int n, mp_stage *stages)
-{
-    int64_t low = 0, high = ticks_of(load, 0, load->n_blocks);
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (cut_within(load, middle, n, stages))
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    cut_within(load, high, n, stages);
 }
 
 /* ---- seconds ---- */
@@ -266,6 +234,31 @@ typedef struct step {
     mp_stage_seconds *seconds;
 } step;
 
+/* Returns the seconds in which a stage sums the gradients of tied parameters, which another rank reads too, after its last
+ * backward. */
+static double tied_sums_of(const step *s, mp_stage *stage)
+{
+    const mp_step_request *r = s->x->request;
+    double seconds = 0;
+    for (size_t k = 0; k < s->x->n_tied; k++) {
+        const mp_parameter_load *p = &r->load->parameters[s->x->tied[k]];
+        int first = 0, last = 0;
+        for (int i = 0; i < s->n; i++) {
+            if (p->first >= s->held[i].begin) first = i;
+            if (p->last >= s->held[i].begin) last = i;
+        }
+        const int own = (int)(stage - s->held), distance = last % s->shape.n_ranks - first % s->shape.n_ranks;
+        if (!distance || !p->gradient_bytes || (own != first && own != last)) continue;
+        mp_rank_group group = mp_mesh_group(&r->ranks->mesh, MP_DIM_PP);
+        group.n = 2;
+        group.stride *= distance < 0 ? -distance : distance;
+        const int64_t bytes =
+            mp_player_part(r, p->gradient_bytes, r->ranks->mesh.zero >= 2, p->is_spread ? MP_SPREAD : MP_COMMON);
+        seconds += seconds_of(r, MP_ALL_REDUCE, group, bytes, 1);
+    }
+    return seconds;
+}
+
 /* Sets the seconds of the current stages. If they fit, simulates the step. Fills in all of *out but its peak. */
 static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *err)
 {
@@ -278,7 +271,7 @@ static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *e
         const double update = time_stage(s->x, stage);
         const int64_t handed = i + 1 < s->n ? r->load->blocks[stage->end - 1].output_bytes : 0;
         stage->sent_bytes += r->n_micro_batches * (handed + sent_by_operators(r->load, stage));
-        const double exchange = exchange_of(s->x, stage), waits = weights_of(s->x, stage);
+        const double exchange = exchange_of(s->x, stage) + tied_sums_of(s, &s->held[i]), waits = weights_of(s->x, stage);
         out->exposed_seconds = later(out->exposed_seconds, exchange);
         s->seconds[i] = (mp_stage_seconds){
             .forward = stage->forward_seconds,
@@ -345,18 +338,56 @@ static mp_status try_shift(const step *s, int from, int to, mp_mesh_choice *out,
 static mp_status even_out(const step *s, mp_mesh_choice *out, mp_error *err)
 {
     const int n_ranks = s->shape.n_ranks;
-    const double worth = s->x->request->worth_seconds;
     for (bool is_better = n_ranks > 1; is_better;) {
         const int rank = busiest(s, out->stages);
         double extra = 0;
         is_better = false;
         for (int i = rank; i < s->n; i += n_ranks) extra += out->stages[i].extra_seconds;
-        if (extra == 0 || (worth > 0 && out->seconds - (double)s->shape.n_micro_batches * extra >= worth)) break;
+        if (extra == 0) break;
         for (int i = rank; i < s->n && !is_better; i += n_ranks) {
             MP_CHECK(try_shift(s, i, i - 1, out, &is_better, err));
             if (!is_better) MP_CHECK(try_shift(s, i, i + 1, out, &is_better, err));
         }
     }
+    return MP_OK;
+}
+
+/* Simulates one cut. */
+static mp_status play_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool *fits, mp_error *err)
+{
+    const mp_step_request *r = s->x->request;
+    *fits = true;
+    memset(s->held, 0, (size_t)s->n * sizeof *s->held);
+    MP_CHECK(mp_cut_stages(r->load, s->shape.n_ranks, s->shape.n_chunks, kind, s->held, err));
+    for (int i = 0; i < s->shape.n_ranks; i++) {
+        MP_CHECK(count_flight(&s->shape, i, s->held, err));
+        *fits &= mp_player_hold(s->x, s->held, i);
+    }
+    if (!*fits) *fits = relieve(s->x, s->held, s->n);
+    MP_CHECK(play(s, *fits, out, err));
+    if (*fits) MP_CHECK(even_out(s, out, err));
+    out->n_stages = (size_t)s->n;
+    out->peak_bytes = 0;
+    for (int i = 0; i < s->n; i++) out->peak_bytes = larger(out->peak_bytes, out->stages[i].peak_bytes);
+    return MP_OK;
+}
+
+/* Simulates another cut, and takes it if it is better. */
+static mp_status try_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool *fits, mp_pool *pool, mp_error *err)
+{
+    mp_mesh_choice tried = *out;
+    bool tried_fits;
+    tried.stages = mp_pool_alloc(pool, (size_t)s->n, sizeof *tried.stages);
+    if (!tried.stages) return MP_NO_MEMORY(err);
+    MP_CHECK(play_cut(s, kind, &tried, &tried_fits, err));
+    const bool is_better = tried_fits != *fits ? tried_fits
+                           : tried_fits        ? tried.seconds < out->seconds
+                                               : tried.peak_bytes < out->peak_bytes;
+    if (!is_better) return MP_OK;
+    *fits = tried_fits;
+    memcpy(out->stages, tried.stages, (size_t)s->n * sizeof *tried.stages);
+    tried.stages = out->stages;
+    *out = tried;
     return MP_OK;
 }
 
@@ -376,17 +407,8 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
               .seconds = mp_pool_alloc(pool, (size_t)n, sizeof *s.seconds)};
     if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
     MP_CHECK(mp_player_new(r, pool, &x, err));
-    *fits = true;
-    cut(r->load, n, s.held);
-    for (int i = 0; i < ranks; i++) {
-        MP_CHECK(count_flight(&s.shape, i, s.held, err));
-        *fits &= mp_player_hold(&x, s.held, i);
-    }
-    if (!*fits) *fits = relieve(&x, s.held, n);
-    MP_CHECK(play(&s, *fits, out, err));
-    if (*fits) MP_CHECK(even_out(&s, out, err));
-    out->n_stages = (size_t)n;
-    out->peak_bytes = 0;
-    for (int i = 0; i < n; i++) out->peak_bytes = larger(out->peak_bytes, out->stages[i].peak_bytes);
+    MP_CHECK(play_cut(&s, MP_CUT_LATE, out, fits, err));
+    for (int kind = MP_CUT_LATE + 1; kind < MP_N_CUTS && r->n_chunks > 1; kind++) /* ranks with several stages are uneven */
+        MP_CHECK(try_cut(&s, (mp_stage_cut)kind, out, fits, pool, err));
     return MP_OK;
 }

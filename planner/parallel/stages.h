@@ -27,7 +27,6 @@ typedef struct mp_step_request {
     int64_t n_chunks; /* chunks per rank: 1 unless stages are interleaved */
     int64_t n_micro_batches, memory_bytes;
     mp_host host;
-    double worth_seconds; /* a step that cannot get below this time is not improved further; 0: every step is improved */
 } mp_step_request;
 
 /* Returns a lower bound on the seconds of a step: compute only, without recomputation, bubbles or communication. O(blocks). */

@@ -33,7 +33,7 @@ import json
 a = json.load(open(\"meshes.json\"))
 best = a[\"best\"][0][\"seconds\"]
 for c in a[\"set_aside\"]:
-    assert c[\"reason\"] != \"slower\" or c[\"seconds\"] >= best
+    assert c[\"reason\"] != \"slower\" or c[\"seconds\"] >= best / 1.03
     assert c[\"reason\"] != \"bound\" or c[\"bound_seconds\"] >= best
     assert c[\"reason\"] != \"floor\" or c[\"floor_bytes\"] > a[\"memory_bytes\"]
     assert c[\"reason\"] != \"over-memory\" or c[\"peak_bytes\"] > a[\"memory_bytes\"]
@@ -70,3 +70,5 @@ assert a[\"saved_activation_bytes\"] <= b[\"saved_activation_bytes\"] - 2 * 0.99
 holds parallel_fits_mixed_precision "$memplan" parallel llama3-70b --devices 64 --device a100 --amp bf16 --rules pytorch --mesh shard=64 --micro-batch 1 -q
 try parallel_help parallel -h
 holds parallel_meshes python3 -B "$root/tests/cli/ranks/meshes.py" "$memplan"
+# A mesh has one time: in `parallel` alone or among all, and in `estimate`.
+holds parallel_one_time python3 -B "$root/tests/cli/ranks/one_time.py" "$memplan"

@@ -4,7 +4,8 @@
  * 4, ... that divides the experts), every micro-batch and every schedule (schedule.h). A mesh whose floor exceeds the memory
  * cannot fit, even with recomputation. A mesh whose bound exceeds the time of the best mesh cannot win. The remaining meshes
  * are simulated (planner/parallel/stages.h), lowest bound first. A rejection is a proof within this time model: the roofline,
- * and the network's formulas.
+ * and the network's formulas. Once one choice
+ * of a mesh is simulated, all choices of that mesh are that may be faster: a mesh has the same time in every search.
  *
  *     const mp_meshes_request request = {.devices = 64, .memory_bytes = room, .global_batch = 512, .ranks = ranks,
  *                                        .graph = build, .data = my_model};
@@ -39,7 +40,7 @@ typedef struct mp_stage {
 /* The reason why a mesh is not among the best. */
 typedef enum mp_verdict {
     MP_VERDICT_BEST,
-    MP_VERDICT_SLOWER,      /* its simulated step takes longer */
+    MP_VERDICT_SLOWER,      /* it is simulated, and ranked behind the best */
     MP_VERDICT_BOUND,       /* its bound exceeds the time of the best mesh */
     MP_VERDICT_FLOOR,       /* its floor exceeds the memory */
     MP_VERDICT_OVER_MEMORY, /* its memory exceeds the limit even with all possible recomputation */
@@ -78,12 +79,14 @@ typedef struct mp_meshes_request {
     bool is_scheduled;    /* true: use only the given schedule and n_chunks; false: try all */
     mp_schedule schedule;
     int64_t n_chunks;
-    mp_ranks ranks;    /* network, algorithm and buckets; of its mesh only `sequence` is used */
-    mp_mesh fixed;     /* fixed dimensions; 0: the search chooses. zero 0: the search chooses. data: only meshes with data=1 */
-    int64_t most_tp;   /* largest tp; 0: the devices of a node */
-    size_t n_best;     /* number of meshes to rank; 0: 5 */
-    mp_host host;      /* the host memory for offloading */
-    bool shares_apart; /* `graph` builds a different graph for zero=3, in which ranks gather parameters in 16 bits */
+    mp_ranks ranks;  /* network, algorithm and buckets; of its mesh only `sequence` is used */
+    mp_mesh fixed;   /* fixed dimensions; 0: the search chooses. zero 0: the search chooses. data: only meshes with data=1 */
+    int64_t most_tp; /* largest tp; 0: the devices of a node */
+    size_t n_best;   /* number of meshes to rank; 0: 5 */
+    double alike;    /* meshes slower than the fastest by at most this share are ranked by simplicity; 0: all by time */
+    const mp_mesh *explained; /* a mesh that is simulated in any case; NULL: none */
+    mp_host host;             /* the host memory for offloading */
+    bool shares_apart;        /* `graph` builds a different graph for zero=3, in which ranks gather parameters in 16 bits */
     /* Builds the training graph of one rank for a micro-batch, split over tp. *sent_bytes is the number of bytes that its
      * operators send to other ranks. MP_UNSUPPORTED, MP_INVALID: the search skips this split. */
     mp_status (*graph)(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
@@ -93,7 +96,7 @@ typedef struct mp_meshes_request {
 
 typedef struct mp_meshes {
     size_t n, n_best;
-    mp_mesh_choice *choices; /* the best meshes first, then the others sorted by bound */
+    mp_mesh_choice *choices; /* the best meshes first, each once before any twice; then the others sorted by bound */
     struct mp_pool *pool;    /* owns this struct and all arrays */
 } mp_meshes;
 

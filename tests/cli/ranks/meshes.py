@@ -59,6 +59,19 @@ def tight() -> None:
     assert (full > 0.97) == any("tight" in n for n in found["notes"]), (full, found["notes"])
 
 
+def order() -> None:
+    """Each mesh is ranked once. Of those within 3 % of the fastest, none is more complex than one ranked behind it."""
+    found = ask("parallel", "gpt2-small", "--devices", "8", "--global-batch", "64")
+    best = found["best"]
+    assert len({json.dumps(c["mesh"]) for c in best}) == len(best) == 5
+    fastest = min(c["seconds"] for c in best + found["set_aside"] if c["seconds"])
+    weights = {"dp": 1, "shard": 1, "tp": 2, "pp": 3, "ep": 2}
+    used = [
+        sum(w * (c["mesh"][d] > 1) for d, w in weights.items()) + (c["mesh"]["zero"] in (1, 2)) for c in best if c["seconds"] <= 1.03 * fastest
+    ]
+    assert len(used) > 2 and used == sorted(used), used
+
+
 def remedies() -> None:
     """Each change fits if it is asked for, in the seconds that were said."""
     words = ["gpt2", "--devices", "2", "--memory", "900MiB", "--global-batch", "4"]
@@ -79,4 +92,5 @@ def remedies() -> None:
 rates()
 types()
 tight()
+order()
 remedies()

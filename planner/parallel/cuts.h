@@ -1,0 +1,16 @@
+/* cuts.h - cuts of a network into the stages of a pipeline. */
+#pragma once
+
+#include "planner/parallel/stages.h"
+
+/* LATE and EVEN_STAGES have the least slowest stage. */
+typedef enum mp_stage_cut {
+    MP_CUT_LATE,        /* late stages are full and early ones small, because early ones have more micro-batches in flight */
+    MP_CUT_EVEN_STAGES, /* the least sum of squared ticks: no stage is nearly empty */
+    MP_CUT_EVEN_RANKS,  /* EVEN_STAGES, then blocks move to a neighbour while the busier of the two ranks becomes less busy */
+    MP_N_CUTS
+} mp_stage_cut;
+
+/* Cuts the blocks into n_ranks * n_chunks stages of at least one block. Rank r has stages r, r + n_ranks, ... Fills in begin
+ * and end of each stage. MP_NOMEM. O(stages * blocks^2); LATE: O(blocks * log(ticks)). */
+mp_status mp_cut_stages(const mp_load *load, int n_ranks, int n_chunks, mp_stage_cut kind, mp_stage *stages, mp_error *err);

@@ -1,0 +1,57 @@
+/* ranking.c - ranks meshes by time, and meshes of about equal time by simplicity. */
+#include "planner/parallel/ranking.h"
+
+#include <string.h>
+
+bool mp_mesh_is_same(const mp_mesh *a, const mp_mesh *b)
+{
+    return !memcmp(a->size, b->size, sizeof a->size) && a->zero == b->zero && a->data == b->data;
+}
+
+/* Returns how complex a training program for the mesh is: data parallelism is simplest, pipelines are most complex. Of equally
+ * complex meshes the one with fewer ranks in tp and pp is simpler. */
+static int64_t complexity(const mp_mesh_choice *c)
+{
+    const int64_t *size = c->mesh.size;
+    const int64_t axes = (size[MP_DIM_DP] > 1) + (size[MP_DIM_SHARD] > 1) + (size[MP_DIM_SHARD] > 1 && c->mesh.zero < 3) +
+                         2 * (size[MP_DIM_TP] > 1) + c->mesh.data + 2 * (size[MP_DIM_EP] > 1) + 3 * (size[MP_DIM_PP] > 1) +
+                         (c->schedule == MP_SCHEDULE_INTERLEAVED || c->schedule == MP_SCHEDULE_ZB_H1);
+    return (axes << 32) + size[MP_DIM_TP] * size[MP_DIM_PP];
+}
+
+static bool is_listed(const mp_mesh_choice *choices, size_t n, const mp_mesh *mesh)
+{
+    for (size_t k = 0; k < n; k++)
+        if (mp_mesh_is_same(&choices[k].mesh, mesh)) return true;
+    return false;
+}
+
+/* Returns the choice to rank after choices[0..n); the choices after these ascend in seconds. Of the meshes not yet ranked it is
+ * the simplest one within alike_seconds, else the fastest one. If all meshes are ranked, it is the fastest remaining choice.
+ * NULL: no simulated choice remains. */
+static mp_mesh_choice *next_best(mp_meshes *found, size_t n, double alike_seconds)
+{
+    mp_mesh_choice *next = NULL, *choices = found->choices;
+    for (size_t k = n; k < found->n && choices[k].verdict == MP_VERDICT_SLOWER; k++) {
+        if (next && choices[k].seconds > alike_seconds) break;
+        if (is_listed(choices, k, &choices[k].mesh)) continue; /* a faster choice of the mesh comes before it */
+        if (!next || complexity(&choices[k]) < complexity(next)) next = &choices[k];
+    }
+    const bool is_played = n < found->n && choices[n].verdict == MP_VERDICT_SLOWER;
+    return next ? next : is_played ? &choices[n] : NULL;
+}
+
+void mp_meshes_rank(mp_meshes *found, size_t n_best, double alike)
+{
+    const double alike_seconds = found->n ? (1 + alike) * found->choices->seconds : 0;
+    while (found->n_best < n_best && found->n_best < found->n) {
+        mp_mesh_choice *to = &found->choices[found->n_best];
+        mp_mesh_choice *chosen = alike > 0 ? next_best(found, found->n_best, alike_seconds) : to;
+        if (!chosen || chosen->verdict != MP_VERDICT_SLOWER) return;
+        const mp_mesh_choice best = *chosen;
+        memmove(to + 1, to, (size_t)(chosen - to) * sizeof *to);
+        *to = best;
+        to->verdict = MP_VERDICT_BEST;
+        found->n_best++;
+    }
+}

@@ -1,0 +1,73 @@
+/* test_exchanges.c - collectives of a step by hand: experts sharded over ranks, and slowdown of compute beside collectives. */
+#include "planner/parallel/stages.h"
+#include "tests/cases/test.h"
+
+/* One block, a parameter that all ranks have and one of experts, of 640 bytes in bf16 with a state of 6 times that. Of 8 ranks
+ * ep=4 leaves two with the same experts. */
+TEST(experts_are_shared_out_among_ranks_that_have_the_same)
+{
+    static const struct {
+        const char *mesh;
+        int shards[2], copies[2]; /* of what all have, and of experts */
+    } cases[] = {{"dp=8,ep=4", {1, 1}, {8, 2}},
+                 {"shard=8,ep=4", {8, 2}, {1, 1}},
+                 {"shard=8,zero=2,ep=4", {8, 2}, {1, 1}},
+                 {"shard=8,zero=1,ep=4", {8, 2}, {1, 1}},
+                 {"dp=4,shard=2,ep=4", {2, 1}, {4, 2}}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mp_block_load block = {.forward_ticks = 1, .backward_ticks = 1, .n_options = 1};
+        mp_parameter_load parameters[2];
+        for (int j = 0; j < 2; j++)
+            parameters[j] = (mp_parameter_load){
+                .widened = 1, .value_bytes = 640, .gradient_bytes = 640, .state_bytes = 3840, .is_spread = j == 1};
+        const mp_load load = {
+            .tick_seconds = 1, .sent_bytes = 48, .n_blocks = 1, .blocks = &block, .n_parameters = 2, .parameters = parameters};
+        mp_ranks ranks = {.bucket_bytes = 1 << 20};
+        mp_stage stage;
+        mp_mesh_choice played = {.stages = &stage};
+        bool fits;
+        assert_int_equal(mp_mesh_read(cases[k].mesh, &ranks.mesh, NULL), MP_OK);
+        assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
+        ranks.network.inside.latency_seconds = 0;
+        const int zero = ranks.mesh.zero;
+        const mp_step_request step = {
+            .load = &load, .ranks = &ranks, .n_chunks = 1, .n_micro_batches = 1, .memory_bytes = INT64_C(1) << 40};
+        assert_int_equal(mp_step_play(&step, &played, &fits, NULL), MP_OK);
+        int64_t values = 0, gradients = 0, state = 0, sent = load.sent_bytes;
+        for (int j = 0; j < 2; j++) {
+            const int64_t n = cases[k].shards[j], pieces = zero == 3 ? 3 : 2; /* rings: gathered once more for backward */
+            values += 640 / (zero == 3 ? n : 1);
+            gradients += 640 / (zero >= 2 ? n : 1);
+            state += 3840 / (zero ? n : 1);
+            sent += pieces * (640 - 640 / n) + 2 * (640 / n - 640 / n / cases[k].copies[j]);
+        }
+        assert_int_equal(stage.parameter_bytes, values);
+        assert_int_equal(stage.gradient_bytes, gradients);
+        assert_int_equal(stage.state_bytes, state);
+        assert_int_equal(stage.sent_bytes, sent);
+        assert_int_equal(mp_step_floor(&step), values + state + (gradients > 0 ? gradients : 0));
+    }
+}
+
+/* Backward takes 8 seconds; what is summed beside it takes 2, or 32, of which 24 are left for later. */
+TEST(a_stated_slowdown_is_counted_where_collectives_run_beside)
+{
+    for (int k = 0; k < 2; k++) {
+        const int64_t bytes = k ? 2048 : 128;
+        mp_block_load block = {.forward_ticks = 4, .backward_ticks = 8, .n_options = 1};
+        mp_parameter_load parameter = {.widened = 1, .value_bytes = bytes, .gradient_bytes = bytes};
+        const mp_load load = {.tick_seconds = 1, .n_blocks = 1, .blocks = &block, .n_parameters = 1, .parameters = &parameter};
+        mp_ranks ranks = {.bucket_bytes = bytes / 2, .algorithm = MP_ALGORITHM_RING};
+        mp_stage stage;
+        mp_mesh_choice played = {.stages = &stage};
+        bool fits;
+        assert_int_equal(mp_mesh_read("dp=2", &ranks.mesh, NULL), MP_OK);
+        assert_int_equal(mp_network_read("nvlink4+ib400,slowdown=0.5", &ranks.network, NULL), MP_OK);
+        ranks.network.inside.latency_seconds = 0;
+        ranks.network.inside.bytes_per_second = 64;
+        const mp_step_request step = {
+            .load = &load, .ranks = &ranks, .n_chunks = 1, .n_micro_batches = 1, .memory_bytes = INT64_C(1) << 40};
+        assert_int_equal(mp_step_play(&step, &played, &fits, NULL), MP_OK);
+        assert_true(fits && fabs(played.seconds - (k ? 4 + 8 + 24 + 0.5 * 8 : 4 + 8 + 1 + 0.5 * 2)) < 1e-9);
+    }
+}
