@@ -209,6 +209,10 @@ def test_a_module_that_reads_what_it_writes_is_none_to_run_again() -> None:
         ("getattr(L['self'].blocks[0], '1')", "blocks.0.1"),
         ("getattr(getattr(L['self'].layers[2], '0'), '3').up", "layers.2.0.3.up"),
         ("L['model']._modules['head']", "head"),
+        (
+            "L['self'].__dict__['_modules']['base_model'].__dict__['_modules']['model'].transformer.h.0",
+            "base_model.model.transformer.h.0",
+        ),
         ("L['self']", ""),
     ],
 )

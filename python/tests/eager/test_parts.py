@@ -245,3 +245,24 @@ def test_a_compiled_module_inside_of_a_compiled_one_is_planned_by_that() -> None
     got, said, expected = run_both(twice, model)
     assert_equal(expected, got)
     assert not said and model.memplan.graphs
+
+
+def test_backward_inside_of_a_compiled_function_is_quiet(capfd: pytest.CaptureFixture[str]) -> None:
+    """Hooks of a planned backward are no code for PyTorch's capture."""
+    model = Squared()
+
+    def gradients(x: torch.Tensor) -> torch.Tensor:
+        loss = model(x)
+        loss.backward()
+        return loss.detach()
+
+    eager = copy.deepcopy(model)
+    compiled = memplan.compile(gradients, "100%", cache="off", fullgraph=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        got = [compiled(batch()), compiled(batch())]
+    expected = [eager(batch()) for _ in range(2)]
+    for loss in expected:
+        loss.backward()
+    assert_equal([*expected, *(p.grad for p in eager.parameters())], [*got, *(p.grad for p in model.parameters())])
+    assert "Exception ignored" not in capfd.readouterr().err

@@ -42,6 +42,7 @@ def module_name(captured: str) -> str:
     while m := re.search(r"getattr\(((?:[^()]|\([^()]*\))*), '(\w+)'\)", name):
         name = f"{name[: m.start()]}{m[1]}.{m[2]}{name[m.end() :]}"
     name = re.sub(r"^L\['\w+'\]", "", name)
+    name = re.sub(r"\.?__dict__\['_modules'\]", "", name)  # of a module with a __getattr__ of its own, as in PEFT
     name = re.sub(r"_modules\['(\w+)'\]", r"\1", name)
     name = re.sub(r"\['?(\w+)'?\]", r".\1", name)
     return name.strip(".")

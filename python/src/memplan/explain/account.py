@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from memplan.explain.failure import At, Where
+from memplan.explain.holders import holders
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
 from memplan.run.outside import reachable
 from memplan.torch_internals.autograd import everything_saved_by, number_of
@@ -145,30 +146,11 @@ def fill(
             account.add(tensor.grad, GRADIENTS)
 
 
-def holders(stack: Sequence[At]) -> Iterator[tuple[torch.Tensor, Where, str]]:
-    """Tensors that variables of frames hold, by themselves or in something, the innermost frame first."""
-    places = [""]
-    for at in stack:
-        places.append(at.place if at.is_users else places[-1])
-    for at, place in zip(reversed(stack), reversed(places)):
-        for name, value in list(at.frame.f_locals.items()):
-            for tensor, how in within(value):
-                yield tensor, Where("", place), f"`{name}`{how}"
-
-
-def within(value: Any) -> Iterator[tuple[torch.Tensor, str]]:
-    if isinstance(value, torch.Tensor):
-        yield value, ""
-    elif type(value) in (list, tuple, dict, set):
-        with contextlib.suppress(RecursionError):
-            yield from ((t, f", a {type(value).__name__} of {len(value)}") for t in tensors_of(value))
-
-
 def fill_others(account: Account, objects: Objects, stack: Sequence[At]) -> None:
     """What is left, with the variable that holds it."""
     known = {id(t) for t in objects.tensors}
-    for tensor, where, what in holders(stack):
+    for tensor, where, words, _ in holders(stack):
         if id(tensor) in known:
-            account.add(tensor, OTHER, where, what)
+            account.add(tensor, OTHER, where, words)
     for tensor in objects.tensors:
         account.add(tensor, OTHER)

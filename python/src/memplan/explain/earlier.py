@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from memplan.budget import in_units
-from memplan.explain.account import Objects, holders
-from memplan.explain.failure import At, Failure, shown
+from memplan.explain.account import Objects
+from memplan.explain.failure import At, Failure
+from memplan.explain.holders import holders
 from memplan.graph.capture import storage_bytes, storage_key
 from memplan.run.outside import reachable
 from memplan.torch_internals.autograd import everything_saved_by
 
 FEWEST = 2  # calls, from which on they are a leak and not another part of a step
 MOST_NAMED = 3
+LEAST_SHARE = 0.5  # of the nodes that the first of several holders keeps
 
 
 @dataclass
@@ -48,14 +48,20 @@ class Earlier:
 
 
 def held_by(objects: Objects, before: set[Any], stack: Sequence[At]) -> list[str]:
-    """Who holds tensors with these graphs: variables of the script, by themselves or in something, else objects."""
-    roots = [t for t in objects.tensors if t.grad_fn is not None and reaches(t, before)]
-    ids = {id(t) for t in roots}
-    found = {
-        f"{what} ({shown(at.frame.f_code.co_filename)})": None for at in stack for t, _, what in holders([at]) if id(t) in ids
-    }
-    return list(found)[:MOST_NAMED] or sorted({type(o).__name__ for o in gc.get_referrers(*roots)})[:MOST_NAMED]
+    """The holders of these graphs, in the order of the nodes that each keeps alive. One that keeps few is left out: the loss of
+    the last call, for example, beside a list of all."""
+    known = {id(t) for t in objects.tensors if t.grad_fn is not None}
+    roots: dict[str, set[Any]] = {}
+    for tensor, _, words, file in holders(stack):
+        if id(tensor) in known:
+            roots.setdefault(f"{words} ({file})", set()).add(tensor.grad_fn)
+    kept = {who: len(before & reachable(of, set())) for who, of in roots.items()}
+    most = max(kept.values(), default=0)
+    found = sorted((who for who, n in kept.items() if n > LEAST_SHARE * most), key=lambda who: -kept[who])
+    return found[:MOST_NAMED] if most else unnamed(objects, before)
 
 
-def reaches(tensor: torch.Tensor, before: set[Any]) -> bool:
-    return not before.isdisjoint(reachable([tensor.grad_fn], set()))
+def unnamed(objects: Objects, before: set[Any]) -> list[str]:
+    """The classes of objects to which no variable leads."""
+    held = [t for t in objects.tensors if t.grad_fn is not None and not before.isdisjoint(reachable([t.grad_fn], set()))]
+    return sorted({type(o).__name__ for o in gc.get_referrers(*held)})[:MOST_NAMED]

@@ -35,6 +35,7 @@ from memplan.explain.tables import table, together
 
 OF_LINES = (SAVED, OTHER)
 LEAST = 1 << 16  # bytes that a line names
+MOST_OF = 0.25  # of all that is alive: a variable that holds more of it, and more than a step saves, fills the memory
 TIMES_OUTPUTS = 2  # what a loss outside of the model keeps and makes of what the model returns
 WORDS = {"backward": "in backward", "update": "in the optimizer's step", "forward": "in forward", "": ""}
 
@@ -59,7 +60,7 @@ class Explanation:
     def _lines(self) -> Iterator[str]:
         failure, account = self.failure, self.account
         tried = "an allocation" if failure.tried_bytes is None else f"an allocation of {in_units(failure.tried_bytes)}"
-        yield " ".join(filter(None, [f"memplan: {tried} failed on {account.device}", WORDS[failure.phase], self._at()]))
+        yield " ".join(filter(None, [f"memplan: {tried} failed on {account.device}", WORDS[failure.phase], at_of(self.where)]))
         yield f"  alive: {in_units(account.total())} in tensors"
         if self.inside[1] >= LEAST:
             *some, most = map(in_units, self.inside_is or [self.inside[1]])
@@ -81,8 +82,11 @@ class Explanation:
             yield "  the fragments together would have been enough: PYTORCH_ALLOC_CONF=expandable_segments:True"
         yield from (f"  {note}" for note in self.notes)
 
-    def _at(self) -> str:
-        return f"of {self.where.module}, {self.where.place}" if self.where.module else f"at {self.where.place}"
+
+def at_of(where: Where) -> str:
+    """In words, as far as module and line are known."""
+    parts = [f"of {where.module}" if where.module else "", where.place if where.module else f"at {where.place}"]
+    return ", ".join(filter(None, parts)) if where.module or where.place else ""
 
 
 def named(piece: Piece) -> str:
@@ -119,7 +123,9 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
     suggestion = None
     if call is not None and model is not None and earlier is None:
         step = step_of(call, model, objects, failure, replay is not None and replay.is_loss)
-        suggestion = suggest(step, room(step, account, others, replay, reserved, inside[1] + (failure.tried_bytes or 0)))
+        suggestion = filled_by_others(account)
+        if suggestion is None:
+            suggestion = suggest(step, room(step, account, others, replay, reserved, inside[1] + (failure.tried_bytes or 0)))
     if suggestion is not None and addresses_are_limited():
         notes.append(
             "addresses are limited (ulimit -v): what PyTorch's capture takes of them, some hundred MiB, is in no budget"
@@ -127,6 +133,24 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
     account.forget()
     failure.forget()
     return Explanation(failure, at, account, reserved, earlier, suggestion, inside, inside_is, notes)
+
+
+def filled_by_others(account: Account) -> Suggestion | None:
+    """Where a variable holds more results than all that is saved for backward: no plan of a step changes that."""
+    held = [(t, p) for t, p in zip(account.alive, account.pieces.values()) if p.kind == OTHER and t.grad_fn is None]
+    kept: dict[str, int] = {}
+    for _, piece in held:
+        kept[piece.what] = kept.get(piece.what, 0) + piece.n_bytes
+    kept.pop("", None)
+    holder = max(kept, key=lambda who: kept[who], default="")
+    if not holder or kept[holder] <= max(account.total(SAVED), MOST_OF * account.total()):
+        return None
+    elsewhere = "move them to the host (.cpu())" if account.device.type != "cpu" else "write them to a file"
+    return Suggestion(
+        "",
+        f"{holder} holds {in_units(kept[holder])} that no plan of a step changes: {elsewhere}, or store a result of them"
+        " (a mean, .item())",
+    )
 
 
 def of_failure(failure: Failure, last: Call | None) -> Call | None:

@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from memplan.api import backend_for, captured, report_of
-from memplan.budget import in_units
+from memplan.budget import gradient_bytes, in_units, model_bytes
 from memplan.costs.measure import Cost, bytes_of_rnn, moved_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, MemplanError
@@ -24,7 +24,7 @@ from memplan.graph.capture import storage_bytes
 from memplan.graph.updates import UpdateCost, Updates
 from memplan.in_place import place_of
 from memplan.library.planning import roofline_seconds
-from memplan.memory.optimizer_state import state_bytes
+from memplan.memory.optimizer_state import optimizer_bytes, state_bytes
 from memplan.plan.options import Options
 from memplan.report import Report
 from memplan.run.backend import Backend, Estimated
@@ -162,10 +162,22 @@ class Step:
         with as_called(self.call):
             return report_of(backend, self.model, args, kwargs)
 
+    def static_bytes(self) -> int:
+        """That any plan has beside activations: gradients only where updates do not run as soon as each is complete."""
+        state = 0
+        if self.optimizer is not None:
+            with contextlib.suppress(MemplanError):  # its state is not known
+                state = optimizer_bytes(self.optimizer)
+        return model_bytes(self.model) + state + (0 if self.fuses() else gradient_bytes(self.model))
+
+    def fuses(self) -> bool:
+        """Whether the optimizer can be part of the plan."""
+        return self.optimizer is not None and self.is_loss and not self.call.has_gradients
+
     def ways(self) -> Iterator[tuple[Callable[[int, int], Report], Callable[[str, int], str], str]]:
         """To plan it, to write that, and what is to be known of it."""
         yield self.compiled, self.line, ""
-        if self.optimizer is not None and self.is_loss and not self.call.has_gradients:
+        if self.fuses():
             yield self.fused, self.line_fused, "; step(...) is forward, backward and updates"
 
     def fused(self, budget: int, reserve: int) -> Report:
@@ -219,8 +231,20 @@ def suggest(step: Step, room: Room) -> Suggestion:
             may = f"; it may fit: there are {room}" if takes_smallest else ""
             said = "min" if takes_smallest else rounded(budget, False)
             return Suggestion(line(said, room.reserve_bytes), cost(report) + ends + may, report)
+    if (static := step.static_bytes()) + room.reserve_bytes > max(room.available_bytes, room.below_bytes):
+        return Suggestion("", f"no plan and no batch fits {room}: {static_sentence(step, static, room.reserve_bytes)}")
     of = f": the smallest takes {in_units(least)}" if (least := min(filter(None, smallest), default=0)) else ""
     return Suggestion("", f"no plan of this step fits {room}{of}; a smaller batch takes less")
+
+
+def static_sentence(step: Step, static_bytes: int, reserve_bytes: int) -> str:
+    """Memory that does not depend on the batch, and how to reduce it."""
+    state = " and the optimizer's state" if step.optimizer is not None else ""
+    beside = f" beside {in_units(reserve_bytes)} of others" if reserve_bytes else ""
+    return (
+        f"parameters{state if step.fuses() else f', gradients{state}'} alone take {in_units(static_bytes)}{beside}. Freeze"
+        " parameters (LoRA), shard the model (FSDP2), take an optimizer with less state, or a smaller type"
+    )
 
 
 def within(room: Room, report_for: Callable[[int, int], Report]) -> tuple[int, Report]:

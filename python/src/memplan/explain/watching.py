@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from memplan.explain.calls import Calls
+from memplan.explain.calls import Call, Calls
 from memplan.explain.explanation import Explanation, explain
-from memplan.explain.failure import Failure, addresses_are_limited, first_of, of_error, of_threads
+from memplan.explain.failure import Failure, addresses_are_limited, first_of, is_out_of_memory, of_error, of_threads
 from memplan.explain.reserved import Reserved
 from memplan.torch_internals.devices import on_out_of_memory
 
@@ -122,13 +122,29 @@ class Watching:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self.last = explain(failure, self.calls.last, reserved)
+                self.last = explained(failure, self.calls.last, reserved)
             sys.stderr.write(f"{self.last}\n")
         except Exception as error:
-            sys.stderr.write(f"memplan: out of memory, and no explanation: {type(error).__name__}: {error}\n")
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            place = f" at {failure.place}" if failure.place else ""
+            also = "memory also ran out while memplan explained it" if is_out_of_memory(error) else reason
+            sys.stderr.write(f"memplan: out of memory{place}, and no explanation: {also}\n")
         finally:
             gc.collect()  # what was done again and captured, and errors of that, which keep the one that passes
             self.is_explaining = False
+
+
+def explained(failure: Failure, last: Call | None, reserved: Reserved | None) -> Explanation:
+    """Without lines and a plan, if memory runs out while these are found: the call is then not done again."""
+    try:
+        return explain(failure, last, reserved)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    gc.collect()
+    found = explain(failure, None, reserved)
+    found.notes = ["memory also ran out while memplan looked for lines and a plan: modules are those of the nearest parameters"]
+    return found
 
 
 WATCHING = Watching()

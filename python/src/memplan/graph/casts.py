@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from memplan.graph.capture import tensors_of
+from memplan.torch_internals.autograd import uncaptured
 from memplan.torch_internals.capture import aot_settings
 from memplan.torch_internals.dispatch import CAST, OPERATOR, REGION, has_kernel, kernels, run_kernel, without_cast_cache_off
 from memplan.torch_internals.tensors import is_leaf_outside
@@ -167,7 +168,7 @@ def noticing(run: Callable[..., Any], say: Callable[[], None]) -> Callable[..., 
         outputs = run(*inputs)
         for output in tensors_of(outputs):
             if output.grad_fn is not None:
-                output.register_hook(notice)  # type: ignore[no-untyped-call]
+                output.register_hook(uncaptured(notice))  # type: ignore[no-untyped-call]
         return outputs
 
     return call

@@ -21,7 +21,7 @@ from memplan.graph.some_outputs import for_some_outputs
 from memplan.memory.liveness import keys_of
 from memplan.run.second_order import node_of
 from memplan.run.split import NOW, Halves
-from memplan.torch_internals.autograd import graph_is_kept, leave_out_unused
+from memplan.torch_internals.autograd import graph_is_kept, leave_out_unused, uncaptured
 from memplan.torch_internals.modules import PARTS
 from memplan.torch_internals.tensors import version_of
 
@@ -83,7 +83,7 @@ class Between:
                 leave_out_unused(node, metadata)
                 reads = [*self.seen.inputs, *(read_output(outputs, k) for k in read)]
                 if reads:
-                    node.register_prehook(checking(reads))
+                    node.register_prehook(uncaptured(checking(reads)))
             self.seen.inputs = []
             return outputs
 

@@ -25,7 +25,7 @@ from memplan.run.outside import Outside, mark_beside, watch
 from memplan.run.returned import Returned
 from memplan.run.second_order import node_of
 from memplan.run.split import Asked
-from memplan.torch_internals.autograd import graph_is_kept, profiler_is_on
+from memplan.torch_internals.autograd import graph_is_kept, profiler_is_on, uncaptured
 from memplan.torch_internals.sharding import here
 
 MOST_CUTS = 3  # that a sentence names
@@ -172,8 +172,8 @@ class Booked:
             if not graph_is_kept():
                 call.end()
 
-        node.register_prehook(begins)
-        node.register_hook(has_run)
+        node.register_prehook(uncaptured(begins))
+        node.register_hook(uncaptured(has_run))
 
     def compare(self, parameters: Sequence[weakref.ref[Any]], n_bytes: int, n_calls: int) -> None:
         """What is there, with the budget."""

@@ -14,7 +14,7 @@ import torch
 from torch.autograd.profiler import record_function
 
 from memplan.graph.capture import storage_key
-from memplan.torch_internals.autograd import ENGINE, memory_events, profiler_is_on, saved_by
+from memplan.torch_internals.autograd import ENGINE, memory_events, profiler_is_on, saved_by, uncaptured
 from memplan.torch_internals.sharding import here
 
 MARK = "memplan backward"
@@ -41,16 +41,16 @@ PYTORCHS: Any = ENGINE.get()
 
 def watch(node: Any, known: set[int], tell: Callable[[Outside], None]) -> None:
     """Has the next backward in which this node of autograd is read."""
-    node.register_prehook(begins)
+    node.register_prehook(uncaptured(begins))
     if ENGINE:
         WATCHED.append(Watched(weakref.ref(node), known, tell))
-        ENGINE.put(run_watched)
+        ENGINE.put(uncaptured(run_watched))
 
 
 def mark_beside(node: Any) -> None:
     """What a planned backward of another call takes is in the ledger, and not outside."""
     if WATCHED:
-        node.register_prehook(begins)
+        node.register_prehook(uncaptured(begins))
 
 
 def begins(_: Any) -> None:

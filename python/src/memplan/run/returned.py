@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.multiprocessing import reductions
 
+from memplan.torch_internals.autograd import uncaptured
+
 if TYPE_CHECKING:
     from memplan.run.captured import Captured
 
@@ -48,8 +50,8 @@ class Returned:
                     self.known.add(way)
                     captured.count_again(*way)
 
-        node.register_prehook(begins)
-        node.register_hook(has_run)
+        node.register_prehook(uncaptured(begins))
+        node.register_hook(uncaptured(has_run))
 
     def matters(self, output: Any) -> bool:
         is_plain = isinstance(output, torch.Tensor) and output.layout is torch.strided

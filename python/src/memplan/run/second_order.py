@@ -14,7 +14,7 @@ from torch import fx
 
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
-from memplan.torch_internals.autograd import graph_is_kept, is_node_of
+from memplan.torch_internals.autograd import graph_is_kept, is_node_of, uncaptured
 from memplan.torch_internals.capture import metadata_now
 from memplan.torch_internals.tensors import base_of, tree_iter, versions_of
 
@@ -111,7 +111,7 @@ class Differentiable:
         call.drawn_from = [g.clone_state() for g in generators()]
         outputs = self.compiled(*inputs)
         if (node := node_of(outputs, self.metadata)) is not None:
-            node.register_hook(call.after)
+            node.register_hook(uncaptured(call.after))
         return outputs
 
     def run_eagerly(self, inputs: Sequence[Any]) -> Any:
@@ -124,7 +124,7 @@ class Differentiable:
         outcome: Any
         for outcome in tensors_of(outputs):
             if outcome.requires_grad:
-                outcome.register_hook(notice)
+                outcome.register_hook(uncaptured(notice))
         return outputs
 
     def refuse(self, why: str) -> None:

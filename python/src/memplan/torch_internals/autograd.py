@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -186,6 +187,16 @@ def next_number() -> int:
 
 if not SHOWS_PACKED and PUSH_HOOKS and POP_HOOKS:
     note_who_packs()
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def run_uncaptured(hook: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return hook(*args, **kwargs)
+
+
+def uncaptured(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """The same hook for PyTorch's capture to leave alone: code that is captured in parts may call backward."""
+    return functools.partial(run_uncaptured, hook)
 
 
 # The engine
