@@ -72,3 +72,14 @@ def gradients_that_stay_whole_are_fsdps(*_: Any) -> None:
         steps(eager)
         assert "stay whole where that is not known of" in " ".join(said(lambda: steps(model)))
         assert all(torch.equal(a.grad.to_local(), b.grad.to_local()) for a, b in zip(eager.parameters(), model.parameters()))
+
+
+@without(sharding.FINALIZE)
+def sharded_stages_of_pipelines_are_refused(*_: Any) -> None:
+    fsdp, pipelining = (pytest.importorskip(f"torch.distributed.{name}") for name in ("fsdp", "pipelining"))
+    if not hasattr(fsdp, "fully_shard"):
+        pytest.skip("this PyTorch has no public fully_shard")
+    with one_rank():
+        stage = pipelining.PipelineStage(fsdp.fully_shard(torch.nn.Linear(8, 8)), 0, 1, torch.device("cpu"))
+        with pytest.raises(memplan.MemplanError, match="stages of pipelines that fully_shard has sharded are refused"):
+            memplan.pipeline(pipelining.ScheduleGPipe, stage, 2, loss_fn=torch.nn.functional.mse_loss)

@@ -22,7 +22,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from memplan.errors import NotPlannable
 from memplan.graph.joint import as_eager_runs, flat_outputs, halves, in_formula, reaching, refuse, written_inputs
 from memplan.graph.layouts import is_dense, obeys, same_layout
-from memplan.graph.operators import APART, CHECKPOINT, draws, may_run_again, may_write_into_first, read_again
+from memplan.graph.operators import CHECKPOINT, draws, may_run_again, read_again
+from memplan.graph.overwriting import APART, may_write_into_first
 from memplan.graph.sizes import is_number, is_sparse, is_symbol
 from memplan.torch_internals.tensors import tree_iter
 

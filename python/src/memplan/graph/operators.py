@@ -1,4 +1,4 @@
-"""What is known of single operators: which may write into their argument, and how one is run a second time."""
+"""What is known of single operators: which draw, which are foreign, and how one is run a second time."""
 
 from __future__ import annotations
 
@@ -12,26 +12,6 @@ from memplan.torch_internals.dispatch import BATCH_NORM, BATCH_NORM_AGAIN, OPERA
 
 aten = torch.ops.aten
 
-# Operators that compute the same bits in the memory of their first argument, and the form that does.
-IN_PLACE: dict[Any, Any] = {
-    aten.add.Tensor: aten.add_.Tensor,
-    aten.sub.Tensor: aten.sub_.Tensor,
-    aten.mul.Tensor: aten.mul_.Tensor,
-    aten.div.Tensor: aten.div_.Tensor,
-    aten.div.Scalar: aten.div_.Scalar,
-    aten.relu.default: aten.relu_.default,
-    aten.silu.default: aten.silu_.default,
-    aten.sigmoid.default: aten.sigmoid_.default,
-    aten.tanh.default: aten.tanh_.default,
-    aten.hardtanh.default: aten.hardtanh_.default,
-}
-# The same, where the form takes that memory as another argument, named here.
-INTO_FIRST: dict[Any, tuple[Any, str]] = {
-    aten.threshold_backward.default: (aten.threshold_backward.grad_input, "grad_input"),
-    aten.hardtanh_backward.default: (aten.hardtanh_backward.grad_input, "grad_input"),
-}
-APART = "memplan_apart"  # of a node, in its meta: its result takes other memory than its first argument, of another size
-
 CHECKPOINT = "ac_graph_id"  # meta key of nodes that torch.utils.checkpoint covers; the value identifies the checkpoint
 BATCH_NORM_BACKWARD = aten.native_batch_norm_backward.default
 
@@ -41,11 +21,6 @@ PYTORCHS = frozenset(
 )
 # Tags that say of an operator that its results depend on nothing but its arguments.
 PURE = (torch.Tag.pointwise, torch.Tag.core)
-
-
-def may_write_into_first(node: fx.Node) -> bool:
-    """Whether an operator has a form that writes into its first argument, and sizes do not forbid it."""
-    return (node.target in IN_PLACE or node.target in INTO_FIRST) and APART not in node.meta
 
 
 def is_foreign(node: fx.Node) -> bool:
@@ -115,26 +90,6 @@ def second_form(node: fx.Node) -> tuple[Any, tuple[Any, ...]]:
         x, weight, bias, _, _, training, momentum, epsilon = node.args
         return BATCH_NORM_AGAIN.get(), (x, weight, bias, training, momentum, epsilon)
     return node.target, tuple(node.args)
-
-
-SCATTERS = (aten.slice_scatter.default, aten.select_scatter.default, aten.diagonal_scatter.default)
-
-
-def write_straight(graph: fx.Graph) -> None:
-    """Takes the copy out of an assignment into a part of a tensor, `h[0] = v`. PyTorch captures it as `copy(h[0], v)`, which is
-    then written into h; a copy into a view takes as much memory as all of h, and has the values of v."""
-    for node in list(graph.nodes):
-        if node.target is not aten.copy.default or not all(is_written_by(user, node) for user in node.users):
-            continue
-        into, value = node.args[0].meta["val"], node.args[1].meta["val"]
-        if (into.dtype, into.device, into.shape) == (value.dtype, value.device, value.shape):
-            node.replace_all_uses_with(node.args[1])
-    graph.eliminate_dead_code()
-
-
-def is_written_by(user: fx.Node, value: fx.Node) -> bool:
-    """Whether a node does nothing with this value but write it into a part of a tensor."""
-    return user.target in SCATTERS and user.args[1] is value and user.args[0] is not value
 
 
 def drop_unread_arguments(graph: fx.Graph) -> None:

@@ -14,7 +14,7 @@ from torch import fx
 
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
 from memplan.graph.layouts import same_layout
-from memplan.graph.operators import may_write_into_first
+from memplan.graph.overwriting import may_write_into_first
 
 WORKSPACE = "memplan_workspace"  # of a node, in its meta
 SECONDS = "memplan_seconds"

@@ -23,7 +23,8 @@ from memplan.graph.earlier import hold_earlier
 from memplan.graph.joint import halves
 from memplan.graph.meant import NO_REGION, has_region, put_away
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
-from memplan.graph.operators import drop_unread_arguments, write_straight
+from memplan.graph.operators import drop_unread_arguments
+from memplan.graph.overwriting import write_straight
 from memplan.graph.shards import put_in_place, shards_in
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.memory.host import pool_for

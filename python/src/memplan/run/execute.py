@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch import fx
 
 from memplan.graph.joint import flat_outputs
-from memplan.graph.operators import IN_PLACE, INTO_FIRST
+from memplan.graph.overwriting import INTO_FIRST, in_place_form
 from memplan.memory.liveness import Liveness
 
 Run = Callable[[list[Any]], list[Any]]
@@ -55,13 +55,13 @@ class Writer:
     def call(self, node: fx.Node) -> str:
         arguments = [self.expression(a) for a in node.args]
         arguments += [f"{k}={self.expression(v)}" for k, v in node.kwargs.items()]
-        function = node.target
+        function: Any = node.target
         if node in self.liveness.in_place:
-            if function in IN_PLACE:
-                function = IN_PLACE[function]
-            else:
+            if function in INTO_FIRST:
                 function, name = INTO_FIRST[function]
                 arguments.append(f"{name}={self.expression(node.args[0])}")
+            else:
+                function = in_place_form(function) or function
         return f"{self.constant(function)}({', '.join(arguments)})"
 
     def drop(self, nodes: list[fx.Node]) -> None:

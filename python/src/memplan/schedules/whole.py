@@ -19,7 +19,7 @@ class Group:
     def __init__(self, group: ParameterGroup) -> None:
         params, n = group.known.fsdp_params, group.n_ranks
         trained = [k for k, p in enumerate(params) if p.sharded_param.requires_grad]
-        numels, types = [int(p._orig_size.numel()) for p in params], group.compute_types
+        numels, types = [int(shape.numel()) for shape in group.shapes], group.compute_types
         self.shards = int(sum(here(p).untyped_storage().nbytes() for p in group.parameters()))
         self.whole = int(sum(n * size.numel() * kind.itemsize for size, kind in zip(group.padded, types)))
         self.sent = self.whole

@@ -1,0 +1,111 @@
+"""Forms of operators that write their result into the memory of an argument: the same bits, and one piece of memory less. Eager
+runs these forms in formulas of backward, such as a scatter into zeros. A capture has the other forms."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.torch_internals.dispatch import OPERATOR, schema_of
+
+aten = torch.ops.aten
+Form = Callable[..., Any]
+
+# Forms that take the memory of their first argument as another argument, which is named here.
+INTO_FIRST: dict[Any, tuple[Form, str]] = {
+    aten.threshold_backward.default: (aten.threshold_backward.grad_input, "grad_input"),
+    aten.hardtanh_backward.default: (aten.hardtanh_backward.grad_input, "grad_input"),
+}
+# Operators that are not elementwise, and whose form for the first argument's memory has the same bits.
+WRITERS = frozenset(
+    [
+        "addbmm",
+        "addmm",
+        "addmv",
+        "addr",
+        "baddbmm",
+        "copy",
+        "cumprod",
+        "cumsum",
+        "fill",
+        "hardswish",
+        "index_add",
+        "index_copy",
+        "index_fill",
+        "index_put",
+        "index_reduce",
+        "masked_fill",
+        "masked_scatter",
+        "put",
+        "renorm",
+        "scatter",
+        "scatter_add",
+        "scatter_reduce",
+        "tril",
+        "triu",
+        "zero",
+    ]
+)
+OTHER_BITS = frozenset((aten.mul.Scalar,))  # in bfloat16
+APART = "memplan_apart"  # of a node, in its meta: its result takes other memory than its first argument, of another size
+
+
+def into_part(view: Form) -> Form:
+    """The form of an operator that writes a tensor into a view of another."""
+
+    def form(whole: torch.Tensor, part: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        view(whole, *args, **kwargs).copy_(part)
+        return whole
+
+    return form
+
+
+# Writes into a part of a tensor.
+SCATTERS: dict[Any, Form] = {
+    aten.slice_scatter.default: into_part(aten.slice.Tensor),
+    aten.select_scatter.default: into_part(aten.select.int),
+    aten.diagonal_scatter.default: into_part(aten.diagonal.default),
+    aten.as_strided_scatter.default: into_part(aten.as_strided.default),
+}
+
+
+@functools.cache
+def in_place_form(target: Any) -> Form | None:
+    """The form of an operator that computes the same bits in the memory of its first argument, if there is one."""
+    if target in SCATTERS:
+        return SCATTERS[target]
+    if not isinstance(target, OPERATOR) or target.namespace != "aten" or target in OTHER_BITS:
+        return None
+    name, _, overload = target.name().removeprefix("aten::").partition(".")
+    is_known = torch.Tag.pointwise in target.tags or name in WRITERS
+    form = getattr(getattr(aten, f"{name}_", None), overload or "default", None)
+    if not is_known or form is None or torch.Tag.nondeterministic_seeded in target.tags:
+        return None
+    arguments, of_form = ([(a.name, str(a.type)) for a in schema_of(f).arguments] for f in (target, form))
+    return form if arguments == of_form else None
+
+
+def may_write_into_first(node: fx.Node) -> bool:
+    """Whether an operator has a form that writes into its first argument, and sizes do not forbid it."""
+    return APART not in node.meta and (node.target in INTO_FIRST or in_place_form(node.target) is not None)
+
+
+def write_straight(graph: fx.Graph) -> None:
+    """Takes the copy out of an assignment into a part of a tensor, `h[0] = v`. PyTorch captures it as `copy(h[0], v)`, which is
+    then written into h; a copy into a view takes as much memory as all of h, and has the values of v."""
+    for node in list(graph.nodes):
+        if node.target is not aten.copy.default or not all(is_written_by(user, node) for user in node.users):
+            continue
+        into, value = node.args[0].meta["val"], node.args[1].meta["val"]
+        if (into.dtype, into.device, into.shape) == (value.dtype, value.device, value.shape):
+            node.replace_all_uses_with(node.args[1])
+    graph.eliminate_dead_code()
+
+
+def is_written_by(user: fx.Node, value: fx.Node) -> bool:
+    """Whether a node does nothing with this value but write it into a part of a tensor."""
+    return user.target in SCATTERS and user.args[1] is value and user.args[0] is not value
