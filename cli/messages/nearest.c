@@ -7,22 +7,27 @@
 
 enum { LENGTH_MAX = 256 };
 
+/* Insert, delete, replace, and swap two neighbours. */
 static int edit_distance(const char *a, size_t n, const char *b, size_t m)
 {
-    int row[LENGTH_MAX + 1];
-    for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+    int rows[3][LENGTH_MAX + 1], *before = rows[0], *last = rows[1], *row = rows[2];
+    for (size_t j = 0; j <= m; j++) last[j] = (int)j;
     for (size_t i = 1; i <= n; i++) {
-        int diagonal = row[0];
         row[0] = (int)i;
         for (size_t j = 1; j <= m; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
+            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            if (last[j] + 1 < best) best = last[j] + 1;
             if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
             row[j] = best;
         }
+        int *free_row = before;
+        before = last;
+        last = row;
+        row = free_row;
     }
-    return row[m];
+    return last[m];
 }
 
 nearest nearest_to(const char *word)

@@ -1,8 +1,8 @@
 /* nearest.h - finds the known name that a misspelled word probably means. */
 #pragma once
 
-/* Finds the name with the smallest edit distance (insert, delete, replace) among names passed one by one; of equal ones, the
- * first. O(length^2) per name. Names over 256 bytes are skipped. */
+/* Finds the name with the smallest edit distance (insert, delete, replace, swap neighbours) among names passed one by one; of
+ * equal ones, the first. O(length^2) per name. Names over 256 bytes are skipped. */
 typedef struct nearest {
     const char *word, *best;
     int distance;

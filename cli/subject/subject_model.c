@@ -1,4 +1,5 @@
 /* subject_model.c - loads the model of a command: a file, or a network known by name. */
+#include <ctype.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,20 +28,44 @@ static mp_status read_dimensions(const model_options *o, mp_pool *pool, mp_dimen
     return MP_OK;
 }
 
-/* Fails with a message that suggests the closest names of the table. */
+enum { NAME_MAX_BYTES = 64 };
+
+/* Writes a name as mp_names_are_alike reads it: small letters without separators. Longer names are cut. */
+static const char *plain(const char *name, char text[NAME_MAX_BYTES])
+{
+    size_t n = 0;
+    for (; *name && n + 1 < NAME_MAX_BYTES; name++)
+        if (!strchr(" -_", *name)) text[n++] = (char)tolower((unsigned char)*name);
+    text[n] = 0;
+    return text;
+}
+
+/* Fails with the names of the table that begin with this one, otherwise with those at the smallest edit distance. */
 static mp_status refuse_unknown(const char *name, const char *what, mp_error *err)
 {
-    nearest n = nearest_to(name);
-    char names[128] = "";
-    for (size_t k = 0; k < mp_architecture_count(); k++) nearest_offer(&n, mp_architecture_row(k)->name);
-    MP_ENSURE(nearest_found(&n), err, MP_INVALID, "%s; 'memplan models' lists those that are", what);
-    for (size_t k = 0; k < mp_architecture_count(); k++) { /* all names at the same distance */
-        nearest one = nearest_to(name);
-        nearest_offer(&one, mp_architecture_row(k)->name);
+    char word[NAME_MAX_BYTES], known[NAME_MAX_BYTES], names[256] = "";
+    nearest n = nearest_to(plain(name, word));
+    size_t n_begun = 0;
+    for (size_t k = 0; k < mp_architecture_count(); k++) {
+        nearest_offer(&n, plain(mp_architecture_row(k)->name, known));
+        n_begun += strlen(word) > 1 && !strncmp(known, word, strlen(word));
+    }
+    MP_ENSURE(n_begun || nearest_found(&n), err, MP_INVALID, "%s; 'memplan models' lists those that are", what);
+    for (size_t k = 0; k < mp_architecture_count(); k++) {
+        nearest one = nearest_to(word);
+        nearest_offer(&one, plain(mp_architecture_row(k)->name, known));
         const size_t used = strlen(names);
-        if (one.distance == n.distance) snprintf(names + used, sizeof names - used, "%s%s", used ? " or " : "", one.best);
+        if (n_begun ? !strncmp(known, word, strlen(word)) : one.distance == n.distance)
+            snprintf(names + used, sizeof names - used, "%s%s", used ? " or " : "", mp_architecture_row(k)->name);
     }
     return MP_FAIL(err, MP_INVALID, "%s; did you mean %s?", what, names);
+}
+
+/* True if a path has a folder, or an ending of letters as files have: "model.onnx", and not "llama3.1-8b". */
+static bool looks_like_file(const char *path)
+{
+    const char *point = strrchr(path, '.');
+    return strchr(path, '/') || (point && point[1] && strspn(point + 1, "abcdefghijklmnopqrstuvwxyz") == strlen(point + 1));
 }
 
 static bool has_parameter(const mp_model *model, const char *pattern)
@@ -86,7 +111,7 @@ mp_status subject_model(const char *path, const model_options *o, mp_model **out
     MP_ENSURE(dimensions && pool, err, MP_NOMEM, "the dimensions");
     MP_CHECK(read_dimensions(o, pool, dimensions, err));
     if (subject_architecture(path)) return subject_named(path, o, out, err);
-    if (!is_there && !strpbrk(path, "./")) /* it looks like the name of a network */
+    if (!is_there && !looks_like_file(path))
         return refuse_unknown(path, "there is no such file, and no network of this name is known", err);
     const mp_onnx_options wanted = {.batch = o->batch,
                                     .dimensions = dimensions,
