@@ -19,7 +19,7 @@ static int columns_of(const char *text, size_t n)
     return columns;
 }
 
-void screen_row(const char *format, ...)
+void screen_list(const char *format, ...)
 {
     static const char more[] = "...";
     char text[TEXT_MAX];
@@ -34,6 +34,42 @@ void screen_row(const char *format, ...)
     }
     const size_t kept = terminal_fitting(text, width - (int)sizeof more + 1);
     printf("%.*s%.*s\n", (int)kept, text, width, more);
+}
+
+/* Returns where a row of more than `width` columns breaks: behind its last gap between cells, else between words, else
+ * anywhere. */
+static size_t row_break(const char *text, int width)
+{
+    const size_t most = terminal_fitting(text, width), indent = strspn(text, " ");
+    for (size_t k = most; k > indent; k--)
+        if (text[k] != ' ' && text[k - 1] == ' ' && text[k - 2] == ' ') return k;
+    for (size_t k = most; k > indent; k--)
+        if (text[k] != ' ' && text[k - 1] == ' ') return k;
+    return most;
+}
+
+void screen_row(const char *format, ...)
+{
+    enum { CELL = 24 }; /* columns: a cell moves so that it ends below the end of the line above, and cells of rows align */
+    char text[TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    print_text(text, sizeof text, format, args);
+    va_end(args);
+    const int width = isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : TEXT_MAX;
+    const int moved = width > 2 * CELL ? width - CELL : width / 2;
+    const char *rest = text;
+    int indent = 0;
+    while (rest[terminal_fitting(rest, width - indent)]) {
+        const size_t kept = row_break(rest, width - indent);
+        size_t shown = kept;
+        while (shown && rest[shown - 1] == ' ') shown--;
+        printf("%*s%.*s\n", indent, "", (int)shown, rest);
+        indent += columns_of(rest, kept) - moved;
+        if (indent < 4 || indent > width / 2) indent = width > 8 ? 4 : 0;
+        rest += kept;
+    }
+    printf("%*s%s\n", indent, "", rest);
 }
 
 static bool whole_verdicts;

@@ -11,7 +11,7 @@
 #include "estimator/base/module_name.h"
 #include "formats/json/json.h"
 
-enum { DEPTH_MAX = 3 };
+enum { DEPTH_MAX = 3, TITLE_MAX = 512 };
 
 typedef struct module {
     const char *name; /* name of its first operator */
@@ -134,7 +134,7 @@ static void join_rest(table *t, size_t rows)
 
 static const char *title_of(const module *m)
 {
-    char first[64], last[64];
+    char first[TITLE_MAX], last[TITLE_MAX];
     if (m->n_others > 1) return mp_text("%zu others", m->n_others);
     if (!m->length) return "(no module)";
     mp_module_text(m->name, m->length, first, sizeof first);

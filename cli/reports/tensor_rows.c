@@ -137,7 +137,7 @@ static void print_group(const grouping *g, const group *row, int width)
     const char *leaves = "";
     for (size_t k = 0; k < row->n && k < NAMED; k++)
         leaves = mp_text("%s%s%s", leaves, k ? ", " : "", leaf_of(name_at(g, row->first + k) + row->module));
-    screen_row("  %-*s  %3zu%s  %s%s", width, title_of(g, row), row->n, row->repeats ? " each" : "", leaves,
+    screen_list("  %-*s  %3zu%s  %s%s", width, title_of(g, row), row->n, row->repeats ? " each" : "", leaves,
                row->n > NAMED ? ", ..." : "");
 }
 
@@ -161,7 +161,7 @@ static void print_folded(const grouping *g, size_t rows, size_t left)
         print_group(g, &g->groups[k], width);
         tensors += g->groups[k].n * (1 + g->groups[k].repeats);
     }
-    if (left > rows) screen_row("  ... and %zu more in %zu modules", g->n_names - tensors, g->n - k);
+    if (left > rows) screen_list("  ... and %zu more in %zu modules", g->n_names - tensors, g->n - k);
 }
 
 static void print_list(const grouping *g)
