@@ -1,4 +1,4 @@
-/* test_canvas.c - pictures: what is drawn is in the file as it was said, whatever the names are. */
+/* test_canvas.c - pictures: the files contain the drawn shapes and texts, for all kinds of names. */
 #include "formats/canvas/canvas.h"
 
 #include <unistd.h>
@@ -18,7 +18,7 @@ static int make_folder(void **state)
     return mkdtemp(folder) ? 0 : -1;
 }
 
-/* Nothing but the pictures that the tests name may be left. */
+/* Removes the pictures named by the tests; the folder must then be empty. */
 static int remove_folder(void **state)
 {
     (void)state;
@@ -30,7 +30,7 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-/* Writes the picture as folder/p.ENDING and reads it into `to`, with a NUL behind it. Returns its size. */
+/* Writes the picture as folder/p.ENDING and reads it into `to`, followed by a NUL. Returns its size. */
 static size_t written(const mp_canvas *canvas, const char *ending, char *to)
 {
     mp_error err = {0};
@@ -105,7 +105,7 @@ TEST(names_survive_whatever_they_hold)
     mp_canvas_free(canvas);
 }
 
-/* Boxes are called what they are: each by another name, whatever the names are. */
+/* Each box has a unique name, for all titles. */
 TEST(boxes_have_names_in_an_svg)
 {
     static const char *const tooltips[] = {"conv\n1 MiB", "conv\n2 MiB", "conv (1)", "", "a&lol;b", "corner", "\n"};
@@ -132,7 +132,7 @@ TEST(the_same_calls_give_the_same_file)
     for (size_t k = 0; k < 3; k++) {
         mp_canvas *one = drawn(), *two = drawn();
         size_t size = written(one, endings[k], contents);
-        sleep(k == 2); /* a PDF holds the time of its making, to the second */
+        sleep(k == 2); /* a PDF contains its creation time in seconds */
         assert_int_equal(written(two, endings[k], again), size);
         assert_memory_equal(contents, again, size);
         assert_memory_equal(contents, starts[k], strlen(starts[k]));
@@ -141,8 +141,7 @@ TEST(the_same_calls_give_the_same_file)
     }
 }
 
-/* What a reader of PDF does: from the end to the newest trailer, by it to the information, and over /Prev to what was there
- * before. */
+/* Like a PDF reader, follows the newest trailer at the end to the information, and /Prev to the original contents. */
 TEST(a_pdf_has_its_heading_as_title)
 {
     mp_canvas *canvas = drawn();
@@ -163,11 +162,11 @@ TEST(a_pdf_has_its_heading_as_title)
     assert_non_null(strstr(info, "00E90020D83DDE00>"));
     assert_int_equal(sscanf(strstr(contents + section, "/Prev "), "/Prev %lu", &before), 1);
     assert_memory_equal(contents + before, "xref\n0 ", 7);
-    assert_int_equal(strtoul(contents + before + 7, NULL, 10), number); /* the new object is one that was not there */
+    assert_int_equal(strtoul(contents + before + 7, NULL, 10), number); /* the new object has an unused number */
     mp_canvas_free(canvas);
 }
 
-/* A file whose cross-references are a stream (cairo 1.18 and later write such), and ends that say nothing. */
+/* A file with a cross-reference stream (as written by cairo 1.18 and later), and invalid endings. */
 TEST(a_title_suits_the_file_that_it_is_put_behind)
 {
     static const char stream[] = "%PDF-1.5\n7 0 obj\n<< /Type /XRef /Size 8 /W [1 2 2] /Root 6 0 R >>\nstream\n/Size "
@@ -199,7 +198,7 @@ static unsigned long number_at(const char *bytes)
     return (unsigned long)b[0] << 24 | (unsigned long)b[1] << 16 | (unsigned long)b[2] << 8 | b[3];
 }
 
-/* 192 dots per inch of 72 points, twice as sharp as a common screen; never more than cairo can draw. */
+/* A PNG has 192 dots per inch of 72 points, twice the density of a common screen, and at most cairo's largest size. */
 TEST(a_png_has_the_size_of_a_screen_or_what_can_be_drawn)
 {
     mp_canvas *canvas = drawn();
@@ -246,7 +245,7 @@ TEST(every_lack_of_memory_is_reported)
     long live = mp_alloc_live, k = 0;
     char path[96];
     snprintf(path, sizeof path, "%s/none.svg", folder);
-    for (mp_status st = MP_NOMEM; st != MP_OK; k++) { /* what could not be drawn is said when the picture is written */
+    for (mp_status st = MP_NOMEM; st != MP_OK; k++) { /* drawing errors are reported when the picture is written */
         mp_canvas_free(canvas);
         canvas = NULL;
         assert_int_equal(mp_alloc_live, live);
@@ -270,7 +269,7 @@ TEST(every_lack_of_memory_is_reported)
     assert_int_equal(mp_alloc_live, live);
 }
 
-/* What the Unicode standard (table 3-7) calls well-formed, and what XML 1.0 may hold. */
+/* Well-formed UTF-8 by the Unicode standard (table 3-7), and characters allowed by XML 1.0. */
 TEST(only_what_is_utf8_and_xml_is_let_through)
 {
 #define R "\xEF\xBF\xBD"
@@ -286,7 +285,7 @@ TEST(only_what_is_utf8_and_xml_is_let_through)
         {"\xF4\x90\x80\x80", R R R R}, /* over U+10FFFF */
         {"\xC3", R},                   /* cut off */
         {"\xE6\xBC|", R R "|"},
-        {"\xEF\xBF\xBE", R}, /* U+FFFE is in no XML file */
+        {"\xEF\xBF\xBE", R}, /* U+FFFE is forbidden in XML */
         {"a\tb\rc\nd\x1B\x7F", "a b c d" R R},
         {"\xC2\x85", R},
     };
@@ -299,7 +298,7 @@ TEST(only_what_is_utf8_and_xml_is_let_through)
     }
 }
 
-/* Advances of the font files: A 1401, i 569 of 2048 units; bold A 1585. */
+/* Advances in the font files: A 1401, i 569 of 2048 units; bold A 1585. */
 TEST(widths_are_those_of_the_font)
 {
     assert_true(abs((int)(1000 * mp_canvas_text_width("AAi", 20.48, false)) - (1401 + 1401 + 569) * 10) < 30);
@@ -334,7 +333,7 @@ TEST(short_names_say_the_module_once)
     assert_string_equal(mp_short_name("gradient of /down.2/down.2.3/Relu_output_0"), "gradient of down.2.3.Relu");
     assert_string_equal(mp_short_name("/avgpool/Pool: backward of data"), "avgpool.Pool: backward of data");
     assert_string_equal(mp_short_name("a  b"), "a  b");
-    assert_string_equal(mp_short_name("_output_0"), "_output_0"); /* it would have no name */
+    assert_string_equal(mp_short_name("_output_0"), "_output_0"); /* shortening would leave an empty name */
     assert_string_equal(mp_short_name(""), "");
     memset(long_name + 3, 'x', sizeof long_name - 4);
     assert_int_equal(strlen(mp_short_name(long_name)), MP_TEXT_MAX - 1);

@@ -1,5 +1,5 @@
-/* test_checkpoint.c - folders of saved trainings: what is committed comes back, what is not is gone with the next save, and at
- * no moment between is there neither the old save nor the new one. */
+/* test_checkpoint.c - folders of saved trainings: a committed save can be read. The next save removes an uncommitted one. At
+ * every moment the old save or the new one is complete. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ static void clear(void)
     rmdir(folder);
 }
 
-/* Writes part k of a save with one tensor of values that tell the step. */
+/* Writes part k of a save with one tensor whose values identify the step. */
 static mp_status write_part(const mp_save *s, const char *name, int k, double step, char sum[MP_CHECKSUM_TEXT], mp_error *err)
 {
     const float values[] = {(float)step, (float)k, 7};
@@ -54,7 +54,7 @@ static mp_status save_two(int64_t step, mp_error *err)
     return mp_checkpoint_commit(&s, entries, 2, (const char(*)[MP_CHECKSUM_TEXT])sums, &note, 1, err);
 }
 
-/* Returns the step that is in the folder, the same in its metadata and in both parts; 0: none can be read. */
+/* Returns the step in the folder, after checking that metadata and both parts agree; 0: no readable save. */
 static int step_in(void)
 {
     mp_checkpoint *c;
@@ -84,7 +84,7 @@ TEST(what_is_committed_comes_back_and_the_rest_is_gone)
     }
 }
 
-/* A save that stops anywhere before its commit leaves the old one, and its own parts go away with it. */
+/* A save that stops before its commit leaves the old one intact, and its own parts are removed. */
 TEST(a_save_that_is_not_made_changes_nothing)
 {
     mp_error err = {0};
@@ -102,7 +102,7 @@ TEST(a_save_that_is_not_made_changes_nothing)
     }
 }
 
-/* What a killed run leaves, parts and temporaries, is removed by the next save; other files in the folder are not. */
+/* The next save removes parts and temporary files of a killed run, and no other files in the folder. */
 TEST(a_save_clears_away_what_is_left_behind)
 {
     static const char *const left[] = {"step-3.6b0a.1-of-2.safetensors", "step-3.6b0a.2-of-2.safetensors.4711-0.tmp"},
@@ -142,7 +142,7 @@ TEST(two_trainings_do_not_save_into_one_folder_at_once)
     mp_checkpoint_end(&two);
 }
 
-/* Returns the bytes of a file in memory that the caller frees. */
+/* Returns the bytes of a file; the caller frees them. */
 static unsigned char *contents_of(const char *path, size_t *size)
 {
     FILE *file = fopen(path, "rb");
@@ -163,7 +163,7 @@ static void put_contents(const char *path, const unsigned char *bytes, size_t si
     assert_int_equal(fclose(file), 0);
 }
 
-/* True if the folder has exactly what save_two(2) saves; opening fails otherwise, or a name is not found. */
+/* Returns whether opening the folder fails with MP_PARSE, or all values found equal the result of save_two(2). */
 static bool is_refused_or_whole(mp_status *opened)
 {
     mp_checkpoint *c = NULL;
@@ -180,7 +180,7 @@ static bool is_refused_or_whole(mp_status *opened)
     return is_whole;
 }
 
-/* One flipped bit, anywhere: in a part it is refused. In the index it is refused or changes nothing that is read. */
+/* Flips each bit in turn. In a part, it is refused. In the index, it is refused or changes no value that is read. */
 TEST(a_flipped_bit_is_noticed)
 {
     mp_error err = {0};
@@ -209,7 +209,7 @@ TEST(a_flipped_bit_is_noticed)
     closedir(list);
 }
 
-/* Memory that is short at any call: the old save or the new one, and no third thing; nothing is kept. */
+/* Out of memory at any call: the folder has the old save or the new one, and no memory leaks. */
 TEST(memory_that_is_short_loses_nothing)
 {
     mp_error err = {0};

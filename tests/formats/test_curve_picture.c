@@ -1,4 +1,4 @@
-/* test_curve_picture.c - the picture of the trade-off curve: what stands in it, and that it is the same every time. */
+/* test_curve_picture.c - the picture of the trade-off curve: its contents, and equal files for equal input. */
 #include <math.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ static const mp_sweep example = {.floor_bytes = 400,
                                  .n_spread = 4,
                                  .spread = spread};
 
-/* The file's bytes with a NUL behind them; released with free. */
+/* Returns the file's bytes followed by a NUL; the caller frees them. */
 static char *drawn(const mp_sweep *sweep, const char *title, const char *ending)
 {
     char path[64];
@@ -50,7 +50,7 @@ TEST(the_picture_names_searchers_floor_and_ends)
                                         "a &lt;model&gt; &amp; more: down to 600 B of 1000 B, for +30.0 % time"};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         char text[64] = "";
-        /* names keep their hyphens and blanks in one of the two ways SVG has */
+        /* names keep hyphens and blanks in one of the two forms of SVG */
         snprintf(text, sizeof text, "%s", texts[k]);
         if (strstr(svg, text)) continue;
         size_t n = 0;
@@ -74,7 +74,7 @@ TEST(the_picture_is_the_same_every_time)
     free(twice);
 }
 
-/* The next line (no polygon) of this width, in the text of an SVG; NULL: none. */
+/* Returns the next line (no polygon) of this width in the text of an SVG; NULL: none. */
 static const char *next_line(const char *at, const char *width)
 {
     char wanted[32];
@@ -86,7 +86,7 @@ static const char *next_line(const char *at, const char *width)
     return NULL;
 }
 
-/* Curves are steps: every stretch of a line of width 2 is level or upright. */
+/* Curves are steps: each segment of a line of width 2 is horizontal or vertical. */
 TEST(curves_are_steps)
 {
     char *svg = drawn(&example, "model", "svg");
@@ -106,8 +106,7 @@ TEST(curves_are_steps)
     free(svg);
 }
 
-/* Without the study of checkpoints the curves fill the picture. One that copies at 40 times the price leaves the others
- * readable. */
+/* Without a spread, the curves fill the picture. A curve with copies at 40 times the cost leaves the others readable. */
 TEST(a_slow_curve_presses_no_other_flat)
 {
     mp_sweep_point slow[] = {{600, true, 600, 500, 3, 0}, {800, true, 800, 300, 8, 0}, {1000, true, 1000, 100, 12, 0}};
@@ -146,7 +145,7 @@ typedef struct leader {
     double x[MOST_POINTS], y[MOST_POINTS];
 } leader;
 
-/* The thin lines that lead from the curves' ends to their labels. */
+/* Lists the thin lines from the curves' ends to their labels. */
 static int leaders_of(const char *svg, leader *leaders)
 {
     int n = 0;
@@ -160,7 +159,7 @@ static int leaders_of(const char *svg, leader *leaders)
             l->x[l->n] = x;
             l->y[l->n++] = y;
         }
-        if (l->n == MOST_POINTS) assert_in_range(++n, 0, MOST_LEADERS - 1); /* grid lines have two */
+        if (l->n == MOST_POINTS) assert_in_range(++n, 0, MOST_LEADERS - 1); /* grid lines have two points */
     }
     return n;
 }
@@ -177,7 +176,7 @@ static bool cross(const leader *a, int i, const leader *b, int k)
            turn(bx[0], by[0], bx[1], by[1], ax[0], ay[0]) * turn(bx[0], by[0], bx[1], by[1], ax[1], ay[1]) < -1e-6;
 }
 
-/* Ends that lie close together, on either side of the picture: the lower one to the left, to the right, in one place. */
+/* Curve ends close together on both sides of the picture: the lower end to the left, to the right, or at equal positions. */
 TEST(leaders_do_not_cross)
 {
     static const char *const names[] = {"chen", "segments", "lower-set", "chain", "anneal"};
@@ -206,7 +205,7 @@ TEST(leaders_do_not_cross)
     }
 }
 
-/* The colour of a searcher's line in the legend. */
+/* Finds the colour of a searcher's line in the legend. */
 static void color_in_legend(const char *svg, const char *name, char color[8])
 {
     const char *at = strstr(svg, name);
@@ -242,7 +241,7 @@ static double height_of(const char *svg, const char *text)
     return y;
 }
 
-/* As many searchers as there are: their legend stands above everything else, and those that agree share a label. */
+/* The largest number of searchers: the legend is above the plot, and equal curves share a label. */
 TEST(a_long_legend_covers_nothing)
 {
     static const char *const names[] = {"searcher one", "searcher two",   "searcher three", "searcher four", "searcher five",
@@ -259,12 +258,12 @@ TEST(a_long_legend_covers_nothing)
         snprintf(text, sizeof text, ">%s<", names[k]);
         assert_true(height_of(svg, text) < heading - 16);
     }
-    assert_true(height_of(svg, ">searcher ten<") > height_of(svg, ">searcher one<") + 10); /* in a second row */
+    assert_true(height_of(svg, ">searcher ten<") > height_of(svg, ">searcher one<") + 10); /* in the second row */
     assert_non_null(strstr(svg, ">searcher one, searcher two, searcher three and 7 more: 600 B, +30.0 %<"));
     free(svg);
 }
 
-/* Nothing gained, a sweep that was stopped at once, no segments, all at one point. */
+/* No improvement, a sweep stopped immediately, no segments, and all points equal. */
 TEST(poor_sweeps_are_drawn_too)
 {
     mp_sweep poor = example;

@@ -1,4 +1,4 @@
-/* test_dataset.c - arrays in files: IDX, .npy and text; every cut and many a flipped byte is an error or a proper array,
+/* test_dataset.c - arrays in IDX, .npy and text files. Every truncation and many flipped bytes give an error or a valid array,
  * never a crash. */
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ static void refused(const void *bytes, size_t n, const char *why)
     assert_string_equal(err.input, path);
 }
 
-/* Two images of 2 x 3 bytes, and two labels of four bytes, as MNIST's files are made. */
+/* Two images of 2 x 3 bytes, and two labels of four bytes, in the format of MNIST's files. */
 static const uint8_t images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 0, 51, 102, 153, 204, 255, 1, 2, 3, 4, 5, 6};
 static const uint8_t labels[] = {0, 0, 12, 1, 0, 0, 0, 2, 0, 0, 1, 0, 255, 255, 255, 255};
 
@@ -94,7 +94,7 @@ TEST(what_is_no_dataset_is_refused)
     refused("\0\0\x07\x01\0\0\0\x02", 8, "unknown type");
 }
 
-/* Whatever the bytes are, opening ends with an array that lies inside the file, or with a sentence. */
+/* For all bytes, opening gives an array inside the file, or an error message. */
 TEST(damaged_files_are_never_read_outside)
 {
     char npy[256];
@@ -132,7 +132,7 @@ TEST(text_becomes_tokens)
     assert_int_equal(mp_dataset_open_text(path, NULL, &d, &err), MP_OK);
     assert_true(d.dims[0] == 9 && mp_dataset_get(&d, 1) == 'b');
     mp_dataset_close(&d);
-    put(other, "a\nab\nc\nb\n", 9); /* the longest first: ab c ab, then c, a */
+    put(other, "a\nab\nc\nb\n", 9); /* the longest token first: ab c ab, then c, a */
     assert_int_equal(mp_dataset_open_text(path, other, &d, &err), MP_OK);
     const double expected[] = {1, 2, 1, 2, 0};
     assert_int_equal(d.dims[0], 5);

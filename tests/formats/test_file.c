@@ -1,4 +1,4 @@
-/* test_file.c - reading within limits, writing whole files or none. */
+/* test_file.c - reads files within limits, and writes whole files or none. */
 #include "formats/base/file.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ static int make_folder(void **state)
     return 0;
 }
 
-/* Nothing but the files the tests name may be left. */
+/* Removes the files named by the tests; the folder must then be empty. */
 static int remove_folder(void **state)
 {
     (void)state;
@@ -69,7 +69,7 @@ TEST(what_cannot_be_read_is_said)
     assert_unreadable(folder, MP_IO, "directory");
     assert_unreadable("/nowhere/at/all", MP_IO, "No such file");
     assert_int_equal(mkfifo(pipe, 0600), 0);
-    assert_unreadable(pipe, MP_IO, "pipe"); /* and nobody waits for a writer */
+    assert_unreadable(pipe, MP_IO, "pipe"); /* without waiting for a writer */
     unlink(pipe);
 }
 

@@ -1,4 +1,4 @@
-/* test_graph_dot.c - graphs in DOT: what is read is what was written, and nothing that a file holds does harm. */
+/* test_graph_dot.c - graphs in DOT: written graphs read back equal, and malicious files do no harm. */
 #include "memplan/graph_dot.h"
 
 #include <time.h>
@@ -57,7 +57,7 @@ static void bad(const char *text, size_t size, const char *message, int line)
     if (line >= 0) assert_int_equal(err.line, line);
     assert_string_equal(err.input, path);
     if (clock() - from > 5 * CLOCKS_PER_SEC) fail_msg("'%.60s' took %g s", text, (double)(clock() - from) / CLOCKS_PER_SEC);
-    mp_graph_free(good("digraph { a [bytes=1, seconds=1] }")); /* whatever state was left behind */
+    mp_graph_free(good("digraph { a [bytes=1, seconds=1] }")); /* after any previous parser state */
 }
 
 #define LAYER "node [bytes=1, seconds=1];"
@@ -121,7 +121,7 @@ TEST(names_comments_html_and_odd_spellings_are_fine)
                        "\"a \\\" } -> {\" [label=<<b>-&gt; { } &amp;</b>>]; 1.5; -2 ; \"x\" + \"y\" ; \xc3\xa9 -> _z:port:n;\n"
                        "edge [weight=2]; rank=same; a, b -> c, d; {e f} -> {g h} [k=v]; }"));
     enum { SIZE = 1 << 20 };
-    char *chain = mp_alloc(SIZE, 1); /* statements may be many, only each is short */
+    char *chain = mp_alloc(SIZE, 1); /* many statements are allowed, but each must be short */
     int n = snprintf(chain, SIZE, "digraph {" LAYER);
     for (int k = 0; k < 20000; k++) n += snprintf(chain + n, (size_t)(SIZE - n), "n%d->n%d;", k, k + 1);
     snprintf(chain + n, (size_t)(SIZE - n), "}");
@@ -140,7 +140,7 @@ TEST(mistakes_are_told_with_their_node_or_line)
         {"", "no graph", 0},
         {"hello, this is no graph\n", "syntax error near 'hello'", 1},
         {"digraph {\n a [bytes=1, seconds=1];\n b -> ;\n}", "syntax error near ';'", 3},
-        {"-> \"d\" [w=1w=1]; }", "syntax error near '->'", 1}, /* a warning follows */
+        {"-> \"d\" [w=1w=1]; }", "syntax error near '->'", 1}, /* the parser also prints a warning */
         {"digraph {\n a [bytes=1, seconds=1]", "no graph", -1},
         {"digraph {}", "has no nodes", 0},
         {"graph {" LAYER " a -- b }", "not directed", 0},
@@ -168,7 +168,7 @@ TEST(mistakes_are_told_with_their_node_or_line)
     bad("digraph {" LAYER "a}\0", strlen("digraph {" LAYER "a}") + 1, "a zero byte", -1);
 }
 
-/* Repeats pieces, numbered, with `between`, between `before` and `after`. */
+/* Returns `before`, n numbered pieces separated by `between`, and `after`. */
 static char *text_of(const char *before, const char *piece, const char *between, int n, const char *after)
 {
     size_t size = strlen(before) + strlen(after) + (size_t)n * (strlen(piece) + strlen(between) + 12) + 1;
@@ -210,7 +210,7 @@ TEST(hostile_files_are_refused_quickly)
     mp_free(zeros);
 }
 
-/* A good text with random bytes changed: any answer but a crash or a hang. */
+/* Changes random bytes of a valid text: any result is allowed except a crash or a hang. */
 TEST(damaged_files_never_crash)
 {
     static const char text[] =

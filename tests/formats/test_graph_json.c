@@ -1,4 +1,4 @@
-/* test_graph_json.c - formats/graph_json: what is written comes back, what is wrong is named, and the published graphs give the
+/* test_graph_json.c - formats/graph_json: written graphs read back equal, faults are named, and the published graphs have the
  * published peaks. */
 #include <unistd.h>
 
@@ -104,7 +104,7 @@ TEST(a_reader_needs_little)
     mp_graph_free(g);
     assert_int_equal(read_text(GRAPH("\"storages\":[],\"nodes\":[]"), &g, NULL), MP_OK);
     mp_graph_free(g);
-    /* ids at will, nulls as if missing, a read that stands twice, flags of others, a hash that is out of date */
+    /* arbitrary ids, nulls as missing values, a repeated read, unknown flags, an outdated hash */
     assert_int_equal(
         read_text(GRAPH("\"hash\":\"00\",\"fuse\":\"none\",\"name\":null,\"storages\":[{\"id\":-7,\"bytes\":4,\"kind\":"
                         "\"input\"},{\"id\":9223372036854775807,\"bytes\":9007199254740993,\"kind\":\"activation\"}],"
@@ -133,10 +133,10 @@ TEST(alternatives_inherit_what_they_do_not_say)
     const mp_alternative *f = g->nodes[1].alternatives;
     assert_int_equal(g->nodes[1].n_alternatives, 4);
     assert_true(f[1].n_writes == 1 && f[1].n_reads == 1 && f[1].ticks == 5 && f[1].workspace_bytes == 6);
-    assert_true(f[1].n_in_place == 1 && f[1].in_place[0].to == 2); /* it does not make storage 3 */
+    assert_true(f[1].n_in_place == 1 && f[1].in_place[0].to == 2); /* it does not write storage 3 */
     assert_true(f[2].n_writes == 2 && f[2].ticks == 2 && f[2].workspace_bytes == 0 && f[2].n_in_place == 2);
     assert_true(f[3].n_in_place == 0 && f[3].workspace_bytes == 6);
-    /* nor is it written what would be inherited: pairs stand with the base alternative and the alternative that has none */
+    /* inherited pairs are not written: only the base alternative and the one without pairs have them */
     mp_file file;
     int n_pairs = 0;
     assert_int_equal(mp_graph_write(g, in_folder("a.json"), NULL), MP_OK);
@@ -161,7 +161,7 @@ TEST(ticks_lose_nothing)
         {"\"seconds\":1.25e-6", 1e-8, 125},
         {"\"seconds\":3e-12", 1e-12, 3},
         {"\"seconds\":0.333333333333333333", 0x1p-52,
-         1501199875790165}, /* no power of ten: 2^51 / 3 to the next whole number */
+         1501199875790165}, /* not a power of ten: 2^51 / 3 rounded to an integer */
         {"\"seconds\":1e17", 0x1p6, 1562500000000000},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -290,7 +290,7 @@ TEST(reading_survives_every_allocation_failure)
     assert_int_equal(mp_graph_write(g, in_folder("a.json"), NULL), MP_OK);
     long live = mp_alloc_live;
     mp_status st = MP_NOMEM;
-    for (long k = 0; st != MP_OK; k++) { /* writing */
+    for (long k = 0; st != MP_OK; k++) { /* out of memory while writing */
         mp_alloc_budget = k;
         st = mp_graph_write(g, in_folder("b.json"), NULL);
         mp_alloc_budget = -1;

@@ -1,5 +1,5 @@
-/* test_graph_picture.c - pictures of graphs: blocks partition the forward pass, fates are what the steps say, and names
- * survive. */
+/* test_graph_picture.c - pictures of graphs: blocks partition the forward pass, fates follow from the steps, and names are
+ * preserved. */
 #include "memplan/pictures/graph_picture.h"
 
 #include <unistd.h>
@@ -13,9 +13,9 @@
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
-enum { NAME_SIZE = 128 }; /* of the name of a node */
+enum { NAME_SIZE = 128 }; /* of a node's name */
 
-/* ---- fates, against a walk over the whole order for every storage ---- */
+/* ---- fates, compared with a scan of the whole order for every storage ---- */
 
 TEST(fates_are_what_the_steps_say)
 {
@@ -75,13 +75,13 @@ TEST(module_names_are_read_from_node_names)
                             cases[k].all);
         assert_string_equal(mp_module_leaf(cases[k].name), cases[k].leaf);
     }
-    char small[6]; /* cut between characters */
+    char small[6]; /* cut at a character boundary */
     assert_string_equal(mp_module_text("abcd\xc3\xa9/x", 6, small, sizeof small), "abcd");
 }
 
 /* ---- blocks ---- */
 
-/* A chain of n nodes with the names that a format makes of their numbers; node k reads node k - 1 and k - 2. */
+/* Returns a chain of n nodes whose names are formatted from their numbers. Node k reads nodes k - 1 and k - 2. */
 static mp_graph *named_chain(int n, const char *(*name)(int k, char *text))
 {
     mp_graph *g;
@@ -135,7 +135,7 @@ TEST(blocks_are_as_deep_as_the_limit_allows)
     static const struct {
         int n, depth;
         size_t most, blocks;
-        const char *title, *subtitle; /* of the second */
+        const char *title, *subtitle; /* of the second block */
         const char *(*name)(int k, char *text);
     } cases[] = {
         {240, 0, 100, 60, "stage0.0.part1", "4 operators", in_modules}, /* 4 stages x 5 x 3 */
@@ -160,14 +160,14 @@ TEST(blocks_are_as_deep_as_the_limit_allows)
     }
 }
 
-/* Equal modules one after the other are one block, whatever they are called; two that take turns as well. */
+/* Consecutive equal modules form one block, independent of their names. Two alternating modules do as well. */
 TEST(repeats_are_folded_from_the_first)
 {
     enum { EQUAL, TWO_SIZES, TWO_RUNS };
     static const struct {
         int n, sizes;
         size_t blocks, repeats;
-        const char *title, *subtitle; /* of the first */
+        const char *title, *subtitle; /* of the first block */
     } cases[] = {
         {3000, EQUAL, 1, 1000, "b.0 \xe2\x80\x93 b.999", "1000 \xc3\x97 3 operators"},
         {6, EQUAL, 1, 2, "b.0 \xe2\x80\x93 b.1", "2 \xc3\x97 3 operators"},
@@ -186,7 +186,7 @@ TEST(repeats_are_folded_from_the_first)
         assert_string_equal(b->blocks[0].title, cases[k].title);
         assert_string_equal(b->blocks[0].subtitle, cases[k].subtitle);
         mp_graph_blocks_free(b);
-        b = blocks_of(g, 2, 2); /* asked for, every level is shown */
+        b = blocks_of(g, 2, 2); /* with an explicit depth, every level is shown */
         assert_int_equal(b->n, cases[k].n / 3);
         mp_graph_blocks_free(b);
         mp_graph_free(g);
@@ -318,7 +318,7 @@ static void add_node_of(mp_graph *g, const char *name, mp_phase phase, int forwa
     a->n_adds = (size_t)(adds >= 0) + (also >= 0);
 }
 
-/* A residual: the gradient of its first tensor is a sum of two, and both contributions have their wire. */
+/* A residual: the gradient of its first tensor is a sum of two, and each contribution has a wire. */
 TEST(whoever_adds_to_a_gradient_has_a_wire)
 {
     enum { X, A, B, C, GC, GB, GA, GX, N };

@@ -1,6 +1,6 @@
-/* test_models.c - whole models against what PyTorch says about them: the shape of every tensor, the number of parameters,
- * forward FLOPs. The model in examples/ is always there, with figures worked out from He et al. 2015 (table 1, 50 layers) and
- * torchvision's documentation; the others lie in $DATA, with truth/, and are skipped loudly where they are missing. */
+/* test_models.c - whole models compared with PyTorch: shapes of all tensors, numbers of parameters, forward FLOPs. The model in
+ * examples/ is always tested, with values from He et al. 2015 (table 1, 50 layers) and torchvision's documentation. The others
+ * are in $DATA, with truth/, and are skipped with a message if missing. */
 #include <dirent.h>
 
 #include <jansson.h>
@@ -10,7 +10,7 @@
 #include "tests/cases/data_file.h"
 #include "tests/cases/test.h"
 
-/* The model at this batch size, or NULL and a line on what went wrong. */
+/* Reads the model at this batch size; on failure prints the reason and returns NULL. */
 static mp_model *load(const char *path, int64_t batch)
 {
     mp_model *model = NULL;
@@ -71,7 +71,7 @@ TEST(resnet50_has_the_shapes_parameters_and_flops_of_the_paper)
     mp_model_free(model);
 }
 
-/* How the tensor differs from [dtype, [dims]]; false: not at all. */
+/* Describes how the tensor differs from [dtype, [dims]]; false: equal. */
 static bool differs(const mp_model *model, const char *name, const json_t *expected, char *how, size_t size)
 {
     int index = mp_model_find(model, name);
@@ -101,7 +101,7 @@ static bool differs(const mp_model *model, const char *name, const json_t *expec
     return true;
 }
 
-/* All tensors of one model. Returns how many differ from what truth/ says. */
+/* Compares all tensors of one model with truth/. Returns the number of differences. */
 static int check_shapes(const char *of)
 {
     const char *path = data_file("truth/shapes/%s.json", of), *model_path;
@@ -142,7 +142,7 @@ TEST(every_tensor_has_the_shape_that_pytorch_says)
     assert_true(n >= 25);
 }
 
-/* The columns of truth.csv that are used. */
+/* The used columns of truth.csv. */
 enum { COLUMN_MODEL, COLUMN_BATCH, COLUMN_PARAMETERS = 3, COLUMN_FLOPS = 8, N_COLUMNS };
 
 TEST(parameters_and_flops_are_those_that_pytorch_counts)
@@ -154,7 +154,7 @@ TEST(parameters_and_flops_are_those_that_pytorch_counts)
     char line[1024];
     int n = 0, wrong = 0;
     double worst = 0;
-    assert_non_null(fgets(line, sizeof line, file)); /* the header */
+    assert_non_null(fgets(line, sizeof line, file)); /* skips the header */
     while (fgets(line, sizeof line, file)) {
         char *columns[N_COLUMNS], *rest = line;
         for (int k = 0; k < N_COLUMNS; k++) assert_non_null(columns[k] = strsep(&rest, ","));

@@ -1,4 +1,4 @@
-/* test_onnx.c - what a good ONNX file becomes. The numbers are PyTorch's (examples/) or counted by hand. */
+/* test_onnx.c - models read from valid ONNX files. Expected numbers are PyTorch's (examples/) or counted by hand. */
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,7 +71,7 @@ TEST(resnet50_has_parameters_and_running_statistics)
     mp_model_free(model);
 }
 
-/* x[N,2] * w + b, both initializers. */
+/* x[N,2] * w + b, where w and b are initializers. */
 static void start_linear(onnx_builder *b)
 {
     static const float weights[6] = {1, 2, 3, 4, 5, 6};
@@ -127,7 +127,7 @@ TEST(external_data_is_never_opened)
     onnx_end(&b);
 }
 
-/* Values of every type, raw and typed, as constants that a shape could be made of. */
+/* Values of every type, raw and typed, as constants usable in shapes. */
 TEST(small_values_are_decoded)
 {
     static const uint8_t int8[] = {0xff, 0x7f}, int4[] = {0x8f, 0x07}, half[] = {0x00, 0xbc, 0x01, 0x00, 0x00, 0x7c},
@@ -250,7 +250,7 @@ TEST(dimensions_are_bound_by_name)
     assert_dims(model, "z", 2, 2, 9);
     assert_dims(model, "r", 4, 2, 3, 5, 6);
     mp_model_free(model);
-    options.n_dimensions = 4; /* agrees with --batch */
+    options.n_dimensions = 4; /* equal to --batch */
     mp_model_free(onnx_load(&b, &options));
     options.batch = 3;
     onnx_refused(&b, &options, MP_INVALID, "--batch 3,batch=2");
@@ -280,20 +280,20 @@ TEST(a_fixed_batch_can_only_be_confirmed)
     const mp_dimension size = {"N", 4};
     onnx_refused(&b, &(mp_onnx_options){.dimensions = &size, .n_dimensions = 1}, MP_INVALID, "'N',no input has an open");
     b.graph.n_input = 0;
-    onnx_input(&b, "x", FLOAT, "0,2"); /* some exporters write an open batch so */
+    onnx_input(&b, "x", FLOAT, "0,2"); /* some exporters write an open batch as 0 */
     mp_model *model = onnx_load(&b, &(mp_onnx_options){.batch = 4});
     assert_dims(model, "y", 2, 4, 3);
     mp_model_free(model);
     onnx_end(&b);
 }
 
-/* A length in five bytes, as a hand-written file may have it. */
+/* Writes a length in five bytes, a valid but unusual encoding. */
 static void put_length(FILE *file, int64_t length)
 {
     for (int k = 0; k < 5; k++, length >>= 7) fputc((int)((length & 127) | (k < 4 ? 128 : 0)), file);
 }
 
-/* The linear model with `columns` outputs, its weights a hole of `payload` bytes in the file. */
+/* Writes the linear model with `columns` outputs; its weights are a hole of `payload` bytes in the file. */
 static const char *write_with_hole(onnx_builder *b, int64_t columns, int64_t payload)
 {
     uint8_t model[64], weights[64], rest[512];
@@ -322,7 +322,7 @@ static const char *write_with_hole(onnx_builder *b, int64_t columns, int64_t pay
     return path;
 }
 
-/* Three gigabytes of weights in a file without blocks on the disk; reading it must cost less than 32 MiB. */
+/* Three gigabytes of weights in a sparse file. Reading it must use less than 32 MiB. */
 TEST(weights_are_not_touched)
 {
     enum { LEAST_KIB = 32 * 1024 };
@@ -330,7 +330,7 @@ TEST(weights_are_not_touched)
     onnx_builder b;
     start_linear(&b);
     const char *path = write_with_hole(&b, columns, payload);
-    pid_t child = fork(); /* a process of its own, whose peak is not that of the tests before */
+    pid_t child = fork(); /* a separate process, so that its peak excludes earlier tests */
     if (child == 0) {
         struct rusage before, after;
         mp_error err = {0};

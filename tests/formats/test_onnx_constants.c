@@ -1,5 +1,5 @@
-/* test_onnx_constants.c - weights that are no initializers: Constant and ConstantOfShape operators, also rearranged, with the
- * numbers of parameters counted by hand. */
+/* test_onnx_constants.c - weights stored as Constant and ConstantOfShape operators, also rearranged, instead of initializers.
+ * Numbers of parameters are counted by hand. */
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/model/model.h"
@@ -71,7 +71,7 @@ static void of_half(onnx_builder *b)
     onnx_node(b, "MatMul", "", "x,wide", "y");
 }
 
-/* An initializer has fewer weights than the constants: they are trained, with a warning. */
+/* The initializers have fewer weights than the constants: the constants are trained, with a warning. */
 static void most_outside(onnx_builder *b)
 {
     onnx_initializer(b, "v", FLOAT, "16,3");
@@ -80,7 +80,7 @@ static void most_outside(onnx_builder *b)
     onnx_node(b, "MatMul", "", "h,v", "y");
 }
 
-/* A fixed filter in a file that has its weights as initializers. */
+/* A fixed filter in a file whose weights are initializers. */
 static void fewer_outside(onnx_builder *b)
 {
     onnx_initializer(b, "w", FLOAT, "8,16");
@@ -91,7 +91,7 @@ static void fewer_outside(onnx_builder *b)
     onnx_node(b, "Add", "", "s,bias", "y");
 }
 
-/* A normalization without scale, a mask, a factor: no weights. */
+/* A normalization without scale, a mask and a factor are not weights. */
 static void fillings(onnx_builder *b)
 {
     onnx_initializer(b, "w", FLOAT, "8,16");
@@ -119,7 +119,7 @@ static void quantized(onnx_builder *b)
 static const struct row {
     const char *name;
     void (*build)(onnx_builder *b);
-    int64_t parameters, adopted, constant, integer; /* elements */
+    int64_t parameters, adopted, constant, integer; /* numbers of elements */
 } rows[] = {{"plain", plain, 128 + 16, 0, 0, 0},
             {"rearranged", rearranged, 128 + 48, 0, 0, 0},
             {"of shape", of_shape, 128 + 48, 0, 0, 0},
@@ -155,7 +155,7 @@ TEST(weights_outside_initializers_are_trained_or_counted)
     }
 }
 
-/* A voice detector: a state beside the sound, and weights as constants within If. The state is no weight. */
+/* A voice detector: a state in addition to the sound, and weights as constants within If. The state is not a weight. */
 TEST(weights_of_subgraphs_leave_the_state_an_input)
 {
     onnx_builder b;
@@ -175,7 +175,7 @@ TEST(weights_of_subgraphs_leave_the_state_an_input)
     onnx_end(&b);
 }
 
-/* --train takes a constant by its name, by that of a tensor rearranged from it, or all weights by a pattern. */
+/* --train selects a constant by its name or by a rearranged tensor's name, or all weights by a pattern. */
 TEST(constants_can_be_named_to_be_trained)
 {
     static const struct {
@@ -206,7 +206,8 @@ TEST(constants_can_be_named_to_be_trained)
     }
 }
 
-/* A factor of scores is no parameter, with or without brackets, before or behind the product; others are as they are named. */
+/* A factor of attention scores is no parameter: with rank 0 or 1, before or after the product. Other factors have the role that
+ * their name indicates. */
 TEST(a_number_that_scales_scores_is_a_constant)
 {
     static const struct {

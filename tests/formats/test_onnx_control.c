@@ -1,6 +1,5 @@
-/* test_onnx_control.c - If with a known condition becomes its branch; names, roles and values of what stands in subgraphs;
- * files whose subgraphs are malformed or too many; all operators that are not supported in one list. Expected graphs are by
- * hand. */
+/* test_onnx_control.c - If with a known condition is replaced by its branch. Also names, roles and values in subgraphs,
+ * malformed or too many subgraphs, and one list of all unsupported operators. Expected graphs are written by hand. */
 #include "estimator/base/memory.h"
 #include "formats/onnx/onnx_weights.h"
 #include "memplan/simplify.h"
@@ -28,7 +27,7 @@ TEST(a_constant_condition_picks_a_branch)
     assert_kinds(with("bool yes 1"), "Relu Identity"), assert_kinds(with("bool yes 0"), "Tanh Identity");
 }
 
-/* PyTorch asks so whether a tensor has one dimension. */
+/* PyTorch exports this test for a tensor with one dimension. */
 TEST(a_condition_that_shapes_decide_picks_a_branch)
 {
     assert_kinds(with("int two 2; Shape x -> s; Size s -> n; Equal n two -> yes"), "Shape Size Equal Relu Identity");
@@ -38,7 +37,7 @@ TEST(a_condition_that_shapes_decide_picks_a_branch)
     assert_kinds(model, "Shape Size Equal Tanh Identity");
 }
 
-/* What a branch computes from data has the shape that the file declares of the If. */
+/* A branch's result computed from data has the shape that the file declares for the If. */
 TEST(declared_shapes_hold_within_the_branch)
 {
     static const char text[] = "input x float 2,3; bool yes 1; If yes -> y @if then_branch { NonZero x -> t; out t }"
@@ -74,14 +73,14 @@ TEST(a_name_of_its_own_hides_the_one_around_it)
     mp_model_free(model);
 }
 
-/* The file's nodes may stand in any order. */
+/* The file's nodes may be in any order. */
 TEST(a_branch_may_read_what_is_computed_further_down)
 {
     assert_kinds(onnx_text_model(17, "input x float 2,3; bool yes 1;"
                                      "If yes -> y then_branch { Relu late -> t; out t } else_branch { Neg late -> t; out t };"
                                      "Tanh x -> late; out y"),
                  "Tanh Relu Identity");
-    /* what nothing reads need not be there in time */
+    /* an unread tensor may be computed later */
     assert_kinds(onnx_text_model(17,
                                  "input x float 2,3; bool yes 1; Neg y -> z; Tanh x -> late;"
                                  "If yes -> y then_branch { Relu x -> t; Abs late -> u; out t } else_branch { out x }; out z"),
@@ -116,12 +115,12 @@ TEST(what_stands_in_a_subgraph_keeps_its_role)
                             "out y");
     assert_role(model, "w", "parameter");
     assert_role(model, "a#then/inner", "parameter");
-    assert_role(model, "a#then/val_3", "constant"); /* named like a result, as in the graph itself */
-    assert_role(model, "other", "constant");        /* only the branch that is not taken reads it */
+    assert_role(model, "a#then/val_3", "constant"); /* named like a result, as in the main graph */
+    assert_role(model, "other", "constant");        /* read only by the branch not taken */
     mp_model_free(model);
 }
 
-/* A file without weights as initializers: what only a branch reads as a weight is one. */
+/* In a file without weights as initializers, an input that only a branch reads as a weight is a weight. */
 TEST(an_input_that_a_subgraph_reads_as_a_weight_is_one)
 {
     static const struct {
@@ -143,7 +142,7 @@ TEST(an_input_that_a_subgraph_reads_as_a_weight_is_one)
     }
 }
 
-/* Values that are too many to be kept are found in the file when they are asked for, by the name in the model. */
+/* Values too large for the model are read from the file on request, by the model's name for the tensor. */
 TEST(large_values_in_a_subgraph_are_found)
 {
     enum { N = 2000 };
@@ -173,13 +172,13 @@ TEST(large_values_in_a_subgraph_are_found)
     }
     mp_onnx_weights_close(weights);
     mp_model_free(model);
-    /* under a name that another one has, they would not be */
+    /* with another tensor's name they could not be found */
     onnx_text(&b, "If yes -> q @a then_branch { weight w 2000; Mul x w -> t; out t } else_branch { out x }; out q");
     onnx_refused(&b, NULL, MP_UNSUPPORTED, "a#then/w,the same name");
     onnx_end(&b);
 }
 
-/* docs/internals/control-flow.md: three bags, of which the second one is empty. */
+/* docs/internals/control-flow.md: three bags, the second one empty. */
 TEST(the_example_of_the_documentation_holds)
 {
     mp_error err = {0};
@@ -208,7 +207,7 @@ TEST(dynamic_conditions_are_refused)
     char text[1024];
     snprintf(text, sizeof text, "input x float 2,3; input yes bool; %s", branches);
     onnx_text_refused(17, text, MP_UNSUPPORTED, "If 'if',its condition 'yes',depends on data,dynamic control flow");
-    /* a parameter's first value is none to decide by */
+    /* a parameter's initial value must not decide a condition */
     snprintf(text, sizeof text,
              "input x float 2,3; weight w.weight 1; weight zero 1; Mul x w.weight -> v;"
              "Greater w.weight zero -> yes; %s",
@@ -232,7 +231,7 @@ TEST(malformed_subgraphs_are_refused)
     onnx_text_refused(17, IF("Relu x -> t; Neg x -> t; out t"), MP_PARSE, "if#then,two tensors,'t'");
     onnx_text_refused(17, IF("weight t 3; Neg x -> t; out t"), MP_PARSE, "if#then,two tensors,'t'");
     onnx_text_refused(17, IF("Relu u -> t; Neg t -> u; out t"), MP_PARSE, "cycle");
-    onnx_text_refused(17, IF("Relu y -> t; out t"), MP_PARSE, "cycle"); /* through a name around it */
+    onnx_text_refused(17, IF("Relu y -> t; out t"), MP_PARSE, "cycle"); /* through a name of the enclosing graph */
     onnx_text_refused(17, IF("Relu -> t; out t"), MP_PARSE, "Relu,0 inputs");
     onnx_text_refused(17, "input x float 2,3; bool yes 1; If yes -> y @if then_branch { out x }; out y", MP_PARSE,
                       "If 'if',lacks,'else_branch'");
@@ -244,7 +243,7 @@ TEST(malformed_subgraphs_are_refused)
 #undef IF
 }
 
-/* Subgraphs in subgraphs, `depth` of them. */
+/* Returns `depth` nested subgraphs. */
 static const char *nested(int depth)
 {
     static char text[8192];
@@ -268,7 +267,7 @@ TEST(all_unsupported_operators_are_listed)
                       "Gelu d -> e; Loop n - e -> y body { formal i k v; Odd v -> w; Identity k -> l; out l w };"
                       "If yes -> z then_branch { out y } else_branch { Hidden y -> t; out t }; out z",
                       MP_UNSUPPORTED, "Odd (3),Strange (1),Gelu of operator set 17 (1),the first one is node 'first'");
-    /* in a branch: only if it is taken */
+    /* in a branch: refused only if the branch is taken */
     onnx_text_refused(17,
                       "input x float 2,3; bool yes 1; If yes -> z @if then_branch { Odd x -> t @odd; Odd t -> u; out u }"
                       "else_branch { Hidden x -> t; out t }; out z",
@@ -278,7 +277,7 @@ TEST(all_unsupported_operators_are_listed)
                  "Relu Identity");
 }
 
-/* A hundred kinds: as many as a sentence holds, and the number of the others. */
+/* A hundred kinds: the message lists as many as fit, and the number of the others. */
 TEST(a_list_that_is_too_long_is_counted)
 {
     char text[8192];
@@ -288,7 +287,7 @@ TEST(a_list_that_is_too_long_is_counted)
     onnx_text_refused(17, text, MP_UNSUPPORTED, "SomewhatLongKind0 (1), others; the first one");
 }
 
-/* Everything at once: a loop with a branch, a sequence, a weight of its own, and a scan. */
+/* Everything combined: a loop with a branch, a sequence and its own weight, and a scan. */
 static const char *save_all(onnx_builder *b)
 {
     onnx_text_start(

@@ -1,4 +1,4 @@
-/* test_onnx_functions.c - functions that a file brings along, against the graph written out by hand. */
+/* test_onnx_functions.c - functions defined in a file, compared with the graph written out by hand. */
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/model/model.h"
@@ -48,7 +48,7 @@ TEST(a_call_becomes_the_function_s_nodes)
     onnx_end(&b);
 }
 
-/* axis: given by the call, by the default of the function (a field younger than Debian's schema), or by the operator. */
+/* axis: from the call, from the function's default (a field newer than Debian's schema), or from the operator's default. */
 TEST(attributes_come_from_the_call_or_the_default)
 {
     static const int64_t expected[] = {0, 1, -1};
@@ -127,7 +127,7 @@ TEST(an_input_handed_on_is_copied)
     onnx_end(&b);
 }
 
-/* com.microsoft's Gelu is in the registry: one operator says more than the five it is made of. */
+/* com.microsoft's Gelu is in the registry: one operator has more information than its five parts. */
 TEST(a_known_operator_stays_whole)
 {
     onnx_builder b;

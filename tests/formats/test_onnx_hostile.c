@@ -1,4 +1,4 @@
-/* test_onnx_hostile.c - what a bad ONNX file becomes: one sentence that names what is wrong, nothing leaked, no crash. */
+/* test_onnx_hostile.c - invalid ONNX files: each gives one sentence that names the fault, without leaks or crashes. */
 #include <time.h>
 
 #include "tests/cases/onnx_builder.h"
@@ -36,7 +36,7 @@ TEST(files_that_are_no_models)
     onnx_end(&b);
 }
 
-/* Whoever starts has a file of another kind at hand: the sentence says which, and what to do. */
+/* Files of another kind, as beginners may pass them: the message names the kind and the remedy. */
 TEST(files_of_other_kinds)
 {
     static const struct {
@@ -71,13 +71,13 @@ TEST(broken_wire_formats)
         size_t n;
         const char *words;
     } cases[] = {
-        {"\x3a\x0a\x0a\x02", 4, "cut off,ModelProto,byte 0"},                   /* a graph of 10 bytes, of which 2 are there */
-        {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 13, "byte 0"}, /* a number of twelve digits */
+        {"\x3a\x0a\x0a\x02", 4, "cut off,ModelProto,byte 0"},                   /* a graph of 10 bytes with only 2 present */
+        {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 13, "byte 0"}, /* a number of twelve bytes */
         {"\x3b\x3c", 2, "ModelProto"},                                          /* a group */
         {"\x02\x01z", 3, "ModelProto"},                                         /* field 0 */
-        {"\x38\x01", 2, "wrong kind,ModelProto"},                               /* a graph that is a number */
+        {"\x38\x01", 2, "wrong kind,ModelProto"},                               /* a graph encoded as a number */
         {"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 10, "cut off"},            /* an absurd length */
-        {"\x3a\x03\x12\x01\xff", 5, "UTF-8,GraphProto,byte 2"},                 /* a name that is no text */
+        {"\x3a\x03\x12\x01\xff", 5, "UTF-8,GraphProto,byte 2"},                 /* a name that is not text */
         {"\x3a\x05\x12\x03g\0h", 7, "zero byte,GraphProto"},
         {"\x3a\x03\x12\x01g\x3a\x03\x12\x01h", 10, "repeats,'graph',ModelProto,byte 5"},
     };
@@ -88,7 +88,7 @@ TEST(broken_wire_formats)
     onnx_end(&b);
 }
 
-/* A message in a message in a message, from the inside out: attribute in node in graph in attribute ... */
+/* Messages nested deeply, built from the inside out: attribute in node in graph in attribute ... */
 TEST(deep_nesting_does_not_reach_the_stack)
 {
     enum { LEVELS = 30000 };
@@ -114,7 +114,7 @@ static double seconds_since(clock_t start)
     return (double)(clock() - start) / CLOCKS_PER_SEC;
 }
 
-/* Two bytes per empty message: a hundred times that in memory, unless somebody counts. */
+/* Each empty message has two bytes, but needs a hundred times that in memory: their number must be limited. */
 TEST(millions_of_messages_are_counted)
 {
     enum { BYTES = 12 << 20 };
@@ -159,7 +159,8 @@ TEST(every_truncation_and_many_flips_are_survived)
         mp_model *model = NULL;
         long live = mp_alloc_live;
         mp_status st = mp_onnx_read(onnx_save_bytes(&b, bad, length), &(mp_onnx_options){.batch = 2}, &model, &err);
-        if (k < n && st != MP_PARSE && k < n - 100) fail_msg("read %zu of %zu bytes", k, n); /* the end is only metadata */
+        if (k < n && st != MP_PARSE && k < n - 100)
+            fail_msg("read %zu of %zu bytes", k, n); /* only metadata at the end may be missing */
         if ((st != MP_OK && st != MP_PARSE && st != MP_UNSUPPORTED && st != MP_INVALID) || (st != MP_OK && !err.message[0]))
             fail_msg("case %zu: %s: %s", k, mp_status_text(st), err.message);
         mp_model_free(model);
@@ -315,7 +316,7 @@ TEST(operator_sets_that_cannot_be)
     refuse(&b, MP_PARSE, "no operator set");
 }
 
-/* f -> g -> f, and a tower of functions that each call the next one ten times. */
+/* f -> g -> f, and a tower of functions where each calls the next one ten times. */
 TEST(functions_that_never_end)
 {
     onnx_builder b;

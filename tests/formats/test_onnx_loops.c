@@ -1,11 +1,11 @@
-/* test_onnx_loops.c - Loop and Scan unrolled, and sequences that become known that way. What loops compute is asked of loops
- * over constant integers, which fold: expected values are by hand, from ONNX's descriptions of the operators. */
+/* test_onnx_loops.c - Loop and Scan are unrolled, and their sequences become known. Loops over constant integers fold, so their
+ * values are compared with values by hand from ONNX's operator descriptions. */
 #include "estimator/base/memory.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/onnx_text.h"
 #include "tests/cases/test.h"
 
-/* The values and the shape of a known tensor: "[2,2] 1 2 3 4". */
+/* Compares the shape and values of a known tensor: "[2,2] 1 2 3 4". */
 static void assert_value(const mp_model *model, const char *name, const char *expected)
 {
     const mp_tensor *t = onnx_find(model, name);
@@ -19,7 +19,7 @@ static void assert_value(const mp_model *model, const char *name, const char *ex
     assert_string_equal(text, expected);
 }
 
-/* The text names what it computes y, and z if there is more. */
+/* The text names its result y, and z for a second result. */
 static void check(int version, const char *text, const char *y, const char *z)
 {
     mp_model *model = onnx_text_model(version, text);
@@ -42,7 +42,7 @@ TEST(a_loop_with_a_trip_count_carries_and_stacks)
 
 TEST(a_condition_ends_a_loop)
 {
-    /* doubling while it is below 50; the trip count is what exporters write for none */
+    /* doubles while below 50; the trip count is the exporters' value for none */
     static const char body[] = "body { formal i c v; Add v v -> w; Less w fifty -> d; out d w i }; out y z";
     char text[512];
     snprintf(text, sizeof text, "int n 9223372036854775807; int one 1; int fifty 50; bool yes 1; Loop n yes one -> y z %s",
@@ -50,10 +50,10 @@ TEST(a_condition_ends_a_loop)
     check(17, text, "[] 64", "[6] 0 1 2 3 4 5");
     snprintf(text, sizeof text, "int one 1; int fifty 50; bool yes 1; Loop - yes one -> y z %s", body);
     check(17, text, "[] 64", "[6] 0 1 2 3 4 5");
-    /* the trip count comes first */
+    /* the trip count ends it first */
     snprintf(text, sizeof text, "int n 3; int one 1; int fifty 50; bool yes 1; Loop n yes one -> y z %s", body);
     check(17, text, "[] 8", "[3] 0 1 2");
-    /* without a condition outside, that of the body is not asked */
+    /* without an initial condition, the body's condition is ignored */
     snprintf(text, sizeof text, "int n 8; int one 1; int fifty 50; Loop n - one -> y z %s", body);
     check(17, text, "[] 256", "[8] 0 1 2 3 4 5 6 7");
 }
@@ -68,7 +68,7 @@ TEST(a_loop_that_never_runs_hands_on_what_it_got)
                       MP_UNSUPPORTED, "Loop 'l',no iteration");
 }
 
-/* What is carried changes places: every iteration reads what the one before it has left. */
+/* Carried values swap: each iteration reads the previous iteration's values. */
 TEST(carried_values_may_change_places)
 {
     check(17,
@@ -78,13 +78,13 @@ TEST(carried_values_may_change_places)
 
 TEST(loops_stand_in_loops)
 {
-    /* the inner one adds j * 10 + i for j = 0..i; what is around it is seen through both */
+    /* the inner loop adds j * 10 + i for j = 0..i; both levels read tensors of the outer graph */
     check(17,
           "int n 3; int zero 0; int one 1; int ten 10; Loop n - zero -> y z body { formal i c v; Add i one -> m;"
           "  Loop m - v -> w k body { formal j e u; Mul j ten -> t; Add t i -> s; Add u s -> x; out e x x };"
           "  ReduceMax k -> r keepdims=0; out c w r }; out y z",
           "[] 48", "[3] 0 12 48");
-    /* a branch within, by the number of the iteration */
+    /* a branch inside, decided by the iteration number */
     check(17,
           "int n 4; int zero 0; int two 2; int ten 10; Loop n - zero -> y z body { formal i c v; Less i two -> l;"
           "  If l -> w then_branch { Add v ten -> s; out s } else_branch { Sub v i -> s; out s }; out c w w }; out y z",
@@ -100,7 +100,7 @@ TEST(names_say_where_they_come_from)
                             "  out c r q }; out y z");
     assert_string_equal(model->operators[0].name, "/enc/Loop#0/enc/mm");
     assert_role(model, "w", "parameter");
-    assert_role(model, "/enc/Loop#/b", "parameter"); /* all iterations share it */
+    assert_role(model, "/enc/Loop#/b", "parameter"); /* shared by all iterations */
     onnx_find(model, "/enc/Loop#1/enc/p");
     onnx_find(model, "/enc/Loop#1/in#1/h");
     int reads = 0;
@@ -134,7 +134,7 @@ TEST(constants_are_not_copied)
     onnx_end(&b);
 }
 
-/* Long lists are joined in steps: an operator of a thousand operands has no gradient. */
+/* Long lists are joined in steps, because an operator with a thousand operands has no gradient. */
 TEST(a_hundred_iterations_are_joined_in_order)
 {
     char expected[512];
@@ -152,7 +152,7 @@ TEST(a_scan_cuts_its_inputs_and_stacks_its_outputs)
     static const struct {
         const char *scan, *y, *z;
     } cases[] = {
-        /* running sums of rows, of columns, backwards, and where the results go */
+        /* running sums of rows, of columns, backwards, and the order of the results */
         {"ints v 0,0,0; Scan v m -> y z num_scan_inputs=1 body { formal p r; Add p r -> q; out q q }", "[3] 5 7 9",
          "[2,3] 1 2 3 5 7 9"},
         {"ints v 0,0; Scan v m -> y z num_scan_inputs=1 scan_input_axes=[1] body { formal p r; Add p r -> q; out q q }",
@@ -179,7 +179,8 @@ TEST(a_scan_cuts_its_inputs_and_stacks_its_outputs)
     }
 }
 
-/* Before operator set 9 the first dimension is the batch, the second one is scanned, and lengths come first. */
+/* Before operator set 9 the first dimension is the batch, the second one is scanned, and sequence lengths are the first input.
+ */
 TEST(an_old_scan_goes_over_each_sample)
 {
     static const char start[] =
@@ -221,7 +222,7 @@ TEST(sequences_are_made_and_changed)
                  {"SequenceErase s -> t; ConcatFromSequence t -> y axis=0", "[3] 1 2 3"},
                  {"SequenceErase s one -> t; ConcatFromSequence t -> y axis=0", "[5] 1 2 4 5 6"},
                  {"Identity s -> t; SequenceAt t one -> y", "[1] 3"},
-                 /* two sequences that grow from the same one do not see each other's end */
+                 /* two sequences extended from the same one are independent */
                  {"SequenceInsert s a -> t; SequenceInsert s b -> u; ConcatFromSequence t -> y axis=0", "[8] 1 2 3 4 5 6 1 2"},
                  {"SequenceInsert s a -> t; SequenceInsert s b -> u; ConcatFromSequence u -> y axis=0", "[7] 1 2 3 4 5 6 3"},
                  {"SplitToSequence d -> t; SequenceAt t one -> y", "[1] 5"},
@@ -314,12 +315,12 @@ TEST(huge_trip_counts_are_refused_with_the_number_needed)
                       "Loop 'l',90000 operators,30000 iterations of 3,65536 that way (MP_UNROLLED_MAX)");
     snprintf(text, sizeof text, "input x float 2; int n 9223372036854775807; Loop n - x -> y @l %s", body);
     onnx_text_refused(17, text, MP_UNSUPPORTED, "Loop 'l',iterations of 3,MP_UNROLLED_MAX");
-    /* with a condition that happens to be known; and one that never ends */
+    /* with a known condition; and an endless loop */
     snprintf(text, sizeof text, "input x float 2; bool yes 1; int n 30001; Loop n yes x -> y @l %s", body);
     onnx_text_refused(17, text, MP_UNSUPPORTED, "Loop 'l',90000 operators,30000 iterations of 3");
     snprintf(text, sizeof text, "input x float 2; bool yes 1; Loop - yes x -> y @l %s", body);
     onnx_text_refused(17, text, MP_UNSUPPORTED, "more than 65536 operators (MP_UNROLLED_MAX)");
-    /* loops in loops multiply */
+    /* iterations of nested loops multiply */
     onnx_text_refused(17,
                       "input x float 2; int n 300; Loop n - x -> y @l body { formal i c v;"
                       "  Loop n - v -> w body { formal j d u; Neg u -> t; out d t }; out c w }; out y",
@@ -331,7 +332,7 @@ TEST(huge_trip_counts_are_refused_with_the_number_needed)
                       MP_UNSUPPORTED, "MP_UNROLLED_MAX");
 }
 
-/* Few iterations over what is large: bytes are counted as well. */
+/* A few iterations over a large body: bytes are limited as well. */
 TEST(large_bodies_are_counted_in_bytes)
 {
     onnx_builder b;

@@ -1,8 +1,8 @@
-/* test_onnx_masks.c - causal masks are recognised by what the file has, or leaves open. */
+/* test_onnx_masks.c - causal masks are recognised from the file's values, or without values. */
 #include "tests/cases/onnx_builder.h"
 #include "tests/cases/test.h"
 
-enum { FLOAT = 1, UINT8 = 2, BOOL = 9, SIDE = 400 }; /* more elements than a model keeps */
+enum { FLOAT = 1, UINT8 = 2, BOOL = 9, SIDE = 400 }; /* more elements than a model stores */
 
 static uint8_t past[SIDE * SIDE], future[SIDE * SIDE], holed[SIDE * SIDE];
 
@@ -48,7 +48,7 @@ TEST(what_the_file_has_is_looked_at)
     onnx_end(&b);
 }
 
-/* As executor/data/parameters.c fills it in: which half is true follows from what is done with it. */
+/* executor/data/parameters.c fills such masks. Their reader determines which half is true. */
 TEST(a_square_buffer_without_values_is_a_causal_mask)
 {
     onnx_builder b;

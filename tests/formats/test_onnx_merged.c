@@ -1,5 +1,5 @@
-/* test_onnx_merged.c - tensors of equal values that PyTorch's exporters store once are parameters and statistics of their own.
- */
+/* test_onnx_merged.c - PyTorch's exporters store tensors of equal values once; the model counts them as separate parameters and
+ * statistics. */
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/model/model.h"
@@ -7,7 +7,7 @@
 
 enum { FLOAT = 1 };
 
-/* ResNet before training: running means are zeros as biases are, variances ones as scales are. */
+/* ResNet before training: running means and biases are zeros; variances and scales are ones. */
 TEST(identities_of_the_older_exporter_are_tensors_of_their_own)
 {
     static const char *const parameters[] = {"a.weight", "a.bias", "b.weight", "b.bias"};
@@ -37,7 +37,7 @@ TEST(identities_of_the_older_exporter_are_tensors_of_their_own)
     onnx_end(&b);
 }
 
-/* Two equal layers, each of which runs twice: two weights. Modules whose names end in numbers are not calls. */
+/* Two equal layers, each run twice: two weights. Modules whose names end in numbers are not counted as calls. */
 TEST(transposed_weights_belong_to_the_module_that_reads_them)
 {
     static const struct {
@@ -72,7 +72,7 @@ TEST(transposed_weights_belong_to_the_module_that_reads_them)
     }
 }
 
-/* The newer exporter lets batch normalization read its bias as the running mean. */
+/* In files of the newer exporter, batch normalization reads its bias as the running mean. */
 TEST(statistics_are_no_parameters)
 {
     onnx_builder b;
@@ -90,7 +90,7 @@ TEST(statistics_are_no_parameters)
     onnx_end(&b);
 }
 
-/* The older exporter transposes the weight of a head that is tied to the embedding, and keeps both. */
+/* The older exporter transposes the weight of a head tied to the embedding, and stores both. */
 TEST(a_transposed_copy_of_an_embedding_is_counted)
 {
     static const float table[6] = {1, 2, 3, 4, 5, 6}, turned[6] = {1, 3, 5, 2, 4, 6}, other[6] = {1, 2, 3, 4, 5, 6};

@@ -1,5 +1,5 @@
-/* test_onnx_origins.c - what PyTorch's newer exporter notes in a file: which initializers come from parameters, and which
- * normalizations the network has. */
+/* test_onnx_origins.c - metadata of PyTorch's newer exporter: initializers that are parameters, and normalizations of the
+ * network. */
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/model/model.h"
@@ -14,7 +14,7 @@ static mp_model *load(onnx_builder *b, int64_t batch)
     return onnx_load(b, &(mp_onnx_options){.batch = batch});
 }
 
-/* An entry of metadata_props, which Debian's schema does not know everywhere. */
+/* Adds an entry of metadata_props, which Debian's schema lacks in some messages. */
 static void note(onnx_builder *b, ProtobufCMessage *message, uint32_t id, const char *key, const char *value)
 {
     const char *const parts[] = {key, value};
@@ -38,7 +38,7 @@ static void note_value(onnx_builder *b, const char *name, const char *dims, cons
     onnx_push(b, &b->graph.n_value_info, &b->graph.value_info, info);
 }
 
-/* What PyTorch's newer exporter notes counts more than names and uses. */
+/* The newer exporter's metadata override names and uses. */
 TEST(what_the_exporter_has_noted_decides)
 {
     static const char folded[] = "pkg.onnxscript.optimizer.folded_from";
@@ -79,7 +79,7 @@ TEST(what_the_exporter_has_noted_decides)
     assert_role(model, "m.offset.weight", "buffer");
     assert_role(model, "lifted", "constant");
     mp_model_free(model);
-    onnx_unknown(&b, &b.graph.base, 16, "\x0a\x7fzz", 4); /* a key that is longer than what follows */
+    onnx_unknown(&b, &b.graph.base, 16, "\x0a\x7fzz", 4); /* a key longer than the remaining bytes */
     onnx_refused(&b, &(mp_onnx_options){0}, MP_PARSE, "StringStringEntryProto");
     onnx_end(&b);
 }
@@ -87,7 +87,7 @@ TEST(what_the_exporter_has_noted_decides)
 static const char signature_key[] = "pkg.torch.export.ExportedProgram.graph_signature",
                   folded_key[] = "pkg.onnxscript.optimizer.folded_from";
 
-/* Operator set 17: PyTorch converts the finished file, which keeps the notes on values and loses the signature. */
+/* Operator set 17: PyTorch converts the finished file, which keeps the metadata of values and loses the signature. */
 TEST(without_a_signature_names_and_uses_decide)
 {
     static const float sines[8] = {0, 0, 1, 1, 0.84f, 0.01f, 0.54f, 0.99f};
@@ -96,7 +96,7 @@ TEST(without_a_signature_names_and_uses_decide)
     } rows[] = {{"val_1", "4,4", "['l.weight']", "parameter"},       /* a transposed weight */
                 {"slice_1", "2,4", "['pos', 'val_3']", "parameter"}, /* rows of a position table */
                 {"unsqueeze", "4", "['n.gain', 'val_3']", "parameter"},
-                {"val_2", "2,4", "['val_7', 'val_8']", "constant"}, /* computed from numbers alone */
+                {"val_2", "2,4", "['val_7', 'val_8']", "constant"}, /* computed only from constants */
                 {"slice_2", "2,4", "['attn.mask', 'val_3']", "constant"},
                 {"val_6", "4", "['n.running_var']", "constant"},
                 {"sin_1", "2,4", "['pe', 'val_3']", "buffer"}};
@@ -124,7 +124,7 @@ TEST(without_a_signature_names_and_uses_decide)
     assert_string_equal(model->doubts[MP_DOUBT_UNSIGNED].names, "val_1, slice_1, unsqueeze, ...");
     mp_model_free(model);
     note(&b, &b.graph.base, 16, signature_key,
-         "p_l_weight: PARAMETER target='l.weight'\n"); /* now the others are no parameters */
+         "p_l_weight: PARAMETER target='l.weight'\n"); /* with this signature, the others are no parameters */
     model = load(&b, 0);
     for (int k = 0; k < N; k++) assert_role(model, rows[k].name, k ? "constant" : "parameter");
     assert_int_equal(model->doubts[MP_DOUBT_UNSIGNED].n, 0);
@@ -132,7 +132,7 @@ TEST(without_a_signature_names_and_uses_decide)
     onnx_end(&b);
 }
 
-/* The exporter merges small tensors of equal values, stores a tied weight again where it transposes it, drops unused ones. */
+/* The exporter merges small tensors of equal values, stores a transposed tied weight again, and drops unused ones. */
 TEST(parameters_that_are_missing_or_there_twice_are_counted)
 {
     onnx_builder b;
@@ -147,7 +147,7 @@ TEST(parameters_that_are_missing_or_there_twice_are_counted)
     onnx_node(&b, "MatMul", "node_linear", "t,val_1", "y");
     onnx_output(&b, "y", FLOAT, "");
     note_value(&b, "val_1", "4,5", folded_key, "['h.weight']");
-    mp_model *model = load(&b, 0); /* without a signature: the vector that two operators read may be two */
+    mp_model *model = load(&b, 0); /* without a signature, the vector read by two operators may be two parameters */
     assert_int_equal(model->doubts[MP_DOUBT_SHARED].n, 1);
     assert_int_equal(model->doubts[MP_DOUBT_SHARED].elements, 4);
     assert_int_equal(model->doubts[MP_DOUBT_COPIED].elements, 20);
@@ -166,7 +166,7 @@ TEST(parameters_that_are_missing_or_there_twice_are_counted)
     onnx_end(&b);
 }
 
-/* Three normalizations in the programme, of which one is frozen and one has an operator. */
+/* Three normalizations in the program; one is frozen and one has an operator. */
 TEST(folded_normalizations_are_counted)
 {
     onnx_builder b;
@@ -184,7 +184,7 @@ TEST(folded_normalizations_are_counted)
     onnx_node(&b, "Conv", "", "a,onnx::Conv_7,onnx::Conv_8", "d");
     onnx_node(&b, "BatchNormalization", "", "d,n.weight,n.bias,n.running_mean,n.running_var", "y");
     onnx_output(&b, "y", FLOAT, "");
-    mp_model *model = load(&b, 0); /* told by their names */
+    mp_model *model = load(&b, 0); /* counted by their names */
     assert_int_equal(model->folded_norms, 2);
     mp_model_free(model);
     note(&b, &b.graph.base, 16, "pkg.torch.export.ExportedProgram.graph_signature",
@@ -197,7 +197,8 @@ TEST(folded_normalizations_are_counted)
     onnx_end(&b);
 }
 
-/* Below operator set 18 there is no signature, and no bias where all shifts are zero. The optimizer notes what it has done. */
+/* Below operator set 18 there is no signature, and no bias if all shifts are zero. The optimizer's metadata list the applied
+ * rules. */
 TEST(folded_normalizations_are_counted_by_the_rules_of_the_optimizer)
 {
     static const char key[] = "pkg.onnxscript.rewriter.rule_name";
@@ -221,8 +222,8 @@ TEST(folded_normalizations_are_counted_by_the_rules_of_the_optimizer)
     onnx_end(&b);
 }
 
-/* A file of the exporter, without weights. */
-/* Modules go into names, as the older exporter has them; the file's own names still find the tensors. */
+/* An exported file without weights. */
+/* Names include modules, as in the older exporter's files. The file's original names also find the tensors. */
 TEST(modules_and_lines_come_from_the_metadata)
 {
     static const char scopes[] = "pkg.torch.onnx.name_scopes", stack[] = "pkg.torch.onnx.stack_trace";
@@ -262,7 +263,7 @@ TEST(modules_and_lines_come_from_the_metadata)
     assert_string_equal(model->tensors[at].name, "relu_1");
     assert_string_equal(model->tensors[at].source, "act.py:7");
     assert_string_equal(model->operators[model->tensors[at].producer].name, "node_relu_1");
-    at = mp_model_find(model, "y"); /* an output keeps its name, its operator has a module */
+    at = mp_model_find(model, "y"); /* an output keeps its name; its operator has a module */
     assert_string_equal(model->tensors[at].name, "y");
     assert_null(model->tensors[at].source);
     assert_string_equal(model->operators[model->tensors[at].producer].name, "/head/sqrt");

@@ -1,4 +1,4 @@
-/* test_onnx_roles.c - what is data and what is trained: files as their exporters write them, in miniature. */
+/* test_onnx_roles.c - data and trained tensors: small files in the form of several exporters. */
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/model/model.h"
@@ -11,8 +11,8 @@ static mp_model *load(onnx_builder *b, int64_t batch)
     return onnx_load(b, &(mp_onnx_options){.batch = batch});
 }
 
-/* PyTorch without weights: state among the inputs; an embedding with tied weights, a causal mask, rotary tables, one
- * normalization written out. */
+/* PyTorch's export without weights. The inputs include state: an embedding with tied weights, a causal mask, rotary tables and
+ * one normalization written out. */
 static void start_stripped(onnx_builder *b, const char *batch)
 {
     char dims[40];
@@ -47,7 +47,7 @@ TEST(stripped_state_is_no_data)
         start_stripped(&b, batches[k]);
         mp_model *model = load(&b, k == 0 ? 3 : 0);
         assert_role(model, "ids", "data");
-        if (k < 2) assert_role(model, "pos_ids", "buffer"); /* with a batch of 1 nothing tells it from the ids */
+        if (k < 2) assert_role(model, "pos_ids", "buffer"); /* with a batch of 1 it looks like the ids */
         assert_role(model, "rot_a", k < 2 ? "buffer" : "data");
         assert_role(model, "wte.weight", "parameter");
         assert_role(model, "wpe.weight", "parameter");
@@ -59,8 +59,8 @@ TEST(stripped_state_is_no_data)
     }
 }
 
-/* Weights inside the file: integers, numbers and settings are no parameters, running statistics are buffers. */
-/* Two inputs of fixed shape and no weight: nothing says that the file is stripped, so a leading 1 and a number are data. */
+/* Weights inside the file: integers, numbers and settings are no parameters; running statistics are buffers. */
+/* Two inputs of fixed shape and no weight: the file may not be stripped, so inputs with a leading 1 and numbers are data. */
 TEST(a_file_without_weights_has_no_state)
 {
     static const char *const shapes[] = {"1,2,3,4", "1,4", ""};
@@ -85,7 +85,7 @@ TEST(initializers_are_told_apart)
     static const float scales[] = {1, 1, 2, 2}, ends[] = {0, 6};
     onnx_start(&b);
     onnx_input(&b, "x", FLOAT, "N,3,8,8");
-    onnx_input(&b, "fixed", FLOAT, "1,3,8,8"); /* no weights are missing, so this is no weight */
+    onnx_input(&b, "fixed", FLOAT, "1,3,8,8"); /* the file has its weights, so this input is no weight */
     onnx_initializer(&b, "w", FLOAT, "5,3,1,1");
     onnx_initializer(&b, "gamma", FLOAT, "5");
     onnx_initializer(&b, "beta", FLOAT, "5");
@@ -123,7 +123,7 @@ TEST(initializers_are_told_apart)
     onnx_end(&b);
 }
 
-/* Paddle's exporter once wrote weights as Constant operators, and the batch as -1. */
+/* Paddle's exporter formerly wrote weights as Constant operators, and the batch as -1. */
 TEST(constant_operators_can_be_weights)
 {
     onnx_builder b;
@@ -150,7 +150,7 @@ TEST(constant_operators_can_be_weights)
     assert_int_equal(model->n_operators, 4);
     assert_int_equal(onnx_find(model, "y")->dims[1], 3);
     mp_model_free(model);
-    onnx_initializer(&b, "filter", FLOAT, "3,3"); /* now the file has weights, so a Constant is what it says */
+    onnx_initializer(&b, "filter", FLOAT, "3,3"); /* now the file has weights, so a Constant stays a constant */
     onnx_node(&b, "MatMul", "", "y,filter", "z");
     onnx_output(&b, "z", FLOAT, "");
     model = load(&b, 4);
@@ -177,7 +177,7 @@ TEST(data_can_be_named)
     onnx_end(&b);
 }
 
-/* Files before IR version 4 list every initializer as an input as well. */
+/* Before IR version 4, files list every initializer also as an input. */
 TEST(initializers_may_be_listed_as_inputs)
 {
     onnx_builder b;
@@ -196,7 +196,7 @@ TEST(initializers_may_be_listed_as_inputs)
     onnx_end(&b);
 }
 
-/* An unrolled recurrent network whose steps are taken from the batch: the sequence is no embedding table. */
+/* An unrolled recurrent network picks its steps from the batch: the sequence is not an embedding table. */
 TEST(steps_of_a_sequence_are_data)
 {
     onnx_builder b;
@@ -218,7 +218,7 @@ TEST(steps_of_a_sequence_are_data)
     onnx_end(&b);
 }
 
-/* Linear as PyTorch writes it: the weight is transposed first. A weight all the same, though no dimension tells the batch. */
+/* PyTorch exports Linear with a transposed weight. It is a weight, although no dimension identifies the batch. */
 TEST(a_rearranged_weight_is_a_weight)
 {
     onnx_builder b;
@@ -267,7 +267,7 @@ TEST(names_and_comparisons_count)
     onnx_end(&b);
 }
 
-/* Files whose metadata somebody has taken out, and those of the older exporter. */
+/* Files with removed metadata, and files of the older exporter. */
 TEST(names_of_results_are_no_parameters)
 {
     static const float ones[] = {1, 1, 1, 1}, uneven[] = {1, 2, 1, 1};
@@ -288,7 +288,7 @@ TEST(names_of_results_are_no_parameters)
     onnx_initializer(&b, "/clip.1/Constant_output_0", FLOAT, "");
     onnx_initializer(&b, "fill.tmp_0", FLOAT, ""); /* Paddle */
     onnx_initializer(&b, "embed.embed_scale", FLOAT, "");
-    onnx_initializer(&b, "attn.lifted_tensor_0", FLOAT, ""); /* of torch.export, in a file that has lost its signature */
+    onnx_initializer(&b, "attn.lifted_tensor_0", FLOAT, ""); /* from torch.export, in a file without its signature */
     onnx_initializer(&b, "attn.lifted_tensor_own", FLOAT, "");
     onnx_node(&b, "Add", "", "x,val_3", "a");
     onnx_node(&b, "Add", "", "a,zeros_like", "c");
@@ -327,7 +327,7 @@ TEST(names_of_results_are_no_parameters)
     onnx_end(&b);
 }
 
-/* Batch normalization as detectors freeze it: arithmetic with four vectors. A scale without both statistics is learned. */
+/* Batch normalization as frozen in detectors: arithmetic with four vectors. A scale without both statistics is trained. */
 TEST(frozen_normalizations_are_buffers)
 {
     onnx_builder b;
@@ -352,7 +352,7 @@ TEST(frozen_normalizations_are_buffers)
     onnx_end(&b);
 }
 
-/* --train overrules, for floating-point state only. */
+/* --train overrides the rules, but only for floating-point state. */
 TEST(what_is_trained_can_be_named)
 {
     const char *const patterns[] = {"val_*", "w"}, *const data[] = {"x"}, *const whole[] = {"ids"};
@@ -382,8 +382,8 @@ TEST(what_is_trained_can_be_named)
     onnx_end(&b);
 }
 
-/* PyTorch's older exporter stores the state dictionary, and tensors that it has folded from it under names of its own: a single
- * number of another name is a parameter of the module. */
+/* PyTorch's older exporter stores the state dictionary, and folded tensors under generated names. So a single number with an
+ * ordinary name is a parameter of the module. */
 TEST(single_numbers_of_a_state_dictionary_are_trained)
 {
     static const char *const others[] = {NULL, "onnx::Mul_12", "val_3", "12"};
@@ -407,7 +407,7 @@ TEST(single_numbers_of_a_state_dictionary_are_trained)
 
 TEST(sines_of_positions_are_not_learned)
 {
-    /* Three positions of two sines and two cosines; then one that starts otherwise, one that leaves the range. */
+    /* Three positions of two sines and two cosines; then a table with another start, and one beyond the range. */
     float tables[3][12] = {{0, 0, 1, 1, 0.84f, 0.1f, 0.54f, 0.99f, 0.91f, 0.2f, -0.42f, 0.98f}};
     memcpy(tables[1], tables[0], sizeof tables[0]);
     memcpy(tables[2], tables[0], sizeof tables[0]);

@@ -14,7 +14,7 @@ static const char *path_of(void)
     return path;
 }
 
-/* Makes the training graph as the command line does, and frees the model. */
+/* Makes the training graph like the command line, and frees the model. */
 static void hash_of(mp_model *model, mp_rules rules, char hash[33])
 {
     mp_error err = {0};
@@ -48,7 +48,8 @@ static mp_model *read_again(int64_t batch)
     return model;
 }
 
-/* Every network of the table, with two layers: written for its batch and read as it is, and written for any and read for 8. */
+/* Every network of the table, with two layers: written for its batch and read unchanged, or written with an open batch and read
+ * for 8. */
 TEST(a_network_that_is_written_is_read_as_it_was_built)
 {
     for (size_t k = 0; k < mp_architecture_count(); k++)
@@ -69,7 +70,7 @@ TEST(a_network_that_is_written_is_read_as_it_was_built)
     unlink(path_of());
 }
 
-/* Every role of a tensor from outside is found again by the reader's rules. */
+/* The reader's rules find the original role of every input and parameter. */
 TEST(what_a_reader_takes_tensors_for_is_what_they_are)
 {
     for (size_t k = 0; k < mp_architecture_count(); k++) {
@@ -92,7 +93,7 @@ TEST(what_a_reader_takes_tensors_for_is_what_they_are)
     unlink(path_of());
 }
 
-/* A file with weights, operands that are left out and attributes: weights become inputs, constants stay. */
+/* A file with weights, omitted operands and attributes: weights become inputs, constants stay. */
 TEST(a_model_from_a_file_can_be_written_too)
 {
     onnx_builder b;

@@ -1,6 +1,5 @@
-/* test_pack_csv.c - formats/pack_csv: what is read is what stands there, what is malformed is refused with its line and column,
- * and what is written can be read again.
- */
+/* test_pack_csv.c - formats/pack_csv: reads all values, refuses malformed files with line and column, and reads back written
+ * files. */
 #include <unistd.h>
 
 #include "estimator/base/memory.h"
@@ -49,7 +48,7 @@ TEST(rows_become_items)
     expect_piece(&t, 0, 0, 0, 3, 4);
     expect_piece(&t, 1, 0, 3, 9, 40);
     mp_pack_table_free(&t);
-    /* CRLF, empty lines at the end, none at the end, no rows */
+    /* CRLF, empty lines at the end, no newline at the end, no rows */
     t = read_text("id,lower,upper,size\r\nb1,0,3,4\r\nb2,3,9,40\r\n\r\n\n");
     assert_int_equal(t.packing.n_items, 2);
     expect_piece(&t, 1, 0, 3, 9, 40);
@@ -67,7 +66,7 @@ TEST(columns_have_any_order_and_other_names)
 {
     mp_pack_table t = read_text("size,colour,end,start,buffer,alignment\n7,red,8,2,x,4\n");
     expect_item(&t, 0, 4, -1, 1);
-    expect_piece(&t, 0, 0, 2, 9, 7); /* end is the last time it is there */
+    expect_piece(&t, 0, 0, 2, 9, 7); /* end is the last time of the piece, inclusive */
     assert_string_equal(t.rows[0], "7,red,8,2,x,4");
     mp_pack_table_free(&t);
     t = read_text("offset,begin,upper,buffer_id,size\n12,0,1,a,5\n,0,1,b,5\n");

@@ -1,4 +1,4 @@
-/* test_placement.c - boxes and wires of drawings: no wire crosses a box, and the wires say who reads what, no more and no less.
+/* test_placement.c - boxes and wires of drawings: no wire crosses a box, and the wires connect exactly the writers and readers.
  */
 #include "formats/drawings/placement.h"
 
@@ -7,7 +7,7 @@
 
 enum { WIDTH = 100, HEIGHT = 40 };
 
-/* Whether two upright or level stretches share a point. */
+/* Returns whether two horizontal or vertical segments share a point. */
 static bool touch(const double *a, const double *b)
 {
     return fmax(fmin(a[0], a[2]), fmin(b[0], b[2])) <= fmin(fmax(a[0], a[2]), fmax(b[0], b[2])) + 1e-6 &&
@@ -23,13 +23,13 @@ static void check_placement(const mp_placement *p, size_t n, const mp_block_edge
             if (fabs(p->x[a] - p->x[b]) < WIDTH + 1 && fabs(p->y[a] - p->y[b]) < HEIGHT + 1)
                 fail_msg("seed %llu: boxes %zu and %zu overlap", number, a, b);
     }
-    for (size_t a = 0; a < p->n_wires; a++) /* what belongs together has one colour, and nothing else has its number */
+    for (size_t a = 0; a < p->n_wires; a++) /* parts of a bundle have one number, which no other wire has */
         for (size_t b = 0; b < a && p->wires[a].skip >= 0; b++)
             assert_true((p->wires[a].skip == p->wires[b].skip) == (p->wires[a].bundle == p->wires[b].bundle));
     size_t n_parts = 0;
     struct part {
         int from;
-        int net; /* what is joined: the wires of a bundle, or one from box to box (then less than 0) */
+        int net; /* connected wires: a bundle's wires, or one from box to box (then less than 0) */
         double xy[4];
         bool reached;
     } *parts = mp_alloc(4 * p->n_wires + 1, sizeof *parts);
@@ -46,7 +46,7 @@ static void check_placement(const mp_placement *p, size_t n, const mp_block_edge
                 if (touch(part->xy, inside)) fail_msg("seed %llu: a wire of box %d crosses box %zu", number, part->from, b);
             }
         }
-    for (size_t a = 0; a < n_parts; a++) /* lanes are not shared */
+    for (size_t a = 0; a < n_parts; a++) /* no two segments share a lane */
         for (size_t b = 0; b < a; b++) {
             bool upright = fabs(parts[a].xy[0] - parts[a].xy[2]) < 1e-6 && fabs(parts[b].xy[0] - parts[b].xy[2]) < 1e-6;
             bool related = parts[a].from == parts[b].from || parts[a].net == parts[b].net;
@@ -54,13 +54,14 @@ static void check_placement(const mp_placement *p, size_t n, const mp_block_edge
             double length = fmin(fabs(parts[a].xy[1] - parts[a].xy[3]), fabs(parts[b].xy[1] - parts[b].xy[3]));
             if (length > HEIGHT) fail_msg("seed %llu: boxes %d and %d share a lane", number, parts[a].from, parts[b].from);
         }
-    for (size_t from = 0; from < n; from++) /* who is said to read a box are its readers: no more, no fewer */
+    for (size_t from = 0; from < n; from++) /* the drawn readers of a box are exactly its readers */
         for (size_t to = 0; to < n; to++) {
             bool is = false, said = false;
             for (size_t k = 0; k < n_edges; k++) is |= edges[k].from == (int)from && edges[k].to == (int)to;
             const double bottom[4] = {p->x[from], p->y[from] + HEIGHT, p->x[from] + WIDTH, p->y[from] + HEIGHT};
             const double top[4] = {p->x[to], p->y[to], p->x[to] + WIDTH, p->y[to]};
-            const int columns = p->column[to] - p->column[from]; /* who taps a bundle reads what joined it before, and above */
+            const int columns =
+                p->column[to] - p->column[from]; /* a tap of a bundle reads the boxes that joined it earlier, and above */
             const bool reached = columns > 0 || (columns == 0 && p->y[to] > p->y[from]);
             for (size_t start = 0; start < n_parts && reached; start++) {
                 if (parts[start].from != (int)from || !touch(parts[start].xy, bottom)) continue;
@@ -72,7 +73,7 @@ static void check_placement(const mp_placement *p, size_t n, const mp_block_edge
                 fail_msg("seed %llu: %zu is %s by %zu", number, from,
                          is ? "read, but not said so," : "not read, but said to be", to);
         }
-    for (size_t k = 0; k < n_edges; k++) { /* from the bottom of one box over the wires of its net to the top of the other */
+    for (size_t k = 0; k < n_edges; k++) { /* from the bottom of one box over its net's wires to the top of the other */
         const mp_block_edge *e = &edges[k];
         const double start[4] = {p->x[e->from], p->y[e->from] + HEIGHT, p->x[e->from] + WIDTH, p->y[e->from] + HEIGHT};
         const double end[4] = {p->x[e->to], p->y[e->to], p->x[e->to] + WIDTH, p->y[e->to]};
@@ -108,7 +109,7 @@ TEST(wires_reach_their_readers_and_cross_no_box)
     }
 }
 
-/* A dense block: everybody reads all before it. One wire does, or one for each two columns between which outputs go. */
+/* A dense block: each box reads all previous ones. One wire is enough, or one between each two connected columns. */
 TEST(concatenations_are_bundled)
 {
     enum { N = 24 };
@@ -137,7 +138,7 @@ TEST(concatenations_are_bundled)
     }
 }
 
-/* Two that share a reader share a wire; with a reader of its own below where the other joins, each has one. */
+/* Two boxes with a common reader share a wire. If one has another reader below the other's joint, each has its own wire. */
 TEST(what_would_lie_is_not_bundled)
 {
     static const mp_block_edge both[] = {{0, 1}, {0, 3}, {1, 2}, {1, 4}, {2, 3}, {3, 4}, {4, 5}}; /* 0 -> 3, 1 -> 4 */
@@ -170,7 +171,7 @@ TEST(wide_and_long_graphs_are_placed_too)
     check_placement(p, N, edges, n, 0);
     mp_placement_free(p);
     n = 0;
-    for (int k = 0; k + 1 < N; k++) { /* a ladder: everybody also reads the one three before and the first */
+    for (int k = 0; k + 1 < N; k++) { /* a ladder: each box also reads the first one and the one three before */
         edges[n++] = (mp_block_edge){k, k + 1};
         if (k + 3 < N) edges[n++] = (mp_block_edge){k, k + 3};
     }
@@ -183,7 +184,7 @@ TEST(wide_and_long_graphs_are_placed_too)
     mp_placement_free(p);
 }
 
-/* A short network whose first row is the widest: in one column half of the paper would be white. */
+/* A short network with its widest row first: a single column would leave half of the page empty. */
 TEST(paper_is_not_left_white)
 {
     const mp_block_edge edges[] = {{0, 2}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}, {6, 7}};

@@ -1,7 +1,6 @@
-/* test_plan_json.c - formats/plan_json: plans come back the same, ids are those of the graph's file, what is wrong is named.
+/* test_plan_json.c - formats/plan_json: written plans read back equal, ids are the graph file's ids, and faults are named.
  *
- * With MEMPLAN_DUMP=FOLDER set, the spoilt files are also written there, for check_plans.sh to compare verdicts.
- */
+ * With MEMPLAN_DUMP=FOLDER set, the faulty files are also written there, for check_plans.sh to compare verdicts. */
 #include <unistd.h>
 
 #include "estimator/base/memory.h"
@@ -87,7 +86,7 @@ TEST(random_plans_come_back_the_same)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* Ids 10 and 11 of storages, 20 and 21 of nodes; node 20 makes 10, node 21 reads it and makes 11 beside 4 bytes of workspace.
+/* Storage ids are 10 and 11, node ids 20 and 21. Node 20 writes 10; node 21 reads it and writes 11, with 4 bytes of workspace.
  */
 static mp_graph *two_nodes(void)
 {
@@ -152,7 +151,7 @@ TEST(what_is_wrong_is_named)
 {
     static const struct {
         const char *text, *message;
-        bool verifier_holds; /* check_plan.py has no opinion on it */
+        bool verifier_holds; /* check_plan.py does not check this */
     } cases[] = {
         {PLAN(CLAIMS "\"steps\":[{\"node\":20},{\"node\":22}]"), "steps[1]: the graph has no node 22", false},
         {PLAN(CLAIMS "\"steps\":[{\"node\":20},{}]"), "steps[1]: \"node\" is missing", false},
@@ -198,7 +197,7 @@ TEST(what_is_wrong_is_named)
     assert_int_equal(read_text(PLAN("\"graph\":{\"name\":\"other\",\"hash\":\"0123\"}," STEPS), graph, &plan, &err),
                      MP_INVALID);
     assert_non_null(strstr(err.message, "is for the graph 'other' with hash 0123, and this is 'two' with hash "));
-    /* and of the options that both have it says which differ */
+    /* and names the differing options among those that both have */
     err = (mp_error){0};
     graph->options = "{\"batch\":2,\"threads\":4,\"loss\":\"mse\",\"here\":1,\"device\":\"cpu\"}";
     assert_int_equal(read_text(PLAN("\"graph\":{\"name\":\"other\",\"hash\":\"0123\"},\"options\":{\"threads\":1,"
@@ -262,7 +261,8 @@ TEST(header_states_every_field_and_null_where_nothing_is_known)
     mp_graph_free(graph);
 }
 
-/* As a plan of hundreds of megabytes meets the limits of every day: what is written is read back, or not written. */
+/* A plan of hundreds of megabytes could exceed the reader's limits. Every written plan must be readable; otherwise it is not
+ * written. */
 TEST(what_is_written_is_read_back)
 {
     const mp_json_limits usual = mp_json_most;
@@ -286,10 +286,10 @@ TEST(what_is_written_is_read_back)
     assert_int_equal(mp_plan_write(plan, graph, path, &err), MP_LIMIT);
     assert_non_null(strstr(err.message, "are not read back"));
     mp_json_most.bytes = (int64_t)size;
-    assert_int_equal(mp_plan_read(path, graph, &again, &err), MP_OK); /* the one that was there */
+    assert_int_equal(mp_plan_read(path, graph, &again, &err), MP_OK); /* the previous plan */
     assert_true(again->seed != 1);
     mp_plan_free(again);
-    FILE *dense = fopen(path_again, "w"); /* as large, and a stranger's */
+    FILE *dense = fopen(path_again, "w"); /* an equally large file from another source */
     for (size_t k = 0; k < size; k++) fputc("[]"[k % 2], dense);
     fclose(dense);
     err = (mp_error){0};
@@ -326,7 +326,7 @@ TEST(reading_survives_every_allocation_failure)
     mp_graph_free(graph);
 }
 
-/* jansson's memory: how many more allocations succeed (-1: all), and how many blocks are held. */
+/* jansson's memory: the number of further successful allocations (-1: all), and the number of live blocks. */
 static long json_budget = -1, json_live;
 
 static void *json_allocate(size_t size)

@@ -1,5 +1,5 @@
-/* test_report_page.c - report and trace: every lack of memory is reported and loses nothing. What stands in them is judged by
- * parsers that are not ours: tests/cli/pages/report_page.py and trace.py. */
+/* test_report_page.c - report and trace: out of memory is reported at every allocation and leaks nothing. Independent parsers
+ * check their contents: tests/cli/pages/report_page.py and trace.py. */
 #include <unistd.h>
 
 #include "estimator/base/memory.h"

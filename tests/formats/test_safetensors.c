@@ -1,5 +1,5 @@
-/* test_safetensors.c - saved tensors: what is written comes back; every cut and flipped byte is a sentence; a full disk loses
- * nothing. */
+/* test_safetensors.c - saved tensors: written files read back equal; truncations and flipped bytes give a message; a full disk
+ * loses no data. */
 #include <unistd.h>
 
 #include "formats/data/safetensors.h"
@@ -61,7 +61,7 @@ TEST(damaged_files_are_never_read_outside)
             fwrite(damaged, 1, way ? n : k, file);
             fclose(file);
             mp_status st = mp_safetensors_open(path, &s, &err);
-            assert_true(way || st == MP_PARSE); /* cut anywhere, it is refused */
+            assert_true(way || st == MP_PARSE); /* every truncated file is refused */
             const mp_named_tensor *t = st == MP_OK ? mp_safetensors_find(s, "layer.0/weight") : NULL;
             double sum = 0;
             for (int e = 0; t && t->rank == 2 && e < t->dims[0] * t->dims[1]; e++) sum += ((const char *)t->data)[e];
@@ -110,7 +110,7 @@ TEST(a_full_disk_is_an_error_and_leaves_the_old_file)
     mp_safetensors_close(s);
 }
 
-/* The weights inside a model file are those that PyTorch wrote there: the two files come from one run. */
+/* The weights inside a model file equal PyTorch's: both files are from one run. */
 TEST(weights_of_a_model_file_are_read)
 {
     mp_error err = {0};
@@ -121,7 +121,8 @@ TEST(weights_of_a_model_file_are_read)
     assert_true(mp_onnx_weights_have(w, "layers.0.weight") && !mp_onnx_weights_have(w, "layers.9.weight"));
     assert_int_equal(mp_onnx_weights_read(w, "layers.0.weight", MP_DTYPE_FLOAT, 24 * 12, weight, &err), MP_OK);
     for (int k = 0; k < 24 * 12; k++) {
-        assert_true(weight[k] >= -0.2887f && weight[k] <= 0.2887f); /* within 1 / sqrt(12), as nn.Linear draws them */
+        assert_true(weight[k] >= -0.2887f &&
+                    weight[k] <= 0.2887f); /* within 1 / sqrt(12), the range of nn.Linear's initialization */
         sum += (double)(weight[k] * weight[k]);
     }
     assert_true(sum > 24 * 12 * 0.015 && sum < 24 * 12 * 0.045);
@@ -129,7 +130,7 @@ TEST(weights_of_a_model_file_are_read)
     float mask[64 * 64];
     assert_int_equal(mp_onnx_weights_open("examples/gpt_bytes.onnx", NULL, &gpt, &err), MP_OK);
     assert_int_equal(mp_onnx_weights_read(gpt, "/layers.0/Constant_7_output_0", MP_DTYPE_FLOAT, 64 * 64, mask, &err), MP_OK);
-    for (int k = 0; k < 64 * 64; k++) assert_true(mask[k] == (k % 64 > k / 64 ? -1e9f : 0)); /* a Constant node's tensor */
+    for (int k = 0; k < 64 * 64; k++) assert_true(mask[k] == (k % 64 > k / 64 ? -1e9f : 0)); /* the tensor of a Constant node */
     mp_onnx_weights_close(gpt);
     assert_int_equal(mp_onnx_weights_read(w, "layers.0.weight", MP_DTYPE_FLOAT, 3, wrong, &err), MP_INVALID);
     assert_non_null(strstr(err.message, "layers.0.weight"));

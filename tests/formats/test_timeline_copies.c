@@ -1,5 +1,5 @@
-/* test_timeline_copies.c - columns, lanes and pictures of graphs with channels and tiers: against the timeline, brute force,
- * and what a reader wants of labels. */
+/* test_timeline_copies.c - columns, lanes and pictures of graphs with channels and tiers, compared with the timeline and brute
+ * force. Labels must be readable. */
 #include <unistd.h>
 
 #include "estimator/base/memory.h"
@@ -12,7 +12,7 @@
 
 enum { SEEDS = 400, ORDERS = 3 };
 
-/* Calls `judge` with the columns of orders that can run, of many graphs, each with `most` columns. */
+/* Calls `judge` with the columns of valid orders of many graphs, each with `most` columns. */
 static void for_columns(size_t most, void (*judge)(const mp_timeline_columns *, uint64_t seed))
 {
     int judged = 0;
@@ -63,7 +63,7 @@ TEST(the_layers_of_every_tier_add_up_to_its_live_bytes)
 
 static int rows_seen;
 
-/* As many rows as bars of a channel that share a step, and no two bars in one place. */
+/* Checks that a channel has as many rows as bars sharing a step, and no two bars overlap. */
 static void lanes_hold_bars_apart(const mp_timeline_columns *c, uint64_t seed)
 {
     mp_lanes lanes;
@@ -97,11 +97,11 @@ TEST(bars_of_a_channel_that_share_a_step_have_rows_of_their_own)
 /* ---- pictures ---- */
 
 typedef struct label {
-    double left, right, low, high; /* y downwards */
+    double left, right, low, high; /* y increases downwards */
     char text[128];
 } label;
 
-/* Reads the texts of a picture, with about the room that they take. */
+/* Reads the texts of a picture, with their approximate extents. */
 static size_t labels_of(const char *text, label *labels, size_t most, double height)
 {
     size_t n = 0;
@@ -115,13 +115,13 @@ static size_t labels_of(const char *text, label *labels, size_t most, double hei
         const double wide = mp_canvas_text_width(one->text, size, false);
         one->left = !strcmp(anchor, "start") ? x : !strcmp(anchor, "end") ? x - wide : x - wide / 2;
         one->right = one->left + wide;
-        one->low = height + y - 0.73 * size; /* capitals; a little may hang below the line */
+        one->low = height + y - 0.73 * size; /* height of capitals; some letters extend below the line */
         one->high = height + y;
     }
     return n;
 }
 
-/* Each dot at a peak tops an area: besides the line to its label two corners are as high. */
+/* Each dot at a peak is at the top of an area: in addition to its label's line, two corners have its height. */
 static void assert_peaks_top_areas(const char *text, uint64_t seed)
 {
     for (const char *at = text; (at = strstr(at, "<ellipse ")); at++) {
@@ -134,7 +134,7 @@ static void assert_peaks_top_areas(const char *text, uint64_t seed)
     }
 }
 
-/* True if the legend is as long as it gets. */
+/* Returns whether the legend has its largest number of entries. */
 static bool has_every_layer(const mp_timeline_columns *c)
 {
     int n = 0;
@@ -150,7 +150,7 @@ static char path[64];
 static int pictures, tier_panels, full_legends;
 static double all_width;
 
-/* No label leaves the picture, or covers another; what is drawn is as high as the peaks say. */
+/* Checks that no label leaves the picture or overlaps another, and that areas have the height of the peaks. */
 static void labels_are_readable(const mp_timeline_columns *c, uint64_t seed)
 {
     static label labels[2000];
@@ -170,7 +170,7 @@ static void labels_are_readable(const mp_timeline_columns *c, uint64_t seed)
     memcpy(text, file.bytes, file.size);
     mp_file_close(&file);
     assert_int_equal(sscanf(strstr(text, "<svg width"), "<svg width=\"%lfpt\" height=\"%lfpt\"", &width, &height), 2);
-    if (pictures) assert_true(width == all_width); /* Graphviz widens a picture for what would leave it */
+    if (pictures) assert_true(width == all_width); /* Graphviz would widen a picture for a label outside it */
     all_width = width;
     const size_t n = labels_of(text, labels, sizeof labels / sizeof *labels, height);
     assert_peaks_top_areas(text, seed);

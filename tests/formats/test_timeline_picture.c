@@ -1,5 +1,5 @@
-/* test_timeline_picture.c - pictures of memory over time: their figures against the timeline and sums done by hand, their
- * text against what was asked. */
+/* test_timeline_picture.c - pictures of memory over time: figures compared with the timeline and sums by hand, and texts with
+ * the requested contents. */
 #include "memplan/pictures/timeline_picture.h"
 
 #include <time.h>
@@ -45,7 +45,7 @@ static void assert_drawn(const mp_graph *graph, const mp_plan *plan, const char 
     if (mp_timeline_picture(graph, plan, title, view, svg, &err) != MP_OK) fail_msg("%s", err.message);
 }
 
-/* ---- a chain that can be added up by hand ---- */
+/* ---- a chain with sums by hand ---- */
 
 /* In units of 100 bytes: parameter p 1; x 2 -> f0 -> a 4 -> f1 -> b 8 -> loss -> gb 8 -> b1 (reads a) -> ga 4, gp 1 -> update.
  * f1 has a workspace of 16. */
@@ -108,12 +108,12 @@ static void assert_column(const mp_timeline_columns *c, size_t k, const int64_t 
 TEST(the_layers_of_a_chain_are_those_added_up_by_hand)
 {
     mp_graph *g = chain("a");
-    /* a is dropped after f1 and made again: the first one is read by forward only */
+    /* a is dropped after f1 and computed again: only forward reads the first instance */
     const mp_step steps[] = {{F0, 0, 0}, {F1, 0, 0}, {LOSS, 0, 0}, {F0, 0, 0}, {B1, 0, 0}, {UPDATE, 0, 0}};
     mp_timeline_columns *c;
     assert_int_equal(mp_timeline_columns_new(g, steps, 6, 100, &c, NULL), MP_OK);
     assert_int_equal(c->n, 6);
-    /* Keep-all's five steps take 7, 31, 23, 16 and 4; a column of this plan is five sixths of one of them wide. */
+    /* Keep-all's five steps take 7, 31, 23, 16 and 4. A column of this plan is five sixths as wide as one of keep-all's. */
     /*                           parameters, optimizer, kept, forward only, recomputed, copied, gradients, workspace */
     assert_column(c, 0, (int64_t[]){3, 0, 0, 4, 0, 0, 0, 0}, 7, MP_ACTIVITY_FORWARD);
     assert_column(c, 1, (int64_t[]){3, 0, 0, 12, 0, 0, 0, 16}, 31, MP_ACTIVITY_FORWARD);
@@ -123,11 +123,11 @@ TEST(the_layers_of_a_chain_are_those_added_up_by_hand)
     assert_column(c, 5, (int64_t[]){3, 0, 0, 0, 0, 0, 1, 0}, 4, MP_ACTIVITY_UPDATE);
     assert_int_equal(c->peak_column, 1);
     mp_timeline_columns_free(c);
-    /* kept, it is read by backward */
+    /* if kept, backward reads it */
     assert_int_equal(mp_timeline_columns_new(g, (mp_step[]){{F0, 0, 0}, {F1, 0, 0}, {LOSS, 0, 0}, {B1, 0, 0}, {UPDATE, 0, 0}},
                                              5, 2, &c, NULL),
                      MP_OK);
-    assert_int_equal(c->n, 2); /* three steps and two */
+    assert_int_equal(c->n, 2); /* columns of three steps and of two */
     assert_column(c, 0, (int64_t[]){3, 0, 4, 8, 0, 0, 0, 16}, 31, MP_ACTIVITY_FORWARD);
     assert_column(c, 1, (int64_t[]){3, 0, 4, 0, 0, 0, 9, 0}, 16, MP_ACTIVITY_BACKWARD);
     mp_timeline_columns_free(c);
@@ -163,7 +163,7 @@ TEST(layers_add_up_to_the_timeline_on_random_training_graphs)
                 if (column->keep_all > highest) highest = column->keep_all;
             }
             assert_int_equal(next, n);
-            assert_int_equal(highest, c->keep_all->peak_bytes); /* keep-all's peak is never lost */
+            assert_int_equal(highest, c->keep_all->peak_bytes); /* columns preserve keep-all's peak */
             assert_int_equal(c->columns[c->peak_column].total, c->timeline->peak_bytes);
             mp_timeline_columns_free(c);
         }
@@ -183,7 +183,7 @@ TEST(the_scale_is_continuous_and_gives_the_plan_its_height)
         for (int i = 0; i <= 10000; i++) {
             double y = mp_byte_scale_y(&s, top * i / 10000);
             assert_true(y >= 50 - 1e-6 && y <= 450 + 1e-6);
-            assert_true(y >= before - 1e-6 && (i == 0 || y - before < 4)); /* it rises and never jumps */
+            assert_true(y >= before - 1e-6 && (i == 0 || y - before < 4)); /* it rises without jumps */
             before = y;
         }
         double height = mp_byte_scale_y(&s, most) - mp_byte_scale_y(&s, s.cut_below ? always : 0);
@@ -205,7 +205,7 @@ TEST(a_picture_says_what_its_plan_saves)
     assert_drawn(g, plan, "a <title> & more", MP_VIEW_ALL);
     char *text = contents(svg);
     static const char *const pieces[] = {
-        ">a &lt;title&gt; &amp; more: 3.03 KiB instead of 3.03 KiB, 0 % less<", /* f1 holds both peaks */
+        ">a &lt;title&gt; &amp; more: 3.03 KiB instead of 3.03 KiB, 0 % less<", /* f1 has both peaks */
         ">6 steps: 3 forward, 1 recompute, 1 backward, 1 update",
         "time +20.0 %",
         ">peak 3.03 KiB at<",
@@ -230,7 +230,7 @@ TEST(a_picture_says_what_its_plan_saves)
     mp_graph_free(g);
 }
 
-/* The place of the text that begins so: its left side and its baseline, y downwards. */
+/* Finds the text that begins with `begins`: its left edge and its baseline, y downwards. */
 static bool find_text(const char *picture, const char *begins, double *x, double *y)
 {
     const char *at = strstr(picture, begins), *element = at;
@@ -240,11 +240,11 @@ static bool find_text(const char *picture, const char *begins, double *x, double
     return true;
 }
 
-/* The dashed curve must not run through the line of text that begins there: less than its height above the baseline, and over
- * its first 60 points, which are shorter than any of these texts. */
+/* Checks that the dashed curve does not cross the text line at (x, y): its height above the baseline, over its first 60 points.
+ * All texts here are longer. */
 static void assert_clear(const char *picture, double x, double y)
 {
-    const char *at = strstr(picture, "stroke-dasharray"); /* the first is in the legend */
+    const char *at = strstr(picture, "stroke-dasharray"); /* the first dashed line is in the legend */
     double x0, y0, x1, y1;
     int read;
     at = strstr(at + 1, "stroke-dasharray");
@@ -278,8 +278,9 @@ TEST(labels_cover_no_curve)
             assert_clear(text, other_x, other_y);
             assert_true(find_text(text, ">peak ", &x, &y));
             assert_clear(text, x, y);
-            assert_clear(text, x, y + 16);                                               /* its second line */
-            assert_true(fabs(other_x - x) > 60 || other_y < y - 12 || other_y > y + 28); /* nor each other */
+            assert_clear(text, x, y + 16); /* the second line of the text */
+            assert_true(fabs(other_x - x) > 60 || other_y < y - 12 ||
+                        other_y > y + 28); /* texts do not overlap each other either */
             drawn++;
         }
         free(text);
@@ -290,8 +291,8 @@ TEST(labels_cover_no_curve)
     assert_true(drawn > 30);
 }
 
-/* A small plan beside a keep-all many times as large: the scale breaks between them, and no label stands across the mark. The
- * legend stands right above the labels. */
+/* A small plan and a much larger keep-all: the scale has a break between them, and no label crosses its mark. The legend is
+ * directly above the labels. */
 TEST(labels_stand_clear_of_a_break)
 {
     enum { LINKS = 12 };
@@ -315,14 +316,14 @@ TEST(labels_stand_clear_of_a_break)
     assert_int_equal(mp_plan_new(g, "hand", steps, n, &plan, NULL), MP_OK);
     assert_drawn(g, plan, "x", MP_VIEW_MEMORY);
     char *text = contents(svg);
-    for (const char *at = text; (at = strstr(at, "stroke-width=\"0.6\" points=\"")); at++) { /* the mark's two edges */
+    for (const char *at = text; (at = strstr(at, "stroke-width=\"0.6\" points=\"")); at++) { /* the two edges of the mark */
         const double y = strtod(strchr(strstr(at, "points=\""), ',') + 1, NULL);
         low = fmin(low, y);
         high = fmax(high, y);
     }
     assert_true(high > low);
     assert_true(find_text(text, ">peak ", &x, &peak));
-    assert_true(peak + 19 < low - 2 || peak - 12 > high + 2); /* two lines of text, whole */
+    assert_true(peak + 19 < low - 2 || peak - 12 > high + 2); /* both lines of text are completely outside the mark */
     assert_true(find_text(text, ">keep everything: ", &x, &all));
     assert_true(find_text(text, ">keep everything, on its own clock", &x, &legend));
     const double first = all < peak ? all : peak;
@@ -332,11 +333,11 @@ TEST(labels_stand_clear_of_a_break)
     mp_graph_free(g);
 }
 
-/* How many names stand in an address map; no place is drawn over them. */
+/* Returns the number of names in an address map, and checks that no place is drawn over a name. */
 static int names_in_places(const char *picture)
 {
     int names = 0;
-    const char *at = picture, *end = strstr(picture, "class=\"node\""); /* transparent, above all of it */
+    const char *at = picture, *end = strstr(picture, "class=\"node\""); /* first of the transparent boxes above the map */
     while ((at = strstr(at, "font-size=\"10.00\"")) && at < end) {
         const char *box = strstr(at++, "<polygon");
         assert_true(!box || box > end);
@@ -371,7 +372,7 @@ TEST(an_address_map_needs_offsets)
         assert_null(strstr(text, ">peak "));
         names += names_in_places(text);
         free(text);
-        plan->places[0].end = (int)n + 1; /* past the end */
+        plan->places[0].end = (int)n + 1; /* after the last step */
         assert_int_equal(mp_timeline_picture(g, plan, "x", MP_VIEW_ARENA, svg, NULL), MP_INVALID);
         mp_plan_free(plan);
         mp_free(steps);
@@ -403,7 +404,7 @@ TEST(what_cannot_be_drawn_is_said)
     mp_graph_free(g);
 }
 
-/* n layers and the way back; the storages are x, then the activations, then their gradients. */
+/* Returns n layers with backward; the storages are x, then the activations, then their gradients. */
 static mp_graph *long_chain(int n)
 {
     mp_error err = {0};
@@ -419,7 +420,7 @@ static mp_graph *long_chain(int n)
     return g;
 }
 
-/* A chain of thousands of steps stays small and quick. */
+/* The picture of thousands of steps stays small and is drawn quickly. */
 TEST(thousands_of_steps_are_drawn_in_columns)
 {
     mp_graph *g = long_chain(3000);
@@ -432,7 +433,7 @@ TEST(thousands_of_steps_are_drawn_in_columns)
     assert_non_null(strstr(text, "each column shows the fullest of "));
     assert_true(strlen(text) < 1000000);
     free(text);
-    assert_true((double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec) < 5); /* under sanitizers too */
+    assert_true((double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec) < 5); /* also with sanitizers */
     mp_graph_free(g);
 }
 

@@ -1,12 +1,12 @@
-/* test_toy_copies.c - a channel and a tier that nothing in memplan knows of: made by calls, planned by searchers that take
- * graphs with copies, and drawn. */
+/* test_toy_copies.c - a channel and a tier unknown to memplan: added by calls, planned by searchers that support copies, and
+ * drawn. */
 #include <memplan/memplan.h>
 
 #include <unistd.h>
 
 #include "tests/cases/test.h"
 
-/* ---- the toy: a takes 8 and is read last by back; wide takes 12 in between ---- */
+/* ---- the toy: a has 8 bytes and back is its last reader; wide has 12 bytes in between ---- */
 
 enum { A, B, WIDE, D, GA, SHELVED };
 
@@ -67,7 +67,7 @@ static mp_graph *toy(void)
     return g;
 }
 
-/* ---- what its picture says ---- */
+/* ---- contents of the picture ---- */
 
 static void assert_says(const char *path, const char *const *pieces, size_t n)
 {
@@ -80,7 +80,7 @@ static void assert_says(const char *path, const char *const *pieces, size_t n)
         if (!strstr(text, pieces[k])) fail_msg("'%s' is not in the picture", pieces[k]);
 }
 
-/* Plans the toy within a budget below keep-all's 21, which no order without copies meets, and draws it. */
+/* Plans the toy within a budget below keep-all's 21 and draws it. No order without copies meets this budget. */
 static void assert_planned_and_drawn(const char *solver)
 {
     char path[64];
@@ -103,7 +103,7 @@ static void assert_planned_and_drawn(const char *solver)
                                          ">shelf<",
                                          ">what is live there over the same steps, at most 8 B",
                                          ">peak 8 B at<",
-                                         ">9 B<"}; /* beside the line of the shelf's budget */
+                                         ">9 B<"}; /* next to the line of the shelf's budget */
     assert_says(path, pieces, sizeof pieces / sizeof *pieces);
     unlink(path);
     mp_answer_free(&answer);
