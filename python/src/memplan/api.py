@@ -1,4 +1,4 @@
-"""What a user calls: compile, estimate, fit."""
+"""The public functions compile, estimate and fit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from memplan.torch_internals.capture import (
 )
 from memplan.torch_internals.leaves import capturing_leaves
 
-MOST_SIZES = 256  # of inputs that have a plan at a time
+MOST_SIZES = 256  # the largest number of input sizes that have a plan at the same time
 LOG_METHODS = ("debug", "info", "info_once", "warning", "warning_once", "warn", "error", "exception", "critical", "log")
 
 
@@ -54,7 +54,10 @@ def backend_for(
     only_report: bool = False,
     **options: Any,
 ) -> Backend:
-    """What compiles a model by compile's options, with what is counted beside it."""
+    """Build the backend that compiles a model with the options of `compile`.
+
+    The bytes of `reserve`, the optimizers' state and (with `accumulate`) the gradients count against the budget.
+    """
     if kind is not Backend and options.get("offload") is not None:
         raise MemplanError("offload= and inductor=True do not go together: Inductor orders copies as it likes")
     accumulated = gradient_bytes(model) if accumulate else 0
@@ -65,7 +68,7 @@ def backend_for(
 
 
 def our_error(error: BaseException) -> BaseException | None:
-    """The exception of ours, or Ctrl-C, that PyTorch has wrapped into one of its own."""
+    """Return memplan's exception, or Ctrl-C, that PyTorch has wrapped into an exception of its own."""
     seen = set()
     inner: BaseException | None = error
     while inner is not None and id(inner) not in seen:
@@ -77,19 +80,28 @@ def our_error(error: BaseException) -> BaseException | None:
 
 
 def capturing(only_these_sizes: bool) -> contextlib.AbstractContextManager[Any]:
-    """In it, dynamo captures recurrent layers, looks whether modules have got hooks since, takes a
-    module's counter for a number that changes, looks whether parameters have been frozen or freed since (which 2.15 does by
-    itself), leaves out what is logged instead of cutting the graph, does not cut where DDP's buckets end, takes a shared
-    parameter once (which PyTorch does by itself from 2.5 on), and makes a plan for each of many sizes."""
+    """Return a context with the settings of dynamo that memplan requires.
+
+    Within the context, dynamo:
+
+    - captures recurrent layers
+    - checks whether modules have received hooks since the capture
+    - treats a module's counter as a number that changes
+    - checks whether the user has frozen or unfrozen parameters (PyTorch 2.15 does so by itself)
+    - omits logging calls instead of breaking the graph
+    - does not break the graph at the ends of DDP's buckets
+    - passes a shared parameter once (PyTorch does so by itself from 2.5 on)
+    - captures a separate graph for each of up to MOST_SIZES sizes
+    """
     most = max(MOST_SIZES, limit())
     settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit_name(): most}
-    if only_these_sizes:  # ranks that have seen other sizes before would capture other graphs
+    if only_these_sizes:  # ranks that have seen different sizes would otherwise capture different graphs
         settings["automatic_dynamic_shapes"] = False
     settings |= {"allow_unspec_int_on_nn_module": True, "skip_nnmodule_hook_guards": False}
     settings["skip_tensor_guards_with_matching_dict_tags"] = False
     if torch.__version__ < "2.5":
         settings["inline_inbuilt_nn_modules"] = True
-    settings["use_numpy_random_stream"] = True  # else NumPy's numbers would be drawn from PyTorch's generator
+    settings["use_numpy_random_stream"] = True  # else random numbers of NumPy would come from PyTorch's generator
     methods = {getattr(logging.Logger, name) for name in LOG_METHODS if hasattr(logging.Logger, name)}
     logging_functions = known("ignore_logging_functions", "ignore_logger_methods")
     settings[logging_functions] = setting(logging_functions, set()) | methods
@@ -97,14 +109,14 @@ def capturing(only_these_sizes: bool) -> contextlib.AbstractContextManager[Any]:
 
 
 def meaning(backend: Backend, function: Callable[..., Any]) -> contextlib.AbstractContextManager[Any]:
-    """In it, a model on the meta device is captured as on the device that is named."""
+    """Return a context in which a model on the meta device is captured as on the device named by `device=`."""
     meant = backend.options.meant
     return meant.capturing(backend.model() or function) if meant is not None else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def told(backend: Backend, name: str) -> Iterator[None]:
-    """In it, the first call has its line on a terminal."""
+    """Show a progress line on the terminal during the first call."""
     line = backend.options.line
     if backend.report.is_empty():
         line.say(f"capturing {name}")
@@ -115,16 +127,17 @@ def told(backend: Backend, name: str) -> Iterator[None]:
 
 
 def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) -> Callable[..., Any]:
-    """The function, captured by our settings, or run eagerly where it cannot be, with a warning; our exceptions come out of it
-    as they are. It keeps the backend.
+    """Compile the function with memplan's settings. The result keeps a reference to the backend.
 
-    Without gradients there is nothing to plan, and within what somebody else captures it is part of that."""
+    If PyTorch cannot capture a call, the call runs eagerly and memplan warns. Exceptions of memplan pass unchanged.
+    Calls without gradients run eagerly. Within another capture, the function becomes part of that capture.
+    """
     call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
     eagerly = Eagerly(backend.report, name_of(function))
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def tell_of_others() -> None:
-        """PyTorch runs this while it captures."""
+        """Warn that another compiler captures this code. PyTorch executes this function during the capture."""
         if not torch.compiler.is_exporting() and (by := backend_now()) not in ("", NAME):
             reason = f'another torch.compile (backend="{by}") captures the code that calls it; compile that code with memplan'
             eagerly.say(reason, how="makes no plan of {}")
@@ -178,8 +191,12 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
 
 
 def not_captured(error: Exception, backend: Backend, eagerly: Eagerly, fullgraph: bool) -> BaseException | None:
-    """Where PyTorch has not captured a call: the exception that ends it, or None, if eager does it, which a warning says."""
-    if backend.only_report or not fullgraph:  # of which parts have run
+    """Handle a call that PyTorch cannot capture.
+
+    Returns:
+        The exception to raise, or None if the call shall run eagerly. In that case memplan has warned.
+    """
+    if backend.only_report or not fullgraph:  # with graph breaks, some parts have already run
         return MemplanError(f"{reason_of(error)}\n\nPyTorch says:\n{error}")
     try:
         backend.together.tell(error, eagerly.name, backend.options.wait_seconds())
@@ -190,7 +207,7 @@ def not_captured(error: Exception, backend: Backend, eagerly: Eagerly, fullgraph
 
 
 def name_of(call: Any) -> str:
-    """As people know it: a module's class, a function's name."""
+    """Return the name to show to the user: the class of a module, the name of a function."""
     owner = getattr(call, "__self__", call)
     return type(owner).__name__ if isinstance(owner, torch.nn.Module) else getattr(call, "__name__", "the model")
 
@@ -216,34 +233,48 @@ def compile(
     offload: Budget | None = None,
     link: str | float | None = None,
 ) -> Any:
-    """The model (a module or a function), trained within a budget of memory for everything: parameters, gradients, the
-    batch, activations, and whatever the options name. A module is compiled in place: it is the one that is returned.
+    """Compile a model so that its training fits a memory budget.
 
-    budget: bytes, "8GiB", "60%" of keeping everything, "min" (the smallest plan that is found), "min+50%" of the way up
-        from there ("floor" is another word for "min"), or "auto" (nine tenths of what is free on the device). It is planned
-        for when the model first runs, and again for every new size.
-    optimizer: counts what it keeps between steps. accumulate: counts gradients of earlier batches. reserve: counts so
-        many bytes more.
-    fullgraph: False permits graph breaks; every part is then planned with what the parts before it have saved.
-    effort: "quick", "normal" or "thorough"; time_limit: seconds for a search, 0 for none.
-    timeout: of a sharded model, seconds that ranks wait for each other while they plan, beside a search.
-    on_infeasible: "raise" a BudgetError, or take the "smallest" plan there is with a warning.
-    inductor: experimental, Inductor compiles the plan; the first call measures a step and corrects the plan by it.
-    progress: is called with a memplan.library.planning.Progress; returning False ends a search with the best plan so far.
-        Without it a line on a terminal says what the first step waits for.
-    cache: a folder that keeps what operators cost and which plans were found; "off": nothing is kept.
-    verify: before the first step of each graph it is run as planned and eagerly, with what the user has left alone, and the
-        report says whether all bits are equal, or the largest difference and where (a FallbackWarning, too), and the peaks.
-    device: for models on the meta device, where nothing runs: the row of `memplan devices` whose seconds, memory ("auto"),
-        kernels and autocast the plan has.
-    autocast: with `device`, the type of a torch.autocast region around the model on that device: torch.bfloat16,
-        torch.float16, True (PyTorch's default there) or False (none). The default is the region around the call.
-    offload: so much of the host's memory ("32GiB") is for copies of activations, which come back for backward, where that is
-        quicker than to compute them again; link: how fast copies are, a name of `memplan devices`, "24GB/s" or bytes a second
-        each way (the device's link; 24 GB/s where that is not known, and on a CPU).
+    The budget covers all memory: parameters, gradients, the batch, activations, and the additions named by the options.
+    A module is compiled in place and returned. Calls without gradients (torch.no_grad) run as in eager PyTorch.
+    Compiling again replaces all options; `uncompile` restores the module.
 
-    The result has `memplan`, a Report, which is filled by the first run. Compiling again replaces all options; uncompile()
-    ends it. What runs without gradients (torch.no_grad) runs as eager does.
+    Args:
+        model: a module or a function.
+        budget: one of:
+            bytes or "8GiB";
+            "60%": a share of the peak without recomputation;
+            "min" or "floor": the peak of the smallest plan found;
+            "min+50%": half of the way from "min" to the peak without recomputation;
+            "auto": 90 % of the free device memory.
+            memplan plans at the first call, and again for each new input size.
+        optimizer: memplan counts the state of this optimizer.
+        accumulate: memplan counts the gradients of earlier batches.
+        reserve: additional bytes to count.
+        fullgraph: False permits graph breaks. memplan then plans each part together with the tensors that the parts before
+            have saved.
+        effort: "quick", "normal" or "thorough".
+        time_limit: seconds for a search; 0 means no limit.
+        timeout: for a sharded model, the seconds that ranks wait for each other during planning, besides the search.
+        on_infeasible: "raise" raises a BudgetError; "smallest" warns and uses the smallest plan found.
+        inductor: experimental. Inductor compiles the plan. The first call measures a step and corrects the plan.
+        progress: a function that receives a memplan.library.planning.Progress. If it returns False, the search ends with the
+            best plan so far. Without it, a line on the terminal shows the progress of the first step.
+        cache: a folder that stores operator costs and plans; "off" stores nothing.
+        verify: before the first step of each graph, memplan runs the graph as planned and eagerly, within the memory that the
+            user's objects leave free. The report says whether all bits are equal. Otherwise the report and a FallbackWarning
+            give the largest difference and its place. The report also gives both peaks.
+        device: for models on the meta device, a row of `memplan devices`. It determines operator times, memory ("auto"),
+            kernels and autocast of the plan.
+        autocast: with `device`, the type of a torch.autocast region around the model: torch.bfloat16, torch.float16, True
+            (PyTorch's default type for the device) or False (none). The default is the region around the call.
+        offload: host memory for copies of activations, such as "32GiB". memplan copies an activation to the host if this is
+            faster than recomputation.
+        link: bandwidth of these copies: a name of `memplan devices`, "24GB/s", or bytes per second in each direction. The
+            default is the device's link, or 24 GB/s if unknown or on a CPU.
+
+    Returns:
+        The compiled model. Its attribute `memplan` is a Report; the first call fills the report.
     """
     options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "timeout": timeout}
     options |= {"on_infeasible": on_infeasible, "progress": progress, "cache": cache, "verify": verify, "device": device}
@@ -288,15 +319,19 @@ def estimate(
     mesh: Any = None,
     **options: Any,
 ) -> Report:
-    """What a training step with these inputs needs, and what a plan within the budget takes, without running the step.
-    Options as in compile.
+    """Estimate the memory of a training step and of a plan within the budget, without running the step.
 
-    mesh: {"dp": 2, "shard": 8, "tp": 4}, how many replicas there are, ranks of each with a part of parameters, gradients and
-        state, and ranks that split operators: what one of them takes, with the inputs that it has itself. tp_plan: which
-        operators, {"layers.*.up": ColwiseParallel(), ...} as for parallelize_module, or a function of model and mesh.
-        blocks: classes of modules that fully_shard gathers one at a time (the items of the outermost ModuleLists and
-        Sequentials); shard: its other options, as {"mp_policy": MixedPrecisionPolicy(torch.bfloat16)}. A model that is
-        sharded on a fake process group needs no mesh.
+    Args:
+        model: a module or a function. A model that is sharded on a fake process group needs no `mesh`.
+        inputs: the inputs of one call. With `mesh`, the inputs of one rank.
+        mesh: the number of ranks per direction, such as {"dp": 2, "shard": 8, "tp": 4}: replicas, ranks that shard parameters,
+            gradients and optimizer state, and ranks that split operators. The estimate is for one rank.
+        **options: as in `compile`. With `mesh` also:
+            tp_plan: the operators to split, {"layers.*.up": ColwiseParallel(), ...} as for parallelize_module, or a function
+            of model and mesh;
+            blocks: classes of modules that fully_shard gathers one at a time. The default are the items of the outermost
+            ModuleLists and Sequentials;
+            shard: further options of fully_shard, such as {"mp_policy": MixedPrecisionPolicy(torch.bfloat16)}.
     """
     from memplan.mesh.before import estimate_on, estimate_sharded, is_on_fake_ranks
 
@@ -310,7 +345,7 @@ def estimate(
 
 
 def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
-    """What a backend that only reports finds."""
+    """Capture and plan the model with a backend that only reports, and return the report."""
     try:
         with as_before(model):
             compiled = compiled_with(model, backend, True)
@@ -341,7 +376,7 @@ def fit(
 
     Args:
         model: a module or a function.
-        make_inputs: makes the model's inputs for a batch, as a dictionary where they go by name.
+        make_inputs: makes the model's inputs for a batch; a dictionary is passed as keyword arguments.
         budget: as in compile.
         overhead: extra time at most, as a share of the step.
         least: the smallest batch that is tried. BatchNorm cannot train on 1.
@@ -377,8 +412,8 @@ def fit(
             raise MemplanError("how much longer a step takes is not known on the meta device: name one (device='h100')")
         return report if report.overhead <= overhead else None
 
-    n, best = 0, None  # batches least, least + step, ... that fit, and the report of the last
-    above = (most - least) // step + 1  # how many there are
+    n, best = 0, None  # n: number of the largest batch size that fits (1 is `least`); best: its report
+    above = (most - least) // step + 1  # the number of candidate batch sizes
     next_one = 1
     while next_one <= above and (found := tried(least + (next_one - 1) * step)) is not None:
         n, best, next_one = next_one, found, 2 * next_one

@@ -1,4 +1,4 @@
-"""Budgets as people write them: bytes, "8GiB", "60%" of keep-all, "min", "min+50%", "auto"; and what a model takes of them."""
+"""Reading budgets (bytes, "8GiB", "60%", "min", "min+50%", "auto") and counting the bytes of a model."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Budget = int | str
 
 UNITS = {"": 1, "B": 1}
 UNITS |= {f"{p}iB": 1024**k for k, p in enumerate("KMGT", 1)} | {f"{p}B": 1000**k for k, p in enumerate("kMGT", 1)}
-MOST_BYTES = 2**63 - 1  # that the planner can count
-AUTO_SHARE = 0.9  # of what is free: the rest is for what no plan sees
+MOST_BYTES = 2**63 - 1  # the largest number that the planner can represent
+AUTO_SHARE = 0.9  # share of the free memory; the rest is for memory outside of plans
 
 
 def read_bytes(text: str) -> int | None:
-    """The bytes of "8GiB", "2.5 MB" or "1000", as many as can be counted at most; None: it is something else."""
+    """Return the bytes of "8GiB", "2.5 MB" or "1000", at most MOST_BYTES. Return None for other text."""
     m = re.fullmatch(r"\s*(\d{1,19}(?:\.\d{1,19})?)\s*([kKMGT]?i?B?)\s*", text)
     return min(round(float(m[1]) * UNITS[m[2]]), MOST_BYTES) if m and m[2] in UNITS else None
 
 
 def only_bytes(given: Budget) -> int:
-    """For what is nothing but a number of bytes. MemplanError."""
+    """Return an option that must be a number of bytes, for example "8GiB" and not "60%". Raises MemplanError."""
     known = read_bytes(given) if isinstance(given, str) else given
     if not isinstance(known, int) or isinstance(known, bool) or not 0 <= known <= MOST_BYTES:
         raise MemplanError(f"{given!r} is no number of bytes")
@@ -36,7 +36,14 @@ def only_bytes(given: Budget) -> int:
 
 
 def read_link(given: str | float) -> tuple[str, float]:
-    """A link's name and 0, or "" and a rate for both ways: "pcie4", "24GB/s", bytes a second. MemplanError."""
+    """Read the bandwidth of a link: "pcie4", "24GB/s" or bytes per second.
+
+    Returns:
+        (name, 0.0) for a named link, or ("", bytes per second in each direction).
+
+    Raises:
+        MemplanError: the bandwidth is not positive.
+    """
     if isinstance(given, str):
         rate = read_bytes(given.removesuffix("/s")) if given.endswith("/s") else None
         return (given, 0.0) if rate is None else ("", float(rate))
@@ -46,13 +53,21 @@ def read_link(given: str | float) -> tuple[str, float]:
 
 
 def is_smallest(budget: Budget) -> bool:
-    """Whether a budget is the peak of the smallest plan."""
+    """Whether the budget is "min" or "floor", the peak of the smallest plan."""
     return isinstance(budget, str) and re.fullmatch(r"\s*(min|floor)\s*", budget) is not None
 
 
 def resolve(budget: Budget, keep_all_bytes: int, min_bytes: Callable[[], int], auto_bytes: Callable[[], int]) -> int:
-    """A budget in bytes, for a graph of which the rest is known. "floor" is another word for "min", what the smallest plan
-    needs: budgets count from what can be reached, and not from what is certified."""
+    """Return the budget in bytes.
+
+    "floor" means the same as "min". Percentages start from the smallest plan found, because the certified floor may be
+    unreachable.
+
+    Args:
+        keep_all_bytes: the peak without recomputation.
+        min_bytes: returns the peak of the smallest plan found.
+        auto_bytes: returns the budget for "auto".
+    """
     if isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0:
         return min(budget, MOST_BYTES)
     if isinstance(budget, str):
@@ -69,7 +84,7 @@ def resolve(budget: Budget, keep_all_bytes: int, min_bytes: Callable[[], int], a
 
 
 def free_host_bytes() -> int:
-    """What the system can still give without swapping."""
+    """Return the bytes that the system can allocate without swapping."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:
@@ -89,13 +104,13 @@ def in_units(n: int) -> str:
 
 
 def total_bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """What these take here, each piece of memory once."""
+    """Return the bytes of the tensors on this rank. Tensors that share a storage count once."""
     own = [here(t) for t in tensors]
     return sum({storage_key(t): storage_bytes(t) for t in own if t.layout is torch.strided}.values())
 
 
 def model_bytes(model: Any) -> int:
-    """Of parameters and buffers."""
+    """Return the bytes of a module's parameters and buffers; 0 for a function."""
     return total_bytes([*model.parameters(), *model.buffers()]) if isinstance(model, torch.nn.Module) else 0
 
 

@@ -1,37 +1,37 @@
-"""What can go wrong, as exceptions with a sentence for people."""
+"""Exceptions of memplan. Each message is a sentence for the user."""
 
 from __future__ import annotations
 
 
 class MemplanError(Exception):
-    """Everything that this package raises by itself."""
+    """The base class of all exceptions that this package raises."""
 
 
 class LibraryError(MemplanError):
-    """libmemplan.so is not found, or is of another interface."""
+    """libmemplan.so is missing, or its version does not match the package."""
 
 
 class BudgetError(MemplanError):
-    """A budget that cannot be met, or that cannot be read. Bytes are -1 where there is nothing to say."""
+    """A budget is malformed or cannot be met. Unknown byte counts are -1."""
 
     def __init__(self, sentence: str, *, budget_bytes: int = -1, smallest_bytes: int = -1, floor_bytes: int = -1) -> None:
         super().__init__(sentence)
         self.budget_bytes = budget_bytes
-        self.smallest_bytes = smallest_bytes  # of the smallest plan that was found
-        self.floor_bytes = floor_bytes  # no plan at all needs less
+        self.smallest_bytes = smallest_bytes  # peak of the smallest plan found
+        self.floor_bytes = floor_bytes  # lower bound: no plan needs less
 
 
 class OverwrittenError(MemplanError, RuntimeError):
-    """Somebody has written into what backward reads; a RuntimeError, as eager PyTorch's own."""
+    """The user's code has overwritten a tensor that backward reads. A RuntimeError, like PyTorch's own error."""
 
 
 class RankError(MemplanError, RuntimeError):
-    """Another rank is gone, does not come, has raised, or computes something else; a RuntimeError, as PyTorch's own."""
+    """Another rank has ended, does not respond, has failed, or computes something else. A RuntimeError, like PyTorch's own."""
 
 
 class NotPlannable(MemplanError):
-    """A graph that cannot be planned, and why: it runs as eager does."""
+    """A graph cannot be planned. The message gives the reason; the graph runs eagerly."""
 
 
 class FallbackWarning(UserWarning):
-    """A graph runs without a plan; the text says why."""
+    """A graph runs without a plan. The text gives the reason."""

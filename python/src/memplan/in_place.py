@@ -1,9 +1,11 @@
-"""A module compiled in place, as torch.nn.Module.compile does: the same object, class and names. What compiles it lies in its
-`__dict__` and is no part of what is copied or pickled.
+"""Compiling a module in place, like torch.nn.Module.compile: object, class and names remain the same.
 
-PyTorch calls `_compiled_call_impl` instead of a module: hooks of the whole then run as eager's, around `forward`, which is what
-is captured. So it is also where `model.forward(x)` is written. Nothing here keeps the module, which would then stay until the
-next collection of cycles.
+memplan stores its entries in the module's `__dict__` and excludes them from copies and pickles.
+
+PyTorch calls `_compiled_call_impl` instead of the module. Hooks of the whole module then run eagerly around `forward`, and
+memplan captures `forward` only. `model.forward(x)` therefore is planned, too.
+
+No object here holds a strong reference to the module. Otherwise the module would survive until the next garbage collection.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ from memplan.torch_internals.modules import COMPILED, call, inside, is_replica
 if TYPE_CHECKING:
     from memplan.run.backend import Backend
 
-OURS = (COMPILED, "forward", "memplan", "__getstate__", "__deepcopy__")  # in the `__dict__` of a compiled module
+OURS = (COMPILED, "forward", "memplan", "__getstate__", "__deepcopy__")  # memplan's entries in a module's `__dict__`
 Forward = Callable[..., Any]
 Capture = Callable[[Forward, "Backend", bool], Forward]
 
 
 def inner(model: Any) -> nn.Module | None:
-    """The module that is compiled for this one: what DDP replicates. None: it is no module. MemplanError."""
+    """Return the module to compile, which for DDP is the replicated module. Return None for a function. Raises MemplanError."""
     if isinstance(model, type) and issubclass(model, nn.Module):
         raise MemplanError(f"{model.__name__} is a class: give memplan a module of it")
     found = model.module if is_replicated(model) else model
@@ -52,21 +54,21 @@ def inner(model: Any) -> nn.Module | None:
 
 
 class InPlace:
-    """How one module is compiled, and its `_compiled_call_impl`."""
+    """The compiled state of one module. The object serves as the module's `_compiled_call_impl`."""
 
     def __init__(self, backend: Backend, fullgraph: bool, capture: Capture) -> None:
         self.backend, self.fullgraph, self.capture = backend, fullgraph, capture
         self.module: Callable[[], nn.Module | None] = lambda: None
-        self.run: Forward | None = None  # what is captured
-        self.forward: Forward | None = None  # what lies in the module
-        self.before: dict[str, Any] = {}  # what lay there
-        self.sharded: Sharded | None = None  # what FSDP2 has made of the module, from its first call on
+        self.run: Forward | None = None  # the function that dynamo captures
+        self.forward: Forward | None = None  # memplan's `forward` in the module's `__dict__`
+        self.before: dict[str, Any] = {}  # entries of the `__dict__` that memplan has replaced
+        self.sharded: Sharded | None = None  # the module's state under FSDP2, from the first call on
 
     def fresh(self) -> InPlace:
-        """For a copy of the module."""
+        """Return the same compilation options without plans, for a copy of the module."""
         return InPlace(self.backend.fresh(), self.fullgraph, self.capture)
 
-    # In a module, and out of it
+    # Installing and removing
 
     def install(self, module: nn.Module) -> None:
         if (old := place_of(module)) is not None:
@@ -82,18 +84,18 @@ class InPlace:
         entries["__deepcopy__"] = self._deep_copy
 
     def can_plan_again(self, module: nn.Module, backend: Backend, fullgraph: bool) -> bool:
-        """Whether other options are a matter of plans alone: what was captured stays, and no call of it waits."""
+        """Whether new options require new plans only: the captures remain valid, and no call waits for its backward."""
         is_alike = fullgraph == self.fullgraph and type(backend) is type(self.backend) and self.backend.keeps_captures
         waits = self.backend.learned.ledger.n_calls > 0
         return is_alike and not waits and module is self.module() and vars(module).get("forward") is self.forward
 
     def plan_again(self, module: nn.Module, backend: Backend) -> None:
-        """What was captured is planned as this backend would, when it is called."""
+        """Keep the captures, and plan them with the new backend's options at the next call."""
         self.backend.take_options(backend)
         vars(module)["memplan"] = backend.report
 
     def remove(self, module: nn.Module) -> dict[str, Any]:
-        """Returns what was taken out. A forward that was put around ours since stays."""
+        """Remove memplan's entries and return them. A `forward` that wraps memplan's since then remains."""
         entries = vars(module)
         kept = {"forward"} if entries.get("forward") is not self.forward else set()
         taken = {name: entries.pop(name) for name in OURS if name in entries and name not in kept}
@@ -102,7 +104,7 @@ class InPlace:
 
     @contextmanager
     def out_of(self, module: nn.Module) -> Iterator[None]:
-        """The module as it was before, for a while."""
+        """Restore the module as it was before compilation, within the context."""
         taken = self.remove(module)
         try:
             yield
@@ -110,9 +112,9 @@ class InPlace:
             vars(module).update(taken)
 
     def _compile(self, module: nn.Module) -> None:
-        """Puts what compiles it in the place of the module's forward, whichever that is now."""
+        """Replace the module's current forward by a compiled one."""
         own = vars(module).get("forward")
-        if own is not None and own is self.forward:  # of a model that was compiled before it was known to be sharded
+        if own is not None and own is self.forward:  # the model was compiled before FSDP sharded it
             own = self.before.get("forward")
 
         def run(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -122,7 +124,7 @@ class InPlace:
         if sharded is not None:
             run = sharded.call()
         run.__name__ = type(module).__name__
-        run.__code__ = run.__code__.replace(co_name="forward")  # PyTorch keeps what it has captured by the code object
+        run.__code__ = run.__code__.replace(co_name="forward")  # PyTorch indexes captures by code object
         self.run = run
         of_module, compiled = self.module, self.capture(run, self.backend, self.fullgraph)
 
@@ -131,7 +133,7 @@ class InPlace:
             module = of_module()
             if module is None:
                 raise MemplanError("the module of this forward is gone: keep the module")
-            if args and args[0] is module:  # bound once more, as accelerate does
+            if args and args[0] is module:  # accelerate binds the method a second time
                 args = args[1:]
             if sharded is None:
                 return compiled(module, *args, **kwargs)
@@ -139,15 +141,15 @@ class InPlace:
                 return type(module).forward(module, *args, **kwargs) if own is None else own(*args, **kwargs)
             return compiled(*sharded.arguments(module, own), *args, **kwargs)
 
-        with suppress(TypeError, ValueError):  # where there is none
+        with suppress(TypeError, ValueError):  # the forward has no signature
             forward.__signature__ = inspect.signature(module.forward)  # type: ignore[attr-defined]
         self.forward = vars(module)["forward"] = forward
 
     # A call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """PyTorch does not say which module it calls, and copies of a module's `__dict__` have this object too."""
-        if torch.compiler.is_compiling():  # part of what somebody else captures
+        """Run a call. PyTorch does not pass the module, and copies of a module's `__dict__` share this object."""
+        if torch.compiler.is_compiling():  # another compiler captures this call
             module = self.module()
             assert module is not None
             return call(module, args, kwargs)
@@ -169,13 +171,16 @@ class InPlace:
             return call(module, args, kwargs)
 
     def _around(self) -> AbstractContextManager[None]:
-        """Of a call: what FSDP2 does meanwhile."""
+        """Return the context of a call: with a plan, FSDP2's hooks are silent; otherwise they run."""
         if self.sharded is None:
             return nullcontext()
         return self.sharded.silent() if self._is_planned(self.sharded) else self.sharded.aloud()
 
     def _is_planned(self, sharded: Sharded) -> bool:
-        """Whether a call is planned. When the first one comes whose gradients stay whole, plans begin to count these."""
+        """Whether this call is planned.
+
+        From the first call with unsharded gradients on (set_requires_gradient_sync), plans count these gradients.
+        """
         if not torch.is_grad_enabled():
             return False
         sums = sharded.sums()
@@ -186,7 +191,10 @@ class InPlace:
         return sums is not None
 
     def _adopt(self, module: nn.Module) -> None:
-        """Compiles a shallow copy for itself. A replica of DataParallel is another one in each step: it runs as eager does."""
+        """Compile a shallow copy with plans of its own.
+
+        DataParallel makes new replicas in each step, so replicas run eagerly with a warning.
+        """
         for name in OURS:
             vars(module).pop(name, None)
         vars(module).update(self.before)
@@ -199,7 +207,7 @@ class InPlace:
     # Copies
 
     def _state(self) -> Any:
-        """What is pickled: the module as if it had never been compiled. A shallow copy is compiled when it is called."""
+        """Return the state to pickle, that of a module never compiled. A shallow copy is compiled at its first call."""
         module = self.module()
         assert module is not None
         with self.out_of(module):
@@ -212,7 +220,7 @@ class InPlace:
         return state
 
     def _deep_copy(self, memo: dict[int, Any]) -> nn.Module:
-        """Compiled with the same options, with plans of its own."""
+        """Return a deep copy that is compiled with the same options and has plans of its own."""
         module = self.module()
         assert module is not None
         with self.out_of(module):
@@ -222,7 +230,7 @@ class InPlace:
 
 
 def refuse_parts(module: nn.Module) -> None:
-    """MemplanError where FSDP2 has sharded what is within the module, and not the whole."""
+    """Raise MemplanError if FSDP2 shards submodules but not the module itself."""
     if any(isinstance(m, sharding.kind()) for m in module.modules()):
         raise MemplanError(
             f"parts of this {type(module).__name__} are sharded by FSDP, and not the whole, whose parameters nobody would sum:"
@@ -231,14 +239,14 @@ def refuse_parts(module: nn.Module) -> None:
 
 
 def place_of(module: nn.Module) -> InPlace | None:
-    """How this module is compiled."""
+    """Return the compiled state of this module, or None."""
     found = vars(module).get(COMPILED)
     return found if isinstance(found, InPlace) else None
 
 
 @contextmanager
 def as_before(model: Any) -> Iterator[None]:
-    """The model is not compiled, for a while."""
+    """Run the context with the model as it was before compilation."""
     module = inner(model)
     place = place_of(module) if module is not None else None
     with place.out_of(module) if place is not None and module is not None else nullcontext():
@@ -246,7 +254,7 @@ def as_before(model: Any) -> Iterator[None]:
 
 
 def eager_copy(model: nn.Module, instead: dict[int, Any] | None = None) -> nn.Module:
-    """A deep copy in which nothing is compiled. `instead`: what it has in the place of objects, by their id."""
+    """Return a deep copy in which nothing is compiled. `instead` maps ids of objects to replacements."""
     made = copy.deepcopy(model, instead)
     for module in made.modules():
         if (place := place_of(module)) is not None:
@@ -255,7 +263,7 @@ def eager_copy(model: nn.Module, instead: dict[int, Any] | None = None) -> nn.Mo
 
 
 def uncompile(model: Any) -> Any:
-    """The model as it was before memplan.compile; what is within it stays compiled."""
+    """Restore the model as it was before memplan.compile. Compiled submodules remain compiled."""
     module = inner(model)
     if module is None or (place := place_of(module)) is None:
         raise MemplanError("this is no module that memplan has compiled")

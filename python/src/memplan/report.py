@@ -1,4 +1,4 @@
-"""What was planned, for people and programs."""
+"""The public class Report: the plans of a compiled model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCALARS = (
     "back_bytes",
 )
 
-EXPORTERS = {"torch": Exporter, "torch_remat": RematExporter}  # who runs modules again
+EXPORTERS = {"torch": Exporter, "torch_remat": RematExporter}  # the systems that can run modules again
 
 
 def exporter(by: str) -> type[Exporter]:
@@ -52,32 +52,35 @@ def exporter(by: str) -> type[Exporter]:
 
 @dataclass
 class Fallback:
-    """A graph that runs as eager does, and why."""
+    """A graph that runs eagerly, with the reason."""
 
     name: str
     reason: str
 
 
 def of_graph(name: str) -> Any:
-    """What the report says of the graph that needs the most."""
+    """Return a property that reads this attribute from the graph with the largest peak."""
     return property(lambda report: getattr(report.graph, name))
 
 
 class Report:
-    """`model.memplan`: filled when the model first runs. Its numbers are those of the graph that needs the most."""
+    """The report `model.memplan`. The first call of the model fills it.
+
+    Numbers are those of the graph with the largest peak. `str(report)` prints all graphs.
+    """
 
     def __init__(self) -> None:
         self.graphs: list[GraphReport] = []
         self.fallbacks: list[Fallback] = []
         self.measured_bytes: int | None = None  # set by measure()
-        self.measured_host_bytes: int | None = None  # the same, of the host's memory for copies
+        self.measured_host_bytes: int | None = None  # the same for copies in host memory
 
     def is_empty(self) -> bool:
         return not self.graphs and not self.fallbacks
 
     @property
     def graph(self) -> GraphReport:
-        """The graph that needs the most. MemplanError before there is one."""
+        """The graph with the largest peak. Raises MemplanError if no graph is planned."""
         if not self.graphs:
             why = self.fallbacks[-1].reason if self.fallbacks else "the model has not run yet"
             raise MemplanError(f"nothing is planned: {why}")
@@ -102,11 +105,13 @@ class Report:
     back_bytes: int = of_graph("back_bytes")
 
     def measure(self, step: Callable[[], Any]) -> int:
-        """Runs a step and returns what was in memory at its peak, static bytes included: to be compared with
-        `planned_bytes`. The step begins without gradients."""
-        has_breaks = any(g.gradients_elsewhere_bytes for g in self.graphs)  # the first part is given what was there before
+        """Run a step and return the peak memory in bytes, to compare with `planned_bytes`.
+
+        The peak includes static memory. The step begins without gradients.
+        """
+        has_breaks = any(g.gradients_elsewhere_bytes for g in self.graphs)  # no graph runs before the first
         first = self.graphs[0] if has_breaks else self.graph
-        of_the_step = first.others_bytes + first.gradients_elsewhere_bytes  # which makes them, and is measured
+        of_the_step = first.others_bytes + first.gradients_elsewhere_bytes  # the measurement includes it
         pools = {id(g.pool): g.pool for g in self.graphs if g.pool is not None}.values()
         for pool in pools:
             pool.measure_from_now()
@@ -117,28 +122,45 @@ class Report:
     def modules(
         self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None, by: str = "torch"
     ) -> Checkpoints:
-        """For those who cannot compile: the modules of the model that, given to torch.utils.checkpoint (by="torch_remat": to
-        torch_remat.checkpoint), come within the budget at least extra time. Steps of copies of the model with these inputs
-        are run and measured."""
+        """Choose modules for activation checkpointing, for users who cannot compile.
+
+        The chosen modules keep the step within the budget at the least extra time. memplan runs and measures steps on copies
+        of the model.
+
+        Args:
+            model: the model that was planned.
+            inputs: inputs of one step.
+            kwargs: keyword arguments of one step.
+            by: "torch" for torch.utils.checkpoint, "torch_remat" for torch_remat.checkpoint.
+        """
         return exporter(by)(self.graph, model, inputs, kwargs or {}).choose()
 
     def policy(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None, by: str = "torch") -> Checkpoints:
-        """The same with selective checkpointing: of these modules some operators are kept that the plan keeps; by torch_remat
-        the innermost modules of which it keeps the result are regions that are saved."""
+        """Choose modules for selective checkpointing. Arguments as in `modules`.
+
+        Within the chosen modules, operators that the plan keeps are saved. With "torch_remat", the saved regions are the
+        innermost modules whose results the plan keeps.
+        """
         found = exporter(by)(self.graph, model, inputs, kwargs or {})
         return found.choose(found.keepable())
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
-        """Draws live memory over the steps of the plan: .svg, .png or .pdf."""
+        """Draw the live memory over the steps of the plan, as .svg, .png or .pdf."""
         self.graph.planning.picture(path, self.graph.name)
 
     def trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes the steps of the plan, with the seconds of operators, for Perfetto and chrome://tracing: .json."""
+        """Write the steps of the plan with the times of operators, as .json for Perfetto and chrome://tracing."""
         self.graph.planning.trace(path, self.graph.name)
 
     def snapshot(self, path: str | os.PathLike[str], step: Callable[[], Any] | None = None) -> None:
-        """Writes the plan as one of PyTorch's memory snapshots (torch.cuda.memory._snapshot), taken at the peak: device 0 is
-        the plan, in segments of CUDA's allocator, simulated. With a step, which is run, device 1 is what it asked for."""
+        """Write the plan as a PyTorch memory snapshot (torch.cuda.memory._snapshot), taken at the peak.
+
+        Device 0 shows the plan in simulated segments of CUDA's allocator.
+
+        Args:
+            path: the file to write.
+            step: optional; memplan runs this step and writes its allocations as device 1.
+        """
         trace = self.graph.trace
         devices = [Requests.of(trace, "planned")]
         if step is not None:
@@ -148,15 +170,15 @@ class Report:
             pickle.dump(snapshot_of(devices, Settings.from_environment()), file)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the training graph as JSON, for `memplan plan`, `sweep`, `draw` and the rest."""
+        """Write the training graph as JSON, for `memplan plan`, `sweep`, `draw` and other commands."""
         self.graph.planning.save_graph(path)
 
     def save_plan(self, path: str | os.PathLike[str]) -> None:
-        """Writes the plan as JSON, for `memplan check` and `timeline`."""
+        """Write the plan as JSON, for `memplan check` and `memplan timeline`."""
         self.graph.planning.save_plan(path)
 
     def scalars(self) -> dict[str, float]:
-        """Its numbers by name, those that are known: for TensorBoard, W&B and the like."""
+        """Return the known numbers of the report by name, for TensorBoard, W&B and similar tools."""
         numbers = {name: getattr(self.graph, name) for name in SCALARS}
         numbers |= {"n_recomputed": len(self.recomputed), "n_copied": len(self.copied)}
         numbers |= {"n_graphs": len(self.graphs), "n_not_planned": len(self.fallbacks)}
@@ -173,7 +195,7 @@ class Report:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the HTML that a notebook shows."""
         others = [f"{f.name}: not planned: {f.reason}" for f in self.fallbacks]
         measured = [] if self.measured_bytes is None else [f"measured: {in_units(self.measured_bytes)}"]
         return page(self.graphs, [*measured, *others])

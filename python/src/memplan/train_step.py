@@ -1,4 +1,4 @@
-"""What a user calls for a whole training step: forward, backward and the optimizer as one plan."""
+"""The public class TrainStep: forward, backward and the optimizer's updates as one plan."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
 from memplan.torch_internals.modules import note_step
 
-FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
+FUSE = {"backward": "backward", "after": "none"}  # the planner's names for the values of `fuse`
 
 
 class StepBackend(Backend):
-    """Compiles a loss into a whole step."""
+    """Compiles a model with its loss and its updates into one graph."""
 
     plans_collectives = False
 
@@ -53,20 +53,25 @@ class StepBackend(Backend):
 
 
 class TrainStep:
-    """`step(x, y)` runs forward, backward and the optimizer's updates within a budget of memory for everything, and returns
-    the loss. Parameters, the optimizer's state and buffers are then what eager PyTorch makes them, bit by bit; no
-    parameter has a gradient.
+    """A whole training step within a memory budget.
 
-    model: a module or a function. loss: is called with what the model returns for all arguments but the last, and the last;
-        None: the model returns the loss itself.
-    optimizer: of any class that updates each parameter by itself. Schedulers, `state_dict` and `load_state_dict` work.
-    fuse: "backward" updates a parameter as soon as its gradient is complete and nothing reads its old value any more;
-        "after": when all of backward has run.
-    budget and the other options: as memplan.compile's; what the optimizer keeps is counted.
-    offload_state: what it keeps in tensors of 1 MiB or more lives in the host's memory, of which offload= says how much there
-        is, and comes for its update only. Between steps it is tensors on the CPU.
+    `step(x, y)` runs forward, backward and the optimizer's updates, and returns the loss. The budget covers all memory.
+    Parameters, optimizer state and buffers are bit-identical to eager PyTorch. After a step, no parameter has a gradient.
+    Learning-rate schedulers, `state_dict` and `load_state_dict` of the optimizer work.
 
-    `memplan` is a Report, which is filled by the first step.
+    Args:
+        model: a module or a function. It receives all arguments of the step but the last.
+        loss: receives the model's output and the last argument. With None, the model returns the loss itself and receives
+            all arguments.
+        optimizer: any optimizer that updates each parameter independently of the others. The budget includes its state.
+        fuse: "backward" updates a parameter as soon as its gradient is complete and no later operator reads the old value.
+            "after" updates all parameters when backward has ended.
+        budget: as in memplan.compile, like all other options.
+        offload_state: stores optimizer state of at least 1 MiB per tensor in host memory, up to the size given by `offload`.
+            memplan copies the state to the device for its update only. Between steps the state consists of CPU tensors.
+
+    Attributes:
+        memplan: a Report. The first step fills it.
     """
 
     def __init__(

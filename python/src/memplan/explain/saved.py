@@ -1,4 +1,4 @@
-"""What autograd has saved for a backward that has not run."""
+"""The public function `saved`: the tensors that autograd has saved for a pending backward."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors
 from memplan.run.outside import reachable
 from memplan.torch_internals.autograd import everything_saved_by, number_of
 
-FORWARD = "traceback_"  # where PyTorch keeps the lines of forward while it looks for anomalies
+FORWARD = "traceback_"  # the key under which PyTorch stores the traceback of forward in anomaly mode
 LINE = re.compile(r'File "(.+?)", line (\d+)')
 PLANNED = "a plan of memplan"
 
 
 class Row(NamedTuple):
-    """One piece of memory, and the first operator that has saved it."""
+    """One storage, with the first operator that saved it."""
 
     n_bytes: int
     shape: tuple[int, ...]
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 @dataclass
 class Saved:
-    """Prints itself."""
+    """The saved storages, for example `print(memplan.saved(loss))`."""
 
     rows: list[Row]
 
@@ -47,7 +47,7 @@ class Saved:
         return sum(r.n_bytes for r in self.rows)
 
     def by(self, name: str) -> dict[str, int]:
-        """Bytes by a column of the rows, the most first."""
+        """Return bytes grouped by a column of the rows, such as "module", in descending order."""
         found: dict[str, int] = {}
         for row in self.rows:
             found[getattr(row, name)] = found.get(getattr(row, name), 0) + row.n_bytes
@@ -65,7 +65,7 @@ class Saved:
 
 
 def line_of(node: Any) -> str:
-    """Of the user's, which has made it; "" where forward did not look for anomalies."""
+    """Return the line of user code that created the autograd node, or "" outside of anomaly mode."""
     for text in reversed(node.metadata.get(FORWARD, ())):
         found = LINE.search(text)
         if found and not found[1].startswith(NOT_THE_USERS):
@@ -74,10 +74,18 @@ def line_of(node: Any) -> str:
 
 
 def saved(loss: Any, model: nn.Module | None = None, inputs: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Saved:
-    """What is saved for the backward of these tensors, each piece of memory once, without parameters and buffers.
+    """List the tensors that autograd has saved for the backward of a loss, without parameters and buffers.
 
-    Modules are those of the nearest parameters. With the call that led to the loss (model, inputs, kwargs), which is done again
-    on tensors without memory, they are exact and have lines; so they have in forward under torch.autograd.detect_anomaly."""
+    Each storage counts once. By default the module of a row is the module of the nearest parameter. Rows have exact modules
+    and lines if you pass the call (model, inputs, kwargs). memplan then repeats the call on fake tensors without memory. Rows
+    also have lines if the forward ran under torch.autograd.detect_anomaly.
+
+    Args:
+        loss: a tensor, or a structure of tensors.
+        model: the model that computed the loss.
+        inputs: the inputs of that call.
+        kwargs: the keyword arguments of that call.
+    """
     roots = [t.grad_fn for t in tensors_of(loss) if t.grad_fn is not None]
     numbers = {n: number_of(n) for n in reachable(roots, set()) if LEAF not in n.name()}
     nodes = sorted(numbers, key=lambda n: numbers[n])
@@ -99,7 +107,7 @@ def static_keys(modules: Iterable[nn.Module]) -> set[int]:
 
 def rows_of(nodes: Iterable[Any], where: dict[Any, Where], known: set[int]) -> list[Row]:
     rows = []
-    alive = []  # so that no key is given twice
+    alive = []  # keeps the tensors alive, because the address of a freed tensor could be reused as a key
     for node in nodes:
         if (call := getattr(node, "memplan_call", None)) is not None:
             rows.append(Row(max(0, call.n_bytes), (), None, PLANNED, where[node].module, where[node].place))

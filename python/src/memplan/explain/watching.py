@@ -1,5 +1,8 @@
-"""explain_oom: who is told when an allocation fails, and what that costs until then: a hook at the first call of a model in
-each step. A GPU's allocator tells of every failure; elsewhere it is the error that passes."""
+"""The public function explain_oom: hooks that report a failed allocation.
+
+Without a failure, the cost is one hook at the first call of a model per step. A GPU's allocator reports every failure. On
+other devices, memplan explains the exception that propagates.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,16 @@ from memplan.explain.failure import Failure, addresses_are_limited, first_of, is
 from memplan.explain.reserved import Reserved
 from memplan.torch_internals.devices import on_out_of_memory
 
-ROOM_BYTES = 256 << 20  # not touched, so that they are addresses and no memory; where addresses are limited (ulimit -v)
-EXPLAINED = "memplan_explained"  # of an error
+ROOM_BYTES = 256 << 20  # address space without memory, for systems that limit addresses (ulimit -v)
+EXPLAINED = "memplan_explained"  # an attribute of exceptions that are explained already
 
 
 class Watching:
-    """What explain_oom returns. With `with` it ends behind the block, and also sees errors that the script catches behind it.
+    """The result of explain_oom.
 
-    `last`: the last explanation; its rows are `last.account.pieces`."""
+    As a context manager, it stops at the end of the block. It then also explains errors that the script catches outside of
+    the block. `last` is the last explanation; its rows are in `last.account.pieces`.
+    """
 
     def __init__(self) -> None:
         self.last: Explanation | None = None
@@ -36,8 +41,8 @@ class Watching:
         self.is_explaining = False
         self.is_observing = False
         self.apart: ThreadPoolExecutor | None = None
-        self.room: mmap.mmap | None = None  # of addresses, for the explanation
-        self.n_asked = 0  # how often for it, less the blocks that have ended
+        self.room: mmap.mmap | None = None  # address space, freed for the explanation
+        self.n_asked = 0  # the number of explain_oom calls, less the blocks that have ended
 
     def install(self) -> Watching:
         self.n_asked += 1
@@ -51,13 +56,13 @@ class Watching:
         return self
 
     def _observe_device(self) -> None:
-        """Not before the script has begun to use it: processes that are forked until then may use it, too."""
+        """Observe CUDA only after the script has initialized it. Processes forked earlier can then still use CUDA."""
         cuda: Any = torch.cuda
         if not self.is_observing and cuda.is_initialized():
             self.is_observing = on_out_of_memory(self._observe)
 
     def remove(self) -> None:
-        """Once less; at the last, the process is as it was, and a GPU's allocator tells nobody."""
+        """Undo one `install`. The last one removes all hooks and observers."""
         self.n_asked -= 1
         if self.calls is None or self.n_asked > 0:
             return
@@ -96,7 +101,7 @@ class Watching:
                 self._explain(failure, Reserved.now(failure.device.index, torch.cuda.mem_get_info(failure.device)[0]))
 
     def _observe(self, device: int, tried_bytes: int, _: int, free_bytes: int) -> None:
-        """What a GPU's allocator calls."""
+        """Explain a failed allocation of a GPU. The CUDA allocator calls this function."""
         if self.calls is None or self.is_explaining:
             return
         failure = Failure(tried_bytes, torch.device("cuda", device), of_threads())
@@ -108,14 +113,16 @@ class Watching:
             self.room = None
 
     def _explain_apart(self, failure: Failure, reserved: Reserved | None) -> None:
-        """In another thread, as autograd is off inside of an operator. It stays: PyTorch before 2.11 keeps something of a
-        thread that had tensors without memory."""
+        """Explain in another thread, because autograd is off within an operator.
+
+        The thread remains, because PyTorch before 2.11 leaks data of a thread that had fake tensors.
+        """
         if self.apart is None:
             self.apart = ThreadPoolExecutor(1, "memplan")
         self.apart.submit(self._explain, failure, reserved).result()
 
     def _explain(self, failure: Failure, reserved: Reserved | None) -> None:
-        """Never raises: the error that passes is the script's."""
+        """Print an explanation. Never raises, because the script's own error is propagating."""
         assert self.calls is not None
         self.is_explaining = True
         self._make_room()
@@ -130,12 +137,12 @@ class Watching:
             also = "memory also ran out while memplan explained it" if is_out_of_memory(error) else reason
             sys.stderr.write(f"memplan: out of memory{place}, and no explanation: {also}\n")
         finally:
-            gc.collect()  # what was done again and captured, and errors of that, which keep the one that passes
+            gc.collect()  # frees the repeated call, its capture and errors, which refer to the propagating error
             self.is_explaining = False
 
 
 def explained(failure: Failure, last: Call | None, reserved: Reserved | None) -> Explanation:
-    """Without lines and a plan, if memory runs out while these are found: the call is then not done again."""
+    """Explain a failure. If this needs too much memory, explain it without lines and a plan, and do not repeat the call."""
     try:
         return explain(failure, last, reserved)
     except Exception as error:
@@ -151,6 +158,9 @@ WATCHING = Watching()
 
 
 def explain_oom() -> Watching:
-    """Has every allocation that fails explained on stderr, in any script, with nothing planned: what is alive, by kind, module
-    and line; what was being allocated; and the line that would have helped."""
+    """Explain every failed allocation on stderr. This works in any script and needs no plan.
+
+    The explanation lists the live memory by kind, module and line, the allocation that failed, and a line of code that would
+    have avoided the failure.
+    """
     return WATCHING.install()

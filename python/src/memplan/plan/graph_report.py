@@ -1,4 +1,4 @@
-"""What was planned for one graph."""
+"""The public class GraphReport: the plan of one graph."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from memplan.plan.holders import Holder, who_holds
 
 @dataclass(frozen=True)
 class Recomputed:
-    """An operator that runs more than once in a step."""
+    """An operator that runs more than once per step."""
 
     name: str
     op: str
     runs: int
-    module: str  # the innermost module it is from, "" if not known
-    seconds: float  # of one run
+    module: str  # the innermost module, "" if unknown
+    seconds: float  # per run
 
 
 @dataclass(frozen=True)
 class Copied:
-    """A tensor that a step copies to the host's memory once, and back."""
+    """A tensor that a step copies to host memory once and back one or more times."""
 
     name: str
     n_bytes: int
@@ -43,78 +43,90 @@ class Copied:
 
 @dataclass
 class GraphReport:
-    """Of one graph that PyTorch captured, at one set of sizes. Bytes are of everything that is in memory at the peak."""
+    """The plan of one captured graph at one set of input sizes. Byte counts include all memory in use at the peak."""
 
     name: str
     budget_bytes: int
-    planned_bytes: int  # the peak of the graphs that run, counted on them as they were used since
-    most_bytes: int  # the same where all that is returned, and its gradients, are there until the end
+    planned_bytes: int  # the peak, with all graphs and calls that memplan has observed
+    most_bytes: int  # the same if all outputs and their gradients live until the end of the step
     forward_bytes: int  # the peak of forward
     keep_all_bytes: int
-    floor_bytes: int  # proved: no order of these operators needs less
-    static_bytes: int  # parameters, buffers, inputs; of the rest what was said to be there
-    saved_bytes: int  # what lives from forward to backward
-    waiting_bytes: int  # that, and what the user is given
-    overhead: float  # extra time over keep-all, as a fraction of it, by the costs of operators; NaN: not known
-    proved_overhead: float  # no plan within the budget takes less; NaN
-    seconds: float  # of a step, the sum over its operators; NaN: not known
-    plan_seconds: float  # what capture, measuring and search took
+    floor_bytes: int  # certified lower bound for any order of these operators
+    static_bytes: int  # parameters, buffers, inputs, and the reserved or optimizer bytes that the user named
+    saved_bytes: int  # tensors saved from forward to backward
+    waiting_bytes: int  # saved tensors plus outputs of forward
+    overhead: float  # extra time as a fraction of keep-all, by operator costs; NaN: unknown
+    proved_overhead: float  # lower bound of overhead for any plan within the budget; or NaN
+    seconds: float  # of a step, as the sum over operators; NaN: unknown
+    plan_seconds: float  # time of capture, measurement and search
     n_operators: int
     recomputed: list[Recomputed]
     copied: list[Copied]
-    host_bytes: int  # of the host's memory, for copies and state; 0: there are none
-    collectives: Time  # of the parameters that are gathered, and of sums of gradients
-    pool: Pool | None = field(repr=False)  # that has them
-    device_type: str  # on which it runs
-    context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
-    notes: list[str]  # what a plan does otherwise than one may expect
+    host_bytes: int  # host memory for copies and optimizer state; 0 if unused
+    collectives: Time  # time of parameter gathers and gradient reductions
+    pool: Pool | None = field(repr=False)  # the pool of host memory
+    device_type: str  # the device that runs the graph
+    context_bytes: int | None  # context memory of a GPU outside of the allocator; None without a GPU
+    notes: list[str]  # unexpected properties of the plan, for the user
     peak_at: str  # the operator that runs at the plan's peak
-    holders: list[Holder] = field(repr=False)  # what comes and goes and is in memory there, largest first
+    holders: list[Holder] = field(repr=False)  # the non-static tensors in memory at the peak, largest first
     planning: Planning = field(repr=False)
     trace: Trace = field(repr=False)
     capture: Capture = field(repr=False)
     costs: dict[fx.Node, Cost] = field(repr=False)
-    measured_bytes: int | None = None  # by Inductor's feedback
+    measured_bytes: int | None = None  # measured by Inductor's feedback
     rounds: int = 1  # of planning and measuring
-    others_bytes: int = 0  # of static_bytes: what other calls keep for their backward
-    frame: Any = None  # of the user's code, as PyTorch numbers it
-    cut_at: str = ""  # where PyTorch has cut the code, FILE:LINE
-    gradients_elsewhere_bytes: int = 0  # of static_bytes: gradients of parameters that are in other graphs
-    state_bytes: int = 0  # of host_bytes: the optimizer's state
-    in_flight: int = 1  # calls of it that wait for their backward at most, the one that runs included
-    in_halves: bool = False  # its backward may be asked for in two parts
-    is_seen: bool = False  # how what is returned is used
+    others_bytes: int = 0  # part of static_bytes: tensors that other calls keep for their backward
+    frame: Any = None  # PyTorch's number of the user's code frame
+    cut_at: str = ""  # position of the graph break, FILE:LINE
+    gradients_elsewhere_bytes: int = 0  # part of static_bytes: gradients of parameters in other graphs
+    state_bytes: int = 0  # part of host_bytes: optimizer state
+    in_flight: int = 1  # the largest number of calls awaiting backward, the current call included
+    in_halves: bool = False  # whether backward may run in two parts
+    is_seen: bool = False  # whether memplan has observed the use of the outputs
 
     def __deepcopy__(self, _: Any) -> GraphReport:
-        return self  # what was planned does not change
+        return self  # an immutable plan
 
     def take_seen(self, n_bytes: int) -> None:
-        """What is returned was used in a way that takes so much: the most of these is what was planned."""
+        """Record the peak of an observed use of the outputs. `planned_bytes` is the largest peak observed."""
         self.planned_bytes = min(self.most_bytes, max(n_bytes, self.planned_bytes if self.is_seen else 0))
         self.is_seen = True
 
     @property
     def out_bytes(self) -> int:
-        """Copied to the host's memory in a step."""
+        """Bytes copied to host memory per step."""
         return sum(c.n_bytes for c in self.copied)
 
     @property
     def back_bytes(self) -> int:
-        """Copied from there."""
+        """Bytes copied back from host memory per step."""
         return sum(c.n_bytes * c.n_back for c in self.copied)
 
     @functools.cached_property
     def reserved_bytes(self) -> int | None:
-        """What CUDA's caching allocator reserves for this step with the settings of the environment, wherever the graph
-        runs; None where they cannot be simulated."""
+        """The bytes that CUDA's caching allocator reserves for this step, by simulation.
+
+        The simulation uses the allocator settings of the environment. None if these settings cannot be simulated.
+        """
         try:
             return self.trace.reserved_bytes(Settings.from_environment())
         except NotSimulated:
             return None
 
     def reserved_within(self, memory: int | str, settings: Settings | None = None) -> int:
-        """The same on a device that has so much for the allocator, and gives back what is cached when it is full. A
-        BudgetError where the step does not fit."""
+        """Simulate CUDA's caching allocator on a device with limited memory. A full allocator frees cached blocks.
+
+        Args:
+            memory: bytes that the allocator may reserve, such as "8GiB".
+            settings: allocator settings; None reads them from the environment.
+
+        Returns:
+            The reserved bytes.
+
+        Raises:
+            BudgetError: the step does not fit.
+        """
         limit = only_bytes(memory)
         try:
             return self.trace.reserved_bytes(settings or Settings.from_environment(), limit)

@@ -1,4 +1,4 @@
-"""torch.compile(model, backend="memplan"): the compiler by its name, with options as a dictionary."""
+"""torch.compile(model, backend="memplan"): the backend by name, with options as a dictionary."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ def options_from(given: dict[str, Any]) -> Options:
 def dynamo_backend(
     module: fx.GraphModule, inputs: list[Any], *, options: dict[str, Any] | None = None, **_: Any
 ) -> Callable[..., Any]:
-    """torch.compile(model, backend="memplan", options={"budget": "8GiB"}). The option `report` takes a memplan.Report, which
-    is then filled."""
+    """Compile a graph for torch.compile(model, backend="memplan", options={"budget": "8GiB"}).
+
+    The option `report` is a memplan.Report. memplan fills it.
+    """
     given = options if options is not None else {}
     if id(given) not in BY_OPTIONS or BY_OPTIONS[id(given)][0] is not given:
         rest = {k: v for k, v in given.items() if k != "report"}
@@ -41,8 +43,11 @@ def dynamo_backend(
 
 
 def while_frozen(run: Callable[..., Any], module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """The same, as long as what is frozen stays so: PyTorch up to 2.10 runs a capture on that has no gradient for what was
-    freed since, where memplan.compile has it look. MemplanError. Parameters are inputs, or the module's (2.4)."""
+    """Wrap a graph so that it raises MemplanError if the user has unfrozen a parameter since the capture.
+
+    PyTorch up to 2.10 would run the old capture, which computes no gradient for this parameter. (memplan.compile makes PyTorch
+    check this.) Parameters are inputs of the graph; in PyTorch 2.4 they belong to the module.
+    """
     frozen = [k for k, i in enumerate(inputs) if isinstance(i, torch.Tensor) and not i.requires_grad]
     frozen_inside = [p for p in module.parameters() if not p.requires_grad]
 
@@ -59,5 +64,5 @@ def while_frozen(run: Callable[..., Any], module: fx.GraphModule, inputs: Sequen
 
 
 def register() -> None:
-    """Makes backend="memplan" known where the package is imported and not installed."""
+    """Register backend="memplan" for a package that is imported without being installed."""
     capture.register(dynamo_backend, NAME)

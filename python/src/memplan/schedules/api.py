@@ -1,4 +1,4 @@
-"""What a user calls: a schedule of torch.distributed.pipelining whose stages are planned for it."""
+"""The public function `pipeline`: a schedule of torch.distributed.pipelining with planned stages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from memplan.torch_internals.collectives import outwards
 
 
 class Pipeline:
-    """`schedule.memplan`: what the rank's stages take together, and the report of each, the loss's last."""
+    """The attribute `schedule.memplan`: the memory of all stages of this rank, and a report per stage. The loss is last."""
 
     def __init__(self, rank: Rank, reports: dict[int, Report]) -> None:
         self.rank, self.reports = rank, reports
@@ -44,12 +44,12 @@ class Pipeline:
 
     @property
     def in_flight(self) -> dict[int, int]:
-        """Micro-batches of each stage that have gone forward and not backward, at most."""
+        """The largest number of micro-batches in flight, by stage."""
         return self.rank.in_flight
 
     @property
     def stages(self) -> dict[int, Report]:
-        """The report of each stage that has run."""
+        """The reports of the stages that have run."""
         return {s: report for s, report in self.reports.items() if s <= self.rank.last}
 
     def __str__(self) -> str:
@@ -74,17 +74,22 @@ def pipeline(
     timeout: float = 600.0,
     **of_schedule: Any,
 ) -> Any:
-    """A schedule of torch.distributed.pipelining, made as `schedule(stages, n_microbatches, loss_fn=..., **of_schedule)` makes
-    it, that trains within a budget of memory for everything on this rank.
+    """Make a pipeline schedule that trains within a memory budget for everything on this rank.
 
-    stages: of this rank, one or a list, as the schedule takes them. Their modules are compiled in place, and the loss with
-        them: each is planned for as many micro-batches as the schedule keeps in flight there.
-    budget, optimizer, accumulate, reserve, effort, time_limit, on_infeasible, cache, timeout: as in memplan.compile, for the
-        rank; accumulate: where gradients are there before a step. A budget that one rank cannot meet is said on all ranks,
-        behind the first step.
-    returns_outputs: whether steps return what the last stage returns, as by default; else `step(..., return_outputs=False)`.
+    The schedule is made by `schedule(stages, n_microbatches, loss_fn=..., **of_schedule)`. The modules of the stages and the
+    loss are compiled in place. memplan plans each stage for the number of micro-batches that the schedule keeps in flight.
+    If one rank cannot meet its budget, all ranks raise an error after the first step.
 
-    `schedule.memplan` has `planned_bytes`, `in_flight` and the reports of the `stages`.
+    Args:
+        stages: the stage of this rank, or a list of stages, as the schedule expects.
+        budget: as in memplan.compile, for the rank. The same holds for optimizer, accumulate, reserve, effort, time_limit,
+            on_infeasible, cache and timeout.
+        accumulate: whether gradients exist before a step.
+        returns_outputs: whether steps return the output of the last stage, which is PyTorch's default. False corresponds to
+            `step(..., return_outputs=False)`.
+
+    Returns:
+        The schedule. Its attribute `memplan` has `planned_bytes`, `in_flight` and the reports of the `stages`.
     """
     own = list(stages) if isinstance(stages, (list, tuple)) else [stages]
     for stage in own:
@@ -120,8 +125,11 @@ def pipeline(
 
 
 class Agreeing:
-    """The step of a schedule. Its ranks wait for each other in it, so that one which cannot meet its budget says so behind it,
-    to all of them; from when all have their plans on, steps are as they were."""
+    """The `step` of a schedule until all ranks have their plans.
+
+    Ranks wait for each other within a step. A rank that cannot meet its budget therefore reports to all ranks after the step.
+    As soon as all ranks have their plans, steps run unchanged.
+    """
 
     def __init__(self, schedule: Any, stages: Sequence[Any], options: Options) -> None:
         self.was: Callable[..., Any] = schedule.step
@@ -138,7 +146,12 @@ class Agreeing:
         return result
 
     def agree(self) -> None:
-        """BudgetError where this rank cannot meet its budget, RankError where another one cannot."""
+        """Compare the results of all ranks.
+
+        Raises:
+            BudgetError: this rank cannot meet its budget.
+            RankError: another rank cannot meet its budget.
+        """
         rank = self.pipeline.rank
         rank.plan_whole(self.options)
         if not self.together:
@@ -158,7 +171,7 @@ class Agreeing:
 
 
 def refuse_others_calls(index: int, module: torch.nn.Module) -> None:
-    """MemplanError where a schedule would gather or sum what a stage has between the calls that are planned."""
+    """Raise MemplanError if the schedule would gather or reduce tensors of a stage between planned calls."""
     if is_replicated(module):
         raise MemplanError(
             f"stage {index} is wrapped by DistributedDataParallel, which memplan does not plan in a pipeline: leave it out, and"
@@ -174,14 +187,14 @@ def refuse_others_calls(index: int, module: torch.nn.Module) -> None:
 
 
 def groups_of_shards(stage: torch.nn.Module) -> list[Any]:
-    """Ranks that sum gradients of a stage with this one, and would wait for it where it has raised."""
+    """Return the groups of ranks that reduce gradients of a stage with this rank. They would wait if this rank failed."""
     if not isinstance(stage, sharding.kind()):
         return []
     return [g for of_one in sharding.groups(stage) for g in (of_one.among, of_one.replicas) if g is not None]
 
 
 def called(loss: Callable[..., Any]) -> Callable[..., Any]:
-    """A loss of PyTorch's own, which would not be captured by itself, and that of anybody else."""
+    """Wrap a loss in a function of user code. PyTorch would not capture one of its own losses by itself."""
 
     def loss_of_a_microbatch(*args: Any, **kwargs: Any) -> Any:
         return loss(*args, **kwargs)
@@ -190,7 +203,7 @@ def called(loss: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def actions_of(schedule: Any, stages: Sequence[Any], n_parts: int) -> list[replay.Action]:
-    """What this rank does in a step. MemplanError for schedules of which that is not known."""
+    """Return the actions of this rank in a step. Raises MemplanError for schedules whose actions are unknown."""
     if (order := getattr(schedule, "pipeline_order_with_comms", None)) is not None:
         return replay.listed(order[stages[0].group_rank])
     stage, kind = stages[0], type(schedule).__name__

@@ -1,16 +1,17 @@
-"""All that memplan uses of PyTorch's insides. What stands here may be gone in the next version: each name says what it is for,
-and what is so without it. No other file of the package has a private name of PyTorch.
+"""All uses of private PyTorch functions. No other file of the package uses a private name of PyTorch.
 
-    autograd   nodes of the graph of autograd, what they save, the engine, the profiler's events
-    capture    what PyTorch captures, knows of it, and makes of it
-    devices    who is told when memory runs out
-    elsewhere  captures for a device that need not be here
+A later PyTorch version may remove any of these names. Each name therefore states its use and the consequence of its absence.
+
+    autograd   nodes of the autograd graph, the tensors they save, the engine, events of the profiler
+    capture    captures of dynamo and their properties
+    devices    callbacks for failed allocations
+    elsewhere  captures for a device that is absent
     engine     backward without PyTorch's engine
-    dispatch   operators, their kernels, and what watches them
-    leaves     tensors that begin to require a gradient while they are captured
+    dispatch   operators, their kernels, and modes that observe them
+    leaves     tensors that begin to require a gradient during a capture
     modules    modules, optimizers and replicas
-    sharding   what fully_shard has made of a model
-    tensors    counters of writes, hooks, values in values
+    sharding   the state of a model under fully_shard
+    tensors    version counters, hooks, tensors within other values
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = [
 
 
 def probe() -> None:
-    """Says once, as the package is imported, what is lost with a PyTorch that has changed."""
+    """Warn once at import if this PyTorch version lacks private functions that memplan uses."""
     import torch
 
     if lost := [str(name) for name in missing() if name.lost]:
