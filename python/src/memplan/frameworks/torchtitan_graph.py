@@ -3,10 +3,10 @@
 from memplan.frameworks.torchtitan_graph import MemplanCompile
 config.compile = MemplanCompile(enable=True, memplan_budget="70GiB")
 
-The trainer has one graph of forward, loss and backward. Nodes of forward are marked as saved or recomputed, as a plan says, and
-torchtitan's own pass writes the recomputed ones again before the first of backward that reads them. What that comes to is
-counted on the graph that this pass makes, and torchtitan's buckets of collectives behind it; a plan whose graph is over the
-budget is made again for less. On several ranks the first one's marks are all ranks'.
+The trainer has one graph of forward, loss and backward. memplan marks forward nodes as saved or recomputed, according to a
+plan. torchtitan's own pass then inserts the recomputed nodes before their first reader in backward. memplan counts the peak
+on the graph after this pass and after torchtitan's bucketing of collectives. If the peak is over the budget, memplan plans
+again with a smaller target. On several ranks, all ranks use the marks of the first rank.
 """
 
 from __future__ import annotations
@@ -55,11 +55,12 @@ from memplan.run.together import ALONE
 from memplan.torch_internals import collectives
 from memplan.torch_internals.dispatch import OPERATOR
 
-ROUNDS = 6  # of plans: what torchtitan's pass makes of one may be above it
-EPILOGUE = ("lm_head", "loss")  # whose backward comes before the blocks': it stays as it is
-AGAIN_SUFFIX = "_recomputed"  # of names in what that pass makes
+ROUNDS = 6  # plans tried; torchtitan's pass may raise the peak above the plan's
+EPILOGUE = ("lm_head", "loss")  # modules whose backward precedes the blocks' backward; they remain unchanged
+AGAIN_SUFFIX = "_recomputed"  # suffix of names of recomputed nodes
 NAME = "torchtitan's graph"
-REARRANGING = (reassign_collective_pgs_pass, joint_transformer_block_bucketing_reordering_pass)  # what is marked
+# passes that change the marked graph
+REARRANGING = (reassign_collective_pgs_pass, joint_transformer_block_bucketing_reordering_pass)
 Pass = Callable[..., fx.GraphModule]
 SAVE, AGAIN = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_RECOMPUTE
 
@@ -70,13 +71,13 @@ class MemplanCompile(GraphTrainerCompileConfig):
     pass_pipeline: str = "memplan"
 
     memplan_budget: str = "auto"
-    """What a step may take of one device, all in all: "70GiB", "60%" of keeping everything, "min+20%", "auto"."""
+    """Memory budget of a step on one device: "70GiB", "60%" of keep-all, "min+20%", "auto"."""
 
     memplan_reserve: str = "0"
-    """Of the budget, for what is not in the graph: gradients of earlier micro-batches, buffers of communication."""
+    """Part of the budget for memory outside of the graph: gradients of earlier micro-batches, communication buffers."""
 
     memplan_state_per_parameter: int = 2
-    """Values that the optimizer keeps for a trained parameter: Adam's two moments."""
+    """Values that the optimizer stores per trained parameter; 2 for Adam's moments."""
 
 
 def module_of(node: fx.Node) -> str:
@@ -84,7 +85,7 @@ def module_of(node: fx.Node) -> str:
 
 
 def layer_of(node: fx.Node) -> int:
-    """The number of the block that a node is in; -1: it is in none."""
+    """Return the number of the block that contains a node, or -1."""
     name, _, rest = module_of(node).partition(".")
     number = rest.partition(".")[0]
     return int(number) if name == "layers" and number.isdecimal() else -1
@@ -95,8 +96,10 @@ def is_backward(node: fx.Node) -> bool:
 
 
 class TitanCapture(Capture):
-    """Of a graph of forward, loss and backward, which runs as it is written: nothing is overwritten, and the loss with its
-    backward, where there may be several, counts as the end of forward."""
+    """A capture of a graph with forward, loss and backward that runs as written.
+
+    No operator writes in place. The nodes of the loss with its backward count as the end of forward; there may be several.
+    """
 
     returns_apart = False
 
@@ -108,7 +111,7 @@ class TitanCapture(Capture):
         return {}
 
     def refuse(self, node: fx.Node) -> None:
-        """Nothing: what cannot run again is kept."""
+        """Accept all nodes. Nodes that cannot run again are saved."""
 
     def _in_place(self, node: fx.Node, made: list[int], phase: str) -> list[int]:
         return []
@@ -131,8 +134,10 @@ class TitanCapture(Capture):
         self._add_end()
 
     def _written_from_elsewhere(self, body: list[fx.Node]) -> set[int]:
-        """Storages of forward into which an operator writes what it reads in others: to make them again is more than to run
-        their own."""
+        """Return the forward storages that an operator fills with data from other tensors.
+
+        Recomputing such a storage needs more operators than its own.
+        """
         writers = [n for n in body if n in self.places and isinstance(n.target, OPERATOR) and is_mutating(n)]
         return {s for n in writers if len(n.all_input_nodes) > 1 for s in self.storages_of(n.all_input_nodes)}
 
@@ -143,12 +148,12 @@ class TitanCapture(Capture):
 
 
 def may_be_marked(node: fx.Node) -> bool:
-    """Whether the policy has a say: nodes of forward, but for the loss."""
+    """Whether the policy may mark a node: all forward nodes except the loss."""
     return node.op == "call_function" and not is_backward(node) and not module_of(node).startswith(EPILOGUE)
 
 
 class AsWritten(Liveness):
-    """Of a graph in which no result is written over an argument."""
+    """Liveness of a graph in which no result overwrites an argument."""
 
     def _takes_over(self, node: fx.Node) -> bool:
         return False
@@ -158,8 +163,10 @@ Marks = Mapping[fx.Node, CheckpointPolicy]
 
 
 def wait_at_once(module: fx.GraphModule, example_inputs: Any = None) -> fx.GraphModule:
-    """A pass for collectives on a CPU, behind which nothing of gloo's stays: it works in copies of its own, in a thread that
-    takes memory, and gives it back, when it likes."""
+    """Wait for each collective on a CPU immediately, and free gloo's buffers.
+
+    gloo copies the data in its own thread, and allocates and frees these copies at unpredictable times.
+    """
     for wait in [n for n in module.graph.nodes if is_wait_of_pytorch(n)]:
         begun: Any = wait.args[0]
         if not is_functional(begun) or begun.meta["val"].device.type != "cpu":
@@ -177,7 +184,7 @@ def wait_at_once(module: fx.GraphModule, example_inputs: Any = None) -> fx.Graph
 
 
 def hold_until_waits(graph: fx.Graph) -> None:
-    """For a count: what a collective reads is there until it is waited for."""
+    """Extend the lifetimes of a collective's inputs to its wait. The graph is for counting only."""
     for wait in [n for n in graph.nodes if is_wait_of_pytorch(n)]:
         begun: Any = wait.args[0]
         wait.args = (begun, *begun.all_input_nodes)
@@ -185,7 +192,7 @@ def hold_until_waits(graph: fx.Graph) -> None:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """In it, passes that only try something do not tell of it."""
+    """Suppress log messages of passes that run as a trial."""
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:
@@ -202,15 +209,22 @@ def copy_of(module: fx.GraphModule) -> tuple[fx.GraphModule, dict[fx.Node, Any]]
 
 
 def marks_of_full(module: fx.GraphModule, config: Any) -> Marks:
-    """Those of torchtitan's own policy `full`."""
+    """Return the marks of torchtitan's own policy `full`."""
     copy, copies = copy_of(module)
     MEMORY_POLICY_REGISTRY["full"](copy, config=config)
     return {n: copies[n].meta["recompute"] for n in module.graph.nodes if n in copies and "recompute" in copies[n].meta}
 
 
 class Policy:
-    """One traced step, and marks for it. `full`: those of torchtitan's policy that recomputes most. `outside_bytes`: what is in
-    memory beside it all the time. `behind`: torchtitan's passes for what the marks have become."""
+    """Marks for one traced step.
+
+    Args:
+        module: the traced step.
+        full: the marks of torchtitan's policy with the most recomputation.
+        outside_bytes: memory besides the step.
+        options: options of the search.
+        behind: torchtitan's passes that run after the marks are applied.
+    """
 
     def __init__(
         self, module: fx.GraphModule, full: Marks, outside_bytes: int, options: Options, behind: Sequence[Pass]
@@ -224,8 +238,11 @@ class Policy:
         self.planner.planning.set("time_limit", options.time_limit)
 
     def marks(self, saved: Kept) -> dict[fx.Node, CheckpointPolicy]:
-        """All nodes of one storage alike: views, items, and what writes into it. What goes from block to block is saved: that
-        pass runs everything again once, before its first reader, and keeps it to the last.
+        """Return marks that save these operations.
+
+        All nodes of one storage have the same mark: views, items, and operators that write into the storage. Tensors between
+        blocks are saved, because torchtitan's pass recomputes each node once and then keeps it from its first reader to its
+        last.
         """
         kept = {s for k in saved for s in self.capture.operations[k].writes}
         made = {s for o in self.capture.operations[: self.capture.boundary] if not o.once for s in o.writes}
@@ -237,7 +254,7 @@ class Policy:
         return {n: AGAIN if n in again and not kept & set(self.capture.storages_of([n])) else SAVE for n in marked}
 
     def marked(self, marks: Marks) -> fx.GraphModule:
-        """What torchtitan's pass makes of these, on a copy."""
+        """Apply torchtitan's recomputation pass with these marks to a copy."""
         copy, copies = copy_of(self.module)
         for node, cost in self.costs.items():
             copies[node].meta[WORKSPACE] = cost.workspace_bytes
@@ -247,7 +264,7 @@ class Policy:
         return made
 
     def peak_bytes(self, marks: Marks) -> int:
-        """Of the step with these."""
+        """Return the peak of the step with these marks."""
         module = self.marked(marks)
         for change in self.behind:
             module = change(module, None)
@@ -257,19 +274,22 @@ class Policy:
         return self.planner.static_bytes + AsWritten(made, self.capture.sizes, static).peak_bytes()
 
     def of_plan(self, target: int | None) -> Marks | None:
-        """What a plan within so much (None: the smallest) saves; None where there is none."""
+        """Return the marks of a plan within the target, or of the smallest plan (None). Return None if there is no plan."""
         if not self.planner.search(target, self.options):
             return None
         return self.marks(saved_by(self.capture, self.planner.planning.steps()))
 
     def smallest(self) -> Marks:
-        """What the smallest plan saves, or nothing but what goes from block to block, ours or torchtitan's."""
+        """Return the marks with the lowest peak.
+
+        Candidates: the smallest plan, saving only tensors between blocks, and `full`.
+        """
         found = self.of_plan(None)
         assert found is not None
         return min(found, self.marks(frozenset()), self.full, key=self.peak_bytes)
 
     def choose(self, wanted: Budget) -> tuple[Marks, int, int]:
-        """Marks, the peak of their step, and the budget. If no step fits, the smallest, with a warning."""
+        """Return marks, the peak of their step, and the budget. If no step fits, warn and return the smallest."""
         keep_all = self.peak_bytes({})
         min_bytes = functools.cache(lambda: self.peak_bytes(self.smallest()))
         target = budget = resolve(wanted, keep_all, min_bytes, lambda: self.planner.auto_bytes(None))
@@ -288,20 +308,20 @@ class Policy:
         return self.smallest(), min_bytes(), budget
 
     def extra_seconds(self, marks: Marks) -> float:
-        """Of what runs again, as a share of the step."""
+        """Return the time of recomputation as a fraction of the step."""
         by_name = {node.name: cost.seconds for node, cost in self.costs.items()}
         again = sum(by_name.get(n.name.removesuffix(AGAIN_SUFFIX), 0.0) for n in self.marked(marks).graph.nodes)
         return again / sum(by_name.values()) - 1
 
 
 def state_bytes(module: fx.GraphModule, per_parameter: int) -> int:
-    """What the optimizer keeps: the graph returns the loss, and a gradient for each trained parameter."""
+    """Return the bytes of the optimizer state. The graph returns the loss and a gradient per trained parameter."""
     gradients = [n for n in flat_outputs(module.graph)[1:] if isinstance(n, fx.Node)]
     return per_parameter * sum(storage_bytes(t) for n in gradients for t in tensors_of(n.meta.get("val")))
 
 
 def planned(module: fx.GraphModule, config: Any, behind: Sequence[Pass]) -> tuple[list[bool], str]:
-    """Which nodes of forward that may be marked run again, and what that comes to."""
+    """Return which of the markable nodes are recomputed, and a sentence for the log."""
     given = config.compile
     outside = only_bytes(given.memplan_reserve) + state_bytes(module, given.memplan_state_per_parameter)
     with quietly():
@@ -314,7 +334,7 @@ def planned(module: fx.GraphModule, config: Any, behind: Sequence[Pass]) -> tupl
 
 
 def mark(module: fx.GraphModule, example_inputs: Any = None, *, config: Any, behind: Sequence[Pass] = ()) -> fx.GraphModule:
-    """The memory policy: all ranks have the marks of the first."""
+    """Apply the memory policy. All ranks use the marks of the first rank."""
     given, together = config.compile, ALONE.joined(groups_in(module.graph))
     with together.planning(NAME, Options().wait_seconds()):
         calls = [str(n.target) for n in module.graph.nodes if n.op == "call_function"]
@@ -329,7 +349,7 @@ def mark(module: fx.GraphModule, example_inputs: Any = None, *, config: Any, beh
 
 
 def passes(traced: Any, config: Any, *, parallel_dims: Any = None) -> list[Pass]:
-    """torchtitan's own, of which the memory policy knows those behind it. On a CPU collectives are waited for at once."""
+    """Return torchtitan's passes with memplan's policy, which knows the passes after it. On a CPU, collectives wait at once."""
     found: list[Pass] = construct_default_graph_passes(traced, config, parallel_dims=parallel_dims)
     functions = [getattr(p, "func", p) for p in found]
     last = max((k for k, f in enumerate(functions) if f in REARRANGING), default=-1)

@@ -1,4 +1,4 @@
-"""What the plan of one stage takes, in the parts of which the replay of a schedule speaks."""
+"""Memory needs of one stage's plan, per kind of tensor in the replay of a schedule."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from memplan.schedules.whole import Whole
 
 
 class Inputs(NamedTuple):
-    """Of a stage for one micro-batch: those that the stage before sends, and those that the caller gives."""
+    """The inputs of a stage for one micro-batch: received from the previous stage, or given by the caller."""
 
     received: list[fx.Node]
     given: list[fx.Node]
 
     @classmethod
     def of(cls, capture: Capture) -> Inputs:
-        """What is received has a gradient, which is sent back."""
+        """Separate the inputs. Received inputs have a gradient, which the stage sends back."""
         own = set(capture.static_nodes)
         gradients = dict(zip(capture.primals, capture.backward_outputs))
         inputs = [n for n in capture.primals if n not in own]
@@ -38,15 +38,23 @@ def bytes_of(capture: Capture, nodes: Iterable[Any]) -> int:
 
 
 def own_bytes(nodes: Iterable[fx.Node]) -> int:
-    """Of these values alone, which may be parts of a whole batch."""
+    """Return the bytes of these values alone. They may be slices of a batch, so the storage may be larger."""
     return sum(allocated(t.numel() * t.element_size(), t.device) for n in nodes for t in tensors_of(n.meta.get("val")))
 
 
 class Needs:
-    """Of a plan. `sizes`: per part; `call_bytes`: per phase, and whether what forward returned is still held, the most that
-    its call takes beside what is static; of a backward also whether
-    gradients are there already. `is_split`: whether gradients of weights may come after those of inputs; `is_last`:
-    whether what it returns is held; `whole`: what FSDP2 has sharded of it."""
+    """The memory needs of a plan.
+
+    `sizes` has bytes per kind of tensor. `call_bytes` has the peak of a call besides static memory. Its key is the phase and
+    whether the output of forward is still held; for backward also whether gradients already exist.
+
+    Args:
+        planner: the planner of the stage's graph.
+        emitted: the graphs of the plan.
+        is_split: whether weight gradients may run after input gradients in a separate call.
+        is_last: whether the step holds the stage's output.
+        whole: the gathered parameters of the stage under FSDP2.
+    """
 
     def __init__(self, planner: GraphPlanner, emitted: Emitted, is_split: bool, is_last: bool, whole: Whole) -> None:
         capture = planner.capture
@@ -82,7 +90,8 @@ class Needs:
             if is_split:
                 halves = split(emitted.backward, [k for k, n in enumerate(capture.primals) if n in inputs.received])
                 given = keys_of(n for n in graph.nodes if n.op == "placeholder")
-                first = Liveness(halves.first.graph, capture.sizes, static, given | held)  # which all stays for the second
+                # all of its inputs stay for the second half
+                first = Liveness(halves.first.graph, capture.sizes, static, given | held)
                 second = Liveness(halves.second.graph, capture.sizes, static, keys_of(capture.tangents) | held)
                 self.call_bytes[replay.INPUTS, has_output] = first.peak_bytes(held_bytes)
                 self.call_bytes[replay.WEIGHTS, has_output] = second.peak_bytes(held_bytes)
@@ -91,7 +100,7 @@ class Needs:
                 self.sizes[replay.KEPT] = sum(capture.sizes.get(key, size) for key, size in kept.items() if key not in known)
 
     def bytes_of(self, moment: replay.Moment) -> int:
-        """What the call itself takes in it."""
+        """Return the bytes of the call itself at this moment."""
         known: tuple[Any, ...] = moment.phase, moment.has_output
         if moment.phase == replay.BACKWARD:
             known += (moment.beside[moment.stage, replay.GRADIENTS] > 0,)
@@ -99,8 +108,10 @@ class Needs:
 
 
 def static_bytes(capture: Capture, model: Any, n_parts: int, whole: Whole) -> int:
-    """What is there throughout: parameters, or shards of them, buffers and constants, and what the caller gives for all
-    micro-batches."""
+    """Return the static memory of a stage.
+
+    It contains parameters (or shards), buffers, constants, and the caller's inputs for all micro-batches.
+    """
     here = sum(s.n_bytes for s in capture.storages if s.kind not in DYNAMIC and s.kind not in ("parameter", "input"))
     parameters = sum(s.n_bytes for s in capture.storages if s.kind == "parameter")
     instead = whole.shard_bytes - whole.whole_bytes

@@ -1,9 +1,9 @@
-"""Plans of one rank's stages within the rank's budget, whose calls run beside each other's micro-batches.
+"""Plans for all pipeline stages of one rank within the rank's budget.
 
-What a plan saves is there once for every micro-batch in flight, so the budget of a call depends on the plan. Both are held
-together by a limit on what a plan saves: a call then has the budget less the most that is beside it at this limit. The limit is
-searched, as a share of what keeping everything saves, the same share for all stages of the rank; whatever is found is counted
-anew over all moments of the schedule, and only what is within the budget is taken.
+The tensors saved by a plan exist once per micro-batch in flight. The budget of a call therefore depends on the plan itself.
+A limit on the saved bytes decouples the two: the budget of a call is the rank's budget minus the largest memory besides the
+call at this limit. The search varies the limit as a share of the bytes that keep-all saves, with the same share for all
+stages. Every candidate is counted over all moments of the schedule. Only candidates within the budget are used.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from memplan.plan.graph_report import GraphReport
     from memplan.report import Report
 
-PROBES = 4  # of shares of what keeping everything saves, each halving what is left
-LEFT = 50  # a share of the budget that is left makes a limit too low
-CORRECTIONS = 2  # of a call's budget by what the count over all moments leaves or lacks
+PROBES = 4  # number of shares tried; each halves the remaining interval
+LEFT = 50  # if more than 1/LEFT of the budget is unused, the limit is too low
+CORRECTIONS = 2  # of a call's budget by the unused or missing bytes over all moments
 NO_CALLS = (replay.MERGE, replay.GATHER, replay.SUM)
-ROOMS = (0.4, 1.0)  # for others, of what keeping everything takes, for which smallest plans are found
+ROOMS = (0.4, 1.0)  # shares of keep-all's memory reserved for other stages, for which the smallest plans are computed
 
 
 class Plan(NamedTuple):
-    """Of one stage."""
+    """The plan of one stage."""
 
     planner: GraphPlanner
     emitted: Emitted
@@ -51,12 +51,11 @@ class Plan(NamedTuple):
         return self.planner.planning.number("planned_ticks") * 1e-9
 
 
-Plans = dict[int, Plan]  # per stage that is captured
+Plans = dict[int, Plan]  # by captured stage
 
 
 class Stage(Learned):
-    """One of the rank's, or the loss. What is beside its calls is known from the schedule, and its plan is made with those of
-    the rank's other stages."""
+    """A stage of the rank, or the loss. The schedule gives the memory besides its calls. All stages are planned together."""
 
     keeps_whole = True
 
@@ -64,36 +63,42 @@ class Stage(Learned):
         super().__init__()
         self.rank, self.index, self.model = rank, index, model
         self.captured: GraphPlanner | None = None
-        self.smallest: Plan | None = None  # without regard to what is beside it
-        self.is_behind = False  # it runs a plan that was made before the others were known
+        self.smallest: Plan | None = None  # planned without the memory besides its calls
+        self.is_behind = False  # whether the stage still runs a plan made before the other stages were captured
 
     def whole(self) -> Whole:
-        """What FSDP2 has sharded of it."""
+        """Return the memory of the stage's parameters under FSDP2."""
         place = place_of(model) if (model := self.model()) is not None else None
         return Whole([] if place is None or place.sharded is None else [GROUPS[g] for g in place.sharded.groups])
 
     def plan(self, planner: GraphPlanner, options: Options) -> tuple[GraphPlanner, Emitted, int]:
-        """Of a graph that was captured, or is planned again. BudgetError."""
+        """Plan a new capture, or plan a graph again. Raises BudgetError."""
         if self.captured is None or planner.capture is not self.captured.capture:
             self.captured, self.smallest = planner, None
             self.whole().widen(planner.capture)
             self.rank.is_whole = len(self.rank.stages) == 1
             if self.rank.is_whole:
                 self.rank.plan([self], options)
-            else:  # the smallest plan, as what is beside its first calls is not known
+            else:  # the memory besides its first calls is unknown, so the smallest plan runs
                 self.rank.plans |= self.rank.smallest([self], options)
         self.is_behind = False
         found = self.rank.plans[self.index]
         return found.planner, found.emitted, self.rank.budget_bytes
 
     def changed(self, options: Options, report: Report, is_shared: bool) -> Options | None:
-        """Whether its next call has another plan. All stages are planned together once they are known and no call of the rank
-        waits; each then takes its plan when none of its own does, which would need the old one. BudgetError."""
+        """Return options if the next call has a new plan. Raises BudgetError.
+
+        All stages are planned together as soon as all are captured and no call of the rank awaits its backward. A stage
+        switches to its new plan when none of its own calls awaits a backward, because such a backward needs the old plan.
+        """
         self.rank.plan_whole(options)
         return options if self.is_behind and self.ledger.n_calls == 0 else None
 
     def report_alone(self, graph: GraphReport, capture: Capture) -> None:
-        """Says what the stage takes among the others, of which its plan knows but what was beside it."""
+        """Report the memory of the stage together with the other stages.
+
+        The plan itself counts the memory besides its calls only.
+        """
         super().report_alone(graph, capture)
         rank, graph.in_halves = self.rank, True
         beside = rank.beside_bytes(self.index, {s: p.needs.sizes for s, p in rank.plans.items()})
@@ -101,11 +106,20 @@ class Stage(Learned):
         graph.keep_all_bytes, graph.floor_bytes = rank.keep_all_bytes, graph.floor_bytes - graph.others_bytes
         graph.others_bytes = beside + (graph.saved_bytes if rank.is_split else 0) if rank.is_whole else NO_BUDGET >> 1
         graph.in_flight, graph.is_seen = rank.in_flight.get(self.index, 1), True
-        graph.proved_overhead = float("nan")  # of other limits on what is saved nothing is proved
+        graph.proved_overhead = float("nan")  # plans with other limits on saved bytes are not covered by a proof
 
 
 class Rank:
-    """`moments`: of its schedule; `n_parts`: micro-batches; `counted_bytes`: of what else there is."""
+    """The stages of one rank.
+
+    Args:
+        moments: the calls of the schedule, from the replay.
+        in_flight: the largest number of micro-batches in flight, by stage.
+        n_parts: the number of micro-batches.
+        counted_bytes: further memory, named by the user.
+        is_split: whether weight gradients run separately.
+        last: the last stage.
+    """
 
     def __init__(
         self, moments: Sequence[Moment], in_flight: dict[int, int], n_parts: int, counted_bytes: int, is_split: bool, last: int
@@ -114,10 +128,10 @@ class Rank:
         self.counted_bytes, self.is_split, self.last = counted_bytes, is_split, last
         self.stages: dict[int, Stage] = {}
         self.plans: Plans = {}
-        self.is_whole = False  # whether they were made together
+        self.is_whole = False  # whether all stages were planned together
         self.budget_bytes = self.keep_all_bytes = 0
-        self.defers = False  # whether a budget that cannot be met is said behind the step, as other ranks wait in it
-        self.trouble: BudgetError | None = None  # which is to be said
+        self.defers = False  # whether a BudgetError is raised after the step, because other ranks wait within the step
+        self.trouble: BudgetError | None = None  # the error to raise then
 
     def add(self, index: int, model: Callable[[], Any]) -> Stage:
         self.stages[index] = Stage(self, index, model)
@@ -128,17 +142,17 @@ class Rank:
 
     @property
     def planned_bytes(self) -> int:
-        """The most that the rank takes in a step."""
+        """The peak of the rank in a step."""
         return self.peak_bytes(self.plans)
 
-    # What is there
+    # Memory
 
     def static(self) -> int:
         known = [(s.captured.capture, s.model(), s.whole()) for s in self.stages.values() if s.captured is not None]
         return self.counted_bytes + sum(static_bytes(c, model, self.n_parts, whole) for c, model, whole in known)
 
     def beside_bytes(self, index: int, sizes: dict[int, dict[str, int]]) -> int:
-        """The most that is beside a call of a stage. A stage that is not known yet is taken to be like this one."""
+        """Return the largest memory besides a call of a stage. A stage that is not captured yet counts like this one."""
         like = sizes[index]
         beside = [m.beside for m in self.moments if m.stage == index and m.phase not in NO_CALLS]
         return max(
@@ -149,7 +163,7 @@ class Rank:
         return sizes.get(stage, like if stage <= self.last else dict.fromkeys(like, 0))
 
     def peak_bytes(self, plans: Plans, index: int | None = None) -> int:
-        """The most that there is in a step, or while one stage runs."""
+        """Return the peak of a step, or the peak over the calls of one stage."""
         static, sizes = self.static(), {s: p.needs.sizes for s, p in (self.plans | plans).items()}
         most = 0
         for moment in self.moments:
@@ -163,7 +177,7 @@ class Rank:
     # Plans
 
     def plan_whole(self, options: Options) -> None:
-        """Plans all stages together where they are known, and not planned so yet, and no call waits. BudgetError."""
+        """Plan all captured stages together, once, when no call awaits its backward. Raises BudgetError."""
         known = [s for s in self.stages.values() if s.captured is not None]
         if known and not self.is_whole and self.n_waiting() == 0:
             with torch.no_grad():
@@ -171,7 +185,7 @@ class Rank:
             self.is_whole = True
 
     def plan(self, stages: Sequence[Stage], options: Options) -> None:
-        """Plans these together. BudgetError, unless it is said later."""
+        """Plan these stages together. Raises BudgetError, unless the rank defers it."""
         self.trouble = None
         everything = self._plans(stages, {}, options, lambda planner: planner.within(NO_BUDGET, options))
         assert everything is not None
@@ -204,8 +218,18 @@ class Rank:
         find: Callable[[GraphPlanner], Emitted | None],
         room: float = 0.0,
     ) -> Plans | None:
-        """Plans of these stages, each by itself; None: one has none. `limits`: of what they save; `room`: instead, bytes that
-        others want where forward ends."""
+        """Plan each of these stages by itself.
+
+        Args:
+            stages: the stages.
+            limits: the largest number of saved bytes, by stage.
+            options: the options.
+            find: searches a plan with a planner.
+            room: used instead of limits: bytes that other stages need at the end of forward.
+
+        Returns:
+            The plans, or None if a stage has no plan.
+        """
         found: Plans = {}
         for stage in stages:
             planner = self._planner(stage, limits, room)
@@ -220,7 +244,7 @@ class Rank:
         return Needs(planner, emitted, is_split, index == self.last, self.stages[index].whole())
 
     def _planner(self, stage: Stage, limits: dict[int, int], room: float) -> GraphPlanner:
-        """With what is beside the stage at these limits, and the room at the end of forward that keeps it to its own."""
+        """Return a planner that counts the memory besides the stage at these limits, and enforces the stage's own limit."""
         known = stage.captured
         assert known is not None
         capture = known.capture
@@ -234,8 +258,10 @@ class Rank:
         return known.again(max(0, outside))
 
     def _within(self, stages: Sequence[Stage], budget: int, everything: Plans, options: Options) -> Plans | None:
-        """The quickest that were found, of which all that is there at once is within the budget. A limit that leaves some of it
-        is too low, and one for which a call is left less than its smallest plan takes is too high."""
+        """Return the fastest plans found whose total memory is within the budget.
+
+        A limit that leaves budget unused is too low. A limit is too high if a call's budget is below its smallest plan.
+        """
         self.limited = {s: p.needs.sizes for s, p in everything.items()}
         quick = dataclasses.replace(options, effort="quick")
         smallest = self.smallest(stages, options)
@@ -265,18 +291,18 @@ class Rank:
         return {s: int(share * sizes[replay.SAVED]) for s, sizes in self.limited.items()}
 
     def _alone(self, plan: Plan) -> int:
-        """What a plan takes where nothing is beside it."""
+        """Return the peak of a plan when no other micro-batch is in memory."""
         return self.static() + plan.needs.sizes[replay.WHOLE] + plan.emitted.peak_bytes - plan.planner.static_bytes
 
     def _room(self, index: int, limits: dict[int, int], budget: int) -> int:
-        """What a call has at these limits."""
+        """Return the budget of a call at these limits."""
         sizes = {s: self.limited[s] | {replay.SAVED: limit} for s, limit in limits.items()}
         return budget - self.beside_bytes(index, sizes)
 
     def _at(
         self, limits: dict[int, int], stages: Sequence[Stage], target: int, budget: int, options: Options, rounds: int
     ) -> Plans | None:
-        """Plans with these limits, of calls within the target, which is lowered until all moments are within the budget."""
+        """Return plans with these limits. The target of the calls is lowered until all moments are within the budget."""
         for _ in range(rounds):
             self.target = target
             found = self._plans(stages, limits, options, lambda planner: planner.within(target, options))  # noqa: B023
@@ -286,7 +312,7 @@ class Rank:
         return None
 
     def smallest(self, stages: Sequence[Stage], options: Options) -> Plans:
-        """Of each stage the plan that takes least by itself."""
+        """Return the smallest plan of each stage by itself."""
         for stage in stages:
             if stage.smallest is None:
                 found = self._plans([stage], {}, options, lambda planner: planner.smallest(options))
@@ -295,7 +321,7 @@ class Rank:
         return {s.index: s.smallest for s in stages if s.smallest is not None}
 
     def _least(self, stages: Sequence[Stage], everything: Plans, options: Options) -> Plans:
-        """Of the smallest plans for several rooms that others want the ones that take least together."""
+        """Return the set of smallest plans with the lowest total peak. Sets differ in the room for other stages."""
         dynamic = max(p.emitted.peak_bytes - p.planner.static_bytes for p in everything.values())
         found = [self.smallest(stages, options)]
         for share in ROOMS:
@@ -305,7 +331,7 @@ class Rank:
         return min(found, key=self.peak_bytes)
 
     def _infeasible(self, budget: int, least_bytes: int, smallest: Plans, options: Options) -> Plans:
-        """The smallest, where they fit or are wanted, or a step of all ranks has to end first; BudgetError."""
+        """Return the smallest plans if they fit or the user accepts them, or if the error is deferred. Raises BudgetError."""
         if least_bytes > budget:
             sentence = (
                 f"a budget of {in_units(budget)} ({budget} bytes) cannot be met by this rank's stages"

@@ -1,8 +1,8 @@
-"""What is in memory beside each call of a rank's stages, by a replay of what its schedule does.
+"""Replay of a pipeline schedule: the tensors in memory besides each call of a rank's stages.
 
-A micro-batch that has gone forward through a stage and not backward keeps there what the plan has saved, the activation that
-was received, and whatever waits to be sent. None of that is in the plan of one call, and how much of it there is depends on
-the schedule alone. So the schedule's own list of actions is replayed, with names in the place of bytes, which plans fill in.
+A micro-batch in flight keeps three kinds of tensors on a stage: tensors saved by the plan, the received activation, and
+tensors to send. The plan of one call does not contain them, and their number depends on the schedule alone. The replay
+therefore executes the schedule's list of actions with names instead of bytes. Plans supply the bytes.
 """
 
 from __future__ import annotations
@@ -11,29 +11,33 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-# What a stage has of one micro-batch, or (GRADIENTS) of all:
-SAVED = "saved"  # by its plan, from forward to backward
-INPUT = "input"  # received from the stage before
-OUTPUT = "output"  # that is not saved
-OUTPUT_GRADIENT = "output gradient"  # received from the stage behind
+# Tensors that a stage holds for one micro-batch, or for all micro-batches (GRADIENTS)
+SAVED = "saved"  # saved by the plan, from forward to backward
+INPUT = "input"  # received from the previous stage
+OUTPUT = "output"  # output that is not saved
+OUTPUT_GRADIENT = "output gradient"  # received from the next stage
 INPUT_GRADIENT = "input gradient"
-KEPT = "kept"  # from the gradients of inputs to those of weights, where these come apart
-GRADIENTS = "gradients"  # of its parameters, once there are some
-SENT = "sent"  # of a stage that FSDP2 has sharded: what all ranks send to have its parameters whole
-WHOLE = "whole"  # its parameters
-SUMMED = "summed"  # its part of their gradients
+KEPT = "kept"  # saved between the input gradients and the weight gradients, if these are computed separately
+GRADIENTS = "gradients"  # of the stage's parameters, as soon as some exist
+SENT = "sent"  # of a stage under FSDP2: the buffer of all ranks that gathers parameters
+WHOLE = "whole"  # gathered parameters
+SUMMED = "summed"  # the rank's shards of the parameters' gradients
 
-FORWARD, BACKWARD, MERGE = "forward", "backward", "merge"  # what runs
-GATHER, SUM = "gather", "sum"  # what FSDP2 does
-INPUTS, WEIGHTS = "inputs", "weights"  # instead of BACKWARD: the gradients of inputs, and later those of weights
-OF_ALL = -1  # instead of a micro-batch
+FORWARD, BACKWARD, MERGE = "forward", "backward", "merge"  # calls
+GATHER, SUM = "gather", "sum"  # actions of FSDP2
+# the two parts of BACKWARD under a zero-bubble schedule: input gradients and weight gradients
+INPUTS, WEIGHTS = "inputs", "weights"
+OF_ALL = -1  # in place of a micro-batch
 
-Part = tuple[int, str]  # of a stage
-Action = tuple[int, str, int]  # stage, what, micro-batch: torch.distributed.pipelining's, by their names
+Part = tuple[int, str]  # a stage and a kind of tensor
+Action = tuple[int, str, int]  # stage, action, micro-batch, with torch.distributed.pipelining's names of actions
 
 
 class Moment(NamedTuple):
-    """A call of a stage, and what there is beside it: how many of each part. `has_output`: what it returned is still held."""
+    """A call of a stage, with the number of tensors of each kind in memory besides the call.
+
+    `has_output`: whether the call's output is still held.
+    """
 
     stage: int
     phase: str
@@ -42,16 +46,22 @@ class Moment(NamedTuple):
 
 
 class Replay:
-    """Of one rank. `stages`: its own, of `n_stages`; the loss is the stage behind the last one. `keeps_outputs`: those of the
-    last stage, which are returned as one; `accumulates`: gradients are there from the start; `sharded`: which of the stages
-    FSDP2 has sharded."""
+    """The replay of one rank.
+
+    Args:
+        stages: the rank's stages, out of `n_stages`. The loss counts as the stage after the last one.
+        n_stages: the number of stages of all ranks.
+        keeps_outputs: whether the step returns the outputs of the last stage, merged into one.
+        accumulates: whether gradients exist from the start.
+        sharded: the stages under FSDP2.
+    """
 
     def __init__(
         self, stages: Iterable[int], n_stages: int, keeps_outputs: bool, accumulates: bool, sharded: Iterable[int] = ()
     ) -> None:
         self.stages, self.last, self.loss = set(stages), n_stages - 1, n_stages
         self.keeps_outputs, self.sharded = keeps_outputs, set(sharded)
-        self.alive: Counter[tuple[int, str, int]] = Counter()  # how many hold it
+        self.alive: Counter[tuple[int, str, int]] = Counter()  # the number of references
         self.moments: list[Moment] = []
         if accumulates:
             self.alive.update((s, SUMMED if s in self.sharded else GRADIENTS, OF_ALL) for s in self.stages)
@@ -79,7 +89,7 @@ class Replay:
         return self.moments
 
     def in_flight(self, stage: int) -> int:
-        """The most micro-batches of a stage of which something is saved, the one that runs included."""
+        """Return the largest number of micro-batches in flight on a stage, including the running one."""
         beside = [m.beside[stage, SAVED] for m in self.moments if m.stage == stage and m.phase != WEIGHTS]
         return 1 + max(beside, default=0)
 
@@ -96,21 +106,21 @@ class Replay:
         self.moments.append(Moment(stage, phase, Counter((s, what) for s, what, _ in alive), has_output))
 
     def _is_of_stage_before(self, stage: int, what: str, part: int) -> bool:
-        """Whether it is the same memory as what the stage before has, which is on this rank."""
+        """Whether the tensor shares memory with a tensor of the previous stage on this rank."""
         same = {INPUT: OUTPUT, INPUT_GRADIENT: OUTPUT_GRADIENT}.get(what)
         return same is not None and self.alive[stage - 1, same, part] > 0 and self._hands_on(stage - 1)
 
     def _hands_on(self, stage: int) -> bool:
-        """Whether the stage behind is on this rank."""
+        """Whether the next stage is on this rank."""
         return stage in self.stages and stage + 1 in self.stages
 
     def _begin_gather(self, stage: int) -> None:
-        """As the schedule does, of all groups at once."""
+        """Begin to gather all groups at once, as the schedule does."""
         if stage in self.sharded and self.alive[stage, WHOLE, OF_ALL] == 0:
             self._take(stage, SENT, OF_ALL)
 
     def _need_whole(self, stage: int) -> None:
-        """Before a call of a stage."""
+        """Gather the parameters of a stage before a call."""
         if stage in self.sharded and self.alive[stage, WHOLE, OF_ALL] == 0:
             self._note(stage, GATHER)
             self._drop(stage, SENT, OF_ALL)
@@ -133,14 +143,14 @@ class Replay:
         if stage == self.last:
             self._note(self.loss, FORWARD, [(stage, OUTPUT, part)])
             self._take(self.loss, SAVED, part)
-            self._take(self.loss, OUTPUT, part)  # which is kept to the end
+            self._take(self.loss, OUTPUT, part)  # held until the end of the step
 
     def _begin_backward(self, stage: int, part: int, phase: str) -> None:
         self._need_whole(stage)
         if stage == self.last:
             own = [(self.loss, SAVED, part), (self.loss, OUTPUT, part), (stage, OUTPUT, part)]
             self._note(self.loss, BACKWARD, own, has_output=True)
-            self._take(stage, OUTPUT_GRADIENT, part)  # from the loss
+            self._take(stage, OUTPUT_GRADIENT, part)  # computed by the loss
             self._take(self.loss, OUTPUT_GRADIENT, part)
             if phase == BACKWARD:
                 self._drop(self.loss, SAVED, part)
@@ -163,18 +173,18 @@ class Replay:
     def _backward(self, stage: int, part: int) -> None:
         self._begin_backward(stage, part, BACKWARD)
         self._end_backward(stage, part)
-        if stage == self.last > 0:  # the graph of autograd holds its leaves, and losses, which are kept to the end, hold that
+        if stage == self.last > 0:  # losses live until the end of the step and hold the autograd graph, which holds this input
             self._take(stage, INPUT, part)
 
     def _backward_of_inputs(self, stage: int, part: int) -> None:
         if stage < self.last and self.alive[stage, OUTPUT, part] > 0:
-            self._take(stage, OUTPUT, part)  # what is not sent yet stays for the gradients of weights
-        if stage > 0:  # whose inputs have no gradient: all of it is done with the weights
+            self._take(stage, OUTPUT, part)  # a pending send still holds the output during the weight gradients
+        if stage > 0:  # inputs of stage 0 have no gradient: the weight pass does everything
             self._begin_backward(stage, part, INPUTS)
             if stage == self.last:
                 self._drop(self.loss, SAVED, part)
             self._take(stage, KEPT, part)
-            self._take(stage, INPUT_GRADIENT, part)  # which the input holds, too
+            self._take(stage, INPUT_GRADIENT, part)  # the input tensor holds it, too
 
     def _backward_of_weights(self, stage: int, part: int) -> None:
         if stage == 0:
@@ -190,7 +200,7 @@ class Replay:
                 self._drop(stage, OUTPUT, part)
 
 
-# Schedules that PyTorch writes as code, and not as a list
+# Schedules that PyTorch implements as code instead of a list
 
 
 def gpipe(stage: int, n_parts: int) -> list[Action]:
@@ -202,7 +212,7 @@ def gpipe(stage: int, n_parts: int) -> list[Action]:
 
 
 def one_forward_one_backward(stage: int, n_stages: int, n_parts: int) -> list[Action]:
-    """What is sent is waited for behind the next call in the same direction, but for the last before a change of it."""
+    """Return the actions of 1F1B. A send is awaited after the next call in the same direction, except before a turn."""
     actions: list[Action] = []
     n_warm = min(n_parts, n_stages - stage)
     n_forward = n_backward = 0
@@ -219,7 +229,7 @@ def one_forward_one_backward(stage: int, n_stages: int, n_parts: int) -> list[Ac
 
 
 def listed(actions: Iterable[Any]) -> list[Action]:
-    """What a schedule that is a list does, each part of what overlaps by itself."""
+    """Return the actions of a schedule that is a list. Overlapping actions become separate actions."""
     found: list[Action] = []
     for action in actions:
         if action is not None and action.sub_actions:

@@ -1,8 +1,7 @@
-"""Stages that FSDP2 has sharded. Their parameters are whole from the first micro-batch of a step on, and so are their
-gradients, which are summed when the schedule ends the step:
+"""Memory of stages under FSDP2. Parameters and gradients are gathered from the first micro-batch to the end of the step.
 
-    gathered    one group after the other: what all ranks send in one piece, beside what is whole already
-    summed      from the last group on: its parameters go, its gradients are packed and go, a rank's part of the sum stays
+    gather    group by group: the buffer of all ranks, besides the groups that are gathered already
+    reduce    from the last group to the first: frees parameters, packs and frees gradients, keeps the rank's shard
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from memplan.torch_internals.sharding import ParameterGroup, here
 
 
 class Group:
-    """Bytes of parameters that FSDP2 gathers together. `made`, `kept`: of gradients, by backward, and as they wait."""
+    """Bytes of one group of parameters. `made`: gradients as backward makes them; `kept`: gradients as they accumulate."""
 
     def __init__(self, group: ParameterGroup) -> None:
         params, n = group.known.fsdp_params, group.n_ranks
@@ -29,13 +28,15 @@ class Group:
         of_one = sum(group.padded[k].numel() for k in trained)
         self.part = int(of_one * group.given_type.itemsize)
         self.packed = int(n * of_one * kind.itemsize)
-        is_cast, is_of_gloo = kind != group.given_type, group.known.device.type == "cpu" and n > 1  # which sums in a copy
+        is_cast, is_of_gloo = kind != group.given_type, group.known.device.type == "cpu" and n > 1  # gloo reduces in a copy
         self.summing = (1 + is_of_gloo) * self.packed + self.packed // n + is_cast * self.part
 
 
 class Whole:
-    """Of one stage; of no groups: FSDP2 has not sharded it. `widened_bytes`: by which gradients that wait are wider than those
-    that backward makes."""
+    """Bytes of one stage; without groups the stage is not sharded.
+
+    `widened_bytes`: accumulated gradients may have a wider type than the gradients that backward makes. This is the difference.
+    """
 
     def __init__(self, groups: Sequence[ParameterGroup]) -> None:
         self.groups = [Group(g) for g in groups]
@@ -46,7 +47,7 @@ class Whole:
         self.widened_bytes = sum(sum(g.kept) - sum(g.made) for g in self.groups)
 
     def widen(self, capture: Capture) -> None:
-        """Counts what autograd takes to make gradients so, one after the other, when backward ends."""
+        """Add the memory for casting gradients to the wider type, one by one, at the end of backward."""
         wider = [kept for g in self.groups for made, kept in zip(g.made, g.kept) if kept > made]
         capture.operations[capture.end].workspace_bytes += self.widened_bytes + max(wider, default=0)
 
