@@ -1,5 +1,5 @@
-/* test_attention.c - attention in tiles: against the operators it is made of, one by one; against differences; masks, dropout,
- * threads. */
+/* test_attention.c - tiled attention compared with its separate operators and with finite differences; masks, dropout, threads.
+ */
 #include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
 
@@ -11,12 +11,12 @@
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/training_case.h"
 
-/* One attention: matrices of rows x depth, columns x depth and columns x value_depth over batch x heads. */
+/* One attention: matrices of rows x depth, columns x depth and columns x value_depth, for batch x heads. */
 typedef struct shape {
     int batch, heads, rows, columns, depth, value_depth;
-    const char *mask; /* added, NULL: none */
+    const char *mask; /* added mask; NULL: none */
     double ratio;
-    bool turned; /* K */
+    bool turned; /* K is transposed */
 } shape;
 
 static char texts[8][256];
@@ -51,7 +51,7 @@ static kernel_run *begin_fused(const shape *s, unsigned flags)
     return begin(0, "memplan:ScaledDotProductAttention", 1, texts[0], texts[1], flags | KERNEL_BACKWARD);
 }
 
-/* The largest difference, relative to the largest element (of at least 1e-3). */
+/* Returns the largest difference, relative to the largest element (at least 1e-3). */
 static double difference(const mp_array *a, const mp_array *b)
 {
     double most = 0, largest = 1e-3;
@@ -70,7 +70,7 @@ static void check_close(const shape *s, const char *what, const mp_array *fused,
     if (!(d <= tolerance)) fail_msg("%d x %d, %s: %s is off by %g", s->rows, s->columns, s->mask ? s->mask : "", what, d);
 }
 
-/* The same by FusedMatMul, Add, Softmax, Dropout, MatMul, forward and backward. */
+/* Computes the same with FusedMatMul, Add, Softmax, Dropout and MatMul, forward and backward, and compares. */
 static void compare_with_chain(const shape *s, unsigned flags, double tolerance)
 {
     kernel_run *r = begin_fused(s, flags), *add = NULL;
@@ -157,7 +157,7 @@ TEST(it_is_the_chain_in_other_layouts)
     for (size_t k = 0; k < 4; k++) compare_with_chain(&shapes[k], KERNEL_CHANNELS_LAST, 1e-5);
 }
 
-/* Element e of an array that is the transposition of another by `order`. */
+/* Returns the index in `from` of element e of an array that is its transposition by `order`. */
 static int64_t turned_index(const mp_array *to, const int *order, const mp_array *from, int64_t e)
 {
     int64_t at[4], index = 0;
@@ -179,10 +179,11 @@ static void assert_turned(const mp_array *from, const int *order, const mp_array
     }
 }
 
-/* Heads in front, and the same attention of heads that lie side by side: the same values, also of what is dropped. */
+/* Attention with heads in front and with heads side by side gives the same values, including the dropped elements. */
 TEST(operands_may_lie_as_transpositions)
 {
-    static const int orders[][4] = {{0, 2, 1, 3}, {2, 0, 1, 3}, {1, 2, 0, 3}}; /* of Q, K, V and Y in turn: tensor to heads */
+    static const int orders[][4] = {
+        {0, 2, 1, 3}, {2, 0, 1, 3}, {1, 2, 0, 3}}; /* for Q, K, V and Y: from tensor to head order */
     static const char *const others[] = {"scale=0.4", "causal=1", "ratio=0.3"};
     const int sizes[4][4] = {{2, 3, 70, 16}, {2, 3, 130, 16}, {2, 3, 130, 24}, {2, 3, 70, 24}};
     for (int k = 0; k < 9; k++) {
@@ -210,7 +211,7 @@ TEST(operands_may_lie_as_transpositions)
             kernel_backward(front);
             kernel_forward(side);
             kernel_backward(side);
-            const double tolerance = bf16 ? 1e-2 : 1e-6; /* a library may take another engine */
+            const double tolerance = bf16 ? 1e-2 : 1e-6; /* a library may choose another engine */
             assert_turned(&front->forward.out[0], inverse[3], &side->forward.out[0], tolerance);
             for (int i = 0; i < 3; i++) assert_turned(&front->backward.d_in[i], inverse[i], &side->backward.d_in[i], tolerance);
             kernel_end(front);
@@ -236,7 +237,7 @@ TEST(gradients_are_those_of_differences)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }
 
-/* The same attention with what lies above the diagonal hidden by the attribute, by booleans, and by minus infinity added. */
+/* A causal mask as an attribute, as booleans, and as added minus infinity gives the same results. */
 TEST(a_causal_mask_may_be_said_in_three_ways)
 {
     static const int sizes[][2] = {{300, 300}, {150, 330}, {330, 150}};
@@ -265,7 +266,7 @@ TEST(a_causal_mask_may_be_said_in_three_ways)
     }
 }
 
-/* Two keys, both equal to the query or orthogonal to it: softmax by hand. */
+/* Two keys, one parallel and one orthogonal to the query: softmax computed by hand. */
 TEST(values_are_those_computed_by_hand)
 {
     const double e = exp(1.0);
@@ -285,8 +286,8 @@ TEST(values_are_those_computed_by_hand)
     kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){(10 * e * e + 20) / (e * e + 1)}, 1, 1e-6);
 }
 
-/* As softmax over nothing but minus infinity, operator by operator; a choice stops the gradient of the scores. Other rows are
- * not touched by it. */
+/* A fully masked row is NaN, like softmax of only minus infinity. A choice stops the gradient of its scores. Other rows are
+ * unaffected. */
 TEST(a_row_of_which_nothing_is_left_is_no_number)
 {
     static const char *const masks[] = {"float32[2,2]={-inf,-inf,-inf,0}", "- bool[2,2]={0,0,0,1}"};
@@ -306,8 +307,8 @@ TEST(a_row_of_which_nothing_is_left_is_no_number)
 
 enum { ROWS = 24, COLUMNS = 16, DEPTH = 8, HEADS = 2 };
 
-/* The gradients of one matrix by their definition, where what is dropped is read off Y: V is the identity, so that Y is what
- * was multiplied with it. Returns how many were kept. */
+/* Computes the gradients of one matrix by their definition. V is the identity, so that Y shows the dropped elements. Returns
+ * the number of kept elements. */
 static int check_dropped(const kernel_run *run, int64_t m, double ratio, double tolerance)
 {
     const mp_operands *b = &run->backward;
@@ -350,7 +351,7 @@ static int check_dropped(const kernel_run *run, int64_t m, double ratio, double 
     return n_kept;
 }
 
-/* Whoever draws it: a library has a generator of its own. */
+/* Holds for every generator; libraries have their own. */
 TEST(what_forward_drops_has_no_gradient)
 {
     const double ratio = 0.25;
@@ -364,12 +365,12 @@ TEST(what_forward_drops_has_no_gradient)
         kernel_backward(r);
         for (int64_t m = 0; m < HEADS; m++) n_kept += check_dropped(r, m, ratio, bf16 ? 5e-2 : 1e-5);
         const double share = n_kept / (double)(HEADS * ROWS * COLUMNS);
-        assert_true(fabs(share - (1 - ratio)) < 0.06); /* four deviations */
+        assert_true(fabs(share - (1 - ratio)) < 0.06); /* four standard deviations */
         kernel_end(r);
     }
 }
 
-/* Every bit, whoever does the work; and a second run draws the same. */
+/* Results are exactly equal for any number of threads, and in a second run. */
 TEST(results_do_not_depend_on_threads_or_repetition)
 {
     const shape s = {3, 3, 150, 140, 16, 16, NULL, 0.3, false};
@@ -406,7 +407,7 @@ static int64_t saved_bytes(const training_case *t)
     return bytes;
 }
 
-/* Five products of the sizes of forward's two; nothing but the extra is kept, and there is no form that keeps a dropout's mask.
+/* Backward has five products of the sizes of forward's two. Only the extra is saved, and no alternative saves a dropout mask.
  */
 TEST(its_nodes_cost_what_it_computes)
 {
@@ -434,7 +435,7 @@ TEST(a_transformer_trains_the_same_and_keeps_less)
     mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW);
     double losses[3][STEPS];
     int64_t saved[2], peak[2];
-    for (int k = 0; k < 3; k++) { /* operator by operator; fused; fused with recomputation */
+    for (int k = 0; k < 3; k++) { /* separate operators; fused; fused with recomputation */
         training_case t = (k ? training_begin_fused : training_begin)("examples/gpt_bytes.onnx", 0, &options);
         mp_plan *plan = k == 2 ? training_plan(&t, 0.2) : training_keep_all(&t);
         mp_execution *e = training_execution(&t, plan, &hyper);

@@ -1,13 +1,13 @@
-/* test_attention_masks.c - attention whose masks close whole rows: zeros, against PyTorch; and the gradient of what is added to
- * the scores, against differences and against its definition. */
+/* test_attention_masks.c - attention with fully masked rows: zeros, compared with PyTorch. Also the gradient of the tensor
+ * added to the scores, compared with finite differences and with its definition. */
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"
 
 #define KIND "memplan:ScaledDotProductAttention"
 
-/* torch.nn.functional.scaled_dot_product_attention of the same numbers in double, and its gradients: the first row is closed.
- */
+/* Values and gradients of torch.nn.functional.scaled_dot_product_attention for the same numbers in double; the first row is
+ * fully masked. */
 TEST(a_closed_row_is_zeros_as_pytorch_has_it)
 {
     static const char *const masks[] = {"float32[3,3]={-inf,-inf,-inf,-inf,0,0,0,0,-inf}", "- bool[3,3]={0,0,0,0,1,1,1,1,0}"};
@@ -34,7 +34,7 @@ TEST(a_closed_row_is_zeros_as_pytorch_has_it)
 
 enum { OF_ADDED = 1 << 3, OF_ALL = 15 };
 
-/* A learned bias, shared by samples, heads, rows or columns, or by none. */
+/* A trained bias, shared by samples, heads, rows or columns, or not shared. */
 TEST(what_is_added_has_the_gradient_of_differences)
 {
 #define QKV "float32[2,2,3,4] float32[2,2,5,4] float32[2,2,5,3] "
@@ -45,7 +45,8 @@ TEST(what_is_added_has_the_gradient_of_differences)
         {KIND, 1, QKV "float32[3,5]", "ratio=0.4", 1, 0, 0, OF_ALL, 0, 0},
         {KIND, 1, QKV "float32[2,2,1,5]", "safe=1", 1, 0, 0, OF_ALL, 0, 0},
         {KIND, 1, QKV "float32[5]", "", 1, 0, 0, OF_ADDED, 0, 0},
-        {KIND, 1, QKV "float32[3,5] bool[5]={1,0,1,1,0}", "fill=-2.0", 1, 0, 0, OF_ALL, 0, 0}, /* replaced, then added to */
+        {KIND, 1, QKV "float32[3,5] bool[5]={1,0,1,1,0}", "fill=-2.0", 1, 0, 0, OF_ALL, 0,
+         0}, /* the mask replaces scores before the addition */
         {KIND, 1, "float32[2,3,2,4] float32[2,5,2,4] float32[2,5,2,3] float32[1,2,3,5]",
          "permQ=[0,2,1,3] permK=[0,2,1,3] permV=[0,2,1,3] permY=[0,2,1,3]", 1, 0, 0, OF_ALL, 0, 0},
     };
@@ -53,7 +54,7 @@ TEST(what_is_added_has_the_gradient_of_differences)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }
 
-/* dA[h, i, j] = sum over samples of P (dP - sum of P dP along the row), in double, over several tiles. */
+/* dA[h, i, j] = sum over samples of P (dP - sum of P dP along the row), computed in double for several tiles. */
 static void expected_of(const kernel_run *r, double *d)
 {
     enum { B = 3, H = 2, ROWS = 70, COLUMNS = 150, DEPTH = 8 };

@@ -1,5 +1,5 @@
-/* test_binaries.c - operators of several operands: values by hand, gradients against differences, in every pattern of
- * broadcasting. */
+/* test_binaries.c - operators with several operands: values by hand, gradients compared with finite differences, for all
+ * patterns of broadcasting. */
 #include "executor/cpu/base/families.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 #include "tests/cases/kernel_case.h"
@@ -38,7 +38,7 @@ TEST(other_gradients_are_those_of_differences)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }
 
-/* x + bias, and of that the normal distribution function and its tanh form. */
+/* Applies the normal distribution function, or its tanh form, to x + bias. */
 TEST(gelu_is_of_the_sum_with_the_bias)
 {
     static const char *const kinds[] = {"com.microsoft:BiasGelu", "com.microsoft:FastGelu"};
@@ -105,7 +105,7 @@ TEST(third_operand_may_lie_where_the_result_goes)
     }
 }
 
-/* Both gradients of a product, each where dy or an operand lies. */
+/* Each of a product's two gradients may be in place of dy or of an operand. */
 TEST(gradients_may_lie_where_their_terms_do)
 {
     static const char *const kinds[] = {"Mul", "Div", "Pow", "Max"};
@@ -134,7 +134,7 @@ TEST(gradients_may_lie_where_their_terms_do)
             }
 }
 
-/* The first and the third operand are one tensor, whose gradient lies in its place. */
+/* The first and the third operand are one tensor; its gradient is in place. */
 TEST(an_operand_may_be_there_twice)
 {
     static const char *const kinds[] = {"Max", "Min", "Sum", "Mean"};
@@ -163,7 +163,7 @@ TEST(an_operand_may_be_there_twice)
     }
 }
 
-/* Sums over what was broadcast, large enough for blocks, stretches and lanes to have rests. */
+/* Sums over broadcast dimensions, with sizes that leave remainders in blocks, stretches and lanes. */
 TEST(sums_over_broadcast_dimensions_are_exact)
 {
     enum { A = 37, B = 131, C = 67 };

@@ -1,5 +1,6 @@
-/* test_choices.c - gradients where a derivative has a choice (ties, borders, zeros) against PyTorch's, which are in choices.def
- * (tests/gradients/make_choices.py). Every operator that has a gradient is there, or its row says that there is no choice. */
+/* test_choices.c - gradients at ties, borders and zeros, where a derivative has a choice, compared with PyTorch's in
+ * choices.def (tests/gradients/make_choices.py). Every operator with a gradient has a case there, unless its table row states
+ * that it has no choice. */
 #include "estimator/model/ops.h"
 #include "executor/cpu/base/families.h"
 #include "tests/cases/backend_case.h"
@@ -37,11 +38,11 @@ static bool agrees(double is, double expected, double tolerance)
     return fabs(is - expected) <= tolerance * (1 + fabs(expected));
 }
 
-/* The gradients where those of the output are 1, 2, 3 ..., and where they lie is `before`. */
+/* Compares the gradients for output gradients 1, 2, 3 ... Gradients are overwritten or added to memory filled with `before`. */
 static void check(const choice *row, unsigned flags, double before, double tolerance)
 {
     const kernel_case c = {row->kind, row->version, row->operands, row->attributes, row->n_outputs, 0, 0, row->wanted, 0, 0};
-    /* batch normalization with what follows it, which the CPU has one by one */
+    /* fused batch normalizations, which the CPU runs as separate operators */
     if (!strncmp(c.kind, "memplan:BatchNormalization", 26) && !strcmp(backend_of_tests()->name, "cpu")) return;
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, flags | KERNEL_BACKWARD);
     const mp_operands *b = &r->backward;
@@ -75,13 +76,13 @@ TEST(they_are_the_same_with_channels_last_and_added_to_others)
     }
 }
 
-/* Operands of few digits are the same ones, so that ties are; results round. */
+/* Operands with few digits are exact in bfloat16, so that ties remain; results are rounded. */
 TEST(they_are_the_same_in_bfloat16)
 {
     for (int k = 0; k < N_CHOICES; k++) check(&choices[k], KERNEL_BFLOAT16, 7, 2e-2);
 }
 
-/* True if the gradient reads no numbers that forward reads or writes (positions at most): the operator is linear. */
+/* Returns whether the operator is linear: its gradient reads no values of forward, at most positions. */
 static bool is_linear(const mp_op *row)
 {
     uint32_t numbers = ~0u;
@@ -92,8 +93,8 @@ static bool is_linear(const mp_op *row)
     return linear;
 }
 
-/* Products have no choice, and neither do linear operators and smooth ones; test_unaries.c asks those of one operand that work
- * element by element whether their slope jumps. */
+/* Products, linear and smooth operators have no choice. test_unaries.c checks elementwise operators with one operand for a jump
+ * in their slope. */
 TEST(no_operator_with_a_gradient_is_forgotten)
 {
     for (size_t k = 0; k < mp_op_count(); k++) {

@@ -1,4 +1,5 @@
-/* test_convolutions.c - convolutions: a value by hand, gradients against differences in every geometry, packed weights. */
+/* test_convolutions.c - convolutions: a value by hand, gradients compared with finite differences for all geometries, packed
+ * weights. */
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
 #include "executor/operators/products/convolution_cpu.h"
@@ -32,7 +33,7 @@ TEST(gradients_are_those_of_differences)
     const kernel_case cases[] = {
         {"Conv", 11, "float32[2,3,5,4] float32[4,3,3,3] float32[4]", "pads=[1,1,1,1]", 1, 0, 0, 0, 0, 0},
         {"Conv", 11, "float32[2,3,5,4] float32[4,3,1,1]", "", 1, 0, 0, 0, 0, 0},
-        {"Conv", 11, "float32[2,3,5,4] float32[4,3,3,3] float32[4]", "", 1, 0, 0, 4, 0, 0}, /* the bias alone is trained */
+        {"Conv", 11, "float32[2,3,5,4] float32[4,3,3,3] float32[4]", "", 1, 0, 0, 4, 0, 0}, /* only the bias is trained */
         {"Conv", 11, "float32[1,2,7,6] float32[3,2,3,2] float32[3]", "strides=[2,1] pads=[0,1,2,0]", 1, 0, 0, 0, 0, 0},
         {"Conv", 11, "float32[1,2,7,7] float32[2,2,3,3]", "dilations=[2,2] pads=[2,2,2,2]", 1, 0, 0, 0, 0, 0},
         {"Conv", 11, "float32[2,4,4,4] float32[6,2,3,3] float32[6]", "group=2 auto_pad=SAME_UPPER strides=[2,2]", 1, 0, 0, 0, 0,
@@ -49,7 +50,7 @@ TEST(gradients_are_those_of_differences)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }
 
-/* A convolution with these weights, plain and packed, gives the same. */
+/* Checks that a convolution gives the same result with plain and packed weights. */
 static void check_packed_forward(const kernel_case *c, const mp_array *plain, const mp_array *packed)
 {
     kernel_run *a = kernel_begin(c, MP_MODE_TRAIN, KERNEL_CHANNELS_LAST),
@@ -79,7 +80,7 @@ static void check_packed_forward(const kernel_case *c, const mp_array *plain, co
     kernel_end(b);
 }
 
-/* Packed in the layout the library chooses, and back: the same values; what only pads is zero. */
+/* Weights packed in the library's layout and unpacked are unchanged; padding is zero. */
 TEST(packed_weights_come_back)
 {
     static const char *const kinds[] = {"Conv", "Conv", "ConvTranspose"};

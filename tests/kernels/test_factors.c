@@ -1,4 +1,4 @@
-/* test_factors.c - operators split by each of their factors: every rule, every operator that has one. */
+/* test_factors.c - operators split by each of their factors: every factor rule, and every operator with one. */
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/factors/factors.h"
 #include "tests/cases/factor_case.h"
@@ -14,7 +14,7 @@ TEST(products)
         {"MatMul", 13, "float32[4,6] float32[6,8]", "", 1, 3, 0},
         {"MatMul", 13, "float32[2,4,6] float32[6,8]", "", 1, 4, 0},
         {"MatMul", 13, "float32[2,1,4,6] float32[4,6,8]", "", 1, 5, 0},
-        {"MatMul", 13, "float32[6] float32[6,8]", "", 1, 0, 0}, /* vectors are left whole */
+        {"MatMul", 13, "float32[6] float32[6,8]", "", 1, 0, 0}, /* vectors stay whole */
         {"com.microsoft:FusedMatMul", 1, "float32[2,6,4] float32[2,8,6]", "transA=1 transB=1 alpha=0.5", 1, 4, 0},
         {"com.microsoft:FusedMatMul", 1, "float32[4,2,6] float32[4,2,6]", "transBatchA=1 transB=1 transBatchB=1", 1, 0, 0},
         {"memplan:FusedMatMul", 1, "float32[2,4,6] float32[8,6] float32[8]", "transB=1", 1, 4, 0},
@@ -55,8 +55,8 @@ TEST(attention)
     CHECK_ALL(rows);
 }
 
-/* The CPU has no kernel for heads that share keys. Head h of Q uses head h / groups of K and V: where 8 and 4 heads are cut
- * into as many contiguous parts, each rank has the heads that its own use. */
+/* The CPU has no kernel for heads that share keys. Head h of Q uses head h / groups of K and V. If 8 and 4 heads are split into
+ * equally many contiguous parts, each rank has the key heads for its query heads. */
 TEST(heads_that_share_keys_are_split_with_them)
 {
     const rule_case c = {"memplan:ScaledDotProductAttention", 1, "float32[2,8,3,4] float32[2,4,3,4] float32[2,4,3,3]",
@@ -76,7 +76,7 @@ TEST(lines)
     static const factor_case rows[] = {
         {"Softmax", 13, "float32[2,4,6]", "", 1, 2, 0},
         {"Softmax", 13, "float32[2,4,6]", "axis=1", 1, 2, 0},
-        {"Softmax", 11, "float32[2,4,6]", "", 1, 1, 0}, /* from the axis on, which is 1 */
+        {"Softmax", 11, "float32[2,4,6]", "", 1, 1, 0}, /* flattened from the axis on, which is 1 */
         {"Softmax", 11, "float32[2,4,6]", "axis=2", 1, 2, 0},
         {"LogSoftmax", 13, "float32[2,4,6]", "axis=-1", 1, 2, 0},
         {"LogSoftmax", 1, "float32[2,4,6]", "axis=1", 1, 1, 0},
@@ -102,18 +102,18 @@ TEST(channels_of_batch_normalization)
 
 TEST(images)
 {
-    static const factor_case rows[] = {
-        {"MaxPool", 12, "float32[2,4,6,6]", "kernel_shape=[2,2] strides=[2,2]", 1, 2, 0},
-        {"MaxPool", 12, "float32[2,4,6,6]", "kernel_shape=[2,2]", 2, 2, 0},
-        {"AveragePool", 11, "float32[2,4,6,6]", "kernel_shape=[3,3] pads=[1,1,1,1]", 1, 2, 0},
-        {"LpPool", 11, "float32[2,4,6,6]", "kernel_shape=[2,2]", 1, 2, 0},
-        {"GlobalAveragePool", 1, "float32[2,4,6,6]", "", 1, 2, 0},
-        {"GlobalMaxPool", 1, "float32[2,4,6,6]", "", 1, 2, 0},
-        {"GlobalLpPool", 2, "float32[2,4,6,6]", "", 1, 2, 0},
-        {"Resize", 19, "float32[2,4,3,3] - float32[4]={1,1,2,2}", "mode=linear", 1, 2, 0},
-        {"Resize", 19, "float32[2,4,3,3] - - int64[4]={2,4,5,6}", "mode=nearest", 1, 2, 0},
-        {"Resize", 19, "float32[2,4,3,3] - float32[4]={1,2,2,2}", "mode=linear", 1, 1, 0}, /* also from channel to channel */
-        {"Upsample", 9, "float32[2,4,3,3] float32[4]={1,1,2,2}", "mode=nearest", 1, 2, 0}};
+    static const factor_case rows[] = {{"MaxPool", 12, "float32[2,4,6,6]", "kernel_shape=[2,2] strides=[2,2]", 1, 2, 0},
+                                       {"MaxPool", 12, "float32[2,4,6,6]", "kernel_shape=[2,2]", 2, 2, 0},
+                                       {"AveragePool", 11, "float32[2,4,6,6]", "kernel_shape=[3,3] pads=[1,1,1,1]", 1, 2, 0},
+                                       {"LpPool", 11, "float32[2,4,6,6]", "kernel_shape=[2,2]", 1, 2, 0},
+                                       {"GlobalAveragePool", 1, "float32[2,4,6,6]", "", 1, 2, 0},
+                                       {"GlobalMaxPool", 1, "float32[2,4,6,6]", "", 1, 2, 0},
+                                       {"GlobalLpPool", 2, "float32[2,4,6,6]", "", 1, 2, 0},
+                                       {"Resize", 19, "float32[2,4,3,3] - float32[4]={1,1,2,2}", "mode=linear", 1, 2, 0},
+                                       {"Resize", 19, "float32[2,4,3,3] - - int64[4]={2,4,5,6}", "mode=nearest", 1, 2, 0},
+                                       {"Resize", 19, "float32[2,4,3,3] - float32[4]={1,2,2,2}", "mode=linear", 1, 1,
+                                        0}, /* interpolates between channels as well */
+                                       {"Upsample", 9, "float32[2,4,3,3] float32[4]={1,1,2,2}", "mode=nearest", 1, 2, 0}};
     CHECK_ALL(rows);
 }
 
@@ -145,15 +145,15 @@ TEST(what_is_broadcast)
         {"Where", 16, "bool[4,6] float32[6] float32[2,4,1]", "", 1, 3, 0},
         {"Clip", 13, "float32[2,4,6] float32[]={-0.5} float32[]={0.25}", "", 1, 3, 1},
         {"memplan:Clip", 1, "float32[2,4,6] float32[]={-0.5} float32[]={0.25}", "", 1, 3, 1},
-        {"Dropout", 13, "float32[2,4,6]", "", 1, 3, 0}, /* as written: it passes all */
+        {"Dropout", 13, "float32[2,4,6]", "", 1, 3, 0}, /* exported form, which passes all elements */
         {"Expand", 13, "float32[2,1,6] int64[3]={2,4,6}", "", 1, 2, 0},
-        {"Expand", 13, "float32[4,2] int64[2]={4,2}", "", 1, 2, 0}, /* as many sizes as the last dimension has */
+        {"Expand", 13, "float32[4,2] int64[2]={4,2}", "", 1, 2, 0}, /* as many sizes as the last dimension */
         {"com.microsoft:BiasGelu", 1, "float32[2,4,6] float32[6]", "", 1, 3, 0},
         {"com.microsoft:FastGelu", 1, "float32[2,4,6] float32[6]", "", 1, 3, 0}};
     CHECK_ALL(rows);
 }
 
-/* What no kernel of the CPU runs by itself: fused by the GPU's backend, or computed elsewhere. */
+/* Operators without a separate CPU kernel: the GPU's backend fuses them, or other code computes them. */
 static const char *const without[] = {"AllToAll",
                                       "Not",
                                       "BitwiseNot",
@@ -195,13 +195,13 @@ TEST(what_is_moved)
         {"Transpose", 13, "float32[2,4,6]", "", 1, 3, 0},
         {"Concat", 13, "float32[2,4,6] float32[2,8,6]", "axis=1", 1, 3, 0},
         {"Concat", 13, "float32[4,6] float32[4,2] float32[4,4]", "axis=-1", 1, 2, 0},
-        {"Concat", 13, "float32[4,1] float32[4,1] float32[4,6]", "axis=1", 1, 1, 0}, /* pieces of one column have no parts */
+        {"Concat", 13, "float32[4,1] float32[4,1] float32[4,6]", "axis=1", 1, 1, 0}, /* pieces of one column cannot be split */
         {"Split", 13, "float32[2,12,6] int64[3]={4,4,4}", "axis=1", 3, 3, 0},
         {"Split", 13, "float32[4,6] int64[2]={2,4}", "axis=1", 2, 2, 0},
         {"Split", 13, "float32[4,8] int64[3]={1,1,6}", "axis=1", 3, 1, 0},
         {"Slice", 13, "float32[4,12] int64[1]={4} int64[1]={8} int64[1]={1}", "", 1, 2, 0},
         {"Slice", 13, "float32[4,6,8] int64[2]={0,2} int64[2]={4,6} int64[2]={0,2}", "", 1, 3, 0},
-        {"Slice", 13, "float32[4,6] int64[1]={0} int64[1]={1} int64[1]={1}", "", 1, 1, 0}, /* its piece is on one rank */
+        {"Slice", 13, "float32[4,6] int64[1]={0} int64[1]={1} int64[1]={1}", "", 1, 1, 0}, /* the piece is on one rank */
         {"Gather", 13, "float32[8,6] int64[2,4]={0,1,2,3,7,5,7,0}", "", 1, 4, 0},
         {"Gather", 13, "float32[4,6,8] int64[4]={5,0,3,1}", "axis=1", 1, 3, 0},
         {"Gather", 13, "float32[4,6] int64[]={3}", "axis=-1", 1, 1, 0}};
@@ -221,7 +221,7 @@ TEST(reductions)
     CHECK_ALL(rows);
 }
 
-/* Not with weights of classes or labels that do not count: a mean is then over what each line counts. */
+/* Excludes class weights and ignored labels, where a mean divides by the sum of the weights. */
 TEST(losses)
 {
     static const factor_case rows[] = {
@@ -235,7 +235,7 @@ TEST(losses)
     CHECK_ALL(rows);
 }
 
-/* After all others. */
+/* Must run after all other tests. */
 TEST(no_rule_is_left_out)
 {
     for (size_t k = 0; k < mp_op_count(); k++) {

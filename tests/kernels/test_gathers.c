@@ -1,5 +1,5 @@
-/* test_gathers.c - operators that pick and place elements by index: values from ONNX's reference evaluator (numpy), gradients
- * against finite differences. */
+/* test_gathers.c - operators that read and write elements by index: values from ONNX's reference evaluator (numpy), gradients
+ * compared with finite differences. */
 #include "tests/cases/test.h"
 
 #ifdef _OPENMP
@@ -197,7 +197,7 @@ TEST(an_index_outside_is_named_and_nothing_is_read)
         {{"ScatterND", 13, "float32[2,3] int64[2,2]={0,0,1,1} float32[2]", "", .n_outputs = 1}, 3, 3},
         {{"ReverseSequence", 10, "float32[4,3] int64[3]={4,1,2}", "time_axis=0 batch_axis=1", .n_outputs = 1}, 2, 5},
     };
-    if (strcmp(backend_of_tests()->name, "cpu")) skip(); /* a GPU cannot say so: gathers.h there */
+    if (strcmp(backend_of_tests()->name, "cpu")) skip(); /* a GPU cannot report this: see its gathers.h */
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         kernel_run *r = kernel_begin(&cases[k].c, MP_MODE_TRAIN, KERNEL_BACKWARD);
         mp_error forward = {0}, backward = {0};
@@ -231,7 +231,7 @@ TEST(a_condition_that_takes_another_number_of_elements_is_refused)
     }
 }
 
-/* The output may lie where any input of its size does. */
+/* The output may be in place of any input with its size. */
 TEST(scattering_works_in_place_of_every_operand)
 {
     static const value_case cases[] = {
@@ -264,7 +264,7 @@ TEST(scattering_works_in_place_of_every_operand)
     }
 }
 
-/* In ONNX's own domain backward sees the indices alone; simplification moves them to ours. */
+/* In ONNX's own domain backward reads only the indices. Simplification converts the operators to memplan's domain. */
 TEST(gradients_of_larger_and_smaller_are_refused)
 {
     static const char *const words[] = {"reduction=mul", "reduction=max", "reduction=min"};
@@ -289,8 +289,8 @@ TEST(gradients_of_larger_and_smaller_are_refused)
     }
 }
 
-/* PyTorch's scatter_reduce on the same numbers: equal factors share a gradient, and zeros in a product do not hide the others.
- */
+/* Compares with PyTorch's scatter_reduce on the same numbers. Equal extremes share a gradient, and zeros in a product do not
+ * hide the other factors' gradients. */
 TEST(ties_share_and_zeros_hide_nothing)
 {
     static const struct {
@@ -323,9 +323,8 @@ TEST(ties_share_and_zeros_hide_nothing)
     }
 }
 
-/* 1000 tokens, all of them one word: 1 + 1000 * 2^-8 stays 1 if every sum is rounded to bfloat16. The sum is made in float, and
- * rounded once; the table takes no room beside itself. The third form: two words in turn, whose numbers end in the same bits.
- */
+/* 1000 equal tokens: 1 + 1000 * 2^-8 stays 1 if every sum is rounded to bfloat16. The kernel sums in float and rounds once,
+ * without extra memory for the table. The third form alternates two words whose numbers end in the same bits. */
 TEST(many_small_gradients_of_one_row_are_not_lost)
 {
     static const char *const inputs[] = {"float32[50,300] int64[1000]", "float32[300,50] int64[300,1000]",

@@ -1,4 +1,4 @@
-/* test_moves.c - operators that move elements: values from ONNX's reference evaluator (numpy), gradients against finite
+/* test_moves.c - operators that move elements: values from ONNX's reference evaluator (numpy), gradients compared with finite
  * differences. */
 #include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
@@ -100,7 +100,7 @@ static const value_case values[] = {
     {"Trilu", 14, "float32[2,3,4] int64[]={-1}", "upper=0", 1, 0, 24, {0, 0, 0, 0, 5,  0, 0, 0, 9,  10, 0, 0,
                                                                        0, 0, 0, 0, 17, 0, 0, 0, 21, 22, 0, 0}},
     {"Trilu", 14, "int64[4,3] int64[]={9}", "upper=1", 1, 0, 12, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
-    /* by hand: negative pads, and the forms of old operator sets */
+    /* by hand: negative pads, and forms of old operator sets */
     {"Pad", 13, "float32[1,2,3] int64[6]={0,1,-1,0,0,2}", "", 1, 0, 12, {0, 0, 0, 0, 2, 3, 0, 0, 5, 6, 0, 0}},
     {"Pad", 13, "float32[2,3] int64[4]={-1,1,0,-2}", "mode=edge", 1, 0, 2, {4, 4}},
     {"Pad", 2, "float32[2,2]", "pads=[0,1,0,0] value=9.0", 1, 0, 6, {9, 1, 2, 9, 3, 4}},
@@ -154,7 +154,7 @@ TEST(gradients_are_those_of_finite_differences)
     }
 }
 
-/* Gives an array the other layout. */
+/* Sets an array's layout. */
 static void lay(mp_array *a, bool channels_last)
 {
     void *data = a->data;
@@ -164,7 +164,7 @@ static void lay(mp_array *a, bool channels_last)
 
 TEST(reorder_carries_elements_and_gradients_between_layouts)
 {
-    if (!backend_of_tests()->is_host) skip(); /* the CPU's kernel is asked for by name */
+    if (!backend_of_tests()->is_host) skip(); /* the test selects the CPU's kernel by name */
     kernel_case c = {.kind = "memplan:Reorder", .version = 1, .inputs = "float32[2,11,5,4]", .attributes = "", .n_outputs = 1};
     for (int into = 0; into < 2; into++) {
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD | (into ? 0 : KERNEL_CHANNELS_LAST));
@@ -204,7 +204,7 @@ TEST(a_reshape_of_channels_last_reads_in_the_order_of_indices)
     kernel_end(r);
 }
 
-/* Slices that add leave alone what they do not cover, and need no workspace for it. */
+/* A Slice gradient that adds leaves the uncovered elements unchanged, and needs no workspace. */
 TEST(adding_gradients_touches_only_the_part)
 {
     kernel_case c = {
@@ -277,7 +277,7 @@ TEST(trilu_works_in_place)
     }
 }
 
-/* Boxes of random sizes, orders and steps, against one loop over all indices. */
+/* Boxes of random sizes, orders and steps, compared with one loop over all indices. */
 TEST(boxes_are_copied_as_one_loop_would)
 {
     uint64_t draw = 12345;

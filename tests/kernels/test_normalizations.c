@@ -1,11 +1,11 @@
-/* test_normalizations.c - normalizations: gradients against differences in both layouts, statistics, running statistics,
- * evaluation. */
+/* test_normalizations.c - normalizations: gradients compared with finite differences in both layouts, statistics, running
+ * statistics, evaluation. */
 #include "executor/cpu/base/families.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"
 
-/* The CPU has batch normalization and what follows it one by one. */
+/* Returns whether the backend fuses batch normalization with the next operators. The CPU does not. */
 static bool fuses(void)
 {
     return strcmp(backend_of_tests()->name, "cpu") != 0;
@@ -52,7 +52,7 @@ TEST(gradients_of_what_is_taken_in_are_those_of_differences)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }
 
-/* 5 channels of 3 * 700 elements: more than a stretch, with a rest; against two passes in double. */
+/* 5 channels of 3 * 700 elements, more than a stretch and with a remainder, compared with two passes in double. */
 TEST(batch_statistics_are_accurate)
 {
     enum { N = 3, C = 5, L = 700 };
@@ -73,7 +73,7 @@ TEST(batch_statistics_are_accurate)
             for (int w = 0; w < 2; w++) old[w][k] = kernel_get(&r->forward.in[3 + w], k);
         kernel_forward(r);
         r->run.first_run = false;
-        kernel_forward(r); /* a recomputation moves nothing */
+        kernel_forward(r); /* a recomputation does not update running statistics */
         for (int k = 0; k < C; k++) {
             double mean = 0, variance = 0;
             for (int n = 0; n < N; n++)
@@ -106,7 +106,7 @@ TEST(evaluation_takes_the_running_statistics)
                            0,
                            0};
     kernel_check_values(&c, MP_MODE_EVALUATE, 0, (double[]){1, 2, 3, 6}, 4, 1e-6);
-    /* nobody asks which are above zero */
+    /* without the mask of positive elements */
     const kernel_case added = {"memplan:BatchNormalizationAddRelu",
                                1,
                                "float32[1,2,1,2]={1,2,3,4} float32[2]={2,3} float32[2]={1,0} float32[2]={1,2} float32[2]={4,1} "
@@ -143,7 +143,7 @@ TEST(other_types_beside_the_data_are_refused)
     }
 }
 
-/* Backward from the output gives the gradients of backward from the input. */
+/* Backward from the output gives the same gradients as backward from the input. */
 TEST(backward_may_start_from_the_output)
 {
     const kernel_case cases[] = {
@@ -203,7 +203,7 @@ TEST(a_gradient_may_lie_where_that_of_the_output_does)
         }
 }
 
-/* Both gradients of activations over what backward reads: the output's gradient and the input, either way round. */
+/* Both gradients of activations may be in place of operands: of the output's gradient and of the input, in either order. */
 TEST(gradients_may_lie_where_data_does)
 {
     static const char *const inputs[] = {"float32[3,8,20,5] float32[8] float32[8] float32[8] float32[8] float32[3,8,20,5]",

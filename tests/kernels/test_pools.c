@@ -1,4 +1,4 @@
-/* test_pools.c - pooling: values by hand, gradients against differences. */
+/* test_pools.c - pooling: values by hand, gradients compared with finite differences. */
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"
 
@@ -20,7 +20,7 @@ TEST(values_are_those_computed_by_hand)
     kernel_check_values(&m, MP_MODE_TRAIN, 0, (double[]){9}, 1, 0);
     kernel_case l = {"GlobalLpPool", 2, "float32[1,1,1,2]={3,-4}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&l, MP_MODE_TRAIN, 0, (double[]){5}, 1, 1e-6);
-    /* the last window reaches beyond the pads, and counts none of that; a NaN is the largest (as PyTorch has both) */
+    /* the last window extends beyond the pads and does not count that part; NaN is the maximum (both as in PyTorch) */
     kernel_case e = {"AveragePool", 19, "float32[1,1,4]={1,2,3,4}", "", 1, 0, 0, 0, 0, 0};
     e.attributes = "kernel_shape=[3] strides=[2] pads=[1,1] ceil_mode=1 count_include_pad=1";
     kernel_check_values(&e, MP_MODE_TRAIN, 0, (double[]){1, 3, 2}, 3, 1e-6);

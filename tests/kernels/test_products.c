@@ -1,4 +1,4 @@
-/* test_products.c - matrix products: values by hand, gradients against differences. */
+/* test_products.c - matrix products: values by hand, gradients compared with finite differences. */
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"
 

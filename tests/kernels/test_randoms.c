@@ -1,4 +1,4 @@
-/* test_randoms.c - dropout: what it drops, how often, and that it drops the same again; sources of random numbers by their
+/* test_randoms.c - dropout: the dropped elements, their share, and equal masks in repeated runs; random sources by their
  * moments. */
 #include "executor/cpu/base/families.h"
 #include "executor/kernel/philox.h"
@@ -42,7 +42,7 @@ TEST(the_same_is_dropped_again_and_something_else_in_the_next_step)
     kernel_end(b);
 }
 
-/* The alternative: the mask is kept and read, and nothing else changes. */
+/* The alternative with a saved mask gives the same results and reads the mask. */
 TEST(a_kept_mask_is_the_one_that_is_drawn)
 {
     kernel_run *a = kernel_begin(&dropout, MP_MODE_TRAIN, KERNEL_BACKWARD);

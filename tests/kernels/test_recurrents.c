@@ -1,5 +1,5 @@
-/* test_recurrents.c - LSTM, GRU and RNN: values beside a naive loop over time that is written as the definition reads,
- * gradients beside finite differences. ONNX's own vectors run in test_conformance_run. */
+/* test_recurrents.c - LSTM, GRU and RNN: values compared with a naive loop over time that follows the definition, gradients
+ * with finite differences. ONNX's own vectors run in test_conformance_run. */
 #include "estimator/rules/operands/recurrent.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"
@@ -7,7 +7,7 @@
 #define LSTM_WEIGHTS "float32[1,12,2] float32[1,12,3]"
 #define GRU_WEIGHTS "float32[1,9,2] float32[1,9,3]"
 
-/* Of a layer in double precision; arrays as ONNX has them. */
+/* A layer computed in double precision, with arrays in ONNX's layout. */
 typedef struct naive {
     int64_t steps, batch, input, hidden, gates, directions;
     bool reverse, before_reset, batch_first;
@@ -24,7 +24,7 @@ static double in(const naive *n, int k, int64_t at)
     return k < n->x->n_in && n->x->in[k].dtype ? kernel_get(&n->x->in[k], at) : 0;
 }
 
-/* Gate g of unit j before its activation: x W + Wb, and h R + Rb. */
+/* Return gate g of unit j before its activation: the parts x W + Wb, and h R + Rb. */
 static double of_input(const naive *n, int d, int64_t g, int64_t j, int64_t t, int64_t b)
 {
     const int64_t row = (d * n->gates + g) * n->hidden + j;
@@ -110,7 +110,7 @@ static void check_sequence(const kernel_case *c, const naive *n, int d, int64_t 
     for (int64_t j = 0; j < n->hidden && x->n_out > 2; j++) expect(c, &x->out[2], state + j, cell[j]);
 }
 
-/* All outputs, as in training and as in evaluation, where nothing is kept for backward. */
+/* Compares all outputs in training and in evaluation, where no values are saved for backward. */
 static void check_values(const kernel_case *c)
 {
     for (unsigned flags = 0; flags <= KERNEL_BACKWARD; flags += KERNEL_BACKWARD) {
@@ -169,7 +169,7 @@ TEST(gradients_are_those_of_differences)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }
 
-/* 90 steps of a batch of 3, of which a block takes 86. */
+/* 90 steps with a batch of 3; a block has at most 86 steps. */
 TEST(long_sequences_are_cut_into_blocks)
 {
     static const kernel_case longer[] = {
@@ -186,7 +186,7 @@ TEST(long_sequences_are_cut_into_blocks)
     }
 }
 
-/* Where only the last states are read there is no Y, and the reserve has the states. */
+/* If only the last states are read, there is no Y, and the reserve holds the states. */
 TEST(states_are_kept_where_there_is_no_output)
 {
     static const kernel_case quiet[] = {
@@ -200,7 +200,7 @@ TEST(states_are_kept_where_there_is_no_output)
     }
 }
 
-/* Activations by name, per direction; RNN with Relu is what networks have. */
+/* Activations by name, per direction. Networks commonly use RNN with Relu. */
 TEST(activations_are_chosen_by_name)
 {
     kernel_case relu = {"RNN",

@@ -1,5 +1,5 @@
-/* test_reductions.c - reductions on the CPU: against loops over the elements by index, finite differences, and values of NumPy
- * and PyTorch. */
+/* test_reductions.c - reductions on the CPU, compared with loops over the elements by index, finite differences, and values of
+ * NumPy and PyTorch. */
 #include "tests/cases/test.h"
 #ifdef _OPENMP
 #include <omp.h>
@@ -19,7 +19,7 @@ static const reduction reductions[] = {
 };
 enum { N_REDUCTIONS = sizeof reductions / sizeof *reductions, RANK = 4 };
 
-/* By definition, in two passes. */
+/* Computes a reduction by definition, in two passes. */
 static double reduce(const char *kind, const double *x, int n)
 {
     double sum = 0, squares = 0, absolutes = 0, product = 1, max = -INFINITY, min = INFINITY, exps = 0;
@@ -39,7 +39,7 @@ static double reduce(const char *kind, const double *x, int n)
     return NAN;
 }
 
-/* Every output element against the definition; `mask` has a bit per reduced dimension. */
+/* Compares every output element with the definition; `mask` has a bit per reduced dimension. */
 static void check_forward(const reduction *r, const int64_t *dims, unsigned mask, bool keepdims, unsigned flags)
 {
     char inputs[128], axes[32] = "";
@@ -108,7 +108,7 @@ TEST(gradients_are_those_of_differences)
         }
 }
 
-/* The gradient of the one input where all gradients of the outputs are 1. */
+/* Compares the gradient of the input for output gradients of 1. */
 static void check_gradient_values(const char *kind, const char *inputs, const char *attributes, const double *expected, int n)
 {
     kernel_case c = {kind, 18, inputs, attributes, 1, 0, 0, 1, 0, 0};
@@ -122,7 +122,7 @@ static void check_gradient_values(const char *kind, const char *inputs, const ch
     kernel_end(r);
 }
 
-/* torch: x.amax(1).sum().backward() and so on. */
+/* From PyTorch: x.amax(1).sum().backward() and similar. */
 TEST(ties_share_and_zeros_are_left_out_as_in_pytorch)
 {
     check_gradient_values("ReduceMax", "float32[2,4]={3,1,3,3,0,0,0,1} int64[1]={1}", "",
@@ -176,7 +176,7 @@ TEST(whole_numbers_are_reduced_exactly)
     kernel_check_values(&small, MP_MODE_TRAIN, 0, (double[]){-128}, 1, 0);
 }
 
-/* A million times 0.1f added one after the other in float is 1 % off. */
+/* Adding 0.1f a million times sequentially in float has an error of 1 %. */
 TEST(long_sums_are_accurate_and_the_same_for_any_number_of_threads)
 {
     static const char *const shapes[] = {"float32[1000000]", "float32[16384,61] int64[1]={0}",
@@ -293,7 +293,7 @@ TEST(running_sums_go_both_ways_with_and_without_their_own)
     }
 }
 
-/* More lines side by side than are summed at once; whole numbers, so that sums are exact. */
+/* More adjacent lines than are summed at once. Integers make the sums exact. */
 TEST(running_sums_of_many_lines_are_those_of_each)
 {
     static const int64_t dims[] = {3, 70, 130};
@@ -317,7 +317,7 @@ TEST(running_sums_of_many_lines_are_those_of_each)
         }
 }
 
-/* The gradient in the place of the output's gradient. */
+/* The gradient is in place of the output's gradient. */
 TEST(running_sums_work_in_place)
 {
     for (int exclusive = 0; exclusive < 2; exclusive++) {
@@ -358,7 +358,7 @@ TEST(top_k_are_in_order_and_the_first_of_equals_comes_first)
                         kernel_get(&r->forward.in[0], line * 1000 + (int64_t)kernel_get(&r->forward.out[1], line * 700 + k)));
             last = v;
         }
-        int below = 0; /* all others are no larger */
+        int below = 0; /* all others are not larger */
         for (int k = 0; k < 1000; k++) below += kernel_get(&r->forward.in[0], line * 1000 + k) >= last;
         assert_int_equal(below, 700);
     }
@@ -375,7 +375,7 @@ TEST(gradients_of_top_k_go_to_where_they_came_from)
     }
     kernel_case c = {"TopK", 11, "float32[4]={1,9,3,7} int64[1]={2}", "", 2, 0, 0, 1, 0, 0};
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
-    for (int k = 0; k < 4; k++) kernel_set(&r->backward.d_in[0], k, 5); /* what was there is overwritten */
+    for (int k = 0; k < 4; k++) kernel_set(&r->backward.d_in[0], k, 5); /* existing values are overwritten */
     for (int k = 0; k < 2; k++) kernel_set(&r->backward.d_out[0], k, k + 1);
     kernel_forward(r);
     kernel_backward(r);

@@ -1,5 +1,5 @@
-/* test_samplings.c - Resize, GridSample and regions of interest on the CPU: against values of PyTorch and finite differences.
- * ONNX's own vectors are run by test_conformance_run. */
+/* test_samplings.c - Resize, GridSample and regions of interest on the CPU, compared with values of PyTorch and finite
+ * differences. test_conformance_run runs ONNX's own vectors. */
 #include "tests/cases/test.h"
 #ifdef _OPENMP
 #include <omp.h>
@@ -15,7 +15,7 @@ typedef struct expectation {
     double values[48];
 } expectation;
 
-/* torch.nn.functional.interpolate and grid_sample */
+/* values of torch.nn.functional.interpolate and grid_sample */
 static const expectation expectations[] = {
     {"Resize",
      18,
@@ -179,22 +179,22 @@ static const expectation expectations[] = {
      "mode=cubic padding_mode=reflection align_corners=1",
      6,
      {1.94575, 1.8069, -4.20071, -0.222468, 4.6042, -2.22037}},
-    /* Upsample repeats, in each version's own way */
+    /* Upsample repeats elements; each version has its own attributes */
     {"Upsample", 1, "float32[1,1,1,2]={1,2}", "height_scale=2.0 width_scale=2.0", 8, {1, 1, 2, 2, 1, 1, 2, 2}},
     {"Upsample", 7, "float32[1,1,1,2]={1,2}", "scales=[1.0,1.0,2.0,1.0]", 4, {1, 2, 1, 2}},
     {"Upsample", 9, "float32[1,1,1,2]={1,2} float32[4]={1,1,2,1}", "", 4, {1, 2, 1, 2}},
     {"Resize", 10, "float32[1,1,1,2]={1,2} float32[4]={1,1,1,2}", "mode=nearest", 4, {1, 1, 2, 2}},
-    /* halfway between two elements: at 0.5 and 2.5 */
+    /* exactly between two elements: at 0.5 and 2.5 */
     {"Resize", 13, "float32[1,1,4]={1,2,3,4} - - int64[3]={1,1,2}", "mode=nearest", 2, {1, 3}},
     {"Resize", 13, "float32[1,1,4]={1,2,3,4} - - int64[3]={1,1,2}", "mode=nearest nearest_mode=round_prefer_ceil", 2, {2, 4}},
-    /* to a single element: the first one */
+    /* resized to one element: the first one */
     {"Resize",
      13,
      "float32[1,1,4]={1,2,3,4} - - int64[3]={1,1,1}",
      "mode=linear coordinate_transformation_mode=align_corners",
      1,
      {1}},
-    /* a small region is widened to 1 before operator set 16: its point lies at (1.5, 1.5), then at (1.05, 1.1) - 0.5 */
+    /* before operator set 16 a small region is widened to 1: its point is at (1.5, 1.5), then at (1.05, 1.1) - 0.5 */
     {"RoiAlign",
      10,
      "float32[1,1,3,4]={3,-1,4,1,-5,9,2,-6,5,3,-5,8} float32[1,4]={1,1,1.2,1.1} int64[1]={0}",
@@ -207,7 +207,7 @@ static const expectation expectations[] = {
      "sampling_ratio=1",
      1,
      {0.45 * (0.4 * 3 - 0.6) + 0.55 * (0.4 * -5 + 0.6 * 9)}},
-    /* the rounded bins of a region, edges included */
+    /* the rounded bins of a region, including its edges */
     {"MaxRoiPool",
      1,
      "float32[1,1,3,4]={3,-1,4,1,-5,9,2,-6,5,3,-5,8} float32[2,5]={0,0,0,3,2,0,1,1,2,1}",
@@ -257,7 +257,7 @@ TEST(layouts_agree_in_any_number_of_dimensions)
     }
 }
 
-/* A constant stays one, however it is resized. */
+/* A constant stays constant under every resizing. */
 TEST(weights_add_up_to_one)
 {
     static const char *const modes[] = {"nearest", "linear", "cubic"};
@@ -314,7 +314,7 @@ TEST(gradients_of_resize_are_those_of_differences)
 TEST(gradients_of_grid_sample_are_those_of_differences)
 {
     static const char *const grids[] = {
-        "float32[1,2,3,4] float32[1,1,3,2]={-0.93,-0.71,0.32,0.11,0.83,-0.44}", /* within */
+        "float32[1,2,3,4] float32[1,1,3,2]={-0.93,-0.71,0.32,0.11,0.83,-0.44}", /* inside the image */
         "float32[1,2,3,4] float32[1,1,4,2]={-1.12,-0.71,1.15,0.13,0.83,-1.44,1.52,2.63}",
     };
     static const char *const modes[] = {"linear", "nearest", "cubic"}, *const paddings[] = {"zeros", "border", "reflection"};
@@ -334,7 +334,7 @@ TEST(gradients_of_grid_sample_are_those_of_differences)
     kernel_check_gradient(&space);
 }
 
-/* Every element of the columns is added where its tap lies, window after window. */
+/* Every element of the columns is added at the position of its tap, window by window. */
 TEST(columns_add_up_to_images)
 {
     enum { N = 2, C = 3, HEIGHT = 7, WIDTH = 6 };
@@ -390,7 +390,7 @@ TEST(gradients_of_regions_are_those_of_differences)
     }
 }
 
-/* Backward of upsampling adds several gradients into one element. */
+/* Backward of upsampling adds several gradients to one element. */
 TEST(gradients_are_the_same_for_any_number_of_threads)
 {
 #ifdef _OPENMP

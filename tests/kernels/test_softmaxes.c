@@ -1,4 +1,4 @@
-/* test_softmaxes.c - softmax and losses: values by hand and from PyTorch, gradients against differences. */
+/* test_softmaxes.c - softmax and losses: values by hand and from PyTorch, gradients compared with finite differences. */
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
 #include "tests/cases/backend_case.h"
@@ -21,12 +21,12 @@ TEST(values_are_those_computed_by_hand)
     closed.attributes = "axis=0";
     closed.inputs = "float32[2,3]={-inf,0,-inf,-inf,0,7}";
     kernel_check_values(&closed, MP_MODE_TRAIN, 0, (double[]){0, 0.5, 0, 0, 0.5, 1}, 6, 0);
-    /* before operator set 13 the rest of the dimensions is one line */
+    /* before operator set 13 the dimensions from the axis on form one line */
     kernel_case old = {"Softmax", 11, "float32[1,2,2]={0,0,0,0}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&old, MP_MODE_TRAIN, 0, (double[]){0.25, 0.25, 0.25, 0.25}, 4, 1e-6);
 }
 
-/* torch.nn.functional.cross_entropy of the same numbers */
+/* Values of torch.nn.functional.cross_entropy for the same numbers. */
 TEST(losses_are_those_of_pytorch)
 {
     const char *plain = "float32[3,3]={1,2,3,0,0.5,-1,2,2,2} int64[3]={2,0,1}";
@@ -64,13 +64,13 @@ TEST(gradients_are_those_of_differences)
         {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "reduction=none", 1, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "reduction=sum", 1, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[1,3] int64[1]={2} float32[3]={1,2,0.5}", "reduction=sum", 1, -2, 2, 1, 0, 0},
-        /* with gradients of the log-probabilities, too */
+        /* also with gradients of the log-probabilities */
         {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "", 2, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[2,3,2,2] int64[2,2,2]={2,0,1,1,0,0,2,1}", "ignore_index=1", 2, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1} float32[3]={1,2,0}", "reduction=none", 2, -2, 2, 1, 0,
          0},
         {"NegativeLogLikelihoodLoss", 13, "float32[4,3] int64[4]={2,0,1,1} float32[3]={1,2,0.5}", "", 1, -2, 2, 1, 0, 0},
-        /* smoothed labels, with weights, ignored ones, a class without weight, gradients of the log-probabilities */
+        /* smoothed labels, class weights, ignored labels, a class with weight 0, gradients of the log-probabilities */
         {"SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={2,0,1,1}", "label_smoothing=0.2", 1, -2, 2, 1, 0, 0},
         {"SoftmaxCrossEntropyLoss", 13, "float32[2,3,2,2] int64[2,2,2]={2,0,1,1,0,0,2,1} float32[3]={1,0,0.5}",
          "ignore_index=2 label_smoothing=0.3", 1, -2, 2, 1, 0, 0},
@@ -87,8 +87,7 @@ TEST(gradients_are_those_of_differences)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }
 
-/* Rows of which all is masked: zeros in both directions, whatever the gradient of the output is; the row beside them is
- * Softmax's. */
+/* Fully masked rows give zeros in both directions, for any output gradient. The row between them equals Softmax's. */
 TEST(a_closed_row_has_no_gradient)
 {
     static const char *const inputs[] = {"float32[3,2]={-inf,-inf,0.5,-1,-inf,-inf}", "float32[1,2]={0.5,-1}"};
@@ -109,7 +108,7 @@ TEST(a_closed_row_has_no_gradient)
     kernel_end(s);
 }
 
-/* Where nobody waits for the device it makes the loss no number. */
+/* If the host does not wait for the device, the loss becomes NaN instead. */
 TEST(a_target_that_is_no_class_is_refused)
 {
     const kernel_case c = {"SoftmaxCrossEntropyLoss", 13, "float32[2,3] int64[2]={2,3}", "", 1, 0, 0, 1, 0, 0};
@@ -125,7 +124,7 @@ TEST(a_target_that_is_no_class_is_refused)
     kernel_end(r);
 }
 
-/* The gradient where the scores lie: lines in several blocks, and the only line. */
+/* The gradient is in place of the scores: lines in several blocks, and a single line. */
 TEST(nothing_changes_in_place)
 {
     static const char *const inputs[] = {"float32[70,130] int64[70]", "float32[3,9000] int64[3]", "float32[1,700] int64[1]",
@@ -147,7 +146,7 @@ TEST(nothing_changes_in_place)
     }
 }
 
-/* log(sum(e^x)) of every line in double, where e^x alone is no number, and where the first scores are -infinity. */
+/* Compares log(sum(e^x)) of every line in double, where e^x itself overflows, and where the first scores are -infinity. */
 TEST(forward_leaves_the_logarithm_of_the_sum_of_exponentials)
 {
     enum { LINES = 3, CLASSES = 9000 };

@@ -1,4 +1,4 @@
-/* test_sources.c - tensors from attributes, shapes and numbers, against values of NumPy; and determinants. */
+/* test_sources.c - tensors from attributes, shapes and numbers, compared with NumPy's values; also determinants. */
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"
 
@@ -24,7 +24,7 @@ static const expectation expectations[] = {
     {"Range", 11, "float32[]={1} float32[]={2} float32[]={0.25}", "", 4, {1, 1.25, 1.5, 1.75}},
     {"EyeLike", 9, "int32[2,3]", "k=1", 6, {0, 1, 0, 0, 0, 1}},
     {"EyeLike", 9, "int32[3,2]", "k=-1 dtype=1", 6, {0, 0, 1, 0, 0, 1}},
-    /* numpy.hanning(n + 1)[:n] and so on are the periodic ones */
+    /* numpy.hanning(n + 1)[:n] and similar functions are periodic */
     {"HannWindow", 17, "int64[]={4}", "", 4, {0, .5, 1, .5}},
     {"HannWindow", 17, "int64[]={5}", "periodic=0", 5, {0, .5, 1, .5, 0}},
     {"HammingWindow", 17, "int64[]={4}", "", 4, {4.0 / 46, 25.0 / 46, 1, 25.0 / 46}},

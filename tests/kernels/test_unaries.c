@@ -1,5 +1,5 @@
-/* test_unaries.c - every elementwise operator of one operand: values against the C library in double, gradients against
- * differences. The registry's rows are looped over: one without a case here fails. */
+/* test_unaries.c - every elementwise operator with one operand: values compared with the C library in double, gradients with
+ * finite differences. The test loops over the registry's rows and fails for a row without a case. */
 #include "executor/cpu/base/families.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
@@ -112,7 +112,7 @@ typedef struct function {
     const char *attributes;
     double (*f)(double);
     double low, high;
-    bool kinked; /* differences are wrong at a kink, so gradients are compared away from it by a small step */
+    bool kinked; /* finite differences fail at a kink, so gradients are compared away from it with a small step */
 } function;
 
 static const function functions[] = {
@@ -208,7 +208,7 @@ TEST(gradients_are_those_of_differences)
     }
 }
 
-/* Output and input, and gradient, output gradient and saved value in one place. */
+/* Output in place of input; gradient, output gradient and saved value in one place. */
 TEST(nothing_changes_in_place)
 {
     for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
@@ -259,14 +259,14 @@ TEST(bounds_of_clip_may_be_operands)
     kernel_check_values(&d, MP_MODE_TRAIN, 0, (double[]){-3, -1, 1, 2}, 4, 0);
     kernel_case e = {"Clip", 13, "int64[4]={-3,-1,1,3} int64[]={-2} int64[]={2}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&e, MP_MODE_TRAIN, 0, (double[]){-2, -1, 1, 2}, 4, 0);
-    /* the upper bound wins */
+    /* the upper bound takes precedence */
     kernel_case f = {"Clip", 13, "float32[4]={-3,-1,1,3} float32[]={1} float32[]={-1}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&f, MP_MODE_TRAIN, 0, (double[]){-1, -1, -1, -1}, 4, 0);
     kernel_case g = {"Clip", 13, "int64[4]={-3,-1,1,3} int64[]={1} int64[]={-1}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&g, MP_MODE_TRAIN, 0, (double[]){-1, -1, -1, -1}, 4, 0);
 }
 
-/* Prepares the call anew, when the bounds from operand `from` on are not known yet. */
+/* Prepares the call again with unknown bounds from operand `from` on. */
 static void forget_bounds(mp_operands *x, mp_call *call, int from)
 {
     const mp_backend *b = backend_of_tests();
@@ -284,13 +284,13 @@ TEST(bounds_of_clip_may_be_computed)
 {
     static const struct {
         const char *inputs;
-        int from; /* the first bound that is computed */
+        int from; /* index of the first computed bound */
         double y[4], dx[4];
     } cases[] = {{"float32[4]={-3,-1,1,3} float32[]={-2} float32[]={2}", 1, {-2, -1, 1, 2}, {0, 1, 1, 0}},
                  {"float32[4]={-3,-1,1,3} float32[]={-2} float32[]={2}", 2, {-2, -1, 1, 2}, {0, 1, 1, 0}},
                  {"float32[4]={-3,-1,1,3} - float32[]={2}", 1, {-3, -1, 1, 2}, {1, 1, 1, 0}},
                  {"float32[4]={-3,-1,1,3} float32[1]={-2}", 1, {-2, -1, 1, 3}, {0, 1, 1, 1}},
-                 /* at a bound, and where both are equal: torch.clamp with tensors for bounds */
+                 /* at a bound, and with equal bounds: values of torch.clamp with tensors as bounds */
                  {"float32[4]={-3,-2,1,2} float32[]={-2} float32[]={2}", 1, {-2, -2, 1, 2}, {0, .5, 1, .5}},
                  {"float32[4]={-3,-2,1,2} float32[]={-2}", 1, {-2, -2, 1, 2}, {0, .5, 1, 1}},
                  {"float32[4]={-3,1,2,2} float32[]={1} float32[]={1}", 1, {1, 1, 1, 1}, {0, 1, 0, 0}},
@@ -318,8 +318,7 @@ TEST(whole_numbers_stay_exact)
     kernel_check_values(&relu, MP_MODE_TRAIN, 0, (double[]){0, 0, 7}, 3, 0);
     kernel_case cast = {"Cast", 13, "float32[4]={-2.7,-0.2,0.0,3.9}", "to=7", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&cast, MP_MODE_TRAIN, 0, (double[]){-2, 0, 0, 3}, 4, 0);
-    kernel_case far = {"Cast", 13, "float32[4]={1e30,-1e30,inf,nan}", "to=7", 1, 0, 0, 0,
-                       0,      0}; /* as x86 and PyTorch have it */
+    kernel_case far = {"Cast", 13, "float32[4]={1e30,-1e30,inf,nan}", "to=7", 1, 0, 0, 0, 0, 0}; /* as on x86 and in PyTorch */
     kernel_check_values(&far, MP_MODE_TRAIN, 0, (double[]){-0x1p63, -0x1p63, -0x1p63, -0x1p63}, 4, 0);
     kernel_case truth = {"Cast", 13, "float32[4]={-2.7,-0.2,0.0,3.9}", "to=9", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&truth, MP_MODE_TRAIN, 0, (double[]){1, 1, 0, 1}, 4, 0);
@@ -335,7 +334,7 @@ static const char *without_domain(const char *kind)
     return colon ? colon + 1 : kind;
 }
 
-/* Every row of the registry that has one operand of any shape and an output of the same. */
+/* Checks every registry row with one operand of any shape and an output of the same shape. */
 TEST(no_operator_is_forgotten)
 {
     static const char *const elsewhere[] = {"Not", "BitwiseNot", "IsNaN", "IsInf", "CastLike"};
@@ -348,7 +347,7 @@ TEST(no_operator_is_forgotten)
     }
 }
 
-/* Where the slope jumps, somebody has to decide: choices.def says what PyTorch does there. */
+/* At a jump of the slope, the gradient is a choice: choices.def has PyTorch's value. */
 TEST(no_slope_that_jumps_is_without_a_choice)
 {
 #define CHOICE(kind, ...) kind,

@@ -1,5 +1,5 @@
-/* test_bound_channels.c - what a network's channel proves, against steps in random orders that wait as late as they can, and by
- * hand. */
+/* test_bound_channels.c - bounds from a network's channel, compared with random orders whose waits are as late as possible, and
+ * with a case computed by hand. */
 #include "memplan/bound.h"
 #include "memplan/makespan.h"
 #include "memplan/ranks/exchange.h"
@@ -21,7 +21,7 @@ static bool meet(const int *a, size_t n, const int *b, size_t m)
     return false;
 }
 
-/* True if a step that runs beside others has to have ended before another may run. */
+/* Returns whether an overlapping step must end before another may run. */
 static bool disturbs(const mp_alternative *beside, const mp_alternative *a)
 {
     const bool changes = meet(a->writes, a->n_writes, beside->reads, beside->n_reads) ||
@@ -40,7 +40,7 @@ static const mp_alternative *of_step(const mp_graph *graph, mp_step step)
     return &graph->nodes[step.node].alternatives[step.alternative];
 }
 
-/* Lets every step beside compute be waited for as late as the rules permit. */
+/* Sets the wait for each step on another channel as late as the rules permit. */
 static void wait_late(const mp_graph *graph, mp_step *steps, size_t n)
 {
     for (size_t t = 0; t < n; t++) {
@@ -79,7 +79,8 @@ TEST(no_order_takes_less)
             snprintf(mesh, sizeof mesh, zero ? "shard=4,zero=%d" : "dp=4", zero);
             assert_int_equal(mp_mesh_read(mesh, &ranks.mesh, NULL), MP_OK);
             assert_int_equal(mp_network_read("nvlink4+ib400", &ranks.network, NULL), MP_OK);
-            ranks.network.inside.latency_seconds = graph->tick_seconds * (double)(seed % 4) / 8; /* as slow as its compute */
+            ranks.network.inside.latency_seconds =
+                graph->tick_seconds * (double)(seed % 4) / 8; /* as slow as the graph's compute */
             ranks.network.inside.bytes_per_second = 16 / graph->tick_seconds;
             assert_int_equal(mp_graph_exchange(graph, &ranks, NULL, NULL), MP_OK);
             const mp_bound any = bound_of(graph, true), kept = bound_of(graph, false);
@@ -112,8 +113,8 @@ TEST(no_order_takes_less)
     assert_true(n_tight > n_all / 10);
 }
 
-/* Compute takes 3, and behind that 2 and 4; the two sends take 14 and 1 and are waited for by 5 and 7: 21 ticks of compute. The
- * network begins at 3 + 2 at the earliest, sends for 15, and 5 come behind its last send. */
+/* Compute takes 3, then 2 and 4. The two sends take 14 and 1; steps of 5 and 7 wait for them: 21 ticks of compute. The network
+ * begins at 3 + 2 at the earliest and sends for 15. The last send is followed by at least 5. */
 TEST(two_sends_by_hand)
 {
     enum { A, B, C, SEND_B, SEND_C, END_B, END_C, NODES };

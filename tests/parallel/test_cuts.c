@@ -1,5 +1,5 @@
-/* test_cuts.c - stages beside all cuts of small networks: the slowest is as fast as can be, no other cut of that kind is more
- * even, and with several stages for each rank no move of a block to a neighbour makes the busier of two ranks less busy. */
+/* test_cuts.c - stages compared with all cuts of small networks: the slowest stage is the fastest possible, and no other such
+ * cut is more even. With several stages per rank, moving a block to a neighbour never reduces the load of the busier rank. */
 #include "planner/parallel/cuts.h"
 #include "tests/cases/test.h"
 
@@ -36,7 +36,7 @@ static uint64_t next(uint64_t *state)
     return *state >> 33;
 }
 
-/* Blocks of like size, and in every other case a last one that is several times as large, as a classifier is. */
+/* Blocks of similar size. In every second case the last one is several times as large, like a classifier. */
 static mp_load load_of(mp_block_load *blocks, uint64_t seed)
 {
     uint64_t state = seed;
@@ -101,7 +101,8 @@ TEST(ranks_of_several_stages_are_even)
     assert_true(n_cut > 500);
 }
 
-/* Twelve blocks of 30 ticks, and a classifier of 150: three other ranks of two stages share eleven blocks and not one each. */
+/* Twelve blocks of 30 ticks, and a classifier of 150. The three other ranks, with two stages each, share eleven blocks instead
+ * of one each. */
 TEST(a_large_last_block_leaves_no_rank_nearly_empty)
 {
     mp_block_load blocks[13];

@@ -1,14 +1,15 @@
-/* test_exchanges.c - collectives of a step by hand: experts sharded over ranks, and slowdown of compute beside collectives. */
+/* test_exchanges.c - collectives of a step, computed by hand: experts sharded over ranks, and the slowdown of compute during
+ * collectives. */
 #include "planner/parallel/stages.h"
 #include "tests/cases/test.h"
 
-/* One block, a parameter that all ranks have and one of experts, of 640 bytes in bf16 with a state of 6 times that. Of 8 ranks
- * ep=4 leaves two with the same experts. */
+/* One block with two parameters of 640 bytes in bf16, and states 6 times as large. All ranks share one; the other belongs to
+ * experts. On 8 ranks, ep=4 leaves two ranks with the same experts. */
 TEST(experts_are_shared_out_among_ranks_that_have_the_same)
 {
     static const struct {
         const char *mesh;
-        int shards[2], copies[2]; /* of what all have, and of experts */
+        int shards[2], copies[2]; /* for the common parameter, and for the experts' */
     } cases[] = {{"dp=8,ep=4", {1, 1}, {8, 2}},
                  {"shard=8,ep=4", {8, 2}, {1, 1}},
                  {"shard=8,zero=2,ep=4", {8, 2}, {1, 1}},
@@ -35,7 +36,7 @@ TEST(experts_are_shared_out_among_ranks_that_have_the_same)
         assert_int_equal(mp_step_play(&step, &played, &fits, NULL), MP_OK);
         int64_t values = 0, gradients = 0, state = 0, sent = load.sent_bytes;
         for (int j = 0; j < 2; j++) {
-            const int64_t n = cases[k].shards[j], pieces = zero == 3 ? 3 : 2; /* rings: gathered once more for backward */
+            const int64_t n = cases[k].shards[j], pieces = zero == 3 ? 3 : 2; /* rings: one more gather for backward */
             values += 640 / (zero == 3 ? n : 1);
             gradients += 640 / (zero >= 2 ? n : 1);
             state += 3840 / (zero ? n : 1);
@@ -49,7 +50,7 @@ TEST(experts_are_shared_out_among_ranks_that_have_the_same)
     }
 }
 
-/* Backward takes 8 seconds; what is summed beside it takes 2, or 32, of which 24 are left for later. */
+/* Backward takes 8 seconds. The overlapping sum takes 2, or 32, 24 of which remain afterwards. */
 TEST(a_stated_slowdown_is_counted_where_collectives_run_beside)
 {
     for (int k = 0; k < 2; k++) {

@@ -1,5 +1,5 @@
-/* test_gathers_ahead.c - parameters that are gathered anew in backward are on their way while another block computes, in chains
- * too long for a trial of each gather. */
+/* test_gathers_ahead.c - in backward, a parameter's second gather overlaps with another block's computation, in chains too long
+ * for a trial of each gather. */
 #include "tests/cases/test.h"
 
 #include "memplan/plan.h"
@@ -30,7 +30,7 @@ static mp_alternative *node_of(mp_graph *graph, mp_phase phase, int64_t ticks, c
     return base;
 }
 
-/* Blocks whose parameters are gathered from parts that are always there; the outputs are small. */
+/* Blocks with parameters gathered from always-live parts; the outputs are small. */
 static mp_graph *chain(void)
 {
     mp_graph *graph;
@@ -65,7 +65,7 @@ TEST(all_gathers_but_the_first_ones_are_beside_compute)
     assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
     assert_non_null(answer.plan);
     assert_true(answer.plan->n_steps >= graph->n_nodes + BLOCKS - 4); /* all but four are gathered twice */
-    /* nothing computes before the first; of the next ones each takes less than a block */
+    /* the first gather overlaps with no computation; each later one takes less than a block */
     assert_in_range(answer.plan->ticks, compute + GATHER, compute + 4 * GATHER);
     mp_answer_free(&answer);
     mp_graph_free(graph);

@@ -1,12 +1,11 @@
-/* test_meshes.c - the search over meshes: every one that it has set aside is played through, and none is better than the best.
- */
+/* test_meshes.c - the search over meshes: each rejected mesh is simulated, and none is better than the best. */
 #include "planner/parallel/stages.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"
 
 enum { LAYERS = 6, BYTES = 1 << 20 };
 
-/* A chain whose tensors are split over tp. */
+/* Builds a chain whose tensors are split over tp. */
 static mp_status build(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes, mp_error *err)
 {
     (void)sent_bytes;
@@ -18,7 +17,7 @@ static mp_status build(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_
     return chain_graph(LAYERS, BYTES * micro_batch / tp, BYTES / tp, true, out, err);
 }
 
-/* A chain of four experts. */
+/* Builds a chain of four experts. */
 static mp_status build_experts(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
                                mp_error *err)
 {
@@ -39,9 +38,9 @@ static mp_meshes_request request_of(int64_t devices, int64_t memory_bytes, int *
     return r;
 }
 
-static int n_merged; /* choices that fit with blocks taken together alone */
+static int n_merged; /* choices that fit only with merged blocks */
 
-/* Plays one choice in a memory; returns its seconds, INFINITY if it does not fit. */
+/* Simulates one choice within a memory; returns its seconds, INFINITY if it does not fit. */
 static double seconds_in(const mp_meshes_request *request, const mp_mesh_choice *c, int64_t memory_bytes)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
@@ -113,7 +112,7 @@ TEST(a_network_is_built_once_for_each_split_and_micro_batch)
     mp_meshes_request request = request_of(12, INT64_C(1) << 40, &n_built);
     assert_int_equal(mp_meshes_search(&request, &found, NULL), MP_OK);
     assert_true(found->n > 100);
-    /* tp of 1, 2, 4, 6, 12 and the 3 that is refused, 1, 2, 4, 8 samples; data=1; and ep, which is refused once */
+    /* tp of 1, 2, 4, 6, 12 and the refused 3, with 1, 2, 4, 8 samples; data=1; and ep, which is refused once */
     assert_true(n_built <= 5 * 4 + 4 * 4 + 1);
     for (size_t k = 0; k < found->n; k++) assert_int_not_equal(found->choices[k].mesh.size[MP_DIM_TP], 3);
 }

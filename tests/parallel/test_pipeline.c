@@ -1,6 +1,5 @@
-/* test_pipeline.c - ranks of pipelines over random networks: what a rank takes against a simulation of all its micro-batches,
- * one allocation after the other; what all ranks compute and hold against the one device; plans of ranks, and what refuses
- * them. */
+/* test_pipeline.c - ranks of pipelines over random networks: a rank's bytes compared with a simulation of all its
+ * micro-batches, the totals of all ranks compared with one device, and plans and refusals of ranks. */
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/ranks/pipeline.h"
@@ -33,7 +32,7 @@ static mp_graph *graph_of(const char *text)
     return graph;
 }
 
-/* Layers of random widths, some with a residual, the first weight used again at the end in every other network. */
+/* Returns layers of random widths, some with a residual. In every second network, the last layer reuses the first weight. */
 static mp_graph *random_network(uint64_t seed, int n_layers, bool is_tied)
 {
     random_source random = {seed};
@@ -70,11 +69,11 @@ static mp_ranks ranks_of(int pp)
     return ranks;
 }
 
-/* ---- a rank's whole step, one micro-batch after the other ---- */
+/* ---- a rank's whole step, with its micro-batches in order ---- */
 
 enum { PASSES = 3, BATCHES_MAX = 8 };
 
-/* Steps [begin, end), which a rank runs at a stretch. */
+/* Steps [begin, end), which a rank runs without interruption. */
 typedef struct stretch {
     int begin, end;
 } stretch;
@@ -82,11 +81,11 @@ typedef struct stretch {
 typedef struct simulation {
     const mp_rank *rank;
     const mp_step *steps;
-    int n, n_batch;  /* steps of a micro-batch, and in all: behind them are updates */
-    int64_t *alive;  /* per step: what the micro-batch has then, workspace included */
-    int64_t *across; /* per step: of that, what it has before the step begins, too */
+    int n, n_batch;  /* steps in all, and of a micro-batch; updates follow the latter */
+    int64_t *alive;  /* per step: bytes of the micro-batch during the step, including workspace */
+    int64_t *across; /* per step: those of its bytes that also live before the step */
     stretch turns[PASSES][CHUNKS_MAX];
-    bool waits_with_batch; /* gradients of parameters that wait are made of the batch */
+    bool waits_with_batch; /* deferred gradients of parameters read the batch */
 } simulation;
 
 static bool contains(const int *list, size_t n, int s)
@@ -106,7 +105,7 @@ static int until(const simulation *x, int t)
     return x->steps[t].until > t ? x->steps[t].until : t + 1;
 }
 
-/* Returns behind which step an instance that step t makes is free: its last use before it is made again. */
+/* Returns the step that frees an instance written by step t: its last use before it is written again. */
 static int end_of(const simulation *x, int s, int t)
 {
     int end = until(x, t);
@@ -127,7 +126,8 @@ static bool is_made(const simulation *x, int s, int t)
     return true;
 }
 
-/* Takes off what outputs of step t take over from inputs that end there: each at most once, for the first pair that fits. */
+/* Returns the bytes of outputs of step t that are in place of inputs ending there: each input at most once, for the first pair
+ * that fits. */
 static int64_t taken_over(const simulation *x, int t)
 {
     const mp_graph *g = x->rank->graph;
@@ -153,7 +153,7 @@ static int64_t taken_over(const simulation *x, int t)
     return bytes;
 }
 
-/* Says which pass of which chunk a step is of: none of its own, as the step before. */
+/* Sets the pass and the chunk of a step. A step without its own has those of the previous step. */
 static void place(simulation *x, int t, int gap, int mark, mp_pass *pass, int *chunk)
 {
     const mp_alternative *a = at(x, t);
@@ -168,7 +168,7 @@ static void place(simulation *x, int t, int gap, int mark, mp_pass *pass, int *c
         }
 }
 
-/* True if a step makes gradients of parameters, and nothing else. */
+/* Returns whether a step only writes gradients of parameters. */
 static bool makes_weights(const simulation *x, int t)
 {
     const mp_alternative *a = at(x, t);
@@ -178,7 +178,7 @@ static bool makes_weights(const simulation *x, int t)
     return is_alone;
 }
 
-/* Finds the turns of a micro-batch: its forwards, its backwards, and what comes behind the mark that ends a backward. */
+/* Finds the turns of a micro-batch: its forwards, its backwards, and the steps after the mark that ends a backward. */
 static void find_turns(simulation *x)
 {
     const mp_graph *g = x->rank->graph;
@@ -221,7 +221,7 @@ static void prepare(simulation *x)
         }
 }
 
-/* Returns what a micro-batch has while another one runs, of which the next step is `next`. */
+/* Returns the bytes of a micro-batch during another one's turn; its own next step is `next`. */
 static int64_t resting(const simulation *x, int next)
 {
     int64_t bytes = next < x->n_batch ? x->across[next] : 0;
@@ -232,7 +232,7 @@ static int64_t resting(const simulation *x, int next)
     return bytes;
 }
 
-/* Runs every turn of the rank, each micro-batch with memory of its own; before anything is held in the graph. */
+/* Simulates all turns of the rank, with separate memory for each micro-batch, before mp_rank_hold changes the graph. */
 static int64_t simulate(const mp_rank *rank, const mp_step *steps, size_t n)
 {
     const mp_graph *g = rank->graph;
@@ -252,7 +252,7 @@ static int64_t simulate(const mp_rank *rank, const mp_step *steps, size_t n)
     for (size_t k = 0; k < n_turns; k++) {
         const stretch turn = x.turns[turns[k].pass][turns[k].chunk];
         int64_t others = 0;
-        if (!turn.end) continue; /* of no steps: nothing waits for its gradients */
+        if (!turn.end) continue; /* a turn without steps has no deferred gradients */
         assert_int_equal(turn.begin, next[turns[k].micro_batch]);
         for (int m = 0; m < rank->shape.n_micro_batches; m++)
             if (m != turns[k].micro_batch && next[m]) others += resting(&x, next[m]);
@@ -361,13 +361,13 @@ TEST(ranks_compute_and_hold_what_one_device_does_and_what_is_tied)
             for (size_t s = 0; s < rank.graph->n_storages; s++) {
                 bytes[rank.graph->storages[s].kind] += rank.graph->storages[s].bytes;
                 if (rank.graph->storages[s].kind == MP_KIND_PARAMETER && strstr(rank.graph->storages[s].name, "w0"))
-                    extra += rank.graph->storages[s].bytes * (n_tied++ > 0); /* the tied weight once more */
+                    extra += rank.graph->storages[s].bytes * (n_tied++ > 0); /* the tied weight is on two ranks */
             }
         }
         for (size_t v = 0; v < whole->n_nodes; v++) ticks[whole->nodes[v].phase] -= whole->nodes[v].alternatives->ticks;
         for (size_t s = 0; s < whole->n_storages; s++) bytes[whole->storages[s].kind] -= whole->storages[s].bytes;
         for (int p = 0; p < MP_PHASE_UPDATE; p++) assert_int_equal(ticks[p], 0);
-        assert_true(extra ? ticks[MP_PHASE_UPDATE] > 0 : ticks[MP_PHASE_UPDATE] == 0); /* which both ranks update */
+        assert_true(extra ? ticks[MP_PHASE_UPDATE] > 0 : ticks[MP_PHASE_UPDATE] == 0); /* both ranks update it */
         assert_int_equal(bytes[MP_KIND_PARAMETER], extra);
         assert_int_equal(bytes[MP_KIND_GRADIENT], extra);
         assert_int_equal(bytes[MP_KIND_OPTIMIZER_STATE], 2 * extra);
@@ -375,7 +375,7 @@ TEST(ranks_compute_and_hold_what_one_device_does_and_what_is_tied)
     }
 }
 
-/* Plans of ranks are as much held for as they keep, and take what the simulation says. */
+/* Plans of ranks reserve exactly the bytes that they keep, and their peak equals the simulation's. */
 TEST(plans_of_ranks_take_what_the_simulation_says)
 {
     int n_plans = 0, n_refuted = 0;
@@ -383,7 +383,7 @@ TEST(plans_of_ranks_take_what_the_simulation_says)
     static const mp_schedule schedules[] = {MP_SCHEDULE_GPIPE, MP_SCHEDULE_1F1B, MP_SCHEDULE_ZB_H1};
     for (uint64_t seed = 1; seed <= 18; seed++) {
         const mp_pipeline_shape shape = {.schedule = schedules[seed % 3], .n_ranks = 2, .n_chunks = 1, .n_micro_batches = 4};
-        const int number = shape.schedule == MP_SCHEDULE_ZB_H1; /* the one whose gradients wait */
+        const int number = shape.schedule == MP_SCHEDULE_ZB_H1; /* the rank with deferred gradients */
         mp_ranks ranks = ranks_of(2);
         MP_OWNED_BY(mp_graph_free) mp_graph *whole = random_network(seed, 6, seed % 3 == 0);
         MP_OWNED_BY(mp_pipeline_free) mp_pipeline *pipeline = cut(whole, &ranks, shape);
@@ -414,7 +414,8 @@ TEST(plans_of_ranks_take_what_the_simulation_says)
     assert_true(n_refuted > 6);
 }
 
-/* Two products read one tensor, as those of queries and keys do, and one gradient: what they wait for is there once. */
+/* Two products read one tensor, like queries and keys, and one gradient. The operands of their deferred gradients are counted
+ * once. */
 TEST(what_gradients_of_parameters_wait_for_is_counted_once_in_a_block)
 {
     MP_OWNED_BY(mp_graph_free)

@@ -1,5 +1,5 @@
-/* test_stages.c - steps over stages against every cut of the network and every way to keep less, played through by code of its
- * own; meshes, whose set-aside ones are played through as well. */
+/* test_stages.c - pipeline steps compared with every cut of the network and every way to keep less, simulated by independent
+ * code; also the meshes rejected by the search. */
 #include "estimator/base/memory.h"
 #include "planner/math/splitmix.h"
 #include "planner/parallel/stages.h"
@@ -38,7 +38,7 @@ static void random_block(world *w, mp_block_load *b)
     }
 }
 
-/* Draws a network, a pipeline and a memory in which it may or may not fit. */
+/* Draws a network, a pipeline and a memory in which the pipeline may or may not fit. */
 static void random_world(world *w, uint64_t seed)
 {
     *w = (world){.random = seed};
@@ -66,7 +66,7 @@ static void random_world(world *w, uint64_t seed)
                                    .memory_bytes = 60 + below(w, 400)};
 }
 
-/* Draws a link to the host's memory, and which part of what is kept may be moved there. */
+/* Draws a link to host memory, and the movable part of the kept bytes. */
 static void add_host(world *w)
 {
     const int64_t eighths = below(w, 9), times = 1 + below(w, 5);
@@ -110,8 +110,8 @@ static double copy_seconds(const world *w, bool is_in, int64_t n, int64_t bytes)
     return (double)n * w->link.latency_seconds + (double)bytes / rate;
 }
 
-/* In the order of time: forward copies out behind a block, backward copies in before it. Of two that are away at most, one
- * runs. */
+/* In time order: forward copies out after a block, backward copies in before it. At most two blocks are being copied, one of
+ * them at a time. */
 static double pass_of(const world *w, const tried *t, int stage, bool is_backward)
 {
     double end[BLOCKS] = {0}, copied[BLOCKS] = {0}, clock = 0, link = 0;
@@ -126,7 +126,7 @@ static double pass_of(const world *w, const tried *t, int stage, bool is_backwar
         }
         const double copy = copy_seconds(w, is_backward, o->n_movable, o->movable_bytes);
         const int before = n >= 2 ? away[n - 2] : -1;
-        if (is_backward) { /* room for it is there when the last but one has run */
+        if (is_backward) { /* memory for the copy is free when the last block but one has run */
             link = copied[b] = fmax(link, before >= 0 ? end[before] : 0) + copy;
             clock = end[b] = fmax(clock, copied[b]) + ticks;
         } else {
@@ -138,7 +138,7 @@ static double pass_of(const world *w, const tried *t, int stage, bool is_backwar
     return is_backward ? clock : fmax(clock, link);
 }
 
-/* What is always there, without what is on the host. */
+/* Returns the always-live bytes, without those on the host. */
 static int64_t always_of(const world *w, const tried *t, int stage)
 {
     int64_t bytes = 0;
@@ -150,7 +150,7 @@ static int64_t always_of(const world *w, const tried *t, int stage)
     return bytes;
 }
 
-/* Each state comes at the first moment when what is there then leaves room for it; *most: of it on the device. */
+/* Copies in each state as soon as the device has memory for it; *most: the largest state bytes on the device. */
 static double updates_of(const world *w, const tried *t, int stage, int64_t *most)
 {
     double gone[PARAMETERS] = {0}, came = 0, clock = 0, sent = 0;
@@ -171,7 +171,7 @@ static double updates_of(const world *w, const tried *t, int stage, int64_t *mos
         }
         double at = w->link.is_shared ? fmax(came, sent) : came;
         int64_t there = 0;
-        for (int j = -1; j < k; j++) { /* at, or when an earlier one has gone */
+        for (int j = -1; j < k; j++) { /* at `at`, or when an earlier state has left */
             const double moment = j < 0 ? at : gone[j];
             if (moment < at) continue;
             there = 0;
@@ -242,7 +242,7 @@ static double tied_sums_of(const world *w, const tried *t, int stage, int n)
     return seconds;
 }
 
-/* Plays all stages in the order of their schedule until no time changes any more. */
+/* Simulates all stages in the order of their schedule until no time changes. */
 static double seconds_of(const world *w, const tried *t, int n)
 {
     const int m = (int)w->request.n_micro_batches;
@@ -272,8 +272,8 @@ static double seconds_of(const world *w, const tried *t, int n)
 }
 
 typedef struct best {
-    double seconds; /* of what fits; INFINITY: nothing does */
-    int64_t bytes;  /* the least that the fullest stage holds */
+    double seconds; /* least seconds of fitting choices; INFINITY: none fits */
+    int64_t bytes;  /* least bytes of the fullest stage */
 } best;
 
 static void try_options(const world *w, tried *t, int block, int n, best *out)
@@ -375,7 +375,7 @@ TEST(with_the_hosts_memory_nothing_beats_every_choice_of_what_is_there)
     for (uint64_t seed = 1; seed <= WORLDS; seed++) {
         world w;
         random_world(&w, seed);
-        if (w.load.n_blocks > STAGES + 1) continue; /* there are too many */
+        if (w.load.n_blocks > STAGES + 1) continue; /* too many combinations */
         add_host(&w);
         w.request.memory_bytes = 60 + below(&w, 240);
         compare(&w, &c);
@@ -389,7 +389,7 @@ TEST(with_the_hosts_memory_nothing_beats_every_choice_of_what_is_there)
     assert_true(c.n_moved > 10 && c.n_state > 10);
 }
 
-/* 2 stages of one block, 3 micro-batches, forward 1 and backward 2 each: 1F1B takes 3 * 3 + the 1 and 2 of the other stage. */
+/* 2 stages of one block, 3 micro-batches, forward 1 and backward 2 each: 1F1B takes 3 * 3, plus 1 and 2 of the other stage. */
 TEST(a_pipeline_by_hand)
 {
     world w;
@@ -426,9 +426,10 @@ TEST(a_pipeline_by_hand)
     assert_true(fabs(choice.seconds - 12) < 1e-9);
 }
 
-/* 12 blocks on 2 stages in 80 bytes, 10 kept of each, or 2 for 2 more ticks of backward. Of 6 blocks the first stage, which
- * holds two micro-batches, has to recompute 3: 24 ticks a micro-batch, where the other one takes 18. Of 5 blocks it recomputes
- * 2, in 19 ticks, and the other takes 21: a step is the first forward of one, all of the other, and the last backward. */
+/* 12 blocks on 2 stages in 80 bytes. Each keeps 10 bytes, or 2 for 2 more ticks of backward. The first stage holds two
+ * micro-batches. With 6 blocks it must recompute 3: 24 ticks per micro-batch; the other stage takes 18. With 5 blocks it
+ * recomputes 2, in 19 ticks; the other takes 21. A step is the first forward of one stage, all of the other, and the last
+ * backward. */
 TEST(a_stage_that_recomputes_gets_fewer_blocks)
 {
     enum { N = 12, M = 8 };

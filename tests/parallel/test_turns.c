@@ -1,5 +1,5 @@
-/* test_turns.c - the turns of pipelines: against the formulas of their papers in even stages, and against a step that is
- * played by rules of its own in stages of all lengths. */
+/* test_turns.c - the turns of pipelines: compared with their papers' formulas for equal stages, and with a simulation by
+ * independent rules for stages of all lengths. */
 #include "estimator/base/memory.h"
 #include "memplan/ranks/schedule.h"
 #include "planner/math/splitmix.h"
@@ -23,8 +23,8 @@ static mp_played *play(const mp_pipeline_shape *shape, const mp_stage_seconds *s
     return played;
 }
 
-/* Narayanan et al. 2021: the bubble is p - 1 forwards and backwards, with chunks so many times less. Qi et al. 2024, table 2:
- * under ZB-H1 p - 1 times T_F + T_B - T_W, where backward is T_B + T_W. */
+/* Narayanan et al. 2021: the bubble is p - 1 forwards and backwards, divided by the number of chunks. Qi et al. 2024, table 2:
+ * under ZB-H1 it is p - 1 times T_F + T_B - T_W, where backward is T_B + T_W. */
 TEST(bubbles_of_even_stages_are_those_of_the_papers)
 {
     for (int k = 0; k < N_SHAPES; k++) {
@@ -43,7 +43,7 @@ TEST(bubbles_of_even_stages_are_those_of_the_papers)
     }
 }
 
-/* ---- a step by rules of its own: each moment, every idle rank begins what its schedule lets it begin ---- */
+/* ---- a simulation by independent rules: at each moment, every idle rank begins the turn that its schedule permits ---- */
 
 typedef struct world {
     const mp_pipeline_shape *s;
@@ -52,7 +52,7 @@ typedef struct world {
     int forwards[RANKS], backwards[RANKS], weights[RANKS];
 } world;
 
-/* How many forwards a rank is ahead of its backwards before it runs one of these. */
+/* Returns the number of forwards by which a rank is ahead of its backwards before it runs a backward. */
 static int ahead(const mp_pipeline_shape *s, int rank)
 {
     const int p = s->n_ranks, all = (int)s->n_micro_batches * s->n_chunks;
@@ -111,7 +111,7 @@ TEST(steps_take_as_long_as_rules_of_their_own_say)
                                            .send = mp_splitmix_below(&random, 3)};
         world w = {.s = s, .stages = stages};
         double last = 0, before = -1;
-        while (last > before) { /* times only grow until each waits for what it needs */
+        while (last > before) { /* times only grow until all dependencies are met */
             before = last;
             for (int r = 0; r < s->n_ranks; r++) last = fmax(last, finish(&w, r));
         }
@@ -123,7 +123,7 @@ TEST(steps_take_as_long_as_rules_of_their_own_say)
     }
 }
 
-/* What waits: micro-batches counted one by one over the turns as they were played, by their own times. */
+/* Compares held micro-batches with a count over the simulated turns, by their own times. */
 TEST(what_is_held_is_what_has_gone_forward_and_not_back)
 {
     for (int k = 0; k < N_SHAPES; k++) {
@@ -140,7 +140,7 @@ TEST(what_is_held_is_what_has_gone_forward_and_not_back)
             for (size_t t = 0; t < played->n_turns; t++) {
                 int64_t others = 0;
                 if (turns[t].pass == MP_PASS_WEIGHTS && !waits) continue;
-                for (size_t u = 0; u < played->n_turns; u++) { /* a turn that ended before, whose partner has not begun */
+                for (size_t u = 0; u < played->n_turns; u++) { /* a turn that has ended, while its partner has not begun */
                     const mp_pass partner = turns[u].pass == MP_PASS_FORWARD ? MP_PASS_BACKWARD : MP_PASS_WEIGHTS;
                     bool is_open = turns[u].end <= turns[t].begin && turns[u].pass != MP_PASS_WEIGHTS;
                     if (partner == MP_PASS_WEIGHTS && !waits) is_open = false;
@@ -163,9 +163,9 @@ TEST(what_is_held_is_what_has_gone_forward_and_not_back)
     }
 }
 
-/* Korthikanti et al. 2022 (section 4.2.3): with v chunks the first of p ranks holds the activations of p (1 + (p - 1) / (p v))
- * of its stages' forwards, that is of p v + p - 1 chunks. Qi et al. 2024 (section 2.3): under ZB-H1 the i-th of p ranks, from
- * 1, holds p - i + 1 times what backward needs, and i - 1 times what the gradients of parameters need. */
+/* Korthikanti et al. 2022 (section 4.2.3): with v chunks, the first of p ranks holds p (1 + (p - 1) / (p v)) times the
+ * activations of its stages' forwards, which is p v + p - 1 chunks. Qi et al. 2024 (section 2.3): under ZB-H1, the i-th of p
+ * ranks, from 1, holds p - i + 1 times the operands of backward, and i - 1 times the operands of parameter gradients. */
 TEST(what_is_held_in_even_stages_is_what_the_papers_count)
 {
     for (int p = 2; p <= 8; p++) {
@@ -174,7 +174,7 @@ TEST(what_is_held_in_even_stages_is_what_the_papers_count)
             const mp_kept kept[] = {{12, 0}, {12, 0}, {12, 0}, {12, 0}};
             int64_t held[4];
             assert_int_equal(mp_schedule_held_bytes(&s, 0, kept, held, NULL), MP_OK);
-            for (int c = 0; c < v; c++) /* with what the micro-batch that runs has: this chunk's, and those before */
+            for (int c = 0; c < v; c++) /* includes the running micro-batch: this chunk and the previous ones */
                 assert_int_equal(held[c] + 12 * (c + 1), 12 * (p * v + p - 1));
         }
         for (int i = 1; i <= p; i++) {
