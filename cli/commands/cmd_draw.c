@@ -22,7 +22,7 @@ int cmd_draw(options *o)
     if (!graph && mp_canvas_check_path(file.path, &err) != MP_OK) return usage_error("-o: %s, or .dot", err.message);
     if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK) return input_failed(&err);
     const mp_picture_request request = {
-        .graph = s.graph, .plan = s.plan, .title = s.title, .depth = o->output.depth > 1000 ? 1000 : (int)o->output.depth};
+        .graph = s.graph, .plan = s.plan, .title = s.heading, .depth = o->output.depth > 1000 ? 1000 : (int)o->output.depth};
     mp_status st = picture_file_open(&file, &err);
     if (st == MP_OK) st = (o->output.training ? mp_training_picture : mp_graph_picture)(&request, file.path, &err);
     st = picture_file_close(&file, &o->output, st, &err);

@@ -90,6 +90,6 @@ int cmd_report(options *o)
     request.graph = s.graph;
     request.plan = s.plan;
     request.sweep = has_curve || (o->output.curve && s.plan) ? &sweep : NULL; /* without curves: the page's own plan alone */
-    request.title = s.title;
+    request.title = s.heading;
     return mp_report_page(&request, o->output.out, &err) == MP_OK ? EXIT_DONE : output_failed(&err);
 }

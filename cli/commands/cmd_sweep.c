@@ -237,7 +237,7 @@ int cmd_sweep(options *o)
     }
     if (o->output.out) {
         mp_status st = picture_file_open(&w.picture, &err);
-        if (st == MP_OK) st = mp_curve_picture(&found, s.title, w.picture.path, &err);
+        if (st == MP_OK) st = mp_curve_picture(&found, s.heading, w.picture.path, &err);
         if (picture_file_close(&w.picture, &o->output, st, &err) != MP_OK) rc = output_failed(&err);
     }
     return rc;

@@ -38,7 +38,7 @@ int cmd_timeline(options *o)
         return EXIT_NO;
     }
     mp_status st = picture_file_open(&file, &err);
-    if (st == MP_OK && trace) st = mp_trace_write(s.graph, s.plan, s.title, file.path, &err);
-    if (st == MP_OK && !trace) st = mp_timeline_picture(s.graph, s.plan, s.title, view, file.path, &err);
+    if (st == MP_OK && trace) st = mp_trace_write(s.graph, s.plan, s.heading, file.path, &err);
+    if (st == MP_OK && !trace) st = mp_timeline_picture(s.graph, s.plan, s.heading, view, file.path, &err);
     return picture_file_close(&file, &o->output, st, &err) == MP_OK ? EXIT_DONE : output_failed(&err);
 }

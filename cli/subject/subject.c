@@ -265,6 +265,26 @@ static void write_title(subject *s)
     snprintf(s->title, sizeof s->title, "%s%s", name, batch > 0 ? mp_text(", batch %lld", (long long)batch) : "");
 }
 
+/* Writes the heading of pictures: the title, and all that distinguishes this step from others of the network. */
+static void write_heading(subject *s)
+{
+    static const char *const stated[] = {"mesh", "rank", "dtype", "amp"};
+    const char *text = mp_text("%s", s->title), *dimension, *value;
+    json_t *size;
+    json_object_foreach(json_object_get(s->options, "dims"), dimension, size)
+    {
+        if (!mp_onnx_is_batch_name(dimension) && json_is_integer(size))
+            text = mp_text("%s, %s %lld", text, dimension, (long long)json_integer_value(size));
+    }
+    for (size_t k = 0; k < sizeof stated / sizeof *stated; k++) {
+        value = json_string_value(json_object_get(s->options, stated[k]));
+        if (!value || !*value || !strcmp(value, "none")) continue;
+        const bool is_named = !strcmp(stated[k], "rank") || !strcmp(stated[k], "amp");
+        text = mp_text("%s, %s%s%s", text, is_named ? stated[k] : "", is_named ? " " : "", value);
+    }
+    snprintf(s->heading, sizeof s->heading, "%s%s%s", text, *s->graph->target ? ", " : "", s->graph->target);
+}
+
 mp_status subject_load(const char *path, const options *o, subject *out, mp_error *err)
 {
     MP_ABOUT(err, path);
@@ -294,6 +314,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
     MP_ENSURE(out->options, err, MP_NOMEM, "the options");
     MP_CHECK(mp_problem_new(out->graph, &out->problem, err));
     write_title(out);
+    write_heading(out);
     return MP_OK;
 }
 

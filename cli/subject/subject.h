@@ -26,9 +26,10 @@ enum { SUBJECT_TRIED_NODES = 20000 };
 
 typedef struct subject {
     const char *path;
-    char title[256];  /* "resnet50, batch 32" */
-    const char *file; /* of the model; NULL: a network known by name, or a graph */
-    mp_model *model;  /* NULL: the graph was read from a file */
+    char title[256];   /* "resnet50, batch 32" */
+    char heading[512]; /* of pictures: "resnet50, batch 32, dp=2, fp32, a100" */
+    const char *file;  /* of the model; NULL: a network known by name, or a graph */
+    mp_model *model;   /* NULL: the graph was read from a file */
     mp_graph *graph;
     mp_problem *problem; /* of the graph */
     mp_plan *plan;       /* loaded by subject_load_with_plan; otherwise NULL */

@@ -90,6 +90,9 @@ enum { MP_CANVAS_LINE = 256 };
  * ("layer1...conv1/Conv"), because names differ at both ends. Validity as mp_text. */
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width);
 
+/* Returns the largest font size from `size` down to `least` at which a text fits into `width`; `least` if none does. */
+double mp_canvas_fitting_size(const char *text, double size, double least, bool bold, double width);
+
 /* ---- the title of a PDF, which Graphviz does not write ---- */
 
 /* Appends to `out` the bytes that set the title (UTF-8) of a PDF of `size` bytes when they are appended to the PDF. They are an

@@ -69,6 +69,12 @@ double mp_canvas_text_width(const char *text, double size, bool bold)
     return width;
 }
 
+double mp_canvas_fitting_size(const char *text, double size, double least, bool bold, double width)
+{
+    while (size > least && mp_canvas_text_width(text, size, bold) > width) size -= 0.25;
+    return size;
+}
+
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width)
 {
     static const char ellipsis[] = "\xE2\x80\xA6";

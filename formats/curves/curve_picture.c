@@ -25,6 +25,9 @@
 #define RIGHT_TO (WIDTH - MARGIN - 8)
 #define IMPOSSIBLE_COLOR "#f1f5f9"
 #define LABEL 12.0 /* size of text in the panels */
+#define TITLE_SIZE 20.0
+#define TITLE_LEAST 13.0  /* size of long titles */
+#define TITLE_WIDTH 620.0 /* of the title at that size, without what was found */
 #define ROW 17.0
 #define LEGEND_ROW 20.0
 #define LEADER_GAP 8.0
@@ -137,7 +140,9 @@ static void heading(const picture *p, const char *title)
 {
     size_t row;
     double x, y;
-    mp_canvas_heading(p->canvas, MARGIN, p->height - 36, 20, finding(p->sweep, mp_canvas_shorten(title, 20, true, 420)));
+    const char *found = finding(p->sweep, mp_canvas_shorten(title, TITLE_LEAST, true, TITLE_WIDTH));
+    const double size = mp_canvas_fitting_size(found, TITLE_SIZE, TITLE_LEAST, true, WIDTH - 2 * MARGIN);
+    mp_canvas_heading(p->canvas, MARGIN, p->height - 36, size, found);
     const char *about = mp_text("peak memory against extra time   \xC2\xB7   keep all: %s   \xC2\xB7   floor: %s",
                                 mp_bytes_text(p->sweep->keep_all_bytes), mp_bytes_text(p->sweep->floor_bytes));
     text(p, MARGIN, p->height - 58, MP_ALIGN_LEFT, 13, false, MP_COLOR_MUTED, about);

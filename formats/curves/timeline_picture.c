@@ -26,6 +26,9 @@
 #define RIBBON_HEIGHT 62.0 /* including the step numbers */
 #define FOOT_HEIGHT 16.0
 #define BUDGET_SHOWN 1.25 /* a budget above this multiple of everything else is written, not drawn */
+#define TITLE_SIZE 21.0
+#define TITLE_LEAST 14.0  /* size of long titles */
+#define TITLE_WIDTH 760.0 /* of the title at that size, without what was found */
 #define LEGEND_SIZE 12.5
 #define LEGEND_ROW 18.0
 #define DOT "   \xC2\xB7   "
@@ -49,7 +52,8 @@ static void draw_headline(const picture *p, double top)
 {
     const mp_timeline_columns *c = p->columns;
     const int64_t before = c->keep_all->peak_bytes, now = c->timeline->peak_bytes;
-    const char *title = mp_canvas_shorten(p->title, 21, true, 560), *peak = mp_bytes_text(now), *other = mp_bytes_text(before);
+    const char *title = mp_canvas_shorten(p->title, TITLE_LEAST, true, TITLE_WIDTH), *peak = mp_bytes_text(now),
+               *other = mp_bytes_text(before);
     const char *about = mp_text("%zu steps:", c->n_steps), *between = "";
     if (!p->saves)
         title = mp_text("%s: %s with everything kept", title, peak);
@@ -58,7 +62,8 @@ static void draw_headline(const picture *p, double top)
                         before > 0 ? 100 * (double)(before - now) / (double)before : 0);
     else
         title = mp_text("%s: %s, more than the %s of keeping everything", title, peak, other);
-    mp_canvas_heading(p->canvas, LEFT, top - 34, 21, title);
+    mp_canvas_heading(p->canvas, LEFT, top - 34, mp_canvas_fitting_size(title, TITLE_SIZE, TITLE_LEAST, true, WIDTH - LEFT),
+                      title);
     for (int k = 0; k < MP_N_ACTIVITIES; k++) {
         if (!c->n_activity[k]) continue;
         about = mp_text("%s%s %zu %s", about, between, c->n_activity[k], mp_activity_name((mp_activity)k));

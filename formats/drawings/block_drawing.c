@@ -159,8 +159,8 @@ static void fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, 
 /* Writes text in the middle of a box, in a smaller font if it is too wide, and shortened if that is not enough. */
 static void line_of_text(mp_canvas *canvas, double x, double y, double size, bool bold, const char *text)
 {
-    const double space = MP_BLOCK_WIDTH - 8, least = 0.8 * size;
-    while (size > least && mp_canvas_text_width(text, size, bold) > space) size -= 0.25;
+    const double space = MP_BLOCK_WIDTH - 8;
+    size = mp_canvas_fitting_size(text, size, 0.8 * size, bold, space);
     mp_canvas_text(canvas, x + MP_BLOCK_WIDTH / 2, y, MP_ALIGN_CENTER, size, bold, MP_COLOR_TEXT,
                    mp_canvas_shorten(text, size, bold, space));
 }
