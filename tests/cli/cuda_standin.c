@@ -1,5 +1,5 @@
-/* cuda_standin.c - a module that --device cuda finds where there is no GPU: the CPU's backend under that name, which accepts
- * the settings of one. */
+/* cuda_standin.c - a module for --device cuda without a GPU: the CPU's backend under that name, which accepts a GPU's settings.
+ */
 #include "estimator/base/memory.h"
 #include "executor/kernel/backend.h"
 

@@ -1,7 +1,7 @@
-/* failing_malloc.c - memory that runs out where a test wants it to, loaded before a program's own libraries: of all
- * allocations, those of libraries too, the one number FAIL_AT fails, all from number FAIL_FROM on, or every one that FAIL_EVERY
- * divides, but for those of libraries whose path has the text FAIL_NOT in it. Over glibc's names for the real ones. FAIL_COUNT:
- * a file that gets the number of allocations at the end. */
+/* failing_malloc.c - makes allocations fail, loaded before a program's own libraries. It counts all allocations, including
+ * those by libraries. FAIL_AT: the number of the failing one. FAIL_FROM: the first of all failing ones. FAIL_EVERY: every
+ * multiple of it fails. FAIL_NOT: excludes libraries whose path contains this text. FAIL_COUNT: a file that receives the number
+ * of allocations at the end. It calls the real functions by glibc's internal names. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,8 +1,7 @@
-/* faults.c - the system fails on demand: a library to be loaded before all others (LD_PRELOAD), in which one call of a kind
- * does not succeed. FAULT_CALL: open, read, write, fsync, rename, close, mmap or fstat. FAULT_AT: which of them, from 1 on.
- * FAULT_ERROR: its errno; 0: it succeeds with half of what was asked for, which write and read may. FAULT_MARK: a file that is
- * made when it came to that, so that a sweep knows its end. Calls within the C library (stdio's) are not seen.
- */
+/* faults.c - makes one system call fail, loaded before all other libraries (LD_PRELOAD). FAULT_CALL: open, read, write, fsync,
+ * rename, close, mmap or fstat. FAULT_AT: the number of the failing call, from 1. FAULT_ERROR: its errno; 0: the call succeeds
+ * with half of the requested bytes, as write and read may. FAULT_MARK: a file created at the fault, so that a sweep can detect
+ * its end. Calls within the C library (such as stdio's) are not counted. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Whether this call is the one; errno is set. */
+/* Returns whether this call must fail, with errno set. */
 static int is_it(const char *call)
 {
     static int n;
@@ -67,7 +66,7 @@ int rename(const char *from, const char *to)
     return is_it("rename") ? -1 : (int)syscall(SYS_rename, from, to);
 }
 
-int close(int fd) /* as the kernel does: the descriptor is gone, and only then is it said that something failed */
+int close(int fd) /* like the kernel, closes the descriptor before reporting an error */
 {
     const int fails = is_it("close"), why = errno;
     const int closed = (int)syscall(SYS_close, fd);

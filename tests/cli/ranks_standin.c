@@ -1,4 +1,4 @@
-/* ranks_standin.c - a module that joins one process with nobody, for tests without MPI. */
+/* ranks_standin.c - a communicator module with a single process, for tests without MPI. */
 #include "executor/ranks/communicator.h"
 
 static mp_communicator alone;

@@ -1,4 +1,4 @@
-/* test_options.c - cli/options: every option that shapes a graph survives in the files that were made with it. */
+/* test_options.c - cli/options: every option that affects a graph is stored in the files made with it. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,8 +16,8 @@ static mp_pool *pool;
 #define BERT "tests/gradients/bert.onnx"
 #define GCN "tests/networks/files/gcn.dynamo.onnx"
 
-/* For each option that has a key: words that say something else than its default, for a model where that matters, and what the
- * option needs beside it (`with`). @costs and @plan stand for files. */
+/* For each option with a key: words that set a value other than the default, a model that the option affects, and further
+ * options that it needs (`with`). @costs and @plan are replaced by files. */
 static const struct {
     const char *model, *with, *words;
 } rows[N_OPTIONS] = {
@@ -68,7 +68,7 @@ static const struct {
     [OPT_LINK] = {CNN, "--batch 300 --offload host", "--link 3GB/s"},
 };
 
-/* A command line: the words behind the command. */
+/* The words of a command line after the command. */
 typedef struct line {
     char *argv[24];
     int argc;
@@ -88,7 +88,7 @@ static void parse(command_id command, line *l, options *o)
     if (options_parse(command, l->argc, l->argv, o) != EXIT_DONE) fail_msg("%s is refused", commands[command].name);
 }
 
-/* The exit status of a command, which says nothing on standard output. */
+/* Runs a command without standard output and returns its exit status. */
 static int run(command_id command, line *l)
 {
     options o;
@@ -141,7 +141,7 @@ TEST(every_option_with_a_key_has_a_row_here)
     }
 }
 
-/* What a command line says, as JSON in the pool. */
+/* Returns the options of a command line as JSON in the pool. */
 static const char *said_options(line *l)
 {
     options o;
@@ -155,7 +155,8 @@ static const char *said_options(line *l)
     return kept;
 }
 
-/* The graph that a command line makes, as the plan says if one is given: its hash, and its options as text in the pool. */
+/* Makes the graph of a command line, with the options of a plan if one is given. Returns its hash, and its options as text in
+ * the pool. */
 static const char *graph_options(line *l, const char *plan_path, char hash[33])
 {
     options o;
@@ -170,7 +171,7 @@ static const char *graph_options(line *l, const char *plan_path, char hash[33])
     return text;
 }
 
-/* A plan is made with the option, and holds for its model whether the option is repeated or not. */
+/* Makes a plan with the option. It must be valid for its model with and without repeating the option. */
 static void survives_in_a_plan(option_id id)
 {
     const char *name = option_rows[id].name;

@@ -1,5 +1,5 @@
-/* test_progress.c - cli/reports/progress: a signal ends a search that does not heed it, unless there is a plan to lose; and
- * what is left of a time limit. */
+/* test_progress.c - cli/reports/progress: a signal ends a search that ignores it, unless this would lose a plan; also the
+ * remaining part of a time limit. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 static const options asked = {.command = CMD_PLAN, .talk.quiet = true};
 
-/* Whether the process would be ended by and by; then it is not. */
+/* Returns whether the process would be ended by an alarm, and cancels it. */
 static bool is_forced(void)
 {
     return alarm(0) > 0;
@@ -54,7 +54,7 @@ TEST(a_plan_is_not_lost)
     progress_end(&p);
 }
 
-/* Runs 100 looks at a search that began so many seconds ago, and returns what is written to standard error. */
+/* Calls progress 100 times for a search that began `seconds` ago, and returns the text written to standard error. */
 static const char *written(const options *o, double seconds, const char *next)
 {
     static char text[1024];

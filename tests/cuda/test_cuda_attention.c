@@ -1,5 +1,5 @@
-/* test_cuda_attention.c - attention on cuDNN, as far as it can be seen without a GPU: its fused engines know the graphs, and
- * calls say who computes them. What the graphs compute: test_cuda_attention_graphs.c. Linked with the libraries. */
+/* test_cuda_attention.c - attention on cuDNN, as far as testable without a GPU: its fused engines accept the graphs, and calls
+ * name their provider. test_cuda_attention_graphs.c checks the graphs' results. Linked with the libraries. */
 #include "estimator/base/memory.h"
 #include "executor/cpu/cpu.h"
 #include "executor/cuda/device/device.h"
@@ -17,8 +17,8 @@ static bool has_gpu(void)
     return gpu->open(gpu, NULL) == MP_OK;
 }
 
-/* Asks cuDNN for engines. They look at the graph first and for a driver then: without a driver, it is what they miss. With a
- * GPU they may have none for a shape; the own kernel then runs. */
+/* Requests engines from cuDNN, which first checks the graph and then the driver. Without a driver, only the driver may be
+ * missing. With a GPU, a shape may have no engine; memplan's own kernel then runs. */
 static void assert_known(const mp_dnn_graph *g)
 {
     enum { MOST = 16 };
@@ -48,7 +48,7 @@ static void assert_known(const mp_dnn_graph *g)
     mp_dnn_plan_close(&p);
 }
 
-/* Every tensor with memory has a name by which a run finds its address, and is there once. */
+/* Every tensor with memory has a unique name, by which a run finds its address. */
 static void assert_all_named(const mp_dnn_graph *g, const mp_dnn_attention *at)
 {
     const int *names = (const int *)at;
@@ -105,7 +105,7 @@ TEST(attention_is_a_pattern_that_cudnn_knows)
     mp_dnn_forget();
 }
 
-/* What cuDNN refuses, or would compute wrongly, is said in words. */
+/* Forms that cuDNN refuses, or computes wrongly, are refused with a message. */
 TEST(attention_that_cudnn_lacks_is_not_asked_for)
 {
     enum { NOW = 91900, THEN = 91500 };
@@ -127,7 +127,7 @@ TEST(attention_that_cudnn_lacks_is_not_asked_for)
     f = good;
     f.v.dtype = MP_DTYPE_FLOAT;
     assert_non_null(strstr(mp_dnn_attention_refusal(&f, NOW), "bfloat16"));
-    f = good; /* as transK leaves it */
+    f = good; /* the layout of transK */
     f.k.row_stride = 1;
     f.k.column_stride = 96;
     assert_non_null(strstr(mp_dnn_attention_refusal(&f, NOW), "rows"));
@@ -140,12 +140,12 @@ TEST(attention_that_cudnn_lacks_is_not_asked_for)
     }
 }
 
-/* Without a driver cuDNN names no engine; what it knows is assumed, with dS in backward's workspace, and all else is the own
- * kernel's, with its workspace. */
+/* Without a driver cuDNN returns no engine. Supported forms are then assumed to run on cuDNN, with dS in backward's workspace.
+ * Other forms use memplan's own kernel, with its workspace. */
 TEST(calls_say_who_computes_them)
 {
     static const struct {
-        const char *inputs, *attributes, *reason; /* of the own kernels; NULL: it is cuDNN's */
+        const char *inputs, *attributes, *reason; /* reason for memplan's own kernel; NULL: cuDNN runs it */
     } cases[] = {
         {"bfloat16[2,4,128,64] bfloat16[2,4,128,64] bfloat16[2,4,128,64]", "scale=0.125 causal=1", NULL},
         {"bfloat16[2,4,100,64] bfloat16[2,4,40,64] bfloat16[2,4,40,32] bfloat16[2,1,1,40]", "scale=0.125", NULL},
@@ -186,11 +186,11 @@ TEST(calls_say_who_computes_them)
                 assert_non_null(strstr(call.reason, cases[k].reason));
             } else if (on_gpu && k && call.run == own.run) {
                 assert_string_equal(call.provider, "own kernels");
-                assert_true(*call.reason); /* cuDNN lacks the shape, and says so */
+                assert_true(*call.reason); /* the message says that cuDNN lacks the shape */
             } else {
                 assert_string_equal(call.provider, "cuDNN");
                 assert_string_equal(call.reason, on_gpu ? "" : "assumed: without a GPU cuDNN names no engine");
-                /* dS in tiles of 64 x 128, and one number for each row */
+                /* dS in tiles of 64 x 128, and one number per row */
                 const int64_t mask = k == 1 ? 2 * 100 * 40 * 2 : k == 3 ? 100 * 96 * 2 : 0, seeds = k == 2 || k == 3 ? 128 : 0;
                 const int64_t own_bytes = (backward ? INT64_C(2) * 8 * 128 * 128 : 0) + rows * 4 * backward + mask + seeds;
                 if (!on_gpu && k < 4) assert_int_equal(call.workspace_bytes, (own_bytes + 63) / 64 * 64);
@@ -199,12 +199,12 @@ TEST(calls_say_who_computes_them)
             mp_call_release(&own);
         }
         mp_model_free(model);
-        if (!on_gpu && !k) assert_int_equal(mp_dnn_plan_count(), 2); /* both are remembered */
+        if (!on_gpu && !k) assert_int_equal(mp_dnn_plan_count(), 2); /* both plans are cached */
     }
     mp_dnn_forget();
 }
 
-/* What is behind in the process afterwards is what was there before. */
+/* No plans or allocations remain in the process. */
 TEST(nothing_is_kept)
 {
     assert_int_equal(mp_dnn_plan_count(), 0);

@@ -1,5 +1,5 @@
-/* test_cuda_attention_graphs.c - what attention's graphs for cuDNN compute: their operations are run here, one by one in float,
- * and compared with attention by its definition in double. Linked with the libraries. */
+/* test_cuda_attention_graphs.c - the results of attention's graphs for cuDNN. The test runs their operations one by one in
+ * float, and compares with attention by its definition in double. Linked with the libraries. */
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 #include "executor/operators/attention/attention_spec.h"
 #include "tests/cases/attention_case.h"
@@ -8,7 +8,7 @@
 enum { RANK = 4, ROOM = 1 << 16 };
 typedef float memory[MP_DNN_TENSORS][ROOM];
 
-/* Element `at` of a tensor, broadcast along dimensions of one element. */
+/* Returns element `at` of a tensor, broadcast along dimensions of one element. */
 static float *element(const mp_dnn_graph *g, memory *m, int64_t t, const int64_t *at)
 {
     int64_t offset = 0;
@@ -58,7 +58,7 @@ static float pointwise(const mp_dnn_operation *o, float x, float b, float t, con
 
 static float given(int what, int64_t matrix, int64_t row, int64_t column);
 
-/* What a generator would draw, from nothing but the place. */
+/* A replacement for a random generator that depends only on the position. */
 static bool is_kept(double probability, int64_t matrix, int64_t row, int64_t column)
 {
     return (given(0, matrix, row, column) + 1) / 2 < probability;
@@ -107,7 +107,7 @@ static void compute(const mp_dnn_graph *g, memory *m)
     for (int64_t k = 0; k < g->n_operations; k++) compute_operation(g, &g->operations[k], m);
 }
 
-/* Values by their place in the tensor as a whole, whatever its strides: matrix, row, column. */
+/* Returns a value that depends on matrix, row and column, but not on strides. */
 static float given(int what, int64_t matrix, int64_t row, int64_t column)
 {
     const uint32_t h = (uint32_t)(what * 7919 + matrix * 104729 + row * 1299709 + column * 15485863) * UINT32_C(2654435761);
@@ -131,7 +131,7 @@ static void assert_near(const mp_dnn_graph *g, memory *m, int t, int64_t matrix,
 
 enum { Q = 1, K, V, DY, ADDED, POSITIONS };
 
-/* Probabilities of one row, and its log-sum-exp, by the definition. */
+/* Computes the probabilities of one row by the definition, and returns its log-sum-exp. */
 static double row_of(const mp_attention_spec *f, int64_t matrix, int64_t row, double *p)
 {
     const bool hides = f->positions.dtype;
@@ -151,7 +151,7 @@ static double row_of(const mp_attention_spec *f, int64_t matrix, int64_t row, do
 
 enum { SIDE = 16, DEEP = 16 };
 
-/* The mask that `f` has becomes, by attention_spec.h, what is added in the graph; returns the form with that. */
+/* Converts the masks of `f` to the graph's added tensor as described in attention_spec.h; returns the converted form. */
 static mp_attention_spec with_made_mask(const mp_attention_spec *f, mp_joint_mask *masks)
 {
     mp_attention_spec made = *f;
@@ -180,7 +180,7 @@ static void fill_mask(const mp_dnn_graph *g, memory *m, int t, const mp_attentio
             for (int64_t c = 0; c < f->size.columns; c++) {
                 const int64_t at[RANK] = {batch[0], batch[1], r, c};
                 float *to = element(g, m, t, at);
-                assert_int_equal(to - (*m)[t], start + r * masks->to.row_stride + c); /* where the kernel writes it */
+                assert_int_equal(to - (*m)[t], start + r * masks->to.row_stride + c); /* the kernel's output position */
                 *to = mp_joint_mask_value(masks, added, positions, batch, r, c);
             }
     }

@@ -1,5 +1,5 @@
-/* test_cuda_attention_operands.c - the kernels that make what cuDNN's attention reads beside the node's operands, compiled for
- * the host: masks against their definition, seeds. */
+/* test_cuda_attention_operands.c - kernels that compute additional operands of cuDNN's attention, compiled for the host: masks
+ * compared with their definition, and seeds. */
 #include "executor/cuda/device/step.h"
 #include "executor/kernel/philox.h"
 #include "executor/operators/attention/attention_operands_cuda.h"
@@ -10,14 +10,14 @@ enum { BATCH = 2, HEADS = 4, ROWS = 5, COLUMNS = 11, UNTOUCHED = 0x55 };
 
 static mp_cuda_pass pass;
 
-/* Stands in for the device's. */
+/* Replaces the device's function. */
 const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run)
 {
     pass = (mp_cuda_pass){run->seed, run->step};
     return &pass;
 }
 
-/* A mask [b, h, r, c], where 1 is broadcast. */
+/* Returns a mask [b, h, r, c]; a size of 1 is broadcast. */
 static mp_matrices mask(mp_dtype dtype, int64_t b, int64_t h, int64_t r, int64_t c)
 {
     return (mp_matrices){.dtype = dtype,
@@ -28,7 +28,7 @@ static mp_matrices mask(mp_dtype dtype, int64_t b, int64_t h, int64_t r, int64_t
                          .column_stride = c > 1};
 }
 
-/* The elements are numbers that bfloat16 holds, by their place in memory. */
+/* The elements depend on their position in memory and are exact in bfloat16. */
 static double added_at(int64_t k)
 {
     return (double)(k * 37 % 101 - 50) / 4;
@@ -74,7 +74,7 @@ static void check(mp_matrices added, mp_matrices positions, float fill, bool kee
             assert_true(isfinite(found) && found < -3e38f);
     }
     for (int64_t k = 0; k < bytes / 2; k++) n_touched += to[k] != (UNTOUCHED << 8 | UNTOUCHED);
-    n_written = joint.n * ROWS * COLUMNS; /* and nothing between the rows */
+    n_written = joint.n * ROWS * COLUMNS; /* nothing is written between the rows */
     assert_int_equal(n_touched, n_written);
     free(floats);
     free(booleans);

@@ -1,6 +1,5 @@
-/* test_cuda_channels.c - batch normalization of the GPU, with and without what can be part of it, run on the host by its twin:
- * statistics, values and gradients against two passes in double, at sizes of one thread and of many blocks, with means far from
- * zero. */
+/* test_cuda_channels.c - the GPU's batch normalization, alone and fused, run on the host by its twin. Statistics, values and
+ * gradients are compared with two passes in double. Sizes range from one thread to many blocks, with means far from zero. */
 #include "executor/cpu/cpu.h"
 #include "tests/cases/test.h"
 #include "tests/cases/twin_case.h"
@@ -11,12 +10,12 @@ enum end { PLAIN, RELU, ADDED_RELU, N_ENDS };
 static const char *const kinds[] = {"BatchNormalization", "memplan:BatchNormalizationRelu",
                                     "memplan:BatchNormalizationAddRelu"};
 
-/* What backward works with: the statistics as they were kept, and sums of one channel. */
+/* Backward's inputs: the saved statistics, and sums of one channel. */
 typedef struct channel {
     double mean, variance, gain, shift, rstd, sum, product;
 } channel;
 
-/* Row-major index of position p of channel c in (samples, channels, area). */
+/* Returns the row-major index of position p of channel c in (samples, channels, area). */
 static int64_t at(int64_t p, int64_t c, int64_t channels, int64_t area)
 {
     return (p / area * channels + c) * area + p % area;
@@ -28,7 +27,7 @@ static void near(const kernel_case *c, unsigned flags, const char *what, int64_t
         fail_msg("%s(%s), flags %u: %s %lld is %.9g, not %.9g", c->kind, c->inputs, flags, what, (long long)k, value, expected);
 }
 
-/* Half a step of what is stored there, and what sums in float may be off. */
+/* Returns the tolerance: half a rounding step of the stored type, plus the error of float sums. */
 static double allowed(unsigned flags, double value, double scale)
 {
     return (flags & KERNEL_BFLOAT16 ? fabs(value) / 256 : fabs(value) * 1e-6) + 1e-5 * scale;
@@ -53,7 +52,7 @@ static void follow(const kernel_case *c, kernel_run *r, enum end end, unsigned f
         s.rstd = 1 / sqrt(s.variance + EPSILON);
         near(c, flags, "mean", k, kernel_get(&f->extra[0], k), s.mean, 1e-7 * fabs(s.mean) + 1e-6 / s.rstd);
         near(c, flags, "deviation", k, kernel_get(&f->extra[1], k), s.rstd, 2e-6 * s.rstd);
-        s.mean = kernel_get(&f->extra[0], k); /* as they are rounded */
+        s.mean = kernel_get(&f->extra[0], k); /* the rounded values */
         s.rstd = kernel_get(&f->extra[1], k);
         for (int64_t p = 0; p < n; p++) {
             const int64_t e = at(p, k, channels, area);
@@ -84,7 +83,7 @@ static void follow(const kernel_case *c, kernel_run *r, enum end end, unsigned f
     free(g);
 }
 
-/* In both layouts and types, gradients written and (all but that of the input) added. */
+/* Checks both layouts and types. Gradients are overwritten and added, except the input's, which is only overwritten. */
 static void check_end(enum end end, int64_t samples, int64_t channels, int64_t height, int64_t width, double mean)
 {
     char inputs[300];
@@ -105,7 +104,7 @@ static void check_end(enum end end, int64_t samples, int64_t channels, int64_t h
     for (unsigned k = 0; k < 8; k++) {
         const unsigned flags =
             (k & 1 ? KERNEL_CHANNELS_LAST : 0) | (k & 2 ? KERNEL_BFLOAT16 : 0) | (k & 4 ? KERNEL_ADDS : 0) | KERNEL_BACKWARD;
-        if (mean > 10 && (k & 2)) continue; /* what bfloat16 leaves of such values is steps */
+        if (mean > 10 && (k & 2)) continue; /* in bfloat16 such values have too few digits */
         kernel_use(twin);
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, flags);
         for (int64_t e = 0; e < channels; e++) {
@@ -140,7 +139,7 @@ TEST(channels_follow_their_definition)
     check(1, 5, 3, 3, 0); /* a byte of bits that is not full */
 }
 
-/* Sums of squares would keep no digit of a variance below a millionth of the squared mean. */
+/* Sums of squares would lose all digits of a variance below a millionth of the squared mean. */
 TEST(a_large_mean_takes_no_digits)
 {
     check(3, 16, 33, 41, 3000);

@@ -1,5 +1,5 @@
-/* test_cuda_contexts.c - two backends of one module in one process, as for two devices: what one does between two calls of the
- * other changes nothing for it. On the GPU's twin, with passes that are recorded. */
+/* test_cuda_contexts.c - two backends of one module in one process, as for two devices: calls of one do not affect the other.
+ * Uses the GPU's twin, with recorded passes. */
 #include <pthread.h>
 
 #include "tests/cases/backend_case.h"
@@ -10,7 +10,7 @@
 
 enum { STEPS = 5, N = 2 };
 
-/* One training on a backend of its own; the two have other networks, seeds, optimizers and rates. */
+/* One training on its own backend. The two differ in network, seed, optimizer and learning rate. */
 typedef struct trainee {
     onnx_builder file;
     mp_backend *module;

@@ -1,5 +1,5 @@
-/* test_cuda_graphs.c - what the GPU's libraries are told, as far as it can be seen without a GPU: descriptors that cuDNN
- * accepts, engines that it names for an H200, calls that are prepared and released. Linked with the libraries. */
+/* test_cuda_graphs.c - the arguments for the GPU's libraries, as far as testable without a GPU: descriptors that cuDNN accepts,
+ * engines that it lists for an H200, and prepared calls. Linked with the libraries. */
 #include "estimator/base/memory.h"
 #include "executor/cpu/cpu.h"
 #include "executor/cuda/device/device.h"
@@ -36,7 +36,7 @@ static void set_window(mp_dnn_operation *o, int64_t stride, int64_t begin, int64
     }
 }
 
-/* A 3x3 convolution of 32 x 64 x 56 x 56 with stride 2, or a gradient of it. */
+/* Returns a 3x3 convolution of 32 x 64 x 56 x 56 with stride 2, or one of its gradients. */
 static mp_dnn_graph convolution(mp_dnn_kind kind, mp_dtype dtype, int layout, int64_t begin)
 {
     mp_array x = image(dtype, layout, 32, 64, 56, 56), w = image(dtype, layout, 128, 64, 3, 3),
@@ -76,7 +76,7 @@ TEST(engines_are_deterministic_and_exact)
     mp_dnn_forget();
 }
 
-/* The factor of what is there, as cuDNN has it; behind three tensors are the window and the operation. */
+/* Returns the factor of existing values in cuDNN's descriptors: three tensors, the window, then the operation. */
 static float factor_of_what_is_there(const mp_dnn_plan *p, mp_dnn_kind kind)
 {
     static const cudnnBackendAttributeName_t names[] = {[MP_DNN_CONVOLVE] = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
@@ -89,7 +89,7 @@ static float factor_of_what_is_there(const mp_dnn_plan *p, mp_dnn_kind kind)
     return factor;
 }
 
-/* An engine that writes a gradient also adds it to what is there; at most a copy of the weights' is beside it. */
+/* The engine that writes a gradient also adds it to existing values, with at most one extra copy of the weights' gradient. */
 TEST(gradients_are_added_by_the_engine_that_writes_them)
 {
     const int64_t weights_bytes = 128 * 64 * 9 * 4;
@@ -138,7 +138,7 @@ TEST(workspace_stays_within_its_limit)
     mp_dnn_forget();
 }
 
-/* What is listed can be had by its name, and is what was listed; the first is what is taken without a name. */
+/* Each listed algorithm is found by its name and equals the listed one. Without a name, the first is used. */
 TEST(algorithms_are_found_again_by_their_names)
 {
     int n_sizes = 0;
@@ -166,11 +166,11 @@ TEST(algorithms_are_found_again_by_their_names)
         }
         assert_int_equal(mp_dnn_plan_find_named(&g, "abacus", &plan, &err), MP_UNSUPPORTED);
     }
-    assert_true(n_sizes > 0); /* there is something to trade */
+    assert_true(n_sizes > 0); /* workspaces differ */
     mp_dnn_forget();
 }
 
-/* Why layouts.c decides as it does; of an H200 only. */
+/* The reasons for the decisions of layouts.c; only for an H200. */
 TEST(layouts_are_those_without_copies)
 {
     const mp_cuda_device *device;
@@ -196,7 +196,7 @@ static void describe(const mp_dnn_graph *g)
     mp_dnn_plan_close(&p);
 }
 
-/* Operations without an engine that may be used still are graphs that cuDNN accepts. */
+/* Operations without a usable engine must still be valid graphs for cuDNN. */
 TEST(every_operation_can_be_described)
 {
     const cudnnDataType_t f = CUDNN_DATA_FLOAT;
@@ -224,7 +224,7 @@ static const mp_kernel *row(const mp_kernel *table, const mp_operator *op)
     return NULL;
 }
 
-/* Prepares a pass with every algorithm that is listed for it, and with one that is not there. Returns how many are. */
+/* Prepares a pass with every listed algorithm, and with an unknown one. Returns the number of listed ones. */
 static int prepare_algorithms(const mp_kernel *table, mp_operands x)
 {
     mp_algorithms found;
@@ -242,8 +242,8 @@ static int prepare_algorithms(const mp_kernel *table, mp_operands x)
     return found.n;
 }
 
-/* Prepares forward and backward; where there is no GPU, sees that running a convolution is refused and not tried. Returns the
- * workspace of the forward call. */
+/* Prepares forward and backward. Without a GPU, checks that running a convolution is refused. Returns the workspace of the
+ * forward call. */
 static int64_t prepare_case(const mp_kernel *table, const char *kind, const char *inputs, const char *attributes, bool bf16)
 {
     const rule_case text = {kind, 13, inputs, attributes, ""};
@@ -272,10 +272,11 @@ static int64_t prepare_case(const mp_kernel *table, const char *kind, const char
             fail_msg("%s(%s)(%s): %s", kind, inputs, attributes, err.message);
         if (table == mp_cuda_convolutions && mp_cuda_open(&device, NULL) != MP_OK && !backward)
             assert_int_equal(call.run(&call, &x, &err), MP_UNSUPPORTED);
-        if (backward) assert_int_equal(call.adds, x.adds); /* nothing is left to be added behind the call */
+        if (backward) assert_int_equal(call.adds, x.adds); /* the call itself adds all gradients */
         if (!backward) bytes = call.workspace_bytes;
         mp_call_release(&call);
-        for (int i = 0; table == mp_cuda_convolutions && i < 1 + backward; i++) { /* forward; data, weights */
+        for (int i = 0; table == mp_cuda_convolutions && i < 1 + backward;
+             i++) { /* forward; or gradients of data and weights */
             if (backward) x.from = i;
             if (backward) x.to = i + 1;
             assert_true(prepare_algorithms(table, x) > 0);
@@ -304,7 +305,7 @@ TEST(convolutions_of_every_form_are_prepared)
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
             workspace += prepare_case(mp_cuda_convolutions, cases[k][0], cases[k][1], cases[k][2], bf16);
-    assert_true(workspace > 0); /* row-major bfloat16 is copied */
+    assert_true(workspace > 0); /* row-major bfloat16 needs a copy */
     mp_dnn_forget();
 }
 
@@ -332,7 +333,7 @@ TEST(products_of_every_form_are_prepared)
         }
 }
 
-/* Each has its settings and its plans, also of the same graph with the same settings; what one closes the other still has. */
+/* Each backend has its own settings and plans, even for equal graphs and settings. Closing one leaves the other's plans. */
 TEST(backends_share_nothing)
 {
     mp_error err = {0};
@@ -363,7 +364,7 @@ TEST(backends_share_nothing)
     set(false, false, INT64_C(256) << 20);
 }
 
-/* What is behind in the process afterwards is what was there before. */
+/* No plans or allocations remain in the process. */
 TEST(nothing_is_kept)
 {
     assert_int_equal(mp_dnn_plan_count(), 0);

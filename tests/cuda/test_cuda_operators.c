@@ -1,12 +1,12 @@
-/* test_cuda_operators.c - what the GPU runs: every operator that the CPU does; and those that few networks have, run on the
- * host by their twin against the CPU's on the same values, with sizes that take several threads, pieces and turns. */
+/* test_cuda_operators.c - the GPU runs every operator of the CPU. Rare operators run on the host by their twin and are compared
+ * with the CPU's on equal values. Sizes need several threads, pieces and turns. */
 #include "executor/cpu/cpu.h"
 #include "tests/cases/test.h"
 #include "tests/cases/twin_case.h"
 
 #define N_OF(a) (sizeof(a) / sizeof *(a))
 
-/* On a GPU these are cuDNN's and cublasLt's. */
+/* Returns whether a GPU runs the operator by cuDNN or cublasLt. */
 static bool is_of_a_library(const char *name)
 {
     static const char *const names[] = {"Conv", "ConvTranspose", "MatMul", "FusedMatMul", "Gemm"};
@@ -22,7 +22,7 @@ TEST(every_operator_of_the_cpu_has_a_kernel)
         const mp_op *row = mp_op_row(k);
         const mp_operator op = {.kind = row->name, .domain = row->domain, .op = row};
         const mp_kernel *cpu = mp_cpu.kernel(&mp_cpu, &op), *own = twin->kernel(twin, &op);
-        const bool is_between_ranks = row->crosses[0] || row->crosses[1]; /* tp is run by CPUs */
+        const bool is_between_ranks = row->crosses[0] || row->crosses[1]; /* only CPUs run tp */
         if (!cpu || is_of_a_library(row->name) || is_between_ranks) continue;
         n++;
         if (own == cpu) fail_msg("%s has no kernel on the GPU", row->name);
@@ -51,7 +51,8 @@ static void check_rows(const row *rows, size_t n)
     }
 }
 
-/* Lines that are sorted, of a length that is no power of two and of length one; lines that are chosen from, one by one. */
+/* Sorted lines, with a length that is no power of two, and of length one; and lines from which elements are selected one at a
+ * time. */
 TEST(the_largest_agree_with_the_cpu)
 {
     static const row rows[] = {
@@ -61,7 +62,7 @@ TEST(the_largest_agree_with_the_cpu)
         {"TopK", 11, "float32[9] int64[1]={9}", "largest=0", 2, true},
         {"TopK", 11, "float32[5000,12] int64[1]={5}", "", 2, true},
         {"TopK", 11, "float32[70,9,80] int64[1]={4}", "axis=1 largest=0", 2, true},
-        {"TopK", 11, "int32[3,900] int64[1]={200}", "", 2, false}, /* many are equal */
+        {"TopK", 11, "int32[3,900] int64[1]={200}", "", 2, false}, /* has many equal elements */
         {"TopK", 11, "int64[6000,7] int64[1]={3}", "largest=0", 2, false},
     };
     check_rows(rows, N_OF(rows));
@@ -117,7 +118,7 @@ TEST(picks_agree_with_the_cpu)
     check_rows(rows, N_OF(rows));
 }
 
-/* Of a condition over many stretches those that are true are taken in order; where there are fewer, zeros follow. */
+/* A condition over many stretches: true elements are taken in order, and zeros follow if there are fewer. */
 TEST(a_long_condition_is_listed_in_order)
 {
     enum { N = 3000 };
@@ -168,7 +169,7 @@ TEST(random_numbers_agree_with_the_cpu)
     check_rows(rows, N_OF(rows));
 }
 
-/* More steps than a block has, and rows that take several threads; longer ones amplify roundings. */
+/* More steps than a block has, and rows for several threads. Longer sequences would amplify rounding errors. */
 TEST(recurrent_layers_agree_with_the_cpu)
 {
     static const row rows[] = {

@@ -1,12 +1,12 @@
-/* test_cuda_pools.c - pools of the GPU, run on the host by their twin: against their definition in double, over strides,
- * dilations, pads, windows that begin before and end behind the data, and both layouts. */
+/* test_cuda_pools.c - the GPU's pools, run on the host by their twin and compared with their definition in double. Covers
+ * strides, dilations, pads, windows that begin before or end after the data, and both layouts. */
 #include "executor/cpu/cpu.h"
 #include "tests/cases/test.h"
 #include "tests/cases/twin_case.h"
 
 enum { SPATIAL = 3 };
 
-/* A pool: the last n of three spatial dimensions; those before have size 1. */
+/* A pool over the last n of three spatial dimensions; the others have size 1. */
 typedef struct pool {
     const char *kind;
     int n, samples, channels;
@@ -15,7 +15,8 @@ typedef struct pool {
     double p;
 } pool;
 
-/* The taps of the window at out[] that lie on data, as flat places in x's spatial dimensions; count: of an average. */
+/* Lists the taps of the window at out[] that are inside the data, as flat indices of x's spatial dimensions. count: divisor of
+ * an average. */
 static int64_t places_of(const pool *p, const int *out, int64_t *places, int64_t *count)
 {
     int64_t n = 0;
@@ -76,7 +77,7 @@ static void follow(const pool *p, kernel_run *r, unsigned flags)
         if (is_max && best >= 0) gradient[plane + best] += g;
         for (int64_t t = 0; !is_max && t < n; t++) {
             const double v = kernel_get(x, plane + places[t]);
-            const double norm = kernel_get(y, k); /* as it is rounded */
+            const double norm = kernel_get(y, k); /* the rounded value */
             gradient[plane + places[t]] += is_average ? g / (double)count : g * copysign(pow(fabs(v) / norm, p->p - 1), v);
         }
     }
@@ -96,7 +97,7 @@ static void list(char *to, size_t room, const char *name, const int *values, int
     snprintf(to + used, room - used, "]");
 }
 
-/* In both layouts and types, its gradient written and added. */
+/* Checks both layouts and types, with gradients overwritten and added. */
 static void check(const pool *p)
 {
     char inputs[200] = "", attributes[400] = "";
@@ -161,7 +162,7 @@ TEST(windows_follow_their_definition)
     check(&volume);
     const pool line = {"AveragePool", 1, 3, 8, {1, 1, 33}, {1, 1, 5}, {1, 1, 2}, {1, 1, 1}, {0, 0, 2}, {0, 0, 2}, 0, 1, 0};
     check(&line);
-    /* taps that do not fit a byte */
+    /* taps whose number exceeds a byte */
     const pool wide = {"MaxPool", 2, 1, 8, {1, 19, 20}, {1, 17, 16}, {1, 2, 1}, {1, 1, 1}, {0}, {0, 0, 3}, 1, 0, 0};
     check(&wide);
 }

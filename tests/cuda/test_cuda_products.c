@@ -1,4 +1,4 @@
-/* test_cuda_products.c - what cublasLt is told of a matrix product, as far as it can be seen without a GPU. Linked with the
+/* test_cuda_products.c - cublasLt's arguments for a matrix product, as far as testable without a GPU. Linked with the
  * libraries. */
 #include "executor/cpu/cpu.h"
 #include "executor/cuda/device/device.h"
@@ -13,7 +13,7 @@ static int make_with_limit(void **unused)
     return 0;
 }
 
-/* dW = X^T dY with the sums over dY's rows: cublasLt sums over its operand A or B, which of them dY is depends on how W lies.
+/* dW = X^T dY with the sums over dY's rows. cublasLt sums over its operand A or B; W's layout determines which of them is dY.
  */
 TEST(the_gradient_of_a_bias_is_summed_over_the_gradient_of_the_result)
 {
@@ -35,12 +35,12 @@ TEST(the_gradient_of_a_bias_is_summed_over_the_gradient_of_the_result)
         const cublasLtMatrixLayout_t summed = epilogue == CUBLASLT_EPILOGUE_BGRADA ? m.left : m.right;
         assert_true(epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB);
         assert_int_equal(cublasLtMatrixLayoutGetAttribute(summed, CUBLASLT_MATRIX_LAYOUT_ROWS, &outer, sizeof outer, &size), 0);
-        assert_int_equal(outer, OUT); /* as dY lies, columns first; X would have IN */
+        assert_int_equal(outer, OUT); /* dY's size, columns first; X would give IN */
         mp_blas_matmul_release(&m);
     }
 }
 
-/* What cublasLt would be given for y = a b, row-major: y^T = b^T a^T without copies. */
+/* cublasLt's arguments for the row-major y = a b: y^T = b^T a^T without copies. */
 TEST(strided_batches_and_loops)
 {
     mp_array a = mp_array_plain(MP_DTYPE_FLOAT, 4, (const int64_t[]){7, 1, 4, 5});
@@ -54,7 +54,7 @@ TEST(strided_batches_and_loops)
     int64_t step, leading;
     size_t size;
     assert_int_equal(mp_blas_matmul_prepare(&s[0], &s[1], &to, 1, 0, MP_BLAS_NO_BIAS, &m, &err), MP_OK);
-    assert_int_equal(m.n_loops, 1); /* over b's 3, while a's 7 are a strided batch */
+    assert_int_equal(m.n_loops, 1); /* over b's 3; a's 7 are a strided batch */
     assert_int_equal(m.loops[0], 3);
     assert_int_equal(m.strides[0][0], 0);
     assert_int_equal(m.strides[1][0], 5 * 6 * 4);

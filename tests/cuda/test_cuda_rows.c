@@ -1,5 +1,5 @@
-/* test_cuda_rows.c - normalizations, softmaxes, losses, reductions and attention of the GPU, run on the host by their twin:
- * against the CPU's on the same values, and through the tests that the CPU's kernels pass. */
+/* test_cuda_rows.c - the GPU's normalizations, softmaxes, losses, reductions and attention, run on the host by their twin. They
+ * are compared with the CPU's on equal values, and pass the CPU kernels' tests. */
 #include "tests/cases/test.h"
 #include "tests/cases/twin_case.h"
 
@@ -8,12 +8,12 @@
 TEST(normalizations_agree_with_the_cpu)
 {
     const kernel_case cases[] = {
-        /* rows that threads share: short, long, few */
+        /* rows shared by several threads: short, long, few */
         {"LayerNormalization", 17, "float32[40,33] float32[33] float32[33]", "", 3, 0, 0, 0, 0, 0},
         {"LayerNormalization", 17, "float32[40,1100] float32[1100] float32[1100]", "", 1, 0, 0, 0, 0, 0},
         {"LayerNormalization", 17, "float32[3,2000] float32[2000]", "", 3, 0, 0, 0, 0, 0},
         {"LayerNormalization", 17, "float32[5,9,4,6] float32[4,6] float32[4,6]", "axis=-2", 1, 0, 0, 0, 0, 0},
-        /* rows that a warp keeps in registers, with lanes that have less or nothing; too long for that by one vector */
+        /* rows kept in a warp's registers, with partially filled or empty lanes; and rows one vector too long for this */
         {"LayerNormalization", 17, "float32[40,768] float32[768] float32[768]", "", 3, 0, 0, 0, 0, 0},
         {"LayerNormalization", 17, "float32[5,9,1024] float32[1024]", "", 1, 0, 0, 0, 0, 0},
         {"LayerNormalization", 17, "float32[33,256] float32[256] float32[256]", "", 1, 0, 0, 0, 0, 0},

@@ -1,5 +1,5 @@
-/* test_cuda_twin.c - the GPU's own kernels, run on the host by their twin: against the CPU's on the same values, in fp32 and
- * bf16, and through the tests that the CPU's kernels pass. */
+/* test_cuda_twin.c - the GPU's own kernels, run on the host by their twin. They are compared with the CPU's on equal values, in
+ * fp32 and bf16, and pass the CPU kernels' tests. */
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
 #include "executor/cuda/grid/division.h"
@@ -18,7 +18,7 @@ TEST(a_divisor_divides_as_division_does)
     uint64_t draw = 12345;
     for (int k = 0; k < 200000; k++) {
         int64_t values[2];
-        for (int i = 0; i < 2; i++) { /* of all lengths, and around powers of two */
+        for (int i = 0; i < 2; i++) { /* of all bit lengths, and near powers of two */
             draw = draw * 6364136223846793005u + 1442695040888963407u;
             values[i] = (int64_t)(draw >> 1 >> draw % 63);
             if (draw >> 60 == 3) values[i] = (int64_t)((UINT64_C(1) << (draw >> 32) % 63) + (draw >> 50) % 3 - 1);
@@ -59,7 +59,7 @@ TEST(binaries_agree_with_the_cpu)
         "float32[3,6,5,7] float32[3,6,5,7]", "float32[3,6,5,7] float32[6,1,1]", "float32[3,6,5,7] float32[7]",
         "float32[6,1,7] float32[3,1,5,1]", "float32[2,3000] float32[]", "float32[40,64] float32[64]",
         "float32[9000,20] float32[20]", "float32[3,40000] float32[3,1]",
-        /* rows and factors that vectors repeat */
+        /* rows and factors repeated by vectors */
         "float32[5,9,24] float32[9,24]", "float32[4,24,16] float32[24,1]", "float32[4,6,24] float32[4,6,1]",
         "float32[6,16] float32[5,1,16]", "float32[2,3,8] float32[2,1,8]"};
     static const char *const whole[] = {"And", "Or", "Xor"}, *const bits[] = {"BitwiseAnd", "BitwiseOr", "BitwiseXor",
@@ -99,7 +99,7 @@ TEST(dropout_agrees_with_the_cpu)
     twin_check(&c, true);
 }
 
-/* Sizes that take several tiles, pieces, blocks and digits, which the tests of the CPU's kernels are too small for. */
+/* Sizes with several tiles, pieces, blocks and digits, larger than in the tests of the CPU's kernels. */
 TEST(moves_and_picks_agree_with_the_cpu)
 {
     static const kernel_case cases[] = {
@@ -167,7 +167,7 @@ TEST(moves_and_picks_agree_with_the_cpu)
     }
 }
 
-/* Indices that grow, repeat and name nothing: rows in an order of their own, sums over many pieces. */
+/* Increasing, repeated and invalid indices: sorted rows, and sums over many pieces. */
 TEST(an_index_outside_reads_zero_and_writes_nothing)
 {
     enum { ROWS = 50000, ENTRIES = 9000, COLUMNS = 3 };
@@ -203,7 +203,7 @@ TEST(an_index_outside_reads_zero_and_writes_nothing)
 
 enum { N_MOST = 70, LENGTH = 1037 };
 
-/* Lists longer than a launch takes, of all lengths, on both. */
+/* Lists longer than one launch, of all lengths, on both backends. */
 TEST(updates_and_norms_agree_with_the_cpu)
 {
     static float memory[2][N_MOST][6 * LENGTH];
@@ -277,7 +277,7 @@ TEST(the_tests_of_the_cpu_pass)
     twin_passes(tests);
 }
 
-/* A machine without a GPU says so; with one there is nothing to see. */
+/* Without a GPU, opening the backend fails with a message; with a GPU, the test is skipped. */
 TEST(a_machine_without_a_gpu_says_so)
 {
     mp_error err = {0};
@@ -286,7 +286,7 @@ TEST(a_machine_without_a_gpu_says_so)
     assert_non_null(strstr(err.message, "--device cuda: "));
 }
 
-/* One gradient that is longer than all others together, among more than one launch takes, with empty and tiny ones. */
+/* One gradient longer than all others together, among more than one launch takes, with empty and tiny ones. */
 TEST(norms_of_uneven_gradients_are_whole)
 {
     enum { N = 97, LONG = 30000001 };
@@ -298,7 +298,7 @@ TEST(norms_of_uneven_gradients_are_whole)
     for (int k = 0; k < N; k++) {
         updates[k] = (mp_update){.dtype = MP_DTYPE_FLOAT, .n = k == 50 ? LONG : sizes[k % 8], .gradient = values};
     }
-    for (int n = N; n > 0; n -= 31) { /* with it, with it last, without */
+    for (int n = N; n > 0; n -= 31) { /* with the long gradient, with it as the last one, without it */
         double sum = 0;
         for (int k = 0; k < n; k++)
             for (int64_t e = 0; e < updates[k].n; e++) sum += (double)values[e] * values[e];

@@ -1,5 +1,5 @@
-/* fuzz_operators.c - operators with any attributes, shapes and types: through the rules of the table, and where they let them
- * pass through the CPU's kernels, forward and backward. */
+/* fuzz_operators.c - operators with arbitrary attributes, shapes and types. They run through the rules of the operator table
+ * and, if accepted, through the CPU's kernels, forward and backward. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +7,11 @@
 #include "tests/fuzz/operator_mutate.h"
 #include "tests/fuzz/operator_run.h"
 
-/* libFuzzer's own change of bytes, where it is linked. */
+/* libFuzzer's mutation of bytes, if linked. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t n, size_t most) __attribute__((weak));
 
-/* A case as the corpus has it: all numbers are as they should be, and so are the results but for these. */
+/* Returns whether all results must be finite: an unchanged case of the corpus with ordinary numbers, except for these
+ * operators. */
 static bool has_to_be_finite(const operator_case *c)
 {
     static const char *const others[] = {"Acosh", "Mod", "IsInf", "IsNaN"};

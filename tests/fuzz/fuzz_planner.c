@@ -1,8 +1,8 @@
-/* fuzz_planner.c - graphs, budgets and options from bytes: what the searchers answer against the checker, a simulator of the
- * rules, and on tiny graphs every plan that there is.
+/* fuzz_planner.c - graphs, budgets and options made from bytes. The searchers' answers are compared with the checker, a
+ * simulator of the rules and, for tiny graphs, all plans.
  *
- * Bytes: forward nodes; fuse, phases and effort; searcher; budget; what else is asked for; seed; then the graph's
- * (random_graph_of). With FUZZ_WRITE=FOLDER the graph and its plan are left there, for other checkers. */
+ * Bytes: number of forward nodes; fuse, phases and effort; searcher; budget; further options; seed; then the graph's bytes
+ * (random_graph_of). With FUZZ_WRITE=FOLDER the graph and its plan are stored there, for other checkers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
 
-/* libFuzzer's own change of bytes, where it is linked. */
+/* libFuzzer's mutation of bytes, if linked. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t n, size_t most) __attribute__((weak));
 
 enum { HEAD = 6, FORWARD_MAX = 8, TINY_NODES = 12, MOVES = 60 };
@@ -42,7 +42,7 @@ static void judge(const question *q, const mp_plan *plan)
     fault(q, "the checker refutes the plan", plan->peak_bytes, plan->ticks);
 }
 
-/* Against the rules read plainly; all steps run in order. */
+/* Compares a plan with the literal simulator. All steps run in order. */
 static void simulate_plan(const question *q, const mp_plan *plan)
 {
     simulation s = simulate(q->request.graph, plan->steps, plan->n_steps);
@@ -63,7 +63,7 @@ static mp_status solve(const question *q, const mp_request *request, mp_answer *
     return st;
 }
 
-/* What every plan and every proof has to agree with. */
+/* Checks the invariants of every plan and every proof. */
 static void judge_answer(const question *q, const mp_answer *a)
 {
     const int64_t budget = q->request.budget_bytes;
@@ -80,7 +80,8 @@ static void judge_answer(const question *q, const mp_answer *a)
         fault(q, "the bound is above a plan", a->bound.ticks, a->plan->ticks);
 }
 
-/* Tiny graphs: against the cheapest of all plans. Budgets bound its live bytes, so with an arena it only gets more room. */
+/* Compares plans of tiny graphs with the cheapest of all plans. Budgets limit its live bytes, so an arena can only need more
+ * memory. */
 static void judge_by_all_plans(const question *q, const mp_answer *a)
 {
     const mp_request *r = &q->request;
@@ -96,7 +97,7 @@ static void judge_by_all_plans(const question *q, const mp_answer *a)
     if (r->wants_bound && a->bound.ticks > best) fault(q, "the bound is above the cheapest plan", a->bound.ticks, best);
 }
 
-/* With more memory: the same plan still holds, and a searcher that is monotone finds nothing that takes longer. */
+/* With more memory, the same plan must still be valid, and a monotone searcher must not find a slower one. */
 static void judge_with_more(const question *q, mp_answer *a)
 {
     mp_answer larger = {0};
@@ -114,7 +115,7 @@ static void judge_with_more(const question *q, mp_answer *a)
     mp_answer_free(&larger);
 }
 
-/* Through files and back, and what others are to check. */
+/* Writes and reads the files, and stores them for other checkers. */
 static void write_and_read(const question *q, const mp_plan *plan)
 {
     mp_error err = {0};

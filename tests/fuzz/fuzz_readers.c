@@ -1,10 +1,9 @@
-/* fuzz_readers.c - files of every kind that memplan reads. The first byte of an input says which, the rest is the file:
+/* fuzz_readers.c - files of all kinds that memplan reads. The first byte of an input selects the kind; the rest is the file:
  *
  *     o ONNX, through simplification, training graph, timeline and a cheap searcher
  *     g graph (JSON), d DOT: through timeline and that searcher      p plan for the graph of `graph.json`, checked
  *     c costs of that graph      v device      b buffers (CSV)       s safetensors
- *     a array (.npy, IDX)        t text        w vocabulary of a fixed text
- */
+ *     a array (.npy, IDX)        t text        w vocabulary of a fixed text */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +15,13 @@
 #include "memplan/memplan.h"
 #include "tests/fuzz/reader_mutate.h"
 
-/* libFuzzer's own change of bytes, where it is linked. */
+/* libFuzzer's mutation of bytes, if linked. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t n, size_t most) __attribute__((weak));
 
 enum { NODES_MAX = 600, EDGES_MAX = 6000 };
 
 static char folder[64], path[128], text_path[128];
-static uint8_t kind; /* of the file at hand */
+static uint8_t kind; /* kind of the current file */
 
 static void take_away(void)
 {
@@ -49,7 +48,7 @@ static void begin(void)
     put_file(text_path, "to be or not to be\n", 19);
 }
 
-/* A refusal says why. */
+/* Checks that a refusal states a reason. */
 static void said(mp_status st, const mp_error *err)
 {
     if (getenv("FUZZ_VERBOSE")) fprintf(stderr, "%c %s %s\n", kind, st == MP_OK ? "read" : "refused", err->message);
@@ -107,7 +106,7 @@ static void read_graph(mp_status (*read)(const char *path, mp_graph **out, mp_er
     mp_graph_free(graph);
 }
 
-/* What belongs to the corpus's graph: a plan, or costs. */
+/* Reads a plan, or costs, for the corpus's graph. */
 static void read_beside(bool is_plan)
 {
     mp_error err = {0};

@@ -1,12 +1,13 @@
-/* fuzz_step.c - networks of a few operators, trained for two steps on the CPU: as a plan within a budget says, and with
- * everything kept. Both give the same bits, or both refuse.
+/* fuzz_step.c - networks of a few operators, trained for two steps on the CPU with a plan within a budget, and with keep-all.
+ * Both must give exactly equal results, or both must refuse.
  *
- * A line: the share of the budget in percent, where updates run (0, 1, 2), then operators (operator_case.h) with "; " before
- * each:
+ * An input line has the budget's position in percent, the kind of fused updates (0, 1, 2), then "; " and an operator
+ * (operator_case.h) each:
  *
  *     60 1; Tanh 13 | float32[2,3] | | 1 255 0; MatMul 13 | float32[2,3] float32[3,4] | | 1 255 0
  *
- * An input of the type and shape of something computed before is that, any other float a parameter (the first: data). */
+ * An input with the type and shape of an earlier result reads this result. Other float inputs are parameters, except the first,
+ * which is data. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ static size_t write_network(const network *net, char *line)
     return n;
 }
 
-/* The tensor of the network that stands for input `from` of a single operator. */
+/* Finds or adds the network's tensor for input `from` of a single operator. */
 static mp_status take_input(mp_model *model, const mp_tensor *from, bool is_wanted, int *tensor, mp_error *err)
 {
     char name[32];
@@ -128,7 +129,7 @@ static mp_status add_case(const operator_case *c, mp_model *model, mp_error *err
     return append(model, &draft, in, NULL, err);
 }
 
-/* The operators, and as the loss the sum of the means of all that they make. */
+/* Adds the operators. The loss is the sum of the means of all their outputs. */
 static mp_status build(const network *net, mp_model **model, mp_error *err)
 {
     int loss = -1;
@@ -155,7 +156,7 @@ static mp_status build(const network *net, mp_model **model, mp_error *err)
     return mp_model_simplify(*model, MP_RULES_EXECUTOR, true, NULL, err);
 }
 
-/* An empty model file: every parameter is drawn. */
+/* Opens an empty model file, so that every parameter is drawn. */
 static mp_status open_parameters(const mp_program *program, mp_parameter_source **out, mp_error *err)
 {
     char path[] = "/tmp/memplan-fuzz-XXXXXX";
@@ -166,7 +167,7 @@ static mp_status open_parameters(const mp_program *program, mp_parameter_source 
     return st;
 }
 
-/* Trains as the plan says; the last loss, and a hash of all parameters. */
+/* Trains with the plan; returns the last loss and a hash of all parameters. */
 static mp_status train(mp_program *program, const mp_plan *plan, double *loss, char hash[33], mp_error *err)
 {
     MP_OWNED_BY(mp_parameter_source_free) mp_parameter_source *source = NULL;
@@ -186,12 +187,12 @@ static mp_status train(mp_program *program, const mp_plan *plan, double *loss, c
     return MP_OK;
 }
 
-/* The plan with everything kept, or one within the budget (NULL: there is none), with offsets. */
+/* Makes a keep-all plan, or one within the budget (NULL: none fits), with offsets. */
 static mp_status plan_for(const mp_graph *graph, int percent, mp_plan **out, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "none"};
-    if (percent >= 0) { /* between the floor and what everything takes */
+    if (percent >= 0) { /* between the floor and keep-all's bytes */
         int64_t floor_bytes;
         int node;
         MP_CHECK(mp_solve(&request, &answer, err));
@@ -214,7 +215,7 @@ static void compare(const network *net, const mp_plan *plans[2], const double lo
 {
     char line[LINE];
     if (!memcmp(&loss[0], &loss[1], sizeof *loss) && !strcmp(hash[0], hash[1])) return;
-    if (!isfinite(loss[0]) && !isfinite(loss[1])) return; /* which NaN it is, is left open */
+    if (!isfinite(loss[0]) && !isfinite(loss[1])) return; /* two NaN may differ in their bits */
     write_network(net, line);
     fprintf(stderr, "%s\nloss %.17g and %.17g, %zu and %zu steps, %s and %s\n", line, loss[0], loss[1], plans[0]->n_steps,
             plans[1]->n_steps, hash[0], hash[1]);

@@ -1,4 +1,4 @@
-/* operator_case.c - a line of text as an operator, and back. */
+/* operator_case.c - parses a line of text as an operator, and writes it back. */
 #include "tests/fuzz/operator_case.h"
 
 #include <inttypes.h>
@@ -9,14 +9,14 @@
 
 #include "estimator/simplify/infer.h"
 
-/* What of a number a double can say without leaving int64_t. */
+/* Returns a double as an integer, limited to the range of int64_t. */
 static int64_t whole(double value)
 {
     if (!(value > -9e18)) return INT64_MIN + 1;
     return value < 9e18 ? (int64_t)value : INT64_MAX;
 }
 
-/* "[1,2]" or "{1,2}" from *text on, which is moved behind it; -1: it is no list. */
+/* Parses "[1,2]" or "{1,2}" at *text, and moves *text past it; -1: no list. */
 static int read_list(char **text, char open, char close, double *list)
 {
     int n = 0;

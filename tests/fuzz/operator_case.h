@@ -1,11 +1,10 @@
-/* operator_case.h - one operator as a line of text, for fuzzing: anything may stand there, and nothing of it may be trusted.
+/* operator_case.h - one operator as a line of text, for fuzzing. The text is untrusted.
  *
  *     Conv 11 | float32[1,2,5,5] float32[4,1,3,3] - | group=2 pads=[1,1,1,1] | 1 3 0
  *
- * Kind (with its domain: com.microsoft:Gelu) and version; inputs, where "-" is left out, "@0" is the tensor of input 0 again
- * and
- * "={...}" states the values of a constant; attributes; then the number of outputs (negative: the first is left out), a bit for
- * each input whose gradient is asked for, and how inputs without stated values are filled (operator_run.h).
+ * Fields: kind (with its domain: com.microsoft:Gelu) and version; inputs; attributes; numbers. Inputs: "-" is omitted, "@0"
+ * repeats the tensor of input 0, and "={...}" states the values of a constant. Numbers: outputs (negative: the first is
+ * omitted), a bit for each requested gradient of an input, and `fill` for inputs without stated values (operator_run.h).
  */
 #pragma once
 
@@ -17,11 +16,11 @@ enum { OPERATOR_INPUTS = 12, OPERATOR_OUTPUTS = 4, OPERATOR_ATTRIBUTES = 12, OPE
 
 typedef struct operator_input {
     bool is_there;
-    int same_as; /* -1: a tensor of its own */
+    int same_as; /* -1: a separate tensor */
     mp_dtype dtype;
     int rank;
     int64_t dims[OPERATOR_LIST];
-    int n_values; /* -1: not stated */
+    int n_values; /* -1: no stated values */
     double values[OPERATOR_LIST];
 } operator_input;
 
@@ -41,9 +40,9 @@ typedef struct operator_case {
     unsigned wanted, fill;
 } operator_case;
 
-/* False: the text is no case. It need not end with 0. */
+/* Parses a case, which need not end with 0. False: invalid text. */
 bool operator_case_read(const char *text, size_t n, operator_case *c);
-/* The case as a line, for reports; what does not fit is cut. */
+/* Writes the case as a line, for reports; longer lines are truncated. */
 void operator_case_write(const operator_case *c, char line[4 * OPERATOR_TEXT]);
-/* A model of this one operator, inferred. Anything but MP_OK: refused, with the reason. */
+/* Makes an inferred model of this operator. Other results than MP_OK are refusals, with the reason. */
 mp_status operator_case_model(const operator_case *c, mp_model **model, mp_error *err);

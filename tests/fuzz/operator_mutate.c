@@ -1,4 +1,4 @@
-/* operator_mutate.c - small changes that leave most of a case as it was, so that much of it is still let pass. */
+/* operator_mutate.c - small changes that keep most of a case, so that many cases are still accepted. */
 #include "tests/fuzz/operator_mutate.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static double real(dice *d)
     return numbers[roll(d, sizeof numbers / sizeof *numbers)];
 }
 
-/* A size: mostly small, often one that another dimension has. */
+/* Returns a size: mostly small, often equal to another dimension's. */
 static int64_t size(dice *d, const operator_case *c)
 {
     if (roll(d, 2) && c->n_in) {

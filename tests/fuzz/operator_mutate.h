@@ -1,9 +1,9 @@
-/* operator_mutate.h - a case changed at one to three places: sizes, ranks, types, operands, values, attributes, version. */
+/* operator_mutate.h - changes a case at one to three places: sizes, ranks, types, operands, values, attributes, version. */
 #pragma once
 
 #include "tests/fuzz/operator_case.h"
 
-enum { OPERATOR_MUTATED = 16 }; /* a bit of `fill`: the case is no longer what somebody wrote */
+enum { OPERATOR_MUTATED = 16 }; /* a bit of `fill`: the case was changed by a mutation */
 
-/* The same seed makes the same of the same case. */
+/* Changes the case; the same seed and case give the same result. */
 void operator_mutate(operator_case *c, unsigned seed);

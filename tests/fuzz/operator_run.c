@@ -1,4 +1,4 @@
-/* operator_run.c - one call of a kernel forward and one per group of gradients, with guards around every operand. */
+/* operator_run.c - calls a kernel once forward and once per group of gradients, with guards around every operand. */
 #include "tests/fuzz/operator_run.h"
 
 #include <math.h>
@@ -10,11 +10,11 @@
 
 enum { GUARD = 64, ELEMENTS_MAX = 1 << 16, FLOPS_MAX = 1 << 28, BLOCKS = 64 };
 
-/* Memory that was given out, with what lies around it. An address sanitizer sees exactly `bytes`. */
+/* Allocated memory with guards around it. An address sanitizer sees exactly `bytes`. */
 typedef struct block {
     unsigned char *data;
     size_t bytes;
-    uint64_t sum; /* of what may not change; 0: anything may */
+    uint64_t sum; /* checksum of constant contents; 0: changes are allowed */
 } block;
 
 typedef struct work {
@@ -47,7 +47,7 @@ static uint64_t sum_of(const void *data, size_t n)
 #define GUARDED GUARD
 #endif
 
-/* Filled with bytes that make no number of any floating-point type. */
+/* Allocates memory filled with NaN bytes of every floating-point type. */
 static void *take(work *w, int64_t bytes)
 {
     void *data;
@@ -57,7 +57,7 @@ static void *take(work *w, int64_t bytes)
     return (unsigned char *)data + GUARDED;
 }
 
-/* From here on nothing may write there. */
+/* Marks the memory as constant from now on. */
 static void seal(work *w, const void *data)
 {
     for (int k = 0; k < w->n_blocks; k++)
@@ -124,7 +124,7 @@ static void store(const mp_array *a, int64_t k, double real, int64_t integer)
     }
 }
 
-/* Whether every element of a float array is a finite number. */
+/* Returns whether every element of a float array is finite. */
 static bool is_finite(const mp_array *a)
 {
     uint32_t word;
@@ -140,7 +140,7 @@ static bool is_finite(const mp_array *a)
     return true;
 }
 
-/* An array of a tensor with memory; false: too large, or of a type that has no memory. */
+/* Makes a tensor's array with memory; false: too large, or a type without memory. */
 static bool lay_out(work *w, int tensor, bool with_memory, mp_array *a)
 {
     *a = (mp_array){0};
@@ -169,7 +169,7 @@ static bool fill_inputs(work *w)
         for (int64_t k = 0; k < mp_array_elements(&w->in[i]); k++)
             store(&w->in[i], k, v && v->is_real ? v->f[k] : draw(w),
                   v && !v->is_real ? v->i[k] : whole_number(w->c->fill, k + i));
-        bool moves = false; /* running mean and variance do */
+        bool moves = false; /* running mean and variance are updated in place */
         for (int s = 3; s < 5 && w->op->op->traits & MP_TRAIT_STATISTICS; s++) moves |= w->op->in[s] == w->op->in[i];
         if (!moves) seal(w, w->in[i].data);
     }
@@ -227,7 +227,7 @@ static operator_verdict run_forward(work *w, bool finite, char text[OPERATOR_TEX
     return call(w, x, finite, text);
 }
 
-/* The gradients of inputs [from, to) of those that are asked for; only what the row says that they read is there. */
+/* Computes the requested gradients of inputs [from, to). Only operands listed in the table row have memory. */
 static operator_verdict run_backward(work *w, int from, int to, bool finite, char text[OPERATOR_TEXT])
 {
     mp_operands *b = &w->b;
@@ -253,7 +253,7 @@ static operator_verdict run_backward(work *w, int from, int to, bool finite, cha
         needs |= need;
         any = true;
         for (int j = from; j < i; j++)
-            if (w->op->in[j] == t && w->d_in[j].dtype) { /* the second adds to the first */
+            if (w->op->in[j] == t && w->d_in[j].dtype) { /* the second gradient is added to the first */
                 w->d_in[i] = w->d_in[j];
                 b->adds |= MP_BIT(i);
             }
@@ -287,7 +287,7 @@ static operator_verdict run_all(work *w, bool finite, char text[OPERATOR_TEXT])
         seal(w, w->d_out[o].data);
         any |= mp_array_elements(&w->d_out[o]) > 0;
     }
-    if (!any) return verdict; /* whole numbers, or no elements: no gradient flows back */
+    if (!any) return verdict; /* integers or no elements: no gradient exists */
     if (row->gradient == MP_GRADIENT_SPLIT) {
         verdict = run_backward(w, 1, w->op->n_in, finite, text);
         return verdict == OPERATOR_RAN ? run_backward(w, 0, 1, finite, text) : verdict;

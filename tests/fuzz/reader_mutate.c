@@ -1,4 +1,4 @@
-/* reader_mutate.c - words of texts, and fields of messages. */
+/* reader_mutate.c - mutates words of texts, and fields of messages. */
 #include "tests/fuzz/reader_mutate.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@ typedef struct span {
     size_t from, to;
 } span;
 
-/* What is written; what does not fit is left out. */
+/* The output; bytes beyond its size are dropped. */
 typedef struct writer {
     uint8_t *out;
     size_t n, most;
@@ -31,7 +31,7 @@ static bool is_of_word(uint8_t c)
     return isalnum(c) || strchr("_.+-", c);
 }
 
-/* A word at random; empty behind the last one. */
+/* Returns a random word; empty after the last one. */
 static span pick(const uint8_t *data, size_t n, random_source *random)
 {
     span s = {(size_t)random_below(random, (int)n), 0};
@@ -71,11 +71,11 @@ size_t reader_mutate_text(const uint8_t *data, size_t n, uint8_t *out, size_t mo
         put(&w, data, a.from);
         put(&w, data + a.to, n - a.to);
         return w.n;
-    case 1: /* the stretch between them twice */
+    case 1: /* repeats the bytes between the two words */
         put(&w, data, both.to);
         put(&w, data + both.from, n - both.from);
         return w.n;
-    case 2: /* without it */
+    case 2: /* removes them */
         put(&w, data, both.from);
         put(&w, data + both.to, n - both.to);
         return w.n;
@@ -102,7 +102,7 @@ size_t reader_mutate_text(const uint8_t *data, size_t n, uint8_t *out, size_t mo
 /* ---- messages ---- */
 
 typedef struct field {
-    size_t from, payload, to; /* key; for bytes what stands behind their length */
+    size_t from, payload, to; /* key; payload, after its length if it has one; end */
     int wire;
 } field;
 
@@ -146,7 +146,7 @@ static bool read_field(const uint8_t *data, size_t n, size_t at, field *f)
     return true;
 }
 
-/* A field at random of those that the bytes are made of; false: they are no message. */
+/* Picks a random field of a message; false: the bytes are no message. */
 static bool pick_field(const uint8_t *data, size_t n, random_source *random, field *out)
 {
     field f;
@@ -160,7 +160,7 @@ static bool pick_field(const uint8_t *data, size_t n, random_source *random, fie
 
 static void change_message(const uint8_t *data, size_t n, writer *w, random_source *random);
 
-/* Another payload of a field, its length before it where it has one. */
+/* Writes a changed payload of a field, with its new length if it has one. */
 static void change_payload(const uint8_t *data, const field *f, writer *w, random_source *random)
 {
     static const uint64_t odd[] = {0, 1, 2, 3, 7, 127, 16, UINT64_MAX, INT64_MAX, UINT64_C(1) << 62, INT32_MAX, 1000};
@@ -191,8 +191,8 @@ static void change_message(const uint8_t *data, size_t n, writer *w, random_sour
     }
     const int what = random_below(random, 12);
     put(w, data, f.from);
-    if (what == 1) put(w, data + f.from, f.to - f.from);              /* twice */
-    if (what == 1 || what == 2) put(w, data + g.from, g.to - g.from); /* another one, besides or instead */
+    if (what == 1) put(w, data + f.from, f.to - f.from);              /* repeats the field */
+    if (what == 1 || what == 2) put(w, data + g.from, g.to - g.from); /* another field, in addition or instead */
     if (what > 2) {
         uint64_t key;
         size_t at = f.from;

@@ -1,8 +1,9 @@
-/* replay.c - a fuzzing target without libFuzzer: PROGRAM [FILE|FOLDER...] [--mutate N] [--seed S]
+/* replay.c - runs a fuzzing target without libFuzzer: PROGRAM [FILE|FOLDER...] [--mutate N] [--seed S]
  *
- * Runs every file (of a .txt every line, but blank ones and those that begin with #), and of each, if the target can change its
- * inputs, N changed ones; N and S make the same ones everywhere. Without files: tests/fuzz/corpus/NAME of the program fuzz_NAME
- * with 20 of each. Ends as a test does, or with the abort of the target: then the input is in the file `fuzz-fault`. */
+ * It runs every file, or every line of a .txt file except blank lines and lines that begin with #. If the target can change its
+ * inputs, N changed inputs follow for each; equal N and S give equal inputs on every machine. Without files:
+ * tests/fuzz/corpus/NAME of the program fuzz_NAME, with N = 20. It ends like a test, or with the target's abort; the input is
+ * then in the file `fuzz-fault`. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -13,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The target: runs one input; a fault is an abort, after a sentence on standard error. Always 0. */
+/* The target: runs one input and returns 0. On a fault it prints a sentence on standard error and aborts. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-/* Changes data[0..n) at random, into at most `most` bytes, and says how many; 0: it cannot be read. Not every target has one.
+/* Changes data[0..n) randomly into at most `most` bytes and returns their number; 0: unreadable input. Optional for a target.
  */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed) __attribute__((weak));
 
@@ -28,7 +29,7 @@ static struct {
     size_t n;
 } all;
 
-/* Kept where the target has gone wrong or does not come back. */
+/* Stores the input after a fault or a timeout. */
 static void keep(int number)
 {
     FILE *f = fopen("fuzz-fault", "wb");

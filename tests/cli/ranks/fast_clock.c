@@ -1,6 +1,6 @@
-/* fast_clock.c - a clock that goes CLOCK_FACTOR times as fast, loaded before a program's own libraries: in its eyes the machine
- * is that much slower, so that a time limit cuts a search short, with the same number of seconds everywhere. Sleeping is as
- * ever. */
+/* fast_clock.c - a clock that runs CLOCK_FACTOR times as fast, loaded before a program's own libraries. The machine appears
+ * slower by this factor, so that a time limit stops a search early, with the same number of seconds on every machine. Sleeping
+ * is unchanged. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>

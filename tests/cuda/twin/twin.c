@@ -1,5 +1,5 @@
-/* twin.c - the GPU's own kernels on the host, as a backend for tests: memory is the CPU's, and so is every kernel that the GPU
- * takes from a library. */
+/* twin.c - the GPU's own kernels on the host, as a backend for tests. Memory, and every kernel that the GPU takes from a
+ * library, are the CPU's. */
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/current.h"
 #include "executor/cuda/device/step.h"
@@ -82,7 +82,7 @@ static int64_t touched(const mp_backend *self, const void *memory, unsigned char
     return end;
 }
 
-/* The functions that stay the host's get the twin as theirs: they keep nothing. */
+/* Functions inherited from the host receive the twin as context; they store nothing in it. */
 __attribute__((visibility("default"))) mp_backend *mp_module_backend(const mp_backend *host, int ordinal)
 {
     mp_cuda_context *c = mp_alloc(1, sizeof *c);

@@ -1,4 +1,4 @@
-/* twin_recurrents.c - LSTM, GRU and RNN of the twin: products are plain loops. */
+/* twin_recurrents.c - LSTM, GRU and RNN of the twin; products are plain loops. */
 #include "tests/cuda/twin/twin_recurrents.h"
 
 #include "executor/operators/copies/boxes_cuda.h"

@@ -1,5 +1,5 @@
-/* twin_recurrents.h - recurrent layers of the twin: the GPU's own cells, and loops in the place of cublasLt's products. Private
- * to executor/cuda/. */
+/* twin_recurrents.h - recurrent layers of the twin: the GPU's own cells, and loops instead of cublasLt's products. Private to
+ * executor/cuda/. */
 #pragma once
 
 #include "executor/kernel/kernel.h"
