@@ -71,13 +71,13 @@ class MemplanCompile(GraphTrainerCompileConfig):
     pass_pipeline: str = "memplan"
 
     memplan_budget: str = "auto"
-    """Memory budget of a step on one device: "70GiB", "60%" of keep-all, "min+20%", "auto"."""
+    """What a step may take of one device, all in all: "70GiB", "60%" of keeping everything, "min+20%", "auto"."""
 
     memplan_reserve: str = "0"
-    """Part of the budget for memory outside of the graph: gradients of earlier micro-batches, communication buffers."""
+    """Of the budget, for what is not in the graph: gradients of earlier micro-batches, buffers of communication."""
 
     memplan_state_per_parameter: int = 2
-    """Values that the optimizer stores per trained parameter; 2 for Adam's moments."""
+    """Values that the optimizer keeps for a trained parameter: Adam's two moments."""
 
 
 def module_of(node: fx.Node) -> str:

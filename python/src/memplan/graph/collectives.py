@@ -1,10 +1,12 @@
-"""Collectives in a captured graph: those of tensor parallel modules (DTensor), and the functional ones of the user's code.
+"""Collectives in a captured graph: from tensor parallel modules (DTensor) or called by the user's code.
 
-PyTorch issues a collective, and waits for what it makes by an operator of its own. For a plan the two are one operator, which
-may be computed again like any other: on all ranks, which have one plan and so one order. In the graphs that run they are two
-again, and what computes meanwhile overlaps: a wait is where what comes is first read, or before what would no longer fit below
-the peak beside what the collective reads, which is held until then. What works in copies of its own, as gloo's gathers do, is
-waited for at once: its thread takes memory when it likes.
+PyTorch issues a collective with one operator and waits for its result with another. For the planner, memplan merges the two
+into one operator. The planner may recompute it, because all ranks have the same plan and the same order. In the final graphs
+the two are separate again, so that compute overlaps with communication.
+
+The wait is placed before the first reader of the result. It is placed earlier if the result and the collective's operands,
+which live until the wait, would exceed the peak. Collectives that copy their data are awaited at once. An example is gloo's
+gather, whose thread allocates memory at unpredictable times.
 
     whole = all_gather(x)       pending = all_gather(x)
     y = f(x)                    y = f(x)
@@ -29,7 +31,7 @@ from memplan.torch_internals import collectives
 from memplan.torch_internals.collectives import FUNCTIONAL, WAIT, WAIT_FOR_ALL, group_of
 from memplan.torch_internals.dispatch import OPERATOR
 
-COPIES_FIRST = ("all_reduce", "broadcast")  # which work on a copy, their result, and hold nothing else
+COPIES_FIRST = ("all_reduce", "broadcast")  # these collectives work on a copy, which is their result, and hold no operands
 
 
 def is_functional(node: fx.Node) -> bool:
@@ -53,7 +55,7 @@ def kind_of(node: fx.Node) -> str:
 
 
 def groups_in(graph: fx.Graph) -> list[Any]:
-    """The process groups of its functional collectives, one for each."""
+    """Return the process group of each functional collective in the graph."""
     return [group_of(argument(n, "group_name")) for n in graph.nodes if n.op == "call_function" and is_functional(n)]
 
 
@@ -61,7 +63,7 @@ def groups_in(graph: fx.Graph) -> list[Any]:
 
 
 def need_to_plan(graph: fx.Graph, is_for_calls: bool) -> None:
-    """NotPlannable where collectives are not planned: by this PyTorch, or beside something else."""
+    """Raise NotPlannable if memplan cannot plan collectives with this PyTorch version or with these options."""
     if not any(map(is_functional, graph.nodes)):
         return
     collectives.need_to_wait()
@@ -70,7 +72,7 @@ def need_to_plan(graph: fx.Graph, is_for_calls: bool) -> None:
 
 
 def take_waits_out(graph: fx.Graph) -> None:
-    """Has readers read what a collective makes itself, which then is what the wait returned."""
+    """Remove the waits. Readers of a wait then read the result of the collective."""
     for node in [n for n in graph.nodes if is_wait_of_pytorch(n)]:
         sources = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
         if node.target is WAIT.get():
@@ -90,7 +92,7 @@ def item_of(sources: Any, k: int) -> Any:
 
 
 def take_over(waited: fx.Node, source: Any) -> None:
-    """The source is in the place of what was waited for, if it is a collective's that nobody else waits for."""
+    """Replace a wait by its source, if the source is the result of a collective with one wait."""
     made_by = source.args[0] if isinstance(source, fx.Node) and source.target is operator.getitem else source
     if not isinstance(made_by, fx.Node) or not is_functional(made_by) or WAITED in source.meta:
         return
@@ -103,14 +105,14 @@ def take_over(waited: fx.Node, source: Any) -> None:
     waited.graph.erase_node(waited)
 
 
-WAITED = "memplan_waited"  # in the meta of what was waited for
+WAITED = "memplan_waited"  # key in the meta of awaited results
 
 
 # ---- in the graphs that run
 
 
 def wait(pending: torch.Tensor, *held: torch.Tensor) -> torch.Tensor:
-    """Waits for what a collective makes; until then this holds what it reads."""
+    """Wait for the result of a collective. The arguments `held` keep its operands alive until then."""
     return collectives.wait(pending)
 
 
@@ -119,12 +121,12 @@ def has_wait(node: fx.Node) -> bool:
 
 
 def held_by(node: fx.Node) -> list[fx.Node]:
-    """What a collective reads until it is waited for."""
+    """Return the operands that a collective reads until its wait."""
     return [] if kind_of(node).startswith(COPIES_FIRST) else node.all_input_nodes
 
 
 def put_wait(node: fx.Node, behind: fx.Node, function: Any, *held: fx.Node) -> None:
-    """Waits for a collective, or for one of the results of one, behind this node."""
+    """Insert a wait for a collective, or for one of its results, after the node `behind`."""
     readers = list(node.users)
     with node.graph.inserting_after(behind):
         waited = node.graph.call_function(function, (node, *held))
@@ -134,12 +136,12 @@ def put_wait(node: fx.Node, behind: fx.Node, function: Any, *held: fx.Node) -> N
 
 
 def is_sum_on_host(node: fx.Node) -> bool:
-    """Whether gloo makes parts of a sum of all of it."""
+    """Whether gloo computes the whole sum and then takes the rank's part."""
     return kind_of(node) == "reduce_scatter_tensor" and node.meta["val"].device.type == "cpu"
 
 
 def part_of_sum(given: torch.Tensor, how: str, n_ranks: int, name: str) -> torch.Tensor:
-    """The same, and of its copy nothing stays: gloo keeps what it has sent until it sends again."""
+    """Compute a rank's part of a sum, and free the copy. gloo otherwise holds a sent buffer until the next send."""
     group, everything = group_of(name), given.clone(memory_format=torch.contiguous_format)
     torch.distributed.all_reduce(everything, op=getattr(torch.distributed.ReduceOp, how.upper()), group=group)
     made = everything.chunk(n_ranks)[torch.distributed.get_rank(group)].clone()
@@ -148,14 +150,14 @@ def part_of_sum(given: torch.Tensor, how: str, n_ranks: int, name: str) -> torch
 
 
 def put_waits_at_once(graph: fx.Graph) -> None:
-    """Where there is no plan: each wait behind its collective."""
+    """Insert each wait directly after its collective, for graphs without a plan."""
     for node in [n for n in graph.nodes if WAITED in n.meta]:
         put_wait(node, node, WAIT.get())
     graph.lint()
 
 
 def results_of(node: fx.Node) -> list[fx.Node]:
-    """The node, or who takes its results apart."""
+    """Return the node, or for several results the nodes that select them."""
     is_one = isinstance(node.meta.get("val"), torch.Tensor)
     return [node] if is_one else [u for u in node.users if u.target is operator.getitem]
 
@@ -174,8 +176,10 @@ def values_of(nodes: Iterable[fx.Node]) -> Iterator[Any]:
 
 
 def workspace_bytes(node: fx.Node) -> int:
-    """What a collective takes beside its results: a copy of what does not lie in order; and gloo, which puts together and apart
-    in copies of its own."""
+    """Return the bytes that a collective allocates besides its results.
+
+    These are copies of operands in other layouts, and gloo's.
+    """
     if shards.is_ours(node):
         return shards.workspace_bytes(node)
     given, kind = [v for v in values_of(node.all_input_nodes) if isinstance(v, torch.Tensor)], kind_of(node)
@@ -192,7 +196,7 @@ def workspace_bytes(node: fx.Node) -> int:
     return apart
 
 
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL = (  # in memplan/ranks/network.h
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL = (  # as in memplan/ranks/network.h
     "all-reduce",
     "all-gather",
     "reduce-scatter",
@@ -202,8 +206,7 @@ ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL = (  # in memplan/
 
 
 class Sending(NamedTuple):
-    """A collective of a tensor of so many bytes before it is split or when it is put together, among the ranks of a process
-    group."""
+    """A collective. `whole_bytes`: size of the unsharded tensor; `among`: the process group."""
 
     collective: str
     whole_bytes: int
@@ -211,7 +214,7 @@ class Sending(NamedTuple):
 
 
 def sendings(node: fx.Node) -> list[Sending]:
-    """The collectives of an operator; of several tensors at once one of all."""
+    """Return the collectives of an operator. A collective of several tensors counts as one of their total size."""
     if shards.is_ours(node):
         return of_shards(node)
     group, own = group_of(argument(node, "group_name")), bytes_of(values_of(node.all_input_nodes))
@@ -222,7 +225,7 @@ def sendings(node: fx.Node) -> list[Sending]:
 
 
 def of_shards(node: fx.Node) -> list[Sending]:
-    """Of parameters that FSDP2 has sharded."""
+    """Return the collectives of an FSDP2 operator."""
     g = GROUPS[node.args[-1]]  # type: ignore[index]
     if node.target is GATHER:
         return [Sending(ALL_GATHER, shards.workspace_bytes(node), g.among)]
@@ -234,7 +237,7 @@ def of_shards(node: fx.Node) -> list[Sending]:
 
 
 def sent_bytes(node: fx.Node) -> int:
-    """What a rank sends to others, or gets from them."""
+    """Return the bytes that a rank sends or receives."""
     found = 0
     for name, n_bytes, group in sendings(node):
         n = int(group.size())

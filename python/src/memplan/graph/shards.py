@@ -1,21 +1,23 @@
 """Parameters that FSDP2 has sharded (`fully_shard`), as operators of a graph.
 
-FSDP2 gathers a group's parameters before its module runs and gives them back behind it, by hooks that no graph shows. Here the
-hooks are silent, and what they do are three operators for each group:
+FSDP2 gathers a group's parameters before its module runs and frees them afterwards, in hooks that no graph shows. memplan
+disables the hooks and represents their work by three operators per group:
 
-    whole = gather(shards, group)     all parameters of the group, out of the shards of all ranks
-    rows = pack(gradients, group)     what goes to each rank of their gradients, which may then go
-    flat = reduce(rows, group)        the rank's shards of them, summed over all ranks: one piece of memory
+    whole = gather(shards, group)     gathers all parameters of the group from the shards of all ranks
+    rows = pack(gradients, group)     arranges the gradients by rank; the gradients may then be freed
+    flat = reduce(rows, group)        reduce-scatter: the rank's shards of the gradients, in one storage
 
-So a plan decides when a parameter is gathered, whether it stays until backward or is gathered once more, and what is computed
-again beside that. What is sent, in which type and order of elements, is what FSDP2 sends, so that sums have its bits.
+A plan can therefore decide when to gather a parameter, whether to keep it until backward or gather it again, and which
+operators to recompute meanwhile. Contents, types and element order of messages are equal to FSDP2's, so sums are
+bit-identical.
 
-In a step whose gradients are not summed (`set_requires_gradient_sync(False)`) one operator is in the place of the last two:
+In a step without gradient reduction (`set_requires_gradient_sync(False)`), one operator replaces pack and reduce:
 
-    token = keep(gradients, group)    adds them to those that FSDP2 keeps whole; the step that sums packs both
+    token = keep(gradients, group)    adds the gradients to FSDP2's unsharded ones; the next reducing step packs both
 
-A gather runs where its first parameter is read, a reduction as soon as its last gradient is there. A gradient that is summed
-before, over the ranks that split its operator, is summed as soon as it is made: autograd returns it at the end of backward.
+A gather runs before the first reader of its parameters. A reduction runs after its last gradient. A gradient of a
+tensor-parallel operator is first summed over the tensor-parallel ranks, directly after it is computed. Autograd would
+return this sum at the end of backward.
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ from memplan.torch_internals.collectives import FUNCTIONAL, gloo_has_means
 from memplan.torch_internals.dispatch import OPERATOR
 from memplan.torch_internals.sharding import ParameterGroup
 
-GROUPS: list[ParameterGroup] = []  # by the number that operators name
-GOING: dict[int, Any] = {}  # collectives that are on their way, by the address that they write to
-NUMBER_BYTES = 12  # a number by which a sum is divided on a CPU lies in memory for a moment, and once more in the sum's type
+GROUPS: list[ParameterGroup] = []  # indexed by the operators' argument `group`
+GOING: dict[int, Any] = {}  # collectives in progress, by the address of their result
+NUMBER_BYTES = 12  # for a division on a CPU: the divisor, and a copy in the type of the sum
 
 
 def groups_of(module: nn.Module) -> list[int]:
-    """The numbers of a sharded model's groups. MemplanError where FSDP2 does what no graph of ours does."""
+    """Return the numbers of a sharded model's groups. Raises MemplanError for unsupported features of FSDP2."""
     sharding.STATE.need()
     found = sharding.groups(module)
     for why in dict.fromkeys(group.refusal() for group in found):
@@ -51,7 +53,7 @@ def groups_of(module: nn.Module) -> list[int]:
 
 
 def whole(g: ParameterGroup, k: int, like: torch.Tensor) -> torch.Tensor:
-    """Memory for a parameter, as FSDP2 takes it: padded to a multiple of the ranks."""
+    """Return memory for a gathered parameter, padded to a multiple of the number of ranks like FSDP2's."""
     dim, size = g.dims[k], list(g.padded[k])
     size[dim] *= g.n_ranks
     return like.new_empty(size, dtype=g.compute_types[k]).narrow(dim, 0, g.shapes[k][dim])
@@ -66,7 +68,7 @@ def gather(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
 
 
 def begin_gather(shards: Sequence[torch.Tensor], group: int) -> torch.Tensor:
-    """The shards of all ranks, which are on their way until the gather ends."""
+    """Begin to gather the shards of all ranks. The result is incomplete until `end_gather`."""
     g = GROUPS[group]
     everything = all_shards(g, shards)
     of_one = everything.numel() // g.n_ranks
@@ -83,12 +85,12 @@ def begin_gather(shards: Sequence[torch.Tensor], group: int) -> torch.Tensor:
 
 
 def all_shards(g: ParameterGroup, shards: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Memory for the shards of all ranks."""
+    """Return memory for the shards of all ranks."""
     return shards[0].new_empty(g.n_ranks * sum(size.numel() for size in g.padded), dtype=g.compute_types[0])
 
 
 def arrived(going: torch.Tensor, what: str) -> torch.Tensor:
-    """What a collective has made, when it has."""
+    """Wait for a collective and return its result."""
     if (work := GOING.pop(going.data_ptr(), None)) is not None:
         with waiting_for_ranks(what):
             work.wait()
@@ -100,12 +102,12 @@ def end_gather(everything: torch.Tensor, group: int) -> list[torch.Tensor]:
     rows = arrived(everything, g.gathering()).view(g.n_ranks, -1)
     parts = torch.split_with_sizes(rows, [size.numel() for size in g.padded], dim=1)
     made = [put_together(g, k, part) for k, part in enumerate(parts)]
-    everything.untyped_storage().resize_(0)  # gloo keeps what it has sent until it sends again
+    everything.untyped_storage().resize_(0)  # gloo holds a sent buffer until the next send
     return made
 
 
 def put_together(g: ParameterGroup, k: int, part: torch.Tensor) -> torch.Tensor:
-    """A parameter of the shards of all ranks, one in each row."""
+    """Assemble a parameter from the shards of all ranks, one per row."""
     made, dim = whole(g, k, part), g.dims[k]
     if dim == 0:
         memory = made.as_strided((part.numel(),), (1,))
@@ -124,8 +126,10 @@ def _(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
     "memplan::gather_to_keep", mutates_args=(), schema="(Tensor[] shards, Tensor token, int group) -> Tensor[]"
 )
 def gather_to_keep(shards: list[torch.Tensor], token: torch.Tensor, group: int) -> list[torch.Tensor]:
-    """A gather whose gradients stay whole; in a graph it is a gather like any other. `token`: a number whose gradient is that
-    they have been kept."""
+    """A gather for a step whose gradients stay unsharded; in a graph it is an ordinary gather.
+
+    `token` is a number. Its gradient signals that the gradients have been kept.
+    """
     return end_gather(begin_gather(shards, group), group)
 
 
@@ -164,7 +168,7 @@ def pack(gradients: list[torch.Tensor], which: list[int], group: int) -> torch.T
 
 
 def packed(g: ParameterGroup, gradients: Sequence[torch.Tensor], which: Sequence[int]) -> torch.Tensor:
-    """Memory for these gradients."""
+    """Return memory for the packed gradients."""
     of_one = sum(g.padded[k].numel() for k in which)
     return gradients[0].new_empty((g.n_ranks, of_one), dtype=g.summed_type(gradients))
 
@@ -175,7 +179,7 @@ def _(gradients: list[torch.Tensor], which: list[int], group: int) -> torch.Tens
 
 
 def put_apart(g: ParameterGroup, k: int, gradient: torch.Tensor, rows: torch.Tensor) -> None:
-    """Writes the shards of a gradient into rows, one of each rank, padded with zeros."""
+    """Write the shards of a gradient into rows, one per rank, padded with zeros."""
     dim = g.dims[k]
     shards = gradient.chunk(g.n_ranks, dim=dim) if gradient.shape[dim] else ()
     for rank, row in enumerate(rows):
@@ -191,8 +195,11 @@ def reduce(rows: torch.Tensor, group: int) -> torch.Tensor:
 
 
 def begin_sum(rows: torch.Tensor, group: int) -> torch.Tensor:
-    """The sum over the ranks, which is made until the reduction ends. On a CPU it is that of all rows, as gloo makes it: in a
-    copy, which gloo keeps until it sends again; else the rank's own row, and all rows have to stay."""
+    """Begin to reduce over the ranks.
+
+    On a CPU the result contains the sums of all rows, in a copy, because gloo reduces all of it and holds the copy until the
+    next send. Otherwise the result is the rank's own row, and `rows` has to stay until the end.
+    """
     g = GROUPS[group]
     before, _, operation, _ = g.division(rows.dtype)
     sent = rows if before == 1 else rows / before
@@ -207,17 +214,17 @@ def begin_sum(rows: torch.Tensor, group: int) -> torch.Tensor:
         if before == 1 and not is_in_copy(rows):
             GOING[going.data_ptr()] = work
         else:
-            work.wait()  # nobody holds what is sent
+            work.wait()  # nothing holds the sent buffer after this function
     return going
 
 
 def is_in_copy(rows: torch.Tensor) -> bool:
-    """Whether a sum is made in a copy of what is sent."""
+    """Whether the reduction works in a copy of the sent buffer."""
     return rows.device.type == "cpu"
 
 
 def end_sum(going: torch.Tensor, group: int, rows: torch.Tensor | None = None) -> torch.Tensor:
-    """`rows`: what is sent, if that is not in `going`; whoever calls holds it."""
+    """Return the reduced row. `rows`: the sent buffer, if it differs from `going`; the caller holds it."""
     g = GROUPS[group]
     _, after, _, of_replicas = g.division(going.dtype)
     made = arrived(going, g.summing())
@@ -238,7 +245,7 @@ def _(rows: torch.Tensor, group: int) -> torch.Tensor:
 
 
 def note_group(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.set_materialize_grads(False)  # what is not used has no gradient, as FSDP2 has none for it
+    ctx.set_materialize_grads(False)  # unused parameters have no gradient, as in FSDP2
     ctx.group = inputs[-1]
 
 
@@ -286,14 +293,14 @@ def is_ours(node: fx.Node) -> bool:
 
 
 def shards_in(graph: fx.Graph) -> set[int]:
-    """Which of the inputs of a joint graph are shards."""
+    """Return the indices of the inputs of a joint graph that are shards."""
     primals = [n for n in graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
     read = {a for n in graph.nodes if n.target is GATHER for a in n.all_input_nodes}
     return {k for k, primal in enumerate(primals) if primal in read}
 
 
 def put_in_place(graph: fx.Graph) -> None:
-    """Moves every gather to where its first parameter is read, and every reduction to where its last gradient is there."""
+    """Move every gather before the first reader of its parameters, and every reduction after its last gradient."""
     for node in [n for n in graph.nodes if n.target is GATHER_TO_KEEP]:
         shards, _, group = node.args
         node.target, node.args = GATHER, (shards, group)
@@ -303,7 +310,7 @@ def put_in_place(graph: fx.Graph) -> None:
     at = {node: i for i, node in enumerate(graph.nodes)}
     for node in [n for n in graph.nodes if n.target is GATHER]:
         items = list(node.users)
-        views = [u for item in items for u in item.users if u.target is VIEW]  # a parameter that is a DTensor too
+        views = [u for item in items for u in item.users if u.target is VIEW]  # views of parameters that are DTensors, too
         readers = {u for made in (*items, *views) for u in made.users}.difference(views)
         if readers and all(item.target is operator.getitem for item in items):
             first = min(readers, key=at.__getitem__)
@@ -317,7 +324,7 @@ def put_in_place(graph: fx.Graph) -> None:
 
 
 def sum_at_once(gradient: fx.Node) -> None:
-    """Moves the collective that a gradient comes from, and the wait for it, right behind what it reads."""
+    """Move the collective that produces a gradient, with its wait, directly behind the operator it reads from."""
     moved: list[fx.Node] = []
     at = gradient
     while isinstance(at.target, OPERATOR) and at.target.namespace in FUNCTIONAL and len(at.all_input_nodes) == 1:
@@ -329,25 +336,25 @@ def sum_at_once(gradient: fx.Node) -> None:
 
 
 class Apart(NamedTuple):
-    """A collective as two operators: one that begins it, whose result is held (as a compiler sees it), and one that waits."""
+    """A collective as two operators: `begin`, whose result is held until `end`, and `end`, which waits."""
 
     begin: Callable[..., torch.Tensor]
     end: Callable[..., Any]
     going: torch.Tensor
-    holds_given: bool  # what it was given has to stay until its end
-    beside_bytes: int  # taken meanwhile beside what is held, and maybe gone before its end
-    workspace_bytes: int  # of its end
+    holds_given: bool  # whether the operands have to stay until the end
+    beside_bytes: int  # further memory in between; it may be freed before the end
+    workspace_bytes: int  # workspace of `end`
 
 
 def apart(node: fx.Node) -> Apart | None:
-    """None: it runs as one."""
+    """Split a collective of FSDP2 into two operators. Return None if it must run as one."""
     g = GROUPS[node.args[-1]]  # type: ignore[index]
     if g.n_ranks == 1 or node.target is PACK:
         return None
     if node.target is GATHER:
         shards: Any = node.args[0]
         everything = all_shards(g, [s.meta["val"] for s in shards])
-        of_gloo = everything.nbytes if everything.device.type == "cpu" else 0  # it receives into memory of its own
+        of_gloo = everything.nbytes if everything.device.type == "cpu" else 0  # gloo receives into its own memory
         return Apart(begin_gather, end_gather, everything, False, of_gloo, 0)
     rows: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
     if not is_in_copy(rows) and g.division(rows.dtype).before != 1:
@@ -358,8 +365,10 @@ def apart(node: fx.Node) -> Apart | None:
 
 
 def workspace_bytes(node: fx.Node) -> int:
-    """What one of these takes beside its results: what all ranks send, in one piece; gloo keeps a copy of what it sums. On a
-    CPU a gradient that is added to a wider one is cast as a whole."""
+    """Return the workspace of an operator of this file: the buffer of all ranks, and gloo's copies.
+
+    On a CPU, adding a gradient to one of a wider type casts the whole gradient first.
+    """
     g = GROUPS[node.args[-1]]  # type: ignore[index]
     if node.target in (PACK, KEEP):
         values: list[torch.Tensor] = [a.meta["val"] for a in node.all_input_nodes]
@@ -378,12 +387,12 @@ def workspace_bytes(node: fx.Node) -> int:
 
 
 def local_shards(groups: Iterable[int]) -> list[list[torch.Tensor]]:
-    """The shards of a call, as autograd knows them: their gradients become those of the sharded parameters."""
+    """Return the shards of a call as leaves for autograd. Their gradients become gradients of the sharded parameters."""
     return [[p.to_local() for p in GROUPS[g].parameters()] for g in groups]
 
 
 def gathered(groups: Iterable[int], shards: Sequence[Sequence[torch.Tensor]], token: Any = None) -> dict[str, torch.Tensor]:
-    """All parameters by their names in the model. `token`: their gradients stay whole."""
+    """Gather all parameters, by their names in the model. With `token`, their gradients stay unsharded."""
     found: dict[str, torch.Tensor] = {}
     for number, own in zip(groups, shards):
         g, ops = GROUPS[number], torch.ops.memplan

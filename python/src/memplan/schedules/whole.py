@@ -1,7 +1,7 @@
 """Memory of stages under FSDP2. Parameters and gradients are gathered from the first micro-batch to the end of the step.
 
-    gather    group by group: the buffer of all ranks, besides the groups that are gathered already
-    reduce    from the last group to the first: frees parameters, packs and frees gradients, keeps the rank's shard
+gather    group by group: the buffer of all ranks, besides the groups that are gathered already
+reduce    from the last group to the first: frees parameters, packs and frees gradients, keeps the rank's shard
 """
 
 from __future__ import annotations
