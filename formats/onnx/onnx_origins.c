@@ -102,7 +102,9 @@ static mp_status take_source(reader *r, int tensor, const char *name)
 {
     const int said = mp_names_find(r->signature, name), at = mp_model_find(r->model, name);
     const mp_tensor *t = &r->model->tensors[tensor];
-    const bool is_state = !mp_onnx_names_result(name) && !mp_onnx_names_table(name) && !mp_onnx_names_statistic(name);
+    const bool is_written = at >= 0 && r->model->tensors[at].producer >= 0; /* then only its shape was known */
+    const bool is_state =
+        !is_written && !mp_onnx_names_result(name) && !mp_onnx_names_table(name) && !mp_onnx_names_statistic(name);
     MP_ENSURE(mp_names_set(r->sources, name, 1), r->err, MP_NOMEM, "no memory for the file's metadata");
     if (r->is_signed ? said != MP_ONNX_ORIGIN_PARAMETER : !is_state) return MP_OK;
     r->of[tensor] = r->is_signed ? MP_ONNX_ORIGIN_OF_PARAMETERS : MP_ONNX_ORIGIN_OF_STATE;

@@ -116,6 +116,10 @@ TEST(pytorchs_rules_know_its_own_attention)
         {PLAIN "Transpose k -> kt perm=[0,1,3,2]; MatMul x kt -> t; Mul t c -> s; Softmax s -> w;" END, false},
         {PLAIN "Transpose k -> kt perm=[0,1,3,2]; Mul x c -> q; MatMul q kt -> s; Softmax s -> w;" END, false},
         {PLAIN ROOTS "Softmax s -> p; IsNaN p -> n; Where n zero p -> w0; Dropout w0 ratio -> w;" END, false},
+        {"data x 2 1 3 4; data k 2 1 5 4; data v 2 1 5 6; const root 0.7; ints flat 2 5 4; ints apart 2 1 4 5;" /* one head */
+         "Reshape k flat -> f; Transpose f -> t perm=[0,2,1]; Reshape t apart -> kt; Mul x root -> q; Mul kt root -> kr;"
+         "MatMul q kr -> s; Softmax s -> w;" END,
+         true},
         {PLAIN "param b 2 3 5;" ROOTS "Add s b -> s2; Softmax s2 -> w;" END, false},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

@@ -99,7 +99,8 @@ TEST(without_a_signature_names_and_uses_decide)
                 {"val_2", "2,4", "['val_7', 'val_8']", "constant"}, /* computed only from constants */
                 {"slice_2", "2,4", "['attn.mask', 'val_3']", "constant"},
                 {"val_6", "4", "['n.running_var']", "constant"},
-                {"sin_1", "2,4", "['pe', 'val_3']", "buffer"}};
+                {"sin_1", "2,4", "['pe', 'val_3']", "buffer"},
+                {"val_9", "1", "['t0', 'val_3']", "constant"}}; /* a scale, from the shape of t0 */
     enum { N = sizeof rows / sizeof *rows };
     onnx_builder b;
     onnx_start(&b);
@@ -116,7 +117,7 @@ TEST(without_a_signature_names_and_uses_decide)
         snprintf(out, sizeof out, "t%d", k);
         onnx_node(&b, "Add", "", in, out);
     }
-    onnx_output(&b, "t6", FLOAT, "");
+    onnx_output(&b, "t7", FLOAT, "");
     mp_model *model = load(&b, 0);
     for (int k = 0; k < N; k++) assert_role(model, rows[k].name, rows[k].role);
     assert_int_equal(model->doubts[MP_DOUBT_UNSIGNED].n, 4);

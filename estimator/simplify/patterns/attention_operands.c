@@ -47,6 +47,20 @@ static void order_of(const mp_rewriter *r, const mp_operator *op, int64_t order[
     for (int d = 0; d < rank; d++) order[d] = !perm ? rank - 1 - d : perm[d] < 0 ? perm[d] + rank : perm[d];
 }
 
+/* Returns the dimension of x that is dimension d of its view y, if the view only adds or removes dimensions of 1; -1: another.
+ */
+static int before_ones(const mp_tensor *x, const mp_tensor *y, int d)
+{
+    int from = -1, i = 0, j = 0;
+    for (;; i++, j++) {
+        while (i < x->rank && x->dims[i] == 1) i++;
+        while (j < y->rank && y->dims[j] == 1) j++;
+        if (i == x->rank || j == y->rank) return i == x->rank && j == y->rank ? from : -1;
+        if (x->dims[i] != y->dims[j]) return -1;
+        if (j == d) from = i;
+    }
+}
+
 bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
 {
     for (const mp_operator *op; (op = mp_writer(r, tensor)) && op->op; tensor = op->in[0]) {
@@ -58,6 +72,8 @@ bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d)
         if (op->op->traits & MP_TRAIT_PERMUTES) {
             order_of(r, op, order);
             d = (int)order[d];
+        } else if (mp_view(r, tensor) && before_ones(x, y, d) >= 0) {
+            d = before_ones(x, y, d);
         } else if (!(op->op->traits & same) || x->rank != y->rank || x->dims[d] != y->dims[d]) {
             break; /* writes a layout of its own */
         }
