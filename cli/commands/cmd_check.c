@@ -1,10 +1,12 @@
 /* cmd_check.c - replays a plan and reports whether its claims hold. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "cli/messages/messages.h"
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/options/outputs.h"
 #include "cli/reports/report.h"
 #include "cli/subject/subject.h"
 #include "formats/base/text.h"
@@ -60,6 +62,9 @@ int cmd_check(options *o)
     mp_error err = {0};
     MP_CLEARED_BY(subject_free) subject s = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    const char *of_rank = output_part(path, "rank", 0);
+    if (access(path, F_OK) && !access(of_rank, F_OK))
+        return usage_error("%s: no such file; a pipeline has a plan per rank: check %s", path, of_rank);
     if (subject_load_as_planned(o->operands[0], path, o, &s, &err) != MP_OK) return input_failed(&err);
     mp_status st = mp_plan_read(path, s.graph, &plan, &err);
     if (st == MP_OK) st = mp_plan_check(s.graph, plan, &err);

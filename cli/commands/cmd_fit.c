@@ -141,6 +141,15 @@ static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbos
                a->solver);
 }
 
+/* Returns both numbers, in per cent, with as many digits as they need to differ. */
+static const char *too_slow_text(double taken, double allowed)
+{
+    enum { MOST_DIGITS = 6 };
+    int digits = 1;
+    while (digits < MOST_DIGITS && !strcmp(mp_text("%.*f", digits, taken), mp_text("%.*f", digits, allowed))) digits++;
+    return mp_text("fits, but takes %+.*f %% where %+.*f %% is allowed", digits, taken, digits, allowed);
+}
+
 /* Prints the reason why the next larger batch is not the answer. */
 static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_request *r)
 {
@@ -153,8 +162,7 @@ static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_
         why = "is more than fit tries";
         break;
     case MP_FIT_TOO_SLOW:
-        why = mp_text("fits, but takes %s where %s is allowed", extra_text(1 + a->next_overhead, 1),
-                      extra_text(1 + r->overhead, 1));
+        why = too_slow_text(100 * a->next_overhead, 100 * r->overhead);
         break;
     case MP_FIT_PROVED:
         why = mp_text("does not fit: no schedule needs less than its floor of %s", mp_bytes_text(a->next_floor_bytes));
@@ -178,9 +186,9 @@ static void print_verdict(const talk_options *o, const mp_fit_request *r, const 
     const mp_fit_answer *a = found->answers;
     const char *counted = o->verbose ? mp_text(" (%s bytes)", count_text(r->memory_bytes)) : "";
     if (a[MP_FIT_ANY].batch > 0)
-        screen_verdict(o->color, SCREEN_GOOD, "%s in %s%s: batch %lld keeping all, %lld at %s time, %lld at any.", name, bytes,
-                       counted, (long long)a[MP_FIT_KEEP_ALL].batch, (long long)a[MP_FIT_RECOMPUTE].batch,
-                       extra_text(1 + r->overhead, 1), (long long)a[MP_FIT_ANY].batch);
+        screen_verdict(o->color, SCREEN_GOOD, "%s in %s%s: batch %lld keeping all, %lld at %s time, %lld at any%s.", name,
+                       bytes, counted, (long long)a[MP_FIT_KEEP_ALL].batch, (long long)a[MP_FIT_RECOMPUTE].batch,
+                       extra_text(1 + r->overhead, 1), (long long)a[MP_FIT_ANY].batch, found->stopped ? ", so far" : "");
     else if (found->stopped)
         screen_verdict(o->color, SCREEN_OPEN, "%s in %s%s: not known; the search was stopped.", name, bytes, counted);
     else if (a[MP_FIT_ANY].end == MP_FIT_NOT_FOUND)
@@ -240,7 +248,7 @@ int cmd_fit(options *o)
     const mp_status st = mp_fit_batch(&request, &found, &err);
     progress_end(&shown);
     if (st != MP_OK) return input_failed(&err);
-    if (found.stopped && !o->talk.quiet) complain("the search was cut short; this is what it had found");
+    if (found.stopped) complain("the search was cut short; this is what it had found");
     if ((!o->talk.quiet || o->talk.json) && other_rules_at(o, o->operands[0], kept_batch(&found), &b.other, &err) != MP_OK)
         return input_failed(&err);
     if (o->talk.json)

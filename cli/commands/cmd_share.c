@@ -351,7 +351,7 @@ int cmd_share(options *o)
         rc = usage_error("-o -: each job has a file of its own; name one, such as plan.json");
     if (rc) return rc;
     if (share(o, memory_bytes, &s, &err) != MP_OK) return input_failed(&err);
-    if (s.stopped && !o->talk.quiet) complain("the search was cut short; this is what it had found");
+    if (s.stopped) complain("the search was cut short; this is what it had found");
     if (answer(o, &s, &run, &err) != MP_OK) return output_failed(&err);
     if (run.n) return sharing_run_is_same(&run) && sharing_run_is_as_planned(&run) ? EXIT_DONE : EXIT_NO;
     return s.ways[s.way].split.fits ? EXIT_DONE : no_plan_status(!s.ways[s.way].bound.fits);

@@ -228,7 +228,7 @@ int cmd_sweep(options *o)
     if (subject_load(o->operands[0], o, &s, &err) != MP_OK) return input_failed(&err);
     if (sweep(o, &w, &s, &found, &err) != MP_OK) return input_failed(&err);
     rc = any_feasible(&found) ? EXIT_DONE : no_plan_status(is_none_proved(&found));
-    if (found.stopped && !o->talk.quiet) complain("the sweep was cut short; this is what it had found");
+    if (found.stopped) complain("the sweep was cut short; this is what it had found");
     if (o->talk.json) {
         const int printed = print_json("sweep", sweep_json(&s, &found));
         if (printed) rc = printed;

@@ -20,6 +20,7 @@ typedef struct pipeline_rank {
     double tick_seconds;
     char file[PIPELINE_FILE_MAX]; /* the plan's file; "": none */
     bool has_plan;
+    int64_t budget_bytes, floor_bytes; /* of a search; the floor only if it found no plan */
 } pipeline_rank;
 
 typedef struct pipeline {
@@ -58,6 +59,7 @@ typedef struct rank_plan_request {
     const budget *budget;
     unsigned stages_off, solvers_off; /* as in mp_request */
     int64_t budget_bytes;             /* result: the budget in bytes */
+    int64_t floor_bytes;              /* result if no plan was found: no schedule needs less, even without a stash */
 } rank_plan_request;
 /* Searches for a plan of the subject, which is one rank, and sets the stash to the exact bytes that the plan keeps. *out is
  * NULL if no plan was found; otherwise release it with mp_plan_free. As mp_solve. */

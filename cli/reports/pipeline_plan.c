@@ -170,6 +170,14 @@ static mp_status settle(rank_search *x, mp_plan **out, mp_error *err)
     return MP_OK;
 }
 
+/* Returns the floor of a rank that holds nothing for other micro-batches. */
+static mp_status find_floor(rank_search *x, int64_t *floor_bytes, mp_error *err)
+{
+    memset(x->guessed, 0, (size_t)x->n_chunks * sizeof *x->guessed);
+    MP_CHECK(subject_hold(x->subject, x->guessed, err));
+    return mp_problem_floor(x->subject->problem, floor_bytes, NULL, err);
+}
+
 mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp_error *err)
 {
     MP_CLEARED_BY(rank_search_clear)
@@ -200,7 +208,7 @@ mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp
         if (mp_plan_need(plan) <= x.budget_bytes) MP_CHECK(remember(&x, plan, x.keep_all, err));
     }
     MP_CHECK(search(&x, &rank, err));
-    return x.steps ? settle(&x, out, err) : MP_OK;
+    return x.steps ? settle(&x, out, err) : find_floor(&x, &r->floor_bytes, err);
 }
 
 static mp_status plan_rank(pipeline *p, int rank, rank_plan_request *r, mp_error *err)
@@ -215,6 +223,8 @@ static mp_status plan_rank(pipeline *p, int rank, rank_plan_request *r, mp_error
     MP_CHECK(pipeline_take(p, rank, &s, NULL, 0, err));
     r->asked = &one;
     MP_CHECK(pipeline_plan_rank(r, &s, &plan, err));
+    row->budget_bytes = r->budget_bytes;
+    row->floor_bytes = r->floor_bytes;
     if (!plan) return MP_OK;
     row->has_plan = true;
     row->ticks = plan->ticks;
@@ -254,6 +264,24 @@ static void print_verdict(const pipeline *p, int without)
                        p->mesh, program, budget, extra_text(p->played->seconds, p->keep_all_played->seconds));
 }
 
+/* Prints the floor of each rank without a plan, and how to find the smallest budget. Returns whether a floor proves that no
+ * plan exists. */
+static bool print_floors(const pipeline *p, bool is_quiet)
+{
+    bool is_proved = false;
+    for (int r = 0; r < p->shape.n_ranks; r++) {
+        const pipeline_rank *row = &p->ranks[r];
+        if (row->has_plan) continue;
+        const bool is_over = row->floor_bytes > row->budget_bytes;
+        is_proved |= is_over;
+        if (!is_quiet)
+            screen_text(
+                2, "Rank %d needs at least %s, however it recomputes%s. --rank %d --budget min searches for its smallest plan.",
+                r, mp_bytes_text(row->floor_bytes), is_over ? "" : "; with that floor a plan may exist, but none was found", r);
+    }
+    return is_proved;
+}
+
 /* Refuses options that are for a single graph only. */
 static int refuse(const options *o, const budget *b)
 {
@@ -284,15 +312,18 @@ int pipeline_plan(const options *o, const budget *b, unsigned stages_off, unsign
     if (pipeline_play(&p, &err) != MP_OK) return output_failed(&err);
     if (o->talk.json) {
         rc = print_json("pipeline", pipeline_json(&p));
-        return rc || without < 0 ? rc : no_plan_status(false);
+        return rc || without < 0 ? rc : no_plan_status(print_floors(&p, true));
     }
     print_verdict(&p, without);
     if (!o->talk.quiet) {
         putchar('\n');
         print_ranks(&p);
-        if (without < 0) pipeline_print_step(&p);
+        if (without < 0)
+            pipeline_print_step(&p);
+        else
+            print_floors(&p, false);
         putchar('\n');
         print_verdict(&p, without);
     }
-    return without < 0 ? EXIT_DONE : no_plan_status(false);
+    return without < 0 ? EXIT_DONE : no_plan_status(print_floors(&p, true));
 }

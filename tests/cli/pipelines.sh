@@ -16,11 +16,13 @@ holds pipelines_plan_is_of_its_graph sh -c "'$memplan' graph gpt2 $small --mesh 
     ! '$memplan' check gpt2 few_plan.json > few.txt 2>&1 && grep 'other micro-batches keep .* bytes while one runs' few.txt"
 # Chunks of a rank have what they keep each for itself.
 try pipelines_plan_chunks plan gpt2 $small --mesh pp=2 --micro-batches 4 --pipeline interleaved --budget 85% --solver chen -o chunk.json
+try pipelines_check_all check gpt2 chunk.json
 try pipelines_check_chunks check gpt2 chunk.rank0.json
 try pipelines_held_by_none estimate gpt2 $small --mesh pp=2 --rank 0 --held 1MiB,2MiB
 try pipelines_held_of_nothing estimate gpt2 $small --mesh pp=2 --rank 0 --held much
 try pipelines_plan_json plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 85% --solver chen --json
 try pipelines_no_plan plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 2MiB --solver chen
+try pipelines_no_plan_above_floor plan gpt2 $small --mesh pp=2 --micro-batches 4 --budget 50% --solver chen
 try pipelines_picture timeline gpt2 $small --mesh pp=2 --pipeline zb-h1 -o pipeline.svg
 holds pipelines_picture_has_ranks sh -c "grep -q 'rank 1' pipeline.svg && grep -q 'gradients of parameters' pipeline.svg"
 try pipelines_parallel parallel gpt2 ${small% --batch*} --device h100 --devices 2 --mesh pp=2 --global-batch 8 --pipeline zb-h1 --micro-batch 1

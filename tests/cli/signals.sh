@@ -9,6 +9,8 @@ holds signal_no_plan_yet screen --stop-at 'no plan yet' --status 143 --says 'not
 holds signal_sweep screen --stop-at 'best +' --says 'cut short' 80 0 "$memplan" sweep resnet50.onnx --batch 32 --effort thorough -o termed.svg
 holds signal_sweep_is_drawn grep -q '</svg>' termed.svg
 holds signal_fit screen --stop-at 'best +' --says 'cut short' 80 0 "$memplan" fit resnet50.onnx --memory 2GiB --effort thorough
+holds signal_fit_quiet sh -c "timeout --preserve-status 4 '$memplan' fit resnet50.onnx --memory 2GiB --effort thorough -q > quiet.out 2> quiet.err
+    grep -Eq 'so far|was stopped' quiet.out && grep -q 'cut short' quiet.err"
 holds signal_report screen --stop-at 'best +' 80 0 "$memplan" report resnet50.onnx --batch 32 --budget floor+40% --effort thorough -o termed.html
 holds signal_report_is_whole grep -q '</html>' termed.html
 holds signal_profile screen --stop-at 'of 1000000' --says 'Stopped before all was measured' 200 0 \
