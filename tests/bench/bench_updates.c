@@ -1,9 +1,9 @@
 /* bench_updates.c - times of a training step with updates at four places. Usage: bench_updates MODEL BATCH [STEPS [DEVICE]].
  *
- * Forward, backward and update time of a step, everything kept (on a GPU the time of the whole step only, which runs as a
- * captured graph), for updates after backward (one parameter at a time, and all in one call), within backward, and before the
- * next forward. The four take turns, step by step, so that they meet the same machine; medians. What the weights are in the end
- * is compared. */
+ * Measures forward, backward and update time of a keep-all step; on a GPU only the time of the whole step, which runs as a
+ * captured graph. The updates run after backward (one parameter at a time, or all in one call), within backward, or before the
+ * next forward. The four variants alternate step by step, so that they run under equal conditions. Times are medians. The final
+ * weights are compared. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

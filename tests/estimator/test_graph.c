@@ -76,7 +76,7 @@ TEST(finish_derives_producers_adders_and_readers)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* ---- each function makes one fault; the table has the expected message beside it ---- */
+/* ---- each function makes one fault; the table lists the expected messages ---- */
 
 static void set(mp_graph *g, int **list, size_t *n, int s)
 {

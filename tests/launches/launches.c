@@ -1,9 +1,8 @@
-/* launches.c - counts launches, and the sectors of memory that each launch and each call reads and writes.
+/* launches.c - counts launches, and the memory sectors that each launch and each call reads and writes.
  *
- * The functions __tsan_* are what a compiler calls for every access to memory (-fsanitize=thread); no thread sanitizer is
- * there. A sector that a launch reads again is in a cache, and one that it has written need not be read: both count once. For a
- * call the same is counted over all of its launches, without its workspace: what its operands take at the least.
- */
+ * Compilers call the functions __tsan_* for every memory access (-fsanitize=thread); this file replaces the thread sanitizer. A
+ * sector that a launch reads again is cached, and a written sector need not be read, so both count once. For a call, sectors
+ * are counted once over all its launches, without its workspace: the least traffic of its operands. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +23,7 @@ static struct {
 } list[NAMES];
 static int n_names;
 
-/* Per sector: the launch, and the call, that last read it or wrote to it. */
+/* Per sector: the launch and the call that last read or wrote it. */
 static struct {
     uint32_t read, written, call_read, call_written;
 } * sectors;
@@ -75,7 +74,8 @@ void launches_library(const char *name)
     named(name, strlen(name))->n++;
 }
 
-/* "static void mp_each(int64_t, const F&) [with F = {anonymous}::sum_of<MP_DTYPE_FLOAT>; int64_t = long int]" */
+/* Example of `instance`: "static void mp_each(int64_t, const F&) [with F = {anonymous}::sum_of<MP_DTYPE_FLOAT>; int64_t = long
+ * int]" */
 bool launches_begin(const char *instance)
 {
     const char *from = strstr(instance, "F = "), *to = from;
@@ -119,7 +119,7 @@ void launches_print(const char *path)
     fclose(f);
 }
 
-/* ---- accesses of memory. */
+/* ---- memory accesses ---- */
 
 static void touch(const void *at, int64_t bytes, bool writes)
 {

@@ -1,10 +1,9 @@
-/* launches.h - what a step of training on a GPU launches, seen without one: own kernels by name, calls of libraries, and the
- * memory that own kernels touch.
+/* launches.h - the launches of a training step for a GPU, recorded without one: memplan's own kernels by name, library calls,
+ * and the memory that own kernels access.
  *
- * launches_backend.c is a module in the GPU's place. It makes the GPU's calls, with the GPU's layouts and NVIDIA's libraries as
- * far as they go without a device; own kernels are their twins, compiled so that every access to memory is a call of
- * launches.c, and what libraries would run is counted and left out.
- */
+ * launches_backend.c is a module that replaces the GPU's. It makes the GPU's calls, with its layouts, and with NVIDIA's
+ * libraries as far as they work without a device. Own kernels are replaced by twins, compiled so that every memory access calls
+ * launches.c. Library kernels are counted, but not run. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,21 +14,22 @@
 extern "C" {
 #endif
 
-/* Memory of the device, zeroed and taken from the host page by page as it is touched; never given back. NULL: there is none. */
+/* Returns zeroed device memory, never released. The host allocates its pages at the first access. NULL: out of memory. */
 void *launches_allocate(int64_t bytes);
 
-/* A call begins: what it launches until the next one belongs to it. Its workspace is not among its operands. */
+/* Begins a call, which includes all launches until the next one. Its workspace does not count as an operand. */
 void launches_call(const void *workspace, int64_t workspace_bytes);
-/* A library would run something. */
+/* Counts a launch by a library. */
 void launches_library(const char *name);
-/* An own kernel begins (grid.cuh calls it with the name of the launcher's instance). False: its body is to be left out. */
+/* Begins an own kernel (grid.cuh passes the name of the launcher's instance). False: its body must be skipped. */
 bool launches_begin(const char *instance);
 
-/* Forgets what was counted; bodies run from now on, or do not. */
+/* Clears all counts; sets whether bodies run from now on. */
 void launches_reset(bool runs_bodies);
-/* One line of CSV for each own kernel and library: name, launches, bytes read and written as sectors of 32 bytes, each counted
- * once a launch, bytes asked for, and of the sectors those that are a call's operand and that no earlier launch of the call has
- * read or written so. The last lines have all own kernels, and all libraries. */
+/* Writes one line of CSV per own kernel and library. Columns: name, launches, bytes read and bytes written in sectors of 32
+ * bytes (each counted once per launch), bytes accessed. The last column counts only the bytes of sectors that are operands of a
+ * call and that no earlier launch of the call has accessed in the same way. The last lines are the sums over own kernels and
+ * over libraries. */
 void launches_print(const char *path);
 
 #ifdef __cplusplus

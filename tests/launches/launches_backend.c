@@ -1,8 +1,7 @@
-/* launches_backend.c - the module: the GPU's calls, around stand-ins for the device and for what runs on it.
+/* launches_backend.c - the module: the GPU's calls, with replacements for the device and its kernels.
  *
- * A step is counted from its first pass on, so the last of several; the environment says where the list goes (MEMPLAN_LAUNCHES)
- * and whether own kernels' bodies are left out (MEMPLAN_LAUNCHES_ONLY), where only what is launched matters.
- */
+ * Counting restarts at the first pass of a step, so the last step is counted. The environment selects the file for the list
+ * (MEMPLAN_LAUNCHES). MEMPLAN_LAUNCHES_ONLY skips own kernels' bodies and counts only launches. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +13,11 @@
 #include "tests/launches/launches.h"
 
 static mp_cuda_context context;
-static bool is_running; /* a call: then there is a device */
+static bool is_running; /* during a call, a device is reported */
 static mp_cuda_pass *pass;
 static mp_update_factors *step_factors;
 
-/* ---- the device. */
+/* ---- the device ---- */
 
 mp_status mp_cuda_open(const mp_cuda_device **out, mp_error *err)
 {
@@ -57,7 +56,7 @@ const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors)
     return step_factors;
 }
 
-/* ---- what runs there. */
+/* ---- functions on the device ---- */
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
 {
@@ -95,7 +94,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* ---- calls, each of which is noted when it runs. */
+/* ---- calls, each recorded when it runs ---- */
 
 static mp_status run_call(const mp_call *call, const mp_operands *x, mp_error *err)
 {
@@ -151,7 +150,7 @@ static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
     return inner_kernel(op) ? &row : NULL;
 }
 
-/* What was computed apart, in the workspace of the call before, is added. */
+/* Adds a result from the previous call's workspace. */
 static void add(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to)
 {
     launches_call(from, n * (mp_dtype_bits(dtype) / 8));
@@ -209,14 +208,14 @@ static mp_status open(const mp_backend *self, mp_error *err)
     return MP_OK;
 }
 
-/* Where bodies are left out nobody reads what is uploaded. */
+/* If bodies are skipped, uploaded data are never read. */
 static mp_status upload(const mp_backend *self, const mp_array *host, const mp_array *there, mp_error *err)
 {
     const mp_cuda_context *c = mp_cuda_use(self);
     return getenv("MEMPLAN_LAUNCHES_ONLY") ? MP_OK : c->host->upload(c->host, host, there, err);
 }
 
-/* The loss, at the end of a step. */
+/* Downloads the loss at the end of a step, and prints the counts. */
 static mp_status download(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err)
 {
     const mp_cuda_context *c = mp_cuda_use(self);

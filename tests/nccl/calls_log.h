@@ -1,11 +1,11 @@
-/* calls_log.h - one line for each call by which a rank exchanges something, in the file $MEMPLAN_CALLS.RANK, if that is set. */
+/* calls_log.h - logs one line per communication call of a rank to the file $MEMPLAN_CALLS.RANK, if this variable is set. */
 #pragma once
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* "CHANNEL KIND PEER BYTES", written at once: the last step of a process that is ended is there, too. */
+/* Writes "CHANNEL KIND PEER BYTES" immediately, so that the log of a killed process is complete. */
 static inline void log_call(int rank, int channel, const char *kind, int peer, long long bytes)
 {
     static FILE *file;

@@ -1,5 +1,5 @@
-/* device_twin.c - a module in the place of the GPU's: the CPU's backend, with streams on which nothing runs before it is waited
- * for, and recordings of its passes. With MEMPLAN_TWIN_HANGS nothing ever ends there. */
+/* device_twin.c - a module that replaces the GPU's: the CPU's backend, with streams that run nothing before they are awaited,
+ * and with recorded passes. With MEMPLAN_TWIN_HANGS its work never ends. */
 #include <stdlib.h>
 
 #include "tests/cases/deferring_backend.h"
@@ -20,7 +20,7 @@ static mp_status has_run(const mp_backend *self, bool *all, mp_error *err)
     return MP_OK;
 }
 
-/* What must not happen ends the process when its steps are over, with a failure. */
+/* Aborts the process at the end of its steps if a fault was counted. */
 static void look_for_faults(void)
 {
     if (streams.counted.n_faults + device.counted.n_faults) abort();

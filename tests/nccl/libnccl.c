@@ -1,8 +1,8 @@
-/* libnccl.c - stands in for libnccl.so.2: what NCCL would do on a stream of GPUs, MPI does on one of the host
- * (deferring_backend.h), in the order of the stream. Each call is noted when it is enqueued (calls_log.h).
+/* libnccl.c - a replacement of libnccl.so.2. MPI runs NCCL's operations on a host stream (deferring_backend.h), in stream
+ * order. Each call is logged when it is enqueued (calls_log.h).
  *
- * What is called in a group waits for nothing within it. Where NCCL says that an argument is wrong, so does this. A call whose
- * number is in MEMPLAN_NCCL_FAILS fails. */
+ * Calls in a group do not wait for each other. Arguments that NCCL reports as wrong are reported here, too. A call whose number
+ * is in MEMPLAN_NCCL_FAILS fails. */
 #include <mpi.h>
 #include <stdbool.h>
 #include <string.h>
@@ -30,7 +30,7 @@ struct ncclComm {
 };
 
 typedef struct group {
-    struct group *before; /* all that were enqueued are kept */
+    struct group *before; /* list of all enqueued groups */
     struct ncclComm *comm;
     size_t n;
     call calls[];
@@ -62,7 +62,7 @@ unsigned ncclGetUniqueId(ncclUniqueId *id)
     return MP_NCCL_SUCCESS;
 }
 
-/* All ranks have to come with the number that rank 0 made. */
+/* All ranks must pass the id made by rank 0. */
 unsigned ncclCommInitRank(struct ncclComm **out, int n, ncclUniqueId id, int rank)
 {
     static struct ncclComm comm;
@@ -92,7 +92,7 @@ unsigned ncclCommGetAsyncError(struct ncclComm *comm, unsigned *code)
     return comm ? MP_NCCL_SUCCESS : WRONG_ARGUMENT;
 }
 
-/* ---- what runs when the stream comes to it. */
+/* ---- operations, run in stream order ---- */
 
 static void run_collective(const call *c, MPI_Comm comm, int rank)
 {
@@ -111,7 +111,7 @@ static void run_collective(const call *c, MPI_Comm comm, int rank)
     case REDUCE_SCATTER:
         PMPI_Reduce_scatter_block(from, c->to, c->n, c->type, MPI_SUM, comm);
         break;
-    default: /* its part may be in its place */
+    default: /* its own part may be in place */
         PMPI_Allgather((const char *)c->to + (size_t)rank * (size_t)c->n == c->from ? MPI_IN_PLACE : c->from, c->n, c->type,
                        c->to, c->n, c->type, comm);
     }
@@ -131,7 +131,7 @@ static void run_group(void *what)
     PMPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
 }
 
-/* ---- what is enqueued; it may be recorded, and is kept for good. */
+/* ---- enqueued groups, which may be recorded and are never released ---- */
 
 static void enqueue(void)
 {

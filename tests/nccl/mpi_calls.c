@@ -1,10 +1,10 @@
-/* mpi_calls.c - loaded before MPI into a rank: notes each call of MPI by which the trainings of processes exchange what they
- * have. In the place of the channel it notes the number of the collective, by which messages can be put in order. */
+/* mpi_calls.c - loaded into a rank before MPI: logs each MPI call that exchanges data between training processes. The channel
+ * column has the number of the collective, which allows sorting of messages. */
 #include <mpi.h>
 
 #include "tests/nccl/calls_log.h"
 
-enum { TAG_OF_EXCHANGES = 32767 }; /* losses and comparisons, which are no collectives of a plan */
+enum { TAG_OF_EXCHANGES = 32767 }; /* losses and comparisons, which are not a plan's collectives */
 
 static void note(int collective, const char *kind, int peer, int n, MPI_Datatype type)
 {

@@ -1,4 +1,4 @@
-/* test_nccl_calls.c - our declarations of NCCL's calls are those of its header, where that is found. */
+/* test_nccl_calls.c - memplan's declarations of NCCL's calls equal NCCL's header, if it is installed. */
 #if defined __has_include
 #if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
 #define HAS_HEADER
@@ -10,7 +10,7 @@
 #include "tests/cases/test.h"
 
 #ifdef HAS_HEADER
-/* A declaration that is not compatible does not compile. */
+/* An incompatible declaration does not compile. */
 #define SAME(result, name, arguments) \
     _Static_assert(_Generic(&name, result(*) arguments : 1, default : 0), #name " is another");
 MP_NCCL_CALLS(SAME)
@@ -26,6 +26,6 @@ TEST(declarations_are_those_of_the_header)
     assert_int_equal(MP_NCCL_BFLOAT16, ncclBfloat16);
     assert_int_equal(sizeof(ncclUniqueId), 128);
 #else
-    skip(); /* there is no <nccl.h> with CUDA's headers */
+    skip(); /* <nccl.h> or CUDA's headers are missing */
 #endif
 }

@@ -286,7 +286,7 @@ mp_plan *pofo_plan(pofo *p, const mp_graph *graph)
         c->out[1] = c->there + 1; /* the reader of its state needs it in memory during this step anyway */
         c->in[0] = c->in[1] = c->used;
     }
-    /* live bytes if copies take no time beside computation */
+    /* live bytes if copies take no extra time */
     mp_step *steps = steps_of(&s, &n);
     mp_timeline *timeline = NULL;
     if (mp_timeline_build(graph, steps, n, &timeline, &err) != MP_OK) fail_msg("%s", err.message);

@@ -83,7 +83,7 @@ typedef struct simulation {
     const mp_step *steps;
     int n, n_batch;  /* steps in all, and of a micro-batch; updates follow the latter */
     int64_t *alive;  /* per step: bytes of the micro-batch during the step, including workspace */
-    int64_t *across; /* per step: those of its bytes that also live before the step */
+    int64_t *across; /* per step: the part of `alive` that also lives before the step */
     stretch turns[PASSES][CHUNKS_MAX];
     bool waits_with_batch; /* deferred gradients of parameters read the batch */
 } simulation;
@@ -153,7 +153,7 @@ static int64_t taken_over(const simulation *x, int t)
     return bytes;
 }
 
-/* Sets the pass and the chunk of a step. A step without its own has those of the previous step. */
+/* Sets the pass and the chunk of a step. A step without its own inherits both from the previous step. */
 static void place(simulation *x, int t, int gap, int mark, mp_pass *pass, int *chunk)
 {
     const mp_alternative *a = at(x, t);

@@ -1,5 +1,5 @@
-/* test_arena_index.c - planner/arena_index: its offsets equal those of a search over all placed items, and layouts of many
- * items. */
+/* test_arena_index.c - planner/arena_index: its offsets equal the offsets of a search over all placed items, and layouts of
+ * many items. */
 #include "estimator/base/memory.h"
 #include "planner/arena/arena.h"
 #include "planner/math/tuning.h"

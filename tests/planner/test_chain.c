@@ -156,7 +156,7 @@ static cells equal_cells(int n, int64_t internal_bytes, int reads)
 }
 
 /* The internal state consists of the internal value and of the state after the cell, which backward reads. Backward of a cell
- * needs at least this state and two gradients. Forward, beside the gradient, needs as much. */
+ * needs at least this state and two gradients. Forward, with the gradient in memory, needs as much. */
 TEST(recurrent_chains_reach_the_optimum_with_internal_states)
 {
     for (int internal = 1; internal <= 5; internal += 2) {

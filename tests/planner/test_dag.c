@@ -127,7 +127,7 @@ TEST(parameters_and_masks_do_not_spoil_a_cut)
     assert_int_equal(mp_cut_tensors(graph, cuts, &n_cuts, NULL), MP_OK);
     assert_int_equal(n_cuts, 3);
     assert_int_equal(cuts[0], 2);
-    assert_int_equal(cuts[1], 6); /* the 10 bytes beside it are negligible */
+    assert_int_equal(cuts[1], 6); /* the other 10 bytes are negligible */
     assert_int_equal(cuts[2], 4);
     graph->storages[7].bytes = 11;
     assert_int_equal(mp_cut_tensors(graph, cuts, &n_cuts, NULL), MP_OK);

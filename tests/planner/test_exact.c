@@ -130,7 +130,7 @@ static void add_node(mp_graph *graph, mp_phase phase, int read, int write, int64
     node->alternatives[0].workspace_bytes = workspace_bytes;
 }
 
-/* A carried gradient without readers is still live in the first step, beside 10 + 100 bytes. */
+/* A carried gradient without readers is still live in the first step, in addition to 10 + 100 bytes. */
 TEST(a_carried_gradient_is_there_in_the_first_step)
 {
     mp_graph *graph = NULL;

@@ -103,7 +103,7 @@ TEST(a_basis_can_be_put_back)
     mp_linear_clear(&linear);
 }
 
-/* Each thread needs its own GLPK environment, because the proof runs beside a search. */
+/* Each thread needs its own GLPK environment, because the proof runs in parallel with a search. */
 TEST(glpk_is_thread_local)
 {
     assert_non_null(glp_config("TLS"));

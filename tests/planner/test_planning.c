@@ -370,8 +370,8 @@ TEST(the_caller_can_stop_a_search)
     mp_planning_free(p);
 }
 
-/* A copy takes one tick each way beside computation. A plan with 100 bytes less than keep-all takes no extra tick. Without
- * copies, a layer would run again. */
+/* A copy takes one tick each way, in parallel with computation. A plan with 100 bytes less than keep-all takes no extra tick.
+ * Without copies, a layer would run again. */
 TEST(a_plan_may_copy_what_it_was_told_to)
 {
     enum { N = 6, MOST = 64 };

@@ -1,5 +1,5 @@
-/* test_proof.c - the bound computed beside a search equals the bound that the same call computes alone, and the plan of a
- * search does not depend on when the bound arrives. */
+/* test_proof.c - the bound computed in parallel with a search equals the bound that the same call computes alone, and the plan
+ * of a search does not depend on when the bound arrives. */
 #include <pthread.h>
 #include <stdatomic.h>
 

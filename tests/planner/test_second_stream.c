@@ -76,7 +76,7 @@ TEST(lifetimes_end_where_the_wait_is)
         /* a1 takes over the memory of g while g is still needed */
         {0, {8, 10, 8, 9, 7}, {100, 108, 108, 105, 104, 100}, 2, G},
         {2, {8, 10, 8, 9, 7}, {100, 108, 108, 105, 104, 100}, 2, G},
-        /* the update reads g beside b1, so a1 needs other memory, and the update's workspace stays allocated */
+        /* the update reads g during b1, so a1 needs other memory, and the update's workspace stays allocated */
         {3, {8, 10, 8 + 2 + 5, 9, 7}, {100, 108, 110, 105, 104, 100}, 2, -1},
         {5, {8, 10, 8 + 2 + 5, 8 + 2 + 9, 8 + 2 + 7}, {100, 108, 110, 115, 114, 100}, 4, -1},
     };
@@ -211,10 +211,10 @@ TEST(waits_are_as_late_as_time_and_memory_want)
     } cases[] = {
         {false, 1000, 15, 4, 15},                                  /* b1 and b2 take 20 ticks */
         {false, 1000, 20, 4, 20},                                  /* exactly enough */
-        {false, 1000, 21, 5, 21},                                  /* also beside b3 */
+        {false, 1000, 21, 5, 21},                                  /* also during b3 */
         {false, 1000, 100, 5, 30},                                 /* waits at the end, with 30 of 100 ticks hidden */
-        {false, 119, 15, 4, 15},                                   /* 119 bytes are live beside b2 */
-        {false, 118, 15, 3, 10},                                   /* only beside b1, with 115 bytes */
+        {false, 119, 15, 4, 15},                                   /* 119 bytes are live during b2 */
+        {false, 118, 15, 3, 10},                                   /* only during b1, with 115 bytes */
         {false, 114, 15, 0, 0},    {false, MP_NO_LIMIT, 15, 0, 0}, /* must not exceed the plan's own peak of 110 */
         {true, 1000, 15, 4, 15},   {true, MP_NO_LIMIT, 15, 3, 10}, /* the plan's own peak is 117 */
     };

@@ -97,7 +97,7 @@ TEST(the_smallest_plan_is_the_same_for_all_budgets_and_times)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* If a user enters the offered number of bytes, the result equals that of a search that starts from the smallest plan, as for
+/* If a user enters the offered number of bytes, the result equals the result of a search from the smallest plan, as for
  * `min`. */
 TEST(an_offer_is_met_by_the_plan_of_min)
 {
