@@ -1,11 +1,13 @@
 """The joint graph of forward and backward as storages and operations.
 
-A storage is what aliases: tensors over one piece of memory, tied weights included. An operation is a node of the joint
-graph that makes storages; nodes whose results lie in their arguments (views) are none, they are made where they are
-needed. Three kinds of operations are ours: `boundary`, at which forward's outputs are complete and gradients arrive; `end`,
-at which all gradients are handed over; and before the boundary a `return` for each output into which the caller may write
-while backward could want to read it. The caller's is then another storage than backward's: the same memory where backward
-reads it no more (or makes it again), a copy where it does.
+A storage is one piece of memory; views and tied weights share it. An operation is a node of the joint graph that produces
+storages. Views are not operations: they are created where needed. memplan adds three kinds of operations:
+
+- `boundary`: forward's outputs are complete and their gradients arrive.
+- `end`: all gradients are returned.
+- `return`, before the boundary: makes an output for the caller that backward might read as well. The caller may overwrite
+  it, so it is a separate storage. It uses the same memory if backward does not read the output any more or recomputes it.
+  Otherwise it is a copy.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from memplan.torch_internals.tensors import tree_iter
 if TYPE_CHECKING:
     from memplan.memory.states import StateOf
 
-MOVED = "moved state"  # of an optimizer: what lives in the host's memory
-DYNAMIC = ("activation", "saved", "activation_gradient", "gradient", MOVED)  # kinds that come and go
+MOVED = "moved state"  # optimizer state stored in host memory
+DYNAMIC = ("activation", "saved", "activation_gradient", "gradient", MOVED)  # kinds with a limited lifetime
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Storage:
 
 @dataclass
 class Operation:
-    """One node for the planner; `source` is what it runs, None for returns, boundary and end."""
+    """One operation for the planner. `source` is its node, or None for return, boundary and end."""
 
     name: str
     op: str
@@ -53,15 +55,15 @@ class Operation:
     writes: list[int]
     in_place: list[int] = field(default_factory=list)  # from, to
     once: bool = False
-    workspace_bytes: int = 0  # where there is no source that could be measured
+    workspace_bytes: int = 0  # for operations without a measurable source
 
 
 @dataclass(frozen=True)
 class Moved:
-    """State of an update that lives in the host's memory."""
+    """Optimizer state of an update that is stored in host memory."""
 
     update: fx.Node
-    values: tuple[torch.Tensor, ...]  # on the device, as the compiler sees them
+    values: tuple[torch.Tensor, ...]  # fake tensors on the device
     calls: StateOf
 
 
@@ -70,7 +72,7 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """The same for all tensors over one piece of memory, as long as one of them is there."""
+    """Return a key that is equal for all tensors of one storage, and unique while one of them is alive."""
     return int(StorageWeakRef(tensor.untyped_storage()).cdata)  # type: ignore[no-untyped-call]
 
 
@@ -79,17 +81,17 @@ def storage_bytes(tensor: torch.Tensor) -> int:
 
 
 def allocated(n_bytes: int, device: torch.device) -> int:
-    """What the allocator of a device takes for so many bytes."""
+    """Return the bytes that the allocator of a device takes for a request."""
     return -(-n_bytes // 512) * 512 if device.type == "cuda" else n_bytes
 
 
 def device_of_first(values: Any) -> torch.device:
-    """Where the first tensor in these lies."""
+    """Return the device of the first tensor in the values."""
     return next((t.device for t in tensors_of(values)), torch.device("cpu"))
 
 
 def refuse_values(nodes: Iterable[fx.Node]) -> None:
-    """NotPlannable where it is not known what a value takes."""
+    """Raise NotPlannable if the size of a value is unknown."""
     for node in nodes:
         value = node.meta.get("val")
         if any(map(is_sparse, tensors_of(value))):
@@ -99,11 +101,12 @@ def refuse_values(nodes: Iterable[fx.Node]) -> None:
 
 
 class Capture:
-    """What the planner has to know of a joint graph, and what emission needs to write it in another order."""
+    """A joint graph as input for the planner, with the data that `emit` requires to reorder it."""
 
-    fuse = "none"  # where updates run
-    returns_apart = True  # whether the caller, who may write into what is returned, has other storages than backward
-    overwrites: ClassVar = {"forward": ("activation", "saved"), "backward": ("activation_gradient",)}  # per phase, kinds
+    fuse = "none"  # the place of the updates
+    returns_apart = True  # whether outputs for the caller, who may overwrite them, are separate from the storages of backward
+    # per phase: kinds of storages that an operator may overwrite
+    overwrites: ClassVar = {"forward": ("activation", "saved"), "backward": ("activation_gradient",)}
 
     def __init__(self, joint: fx.GraphModule, n_forward_outputs: int, static_indices: Iterable[int]) -> None:
         self.joint = joint
@@ -116,22 +119,22 @@ class Capture:
         self.static_nodes = [self.primals[i] for i in static_indices]
         written = self._written_outputs()
         self.mutated = set(written.values())
-        # Whether eager PyTorch would write a buffer a second time, when it recomputes the inside of a checkpoint.
+        # Whether recomputation of a checkpoint in eager PyTorch would write a buffer a second time.
         self.writes_under_checkpoint = any(CHECKPOINT in self.forward_outputs[k].meta for k in written)
         self.user_outputs = [o for k, o in enumerate(self.forward_outputs) if k not in written]
         self.storages: list[Storage] = []
         self.operations: list[Operation] = []
         self.places: dict[fx.Node, list[int | None]] = {}  # per node: the storage of each of its results
         self.views: set[fx.Node] = set()
-        self.items: dict[fx.Node, list[fx.Node]] = {}  # per node with several results: who takes one of them out
-        self.handed: dict[int, int] = {}  # storages of outputs that backward may read, and the caller's in their place
+        self.items: dict[fx.Node, list[fx.Node]] = {}  # per node with several results: the nodes that select one of them
+        self.handed: dict[int, int] = {}  # per output that backward may read: the caller's separate storage
         self.moved: dict[int, Moved] = {}  # per storage
-        self.earlier: dict[fx.Node, int] = {}  # bytes that are there before, by who lets go of them
+        self.earlier: dict[fx.Node, int] = {}  # by node: bytes allocated before the step that the node frees
         self.n_random = self.boundary = 0
         self._last_draw: int | None = None
         self._before_boundary: list[int] = []
-        self._alive: list[torch.Tensor] = []  # so that no key is given twice
-        self.sizes: dict[int, int] = {}  # of storages by their key, as allocated
+        self._alive: list[torch.Tensor] = []  # keeps tensors alive, so that storage keys stay unique
+        self.sizes: dict[int, int] = {}  # allocated bytes by storage key
         refuse_values(joint.graph.nodes)
         self._add_inputs()
         self._add_body()
@@ -161,11 +164,11 @@ class Capture:
             self.places[node] = places
 
     def storages_of(self, nodes: Iterable[Any]) -> list[int]:
-        """The storages in which these nodes' results lie, each once, in ascending order."""
+        """Return the storages of the nodes' results, without duplicates, in ascending order."""
         return sorted({s for n in nodes if isinstance(n, fx.Node) for s in self.places[n] if s is not None})
 
     def _place(self, node: fx.Node, kind: str) -> list[int]:
-        """Finds where the results of a node lie; returns the storages that are new."""
+        """Assign storages to the results of a node. Return the new ones."""
         value = node.meta.get("val")
         results = list(value) if isinstance(value, (tuple, list)) else [value]
         known: dict[int, int] = {}
@@ -174,7 +177,7 @@ class Capture:
                 known[storage_key(tensor)] = place
         made, places = list[int](), list[int | None]()
         for k, result in enumerate(results):
-            if result is None or type(result) is int:  # a number, which the capture writes where it is read
+            if result is None or type(result) is int:  # numbers are inserted where they are read
                 places.append(None)
                 continue
             if not isinstance(result, torch.Tensor):
@@ -207,14 +210,19 @@ class Capture:
         self._add_end()
 
     def _add_forward(self, nodes: list[fx.Node]) -> None:
-        """Of forward, what only backward needs of it (masks, logarithms) may run anywhere, says the planner."""
+        """Add the forward operations.
+
+        Results for backward only (masks, logarithms) are `saved`, so the planner may delay them.
+        """
         needed = reaching(self.forward_outputs)
         for node in nodes:
             self._add_node(node, "forward", "activation" if node in needed else "saved")
 
     def _read_in_backward(self, forward: list[fx.Node], backward: list[fx.Node]) -> set[int]:
-        """The storages of forward that backward's formulas read: eager PyTorch saves these very ones, and refuses backward
-        when somebody has written into them."""
+        """Return the forward storages that backward formulas read.
+
+        Eager PyTorch saves exactly these, and raises an error in backward if the user has overwritten one.
+        """
         formulas = [*backward, *(n for n in forward if in_formula(n))]
         read = [*(a for n in formulas for a in n.all_input_nodes), *self.backward_outputs]
         return set(self.storages_of(a for a in read if a in self.places))
@@ -230,16 +238,16 @@ class Capture:
                 self.operations.append(Operation(name, "return", "forward", None, [s], writes, pair, once=True))
 
     def not_saved_by_eager(self) -> list[fx.Node]:
-        """Inputs that forward reads and no formula of backward."""
+        """Return the inputs that forward reads and no backward formula reads."""
         return [p for p in self.primals if not self.eager_saves.issuperset(self.storages_of([p]))]
 
     def devices(self) -> list[torch.device]:
-        """Where its operators' results lie, but for numbers."""
+        """Return the devices of the operators' results. Numbers (zero-dimensional tensors) do not count."""
         values = [t for node in self.places if node.op == "call_function" for t in tensors_of(node.meta.get("val"))]
         return sorted({t.device for t in values if t.dim()}, key=str)
 
     def makers(self, storages: set[int]) -> list[fx.Node]:
-        """Whoever has these storages first: inputs, operators, and items of those with several results."""
+        """Return the nodes that produce these storages: inputs, operators, and selected results of operators."""
         found: dict[int, fx.Node] = {}
         for node, places in self.places.items():
             if len(places) == 1 and places[0] in storages and node not in self.views:
@@ -247,11 +255,11 @@ class Capture:
         return list(found.values())
 
     def _add_backward(self, nodes: list[fx.Node], of_tangents: Collection[fx.Node]) -> None:
-        for node in nodes:  # and so may what formulas compute of forward's values
+        for node in nodes:  # formulas on forward values alone may be delayed as well
             self._add_node(node, *(("backward", "activation_gradient") if node in of_tangents else ("forward", "saved")))
 
     def refuse(self, node: fx.Node) -> None:
-        """NotPlannable where a node is none that we can run in another place or again."""
+        """Raise NotPlannable if memplan cannot move or repeat a node."""
         refuse(node)
 
     def _add_node(self, node: fx.Node, phase: str, kind: str) -> None:
@@ -269,7 +277,7 @@ class Capture:
             else:
                 self.items.setdefault(source, []).append(node)
             return
-        if is_number(node.meta.get("val")):  # which takes no memory, and is made where it is needed
+        if is_number(node.meta.get("val")):  # occupies no memory and is inserted where needed
             self.places[node] = []
             self.views.add(node)
             return
@@ -286,14 +294,14 @@ class Capture:
         self.operations.append(operation)
 
     def _restrain_readers(self, operation: Operation, node: fx.Node) -> None:
-        """What may not run twice, or has to run before backward: whoever reads what is written after forward."""
+        """Restrain readers of values that forward overwrites at its end: they run before backward, and some run once only."""
         if any(a in self.mutated for a in node.all_input_nodes):
             self._before_boundary.append(self._add_storage(f"{node.name} done", "saved", 0))
             operation.writes.append(self._before_boundary[-1])
             operation.once = any(a in self.mutated for a in read_again(node))
 
     def _restrain_draws(self, operation: Operation, node: fx.Node) -> None:
-        """Numbers are drawn in the order of the network, whatever the plan."""
+        """Keep the order of random draws, so that results do not depend on the plan."""
         if draws(node):
             self.n_random += 1
             kind = "saved" if operation.phase == "forward" else "activation_gradient"
@@ -304,8 +312,10 @@ class Capture:
             self._last_draw = draw
 
     def _in_place(self, node: fx.Node, made: list[int], phase: str) -> list[int]:
-        """The pair (from, to) of an operator that may write into its first argument. Backward does not write into what
-        forward has saved: it may be run once more."""
+        """Return the in-place pair (from, to) of an operator that may overwrite its first argument.
+
+        Backward does not overwrite saved tensors, because it may run a second time.
+        """
         first = node.args[0] if node.args else None
         if not may_write_into_first(node) or not isinstance(first, fx.Node):
             return []
@@ -318,7 +328,7 @@ class Capture:
         return [source, made[0]] if is_alone and self.storages[source].n_bytes == self.storages[made[0]].n_bytes else []
 
     def take_sizes(self, node: fx.Node, result_bytes: Iterable[int]) -> None:
-        """What the results of a node really take, where that was seen."""
+        """Set the measured sizes of a node's results."""
         tensors = tensors_of(node.meta.get("val"))
         for tensor, place, n_bytes in zip(tensors, self._tensor_places(node), result_bytes):
             size = allocated(n_bytes, tensor.device)
@@ -327,8 +337,10 @@ class Capture:
                 self.storages[self.handed.get(place, place)].n_bytes = size
 
     def keep_apart(self) -> None:
-        """Forbids writing into a first argument whose memory has another size than the result's, as soon as sizes are known: a
-        loss divided by a number would hold memory of the size of the loss's input."""
+        """Forbid overwriting a first argument of another size, as soon as sizes are known.
+
+        Example: a scalar loss that is divided in place would keep memory of the size of the loss's input.
+        """
         for operation in self.operations:
             node = operation.source
             first = node.args[0] if node is not None and node.args else None
@@ -343,14 +355,17 @@ class Capture:
         return [s for s in storages if self.storages[s].kind in DYNAMIC]
 
     def _hold_user_outputs(self) -> set[int]:
-        """What the user gets stays: nobody runs it again."""
+        """Mark the operations of the user's outputs as run once, because the user holds these outputs.
+
+        Return their storages.
+        """
         held = {self.handed.get(s, s) for s in self._dynamic(self.storages_of(self.user_outputs))}
         for operation in self.operations:
             operation.once = operation.once or bool(held & set(operation.writes))
         return held
 
     def _add_boundary(self) -> None:
-        """Everything forward returns is there, all draws are made, and the gradients of forward's outputs come in."""
+        """Add the boundary: outputs are complete, random draws are done, and the outputs' gradients arrive."""
         held = self._hold_user_outputs()
         outputs = self._dynamic(self.storages_of(self.forward_outputs))
         reads = {self.handed.get(s, s) for s in outputs} | set(self._before_boundary)
@@ -361,7 +376,7 @@ class Capture:
         self._held = sorted(held)
 
     def _call_gradients(self, nodes: Iterable[Any]) -> list[int]:
-        """Gives the storages of parameters' gradients their kind."""
+        """Set the kind of the parameters' gradients. Return their storages."""
         gradients = self._dynamic(self.storages_of(nodes))
         for s in gradients:
             if self.storages[s].kind == "activation_gradient":
@@ -369,7 +384,7 @@ class Capture:
         return gradients
 
     def _add_end(self) -> None:
-        """Gradients are returned together, and until then the user's outputs and their gradients are held."""
+        """Add the end: it returns all gradients. The user's outputs and their gradients are held until then."""
         gradients = self._call_gradients(self.backward_outputs)
         reads = sorted({*gradients, *self._held, *self.storages_of(self.tangents)})
         self.end = len(self.operations)
@@ -378,8 +393,11 @@ class Capture:
         self.operations.append(end)
 
     def _copied_at_end(self) -> int:
-        """PyTorch copies a gradient whose layout is not its parameter's, or that it is given twice; one after the other,
-        and each then frees what it was copied from."""
+        """Return the workspace of PyTorch's gradient copies at the end.
+
+        PyTorch copies a gradient if its layout differs from its parameter's, or if the gradient is returned twice. It copies
+        one gradient after the other, and each copy then frees its source.
+        """
         if len(self.backward_outputs) != len(self.primals):
             return 0
         most = growth = 0

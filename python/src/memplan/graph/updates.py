@@ -1,7 +1,7 @@
-"""An optimizer, one parameter at a time: what an update needs, and the update itself.
+"""Optimizer updates of single parameters: costs and execution.
 
-The update of a parameter is the step of the user's own optimizer class on that parameter alone, with the state and the
-groups of the user's optimizer: its schedulers, `state_dict` and `load_state_dict` go on as if nothing had been changed.
+The update of a parameter calls `step` of the user's optimizer class for this parameter alone, with the state and groups of the
+user's optimizer. Schedulers, `state_dict` and `load_state_dict` work unchanged.
 """
 
 from __future__ import annotations
@@ -35,20 +35,19 @@ NOT_ALONE = {
 class UpdateCost:
     seconds: float
     workspace_bytes: int
-    state_bytes: int  # what the optimizer keeps beside the parameter between steps
-    missing_bytes: int  # of these, what the first step makes
-    moved: tuple[Layout, ...]  # what it keeps for it in the host's memory
+    state_bytes: int  # device memory of the state
+    missing_bytes: int  # part of it that the first step allocates
+    moved: tuple[Layout, ...]  # layouts of state tensors in host memory
 
 
 def bytes_of(state: Any) -> int:
-    """What the tensors of a parameter's state take, each piece of memory once."""
+    """Return the bytes of a parameter's state. Each storage counts once."""
     tensors = {storage_key(t): t for t in tensors_of(state)}
     return sum(allocated(storage_bytes(t), t.device) for t in tensors.values())
 
 
 def alone(optimizer: torch.optim.Optimizer) -> Any:
-    """An optimizer of the same class and options with nothing to update. What a scheduler has put around `step` stays with
-    the user's."""
+    """Return an optimizer of the same class and options without parameters. A scheduler's wrapper of `step` is not copied."""
     single = object.__new__(type(optimizer))
     single.__dict__.update({name: value for name, value in vars(optimizer).items() if name != "step"})
     single.param_groups, single.state = [], defaultdict(dict)
@@ -56,7 +55,7 @@ def alone(optimizer: torch.optim.Optimizer) -> Any:
 
 
 def refuse(optimizer: Any) -> None:
-    """MemplanError where a step is more than one update after the other."""
+    """Raise MemplanError for optimizers whose step is not a sequence of independent updates."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise MemplanError(f"a {type(optimizer).__name__} is no torch.optim.Optimizer")
     for base in type(optimizer).__mro__:
@@ -67,8 +66,10 @@ def refuse(optimizer: Any) -> None:
 
 
 class Updates:
-    """Of all parameters of an optimizer, whose state may live in the host's memory. `ran`: whether any update has run since it
-    was last set to False."""
+    """The updates of all parameters of an optimizer. State may be stored in host memory.
+
+    `ran`: whether an update has run since it was last set to False.
+    """
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         refuse(optimizer)
@@ -83,12 +84,12 @@ class Updates:
         return type(self.optimizer).__name__
 
     def parameters(self) -> list[tuple[int, torch.Tensor]]:
-        """The parameters to be trained, each with the number of its group."""
+        """Return the trainable parameters with the numbers of their groups."""
         groups = enumerate(self.optimizer.param_groups)
         return [(k, p) for k, group in groups for p in group["params"] if p.requires_grad]
 
     def check(self) -> None:
-        """MemplanError where something waits for gradients that nobody will see."""
+        """Raise MemplanError if hooks or existing gradients require all gradients at one time."""
         if has_step_hooks(self.optimizer):
             raise MemplanError("hooks of the optimizer's step cannot run: there is no moment at which all gradients are there")
         for _, parameter in self.parameters():
@@ -101,7 +102,7 @@ class Updates:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """In it a step runs; before and after it all state is where it lives."""
+        """Run a step within the context. Before and after it, all state is in its permanent place."""
         self.ran = False
         if self.states is None:
             yield
@@ -113,7 +114,7 @@ class Updates:
             self.states.end()
 
     def cost(self, k_group: int, parameter: torch.Tensor) -> UpdateCost:
-        """Measured on a made-up parameter of this layout, once for all that are alike."""
+        """Measure an update on artificial values, once per layout and options."""
         options = {name: value for name, value in self.optimizer.param_groups[k_group].items() if name != "params"}
         layout = (tuple(parameter.shape), parameter.stride(), parameter.dtype, parameter.device)
         key = f"{layout} {options}"
@@ -126,7 +127,7 @@ class Updates:
         return replace(self.known[key], state_bytes=stays, missing_bytes=0, moved=moved)
 
     def _parts(self, state: Any) -> tuple[int, tuple[Layout, ...]]:
-        """Of a parameter's state: the bytes that stay beside it, and what lives in the host's memory."""
+        """Return the bytes of a parameter's state on the device, and the layouts of its tensors in host memory."""
         if self.states is None:
             return bytes_of(state), ()
         moved = large(state)
@@ -136,7 +137,7 @@ class Updates:
         dummy = torch.nn.Parameter(made_up(like))
         dummy.grad = made_up(like)
         single = alone(self.optimizer)
-        if state:  # some make it in their constructor
+        if state:  # some optimizers create state in their constructor
             single.state[dummy] = {**copy.deepcopy(state), **{k: t.to(like.device, copy=True) for k, t in large(state).items()}}
         group = {**copy.deepcopy(options), "params": [dummy]}
         single.param_groups = [group]
@@ -144,7 +145,7 @@ class Updates:
         if like.device.type == "cuda":
             workspaces = [cuda_workspace(single.step, like.device) for _ in range(2)]
         else:
-            workspaces = host_workspaces([single.step, single.step])  # the first makes the state
+            workspaces = host_workspaces([single.step, single.step])  # the first call creates the state
         if repr({**group, "params": None}) != before:
             raise MemplanError(f"{self.name} counts in its groups, so it cannot update one parameter at a time")
         seconds = fastest_seconds(single.step, like.device)
@@ -152,17 +153,21 @@ class Updates:
         return UpdateCost(seconds, max(workspaces), stays, stays, moved)
 
     def state_beside(self, parameters: Iterable[torch.Tensor]) -> tuple[int, int]:
-        """What the optimizer keeps for others than these (frozen ones, say): bytes beside them, and in the host's memory."""
+        """Return the bytes of state of all other parameters (such as frozen ones) on the device and on the host."""
         those = {id(p) for p in parameters}
         others = [state for p, state in self.optimizer.state.items() if id(p) not in those]
         on_host = sum(map(home_bytes, others)) if self.states is not None else 0
         return sum(self._parts(state)[0] for state in others), on_host
 
     def update_of(self, k_group: int, parameter: torch.Tensor) -> Callable[..., Tensors]:
-        """What a graph calls with the parameter, as it gets it, its gradient, and what was brought of its state; it returns
-        what it has left of that."""
+        """Return the function that a graph calls to update a parameter.
 
-        whose, of = weakref.ref(self), weakref.ref(parameter)  # what PyTorch keeps of a step does not keep them
+        Its arguments are the parameter, the gradient, and the state copied from the host. It returns the state left on the
+        device.
+        """
+
+        # weak, because PyTorch's records of a step would otherwise keep both alive
+        whose, of = weakref.ref(self), weakref.ref(parameter)
 
         def update(given: torch.Tensor, gradient: torch.Tensor, brought: Tensors | None = None) -> Tensors:
             updates, own = whose(), of()
@@ -179,7 +184,7 @@ class Updates:
         return update
 
     def run(self, k_group: int, parameter: torch.Tensor, brought: Tensors | None) -> Tensors:
-        """The step of a parameter that has its gradient, on what was brought of its state; what it has left of that."""
+        """Run the optimizer's step for a parameter with a gradient. Return the state left on the device."""
         self.single.param_groups = [{**self.optimizer.param_groups[k_group], "params": [parameter]}]
         self.single.state = self.optimizer.state
         left: Tensors = {}
@@ -191,7 +196,7 @@ class Updates:
         return left
 
     def run_all(self) -> None:
-        """The optimizer's step on all gradients that are there, and then none is."""
+        """Run the optimizer's step on all gradients, then delete the gradients."""
         if self.states is None:
             self.optimizer.step()
         else:

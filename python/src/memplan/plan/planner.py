@@ -1,4 +1,4 @@
-"""From a captured graph to a plan that fits, and graphs that run it."""
+"""From a captured graph to a plan within the budget, and to graphs that execute the plan."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from memplan.plan.holders import holders_at_peak, module_of, who_holds
 from memplan.plan.options import Options
 from memplan.run.together import ALONE, Together, in_memory, saved
 
-ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
-OUTSIDE = "outside"  # what is in memory beside a graph
-USUAL_LINK = "pcie4"  # of a card that is not in the library's table
+ROUNDS = 4  # number of searches; the peak of the final graphs may exceed the plan's peak
+OUTSIDE = "outside"  # memory besides a graph
+USUAL_LINK = "pcie4"  # for GPUs missing from the library's table
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
 CUT_SHORT = "its search was cut short (time_limit=, progress=): a longer one may find a quicker plan, another run another"
 
@@ -48,18 +48,18 @@ class Emitted:
     below: Liveness  # of backward
     peak_bytes: int
     saved_bytes: int
-    held_bytes: int  # what the user has, and backward is not given
-    host_bytes: int  # of the slab for copies
+    held_bytes: int  # held by the user, and not an input of backward
+    host_bytes: int  # size of the host memory for copies
     collectives: Time
 
     @property
     def waiting_bytes(self) -> int:
-        """From forward to backward: what is saved, what the user has, and what was there before and ends with backward."""
+        """Bytes at the end of forward: saved tensors, outputs held by the user, and earlier memory that backward frees."""
         return self.saved_bytes + self.held_bytes + sum(b.n_bytes for b in self.below.earlier_blocks())
 
 
 class GraphPlanner:
-    """One captured graph on its way to a plan. `outside_bytes`: what is in memory beside it all the time."""
+    """The planner of one captured graph. `outside_bytes` is the constant memory besides it."""
 
     def __init__(
         self, capture: Capture, costs: dict[fx.Node, Cost], outside_bytes: int, name: str, together: Together = ALONE
@@ -90,21 +90,21 @@ class GraphPlanner:
         self.static_bytes = self.planning.number("static_bytes")
         self.state_like = fake_state(capture)
         self.copies_inputs = True
-        self.room_bytes = capture.operations[capture.boundary].workspace_bytes  # for others, until backward
-        self.smallest_bytes: dict[tuple[Any, ...], int] = {}  # of the smallest plan, beside `outside_bytes`, per options
-        self.host: Host | None = None  # where copies are, if plans may have some
-        self.host_bytes = self.room_on_host = 0  # at most there; for which is searched
-        self.was_cut_short = False  # a search for the plan, also one that found none
+        self.room_bytes = capture.operations[capture.boundary].workspace_bytes  # reserved for others at the end of forward
+        self.smallest_bytes: dict[tuple[Any, ...], int] = {}  # peak of the smallest plan without `outside_bytes`, by options
+        self.host: Host | None = None  # host memory for copies, if plans may copy
+        self.host_bytes = self.room_on_host = 0  # size of this memory, and the size given to the search
+        self.was_cut_short = False  # whether a search ended early, including searches without a plan
 
     def again(self, outside_bytes: int) -> GraphPlanner:
-        """For another budget, with this beside the graph. What was reported stays."""
+        """Return a planner for another budget and other memory besides the graph. Earlier reports remain unchanged."""
         made = type(self)(self.capture, self.costs, outside_bytes, self.name, self.together)
         if made.room_bytes == self.room_bytes:
             made.smallest_bytes = self.smallest_bytes
         return made
 
     def offload(self, pool: Pool, taken_bytes: int, options: Options) -> None:
-        """Plans may have copies in the host's memory from now on, in what others have not taken. MemplanError."""
+        """Permit copies in host memory that other graphs do not use. Raises MemplanError."""
         left = pool.most_bytes - taken_bytes
         if self.host is not None or left <= 0:
             return
@@ -120,7 +120,7 @@ class GraphPlanner:
         card = torch.cuda.get_device_name(device) if device.type == "cuda" else USUAL_LINK
         try:
             self.planning.offload(*storages, link or (options.device.name if options.device is not None else card), rate)
-        except MemplanError:  # a card that the table does not have
+        except MemplanError:  # the GPU is missing from the table
             if link:
                 raise
             self.planning.offload(*storages, USUAL_LINK, rate)
@@ -130,7 +130,7 @@ class GraphPlanner:
         return emit(self.capture, steps, self.costs, self.state_like, self.copies_inputs, self.host)
 
     def emit(self, steps: list[Step]) -> Emitted:
-        """The graphs of these steps, and what they need by the count over them."""
+        """Return the graphs of these steps, and the memory counted on the graphs."""
         return self.counted(*self.graphs(steps), Time())
 
     def counted(self, forward: fx.GraphModule, backward: fx.GraphModule, host_bytes: int, collectives: Time) -> Emitted:
@@ -141,7 +141,7 @@ class GraphPlanner:
         return Emitted(forward, backward, above, below, peak, saved, held_bytes, host_bytes, collectives)
 
     def _ahead(self, made: Emitted, budget: int) -> Emitted:
-        """The same, with collectives beside compute as far as the budget has room."""
+        """Let collectives overlap with compute as far as the budget permits."""
         most, held_bytes = max(budget, made.peak_bytes), made.held_bytes
         time = Time()
         for graph, live in ((made.forward, made.above.live_bytes()), (made.backward, made.below.live_bytes(held_bytes))):
@@ -152,7 +152,8 @@ class GraphPlanner:
         return self.counted(made.forward, made.backward, made.host_bytes, time) if any(waits) else made
 
     def below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
-        """Backward, which begins while the user holds these storages, and what it is not given of them."""
+        """Return the liveness of backward while the user holds these storages, and the held bytes that are no inputs of
+        backward."""
         held = held - self.static_keys
         given = keys_of(n for n in backward.nodes if n.op == "placeholder")
         stay = held | keys_of(self.capture.tangents)
@@ -160,15 +161,21 @@ class GraphPlanner:
         return below, sum(s.n_bytes for s in self._storages_with(held - given))
 
     def seen_bytes(self, graph: GraphReport, backward: fx.Graph, unused: Iterable[int], gone: Iterable[int]) -> int:
-        """The peak of a step that was reported, with another backward: these of its arguments are not there, and these of
-        forward's outputs nobody holds."""
+        """Return the peak of a reported step with another backward.
+
+        Args:
+            graph: the report of the step.
+            backward: the other backward graph.
+            unused: indices of backward's arguments that are absent.
+            gone: indices of forward's outputs that the user has released.
+        """
         given = [n for n in backward.nodes if n.op == "placeholder"]
         held = keys_of(self.held) - keys_of(self.capture.forward_outputs[k] for k in gone)
         below, held_bytes = self.below(backward, held, keys_of(given[k] for k in unused))
         return self.static_bytes + max(graph.forward_bytes, below.peak_bytes(held_bytes))
 
     def trace(self, emitted: Emitted) -> Trace:
-        """The step's requests for memory, what is there throughout first."""
+        """Return the step's memory requests, beginning with static memory."""
         before = {f"{s.kind} {s.name}": s.n_bytes for s in self.capture.storages if s.kind not in DYNAMIC}
         return trace_of({**before, OUTSIDE: self.outside_bytes}, emitted.above, emitted.below, self.held)
 
@@ -177,8 +184,10 @@ class GraphPlanner:
         return [self.capture.storages[s] for s in self.capture.storages_of(nodes)]
 
     def auto_bytes(self, meant: Device | None) -> int:
-        """What may be used of the device that the graph runs on, on the rank that has least: what is free, and what its static
-        storages have; or all that a step may have of the one that is meant."""
+        """Return the memory for budget "auto": free memory plus the graph's static storages, on the rank with the least.
+
+        With `device=`, return the memory of the named device that a step may use.
+        """
         return meant.room_bytes if meant is not None else min(self.together.of_all(self._free_bytes()))
 
     def _free_bytes(self) -> int:
@@ -198,13 +207,17 @@ class GraphPlanner:
         return torch.device("cpu")
 
     def solve(self, options: Options, is_first: bool = True) -> tuple[Emitted, int]:
-        """Graphs whose peak is within the budget, and the budget. BudgetError. A step that is planned again for what was beside
-        it takes the smallest plan without a word: it is measured."""
+        """Plan the graph. Return graphs whose peak is within the budget, and the budget. Raises BudgetError.
+
+        If a step is planned again (`is_first` is False) and no plan fits, the smallest plan is used without an error. Its peak
+        is measured.
+        """
         self.ready(options)
         self.was_cut_short = False
         keep_all = self.planning.number("keep_all_bytes")
         budget = resolve(options.budget, keep_all, lambda: self._least_bytes(options), lambda: self.auto_bytes(options.device))
-        found = None if is_smallest(options.budget) else self.within(budget, options)  # its budget is that plan's peak
+        # the budget equals the smallest plan's peak
+        found = None if is_smallest(options.budget) else self.within(budget, options)
         found = found or self._smallest(budget, options, is_first)
         return self._ahead(found, budget), budget
 
@@ -213,7 +226,7 @@ class GraphPlanner:
         self.planning.set("time_limit", options.time_limit)
 
     def within(self, budget: int, options: Options) -> Emitted | None:
-        """Graphs whose peak is within the budget, with copies of inputs as long as it has room for them."""
+        """Return graphs whose peak is within the budget. Inputs are copied as long as the budget has room for the copies."""
         is_tight = budget < self.planning.number("keep_all_bytes")
         for copies in dict.fromkeys((self._copied_bytes() if is_tight else 0, 0)):
             self.copies_inputs = copies > 0 or not is_tight
@@ -222,7 +235,7 @@ class GraphPlanner:
         return None
 
     def _copied_bytes(self) -> int:
-        """The most that copies of inputs, into which the caller may write, take."""
+        """Return the maximum size of copies of those inputs that the caller may overwrite."""
         return sum(
             self.capture.storages[s].n_bytes
             for s in self.capture.storages_of(copied(self.capture, True))
@@ -230,18 +243,18 @@ class GraphPlanner:
         )
 
     def _within(self, budget: int, target: int, options: Options) -> Emitted | None:
-        """Graphs of a plan within the target whose peak is within the budget, if there are such."""
+        """Return graphs of a plan within the target whose peak is within the budget, or None."""
         for k in range(ROUNDS):
             emitted = self._found(target, options) if target >= self.static_bytes else None
             if emitted is None:
                 break
             if emitted.peak_bytes <= budget:
                 return emitted
-            target -= (emitted.peak_bytes - budget) << k  # what is not in a plan may grow from one to the next
+            target -= (emitted.peak_bytes - budget) << k  # memory outside of the plan may grow with each new plan
         return None
 
     def smallest(self, options: Options) -> Emitted:
-        """The graphs of the smallest plan, which is the same whatever the budget, and however long operators take."""
+        """Return the graphs of the smallest plan. They depend neither on the budget nor on operator times."""
         self.copies_inputs = False
         emitted = self._found(None, options)
         assert emitted is not None
@@ -252,13 +265,13 @@ class GraphPlanner:
         return options.effort, self.host_bytes, options.link
 
     def _least_bytes(self, options: Options) -> int:
-        """What the smallest plan needs."""
+        """Return the peak of the smallest plan."""
         if self._kind(options) not in self.smallest_bytes:
             return self.smallest(options).peak_bytes
         return self.smallest_bytes[self._kind(options)] + self.outside_bytes
 
     def _found(self, target: int | None, options: Options) -> Emitted | None:
-        """Graphs of a plan within the target (None: of the smallest), if there is one, whose copies fit their slab."""
+        """Return graphs of a plan within the target (None: of the smallest) whose host copies fit, or None."""
         self.room_on_host = self.host_bytes
         while True:
             self.planning.set("host_bytes", self.room_on_host)
@@ -273,7 +286,7 @@ class GraphPlanner:
             )  # gaps between copies
 
     def search(self, target: int | None, options: Options) -> bool:
-        """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
+        """Find a plan within the target (None: the smallest), from the cache or by a search. Return whether there is one."""
         budget = NO_BUDGET if target is None else target
         known = [self.planning.hash(), str(target)]
 
@@ -298,7 +311,7 @@ class GraphPlanner:
         return found
 
     def _smallest(self, budget: int, options: Options, is_first: bool) -> Emitted:
-        """The smallest plan, or one that is as small and quicker, where it fits after all or is wanted; else BudgetError."""
+        """Return the smallest plan, or a faster one of the same peak, if it fits or the user accepts it. Raises BudgetError."""
         smallest = self.smallest(options)
         if smallest.peak_bytes <= budget or not is_first:
             return self._quicker(smallest, options)
@@ -319,8 +332,10 @@ class GraphPlanner:
         )
 
     def _quicker(self, smallest: Emitted, options: Options) -> Emitted:
-        """A plan within the peak of the smallest, which was found without regard to time; or that one: another search for it
-        could be cut short, and end with a larger one."""
+        """Return a faster plan within the peak of the smallest, whose search ignores time.
+
+        If there is none, return the smallest plan itself. Searching it again could end early and find a larger one.
+        """
         plan = saved(self.planning.save_plan)
         quicker = self._found(self.planning.number("planned_bytes"), options)
         if quicker is not None and quicker.peak_bytes <= smallest.peak_bytes:

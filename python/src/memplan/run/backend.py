@@ -1,4 +1,4 @@
-"""A compiler for torch.compile: AOTAutograd with our cut of the joint graph and our executor."""
+"""The backend of torch.compile: AOTAutograd with memplan's partition of the joint graph and memplan's executor."""
 
 from __future__ import annotations
 
@@ -64,15 +64,17 @@ NOTHING_RUNS = (
 
 
 class Estimated(Exception):
-    """Ends a compilation of which only the report is wanted."""
+    """Ends a compilation that serves for a report only."""
 
 
 class Backend:
-    """What one torch.compile calls for every graph it captures. `is_cut`: where there are graph breaks, of which each part
-    has the gradients of all beside it."""
+    """The backend that torch.compile calls for every captured graph.
 
-    compiles_inference = False  # whether calls without gradients are better off
-    keeps_captures = True  # whether what was captured can be planned again
+    `is_cut`: whether graph breaks are permitted. All gradients then are in memory besides each part.
+    """
+
+    compiles_inference = False  # whether memplan compiles calls without gradients
+    keeps_captures = True  # whether a captured graph can be planned again
     plans_collectives = True
 
     def __init__(self, options: Options, report: Report | None = None, is_cut: bool = False, only_report: bool = False) -> None:
@@ -80,34 +82,38 @@ class Backend:
         self.report = report if report is not None else Report()
         self.is_cut, self.only_report = is_cut, only_report
         self.model: Callable[[], torch.nn.Module | None] = lambda: None
-        self.generation = 0  # of the options: what was planned for an earlier one is planned again when it is called
-        self.saved: dict[Any, tuple[int, int]] = {}  # per frame of the user's code: what its last graph keeps, and its slab
+        # number of the current options; graphs planned for earlier options are planned again at their next call
+        self.generation = 0
+        self.saved: dict[Any, tuple[int, int]] = {}  # by frame of the user's code: saved bytes and host bytes of its last graph
         self.pool = pool_for(options.offload)
         self.said: set[str] = set()
-        self.current: Captured | None = None  # the graph that is compiled
-        self.repeats: Any = None  # blocks that the model has, and were left out of what is captured
-        self.estimated: GraphPlanner | None = None  # of which only the report was wanted
-        self.is_for_others = False  # it is
-        self.regions: dict[str, torch.dtype] = {}  # of autocast, around it
-        self.accumulated_bytes = 0  # of gradients of earlier batches, which the options count
-        self.more_bytes = 0  # beside a call, of which the options do not know
-        self.learned = Learned()  # or a stage of a pipeline
-        self.together: Together = ALONE  # with whom plans are made
+        self.current: Captured | None = None  # the graph in compilation
+        self.repeats: Any = None  # repeated blocks of the model that the capture omits
+        self.estimated: GraphPlanner | None = None  # the planner of a compilation for a report only
+        self.is_for_others = False  # whether the current graph serves all further sizes
+        self.regions: dict[str, torch.dtype] = {}  # autocast regions around the model
+        self.accumulated_bytes = 0  # gradients of earlier batches, counted because of the options
+        self.more_bytes = 0  # memory besides a call that the options do not name
+        self.learned = Learned()  # a Stage in a pipeline
+        self.together: Together = ALONE  # the ranks that plan together
         self.planners: weakref.WeakKeyDictionary[Captured, GraphPlanner] = weakref.WeakKeyDictionary()
         self.__name__ = NAME
 
     def fresh(self) -> Backend:
-        """For a copy of the model: the same options, and nothing planned yet."""
+        """Return a backend with the same options and no plans, for a copy of the model."""
         made = type(self)(self.options, None, self.is_cut, self.only_report)
         made.accumulated_bytes = self.accumulated_bytes
         return made
 
     def serve(self, model: torch.nn.Module) -> None:
-        """The model that is compiled, which is not kept: what it has is in memory, whether a graph reads it or not."""
+        """Set the compiled model, by weak reference. Plans count all of its parameters, whether or not a graph reads them."""
         self.model = weakref.ref(model)
 
     def take_options(self, other: Backend) -> None:
-        """From now on as the other, which has captured nothing: what was captured is planned again when it is called."""
+        """Adopt the options of a new backend that has captured nothing.
+
+        Captured graphs are planned again at their next call.
+        """
         self.options, self.report = other.options, other.report
         self.is_cut = other.is_cut
         self.accumulated_bytes = other.accumulated_bytes
@@ -119,8 +125,10 @@ class Backend:
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         self.options.line.say(f"capturing {graph_name()}")
         captured = self.begin(module, inputs)
-        self.keeps_captures &= all(i is here(i) for i in inputs)  # PyTorch has written down how much is saved of DTensors
-        forward, backward = captured.forward, captured.backward  # PyTorch keeps what follows, and shall not keep itself by it
+        # PyTorch has recorded the sizes saved of DTensors, so no other plan can replace these
+        self.keeps_captures &= all(i is here(i) for i in inputs)
+        # PyTorch keeps the compilers below; they must not keep this backend alive
+        forward, backward = captured.forward, captured.backward
 
         current = weakref.ref(captured)
 
@@ -129,7 +137,7 @@ class Backend:
             return boxed(forward)
 
         def backward_compiler(graph: fx.GraphModule, _: Any) -> Any:
-            if backward.run is None:  # else PyTorch, which compiles it when it is first called, comes after another plan
+            if backward.run is None:  # otherwise PyTorch compiles backward at its first call, after a newer plan exists
                 backward.run = Backward(graph, run_of if (c := current()) is None else c.run_of_backward(run_of))
             return boxed(backward)
 
@@ -149,7 +157,7 @@ class Backend:
         finally:
             self.current = None
             if self.options.meant is not None:
-                self.options.meant.is_captured = False  # there may be graphs behind it
+                self.options.meant.is_captured = False  # further graphs may follow
             self.options.line.end()
         captured.metadata = metadata_now()
         captured.run = self.around(captured)
@@ -159,14 +167,14 @@ class Backend:
         return as_at_first(called) if writes_into_inputs() else called
 
     def begin(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Captured:
-        """A graph that is compiled from now on."""
+        """Start the compilation of a graph."""
         self.current = Captured(self, module, graph_name(), frame_of_graph())
         self.current.inputs = of_model(inputs, self.model())
         self.current.others, self.current.cut_at = of_the_capture(module.graph), cut_of(module)
         return self.current
 
     def around(self, captured: Captured) -> Callable[..., Any]:
-        """What AOTAutograd has compiled, with all that its present plan needs around each call."""
+        """Return the compiled graph with the wrappers that its present plan requires."""
         if captured.error is not None:
             return raising(captured.error)
         assert captured.compiled is not None
@@ -185,7 +193,7 @@ class Backend:
         return compiled
 
     def plan_again(self, captured: Captured) -> None:
-        """Plans what was captured for the options as they are now. BudgetError, also in the calls that follow."""
+        """Plan a captured graph with the present options. Raises BudgetError, here and at later calls."""
         captured.generation, captured.error = self.generation, None
         if captured.refusal:
             self.fall_back(captured)
@@ -208,13 +216,13 @@ class Backend:
             raise captured.error
 
     def say(self, sentence: str) -> None:
-        """Once."""
+        """Warn with this sentence once."""
         if sentence not in self.said:
             self.said.add(sentence)
             warnings.warn(f"memplan: {sentence}", FallbackWarning, stacklevel=4)
 
     def captures_again(self) -> bool:
-        """Has steps planned anew where something else is beside them. Whether they have to be captured for that."""
+        """Start new plans if the memory besides the steps has changed. Return whether this requires a new capture."""
         options = self.learned.changed(self.options, self.report, bool(self.together))
         if options is not None:
             self.options = options
@@ -222,14 +230,14 @@ class Backend:
         return options is not None and not self.keeps_captures
 
     def count(self, n_bytes: int) -> None:
-        """From now on so many bytes more are there beside a call: what was planned is planned again when it is called."""
+        """Count additional bytes besides all calls. Existing graphs are planned again at their next call."""
         self.more_bytes += n_bytes
         self.report.graphs.clear()
         self.saved.clear()
         self.generation += 1
 
     def hold(self, module: fx.GraphModule, inputs: list[Any]) -> None:
-        """One graph per size, as long as PyTorch captures: the last graph is for all other sizes, if it can be."""
+        """Fix the input sizes of the graph as long as PyTorch captures more sizes. The last graph serves all further sizes."""
         if not is_last_size():
             hold_sizes(module, inputs)
         elif deciding_symbols(module):
@@ -244,7 +252,7 @@ class Backend:
     def partition(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **known: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """Cuts the joint graph: as planned, or, with a warning, as PyTorch does where it cannot be planned."""
+        """Partition the joint graph as planned. If it cannot be planned, warn and partition it as PyTorch does."""
         if self.options.meant is not None:
             put_away(joint.graph, self.options.meant)
         for change in (drop_unread_arguments, write_straight, keep_for_backward, put_in_place, take_waits_out):
@@ -298,7 +306,11 @@ class Backend:
         return self.graphs_of_plan(captured, start)
 
     def tell_of_device(self, graph: fx.Graph, inputs: Iterable[Any]) -> None:
-        """Says which regions of autocast have no effect on the named device. MemplanError: operators run here."""
+        """Warn about autocast regions without effect on the device named by `device=`.
+
+        Raises:
+            MemplanError: the inputs are on a real device, so operators are measured and `device=` is not allowed.
+        """
         meant = self.options.meant
         if meant is None:
             return
@@ -308,8 +320,11 @@ class Backend:
             self.say(sentence)
 
     def graphs_of_plan(self, captured: Captured, start: float) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """Of a plan within the budget, which is reported. Where there is none they are those of the smallest, which nobody
-        runs before it is planned for another budget."""
+        """Return forward and backward graphs of a plan within the budget, and report the plan.
+
+        Without such a plan, they are the graphs of the smallest plan. They do not run before they are planned for another
+        budget.
+        """
         planner = captured.planner
         assert planner is not None
         captured.graph = captured.handing = None
@@ -352,7 +367,7 @@ class Backend:
         return GraphPlanner(capture, costs, outside, name, self.together)
 
     def costs_of(self, capture: Capture, beside: Container[fx.Node] = ()) -> dict[fx.Node, Cost]:
-        """What its operators cost, but for these."""
+        """Return the costs of all operators except those in `beside`."""
         sources = [o.source for o in capture.operations if o.source is not None and o.source not in beside]
         device = self.options.device
         if device is None or not is_away(sources):
@@ -360,8 +375,11 @@ class Backend:
         return {node: device.cost(node) for node in sources}
 
     def outside_bytes(self, capture: Capture, frame: Any) -> int:
-        """What is in memory beside this graph: what the caller said, the model's parameters and buffers that it does not read;
-        and of other graphs of the model gradients, and what those before it have saved."""
+        """Return the bytes in memory besides this graph.
+
+        They consist of the bytes named by the user, parameters and buffers that the graph does not read, and for other graphs
+        of the model gradients and tensors saved earlier in the step.
+        """
         known = only_bytes(self.options.reserve) + self.more_bytes - sum(capture.earlier.values())
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
         before = sum(n for of, (n, _) in self.saved.items() if of != frame)
@@ -370,7 +388,7 @@ class Backend:
         gradients = gradient_bytes(model) if self.is_cut else 0
         self.gradients_elsewhere_bytes = max(0, gradients - here["gradient"])
         parameters = max(0, model_bytes(model) - here["parameter"])
-        buckets = gradient_bytes(active_replica())  # DDP keeps a copy of gradients, to communicate them
+        buckets = gradient_bytes(active_replica())  # DDP copies gradients into communication buckets
         return known + self.others_bytes + self.gradients_elsewhere_bytes + parameters + buckets
 
 

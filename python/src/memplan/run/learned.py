@@ -1,5 +1,6 @@
-"""What steps have had beside the calls of one compiled model, and what its next plans do about it: they count that from the
-start, and where others need the room while its calls wait for their backward, they keep less.
+"""Memory observed besides the calls of one compiled model, and its consequences for later plans.
+
+Later plans count this memory from the start. If other calls need memory while the model's calls are pending, they save less.
 """
 
 from __future__ import annotations
@@ -20,31 +21,36 @@ from memplan.run.ledger import Beside, Ledger, Owner
 if TYPE_CHECKING:
     from memplan.report import Report
 
-MOST_TIMES = 4  # that steps are planned again for what was beside them
+MOST_TIMES = 4  # maximum number of times that steps are planned again
 
 
 class Learned:
-    """Of one budget. A backend asks here for its plans, and whether it is to make others. `keeps_whole`: what FSDP2 has sharded
-    is whole for several calls."""
+    """Observations for one budget. A backend asks this object for plans, and whether to make new ones.
+
+    `keeps_whole`: whether FSDP2's gathered parameters persist over several calls.
+    """
 
     keeps_whole = False
 
     def __init__(self) -> None:
-        self.ledger = Ledger()  # of the model's own calls
-        self.n_bytes = self.n_times = 0  # that plans count since, and how often they were made again
-        self.uncounted_bytes = 0  # that steps had beside a call, and no plan has counted yet
-        self.most_kept: dict[Any, int] = {}  # per frame of the user's code: what its graphs may keep for backward
-        self.is_beyond = False  # whether that, or what is uncounted, has changed since plans were made
-        self.alone: dict[Any, tuple[int, int]] = {}  # per frame and sizes: what keep-all and the floor are without others
-        self.causes: set[tuple[bool, ...]] = set()  # that were said
+        self.ledger = Ledger()  # the model's own calls
+        self.n_bytes = self.n_times = 0  # observed bytes that plans count, and number of times that plans were made again
+        self.uncounted_bytes = 0  # observed bytes that no plan counts yet
+        self.most_kept: dict[Any, int] = {}  # by frame of the user's code: limit on saved bytes of its graphs
+        self.is_beyond = False  # whether uncounted bytes or limits have changed since the last plans
+        self.alone: dict[Any, tuple[int, int]] = {}  # by frame and sizes: keep-all and floor without other memory
+        self.causes: set[tuple[bool, ...]] = set()  # causes that were reported
 
     def owner(self, is_shared: bool) -> Owner:
         return Owner(self.ledger, functools.partial(self.take_over, is_shared=is_shared), self.keep_less)
 
     def take_over(self, graph: GraphReport, beside: Beside, is_shared: bool = False) -> None:
-        """A call goes beyond its budget: that is said once per cause, and the next step is planned for it; not where the plan
-        is that of several ranks."""
-        is_stuck = graph.waiting_bytes > self.most_kept.get(graph.frame, graph.waiting_bytes)  # not reached
+        """Record that a call exceeds its budget. Warn once per cause, and plan the next step for it.
+
+        Plans of several ranks do not change, because other ranks would not observe the same memory.
+        """
+        # the last plan could not reach its limit
+        is_stuck = graph.waiting_bytes > self.most_kept.get(graph.frame, graph.waiting_bytes)
         can_learn = beside.learned_bytes > 0 or (beside.kept_less > 0 and not is_stuck)
         is_last = self.n_times == MOST_TIMES or not can_learn
         ends = "no smaller plan was found" if is_last else "the next step is planned with that"
@@ -60,18 +66,25 @@ class Learned:
             self.keep_less(graph, beside.kept_less)
 
     def keep_less(self, graph: GraphReport, n_bytes: int) -> None:
-        """Plans of this graph's frame keep so much less from forward to backward."""
+        """Limit the saved bytes in later plans of this graph's frame."""
         before = self.most_kept.get(graph.frame, graph.waiting_bytes)
         self.most_kept[graph.frame] = max(0, min(before, graph.waiting_bytes - n_bytes))
         self.is_beyond = self.is_beyond or n_bytes > 0
 
     def plan(self, planner: GraphPlanner, options: Options) -> tuple[GraphPlanner, Emitted, int]:
-        """Of a graph: who has made it, its graphs, and the budget. BudgetError."""
+        """Plan a graph. Return its planner, its graphs and the budget. Raises BudgetError."""
         return planner, *planner.solve(options, is_first=self.n_times == 0)
 
     def changed(self, options: Options, report: Report, is_shared: bool) -> Options | None:
-        """With which plans are made again, None: they stay. That is when no call of the model waits: they then count what was
-        beside it. `is_shared`: plans are those of several ranks, which would not learn the same."""
+        """Return the options for new plans, or None to keep the plans.
+
+        New plans require that no call of the model is pending. They count the memory observed besides the model's calls.
+
+        Args:
+            options: the present options.
+            report: the report of the present plans.
+            is_shared: whether several ranks share the plans. Such plans remain, because ranks would observe different memory.
+        """
         if not self.is_beyond or is_shared or self.ledger.n_calls or self.n_times == MOST_TIMES:
             return None
         self.n_times += 1
@@ -80,7 +93,7 @@ class Learned:
         return dataclasses.replace(options, budget=max(g.budget_bytes for g in report.graphs), on_infeasible="smallest")
 
     def leave_room(self, capture: Capture, frame: Any, budget: Budget, outside_bytes: int) -> None:
-        """For what others take while the graph's calls wait for their backward: then it keeps so much less."""
+        """Reserve memory at the end of forward for other calls, so that the graph saves less."""
         most, room = self.most_kept.get(frame), 0
         if most is not None and isinstance(budget, int):
             static = sum(s.n_bytes for s in capture.storages if s.kind not in DYNAMIC) + outside_bytes
@@ -88,7 +101,7 @@ class Learned:
         capture.operations[capture.boundary].workspace_bytes = room
 
     def report_alone(self, graph: GraphReport, capture: Capture) -> None:
-        """What the graph needs with nothing beside it is what it needed at first."""
+        """Report keep-all and floor of the first plan, which counts no other memory."""
         sizes = tuple(s.n_bytes for s in capture.storages if s.kind == "input")
         alone = self.alone.setdefault((graph.frame, sizes), (graph.keep_all_bytes, graph.floor_bytes))
         graph.keep_all_bytes, graph.floor_bytes = alone

@@ -1,12 +1,14 @@
-"""What is alive beside a graph that runs: what other calls have saved for a backward that has not run, of all graphs and models
-of this process, gradients that are there already, what is computed outside. A plan is of one call; a step may be of several.
+"""Memory in use besides a running graph.
+
+A plan covers one call, but a step may contain several calls. The ledger counts the tensors saved by pending calls of all graphs
+and models of this process, existing gradients, and tensors computed outside of planned graphs.
 
     two calls, then one backward    static 100, saved 40, peak of a call 160 of a budget of 170
     first call                      160
-    second call                     160 + 40 of the first: 200, which is said, and the next step is planned for it
+    second call                     160 + 40 of the first: 200; memplan warns and plans the next step for it
 
-Who goes beyond its budget is planned with what is beside it; calls of other models that wait meanwhile keep less from then on,
-by their share of half the excess.
+If a call exceeds its budget, the next plan of its graph counts the other memory. Half of the excess is assigned to pending
+calls of other models. Their next plans save less, in proportion to their saved bytes.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ from memplan.run.split import Asked
 from memplan.torch_internals.autograd import graph_is_kept, profiler_is_on, uncaptured
 from memplan.torch_internals.sharding import here
 
-MOST_CUTS = 3  # that a sentence names
+MOST_CUTS = 3  # number of graph breaks named in a sentence
 
 
 class Ledger:
-    """Calls that wait for their backward, and what they have saved."""
+    """Calls that await their backward, with the bytes they have saved."""
 
     def __init__(self) -> None:
         self.n_bytes = self.n_calls = 0
@@ -46,7 +48,7 @@ LEDGER = Ledger()  # of the process
 
 
 class Call:
-    """A call until its backward has run, or until nobody can run it any more."""
+    """A call from its forward until its backward has run or can no longer run."""
 
     def __init__(self, booked: Booked) -> None:
         self.booked, self.n_bytes, self.ledgers = booked, booked.saved_bytes, (LEDGER, booked.owner.ledger)
@@ -67,15 +69,20 @@ class Call:
 
 
 def gradient_bytes(parameters: Sequence[weakref.ref[Any]]) -> int:
-    """Of the gradients that these parameters have now."""
+    """Return the bytes of the existing gradients of these parameters."""
     alive = [here(p.grad) for ref in parameters if (p := ref()) is not None and p.grad is not None]
     return sum(g.numel() * g.element_size() for g in alive)
 
 
 @dataclass(frozen=True)
 class Beside:
-    """What is there beside a call, and how much of it no plan has counted. `cuts`: where PyTorch has cut the graphs of calls
-    that wait. `learned_bytes`: what the next plan of this graph counts, `kept_less`: what it saves less."""
+    """The memory besides a call, and the part of it that no plan has counted.
+
+    Attributes:
+        cuts: the positions of graph breaks between the pending calls.
+        learned_bytes: the bytes that the next plan of this graph will count.
+        kept_less: the bytes that the next plan of this graph will save less.
+    """
 
     call_bytes: int
     n_calls: int
@@ -90,7 +97,7 @@ class Beside:
         return self.call_bytes > 0, self.gradient_bytes > 0, self.outside_bytes > 0
 
     def sentence(self, graph: GraphReport, ends: str) -> str:
-        """`ends`: what is done about it."""
+        """Return the warning. `ends`: the consequence."""
         causes = []
         if self.call_bytes:
             calls = "1 call keeps" if self.n_calls == 1 else f"{self.n_calls} calls keep"
@@ -108,8 +115,10 @@ class Beside:
 
 
 class Owner(NamedTuple):
-    """Whose a graph is: its ledger, and who is told of calls that go beyond their budget, and of calls that have to keep so
-    many bytes less."""
+    """The owner of a graph: its ledger and two callbacks.
+
+    `over` receives calls that exceed their budget. `keep_less` receives the bytes by which later plans shall save less.
+    """
 
     ledger: Ledger
     over: Callable[[GraphReport, Beside], None]
@@ -117,8 +126,16 @@ class Owner(NamedTuple):
 
 
 class Booked:
-    """A planned graph whose calls are in the ledger. `accumulated_bytes`: of gradients that its plan counts from the start;
-    `metadata` is what PyTorch knows of the graph."""
+    """A planned graph whose calls are entered in the ledger.
+
+    Args:
+        compiled: the compiled graph.
+        graph: its report.
+        accumulated_bytes: gradient bytes that the plan counts from the start.
+        owner: the owner of the graph.
+        metadata: PyTorch's metadata of the graph.
+        returned: the use of the graph's outputs.
+    """
 
     def __init__(
         self,
@@ -130,10 +147,12 @@ class Booked:
         returned: Returned,
     ) -> None:
         self.compiled, self.owner, self.returned, self.in_halves = compiled, owner, returned, graph.in_halves
-        self.graph = weakref.ref(graph)  # with which plans and parameters would stay, as PyTorch keeps this
+        # PyTorch keeps this object, and a strong reference would keep plans and parameters alive
+        self.graph = weakref.ref(graph)
         self.planned_bytes, self.budget_bytes, self.saved_bytes = graph.most_bytes, graph.budget_bytes, graph.saved_bytes
         self.counted_bytes = accumulated_bytes + graph.others_bytes
-        self.until_backward_bytes = graph.static_bytes - self.counted_bytes + graph.waiting_bytes  # without what is beside it
+        # without memory besides the call
+        self.until_backward_bytes = graph.static_bytes - self.counted_bytes + graph.waiting_bytes
         self.cut_at = graph.cut_at
         self.metadata = metadata
         self.is_watched = False
@@ -148,7 +167,7 @@ class Booked:
             self.book(node, parameters)
             self.returned.follow(node, inputs, outputs)
             mark_beside(node)
-            if not self.is_watched and not profiler_is_on():  # the first step that can be measured
+            if not self.is_watched and not profiler_is_on():  # the first step without a profiler can be measured
                 self.is_watched = True
                 there = LEDGER.n_bytes - self.saved_bytes + gradient_bytes(parameters)
                 known = {storage_key(here(t)) for t in tensors_of([inputs, outputs])}
@@ -162,9 +181,9 @@ class Booked:
         def begins(_: Any) -> None:
             if self.in_halves and (this := of_autograd()) is not None:
                 asked.begin(this)
-            if torch.is_grad_enabled():  # create_graph: what that keeps is beyond all plans, and said elsewhere
+            if torch.is_grad_enabled():  # create_graph: another message reports this memory, which no plan covers
                 return
-            stays = graph_is_kept()  # what it saved lives through backward, too
+            stays = graph_is_kept()  # retain_graph: saved tensors survive backward
             own = max(0, call.n_bytes) if not stays else 0
             self.compare(parameters, LEDGER.n_bytes - own, LEDGER.n_calls - (own > 0))
 
@@ -176,7 +195,7 @@ class Booked:
         node.register_hook(uncaptured(has_run))
 
     def compare(self, parameters: Sequence[weakref.ref[Any]], n_bytes: int, n_calls: int) -> None:
-        """What is there, with the budget."""
+        """Compare the current memory with the budget."""
         gradients = gradient_bytes(parameters)
         uncounted = n_bytes + gradients - self.counted_bytes
         if n_bytes + gradients > 0 and self.planned_bytes + uncounted > self.budget_bytes:
@@ -184,7 +203,8 @@ class Booked:
 
     def go_beyond(self, n_bytes: int, n_calls: int, gradients: int, uncounted: int) -> None:
         calls = LEDGER.calls()
-        waiting = [c for c in calls if c.booked.owner.ledger is not self.owner.ledger]  # its own are planned with it
+        # the graph's own calls are planned together with it
+        waiting = [c for c in calls if c.booked.owner.ledger is not self.owner.ledger]
         kept = sum(c.n_bytes for c in waiting)
         less = (self.planned_bytes + uncounted - self.budget_bytes) // 2 if n_calls and kept else 0
         for call in waiting if less else ():
@@ -195,7 +215,7 @@ class Booked:
             self.owner.over(graph, Beside(n_bytes, n_calls, gradients, uncounted, 0, cuts, max(0, uncounted - less)))
 
     def beside_outside(self, there: int, outside: Outside) -> None:
-        """The same with what was computed outside in the first call, which has run now, and what was there beside it."""
+        """Compare the budget with the memory of tensors computed outside the graph in its first step."""
         before, after = outside
         waiting = self.until_backward_bytes + there + before + after
         takes = max(self.planned_bytes - self.counted_bytes + there + before, waiting)

@@ -1,6 +1,9 @@
-"""Gradients of gradients. What AOTAutograd compiles can be differentiated once; with create_graph=True the graph is run again
-eagerly from its inputs, and the gradients that backward returns are those, which can be differentiated on. Whoever does that
-does it again: the next call is eager from the start, which spares the second run and sums in eager's order."""
+"""Gradients of gradients (create_graph=True).
+
+A graph compiled by AOTAutograd can be differentiated once. With create_graph=True, memplan runs the graph again eagerly from
+its inputs. Backward then returns the eager gradients, which can be differentiated further. The next call runs eagerly from the
+start, because a user of second-order gradients needs them in each step. This saves the second run and sums in eager's order.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ from memplan.torch_internals.autograd import graph_is_kept, is_node_of, uncaptur
 from memplan.torch_internals.capture import metadata_now
 from memplan.torch_internals.tensors import base_of, tree_iter, versions_of
 
-DEEPEST = 4  # views between an output and what has computed it
-FURTHEST = {torch.float64: 1e-9, torch.float32: 1e-3}  # of the planned gradients from the eager ones, relative
+DEEPEST = 4  # maximum number of views between an output and the node that computed it
+FURTHEST = {torch.float64: 1e-9, torch.float32: 1e-3}  # maximum relative difference between planned and eager gradients
 FURTHEST_OF_OTHERS = 0.1
 SENTENCE = (
     "memplan: a gradient of a gradient (create_graph=True) needs {name} to be run once more eagerly, and {why}: call the"
@@ -28,7 +31,7 @@ SENTENCE = (
 
 
 def ambient() -> list[contextlib.AbstractContextManager[Any]]:
-    """Autocast as it is now, to be entered again."""
+    """Return contexts that enter the current autocast state again."""
     kinds = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
     cached = torch.is_autocast_cache_enabled()
     return [torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind), cached) for kind in kinds]
@@ -41,7 +44,7 @@ def generators() -> list[torch.Generator]:
 
 @contextlib.contextmanager
 def drawing_from(states: Sequence[Any]) -> Any:
-    """Random numbers are those that followed these states; then as if none had been drawn."""
+    """Draw random numbers from these generator states within the context, and restore the present states afterwards."""
     now = [(g, g.get_state()) for g in generators()]
     try:
         for generator, state in zip(generators(), states):
@@ -53,7 +56,7 @@ def drawing_from(states: Sequence[Any]) -> Any:
 
 
 def node_of(outputs: Any, metadata: Any) -> Any:
-    """The node of autograd that is the compiled graph; None where no output depends on what requires a gradient."""
+    """Return the autograd node of the compiled graph, or None if no output depends on an input that requires a gradient."""
     level = [t.grad_fn for t in tensors_of(outputs) if t.grad_fn is not None]
     for _ in range(DEEPEST):
         for node in level:
@@ -69,8 +72,10 @@ def far_apart(planned: torch.Tensor, eager: torch.Tensor) -> bool:
 
 
 class Call:
-    """One call of a compiled graph, until its backward: what it was called with and what it would have drawn. Parameters and
-    batches are there for all of the step anyway; what others have computed is not held."""
+    """One call of a compiled graph until its backward: inputs, and generator states before the call.
+
+    Parameters and batches are held, as they exist during the whole step anyway. Other inputs are held by weak reference.
+    """
 
     def __init__(self, graph: Differentiable, inputs: Sequence[Any]) -> None:
         self.graph = graph
@@ -83,7 +88,7 @@ class Call:
         return [i() if isinstance(i, weakref.ref) else i for i in self.kept]
 
     def after(self, gradients: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
-        """What autograd calls behind the graph's backward, with what it returns and what it was given."""
+        """Handle the gradients of the graph. Autograd calls this after the graph's backward, with its outputs and inputs."""
         if torch.is_grad_enabled():
             return self.graph.differentiate(self, gradients, given)
         if not graph_is_kept():
@@ -92,15 +97,15 @@ class Call:
 
 
 class Differentiable:
-    """A compiled graph whose gradients can be differentiated. `module` is what it was compiled from."""
+    """A compiled graph whose gradients can be differentiated. `module` is the captured graph."""
 
     def __init__(self, module: fx.GraphModule, compiled: Callable[..., Any], name: str, say: Callable[[str], None]) -> None:
         self.module, self.compiled, self.name, self.say = module, compiled, name, say
         self.metadata: Any = metadata_now()
         if self.metadata is not None and hasattr(self.metadata, "bw_donated_idxs"):
-            self.metadata.bw_donated_idxs = []  # any step may keep its graph, and not only one that is the first
+            self.metadata.bw_donated_idxs = []  # later steps may retain their graph, even if the first one does not
         self.ambient = ambient()
-        self.is_expected = False  # that the gradient of this call is differentiated, as the last one's was
+        self.is_expected = False  # whether the previous call's gradient was differentiated
 
     def __call__(self, *inputs: Any) -> Any:
         if not torch.is_grad_enabled():
@@ -131,7 +136,10 @@ class Differentiable:
         raise MemplanError(SENTENCE.format(name=self.name, why=why))
 
     def differentiate(self, call: Call, gradients: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The gradients of this call as eager computes them, for further differentiation. MemplanError where it cannot."""
+        """Return the gradients of this call as eager computes them, for further differentiation.
+
+        Raises MemplanError on failure.
+        """
         self.say(
             f"a gradient of a gradient (create_graph=True) runs {self.name} eagerly: in this step once more, which sums in"
             " another order, then from the start as long as that goes on; all its activations are kept, beyond plan and budget"
@@ -164,8 +172,7 @@ class Differentiable:
         return tuple(eager)
 
     def returned(self, outputs: Any) -> list[Any]:
-        """What the compiled graph has returned, of which these are the eager ones: new values of inputs, outputs, and what
-        outputs are views of."""
+        """Return the eager counterparts of the compiled graph's outputs: updated inputs, outputs, and bases of output views."""
         flat = list(tree_iter(outputs))
         bases: dict[int, Any] = {}
         for output, info in zip(flat, self.metadata.output_info):
