@@ -15,7 +15,8 @@
 #define ALWAYS_SHARE 0.3  /* largest fraction of the height without compression */
 #define BEYOND_FACTOR 2.2 /* largest ratio of curve to plan without compression */
 #define HEADROOM 1.15
-#define WAVE 1.8 /* height of the waves of a break mark */
+#define LABEL_ROOM 52.0 /* between the plan's peak and the upper break, for the label of the peak */
+#define WAVE 1.8        /* height of the waves of a break mark */
 #define HALF_BAND 2.0
 
 #define GRID_APART 22.0 /* minimum distance of grid lines */
@@ -33,6 +34,8 @@ mp_byte_scale mp_byte_scale_choose(double always, double most, double beyond, do
     const double squeezed = LOW_SHARE * (high - low);
     double main_low = low + (s.cut_below ? fmin(SQUEEZED_BELOW, squeezed) : 0);
     double main_high = high - (s.cut_above ? fmin(SQUEEZED_ABOVE, squeezed) : 0);
+    if (s.cut_above && main_high - main_low > 2 * LABEL_ROOM)
+        to = from + fmax(most - from, 1) * fmax(HEADROOM, 1 / (1 - LABEL_ROOM / (main_high - main_low)));
     if (s.cut_below) s.zones[s.n++] = (mp_byte_zone){0, from, low, main_low};
     s.zones[s.n++] = (mp_byte_zone){from, to, main_low, main_high};
     if (s.cut_above) s.zones[s.n++] = (mp_byte_zone){to, beyond, main_high, high};

@@ -437,6 +437,15 @@ TEST(thousands_of_steps_are_drawn_in_columns)
     mp_graph_free(g);
 }
 
+/* Two lines of 13 points and their margins fit between the plan's peak and the upper break. */
+TEST(a_broken_axis_leaves_room_for_the_label_of_the_peak)
+{
+    double from, to;
+    const mp_byte_scale scale = mp_byte_scale_choose(40, 100, 1000, 0, 340);
+    assert_true(mp_byte_scale_upper_break(&scale, &from, &to));
+    assert_true(mp_byte_scale_y(&scale, 100) + 7 + 2 * 16 <= from);
+}
+
 int main(void)
 {
     return test_run(make_folder, remove_folder);
