@@ -1,8 +1,8 @@
-"""What operators cost: each distinct call is run alone, on made-up values of the right layout. Operators that are not
-PyTorch's are not run, as they may have state or refuse such values: they cost what moving their bytes does.
+"""Measured operator costs: each distinct call runs alone, on artificial values of the same layout.
 
-Seconds are this thread's processor time (on a GPU its own clock's), so that what else runs does not count. The workspace
-is what the allocator gave out during the call beyond the results. Nothing of the network has to be in memory for this.
+Operators that do not belong to PyTorch are not run, because they may have state or reject such values. Their cost is the time
+to move their bytes. Times are processor time of this thread (GPU: the GPU's clock), so other programs do not disturb them. The
+workspace is the memory allocated during a call besides its results. The measurement needs none of the network's tensors.
 """
 
 from __future__ import annotations
@@ -36,22 +36,25 @@ from memplan.torch_internals.dispatch import in_thread
 T = TypeVar("T")
 REPEATS = 3
 LEAST_SECONDS = 1e-7
-MOST_SECONDS, MOST_KEPT_BYTES = 1e6, 1 << 50  # of one call, in a file
-BYTES_PER_SECOND = 1e10  # of calls that cannot be run alone
+MOST_SECONDS, MOST_KEPT_BYTES = 1e6, 1 << 50  # limits for one call in a cache file
+BYTES_PER_SECOND = 1e10  # for calls that cannot run alone
 LATENCY = 20e-6  # of a collective
-# Take memory that only another operator can have filled: with anything else in it they end the process.
+# These read memory that only another operator can fill. With other contents they crash the process.
 OPAQUE = {"aten._cudnn_rnn", "aten._cudnn_rnn_backward", "aten.miopen_rnn_backward"}
-RNN_BATCH = -2  # the dimension of a layer's tensors that has the batch
-RNN_WITH_BATCH = (0, 5, 6)  # arguments that have it: input, hidden state, cell state
-FEW, PART = (8, 4, 2), 4  # of the batch, and twice that, which is no more than this part of it, if it can be
+RNN_BATCH = -2  # the batch dimension of a layer's tensors
+RNN_WITH_BATCH = (0, 5, 6)  # the arguments with a batch: input, hidden state, cell state
+FEW, PART = (8, 4, 2), 4  # reduced batch sizes for bytes_of_more; twice the size should be at most 1/PART of the batch
 MARK = "memplan call"
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler speaks of itself otherwise
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise the profiler logs messages about itself
 
 
 @dataclass(frozen=True)
 class Cost:
-    """`result_bytes`: of the storages in which results really lie, in their order; a loss, say, may be a number in memory of
-    the size of its argument. Empty: not known."""
+    """The cost of a call.
+
+    `result_bytes`: sizes of the storages of the results, in their order; empty if unknown. A storage may be larger than its
+    result. For example, a scalar loss may occupy memory of the size of its argument.
+    """
 
     seconds: float
     workspace_bytes: int
@@ -59,12 +62,12 @@ class Cost:
 
 
 def is_whole(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has all of its storage."""
+    """Whether a tensor covers all of its storage."""
     return storage_bytes(tensor) == tensor.numel() * tensor.element_size()
 
 
 def describe(node: fx.Node) -> str:
-    """Equal for calls that cost the same: operator, layouts, scalars."""
+    """Return a text that is equal for calls of equal cost: operator, layouts, scalars."""
 
     def one(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -79,7 +82,7 @@ def describe(node: fx.Node) -> str:
 
 
 def behind_forward(*args: Any) -> tuple[Any, ...]:
-    """The arguments of an LSTM's backward, with what its forward makes of them: it takes no other memory."""
+    """Return the arguments of an LSTM's backward with results of a real forward, because backward accepts no other memory."""
     inputs, gradients = args[:7], args[10:13]
     reverse, mode, hidden_size, num_layers, has_biases, train, bidirectional, batch_sizes, batch_first = args[13:22]
     options = (reverse, batch_sizes, mode, hidden_size, num_layers, has_biases, bidirectional, batch_first, train)
@@ -88,8 +91,11 @@ def behind_forward(*args: Any) -> tuple[Any, ...]:
 
 
 def call_of(node: fx.Node, runs_makers: bool = False) -> Callable[[], Any]:
-    """The node's call on made-up arguments; `runs_makers`: of the layouts that their makers really return, where these return
-    several. Under autocast a batch normalization returns its statistics in fp32, which the capture takes for bf16."""
+    """Return the node's call on artificial arguments.
+
+    `runs_makers`: run operators with several results, and use the layouts that they return. Under autocast, a batch
+    normalization returns its statistics in fp32, but the capture records bf16.
+    """
 
     def argument(a: Any) -> Any:
         if not isinstance(a, fx.Node):
@@ -129,7 +135,7 @@ NOT_RUN = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
 
 
 def seconds_of(call: Callable[[], Any], device: torch.device) -> tuple[float, tuple[int, ...]]:
-    """The fastest of some runs, and the bytes of the storages of its results."""
+    """Return the minimum time of several runs, and the sizes of the results' storages."""
     result_bytes = tuple(storage_bytes(t) for t in tensors_of(call()))
     return fastest_seconds(call, device), result_bytes
 
@@ -145,10 +151,11 @@ def cuda_workspace(call: Callable[[], Any], device: torch.device) -> int:
 
 
 def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
-    """Per call: the highest sum of what the allocator gave out in it, beyond what was still out when it returned.
+    """Return the workspace of each call in bytes: its peak of allocated memory minus the memory that remains at its end.
 
-    PyTorch's events of memory come from a profiler of one thread's own: torch.profiler has one for the process, and whoever
-    trains may be in the midst of it."""
+    PyTorch's memory events come from a profiler of a separate thread. torch.profiler exists once per process, and the training
+    program may be using it.
+    """
 
     def run() -> list[Any]:
         with memory_events() as events, torch.no_grad():
@@ -159,7 +166,7 @@ def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
         return events
 
     found: list[int] = []
-    depth = now = top = 0  # of the functions that a call is in; bytes
+    depth = now = top = 0  # nesting depth within a call; allocated bytes
     for event in in_thread(run):
         kind = event.kind()
         if kind == "push" and (depth or event.name() == MARK):
@@ -176,10 +183,9 @@ def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
 
 
 def apart(call: Callable[[], T]) -> T:
-    """What a call in the midst of a compilation returns: with real tensors, no gradients, no autocast, and the random state as
-    it was."""
+    """Run a call during a compilation, with real tensors, without gradients or autocast. The random state is restored."""
     cuda: Any = torch.cuda
-    device = cuda.current_device() if cuda.is_initialized() else -1  # as the caller's: -1 is none
+    device = cuda.current_device() if cuda.is_initialized() else -1  # keep the caller's device; -1 for none
 
     def run() -> T:
         with cuda.device(device), torch.no_grad():
@@ -190,17 +196,25 @@ def apart(call: Callable[[], T]) -> T:
 
 
 def bytes_of_rnn(values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of a layer of an LSTM with arguments like these: its results, and all that it asks the allocator for."""
+    """Return the sizes of an LSTM layer's results, and of all its memory requests."""
     return bytes_of_more(torch.ops.memplan.rnn_layer.default, values, RNN_BATCH, RNN_WITH_BATCH)
 
 
 def bytes_of_more(
     operator: Any, values: Sequence[Any], dim: int, with_batch: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of an operator with arguments like these, for which there may be no memory: its results, and all that it asks the
-    allocator for (or gives back, below 0), one after the other. Both are known when it has run, and grow evenly along the
-    batch, `dim` of these arguments, but for the rounding of pieces to pages, which shows less the more it is run with. So it
-    is run with less, of which there is room for most."""
+    """Return the sizes of an operator's results and of its memory requests (negative: freed), for large arguments.
+
+    Both sizes are known only after a run and grow linearly with the batch. Rounding to pages is the exception; it is less
+    relevant for larger batches. The arguments may be too large for the memory. The operator therefore runs with two smaller
+    batches, and the sizes are extrapolated.
+
+    Args:
+        operator: the operator.
+        values: arguments with the full batch.
+        dim: the batch dimension of these arguments.
+        with_batch: indices of the arguments that have a batch dimension.
+    """
 
     def zeros(k: int, n: int) -> torch.Tensor:
         shape = list(values[k].shape)
@@ -224,7 +238,7 @@ def bytes_of_more(
         try:
             a, b = apart(lambda n=few: (run(n), run(2 * n)))  # type: ignore[misc]
             break
-        except RuntimeError:  # there is no memory for so many
+        except RuntimeError:  # not enough memory for this batch
             if few == FEW[-1]:
                 raise
 
@@ -239,7 +253,7 @@ def device_of(node: fx.Node) -> torch.device:
 
 
 class Costs:
-    """Remembers what calls cost, over all graphs of a process."""
+    """The costs of calls, for all graphs of a process."""
 
     def __init__(self) -> None:
         self.known: dict[str, Cost] = {}
@@ -248,7 +262,7 @@ class Costs:
     def measure(
         self, nodes: Iterable[fx.Node], cache: Cache, told: Callable[[int, int], None] = lambda n, of: None
     ) -> dict[fx.Node, Cost]:
-        """`told`: how many of how many are measured."""
+        """Measure the operators of these nodes. `told` receives the number of measured calls and the total number."""
         keys = {node: describe(node) for node in nodes}
         self.known.update({key: unmeasured(node) for node, key in keys.items() if is_unmeasured(node)})
         if any(key not in self.known for key in keys.values()):
@@ -291,7 +305,7 @@ class Costs:
             self.known[key] = Cost(seconds[key][0], workspaces[key], seconds[key][1])
 
     def not_run(self, nodes: Iterable[fx.Node]) -> list[str]:
-        """What a user has to know of operators that could not be run on made-up arguments, a sentence each."""
+        """Return a sentence for the user for each operator that failed on artificial arguments."""
         failed = [node for node in nodes if node.op == "call_function" and describe(node) in self.failed] if self.failed else []
         return [
             f"{name} cannot be run alone: its seconds are of the bytes that it moves, and memory that it takes beside its"
@@ -306,12 +320,12 @@ def is_unmeasured(node: fx.Node) -> bool:
 
 
 def is_away(nodes: Iterable[fx.Node]) -> bool:
-    """Whether these are on the meta device, where nothing runs."""
+    """Whether the nodes are on the meta device, where nothing runs."""
     return any(device_of(node).type == "meta" for node in nodes if node.op == "call_function")
 
 
 def not_measured(nodes: Iterable[fx.Node]) -> list[str]:
-    """What a user has to know of a graph's operators that are not run to see what they cost, a sentence each."""
+    """Return a sentence for the user for each operator that memplan does not measure."""
     calls = [node for node in nodes if node.op == "call_function"]
     return [
         f"{name} is not PyTorch's: it runs once, as eager runs it, unless it is tagged as pure (torch.Tag.pointwise"
@@ -327,7 +341,7 @@ def unmeasured(node: fx.Node) -> Cost:
 
 
 def is_possible(cost: Cost) -> bool:
-    """Whether a call can have cost this."""
+    """Whether a cost is plausible. Cache files may contain anything."""
     return 0 <= cost.seconds <= MOST_SECONDS and all(
         0 <= n <= MOST_KEPT_BYTES for n in (cost.workspace_bytes, *cost.result_bytes)
     )
@@ -339,8 +353,10 @@ def moved_bytes(node: fx.Node) -> int:
 
 
 def peak_of(step: Callable[[], Any]) -> int:
-    """The most bytes that were given out at once while a step ran, beyond what was out before. On the host the sum over
-    the profiler's events, as PyTorch counts; on a GPU the allocator's own counter."""
+    """Return the peak memory of a step in bytes, beyond the memory allocated before.
+
+    On the host it is computed from the profiler's memory events; on a GPU it is the allocator's counter.
+    """
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -363,8 +379,7 @@ def peak_of(step: Callable[[], Any]) -> int:
 
 
 def context_bytes(device: torch.device) -> int | None:
-    """What is taken of a GPU beside what PyTorch's allocator has reserved: its context, libraries, other programs. None on
-    other devices."""
+    """Return the GPU memory in use besides PyTorch's allocator: context, libraries, other programs. None on other devices."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)

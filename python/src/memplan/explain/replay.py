@@ -1,7 +1,8 @@
-"""A model's call done again on tensors without memory: which node of autograd is of which module and line, and what was alive
-only inside of the operator that failed, which is gone when the error has passed.
+"""Replay of a model's call on fake tensors without memory, after an allocation failure.
 
-Nodes of autograd are numbered as they are made. The same call makes the same nodes, from another number on.
+The replay finds the module and line of each autograd node. It also finds tensors that were alive only within the failed
+operator and are gone when the error arrives. Autograd numbers its nodes in order of creation. The same call creates the same
+nodes with numbers that differ by a constant.
 """
 
 from __future__ import annotations
@@ -30,55 +31,65 @@ from memplan.run.outside import reachable
 from memplan.torch_internals.autograd import everything_saved_by, next_number, number_of
 from memplan.torch_internals.dispatch import forget_arguments, watching, without_memory
 
-FEWEST = 0.5  # of the nodes of a call that have to be as they were
-ROUNDING = 0.02  # of what an LSTM keeps
-MOST_SKIPS = 8  # of operators at one place
+FEWEST = 0.5  # at least this share of a call's nodes must match
+ROUNDING = 0.02  # relative tolerance for the memory of an LSTM
+MOST_SKIPS = 8  # number of operators tried at one place
 CONVOLUTION = torch.ops.aten.convolution.default
-UNDER_WAY = "under way"  # what nothing but the operator that failed, or backward, held
+UNDER_WAY = "under way"  # shown for tensors held only by the failed operator or by backward
 
 
 class Failed(Exception):
-    """Ends a replay where the allocation failed."""
+    """Ends a replay at the failed allocation."""
 
 
 class NotReplayed(MemplanError):
-    """A call that cannot be done again, and why."""
+    """A call cannot be replayed. The message gives the reason."""
 
 
 @dataclass
 class Target:
-    """Where to fail: behind the nodes that had been made, or had run backward, at this path of lines. `tried_bytes`: of a
-    result; what failed may have been another piece. `reached`: how many nodes were made in all, None: who caught it has made
-    others since."""
+    """The place of the failed allocation, for the replay.
+
+    Attributes:
+        failed_bytes: the failed request.
+        tried_bytes: the size of a result to look for. The failed request may have been another allocation.
+        path: the lines of code.
+        is_backward: whether backward was running.
+        made: the last node created, counted from the first of the call.
+        ran: the nodes that had run backward.
+        reached: the number of nodes created in total; None if later code has created others.
+        skips: the number of candidate operators to skip.
+        moved_bytes: the minimum bytes that the operator reads and writes.
+    """
 
     failed_bytes: int | None
     tried_bytes: int | None
     path: list[Where]
     is_backward: bool
-    made: int  # the last node that was made, from the first of the call on
+    made: int
     ran: set[int]
     reached: int | None
-    skips: int = 0  # so many operators that could be the one
-    moved_bytes: int = 0  # that it reads and makes at least
+    skips: int = 0
+    moved_bytes: int = 0
 
 
 class Events:
-    """Sees what operators of a call allocate. `start`: the number of its first node."""
+    """Observes the allocations of a call's operators. `start`: the number of its first autograd node."""
 
     def __init__(self, names: dict[int, str], start: int, target: Target | None) -> None:
         self.names, self.start, self.target = names, start, target
         self.where: dict[int, Where] = {}  # of nodes, counted from the first
         self.alive: dict[int, tuple[weakref.ref[Any], Piece]] = {}
-        self.current = -1  # the node that runs backward
+        self.current = -1  # the node whose backward runs
         self.entered: set[int] = set()
-        self.n_there = 0  # operators that could be the one that failed
+        self.n_there = 0  # number of operators that could be the failed one
         self.failed_at: Where | None = None
-        self.failed_in = ("", 0)  # the operator, and the bytes that it reads and makes
-        self.taken: list[int] = []  # what it had for itself there: one of these, as far as that is known
-        self.before: list[tuple[weakref.ref[Any], Piece]] = []  # what was alive there
+        self.failed_in = ("", 0)  # the operator, and the bytes that it reads and writes
+        self.taken: list[int] = []  # candidates for the bytes of its temporary tensors at that time
+        self.before: list[tuple[weakref.ref[Any], Piece]] = []  # tensors alive at that time
 
     def run(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """An operator."""
+        """Run and observe an operator."""
         made = next_number() - self.start
         if self.current < 0:
             path = path_of(of_frame(sys._getframe(1)), self.names)
@@ -93,12 +104,12 @@ class Events:
             self.before = [a for k, a in self.alive.items() if k not in given_out and a[0]() is not None]
             self.failed_at = where
             self.failed_in, self.taken = (str(function), moved), self._taken_of(asked_by(function, args))
-            del args, kwargs, result  # which the traceback would hold
+            del args, kwargs, result  # the traceback would keep them alive
             raise Failed
         return result
 
     def _given_out(self, result: Any, where: Where, sizes: Sequence[int]) -> dict[int, int]:
-        """`sizes`: of the results, where these do not tell."""
+        """Record new storages. `sizes`: sizes of the results, if fake tensors do not have them."""
         found = {}
         for k, tensor in enumerate(tensors_of(result)):
             key = storage_key(tensor)
@@ -109,12 +120,12 @@ class Events:
         return found
 
     def _exactly(self, n_bytes: int) -> int:
-        """A size that is known but for its rounding: that which was asked for, if it is that."""
+        """Return a size, or the requested size if the two differ by rounding only."""
         tried = self.target.tried_bytes if self.target is not None else None
         return tried if tried is not None and abs(n_bytes - tried) < ROUNDING * tried else n_bytes
 
     def _taken_of(self, asked: Sequence[int]) -> list[int]:
-        """What an operator may have had when it asked for the piece that it did not get, of all that it asks for."""
+        """Return candidates for the temporary memory of an operator at its failed request, from its list of requests."""
         failed = self.target.failed_bytes or 0 if self.target is not None else 0
         there = [k for k, n in enumerate(asked) if n > 0 and abs(n - failed) < ROUNDING * failed]
         return sorted({sum(asked[:k]) for k in there})
@@ -139,14 +150,14 @@ class Events:
 
 
 def asked_by(function: Any, args: Sequence[Any]) -> Sequence[int]:
-    """What an operator asks the allocator for, of those that say it only when they run."""
+    """Return the memory requests of operators whose requests are known only from a run."""
     if function is RNN_LAYER:
         return bytes_of_rnn(args)[1]
     return bytes_of_more(function, args, 0, (0,))[1] if function is CONVOLUTION else ()
 
 
 def copy_of(model: nn.Module) -> nn.Module:
-    """A copy, inside of a mode of fake tensors."""
+    """Return a copy of the model within a fake tensor mode."""
     memo: dict[int, Any] = {}
     for module in model.modules():
         for tensor in tensors_of(list(vars(module).values())):
@@ -158,23 +169,23 @@ def copy_of(model: nn.Module) -> nn.Module:
 
 @dataclass
 class Replay:
-    """`where` and `nodes`: of the call's nodes of autograd, counted from its first."""
+    """The result of a replay. `where` and `nodes` describe the call's autograd nodes, counted from the first."""
 
     call: Call
     where: dict[int, Where] = field(default_factory=dict)
     nodes: dict[int, str] = field(default_factory=dict)
-    saving: set[int] = field(default_factory=set)  # those that save anything
+    saving: set[int] = field(default_factory=set)  # nodes that save tensors
     failed_at: Where | None = None
     failed_in: tuple[str, int] = "", 0
     taken: list[int] = field(default_factory=list)
-    lost: list[Piece] = field(default_factory=list)  # what was alive when it failed, and is not since
+    lost: list[Piece] = field(default_factory=list)  # tensors alive at the failure and freed since
     output_bytes: int = 0
-    has_loss: bool = False  # the model returns one, beside other things perhaps
-    is_loss: bool = False  # and nothing else
+    has_loss: bool = False  # whether the outputs contain a loss
+    is_loss: bool = False  # whether the loss is the only output
 
     @staticmethod
     def of(call: Call) -> Replay:
-        """NotReplayed."""
+        """Replay a call. Raises NotReplayed."""
         replay = Replay(call)
         try:
             replay._run(None, [])
@@ -183,7 +194,7 @@ class Replay:
         return replay
 
     def of_calls(self, begun: Sequence[int], nodes: dict[Any, int]) -> dict[Any, Where]:
-        """Of nodes, with their numbers, that calls like this one have made. `begun`: the numbers of their first nodes."""
+        """Return the places of nodes created by similar calls. `begun`: the numbers of their first nodes."""
         return {
             node: self.where[n - start]
             for start in begun
@@ -192,16 +203,20 @@ class Replay:
         }
 
     def fail(self, target: Target, used: Iterable[int], released_bytes: int) -> None:
-        """Fails where the call did, if need be with another size: what an operator takes for itself is no result, but hardly
-        more than all that it reads and makes. Of operators that could be the one it is the last for which the process has given
-        back enough since. `used`: the nodes from which backward has come."""
+        """Replay the call up to the failed operator.
+
+        If no operator requests the failed size, other sizes are tried, because temporary memory is not a result. Temporary
+        memory is hardly larger than the bytes that the operator reads and writes. Of several candidate operators, the last one
+        is used whose lost tensors do not exceed the bytes that the process has released since. `used`: the nodes at which
+        backward started.
+        """
         asked = target.tried_bytes
         sizes = dict.fromkeys([(asked, 0), (None, asked or 0), (None, 0)])
         for reached, (tried, moved) in itertools.product(dict.fromkeys([target.reached, None]), sizes):
             there = replace(target, reached=reached, tried_bytes=tried, moved_bytes=moved)
             for skips in range(MOST_SKIPS):
                 found, self.failed_at = (self.failed_at, self.failed_in, self.taken, self.lost), None
-                with contextlib.suppress(Exception):  # what is not known is not said
+                with contextlib.suppress(Exception):  # a failed replay gives no information
                     self._run(replace(there, skips=skips), used)
                 if self.failed_at is None or (skips and sum(p.n_bytes for p in self.lost) > released_bytes):
                     self.failed_at, self.failed_in, self.taken, self.lost = found
@@ -210,8 +225,10 @@ class Replay:
                 break
 
     def inside_bytes(self, released_bytes: int) -> int:
-        """What the operator that failed has taken for itself at most: no more than it reads and makes, and no more than the
-        process has given back since."""
+        """Return the maximum temporary memory of the failed operator.
+
+        It is bounded by the bytes that the operator reads and writes, and by the bytes that the process has released since.
+        """
         return (
             self.taken[-1] if self.taken else max(0, min(released_bytes - sum(p.n_bytes for p in self.lost), self.failed_in[1]))
         )
@@ -243,7 +260,7 @@ class Replay:
                 forget_arguments(failed.__traceback__)
                 self.failed_at, self.failed_in, self.taken = events.failed_at, events.failed_in, events.taken
                 self.lost = [piece for storage, piece in events.before if storage() is None]
-                del failed  # kept until here: its frames hold what the real error's hold
+                del failed  # until here, because its frames hold the same tensors as the real error's frames
                 return
             if target is None:
                 self.where, self.nodes = events.where, {k: n.name() for k, n in nodes.items()}
@@ -259,7 +276,7 @@ class Replay:
 
 
 def back(outputs: Sequence[torch.Tensor], nodes: dict[int, Any], used: set[int], events: Events) -> None:
-    """Backward from the outputs that were used."""
+    """Run backward from the outputs that were used."""
     for number, node in nodes.items():
         node.register_prehook(lambda _, number=number: events.enter(number))
     numbers = {node: number for number, node in nodes.items()}
@@ -276,8 +293,10 @@ def back(outputs: Sequence[torch.Tensor], nodes: dict[int, Any], used: set[int],
 
 
 def starts(real: dict[int, str], replayed: dict[int, str]) -> list[int]:
-    """The numbers at which calls of the model began, by the names of nodes that are alive; the last call's last. What a call
-    has made hangs together by its first node."""
+    """Return the first node numbers of calls of the model, ending with the last call, from the names of live nodes.
+
+    The nodes of one call are connected by their first node.
+    """
     found: list[int] = []
     left = dict(real) if replayed else {}
     first = min(replayed, default=0)
@@ -294,7 +313,7 @@ def starts(real: dict[int, str], replayed: dict[int, str]) -> list[int]:
 
 
 def failing(replay: Replay, failure: Failure, start: int, nodes: dict[Any, int], names: dict[int, str]) -> None:
-    """Has a replay fail where the call did, which began with this number."""
+    """Let the replay fail at the same place as the call whose first node has the number `start`."""
     mine = {node: number - start for node, number in nodes.items() if number - start in replay.nodes}
     target = Target(
         failure.tried_bytes,
@@ -311,7 +330,7 @@ def failing(replay: Replay, failure: Failure, start: int, nodes: dict[Any, int],
 
 
 def saves(node: Any) -> bool:
-    """Whether it has anything for backward; behind it, it has not."""
+    """Whether a node holds saved tensors. After its backward it holds none."""
     return next(everything_saved_by(node), None) is not None
 
 

@@ -1,6 +1,9 @@
-"""Code that asks whether it is compiled. It hears yes while it is captured, and may go another way than in eager PyTorch (masks
-that are left out where nothing is masked, say): the plan then has the bits of that way. A module that asks is run once more as
-eager does, forward only: what eager returns and would keep for backward has to be among what the captured graph does."""
+"""Detection of user code that asks whether it is compiled (torch.compiler.is_compiling).
+
+During a capture the answer is yes, so the code may take another path than in eager PyTorch. For example, it may omit a mask
+that masks nothing. The plan then has the bits of the captured path. memplan runs the forward of such a module once eagerly. All
+tensors that eager returns or would save must occur in the captured graph as well. Otherwise memplan warns.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +27,18 @@ from memplan.run.verify import apart_from
 from memplan.torch_internals.capture import answers_told
 from memplan.torch_internals.tensors import tree_iter, versions_of
 
-NOT_ASKED = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, in_place.__file__))  # by whom it does not matter
+# callers in these folders do not count
+NOT_ASKED = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, in_place.__file__))
 MOST_NAMED = 3
-CHECKPOINT_CALL = "activation_checkpoint"  # in the name of the captured call of torch.utils.checkpoint
+CHECKPOINT_CALL = "activation_checkpoint"  # occurs in the name of captured calls of torch.utils.checkpoint
 NOTHING = torch.empty(0)
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 Run = Callable[..., Any]
-Print = tuple[torch.dtype, int, int]  # of a tensor: type, elements, the sum of their bits
+Print = tuple[torch.dtype, int, int]  # fingerprint of a tensor: type, number of elements, sum of its bits
 
 
 class Listeners(threading.local):
-    """Those of a thread, the last of which hears what is asked."""
+    """The active listeners of a thread. The last one receives the events."""
 
     def __init__(self) -> None:
         self.here: list[Asked] = []
@@ -44,7 +48,10 @@ LISTENERS = Listeners()
 
 
 def place_of(translator: Any) -> str:
-    """Who asks, `file:line`: not the function that only passes the answer on (`is_...`). "": PyTorch or this package."""
+    """Return the position of the asking code as `file:line`, or "" for PyTorch and memplan.
+
+    Helpers named `is_...` are skipped.
+    """
     name = str(translator.f_code.co_filename)
     if name.startswith(NOT_ASKED):
         return ""
@@ -54,14 +61,14 @@ def place_of(translator: Any) -> str:
 
 
 class Asked:
-    """During one call: where it was asked, and what was so before what was captured ran."""
+    """The questions during one call, and the state before the captured graph ran."""
 
     def __init__(self, function: Run, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
         self.places: dict[str, None] = {}
         self.copy: nn.Module | None = None
         self.captured: Counter[Print] = Counter()
-        self.has_checkpoints = False  # of the user, which hide the tensors that eager keeps
+        self.has_checkpoints = False  # the user's checkpoints hide the tensors that eager saves
 
     def hear(self, translator: Any) -> None:
         place = place_of(translator)
@@ -72,28 +79,28 @@ class Asked:
         self.places[place] = None
 
     def _note_state(self) -> None:
-        """Of the generators, of what the module has beside its parameters, and how often inputs were written into."""
+        """Record random states, a copy of the module, and the versions of the inputs."""
         self.states = [g.clone_state() for g in generators()]
         self.others = other_states()
         self.versions = self._versions()
         module = self.args[0] if self.args else None
         place = in_place.place_of(module) if isinstance(module, nn.Module) else None
         if isinstance(module, nn.Module) and place is not None and place.run is self.function and place.fullgraph:
-            with contextlib.suppress(Exception):  # what cannot be copied is not compared
+            with contextlib.suppress(Exception):  # modules that cannot be copied are not compared
                 self.copy = in_place.eager_copy(module, {id(p): p for p in module.parameters()})
 
     def _versions(self) -> list[int]:
         return versions_of(list(tree_iter((self.args[1:], self.kwargs))))
 
     def take(self, module: fx.GraphModule, inputs: Sequence[Any]) -> None:
-        """Takes the prints of the captured graph, which is about to run."""
+        """Compute the fingerprints of the captured graph before its first run."""
         self.has_checkpoints |= any(CHECKPOINT_CALL in str(n.target) for n in module.graph.nodes)
         if self.copy is not None:
             with drawing_from([g.clone_state() for g in generators()]):
                 self.captured = prints(lambda: module(*apart_from(inputs)))
 
     def compare(self, say: Callable[[str], None], report: Report) -> None:
-        """Says so where what was captured computes something else than eager; where that is not known, the report does."""
+        """Warn if the captured graph and eager compute different tensors. If this is unknown, add a note to the report."""
         places = list(self.places)
         named = ", ".join(places[:MOST_NAMED]) + (f" and {len(places) - MOST_NAMED} more" if places[MOST_NAMED:] else "")
         eager = self._eager()
@@ -116,20 +123,20 @@ class Asked:
             graph.notes.append(note)
 
     def _eager(self) -> Counter[Print] | None:
-        """Eager's prints; None: it could not be run again."""
+        """Return the fingerprints of an eager run, or None if the call cannot be repeated."""
         model = self.copy
         if model is None or self.versions != self._versions():
             return None
         try:
             with drawing_from(self.states), others_as(self.others):
                 return prints(lambda: model.forward(*self.args[1:], **self.kwargs))
-        except Exception:  # whatever a copy lacks
+        except Exception:  # the copy may be incomplete
             return None
 
 
 @contextlib.contextmanager
 def asking(function: Run, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Asked]:
-    """In it, what is captured is listened to."""
+    """Listen to questions during the context."""
     asked = Asked(function, args, kwargs)
     LISTENERS.here.append(asked)
     try:
@@ -145,14 +152,14 @@ def hear(translator: Any) -> None:
 
 
 def other_states() -> tuple[Any, Any]:
-    """Of the generators that are not PyTorch's: Python's, and NumPy's where it is there."""
+    """Return the states of the generators of Python and, if imported, of NumPy."""
     numpy: Any = sys.modules.get("numpy")
     return random.getstate(), numpy.random.get_state() if numpy is not None else None
 
 
 @contextlib.contextmanager
 def others_as(states: tuple[Any, Any]) -> Iterator[None]:
-    """In it, these go on from here; then as if none had been used."""
+    """Use these generator states within the context, and restore the present states afterwards."""
     now = other_states()
     try:
         put_others(states)
@@ -168,13 +175,13 @@ def put_others(states: tuple[Any, Any]) -> None:
 
 
 def print_of(tensor: torch.Tensor) -> Print:
-    """Whatever the layout."""
+    """Return the fingerprint of a tensor, independent of its layout."""
     parts = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     return tensor.dtype, tensor.numel(), int(parts.detach().view(BITS[parts.element_size()]).sum(dtype=torch.int64))
 
 
 def prints(call: Callable[[], Any]) -> Counter[Print]:
-    """Of the numbers that a forward returns or would keep for backward: it keeps nothing, nor casts of a region of autocast."""
+    """Return the fingerprints of all tensors that a forward returns or would save. The forward saves nothing."""
     found: Counter[Print] = Counter()
 
     def take(tensor: torch.Tensor) -> torch.Tensor:
@@ -194,7 +201,7 @@ def prints(call: Callable[[], Any]) -> Counter[Print]:
 
 
 class Heard:
-    """A compiled graph; before its first run `asked` takes its prints."""
+    """A compiled graph. Before its first run, `asked` records its fingerprints."""
 
     def __init__(self, asked: Asked, module: fx.GraphModule, compiled: Run) -> None:
         self.asked: tuple[Asked, fx.GraphModule] | None = (asked, module)
@@ -208,6 +215,6 @@ class Heard:
 
 
 def heard(module: fx.GraphModule, compiled: Run) -> Run:
-    """The same; where it was asked during this capture it is compared."""
+    """Wrap a compiled graph if code asked during its capture."""
     asked = LISTENERS.here[-1] if LISTENERS.here else None
     return Heard(asked, module, compiled) if asked is not None and asked.places else compiled

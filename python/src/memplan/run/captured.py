@@ -1,8 +1,9 @@
-"""A graph that PyTorch captured, for as long as it keeps it: planned for one budget, and for another without a capture.
+"""A captured graph during its lifetime in PyTorch. memplan may plan it again for another budget without a new capture.
 
-AOTAutograd gets two runners and puts what it makes of them into the user's code. Another plan of the same joint graph saves
-other tensors between forward and backward: the runners then run its graphs, and PyTorch's record of the graph, which it reads
-in each call, says which of them are inputs and how many are numbers. A call that waits for its backward needs the old ones.
+AOTAutograd receives two runners and embeds its result in the user's code. Another plan of the same joint graph saves different
+tensors. The runners then execute the graphs of the new plan. memplan updates PyTorch's metadata of the graph, which each call
+reads: which saved tensors are inputs, and how many saved values are numbers. A call that awaits its backward keeps the old
+    plan.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     from memplan.run.backend import Backend
 
 Run = Callable[[list[Any]], Any]
-UNCHECKED = "saved_tensor_with_no_vc_check"  # in the meta of what an autograd.Function keeps by itself
+# key in the meta of tensors that an autograd.Function saves without a version check
+UNCHECKED = "saved_tensor_with_no_vc_check"
 
 
 class Runner:
-    """What AOTAutograd calls for one half of the graph."""
+    """The function that AOTAutograd calls for forward or backward."""
 
     def __init__(self) -> None:
         self.run: Run | None = None
@@ -43,23 +45,25 @@ class Runner:
 
 
 class Captured:
-    """One graph. `run`: what calls go through, within what AOTAutograd has made. PyTorch keeps this, and with it neither plans
-    nor reports, which are the backend's."""
+    """One graph. `run` is the compiled function with memplan's wrappers.
+
+    PyTorch keeps this object alive. The backend owns plans and reports, so that PyTorch does not keep them alive.
+    """
 
     def __init__(self, backend: Backend, module: fx.GraphModule, name: str, frame: Any) -> None:
         self.backend = weakref.ref(backend)
         self.module, self.name, self.frame = module, name, frame
-        self.generation = backend.generation  # of the backend's options, for which it is planned
-        self.refusal = ""  # why it cannot
+        self.generation = backend.generation  # number of the backend's options that the plan is for
+        self.refusal = ""  # the reason why the graph cannot be planned
         self.n_forward_outputs = 0
         self.inputs: list[bool] = []  # per input whether it is a parameter or buffer of the model
-        self.graph: weakref.ref[GraphReport] | None = None  # of its plan
-        self.error: Exception | None = None  # instead of a plan
+        self.graph: weakref.ref[GraphReport] | None = None  # the report of its plan
+        self.error: Exception | None = None  # raised instead of using a plan
         self.between: Between | None = None
         self.handing: Handing | None = None
-        self.cast_inside: list[str] = []  # operators of its backward that autocast reaches in eager
-        self.others: list[str] = []  # what the capture computes otherwise than eager
-        self.cut_at = ""  # where PyTorch has cut the code behind it
+        self.cast_inside: list[str] = []  # backward operators that autocast affects in eager PyTorch
+        self.others: list[str] = []  # differences between the capture and eager
+        self.cut_at = ""  # position of the graph break after this graph
         self.forward, self.backward = Runner(), Runner()
         self.compiled: Callable[..., Any] | None = None  # by AOTAutograd
         self.metadata: Any = None
@@ -67,19 +71,22 @@ class Captured:
 
     @property
     def planner(self) -> GraphPlanner | None:
-        """None: there is nothing to plan, or it cannot be planned."""
+        """The planner, or None if the graph cannot be planned or needs no plan."""
         backend = self.backend()
         return backend.planners.get(self) if backend is not None else None
 
     def not_saved(self) -> list[fx.Node]:
-        """Inputs that eager PyTorch would not save, as far as that is known."""
+        """Return the inputs that eager PyTorch would not save, as far as known."""
         return self.planner.capture.not_saved_by_eager() if self.planner is not None else []
 
     def static_indices(
         self, joint: fx.Graph, static_lifetime_input_indices: Sequence[int] | None = None, **_: Any
     ) -> Sequence[int]:
-        """Which inputs of the joint graph are the model's parameters and buffers. PyTorch says it, but Inductor says none, and
-        2.4 nothing, which may put parameters before all inputs that it was given."""
+        """Return the indices of the joint graph's inputs that are parameters and buffers of the model.
+
+        PyTorch reports them. But under Inductor it reports none, and PyTorch 2.4 reports nothing and may insert parameters
+        first.
+        """
         primals = [n for n in joint.nodes if n.op == "placeholder" and "tangents" not in n.name]
         n_primals = len(primals)
         if static_lifetime_input_indices:
@@ -91,21 +98,21 @@ class Captured:
         return [k for k, is_lasting in enumerate(lasts[:n_primals]) if is_lasting]
 
     def hand_over(self, backward: fx.Graph, caps: Sequence[int]) -> str:
-        """Gradients of this backward, while it goes on, where that can be. Returns what a report says of it."""
+        """Hand over gradients during backward, if possible. Return the note for the report."""
         self.handing = handing(backward, len(self.inputs), caps)
         return NO_OVERLAP if self.handing is None else self.handing.note()
 
     def run_of_backward(self, run_of: Callable[[fx.GraphModule], Run]) -> Callable[[fx.GraphModule], Run]:
-        """What makes a backward graph run: this, or the first of its parts."""
+        """Return the function that runs a backward graph, whole or in parts."""
         return run_of if self.handing is None else self.handing.run_of
 
     def unused_gradients(self) -> tuple[int, ...]:
-        """Which of the arguments of the backward that has just run in this thread were not there."""
+        """Return the indices of the arguments that were absent in this thread's last backward."""
         run = self.backward.run
         return getattr(run.last, "unused", ()) if isinstance(run, Backward) else ()
 
     def count_again(self, unused: tuple[int, ...], gone: tuple[int, ...]) -> None:
-        """Counts a step without the gradients that were not there, and without the outputs that were let go before backward."""
+        """Count the peak of a step without absent gradients and without outputs released before backward."""
         run, planner, graph = self.backward.run, self.planner, self.graph() if self.graph is not None else None
         if isinstance(run, Backward) and planner is not None and graph is not None:
             backward = for_some_outputs(run.graph, unused) if unused else run.graph
@@ -120,7 +127,7 @@ class Captured:
         return self.run(*inputs)
 
     def tell_saved(self, forward: fx.Graph) -> None:
-        """Has PyTorch know what this forward, which is not the one that it was given, saves."""
+        """Update PyTorch's metadata for a forward that saves other tensors than the compiled one."""
         saved = [o for o in flat_outputs(forward)[self.n_forward_outputs :] if isinstance(o, fx.Node)]
         tensors = [o for o in saved if isinstance(o.meta.get("val"), torch.Tensor)]
         self.metadata.num_symints_saved_for_bw = sum(is_number(o.meta.get("val")) for o in saved)
@@ -129,23 +136,23 @@ class Captured:
             self.metadata.saved_tensor_is_graph_input = [o.op == "placeholder" for o in tensors]
         if known.get("num_tensors_saved_with_no_vc_check"):
             self.metadata.num_tensors_saved_with_no_vc_check = sum(bool(o.meta.get(UNCHECKED)) for o in tensors)
-        if known.get("dynamic_saved_tensors_idxs"):  # for captures of what is saved, at other sizes
+        if known.get("dynamic_saved_tensors_idxs"):  # applies to captures of saved tensors at other sizes
             self.metadata.dynamic_saved_tensors_idxs = {}
 
 
 def of_model(inputs: Sequence[Any], model: Any) -> list[bool]:
-    """Per input whether it is a parameter, or one of the model's buffers."""
+    """Return for each input whether it is a parameter or a buffer of the model."""
     known = {id(t) for t in model.buffers()} if isinstance(model, nn.Module) else set()
     return [isinstance(i, nn.Parameter) or id(i) in known for i in inputs]
 
 
 def frame_of_graph() -> Any:
-    """The same for all graphs of one piece of the user's code, at whatever sizes."""
+    """Return an identifier that is equal for all graphs of one piece of user code, at any sizes."""
     return getattr(compile_id(), "frame_id", None)
 
 
 def cut_of(module: fx.GraphModule) -> str:
-    """Where PyTorch has cut the user's code behind this graph, "" where it has not."""
+    """Return the position of the graph break after this graph, or ""."""
     reason = getattr(module, "compile_subgraph_reason", None)
     stack = getattr(reason, "user_stack", None) if getattr(reason, "graph_break", False) else None
     return f"{stack[-1].filename}:{stack[-1].lineno}" if stack else ""

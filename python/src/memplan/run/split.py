@@ -1,9 +1,11 @@
-"""Backward in two. A schedule that fills its bubbles asks for the gradients of a stage's inputs, which another rank waits for,
-and later for those of its weights, from the same graph of autograd (`stage_backward_input` and `stage_backward_weight` of
-torch.distributed.pipelining). A planned graph is one node of autograd, which would run whole both times: instead each time
-runs what it is asked for, and what the second needs of the first is kept with the call.
+"""Backward in two parts, for pipeline schedules that fill bubbles.
 
-What is computed from saved values alone is computed in both, as it is what a plan does not want to keep.
+Such a schedule first computes the gradients of a stage's inputs, which another rank awaits. Later it computes the gradients of
+the weights from the same autograd graph (`stage_backward_input` and `stage_backward_weight` of torch.distributed.pipelining).
+A planned graph is one autograd node and would run completely both times. memplan instead runs only the requested part, and
+stores intermediate results for the second part with the call.
+
+Results that depend on saved tensors only are computed in both parts, because the plan has chosen not to keep them.
 """
 
 from __future__ import annotations
@@ -22,24 +24,29 @@ Run = Callable[[list[Any]], Any]
 
 
 class Split(NamedTuple):
-    """Of a backward graph: that of some gradients, which also returns what is kept, and that of the others, which is given it
-    behind the arguments of the whole. Each has its gradient, or None, in every place of the whole."""
+    """A backward graph in two parts.
+
+    `first` computes some of the gradients and returns `kept` after them. `second` computes the other gradients; its arguments
+    are those of the whole graph, then `kept`. Both have an output for each gradient of the whole, which is None if not
+    computed.
+    """
 
     first: fx.GraphModule
     second: fx.GraphModule
     kept: list[fx.Node]
-    sent: list[Any]  # the gradients of the first
+    sent: list[Any]  # the gradients that `first` computes
 
 
 class Asked:
-    """What one call of a planned graph is asked for."""
+    """The requested gradients of one call of a planned graph."""
 
     def __init__(self) -> None:
-        self.had: tuple[int, ...] = ()  # the gradients of the first half, when it has run
-        self.kept: list[Any] = []  # by it, for the second
+        self.had: tuple[int, ...] = ()  # the gradients of the first part, after it has run
+        self.kept: list[Any] = []  # tensors that the first part keeps for the second
 
     def begin(self, node: Any) -> None:
-        """Where autograd comes to the node of the call, which runs next in this thread."""
+        """Record the requested gradients when autograd reaches the call's node, directly before the node runs in this
+        thread."""
         has_two = graph_is_kept() or self.had
         NOW.call = self if has_two else None
         NOW.of = tuple(to is not None for to, _ in node.next_functions) if has_two else ()
@@ -47,7 +54,7 @@ class Asked:
 
 
 class Now(threading.local):
-    """What runs in this thread. `of`: per gradient of the graph whether somebody may want it; `wanted`: who does."""
+    """The call that runs in this thread. `of`: whether each gradient may be requested; `wanted`: the requested gradients."""
 
     def __init__(self) -> None:
         self.call: Asked | None = None
@@ -59,19 +66,19 @@ NOW = Now()
 
 
 class Halves:
-    """Runs a backward graph that is asked for in two parts."""
+    """Runs a backward graph in one or two parts."""
 
     def __init__(self, graph: fx.GraphModule, compile: Callable[[fx.GraphModule], Run]) -> None:
         self.graph, self.compile = graph, compile
         self.gradients = flat_outputs(graph.graph)
         self.n_gradients = len(self.gradients)
-        self.runs: dict[tuple[int, ...], tuple[Run, Run]] = {}  # per gradients of the first half
+        self.runs: dict[tuple[int, ...], tuple[Run, Run]] = {}  # by the gradients of the first part
 
     def run(self, arguments: list[Any]) -> Any:
-        """The gradients that are wanted now; None where that is all of them, or nobody knows."""
+        """Return the requested gradients. Return None if all are requested, or if the request is unknown."""
         call, wanted, of = NOW.call, NOW.wanted, NOW.of
         NOW.call = None
-        n_numbers = self.n_gradients - len(of)  # among the inputs, which come first and are not in the graph of autograd
+        n_numbers = self.n_gradients - len(of)  # numbers among the inputs precede the tensors and have no autograd node
         if call is None or n_numbers < 0 or any(g is not None for g in self.gradients[:n_numbers]):
             return None
         wanted = tuple(n_numbers + k for k in wanted)
@@ -96,7 +103,7 @@ class Halves:
 
 
 def split(module: fx.GraphModule, wanted: Collection[int]) -> Split:
-    """For these of its gradients first."""
+    """Split a backward graph. The first part computes the gradients with the indices `wanted`."""
     gradients = flat_outputs(module.graph)
     needed = reaching([gradients[k] for k in wanted])
     late = dependent(module.graph)
@@ -132,7 +139,7 @@ def is_item(node: fx.Node) -> bool:
 
 
 def dependent(graph: fx.Graph) -> set[fx.Node]:
-    """What is computed from the gradients that come in."""
+    """Return the nodes that depend on incoming gradients."""
     found: set[fx.Node] = set()
     for node in graph.nodes:
         if (node.op == "placeholder" and "tangents" in node.name) or not found.isdisjoint(node.all_input_nodes):
@@ -141,7 +148,7 @@ def dependent(graph: fx.Graph) -> set[fx.Node]:
 
 
 def part(module: fx.GraphModule, given: Sequence[fx.Node], nodes: set[fx.Node], outputs: Sequence[Any]) -> fx.GraphModule:
-    """These nodes of the graph, in its order."""
+    """Return a graph of these nodes, in the order of the original graph."""
     graph = fx.Graph()
     now: dict[fx.Node, fx.Node] = {}
     for node in given:

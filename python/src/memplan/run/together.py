@@ -1,9 +1,11 @@
-"""One decision for all ranks. What operators cost is measured on each rank, and a search may end earlier on one than on the
-others; but ranks that gather in another order wait for each other for ever. So the first rank's numbers and plans are all
-ranks', and a rank whose graph is another one is named on all of them.
+"""One plan for all ranks.
 
-Ranks talk at the same stages of planning: each says a word to the first, which answers all. So nobody waits for a rank that has
-raised, is gone, or does not come in time: those that are there hear which it was, and raise.
+Each rank measures operator costs, and searches may end at different times. But ranks that gather in different orders would
+wait for each other forever. All ranks therefore use the costs and plans of the first rank. If the graph of a rank differs, all
+ranks raise an error that names the rank.
+
+Ranks exchange messages at fixed stages of planning: each rank sends one message to the first rank, which answers all. No rank
+waits forever for a rank that has failed, has ended, or is late. The other ranks receive its number and raise an error.
 """
 
 from __future__ import annotations
@@ -36,15 +38,15 @@ if TYPE_CHECKING:
     from memplan.plan.options import Options
 
 T = TypeVar("T")
-TAG = 20451  # of our messages, which no other message of the group has
-ANSWER_SECONDS = 5.0  # more than the first rank waits for the others
-BROKEN_OFF_SECONDS = 5.0  # that Ctrl-C waits for the others
+TAG = 20451  # tag of memplan's messages in the group
+ANSWER_SECONDS = 5.0  # time for the first rank's answer, after its own wait for the others
+BROKEN_OFF_SECONDS = 5.0  # time that Ctrl-C waits for the others
 DONE = "that all have a plan"
 
 
 @dataclass
 class Word:
-    """What one rank says at a stage of planning; `trouble`: why it does not go on, or is not there. So is the answer."""
+    """The message of a rank at a stage of planning, or the answer. `trouble`: the failure of the rank, or ""."""
 
     rank: int
     stage: str
@@ -53,18 +55,18 @@ class Word:
 
 
 class Together:
-    """The ranks of these process groups, the innermost first; of none: this process alone."""
+    """The ranks of these process groups, innermost group first. Without groups, this process alone."""
 
     def __init__(self, groups: Sequence[Any] = ()) -> None:
         self.groups = tuple(groups)
-        self.talking: list[Any] = []  # the same ranks, on the host
+        self.talking: list[Any] = []  # groups of the same ranks with messages in host memory
         self.name, self.seconds = "what is planned", 0.0
 
     def __bool__(self) -> bool:
         return bool(self.groups)
 
     def joined(self, groups: Sequence[Any]) -> Together:
-        """With the ranks of these groups, too."""
+        """Return the union with the ranks of these groups."""
         found = outwards([*self.groups, *(g for g in groups if is_real(g))])
         return self if found == list(self.groups) else Together(found)
 
@@ -73,7 +75,7 @@ class Together:
 
     @contextlib.contextmanager
     def planning(self, name: str, seconds: float) -> Iterator[None]:
-        """In it, a graph of this name is planned, and ranks wait so long for each other. What one raises, all raise."""
+        """Plan a graph within the context. Ranks wait for each other up to `seconds`. If one rank raises an error, all do."""
         self.name, self.seconds = name, seconds
         try:
             yield
@@ -85,8 +87,10 @@ class Together:
         self.of_first(None, DONE)
 
     def tell(self, error: BaseException, name: str, seconds: float) -> None:
-        """Has the others, which plan this, know what this rank has raised. RankError where they have not raised, too; not
-        instead of Ctrl-C."""
+        """Report this rank's exception to the ranks that plan together.
+
+        Raises RankError if another rank has failed as well. After Ctrl-C it raises nothing.
+        """
         if not self.groups:
             return
         is_broken_off = not isinstance(error, Exception)
@@ -97,17 +101,17 @@ class Together:
             self._answer_to(own, lambda _: None)
 
     def of_first(self, value: T, stage: str = "the first rank's values") -> T:
-        """The value that the first rank has."""
+        """Return the first rank's value."""
         first: T = self._decided(stage, value, lambda values: values[0])
         return first
 
     def of_all(self, value: T, stage: str = "the values of all ranks") -> list[T]:
-        """The values of all ranks, in their order."""
+        """Return the values of all ranks in their order."""
         values: list[T] = self._decided(stage, value, list)
         return values
 
     def same(self, values: dict[str, list[str]]) -> None:
-        """RankError, on all ranks, where one has another list than the first."""
+        """Raise RankError on all ranks if a rank's lists differ from those of the first rank."""
         if self.groups:
             self._decided("what it computes", (torch.distributed.get_rank(), values), self._compare)
 
@@ -125,8 +129,17 @@ class Together:
     def searched(
         self, known: Sequence[str], search: Callable[[], bool], save: Callable[[str], None], take: Callable[[str], bool]
     ) -> bool:
-        """Whether the first rank's search has found a plan, which all ranks then have: it saves the plan to a file, and the
-        others take it from one, which lies on no disk. `known`: what is searched."""
+        """Let the first rank search a plan, and distribute the plan through files in memory.
+
+        Args:
+            known: a description of the search; it has to be equal on all ranks.
+            search: searches a plan on the first rank. Returns whether it found one.
+            save: writes the plan to a file.
+            take: reads the plan from a file.
+
+        Returns:
+            Whether a plan was found.
+        """
         if not self.groups:
             return search()
         found, plan = False, b""
@@ -144,22 +157,22 @@ class Together:
                 take(path)
         return bool(found)
 
-    # Talking
+    # Messages
 
     def _decided(self, stage: str, value: Any, decide: Callable[[Sequence[Any]], Any]) -> Any:
-        """What the first rank makes of the values of all. RankError on all ranks that are there."""
+        """Apply `decide` to the values of all ranks on the first rank, and return its result. Raises RankError."""
         if not self.groups:
             return decide([value])
         return self._answer_to(Word(torch.distributed.get_rank(), stage, value), decide).value
 
     def _answer_to(self, own: Word, decide: Callable[[Sequence[Any]], Any]) -> Word:
-        answer = in_daemon(lambda: self._talk(own, decide))  # where no mode of a compilation is
+        answer = in_daemon(lambda: self._talk(own, decide))  # another thread is outside of the compilation's modes
         if answer.trouble:
             raise RankError(answer.trouble)
         return answer
 
     def _talk(self, own: Word, decide: Callable[[Sequence[Any]], Any]) -> Word:
-        """Words go up to the first rank, group by group, and its answer comes down again to those that were heard."""
+        """Send messages to the first rank, group by group. Its answer returns to the ranks whose messages arrived."""
         words, heard, answer = [own], [], None
         if not self.talking:
             self.talking = [on_host(group, self.seconds) for group in self.groups]
@@ -193,7 +206,7 @@ class Together:
         words = sorted(words, key=lambda w: w.rank)
         first = words[0]
         troubles = [f"rank {w.rank} {w.trouble}" for w in words if w.trouble]
-        if len(troubles) == len(words):  # each raises its own
+        if len(troubles) == len(words):  # all ranks have failed: each raises its own error
             return Word(first.rank, "")
         if not troubles:
             troubles = [
@@ -216,7 +229,7 @@ ALONE = Together()
 
 
 def in_daemon(call: Callable[[], T]) -> T:
-    """What a call returns that another thread runs, for which Ctrl-C does not wait."""
+    """Run a call in another thread and return its result. Ctrl-C does not wait for this thread."""
     made: Future[T] = Future()
 
     def run() -> None:
@@ -230,7 +243,7 @@ def in_daemon(call: Callable[[], T]) -> T:
 
 
 def on_host(group: Any, seconds: float) -> Any:
-    """A group of the same ranks whose messages lie in the host's memory, and are waited for as long as one says."""
+    """Return a group of the same ranks with messages in host memory and this timeout."""
     distributed = torch.distributed
     if distributed.get_backend(group) == "gloo":
         return group
@@ -254,7 +267,7 @@ def receive(rank: int, group: Any, seconds: float) -> list[Word]:
 
 
 def wait(begin: Callable[[], Any], seconds: float) -> None:
-    """RankError: what the other rank is."""
+    """Wait for a message. Raises RankError with the state of the other rank."""
     start = time.monotonic()
     try:
         begin().wait(timedelta(seconds=seconds))
@@ -265,7 +278,7 @@ def wait(begin: Callable[[], Any], seconds: float) -> None:
 
 
 def saved(save: Callable[[str], None]) -> bytes:
-    """What is written to a file that is none."""
+    """Return the bytes that `save` writes to a pipe."""
     end, beginning = os.pipe()
     read: Future[bytes] = Future()
 
@@ -283,7 +296,7 @@ def saved(save: Callable[[str], None]) -> bytes:
 
 @contextlib.contextmanager
 def in_memory(content: bytes) -> Iterator[str]:
-    """The name of a file that lies on no disk."""
+    """Return the name of a file in memory with this content."""
     with open(os.memfd_create("memplan"), "wb") as file:
         file.write(content)
         file.flush()
@@ -293,22 +306,27 @@ def in_memory(content: bytes) -> Iterator[str]:
 def agreed(
     together: Together, capture: Capture, options: dict[str, str], costs: dict[fx.Node, Cost], outside_bytes: int
 ) -> tuple[dict[fx.Node, Cost], int]:
-    """What a graph's operators cost, and the bytes beside it, for all ranks: seconds of the first, and the most bytes. The
-    capture takes them. RankError where a rank computes something else, or is told something else."""
+    """Return operator costs and bytes besides the graph that are equal on all ranks.
+
+    Times are those of the first rank; bytes are the maximum over all ranks. The capture receives the same sizes.
+
+    Raises:
+        RankError: the graph or the options of a rank differ.
+    """
     if not together:
         return costs, outside_bytes
     own = set(capture.static_nodes)
     given = [t for n in capture.primals if n not in own and n.users for t in tensors_of(n.meta.get("val"))]
     sources = [o.source for o in capture.operations if o.source is not None]
-    differ = any(map(is_functional, sources))  # by the rank's place, in what it takes of a tensor
-    calls = [str(n.target) if differ or is_ours(n) else describe(n) for n in sources]  # shards need not be equal
+    differ = any(map(is_functional, sources))  # operands of functional collectives may differ with the rank's position
+    calls = [str(n.target) if differ or is_ours(n) else describe(n) for n in sources]  # the sizes of shards may differ
     said = {name: [text] for name, text in options.items()}
     said |= {"the sizes of its inputs": [str(list(t.shape)) for t in given], "their types": [str(t.dtype) for t in given]}
     together.same({**said, "what it computes": calls})
     costs = dict(zip(costs, together.of_first(list(costs.values()), "seconds")))
     for node, cost in costs.items():
         capture.take_sizes(node, cost.result_bytes)
-    parameters = [s for s in capture.storages if s.kind == "parameter"]  # a capture may leave out what pads those of a rank
+    parameters = [s for s in capture.storages if s.kind == "parameter"]  # a capture may omit the padding of a rank's parameters
     outside_bytes += sum(s.n_bytes for s in parameters)
     known = [outside_bytes, *(o.workspace_bytes for o in capture.operations), *(s.n_bytes for s in capture.storages)]
     outside_bytes, *most = (max(n_bytes) for n_bytes in zip(*together.of_all(known, "bytes")))
@@ -320,8 +338,10 @@ def agreed(
 
 
 def agreed_again(together: Together, capture: Capture, options: Options, outside_bytes: int) -> int:
-    """The bytes beside a graph that all ranks have, and that is planned once more: the most. So is the room that its calls
-    leave to others. RankError where a rank is told something else."""
+    """Return the maximum over all ranks of the bytes besides a graph that is planned again.
+
+    The room that its calls leave to others is the maximum as well. Raises RankError if options differ.
+    """
     if not together:
         return outside_bytes
     together.same({name: [text] for name, text in options.same_everywhere().items()})
