@@ -1,7 +1,7 @@
-"""A step under torch.utils.checkpoint, counted on the captured graph, and a search for what to put into it.
+"""Simulation of a step under torch.utils.checkpoint on the captured graph, and a search for modules to checkpoint.
 
-A checkpointed module keeps what it was given. When backward first needs something of it, it runs again as a whole, up to the
-last tensor that backward reads; operators whose results are kept are left out then.
+A checkpointed module keeps its inputs. When backward first needs one of its tensors, the module runs again, up to the last
+tensor that backward reads. Operators with kept results are skipped in this run.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from memplan.checkpoints.regions import Region, forward_of_backward
 from memplan.costs.measure import LEAST_SECONDS, Cost
 from memplan.graph.capture import DYNAMIC, Capture
 
-MOST_COUNTS = 3000  # of steps in one search
+MOST_COUNTS = 3000  # limit on simulated steps per search
 
-Kept = frozenset[int]  # forward operators whose results checkpoint keeps
-Choice = Mapping[str, Kept]  # per checkpointed module: what is kept of it
+Kept = frozenset[int]  # forward operators whose results the checkpoint keeps
+Choice = Mapping[str, Kept]  # by checkpointed module: its kept operators
 
 
 @dataclass(frozen=True)
 class Again:
-    """What happens to a call of a checkpointed module when backward comes to it."""
+    """The recomputation of one call of a checkpointed module."""
 
-    operators: tuple[int, ...]  # that run again
-    cached: tuple[int, ...]  # storages that were kept for this, read by backward or not
+    operators: tuple[int, ...]  # the operators that run again
+    cached: tuple[int, ...]  # the storages kept for the recomputation, whether or not backward reads them
 
 
 @dataclass(frozen=True)
 class Counted:
     peak_bytes: int
     excess: int  # bytes over the budget, summed over the operators of the step
-    seconds: float  # of what runs again
+    seconds: float  # time of recomputation
 
 
 def related(a: str, b: str) -> bool:
-    """Whether one of two modules is in the other."""
+    """Whether one of two modules contains the other, or both are the same."""
     return a == b or a.startswith(b + ".") or b.startswith(a + ".")
 
 
 class CoarseStep:
-    """Counts what checkpoints do to one captured step. `static_bytes`: what is there all the time."""
+    """Simulates checkpoints on one captured step. `static_bytes`: constant memory."""
 
     def __init__(
         self, capture: Capture, costs: Mapping[fx.Node, Cost], static_bytes: int, modules: Mapping[str, Region]
@@ -56,12 +56,12 @@ class CoarseStep:
         self.n_counts = 0
 
     def _again(self, choice: Choice) -> tuple[dict[int, int], list[Again]]:
-        """Per forward operator in a checkpoint the number of its call; and what happens to each call."""
+        """Return the number of the checkpointed call for each forward operator, and the recomputation of each call."""
         call_of: dict[int, int] = {}
         calls = [(call, kept) for name, kept in choice.items() for call in self.modules[name].calls]
         for number, (call, _) in enumerate(calls):
             call_of.update(dict.fromkeys(call.operators, number))
-        needed: list[set[int]] = [set() for _ in calls]  # storages that backward reads of a call
+        needed: list[set[int]] = [set() for _ in calls]  # by call: the storages that backward reads
         for index, forward in self.forward_of.items():
             if forward in call_of:
                 needed[call_of[forward]].update(self.capture.operations[index].reads)
@@ -73,7 +73,10 @@ class CoarseStep:
         return call_of, again
 
     def count(self, choice: Choice, budget: int) -> Counted:
-        """Every storage of a second run is one of its own, for the backward of the module that ran again."""
+        """Simulate a step.
+
+        Storages of a second run are separate from those of the first; only the module's backward reads them.
+        """
         self.n_counts += 1
         operations = self.capture.operations
         call_of, again = self._again(choice)
@@ -117,16 +120,16 @@ class CoarseStep:
         return Counted(top, excess, seconds)
 
     def choose(self, variants: Mapping[str, Iterable[Kept]], budget: int) -> dict[str, Kept]:
-        """Checkpoints with which the step fits the budget at little extra time, or with as little excess as is found."""
+        """Choose checkpoints so that the step fits the budget at little extra time, or else exceeds the budget the least."""
         self.n_counts = 0
         options = [(name, kept) for name, all_kept in variants.items() for kept in dict.fromkeys(all_kept)]
         return self._thinned(self._grown(options, budget), options, budget)
 
     def _grown(self, options: list[tuple[str, Kept]], budget: int) -> dict[str, Kept]:
-        """Adds the checkpoint that takes away most excess for its seconds, again and again."""
+        """Repeatedly add the checkpoint with the largest reduction of excess per second."""
         chosen: dict[str, Kept] = {}
         now = self.count(chosen, budget)
-        gains = dict.fromkeys(range(len(options)), math.inf)  # per option, as last counted
+        gains = dict.fromkeys(range(len(options)), math.inf)  # by option: the gain when it was last simulated
         while now.excess and options and self.n_counts < MOST_COUNTS:
             counted: dict[int, Counted] = {}
             while True:
@@ -142,11 +145,11 @@ class CoarseStep:
         return chosen
 
     def _with(self, chosen: Choice, option: tuple[str, Kept]) -> dict[str, Kept]:
-        """Modules that contain the new one, or are in it, give way."""
+        """Add an option. Modules within the new one, or around it, are removed."""
         return {n: k for n, k in chosen.items() if not related(n, option[0])} | {option[0]: option[1]}
 
     def _thinned(self, chosen: dict[str, Kept], options: list[tuple[str, Kept]], budget: int) -> dict[str, Kept]:
-        """Leaves out or replaces one checkpoint as long as that makes the step no fuller and faster."""
+        """Remove or replace single checkpoints as long as this makes the step faster without increasing the excess."""
         now = self.count(chosen, budget)
         better = True
         while better:

@@ -1,5 +1,7 @@
-"""The line that would have helped, from the step that failed: it is captured and planned, and nothing of it runs. Seconds are
-those of the library's table of devices; `memplan.compile` measures them when the line is run."""
+"""A suggested line of code after a failed allocation. memplan captures and plans the failed step without running it.
+
+Times come from the library's table of devices. `memplan.compile` measures real times when the user runs the line.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,21 @@ from memplan.report import Report
 from memplan.run.backend import Backend, Estimated
 from memplan.train_step import FUSE, StepBackend
 
-WITH_WORKSPACE = ("convolution", "rnn")  # as much again as they read and write, at most
-WITH_COPY = "native_batch_norm_backward"  # on a CPU as much again as what comes in
-TEMPORARIES = 2  # of a parameter's size, while it is updated
-LESS, STEPS = 0.95, 8  # of a budget whose plan a GPU's allocator has no room for, and how often
+WITH_WORKSPACE = ("convolution", "rnn")  # their workspace is at most the bytes that they read and write
+WITH_COPY = "native_batch_norm_backward"  # on a CPU its workspace equals the size of the incoming gradient
+TEMPORARIES = 2  # number of tensors of a parameter's size during its update
+LESS, STEPS = 0.95, 8  # factor of the next budget if a GPU's allocator has no room for the plan, and number of attempts
 
 
 def rounded(n_bytes: int, up: bool) -> str:
-    """As a budget is written, never more than there is, or never less than is taken."""
+    """Return bytes as text for a budget, rounded down to what is available, or up to what is required."""
     k = min(4, max(0, n_bytes.bit_length() - 1) // 10)
     part = 1024**k / 100
     return f"{(math.ceil if up else math.floor)(n_bytes / part) / 100:.2f}{'KMGT'[k - 1]}iB" if k else str(n_bytes)
 
 
 class NotRun:
-    """For backends that do not run operators to see what they cost."""
+    """For backends that estimate operator costs without running operators."""
 
     row: Device | None = None
 
@@ -65,7 +67,7 @@ class NotRun:
 
 
 class NotUpdated(Updates):
-    """Updates that are not run to see what they cost: each takes some tensors of its parameter's size beside it."""
+    """Updates with estimated costs: each uses some temporary tensors of its parameter's size."""
 
     row: Device | None = None
 
@@ -78,17 +80,20 @@ class NotUpdated(Updates):
 
 
 class OfCall(NotRun, Backend):
-    """Of a call of a model."""
+    """The backend for a call of a model."""
 
 
 class OfStep(NotRun, StepBackend):
-    """Of a whole step."""
+    """The backend for a whole step."""
 
 
 @dataclass
 class Room:
-    """What a step may take of a device, and what others take of that. `below_bytes`: on a CPU, where it is known only that the
-    allocation that failed did not fit. `limit_bytes`: for the allocator of a GPU."""
+    """The memory for a step on a device, and the part of it used by others.
+
+    `below_bytes`: only known on a CPU; the failed allocation did not fit, so a plan has to need less. `limit_bytes`: the limit
+    of a GPU's allocator.
+    """
 
     available_bytes: int
     reserve_bytes: int
@@ -102,7 +107,7 @@ class Room:
 
 @dataclass
 class Suggestion:
-    """`line`: what to write; "": nothing helps, and `sentence` says why."""
+    """A suggestion. `line`: the code to write, or "" if nothing helps. `sentence` gives the reason or further advice."""
 
     line: str
     sentence: str
@@ -110,7 +115,7 @@ class Suggestion:
 
 
 def row_of(device: torch.device) -> Device | None:
-    """Of the library's table of devices."""
+    """Return the device's row of the library's table, or None."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     try:
         return Device(name)
@@ -120,7 +125,7 @@ def row_of(device: torch.device) -> Device | None:
 
 @contextlib.contextmanager
 def as_called(call: Call) -> Iterator[None]:
-    """Autocast and gradients are as they were."""
+    """Restore autocast of the failed call within the context, with gradients enabled."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
@@ -131,7 +136,7 @@ def as_called(call: Call) -> Iterator[None]:
 
 
 def name_in(stack: Sequence[At], value: Any, otherwise: str) -> str:
-    """What the script calls an object, in the outermost frame that knows it."""
+    """Return the variable name of an object, from the outermost user frame that has one."""
     for at in stack:
         for name, found in list(at.frame.f_locals.items()) if at.is_users else ():
             if found is value and name != "self":
@@ -141,20 +146,20 @@ def name_in(stack: Sequence[At], value: Any, otherwise: str) -> str:
 
 @dataclass
 class Step:
-    """A call that failed, with the optimizer of its model, and the words of the script for them."""
+    """A failed call with the optimizer of its model, and the script's names for both."""
 
     call: Call
     model: torch.nn.Module
     optimizer: torch.optim.Optimizer | None
     names: tuple[str, str]
     device: torch.device
-    is_loss: bool  # what the model returns
+    is_loss: bool  # whether the model returns a loss
 
     def _inputs(self) -> tuple[Any, Any]:
         return given(self.call.args, Sized.now), given(self.call.kwargs, Sized.now)
 
     def compiled(self, budget: int, reserve: int) -> Report:
-        """BudgetError; MemplanError where it cannot be planned."""
+        """Plan the call. Raises BudgetError, or MemplanError if the call cannot be planned."""
         options: dict[str, Any] = {"reserve": reserve, "only_report": True, "cache": "off"}
         backend = backend_for(OfCall, self.model, budget, [self.optimizer], self.call.has_gradients, **options)
         backend.row = row_of(self.device)  # type: ignore[attr-defined]
@@ -163,25 +168,25 @@ class Step:
             return report_of(backend, self.model, args, kwargs)
 
     def static_bytes(self) -> int:
-        """That any plan has beside activations: gradients only where updates do not run as soon as each is complete."""
+        """Return the static memory of every plan. Gradients are static unless updates run as soon as each is complete."""
         state = 0
         if self.optimizer is not None:
-            with contextlib.suppress(MemplanError):  # its state is not known
+            with contextlib.suppress(MemplanError):  # the size of the state is unknown
                 state = optimizer_bytes(self.optimizer)
         return model_bytes(self.model) + state + (0 if self.fuses() else gradient_bytes(self.model))
 
     def fuses(self) -> bool:
-        """Whether the optimizer can be part of the plan."""
+        """Whether a plan may contain the optimizer."""
         return self.optimizer is not None and self.is_loss and not self.call.has_gradients
 
     def ways(self) -> Iterator[tuple[Callable[[int, int], Report], Callable[[str, int], str], str]]:
-        """To plan it, to write that, and what is to be known of it."""
+        """Yield the ways to plan the step: a function that plans, a function that returns the line, and a remark."""
         yield self.compiled, self.line, ""
         if self.fuses():
             yield self.fused, self.line_fused, "; step(...) is forward, backward and updates"
 
     def fused(self, budget: int, reserve: int) -> Report:
-        """The same with the optimizer in the plan."""
+        """Plan the step including the optimizer. Raises like `compiled`."""
         assert self.optimizer is not None
         updates = NotUpdated(self.optimizer)
         updates.row = row_of(self.device)
@@ -212,8 +217,11 @@ class Step:
 
 
 def suggest(step: Step, room: Room) -> Suggestion:
-    """What fits the room, with its extra time: a plan of the call, else one of the whole step, in which gradients die early;
-    else the smallest of them that may fit."""
+    """Suggest a plan that fits the room, with its extra time.
+
+    The first choice is a plan of the call. The second is a plan of the whole step, in which gradients are freed early. The last
+    is the smallest plan that may fit.
+    """
     if place_of(step.model) is not None:
         return Suggestion("", "the model is compiled with a plan already: give it a smaller budget")
     smallest: list[int] = []
@@ -238,7 +246,7 @@ def suggest(step: Step, room: Room) -> Suggestion:
 
 
 def static_sentence(step: Step, static_bytes: int, reserve_bytes: int) -> str:
-    """Memory that does not depend on the batch, and how to reduce it."""
+    """Return a sentence on memory that does not depend on the batch, with ways to reduce it."""
     state = " and the optimizer's state" if step.optimizer is not None else ""
     beside = f" beside {in_units(reserve_bytes)} of others" if reserve_bytes else ""
     return (

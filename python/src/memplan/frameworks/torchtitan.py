@@ -3,10 +3,10 @@
 from memplan.frameworks.torchtitan import MemplanAC
 config.activation_checkpoint = MemplanAC.Config(budget="70GiB")
 
-It is a subcommand of torchtitan's, too: `activation-checkpoint:memplan --activation-checkpoint.budget 70GiB`.
+torchtitan's command line accepts it as well: `activation-checkpoint:memplan --activation-checkpoint.budget 70GiB`.
 
-The trainer's step is planned as memplan.compile plans a model that fully_shard has sharded, with the loss in the plan: the
-model is called with what the loss needs beside its scores. All else of the trainer is as it was.
+memplan plans the trainer's step like a fully_shard model in memplan.compile. The plan includes the loss: the model receives the
+labels and further arguments of the loss. The rest of the trainer is unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from memplan.errors import MemplanError
 from memplan.frameworks.counted import Counted
 from memplan.torch_internals.modules import COMPILED
 
-POLICY = "memplan_policy"  # of a model, in its `__dict__`
+POLICY = "memplan_policy"  # key in the model's `__dict__`
 
 
 class MemplanAC(ActivationCheckpointing):
@@ -44,7 +44,7 @@ class MemplanAC(ActivationCheckpointing):
         """Of the budget, for what is beside the trainer's step."""
 
     def apply(self, model: nn.Module) -> None:
-        """The model can be called with the loss, by the trainer's step, from now on."""
+        """Let the trainer's step call the model together with the loss."""
         config = cast("MemplanAC.Config", self.config)
         self.counted = Counted(config.budget, {"reserve": config.reserve})
         self.loss: Any = None
@@ -64,7 +64,7 @@ class MemplanAC(ActivationCheckpointing):
         vars(model)[POLICY] = self
 
     def begin(self, trainer: Trainer, model: nn.Module) -> None:
-        """Before the first step. MemplanError."""
+        """Compile the model before the first step. Raises MemplanError."""
         refuse(trainer, model)
         self.loss = trainer.loss_fn
         backend, fullgraph = self.counted.backend(model, trainer.optimizers, trainer.gradient_accumulation_steps > 1)
@@ -72,7 +72,7 @@ class MemplanAC(ActivationCheckpointing):
 
 
 def refuse(trainer: Trainer, model: nn.Module) -> None:
-    """What no plan for the trainer's step holds for. MemplanError."""
+    """Raise MemplanError for features of the trainer that memplan cannot plan."""
     if any(vars(m).get(COMPILED) is not None for m in model.modules()):
         raise MemplanError(
             "these blocks are compiled, and their compiler chooses what is computed again: leave --compile.enable out, or"
@@ -88,7 +88,7 @@ STEP = Trainer.forward_backward_step
 
 
 def planned_step(self: Trainer, **given: Any) -> torch.Tensor:
-    """In the place of torchtitan's. Where the model has our policy, forward, loss and backward are ours from the first on."""
+    """Replace torchtitan's step. With memplan's policy, forward, loss and backward run as planned from the first step on."""
     policy: MemplanAC | None = vars(self.model_parts[0]).get(POLICY)
     if policy is not None and policy.loss is None and not self.parallel_dims.pp_enabled:
         policy.begin(self, self.model_parts[0])
@@ -100,7 +100,7 @@ def planned_step(self: Trainer, **given: Any) -> torch.Tensor:
 def forward_and_backward(
     trainer: Trainer, policy: MemplanAC, inputs: Any, labels: Any, global_valid_tokens: Any, extra_kwargs: dict[str, Any]
 ) -> torch.Tensor:
-    """What the trainer's step runs; torchtitan's with the loss in the model's call."""
+    """Run forward, loss and backward of the trainer's step, with the loss within the model's call."""
     with trainer.train_context():
         loss: torch.Tensor = trainer.model_parts[0](inputs, labels=labels, n_words=global_valid_tokens, **extra_kwargs)
         with spmd_types.no_typecheck():
@@ -110,8 +110,8 @@ def forward_and_backward(
 
 
 def add_to_torchtitan() -> None:
-    """`activation-checkpoint:memplan` beside its own policies: what a trainer may be given stands in its configuration. And its
-    step, which alone knows loss and labels."""
+    """Register memplan in torchtitan: its policy as a subcommand of the configuration, and its step, which has loss and
+    labels."""
     ours = Annotated[MemplanAC.Config, tyro.conf.subcommand("memplan")]
     Trainer.Config.__annotations__["activation_checkpoint"] = ActivationCheckpointingConfig | ours
     Trainer.forward_backward_step = planned_step

@@ -1,4 +1,4 @@
-"""Reading a joint graph of forward and backward: what it returns and writes, which half is which, what cannot be planned."""
+"""Analysis of a joint graph: outputs, written inputs, the forward and backward halves, and unsupported nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memplan.torch_internals.tensors import tree_iter
 
 
 def flat_outputs(graph: fx.Graph) -> list[Any]:
-    """What the graph returns, without nesting."""
+    """Return the outputs of the graph as a flat list."""
     outputs = next(iter(reversed(graph.nodes))).args[0]
     flat: list[Any] = []
     for o in outputs:
@@ -27,8 +27,10 @@ def flat_outputs(graph: fx.Graph) -> list[Any]:
 
 
 def written_inputs(graph: fx.Graph, primals: list[fx.Node], n_forward_outputs: int) -> dict[int, fx.Node]:
-    """Which of forward's outputs are new values of inputs (running statistics, counters), and of which: PyTorch writes them
-    there after forward. NotPlannable where PyTorch does not say."""
+    """Return the forward outputs that are new values of inputs (running statistics, counters), with these inputs.
+
+    PyTorch writes the values into the inputs after forward. Raises NotPlannable if PyTorch does not describe the outputs.
+    """
     output = next(iter(reversed(graph.nodes)))
     descriptions = list(tree_iter(output.meta.get("desc")))
     if len(descriptions) >= n_forward_outputs > 0 and descriptions[0] is not None:
@@ -42,8 +44,10 @@ def written_inputs(graph: fx.Graph, primals: list[fx.Node], n_forward_outputs: i
 
 
 def index_of_input(placeholder: fx.Node) -> int | None:
-    """Which of the inputs that AOTAutograd was given this is, or is a part of (the local part of a DTensor); None: this PyTorch
-    does not say."""
+    """Return the index of the AOTAutograd input that belongs to a placeholder, or None if PyTorch does not describe it.
+
+    The placeholder may be a part of the input, such as the local part of a DTensor.
+    """
     described: Any = placeholder.meta.get("desc")
     while hasattr(described, "base"):
         described = described.base
@@ -52,7 +56,7 @@ def index_of_input(placeholder: fx.Node) -> int | None:
 
 
 def reaching(nodes: Iterable[Any]) -> set[fx.Node]:
-    """The nodes of which these are computed, and these."""
+    """Return these nodes and all nodes that they depend on."""
     found: set[fx.Node] = set()
     todo = [n for n in nodes if isinstance(n, fx.Node)]
     while todo:
@@ -64,7 +68,7 @@ def reaching(nodes: Iterable[Any]) -> set[fx.Node]:
 
 
 def refuse(node: fx.Node) -> None:
-    """NotPlannable where a node is none that we can run in another place or again."""
+    """Raise NotPlannable if memplan cannot move or repeat a node."""
     if node.op == "get_attr" or node.target is operator.getitem or is_number(node.meta.get("val")):
         return
     if node.op != "call_function" or not isinstance(node.target, OPERATOR):
@@ -76,15 +80,19 @@ def refuse(node: fx.Node) -> None:
 
 
 def in_formula(node: fx.Node) -> bool:
-    """Whether a node is of backward's formulas, also where it needs no gradient; older versions of PyTorch do not say. What
-    the backward of an autograd.Function does has no mark at all."""
+    """Whether a node belongs to a backward formula, even if it depends on no gradient.
+
+    Older versions of PyTorch do not mark these nodes. Nodes of an autograd.Function's backward have no mark.
+    """
     mark = node.meta.get("partitioner_tag")
     return mark == "is_backward" or (mark is None and next(iter(node.graph.nodes)).meta.get("partitioner_tag") is not None)
 
 
 def halves(graph: fx.Graph, tangents: Iterable[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
-    """The nodes that need no gradient from outside, and those that do; the tangents themselves are in neither. What draws
-    in backward's formulas does so then."""
+    """Return the nodes that do not depend on incoming gradients, and those that do. Tangents are in neither list.
+
+    Random nodes in backward formulas count as dependent.
+    """
     given = set(tangents)
     backward = set(given)
     body = [n for n in graph.nodes if n.op not in ("placeholder", "output") and n not in given]
@@ -97,8 +105,11 @@ def halves(graph: fx.Graph, tangents: Iterable[fx.Node]) -> tuple[list[fx.Node],
 def as_eager_runs(
     graph: fx.Graph, forward: list[fx.Node], backward: list[fx.Node], outputs: list[Any], written: Collection[fx.Node] = ()
 ) -> tuple[list[fx.Node], list[fx.Node]]:
-    """The halves in eager's order: what backward's formulas compute of forward's values alone (powers, products with numbers)
-    is in the second, but for what reads inputs that are written after forward."""
+    """Return the two halves in eager's order.
+
+    Backward formulas may compute results from forward values alone (powers, products with numbers). These are in the second
+    half, unless they read inputs that are overwritten after forward.
+    """
     first = [n for n in forward if not in_formula(n) or any(a in written for a in n.all_input_nodes)]
     early = reaching([*outputs, *first])
     late = {*backward, *(n for n in forward if n not in early)}

@@ -1,5 +1,8 @@
-"""Eager's kernels in a capture. For some operators PyTorch has two forms: what eager runs, and one in Python that captures
-write out instead, with other bits, other draws and other memory."""
+"""Eager's kernels in a capture.
+
+For some operators, PyTorch has two implementations. Eager runs a kernel, but captures use a Python implementation with other
+rounding, random draws and memory. This module makes captures use eager's kernels.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ from memplan.torch_internals.dispatch import AUTOCAST_BEGINS, has_kernel, kernel
 
 WRITTEN_OUT = ("Autograd", "CompositeImplicitAutograd")
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-FUSED_DROPOUT = ("cuda", "xpu")  # where eager's dropout is one operator
-# Eager's form of these cannot be captured: it reads what is in tensors, or writes into them. Theirs runs the same kernels.
+FUSED_DROPOUT = ("cuda", "xpu")  # on these devices, eager's dropout is a single operator
+# Exceptions: eager's form reads or writes tensor contents and cannot be captured. The Python form runs the same kernels.
 STAY = (
     "aten::cudnn_batch_norm",
     "aten::empty.out",
@@ -32,13 +35,15 @@ STAY = (
 
 @functools.cache
 def overloads() -> tuple[Any, ...]:
-    """The operators that have such a form."""
+    """Return the operators with a Python implementation for captures."""
     return tuple(operator for operator in with_python_kernels(WRITTEN_OUT) if operator.name() not in STAY)
 
 
 def bernoulli(like: torch.Tensor, p: float) -> torch.Tensor:
-    """Which elements are kept with probability p, drawn in the order in which they lie, as eager does. PyTorch's own operator
-    for captures draws in another order where a tensor is not contiguous."""
+    """Return a mask that is True with probability p, drawn in memory order like eager's.
+
+    PyTorch's own operator for captures draws in another order if the tensor is not contiguous.
+    """
     return torch.empty_like(like, dtype=torch.bool).bernoulli_(p)
 
 
@@ -49,15 +54,18 @@ LIBRARY.impl("bernoulli", lambda like, p: torch.empty_like(like, dtype=torch.boo
 
 
 def rnn_layer(*args: Any) -> tuple[torch.Tensor, ...]:
-    """An LSTM's layer, as eager runs it where there are gradients: what backward reads is made only then."""
+    """Run an LSTM layer as eager does with gradients enabled. Only then does it compute the tensors for backward."""
     with torch.enable_grad():
         made: tuple[torch.Tensor, ...] = RNN_LAYER(*(a.detach() if isinstance(a, torch.Tensor) else a for a in args))
         return made
 
 
 def rnn_layer_gradients(*args: Any) -> tuple[torch.Tensor, ...]:
-    """What an LSTM's backward makes, on the meta device: fp32 whatever it is given, of which PyTorch knows from 2.15 on, and a
-    tensor for each bias, which PyTorch takes for one."""
+    """Return the results of an LSTM layer's backward on the meta device.
+
+    All results are fp32 for any input; PyTorch knows this from 2.15 on. Each bias has its own gradient tensor. PyTorch assumes
+    a shared one.
+    """
     return tuple(torch.empty_like(t, dtype=torch.float32) for t in run_kernel(RNN_LAYER_BACKWARD, "Meta", *args))
 
 
@@ -69,7 +77,7 @@ LIBRARY.impl("rnn_layer", RNN_LAYER, "Meta")
 
 
 def keep_for_backward(graph: fx.Graph) -> None:
-    """An LSTM's layers make what backward reads, though nothing records gradients while a captured graph runs."""
+    """Make LSTM layers compute the tensors for backward, although gradients are disabled while a captured graph runs."""
     for node in graph.nodes:
         if node.target is RNN_LAYER:
             node.target = torch.ops.memplan.rnn_layer.default
@@ -82,9 +90,14 @@ def is_cudnn_normalization(node: fx.Node) -> bool:
 
 
 def of_the_capture(graph: fx.Graph) -> list[str]:
-    """What a capture computes with other operators or layouts than eager, which may round otherwise: gates that eager writes
-    into a part of a tensor; products in an operator that autocast reaches in eager alone; on a GPU batch normalization, for
-    which eager has cuDNN and captures PyTorch's own kernel."""
+    """Return the names of operations that the capture computes with other operators or layouts than eager.
+
+    Their rounding may differ. There are three kinds:
+
+    - gates, which eager writes into a part of a tensor
+    - products within an operator that autocast affects in eager only
+    - batch normalization on a GPU, for which eager uses cuDNN and captures use PyTorch's own kernel
+    """
     names = {getattr(n.target, "__name__", "") for n in graph.nodes}
     has_regions = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda") or AUTOCAST_BEGINS in names
     found = names & ({"gru", "gru_cell", "bilinear"} if has_regions else {"gru", "gru_cell"})
@@ -92,7 +105,7 @@ def of_the_capture(graph: fx.Graph) -> list[str]:
 
 
 def noise(x: torch.Tensor, p: float) -> torch.Tensor:
-    """What eager multiplies with: rounded to the tensor's type. What was drawn takes one byte and can be kept instead."""
+    """Return the dropout factor, rounded to the tensor's type like eager's. The one-byte mask can be saved instead of it."""
     kept = torch.ops.memplan.bernoulli.default(x.detach(), 1 - p)
     made: torch.Tensor = torch.ops.aten.div.Scalar(kept.to(x.dtype), 1 - p)
     return made
@@ -129,8 +142,11 @@ OURS: dict[Any, dict[str, Any]] = {
 
 @functools.cache
 def made_of_others() -> dict[Any, dict[str, Any]]:
-    """Operators that eager makes of others, which have the gradients, and for which captures have a kernel on the meta device
-    that has none: a loss of classes, a standard deviation. There they are made of others, too."""
+    """Return operators that eager composes of others, with replacements on the meta device.
+
+    Examples are a loss of classes and a standard deviation. Captures have a meta kernel without gradients for them. The
+    replacement composes them as eager does.
+    """
     found = {}
     for operator in with_python_kernels(("Meta",)):
         with kernels(operator, {}, without=WRITTEN_OUT):
@@ -140,19 +156,19 @@ def made_of_others() -> dict[Any, dict[str, Any]]:
 
 
 def on_meta() -> dict[Any, dict[str, Any]]:
-    """What runs on the host where tensors are on the meta device."""
+    """Return the replacements for tensors on the meta device that stand for a CPU."""
     attention = {"AutogradMeta": attention_on(False)} if knows_attention() else {}
     return made_of_others() | {torch.ops.aten.scaled_dot_product_attention.default: attention}
 
 
 def without_cudnn(operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """A recurrent layer by PyTorch's own kernels: cuDNN's cannot be captured without a GPU."""
+    """Run a recurrent layer with PyTorch's own kernels, because cuDNN's cannot be captured without a GPU."""
     with torch.backends.cudnn.flags(enabled=False):
         return run_kernel(operator, WRITTEN_OUT[1], *args, **kwargs)
 
 
 def on_gpu(has_flash: bool) -> dict[Any, dict[str, Any]]:
-    """What runs on a GPU that is not here."""
+    """Return the replacements for an absent GPU."""
     places = ("AutogradCUDA", "AutogradMeta")
     found = made_of_others() | {
         torch.ops.aten.dropout.default: {"AutogradMeta": functools.partial(dropout, meant="cuda")},
@@ -169,7 +185,7 @@ def on_gpu(has_flash: bool) -> dict[Any, dict[str, Any]]:
 
 @contextlib.contextmanager
 def native_kernels(device: Device | None = None) -> Iterator[None]:
-    """In it, a capture sees the operators that eager runs. `device`: on one that need not be here."""
+    """Make captures use eager's operators within the context. `device`: the target, which may be absent."""
     meant = on_gpu(device.has_flash) if device is not None and device.is_gpu else on_meta()
     with contextlib.ExitStack() as stack:
         for operator in {*overloads(), *OURS, *meant}:

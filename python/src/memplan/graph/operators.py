@@ -1,4 +1,4 @@
-"""What is known of single operators: which draw, which are foreign, and how one is run a second time."""
+"""Properties of single operators: randomness, origin, and how to repeat them."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ BATCH_NORM_BACKWARD = aten.native_batch_norm_backward.default
 PYTORCHS = frozenset(
     {"aten", "prim", "prims", "quantized", "quantized_decomposed", "mkldnn", "torchvision", "memplan", *FUNCTIONAL}
 )
-# Tags that say of an operator that its results depend on nothing but its arguments.
+# Tags of operators whose results depend on nothing but their arguments.
 PURE = (torch.Tag.pointwise, torch.Tag.core)
 
 
 def is_foreign(node: fx.Node) -> bool:
-    """Whether the operator is neither of PyTorch, torchvision nor ours: nobody but its author knows what it does."""
+    """Whether the operator belongs neither to PyTorch, torchvision nor memplan. Its effects are unknown."""
     return isinstance(node.target, OPERATOR) and node.target.namespace not in PYTORCHS
 
 
 def has_own_generator(node: fx.Node) -> bool:
-    """Whether a random operator is given a generator, which is not the one that PyTorch draws from by default."""
+    """Whether a random operator has an explicit generator instead of PyTorch's default one."""
     arguments = getattr(schema_of(node.target), "arguments", ())
     given = {**{a.name: v for a, v in zip(arguments, node.args)}, **node.kwargs}
     return any(given.get(a.name) is not None for a in arguments if "Generator" in str(a.type))
 
 
 def may_run_again(node: fx.Node) -> bool:
-    """Whether a second run has the same results: not known of foreign operators, unless they say so by a tag."""
+    """Whether a second run has the same results. Foreign operators need a tag that says so."""
     tags = getattr(node.target, "tags", ())
     return not has_own_generator(node) and (not is_foreign(node) or any(tag in tags for tag in PURE))
 
 
 def draws(node: fx.Node) -> bool:
-    """Whether what a node computes may depend on what ran before it; such nodes keep their order."""
+    """Whether a node's result may depend on earlier nodes. Such nodes keep their order."""
     return is_random(node) or not may_run_again(node)
 
 
 def is_random(node: fx.Node) -> bool:
-    """Whether an operator draws. Attention is tagged so, and does where it has dropout."""
+    """Whether an operator draws random numbers. Attention has the tag, but draws with dropout only."""
     if not isinstance(node.target, OPERATOR) or torch.Tag.nondeterministic_seeded not in node.target.tags:
         return False
     return bool(argument(node, "dropout_p") != 0)
 
 
 def argument(node: fx.Node, name: str) -> Any:
-    """What an operator is given by this name, or takes without; None: it has no such argument."""
+    """Return the value of an argument or its default, or None if the operator has no such argument."""
     for k, known in enumerate(schema_of(node.target).arguments):
         if known.name == name:
             return node.args[k] if k < len(node.args) and not known.kwarg_only else node.kwargs.get(name, known.default_value)
@@ -67,12 +67,12 @@ def is_mutating(node: fx.Node) -> bool:
 
 
 def has_batch_statistics(node: fx.Node) -> bool:
-    """A batch normalization in training: it moves running statistics."""
+    """Whether a node is a batch normalization in training mode, which updates running statistics."""
     return bool(BATCH_NORM_AGAIN) and node.target is BATCH_NORM.get() and bool(node.args[5])
 
 
 def read_again(node: fx.Node) -> list[fx.Node]:
-    """The arguments that a second run reads: of a batch normalization not the running statistics, which have moved."""
+    """Return the arguments that a second run reads. A batch normalization then ignores its updated running statistics."""
     if has_batch_statistics(node):
         skipped = node.args[3:5]
         return [a for a in node.all_input_nodes if a not in skipped]
@@ -80,12 +80,12 @@ def read_again(node: fx.Node) -> list[fx.Node]:
 
 
 def only_first_makes(node: fx.Node, item: fx.Node) -> bool:
-    """Whether this result of a node is not among those of its second form: new running statistics."""
+    """Whether a result is missing in the second form of a node: new running statistics."""
     return has_batch_statistics(node) and item.args[1] in (3, 4)
 
 
 def second_form(node: fx.Node) -> tuple[Any, tuple[Any, ...]]:
-    """What a second run calls, and with which arguments: the same bits, and statistics move once."""
+    """Return operator and arguments of a second run. The bits are identical, and statistics are updated only once."""
     if has_batch_statistics(node):
         x, weight, bias, _, _, training, momentum, epsilon = node.args
         return BATCH_NORM_AGAIN.get(), (x, weight, bias, training, momentum, epsilon)
@@ -93,8 +93,10 @@ def second_form(node: fx.Node) -> tuple[Any, tuple[Any, ...]]:
 
 
 def drop_unread_arguments(graph: fx.Graph) -> None:
-    """Takes from nodes what they are given and do not read: running statistics in the backward of a batch normalization
-    that used the batch's. They would have to be saved, and have moved by then."""
+    """Remove unread arguments of a batch normalization's backward: running statistics, if it used the batch's statistics.
+
+    They would be saved unnecessarily, and have changed by then.
+    """
     for node in graph.nodes:
         if node.op == "call_function" and node.target is BATCH_NORM_BACKWARD and node.args[7]:
             node.args = (*node.args[:3], None, None, *node.args[5:])

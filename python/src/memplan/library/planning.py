@@ -130,35 +130,38 @@ def device_names() -> list[str]:
 
 
 def roofline_seconds(device: str, dtype: str, flops: float, moved_bytes: int) -> float:
-    """Of an operator on a device of the table."""
+    """Return the seconds of an operator on a device of the table."""
     return float(library().mp_planning_roofline(text(device), text(dtype), flops, moved_bytes))
 
 
 def network_of(device: str) -> str:
-    """What usually joins devices of the table: "nvlink4+ib400"."""
+    """Return the usual network of a device of the table, such as "nvlink4+ib400"."""
     return str(library().mp_planning_network(text(device)).decode())
 
 
 def collective_seconds(device: str, collective: str, n_ranks: int, stride: int, whole_bytes: int) -> float:
-    """Of a collective on the device's usual network, among ranks each `stride` from the next."""
+    """Return the seconds of a collective on the device's usual network. Neighbouring ranks are `stride` apart."""
     return float(library().mp_planning_collective(text(device), text(collective), n_ranks, stride, whole_bytes))
 
 
 def room_bytes(device: str) -> int:
-    """What a step may have of a device's memory; -1: there is no such device."""
+    """Return the bytes of a device's memory that a step may use; -1 for an unknown device."""
     return int(library().mp_planning_room(text(device)))
 
 
 class Planning:
-    """Built by calls, then finished, then asked. Every failure is an exception with the library's sentence. There is one
-    owner of what the library holds: a copy is the same object, and none can be pickled."""
+    """A planning problem in the library: add storages and nodes, finish, then solve and query.
+
+    Failures raise MemplanError with the library's message. The object owns the library's memory. Copies are the same object,
+    and pickling raises an error.
+    """
 
     def __init__(self, name: str) -> None:
         self.library = library()
-        self.was_ended = False  # the last search, by its watcher
+        self.was_ended = False  # whether the watcher ended the last search
         self.is_finished = False
-        self.n_nodes = 0  # that were added
-        self.moved: set[int] = set()  # state that lives in the host's memory
+        self.n_nodes = 0  # number of added nodes
+        self.moved: set[int] = set()  # state stored in host memory
         self.handle: int | None = self.library.mp_planning_new(text(name), TICK_SECONDS)
         if self.handle is None:
             raise MemoryError("no memory for a graph")
@@ -216,7 +219,7 @@ class Planning:
         self.is_finished = True
 
     def offload(self, storages: Sequence[int], states: Sequence[int], link: str, bytes_per_second: float) -> None:
-        """Lets plans copy these to the host's memory over this link, or at this rate if it is not 0. States live there."""
+        """Permit copies of these storages to host memory, over this link or at a rate other than 0. States are stored there."""
         numbers = [within(s, 32, "the number of a storage") for s in (*storages, *states)]
         array = (c_int * len(numbers))(*numbers)
         self._must(self.library.mp_planning_offload(self.handle, array, len(numbers), text(link), bytes_per_second))
@@ -226,9 +229,14 @@ class Planning:
         self._must(self.library.mp_planning_set(self.handle, text(option), text(str(value))))
 
     def solve(self, budget_bytes: int | None, watcher: Watcher | None = None) -> bool:
-        """Whether a plan within the budget was found; None: the smallest there is, always the same for a graph. What the
-        watcher or a signal's handler raises ends the search and is raised here; a watcher that returns False ends it with the
-        best plan so far."""
+        """Search a plan within the budget (None: the smallest plan, which is deterministic).
+
+        An exception of the watcher or of a signal handler ends the search and is raised here. If the watcher returns False, the
+        search ends with the best plan so far.
+
+        Returns:
+            Whether a plan was found.
+        """
         budget = None if budget_bytes is None else within(budget_bytes, 64, "a budget")
         raised: list[BaseException] = []
         self.was_ended = False
@@ -246,7 +254,7 @@ class Planning:
                 raised.append(error)
                 return False
 
-        # Python notes a signal when its code next runs, which is in this call: without it Ctrl-C would wait.
+        # Python handles signals only while Python code runs, as in this callback. Without it, Ctrl-C would wait.
         progress = ProgressCall(call)
         self.library.mp_planning_on_progress(self.handle, progress, None)
         try:
@@ -265,8 +273,11 @@ class Planning:
         return True
 
     def take(self, budget_bytes: int, path: str | os.PathLike[str]) -> bool:
-        """As solve, with the plan that save_plan has written to a file. MemplanError: there is none for this graph, or it
-        does not hold."""
+        """Use the plan that save_plan has written to a file, like `solve`.
+
+        Raises:
+            MemplanError: the file contains no plan for this graph, or an invalid one.
+        """
         budget, name = within(budget_bytes, 64, "a budget"), file_name(path)
         plan = c_void_p()
         error = self.library.mp_planning_error(self.handle)
@@ -282,33 +293,33 @@ class Planning:
         return True
 
     def hash(self) -> str:
-        """Of the finished graph."""
+        """Return the hash of the finished graph."""
         return str(self.library.mp_planning_hash(self.handle).decode())
 
     def number(self, name: str) -> int:
-        """A number of planning.h; MemplanError where there is none."""
+        """Return a number by its name in planning.h. Raises MemplanError if it is unknown."""
         value = int(self.library.mp_planning_number(self.handle, text(name)))
         if value < 0:
             raise MemplanError(self._sentence() or f"{name} is not known")
         return value
 
     def was_cut_short(self) -> bool:
-        """Whether a limit ended the search of the answer; False where there is none, as on a rank that is told of no plan."""
+        """Whether a limit ended the search. False if this rank has not searched."""
         return bool(self.library.mp_planning_number(self.handle, text("stopped")) > 0)
 
     def share(self, name: str) -> float:
-        """Ticks of this name over keep-all's, as extra time: 0.25 takes a quarter longer. NaN: not known."""
+        """Return extra time relative to keep-all: 0.25 means 25 % longer. NaN: unknown. `name`: a number of ticks."""
         ticks = int(self.library.mp_planning_number(self.handle, text(name)))
         baseline = self.number("keep_all_ticks")
         return ticks / baseline - 1 if ticks >= 0 and baseline else math.nan
 
     def schedule(self) -> list[Step]:
-        """The steps of the plan, copies among them."""
+        """Return the steps of the plan, including copies."""
         most = int(self.library.mp_planning_steps(self.handle, None, 0))
         nodes, storages, until = (c_int * most)(), (c_int * most)(), (c_int * most)()
         self.library.mp_planning_steps(self.handle, nodes, most)
         self.library.mp_planning_copies(self.handle, storages, until, most)
-        away = set(self.moved)  # state, which comes before it goes
+        away = set(self.moved)  # state is copied to the device before it is copied back
 
         def copy(node: int, storage: int, until: int) -> Copy:
             is_back = node < self.n_nodes or storage in away
@@ -318,17 +329,17 @@ class Planning:
         return [n if s < 0 else copy(n, s, u) for n, s, u in zip(nodes, storages, until)]
 
     def steps(self) -> list[int]:
-        """The nodes that the plan computes, in order."""
+        """Return the nodes that the plan computes, in order."""
         return [step for step in self.schedule() if isinstance(step, int)]
 
     def holders(self, most: int = 64) -> tuple[int, list[int]]:
-        """The node at the peak, and what is live there, largest first."""
+        """Return the node at the peak, and the live storages, largest first."""
         node, array = c_int(-1), (c_int * most)()
         n = int(self.library.mp_planning_holders(self.handle, node, array, most))
         return node.value, list(array)[: min(n, most)]
 
     def _graph(self) -> int:
-        """The library's graph, for functions that believe what a finished one says. MemplanError."""
+        """Return the library's graph. Raises MemplanError if it is unfinished, because other functions rely on its checks."""
         if not self.is_finished:
             raise MemplanError("the graph is not finished")
         return int(self.library.mp_planning_graph(self.handle))

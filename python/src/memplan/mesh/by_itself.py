@@ -1,13 +1,12 @@
-"""What FSDP2 takes by itself, without a plan: its hooks gather and sum by rules of their own, and what torch.utils.checkpoint
-marks is computed again.
+"""The memory of FSDP2 without a plan: its hooks gather and reduce by fixed rules, and torch.utils.checkpoint recomputes.
 
-    resharded after forward     gathered once more where backward first reads it; else whole from forward on
-    gathered in backward        the next group's gather begins as soon as this one's is done, and holds what all ranks send
-    whole                       all parameters of a group until its gradients are summed
-    summed                      what a group sends is held until the next group's gradients are there
-    checkpointed                computed again, all that backward needs of it, where backward first reads some of it
+    reshard after forward    the parameters are gathered again at their first reader in backward; otherwise they stay gathered
+    gather in backward       the next group's gather begins when the current one ends, and holds the buffer of all ranks
+    gathered parameters      stay until the gradients of the group are reduced
+    reduction                its buffer is held until the next group's gradients exist
+    checkpoint               recomputed as a whole at the first reader in backward
 
-In forward a group's gather is done before its module runs, as on a CPU; on a GPU one more may be on its way.
+In forward, a group's gather ends before its module runs, as on a CPU. On a GPU, one further gather may be in progress.
 """
 
 from __future__ import annotations
@@ -40,8 +39,10 @@ def group_of(node: fx.Node) -> int:
 
 
 class Again:
-    """The operators of forward that run once more for backward: gathers, each by itself, and checkpoints, each as a whole.
-    What another part of forward reads of a checkpoint is kept."""
+    """The forward operators that run again for backward: gathers one by one, and checkpoints as a whole.
+
+    Results of a checkpoint that other parts of forward read are kept.
+    """
 
     def __init__(self, capture: Capture) -> None:
         self.capture, self.operations = capture, capture.operations
@@ -69,7 +70,7 @@ class Again:
         return source.meta.get(CHECKPOINT) if is_marked else None
 
     def _needed(self) -> dict[Any, list[int]]:
-        """Of each part, what backward reads, and what that is computed from."""
+        """Return for each part the operators that backward requires, including the operators they depend on."""
         wanted = {s for o in self.operations[self.capture.boundary + 1 :] for s in o.reads}
         found: dict[Any, list[int]] = {}
         for k in sorted(self.parts, reverse=True):
@@ -79,7 +80,7 @@ class Again:
         return found
 
     def _before(self, k: int) -> Iterator[int]:
-        """What has to run once more before this does."""
+        """Yield the operators that must run again before operator k."""
         for s in self.operations[k].reads:
             part = self.parts[self.makers[s]] if s in self.makers else None
             if part is not None and part not in self.made and part != self.parts.get(k):
@@ -89,7 +90,7 @@ class Again:
                     yield again
 
     def steps(self) -> list[Step]:
-        """All operators in their order, and these once more."""
+        """Return all operators in order, with the repeated ones inserted."""
         first = self.capture.boundary + 1
         behind = range(first, len(self.operations))
         return [*range(first), *(step for k in behind for step in (*self._before(k), k))]
@@ -97,13 +98,13 @@ class Again:
 
 @contextlib.contextmanager
 def whole_until_summed(capture: Capture) -> Iterator[None]:
-    """In it, what packs the gradients of a group reads all of its parameters, too."""
-    whole: dict[Any, list[fx.Node]] = {}  # of equal groups the last is the first in backward
+    """Let the pack of a group's gradients read all parameters of the group, within the context."""
+    whole: dict[Any, list[fx.Node]] = {}  # for groups of equal shapes: the last one in forward is the first in backward
     packs: dict[fx.Node, Any] = {}
     for source in (o.source for o in capture.operations if o.source is not None):
         if source.target not in (GATHER, PACK):
             continue
-        alike = tuple(GROUPS[group_of(source)].padded)  # blocks that stand for others have another's number
+        alike = tuple(GROUPS[group_of(source)].padded)  # repeated blocks may carry another group's number
         if source.target is GATHER:
             whole.setdefault(alike, []).append(source)
         elif of_group := whole.get(alike):
@@ -117,11 +118,11 @@ def whole_until_summed(capture: Capture) -> Iterator[None]:
 
 
 def held(*parameters: torch.Tensor) -> None:
-    """Nothing is done: it reads them."""
+    """Read the parameters only. This operator extends their lifetime."""
 
 
 def run_as_its_hooks_do(graph: fx.Graph) -> None:
-    """Of a backward whose packs read parameters: these go before anything is packed."""
+    """Free the parameters of a group before its gradients are packed."""
     nodes = list(graph.nodes)
     for node in nodes:
         if node.target is PACK:

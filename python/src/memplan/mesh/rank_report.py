@@ -1,4 +1,4 @@
-"""What a rank of a mesh would take, for people and programs."""
+"""The report on one rank of a mesh."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from memplan.report import Report
 
 
 class RankReport(Report):
-    """Of rank 0, whose shards are the largest. `static`: what is there throughout, by kind; `again`: estimates another mesh
-    with the same options."""
+    """The report on rank 0, whose shards are the largest.
+
+    `static`: static bytes by kind. `again`: estimates another mesh with the same options.
+    """
 
     def __init__(self, mesh: Mesh, n_blocks: int, static: dict[str, int], again: Callable[[Mesh], RankReport]) -> None:
         super().__init__()
@@ -42,31 +44,31 @@ class RankReport(Report):
 
     @property
     def step_seconds(self) -> float:
-        """Of forward and backward, where compute hides what it can of the collectives."""
+        """Seconds of forward and backward, without the collectives' time that compute hides."""
         return self.seconds - self.graph.collectives.hidden
 
     @functools.cached_property
     def smallest_bytes(self) -> int:
-        """What the smallest plan needs: the smallest budget."""
+        """The peak of the smallest plan, which is the smallest budget."""
         if self.planner is None or self.options is None:
             raise MemplanError("nothing is planned")
         return self.planner.smallest(self.options).peak_bytes
 
     @functools.cached_property
     def fsdp_kinds(self) -> dict[str, int]:
-        """What FSDP2 takes by itself, by kind. {}: nothing is sharded."""
+        """The bytes of FSDP2 without a plan, by kind; {} if nothing is sharded."""
         if self.planner is None or not gathers(self.graph.capture):
             return {}
         return self.all_kinds(self.planner.trace(by_itself(self.planner)))
 
     @property
     def fsdp_bytes(self) -> int:
-        """The sum of these."""
+        """The sum of `fsdp_kinds`."""
         return sum(self.fsdp_kinds.values())
 
     @functools.cached_property
     def wider(self) -> RankReport:
-        """The same step on a mesh twice as wide."""
+        """The same step on a mesh of twice the ranks."""
         return self.again(self.mesh.twice())
 
     def scalars(self) -> dict[str, float]:
@@ -83,7 +85,7 @@ class RankReport(Report):
         return [f"  {kind:{width}} {in_units(n):>11}" for kind, n in sorted(self.kinds.items(), key=lambda pair: -pair[1])]
 
     def more(self) -> str:
-        """What takes a search or an estimate of its own: the smallest budget, and a mesh twice as wide."""
+        """Return lines that require another search or estimate: the smallest budget, and a mesh of twice the ranks."""
         wider = self.wider
         static = in_units(wider.static_bytes)
         seconds = "" if math.isnan(self.seconds) else f", {wider.step_seconds:.3g} s a step"

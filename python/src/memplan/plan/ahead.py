@@ -1,5 +1,5 @@
-"""Collectives beside compute: a gather is begun ahead of where a plan needs it, and a reduction waited for behind it, as far as
-the budget has room for what they hold. What is computed, and in which order, stays, and all bits with it.
+"""Overlap of collectives with compute. A gather begins before the plan needs it, and a reduction is awaited later, as far as
+the budget has room for their buffers. Operators and their order do not change, so results are bit-identical.
 
 A gather of 2 ms that its layer needs at node 7, with 1 ms of compute in each node before:
 
@@ -7,9 +7,9 @@ A gather of 2 ms that its layer needs at node 7, with 1 ms of compute in each no
     room within budget   0    40    60          and the gather holds 30
     begun at node 5: nodes 5 and 6 hide it, and node 4 would have no room
 
-Reductions look for nodes behind them in the same way. A second of compute hides a second of one collective only, and gathers
-begin in the order in which they are needed. Of functional collectives only the wait moves: they are issued where the plan has
-them, and waited for as late as the budget permits. All ranks decide by the same numbers, and so in the same way.
+A reduction is overlapped with later nodes in the same way. One second of compute hides one second of one collective only.
+Gathers begin in the order of their use. A functional collective is issued at its place in the plan; only its wait moves, as
+late as the budget permits. All ranks decide from the same numbers and therefore agree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memplan.memory.liveness import SECONDS, WORKSPACE, Liveness
 
 @dataclass
 class Time:
-    """Of the collectives of a step: seconds, and how many of them compute hides."""
+    """The collectives of a step: their seconds, and the seconds hidden by compute."""
 
     seconds: float = 0.0
     hidden: float = 0.0
@@ -37,27 +37,39 @@ class Time:
 
 
 class Beside:
-    """The nodes of a graph, with the bytes that are left while each runs, and its seconds that hide nothing yet. `spare`: bytes
-    that are left at the step's peak."""
+    """The nodes of a graph, with the unused bytes and the compute time still available for overlap while each node runs.
+
+    `spare`: unused bytes at the step's peak.
+    """
 
     def __init__(self, graph: fx.Graph, room: list[int], spare: int) -> None:
         self.graph, self.room, self.spare = graph, room, spare
         self.nodes = list(graph.nodes)
-        self.taken = [0] * len(self.nodes)  # by collectives on their way, beside what they hold
+        self.taken = [0] * len(self.nodes)  # copies of collectives in progress, besides their held buffers
         self.at = {node: i for i, node in enumerate(self.nodes)}
         self.free = [0.0 if is_collective(n) else float(n.meta.get(SECONDS, 0.0)) for n in self.nodes]
         self.first = next((i for i, n in enumerate(self.nodes) if n.op != "placeholder"), len(self.nodes))
 
     def take(self, places: range, n_bytes: int, taken: int, copies: bool, seconds: float) -> tuple[list[int], float]:
-        """Of these nodes, one after the other, those that hide so much and have so many bytes, some of which may be gone before
-        (`taken`): where these are `copies`, no more is live than at the step's peak. And what they hide."""
+        """Reserve consecutive nodes for the overlap of one collective.
+
+        Args:
+            places: the candidate nodes, in order.
+            n_bytes: the bytes that the collective holds.
+            taken: the part of it that may be freed before the collective ends.
+            copies: whether the collective makes copies. The live memory then stays within the step's peak.
+            seconds: the time of the collective.
+
+        Returns:
+            The reserved nodes, and the seconds that they hide.
+        """
         found, left = [], seconds
         for i in places:
             if left <= 0 or self.room[i] < n_bytes + (self.spare if copies else 0):
                 break
             found.append(i)
             left -= self.free[i]
-        while found and self.free[found[-1]] == 0:  # which hides nothing
+        while found and self.free[found[-1]] == 0:  # hides nothing
             found.pop()
         left = seconds
         for i in found:
@@ -78,12 +90,21 @@ def bytes_of(value: Any) -> int:
 
 
 def spread(graph: fx.Graph, room: list[int], spare: int, time: Time) -> None:
-    """Rewrites the collectives of a graph that compute can hide, and adds up their time. `room`: bytes that are left within
-    the budget while each node runs; `spare`: at the step's peak. Copies that are taken beside a collective may be gone before
-    it ends, and never make the peak, which would be another one in each step."""
+    """Split the collectives of a graph that compute can hide, and add up their time.
+
+    Copies that a collective makes may be freed at an unpredictable time. They are kept out of the peak, which would otherwise
+    differ between steps.
+
+    Args:
+        graph: the graph.
+        room: the unused bytes within the budget while each node runs.
+        spare: the unused bytes at the step's peak.
+        time: the sums.
+    """
     beside = Beside(graph, room, spare)
     earliest = beside.first
-    split: list[tuple[int, Apart, int]] = []  # where it stands, and the farthest node that hides some of it
+    # index of the collective, its two operators, the farthest node that hides a part of it
+    split: list[tuple[int, Apart, int]] = []
     for i, node in enumerate(beside.nodes):
         if not is_collective(node):
             continue
@@ -122,7 +143,10 @@ def spread(graph: fx.Graph, room: list[int], spare: int, time: Time) -> None:
 
 
 def rewrite(graph: fx.Graph, node: fx.Node, two: Apart, begins: tuple[fx.Node, int], ends: tuple[fx.Node, int]) -> None:
-    """Two operators in the place of one, each before a node, with what is beside collectives that are on their way there."""
+    """Replace a collective by two operators, each before a node.
+
+    The second element of a pair is the bytes of other copies there.
+    """
     given, group = node.args
     with graph.inserting_before(begins[0]):
         going = graph.call_function(two.begin, (given, group))
@@ -134,13 +158,24 @@ def rewrite(graph: fx.Graph, node: fx.Node, two: Apart, begins: tuple[fx.Node, i
     graph.erase_node(node)
 
 
-# ---- functional collectives, for which PyTorch waits by an operator
+# ---- functional collectives, with PyTorch's wait operators
 
 
 def put_waits(liveness: Liveness, most_bytes: int, before: int, time: Time) -> bool:
-    """Waits for every collective of a graph: where what it makes is first read, or before the first node at which more than
-    this would be live beside what it holds until then. Whether there are any. `liveness` is of the graph without waits,
-    `before`: what others hold. The collectives' seconds are added to those of the step, and what hides them."""
+    """Insert the wait of every collective.
+
+    A wait is placed before the first reader of the result. It is placed earlier if the live memory plus the held operands would
+    exceed `most_bytes`.
+
+    Args:
+        liveness: the liveness of the graph without waits.
+        most_bytes: the limit on live memory.
+        before: the bytes held by others.
+        time: the sums of collective seconds and hidden seconds.
+
+    Returns:
+        Whether the graph has collectives.
+    """
     sending = [n for n in liveness.nodes if has_wait(n)]
     live = liveness.live_bytes(before) if sending else []
     free = [0.0 if has_wait(n) else float(n.meta.get(SECONDS, 0.0)) for n in liveness.nodes]
@@ -162,7 +197,7 @@ def put_waits(liveness: Liveness, most_bytes: int, before: int, time: Time) -> b
 
 
 def latest(node: fx.Node, liveness: Liveness, live: list[int], most_bytes: int) -> int:
-    """Behind which node a collective is waited for. What it holds until then is added to `live`."""
+    """Return the index of the node after which a collective is awaited. Its held bytes are added to `live`."""
     start = liveness.at[node]
     if node.meta.get(WORKSPACE) or node not in results_of(node):
         return start

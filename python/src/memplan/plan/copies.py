@@ -1,14 +1,14 @@
-"""Copies to the host's memory in the graphs that run a plan: which tensors may be copied, and how their copies are written.
+"""Copies to host memory in the graphs of a plan: copyable tensors, and the operators of their copies.
 
-In a graph a copy is an operator, and so is the wait for it, which holds the copy's source: what the plan says is in memory
-until then is what straight-line code holds. What lies in the host's memory is a tensor of its own there, also between
-forward and backward. Its place is found when all steps are written.
+A copy is an operator, and so is its wait. The wait holds the copy's source, so that the graph keeps the source in memory as
+long as the plan does. A tensor in host memory is a separate value, also between forward and backward. Offsets in host memory
+are assigned after all steps are written.
 
-    slab = lease_slab(...)            one for the call
+    slab = lease_slab(...)            once per call
     h = copy_out(slab, x, offset)     where the plan copies x out
-    h = wait(h, x)                    where the plan waits: x goes, unless somebody reads it still
+    h = wait(h, x)                    where the plan waits; frees x unless another node reads it
     x = copy_back(h, device)          new memory on the device
-    x = wait(x, h)                    from here on x is read, and its place on the host is free
+    x = wait(x, h)                    from here on x is valid, and its host memory is free
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from memplan.memory.liveness import WORKSPACE
 if TYPE_CHECKING:
     from memplan.plan.emit import Emission
 
-GRAIN = 512  # to which places are rounded
+GRAIN = 512  # offsets are multiples of this
 
 
 class Host:
-    """Where a graph's copies are, and of which of its tensors there may be some: those that forward makes, that fill their
-    memory, and that the caller does not get."""
+    """The host memory of a graph's copies, and the copyable tensors.
+
+    A tensor is copyable if forward produces it, it fills its storage, and it is no output for the caller.
+    """
 
     def __init__(self, capture: Capture, device: torch.device, pool: Pool) -> None:
         self.device, self.pool, self.moved = device, pool, capture.moved
@@ -50,7 +52,7 @@ class Host:
         self.slab = next((v.new_empty((1,), dtype=torch.uint8) for v in self.values.values()), None)
 
     def keys(self) -> set[int]:
-        """Of the storages that are no memory of the device."""
+        """Return the storages that are not in device memory."""
         known = [*self.values.values(), *([] if self.slab is None else [self.slab])]
         return {storage_key(v) for v in known}
 
@@ -62,22 +64,22 @@ def fills(value: torch.Tensor, n_bytes: int) -> bool:
 
 
 def there(value: torch.Tensor) -> Any:
-    """The same in the host's memory, as a compiler sees it."""
+    """Return a fake tensor of the same layout in host memory."""
     device = torch.device("cpu") if value.device.type == "cuda" else value.device
     return value.new_empty_strided(value.shape, value.stride(), device=device)
 
 
 class Copies:
-    """Of one emission."""
+    """The copies of one emission."""
 
     def __init__(self, emission: Emission, steps: list[Step], host: Host) -> None:
         self.emission, self.host = emission, host
         back = {c.storage for c in steps if isinstance(c, Copy) and c.is_back}
-        self.brought_back = back - host.moved.keys()  # the other copies are of no use
-        self.now: dict[int, fx.Node] = {}  # per storage: its copy
-        self.out: dict[int, fx.Node] = {}  # and the operator that makes it
-        self.waits: dict[int, list[Copy]] = {}  # per step
-        self.state: dict[int, fx.Node] = {}  # of an update, on the device
+        self.brought_back = back - host.moved.keys()  # other copies are useless
+        self.now: dict[int, fx.Node] = {}  # by storage: its copy
+        self.out: dict[int, fx.Node] = {}  # by storage: the copying operator
+        self.waits: dict[int, list[Copy]] = {}  # by step
+        self.state: dict[int, fx.Node] = {}  # state of an update on the device
         self.state_of = {moved.update: s for s, moved in host.moved.items()}
         self.slab: fx.Node | None = None
         if self.brought_back:
@@ -116,19 +118,19 @@ class Copies:
         self.waits.setdefault(copy.until, []).append(copy)
 
     def give_state(self, update: fx.Node, made: fx.Node) -> None:
-        """To an update that is written; what it makes is the state that goes out."""
+        """Pass state to an update. The update's result is the state to copy out."""
         if (s := self.state_of.get(update)) is not None:
             made.args = (*made.args, self.state[s])
             made.meta["val"] = self.host.moved[s].values
             self.state[s] = made
 
     def wait(self, step: int) -> None:
-        """For what has to have ended before this step."""
+        """Insert the waits for copies that must end before this step."""
         for copy in self.waits.pop(step, []):
             self._wait(copy)
 
     def wait_before_backward(self) -> None:
-        """A call may end here: nothing may still write into memory of the device that then goes."""
+        """Insert waits at the end of forward. The call may end here, and no copy may still write into device memory."""
         for copies in self.waits.values():
             for copy in [c for c in copies if c.is_back]:
                 copies.remove(copy)
@@ -151,8 +153,11 @@ class Copies:
             self.now[s] = self._call(wait, (self.now[s], source), self.host.values[s])
 
     def place(self) -> int:
-        """Gives every copy its place, when all is written: the highest end. What lives into backward stays there, as it may
-        run twice; largest first, each where it fits lowest."""
+        """Assign host offsets to all copies, and return the total size.
+
+        Copies that live into backward stay until the end, because backward may run twice. Larger copies are placed first, at
+        the lowest free offset.
+        """
         if self.slab is None:
             return 0
         nodes = list(self.emission.graph.nodes)
@@ -176,7 +181,7 @@ class Copies:
 
 
 def lowest(taken: list[tuple[int, int]], n_bytes: int) -> int:
-    """Where so many bytes fit beside these."""
+    """Return the lowest offset at which n_bytes fit between the taken intervals."""
     offset = 0
     for begin, end in sorted(taken):
         if begin >= offset + n_bytes:

@@ -1,4 +1,4 @@
-"""A plan as graphs: the joint graph in the plan's order, what runs again as copies, cut into forward and backward."""
+"""From a plan to graphs: nodes in the plan's order, repeated nodes as copies, split into forward and backward."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from memplan.plan.copies import Copies, Host
 from memplan.torch_internals.capture import cut
 from memplan.torch_internals.tensors import fake_mode_of
 
-RANDOM_STATE = torch.get_rng_state()  # any: what matters is its layout
-SMALL_BYTES = 1 << 16  # so much of a parameter or input is copied rather than refused when the caller has written into it
-DRAWING = threading.RLock()  # the generator is one for all threads: what is drawn belongs to the state that was seen
+RANDOM_STATE = torch.get_rng_state()  # an example; only the layout matters
+SMALL_BYTES = 1 << 16  # small parameters and inputs up to this size are copied, so that the caller may overwrite them
+DRAWING = threading.RLock()  # the generator is shared by all threads: its state and the draw must belong together
 os.register_at_fork(before=DRAWING.acquire, after_in_parent=DRAWING.release, after_in_child=DRAWING.release)
 
 
 def state_of(device: torch.device) -> tuple[Callable[[], torch.Tensor], Callable[[torch.Tensor], None]]:
-    """How to get the state of a device's generator, and to set it."""
+    """Return functions that get and set the state of a device's generator."""
     if device.type != "cuda":
         return torch.get_rng_state, torch.set_rng_state
     cuda = torch.cuda
@@ -40,14 +40,14 @@ def state_of(device: torch.device) -> tuple[Callable[[], torch.Tensor], Callable
 
 
 def draw(function: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
-    """Runs a random operator; also returns the state of the generator before it."""
+    """Run a random operator. Return the generator state before the draw, and the result."""
     get, _ = state_of(device_of_first(args))
     with DRAWING:
         return get(), function(*args, **kwargs)
 
 
 def draw_again(state: torch.Tensor, function: Any, *args: Any, **kwargs: Any) -> Any:
-    """The same numbers once more; the generator goes on as if nothing had been drawn."""
+    """Repeat a draw from a recorded state, and restore the generator afterwards."""
     get, put = state_of(device_of_first(args))
     with DRAWING:
         now = get()
@@ -59,7 +59,7 @@ def draw_again(state: torch.Tensor, function: Any, *args: Any, **kwargs: Any) ->
 
 
 class Emission:
-    """Writes steps one after the other. `now` is the instance of every value that is current."""
+    """Writes the steps in order. `now` maps every value to its current instance."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class Emission:
         self.now: dict[fx.Node, fx.Node] = {}
         self.forward: set[fx.Node] = set()
         self.in_forward = True
-        self.made_from: dict[fx.Node, list[fx.Node]] = {}  # views and items, by what they are taken from
-        self.copies: dict[fx.Node, None] = {}  # of what the caller may write into, and views of these
+        self.made_from: dict[fx.Node, list[fx.Node]] = {}  # views and items by their source
+        self.copies: dict[fx.Node, None] = {}  # copies of tensors that the caller may overwrite, and views of the copies
         for node in capture.joint.graph.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self.now[node] = self.add(self.graph.node_copy(node, lambda n: n))
@@ -126,7 +126,7 @@ class Emission:
         return self.current(value) if isinstance(value, fx.Node) else value
 
     def current(self, node: fx.Node) -> fx.Node:
-        """The instance of a value; a view is made where it is asked for."""
+        """Return the current instance of a value. Views are created on demand."""
         todo = [node]
         while todo:
             made = todo[-1]
@@ -151,8 +151,10 @@ class Emission:
                 self.now.pop(view, None)
 
     def _cross(self) -> None:
-        """From forward to backward: what is saved is the memory itself, and views of it are made anew. Of what the caller may
-        write into, backward reads copies."""
+        """Begin backward.
+
+        Views of saved tensors are created anew. Tensors that the caller may overwrite are copied for backward.
+        """
         for view in self.capture.views:
             self.now.pop(view, None)
         for node in copied(self.capture, self.copies_inputs):
@@ -181,7 +183,7 @@ class Emission:
                 function, arguments = second_form(node)
                 copy.target, copy.args = function, fx.node.map_arg(arguments, lambda n: self.now[n])
         workspace = self.costs[node].workspace_bytes
-        if copy.target is draw_again:  # which keeps the state of the generator in the meantime
+        if copy.target is draw_again:  # the state of the generator is kept during the call
             workspace += storage_bytes(self.state_like)
         known = {WORKSPACE: workspace, SECONDS: self.costs[node].seconds, "memplan_run": self.done[step]}
         copy.meta = {**copy.meta, **known}
@@ -208,7 +210,7 @@ class Emission:
         return items[1]
 
     def crossing(self) -> list[fx.Node]:
-        """What backward takes from forward, in the order of the graph."""
+        """Return the forward values that backward reads, in the order of the graph."""
         tangents = {self.now[t] for t in self.capture.tangents}
         used = {a for n in self.graph.nodes if n not in self.forward for a in n.all_input_nodes}
         used |= {o for o in self.backward_outputs if isinstance(o, fx.Node)}
@@ -217,9 +219,11 @@ class Emission:
 
 
 def copied(capture: Capture, with_inputs: bool) -> list[fx.Node]:
-    """Makers of memory into which the caller may write before backward, where eager PyTorch would not mind: it has not saved
-    it. Outputs; and of parameters, buffers and inputs the small ones. Not shards, which FSDP2 gathers again as they are then,
-    and which are of other sizes on other ranks."""
+    """Return the producers of memory that the caller may overwrite before backward without an error in eager PyTorch.
+
+    Eager has not saved this memory. It consists of outputs and of small parameters, buffers and inputs. Shards are excluded:
+    FSDP2 gathers their current values again, and their sizes differ between ranks.
+    """
     shards = {capture.primals[k] for k in shards_in(capture.joint.graph)}
     given = capture.storages_of(capture.not_saved_by_eager()) if capture.returns_apart and with_inputs else []
     small = {s for s in given if capture.storages[s].n_bytes <= SMALL_BYTES}
@@ -235,7 +239,7 @@ def copy_of(graph: fx.Graph, node: fx.Node) -> fx.Node:
 
 
 def lie_in_copy(view: fx.Node) -> None:
-    """Makes what is known of a view's value lie in the memory of a copy."""
+    """Recompute the fake value of a view so that it refers to the copy."""
     target: Any = view.target
     arguments = fx.node.map_arg((view.args, view.kwargs), lambda n: n.meta["val"])
     view.meta["val"] = target(*arguments[0], **arguments[1])
@@ -249,7 +253,7 @@ def emit(
     copies_inputs: bool,
     host: Host | None = None,
 ) -> tuple[fx.GraphModule, fx.GraphModule, int]:
-    """Forward and backward that run these steps, and the bytes of the host's memory for their copies."""
+    """Return forward and backward graphs that execute these steps, and the bytes of host memory for copies."""
     emission = Emission(capture, steps, costs, state_like, copies_inputs, host)
     saved = emission.crossing()
     output = emission.graph.output(tuple(emission.forward_outputs + emission.backward_outputs))
@@ -264,13 +268,13 @@ def emit(
 
 
 def last(module: fx.GraphModule) -> fx.Node:
-    """The node that returns."""
+    """Return the output node."""
     found: fx.Node = next(iter(reversed(module.graph.nodes)))
     return found
 
 
 def fake_state(capture: Capture) -> Any:
-    """A random state as the compiler sees it, None where nothing is random."""
+    """Return a fake generator state, or None if no operator is random."""
     if not capture.n_random:
         return None
     mode = fake_mode_of([n.meta.get("val") for n in capture.primals])

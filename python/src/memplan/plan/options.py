@@ -1,4 +1,4 @@
-"""What a plan is asked for."""
+"""The options of a plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ON_INFEASIBLE = ("raise", "smallest")
 
 @dataclass
 class Options:
-    """What memplan.compile and options={...} take; api.compile says what they mean."""
+    """The options of memplan.compile and of options={...}, documented in api.compile."""
 
     budget: Budget = "auto"
     reserve: Budget = 0
@@ -26,13 +26,13 @@ class Options:
     time_limit: float = 20.0
     on_infeasible: str = "raise"
     progress: Watcher | None = None
-    cache: str | None = None  # a folder, "off", or where the environment says
+    cache: str | None = None  # a folder, "off", or None for the default of the environment
     verify: bool = False
-    device: Device | None = None  # given by its name
-    autocast: Region = None  # of that device, around the model
+    device: Device | None = None  # the device named by the user
+    autocast: Region = None  # of the named device, around the model
     offload: Budget | None = None
     link: str | float | None = None  # None: the device's
-    timeout: float = 600.0  # seconds that ranks wait for each other, beside a search
+    timeout: float = 600.0  # seconds that ranks wait for each other, besides a search
 
     def __post_init__(self) -> None:
         self.line = Line(is_wanted=self.progress is None)
@@ -58,10 +58,10 @@ class Options:
             raise MemplanError(f"{self.cache!r} is no folder for a cache: {error}") from None
 
     def wait_seconds(self) -> float:
-        """That ranks wait for each other while they plan."""
+        """Return the seconds that ranks wait for each other during planning."""
         return self.timeout + self.time_limit
 
     def same_everywhere(self) -> dict[str, str]:
-        """What has to be one on all ranks, by what it is called."""
+        """Return the options that must be equal on all ranks, by their names in messages."""
         names = ("budget", "effort", "time_limit", "on_infeasible", "verify", "offload", "link", "device", "autocast")
         return {f"the option {name}": str(getattr(self, name)) for name in names}

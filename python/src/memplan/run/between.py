@@ -1,7 +1,8 @@
-"""Between forward and backward a step is the caller's, who may write into what backward reads, and use some outputs only.
+"""Checks between forward and backward, when the caller may overwrite tensors of backward or use only some outputs.
 
-What the plan may read again is copied (plan/emit.py). The rest is compared by PyTorch's counters of writes, which all views
-of a tensor share, before backward begins. Backward for some outputs runs what these need and gives no gradient to the rest.
+The plan copies tensors that it may read again (plan/emit.py). For other tensors, memplan compares PyTorch's version counters
+before backward; all views of a tensor share one counter. If only some outputs are used, backward runs only the nodes that their
+gradients require. Other gradients are absent.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Run = Callable[[list[Any]], Any]
 
 
 class Read(NamedTuple):
-    """A tensor that backward reads, and how often it had been written when forward ended."""
+    """A tensor that backward reads, with its version at the end of forward."""
 
     tensor: torch.Tensor
     version: int
@@ -42,7 +43,7 @@ COMPUTED_AGAIN = "the plan computes again from it what eager PyTorch keeps; writ
 
 
 class Between:
-    """Of one graph that is cut. `not_saved`: forward's inputs that eager PyTorch does not save."""
+    """The checks for one graph. `not_saved`: forward inputs that eager PyTorch does not save."""
 
     def __init__(self, forward: fx.Graph, backward: fx.Graph, n_forward_outputs: int, not_saved: Iterable[fx.Node]) -> None:
         inputs = [n for n in forward.nodes if n.op == "placeholder"]
@@ -57,7 +58,7 @@ class Between:
         self.seen = threading.local()
 
     def forward(self, run: Run) -> Run:
-        """Also notes which of the inputs that backward reads are at which version."""
+        """Wrap forward so that it records the versions of inputs that backward reads."""
         if not self.inputs:
             return run
 
@@ -68,12 +69,15 @@ class Between:
         return call
 
     def around(self, compiled: Callable[..., Any], names: Sequence[str], metadata: Any) -> Callable[..., Any]:
-        """The same with what autograd has to know of each call. `names`: of the inputs; `metadata`: PyTorch's, of the graph."""
-        # Where PyTorch leaves the model's parameters in the graph (2.4 by name), AOTAutograd puts them before the inputs.
+        """Wrap the compiled graph so that each call registers its checks.
+
+        `names`: of the inputs; `metadata`: PyTorch's record.
+        """
+        # PyTorch 2.4 leaves parameters in the graph in some cases. AOTAutograd then inserts them before the inputs.
         self.names = [*["a parameter"] * (self.n_inputs - len(names)), *names]
         if metadata is None:
             return compiled
-        first = int(metadata.num_mutated_inp_runtime_indices)  # of the caller's outputs
+        first = int(metadata.num_mutated_inp_runtime_indices)  # index of the first output for the caller
         read = [k for k, is_read in enumerate(self.outputs[first : first + metadata.num_outputs]) if is_read]
 
         def call(*inputs: Any) -> Any:
@@ -91,12 +95,12 @@ class Between:
 
 
 def read_output(outputs: Sequence[Any], k: int) -> Read:
-    alias = outputs[k].detach()  # the tensor itself would keep its graph, which keeps this
+    alias = outputs[k].detach()  # the tensor itself would keep its autograd graph alive, which would keep this object alive
     return Read(alias, version_of(alias), f"output {k}", REFUSED_BY_EAGER)
 
 
 def checking(reads: list[Read]) -> Callable[[Any], None]:
-    """What autograd calls before backward; unless the graph is retained it runs once, and must not keep memory alive."""
+    """Return a hook that runs before backward. It runs once unless the graph is retained, and must not keep memory alive."""
 
     def check(_: Any) -> None:
         for tensor, version, name, refusal in reads:
@@ -111,7 +115,7 @@ def checking(reads: list[Read]) -> Callable[[Any], None]:
 
 
 def names_of(module: fx.GraphModule) -> list[str]:
-    """What the user calls the inputs of a captured graph."""
+    """Return the user's names of the inputs of a captured graph."""
     given = [n for n in module.graph.nodes if n.op == "placeholder"]
     sources: list[Any] = [getattr(n.meta.get("grapharg"), "source", None) for n in given]
     names = [name() if callable(name := getattr(s, "name", None)) else name for s in sources]  # a method in 2.4
@@ -119,10 +123,10 @@ def names_of(module: fx.GraphModule) -> list[str]:
 
 
 def readable(source: str) -> str:
-    """L['self']._modules['0']._parameters['bias'] as 0.bias, and L['x'] as x."""
+    """Shorten L['self']._modules['0']._parameters['bias'] to 0.bias, and L['x'] to x."""
     if local := re.fullmatch(r"L\['(\w+)'\]", source):
         return local[1]
-    if given := re.fullmatch(r"L\['args'\]\[(\d+)\]", source):  # of a module that is compiled in place
+    if given := re.fullmatch(r"L\['args'\]\[(\d+)\]", source):  # an argument of a module compiled in place
         return f"input {given[1]}"
     for part in PARTS:
         source = source.replace(part, "")
@@ -130,7 +134,7 @@ def readable(source: str) -> str:
 
 
 class Backward:
-    """Runs a backward graph, for every set of outputs that were used what they need of it."""
+    """Runs a backward graph. For each set of used outputs, it runs a graph with the required nodes only."""
 
     def __init__(self, graph: fx.GraphModule, compile: Callable[[fx.GraphModule], Run]) -> None:
         self.graph, self.compile = graph, compile

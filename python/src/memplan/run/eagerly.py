@@ -1,5 +1,4 @@
-"""What runs as eager PyTorch does, and the one sentence that says so: calls that no capture is for, code that PyTorch cannot
-capture, and code that it captures no more."""
+"""Eager fallbacks and their warnings: calls that must not be captured, and code that PyTorch cannot capture or recapture."""
 
 from __future__ import annotations
 
@@ -22,14 +21,14 @@ TORCH, OURS = os.path.dirname(torch.__file__), os.path.dirname(memplan.errors.__
 LINE = re.compile(r'File "([^"]+)", line (\d+)')
 SKIPPED = "PyTorch has captured nothing of it (torch.compiler.disable, or what it skips)"
 
-REMEDIES = {  # per word of what PyTorch says
+REMEDIES = {  # key: a word in PyTorch's message
     "requires_grad": "call requires_grad_() before the model is called, and return or store x.detach() instead of a tensor x on"
     " which forward calls it",
 }
 
 
 def beyond_capture() -> str | None:
-    """Why what is called now is not for a capture, None: it is."""
+    """Return the reason why the present call must not be captured, or None."""
     if transform := transform_now():
         return f"it is called inside torch.func.{transform}, which no captured graph is for"
     if is_forward_mode():
@@ -44,7 +43,7 @@ def beyond_capture() -> str | None:
 
 
 def line_of(error: BaseException) -> str:
-    """Where in the user's code a capture has ended: `file:line`, "" if PyTorch does not say."""
+    """Return the line of user code at which a capture failed as `file:line`, or ""."""
     seen: set[int] = set()
     inner: BaseException | None = error
     found: list[tuple[str, Any]] = []
@@ -59,7 +58,7 @@ def line_of(error: BaseException) -> str:
 
 
 def place_among(stack: Sequence[tuple[str, Any]]) -> str:
-    """The innermost line of the user's in a stack of files and lines; of PyTorch's, if the user has none in it."""
+    """Return the innermost user line of a stack, or PyTorch's innermost line if there is none."""
     users = [place for place in stack if not place[0].startswith((TORCH, OURS))]
     return "{}:{}".format(*(users or stack)[-1]) if stack else ""
 
@@ -68,7 +67,7 @@ CANNOT_CAPTURE = "PyTorch cannot capture"
 
 
 def reason_of(error: BaseException) -> str:
-    """Why PyTorch has not captured, in a sentence of ours."""
+    """Return a sentence for the user on a failed capture."""
     if is_limit(error):
         return (
             "PyTorch captures this code for no further sizes and numbers; those that it has are still planned"
@@ -82,15 +81,15 @@ def reason_of(error: BaseException) -> str:
 
 
 class Eagerly:
-    """Of one compiled model: what was said, and when a capture that has failed is tried again."""
+    """The fallbacks of one compiled model: warnings given, and the retry schedule of failed captures."""
 
     def __init__(self, report: Report, name: str) -> None:
         self.report, self.name = report, name
         self.said: set[str] = set()
-        self.n_since = 0  # calls since a capture has failed; 0: none has
+        self.n_since = 0  # number of calls since a capture failed; 0: none has failed
 
     def say(self, reason: str, pages: str = "", how: str = "runs {} eagerly, without a plan", part: str = "") -> None:
-        """Once per reason. `pages`: PyTorch's text on it, printed below. `part`: a word for the part that has no plan."""
+        """Warn once per reason. `pages`: PyTorch's text, printed below; `part`: prefix of the name for a part of the model."""
         if reason in self.said:
             return
         self.said.add(reason)
@@ -99,13 +98,15 @@ class Eagerly:
         warnings.warn(f"memplan {how.format(part + self.name)}: {reason}{below}", FallbackWarning, stacklevel=4)
 
     def say_of_parts(self, reason: str) -> None:
-        """Why a part of the model runs eagerly, all of it if nothing is planned. "": none does."""
+        """Warn that a part of the model runs eagerly, or the whole if nothing is planned. "" means that no part does."""
         if reason:
             self.say(reason, part="a part of " if self.report.graphs else "")
 
     def may_capture(self) -> bool:
-        """Whether a call is for what was or will be captured. What PyTorch could not capture is tried again at the first,
-        second, fourth, eighth call since: a hook or a branch may be gone."""
+        """Whether this call may use a capture.
+
+        After a failed capture, the first, second, fourth, eighth, ... call tries again, because a hook or branch may be gone.
+        """
         if (reason := beyond_capture()) is not None:
             self.say(reason)
             return False
@@ -116,7 +117,7 @@ class Eagerly:
         self.n_since = 0
 
     def take(self, error: Exception) -> None:
-        """Says why PyTorch has not captured; the call is one for eager."""
-        if not is_limit(error):  # behind which what was captured still runs
+        """Warn about a failed capture. The call then runs eagerly."""
+        if not is_limit(error):  # after the limit, existing captures still run
             self.n_since = max(1, self.n_since)
         self.say(reason_of(error), str(error))

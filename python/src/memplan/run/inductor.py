@@ -145,8 +145,10 @@ class Fitted:
         return Tried(run, graph, graph.static_bytes + step_bytes(run, inputs))
 
     def fit(self, inputs: tuple[Any, ...]) -> Callable[..., Any]:
-        """The compiled graph with the least extra time of those whose measured step is within the budget, or the one that
-        is least over it."""
+        """Return the compiled graph with the least extra time whose measured step fits the budget.
+
+        If none fits, return the one that exceeds the budget the least.
+        """
         tries = [self.tried(inputs, self.backend.options.budget)]
         if tries[0].graph is None:
             return tries[0].run
@@ -166,6 +168,6 @@ class Fitted:
 
 
 def require_inductor() -> None:
-    """MemplanError where this PyTorch has not what that takes."""
+    """Raise MemplanError if this PyTorch version lacks the required functions."""
     for name in FOR_INDUCTOR:
         name.need()

@@ -1,7 +1,7 @@
-"""A call of a model that FSDP2 has sharded: its hooks are silent, and its parameters are gathered by operators of the graph.
+"""Calls of an FSDP2 model: memplan disables FSDP2's hooks, and operators of the graph gather the parameters.
 
-What runs without gradients runs as FSDP2 runs it. Where gradients stay whole (`set_requires_gradient_sync(False)`), they are
-where FSDP2 would have them, and the step that sums, whoever runs it, sums all.
+Calls without gradients run through FSDP2. With `set_requires_gradient_sync(False)`, memplan stores unsharded gradients in
+FSDP2's own place. The next reducing step reduces all of them, whether memplan or FSDP2 runs it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_SYNC = (
 
 
 def cast(value: Any, kind: torch.dtype) -> Any:
-    """Its floating-point tensors in this type, as FSDP2 casts what goes into a module."""
+    """Cast the floating-point tensors of a value, as FSDP2 casts the inputs of a module."""
     if isinstance(value, torch.Tensor):
         return value.to(kind) if torch.is_floating_point(value) else value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -44,7 +44,7 @@ def cast(value: Any, kind: torch.dtype) -> Any:
 
 
 class Whole(nn.Module):
-    """A sharded model that is called with its parameters whole."""
+    """A sharded model to be called with gathered parameters."""
 
     def __init__(self, module: nn.Module, forward: Callable[..., Any] | None, into: Any, out: Any) -> None:
         super().__init__()
@@ -59,11 +59,11 @@ class Whole(nn.Module):
 
 
 def nothing(*_: Any) -> None:
-    """A hook."""
+    """Do nothing. This hook replaces one of FSDP2's."""
 
 
 def casting(hook: Hook) -> Callable[..., Any]:
-    """The hook that is in the place of FSDP2's; the whole model's casts are made in the graph."""
+    """Return the replacement of an FSDP2 hook. The casts of the whole model are part of the graph."""
     into, out = hook.into, hook.out
     if hook.is_before and into is not None and not hook.is_of_whole:
         return lambda module, args, kwargs: (cast(args, into), cast(kwargs, into))
@@ -97,7 +97,7 @@ class Sharded:
 
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
-        """FSDP2's hooks do nothing, but for the casts that they make, and no parameter is whole from an evaluation before."""
+        """Disable FSDP2's hooks except their casts, and free parameters that an evaluation left gathered."""
         self.begin()
         taken = [(hook, hook.exchange(other)) for hook, other in self.hooks]
         self.is_silent = True
@@ -110,17 +110,17 @@ class Sharded:
                     hook.exchange(was)
 
     def aloud(self) -> contextlib.AbstractContextManager[None]:
-        """A call that FSDP2 runs."""
+        """Return the context of a call that FSDP2 runs."""
         return contextlib.nullcontext()
 
     def begin(self) -> None:
-        """A call, which gathers what it reads."""
-        GOING.clear()  # of a step that was broken off
+        """Begin a call that gathers its own parameters."""
+        GOING.clear()  # left by an aborted step
         for number in self.groups:
             GROUPS[number].give_back()
 
     def call(self) -> Callable[..., Any]:
-        """What is captured in the place of the model's forward."""
+        """Return the function to capture instead of the model's forward."""
         groups = list(self.groups)
 
         def run(whole: Whole, shards: list[list[torch.Tensor]], token: Any, *args: Any, **kwargs: Any) -> Any:
@@ -130,19 +130,22 @@ class Sharded:
         return run
 
     def arguments(self, module: nn.Module, forward: Callable[..., Any] | None) -> tuple[Any, ...]:
-        """What that is called with beside the model's own arguments."""
+        """Return the arguments of the captured function that precede the model's own arguments."""
         shards = local_shards(self.groups)
         token = None if self.sums() else token_of(shards[0]).requires_grad_()
         return Whole(module, forward, *self.casts), shards, token
 
 
 class KeptWhole(Sharded):
-    """A stage of a pipeline. Its parameters are whole from the first micro-batch of a step on, as the schedule has them, and so
-    are their gradients: FSDP2 itself gathers before the calls that are planned, and sums when the schedule ends the step."""
+    """A pipeline stage under FSDP2, whose parameters and gradients stay gathered from the first micro-batch of a step to its
+    end.
+
+    FSDP2 itself gathers before planned calls, and reduces when the schedule ends the step.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__(module)
-        self.together = ALONE  # nothing in a call waits for other ranks
+        self.together = ALONE  # no call waits for other ranks
         if any(cut is not None for g in self.groups for cut in GROUPS[g].cuts):
             raise MemplanError(
                 "this stage of a pipeline is sharded by fully_shard, and tensor parallel has cut its parameters before: memplan"
@@ -152,7 +155,7 @@ class KeptWhole(Sharded):
         self.parts = [weakref.ref(m) for m in module.modules() if isinstance(m, sharding.kind())]
 
     def sums(self) -> bool | None:
-        return True  # behind all calls
+        return True  # after all calls of the step
 
     def give_memory_back(self) -> None:
         for number in self.groups:

@@ -1,5 +1,4 @@
-"""Of functional collectives, which captured graphs have for all others: what issues one, what waits for it, and which ranks it
-is among."""
+"""Functional collectives, the form of collectives in captured graphs: issuing, waiting, and process groups."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ import torch
 from memplan.errors import NotPlannable
 from memplan.torch_internals.names import Private
 
-IN_PLACE = ("c10d",)  # namespaces of operators: of collectives that write into what they are given
-FUNCTIONAL = ("_c10d_functional", "_dtensor")  # of those that return what they make
+IN_PLACE = ("c10d",)  # namespaces of collectives that overwrite their arguments
+FUNCTIONAL = ("_c10d_functional", "_dtensor")  # namespaces of collectives that return new tensors
 LOST = "graphs with collectives run without a plan"
 
 WAIT = Private("torch.ops._c10d_functional.wait_tensor.default", use="to wait for what a collective makes", lost=LOST)
@@ -36,18 +35,18 @@ GROUP = Private(
 
 
 def group_of(name: Any) -> Any:
-    """The process group that a graph calls so."""
+    """Return the process group by its name in a graph."""
     return GROUP(name) if isinstance(name, str) else name
 
 
 def stride_of(group: Any) -> int:
-    """How far each rank of a process group is from the next: ranks next to each other are on one machine."""
+    """Return the distance between consecutive ranks of a process group. Consecutive ranks share a machine."""
     ranks = torch.distributed.get_process_group_ranks(group)
     return max(1, ranks[1] - ranks[0]) if len(ranks) > 1 else 1
 
 
 def need_to_wait() -> None:
-    """NotPlannable where collectives could not be taken apart."""
+    """Raise NotPlannable if this PyTorch version cannot separate a collective from its wait."""
     for row in (WAIT, GROUP):
         if not row:
             raise NotPlannable(f"PyTorch {torch.__version__} has no {row}")
@@ -55,7 +54,7 @@ def need_to_wait() -> None:
 
 @functools.cache
 def gloo_has_means() -> bool:
-    """Whether gloo's all-reduce makes mean values, as that of PyTorch 2.7 does not; asked of a group that is this process."""
+    """Whether gloo's all-reduce supports averages, which PyTorch 2.7 does not. The test uses a group of one process."""
     distributed: Any = torch.distributed
     options = distributed.AllreduceOptions()
     options.reduceOp = distributed.ReduceOp.AVG
@@ -68,13 +67,13 @@ def gloo_has_means() -> bool:
 
 
 class Patience:
-    """How long we wait for gloo to let go, which is usually over at once; less and less where it never does."""
+    """Time limit for gloo to release a tensor. The release is usually immediate; the limit shrinks after each timeout."""
 
     seconds = 0.2
 
 
 def uses_of(tensor: torch.Tensor) -> tuple[int, int]:
-    """How often somebody has a tensor, and tensors its memory."""
+    """Return the number of references to a tensor, and to its storage."""
     if not (USES and USES_OF_MEMORY and MEMORY):
         return 0, 0
     own: Any = tensor.untyped_storage()
@@ -85,8 +84,11 @@ OF_ONE = uses_of(torch.empty(1))
 
 
 def wait(pending: torch.Tensor) -> torch.Tensor:
-    """Waits for what a collective makes. On a CPU also until gloo's thread lets go of it, and so of all that the collective has
-    read: what is freed later would be in no plan."""
+    """Wait for the result of a collective.
+
+    On a CPU, also wait until gloo's thread has released the result and the operands. Otherwise these would be freed at a time
+    that no plan knows.
+    """
     made: torch.Tensor = WAIT.get()(pending)
     if made.device.type == "cpu":
         until = time.monotonic() + Patience.seconds
@@ -99,18 +101,23 @@ def wait(pending: torch.Tensor) -> torch.Tensor:
 
 
 class GatherOnHost:
-    """FSDP2's, with gloo, whose thread holds what ranks send for a moment after it is there, and may be the last to do so: we
-    hold it longer, and give that memory back."""
+    """A replacement of FSDP2's all-gather for gloo. gloo's thread may hold the buffer after the gather has ended.
+
+    This class keeps a reference and frees the buffer's memory itself.
+    """
 
     def __init__(self) -> None:
-        self.sent: torch.Tensor | None = None  # of the last
+        self.sent: torch.Tensor | None = None  # the buffer of the last gather
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         self.sent = torch.empty(*size, dtype=dtype, device=device)
         return self.sent
 
     def __call__(self, output_tensor: Any, input_tensor: Any, group: Any, async_op: bool = False) -> None:
-        """`input_tensor` lies in the rank's place of the other. Gloo's own gather has memory that nobody else can give back."""
+        """Gather.
+
+        `input_tensor` is the rank's part of `output_tensor`. gloo's own gather allocates memory that no one else can free.
+        """
         ranks = torch.distributed.get_process_group_ranks(group)
         parts = zip(ranks, output_tensor.chunk(len(ranks)))
         works: list[Any] = [torch.distributed.broadcast(part, rank, group=group, async_op=True) for rank, part in parts]
@@ -118,14 +125,14 @@ class GatherOnHost:
             work.wait()
 
     def give_back(self) -> None:
-        """When all parameters are whole."""
+        """Free the buffer after all parameters are gathered."""
         if self.sent is not None:
             self.sent.untyped_storage().resize_(0)
         self.sent = None
 
 
 class SumOnHost:
-    """The same for its sums, which gloo makes of all rows in a copy."""
+    """A replacement of FSDP2's reduce-scatter for gloo, which reduces all rows in a copy."""
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         return torch.empty(*size, dtype=dtype, device=device)
@@ -138,8 +145,10 @@ class SumOnHost:
 
 
 def outwards(groups: Iterable[Any]) -> list[Any]:
-    """Each of these groups once, without those that are within another, or have one rank: innermost, whose ranks lie nearest to
-    each other, first."""
+    """Return the groups without duplicates, groups of one rank, and groups within other groups.
+
+    Groups of close ranks come first.
+    """
     ranks = {tuple(torch.distributed.get_process_group_ranks(g)): g for g in groups}
     wide = [r for r in ranks if len(r) > 1 and not any(set(r) < set(other) for other in ranks)]
     return [ranks[r] for r in sorted(wide, key=lambda r: (r[1] - r[0], r))]

@@ -1,4 +1,4 @@
-"""Of modules, optimizers and replicas: how a module is called, and what is to happen around that."""
+"""Modules, optimizers and replicas: the functions that PyTorch calls around them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import nn
 
 from memplan.torch_internals.names import Private
 
-COMPILED = "_compiled_call_impl"  # in the `__dict__` of a module: what PyTorch calls instead of it
-PARTS = ("_parameters", "_buffers")  # of a module, as captures call what they read
+COMPILED = "_compiled_call_impl"  # key in a module's `__dict__`: PyTorch calls this instead of the module
+PARTS = ("_parameters", "_buffers")  # names of a module's tensors in captures
 GLOBAL_HOOKS = re.compile(r"_global_(forward|backward)(_pre)?_hooks")
 
 
 def small_optimizer() -> torch.optim.Optimizer:
-    """One that a scheduler watches, and that has made a step."""
+    """Return an optimizer that has a scheduler and has made a step."""
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.0)
     torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
     optimizer.step()
@@ -81,7 +81,7 @@ STEPPED = Private(
 
 
 def call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Calls a module with its hooks, and not what compiles it."""
+    """Call a module with its hooks, bypassing its compiled call."""
     if CALL:
         return module._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]
     compiled = vars(module).pop(COMPILED)
@@ -92,7 +92,7 @@ def call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def code_of_call() -> CodeType | None:
-    """What runs in the frame that has a module, `self`, and its arguments, `args` and `kwargs`."""
+    """Return the code of the frame whose variables are a module (`self`) and its arguments (`args`, `kwargs`)."""
     return CALL.get().__code__ if CALL else None
 
 
@@ -102,17 +102,17 @@ def has_hooks_on_all() -> bool:
 
 
 def is_replica(module: nn.Module) -> bool:
-    """Whether DataParallel has made it, for one step."""
+    """Whether DataParallel has made this module for one step."""
     return bool(REPLICA) and bool(getattr(module, "_is_replica", False))
 
 
 def active_replica() -> Any:
-    """The module of DDP whose forward is running, None if there is none."""
+    """Return the DDP module whose forward is running, or None."""
     return ACTIVE() if ACTIVE else None
 
 
 def inside(model: Any) -> nn.Module | None:
-    """The module of which torch.compile has made this one; None: it is no such module."""
+    """Return the module inside of a result of torch.compile, or None for other modules."""
     made_by_compile = OPTIMIZED.get()
     return next(model.children()) if made_by_compile is not None and isinstance(model, made_by_compile) else None
 
@@ -125,6 +125,6 @@ def has_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
 
 
 def note_step(optimizer: Any) -> None:
-    """Has schedulers know that the optimizer has made a step."""
+    """Tell learning-rate schedulers that the optimizer has made a step."""
     if STEPPED:
         optimizer._opt_called = True
