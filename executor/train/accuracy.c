@@ -35,7 +35,7 @@ typedef struct examiner {
     const mp_program *program;
     mp_execution *execution;
     mp_evaluation how;
-    mp_array *values;        /* per tensor: its array, in the execution's memory or in a room */
+    mp_array *values;        /* per tensor: its array, in the execution's memory or in `rooms` */
     room *rooms;             /* per tensor: memory for gathered parameters, for tensors between stages, and for results */
     int results[3];          /* the loss, and for losses over classes the scores and labels */
     size_t n_results;        /* 0 on all stages except the last */

@@ -266,8 +266,7 @@ static void may_reuse(mp_graph *g, mp_alternative *f, int from, int to)
 }
 
 /* Data gradients d1 of 10 bytes, d2 and d3 of 50 bytes, each computed from the previous one, and a node that computes a
- * parameter's gradient from d1. If that node runs before d3's, its gradient is live together with d2 and d3; otherwise d1 is.
- */
+ * parameter's gradient from d1. If that node runs before d3's, its gradient is live with d2 and d3; otherwise d1 is. */
 TEST(a_gradient_lives_or_what_is_made_of_it)
 {
     for (int i = 0; i < 4; i++) {

@@ -4,7 +4,7 @@
 #include "executor/cpu/base/parallel.h"
 #include "executor/kernel/loops.h"
 
-/* Limit on the lines processed at the same time. The workspace contains room for this many lines. */
+/* Limit on the lines processed at the same time. The workspace has memory for this many lines. */
 enum { MP_LINES_AT_ONCE = 64 };
 
 int64_t mp_line_at(const mp_lines *lines, int64_t k); /* returns the offset of the first element of line k */

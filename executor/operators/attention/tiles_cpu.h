@@ -1,7 +1,8 @@
 /* tiles_cpu.h - tiles of matrices, and functions shared by forward and backward of attention.
  *
  * A tile is a part of a matrix in the form that oneDNN's sgemm requires: floats, with one stride equal to 1. If the matrix in
- * memory has this form, the tile is a view of it. Otherwise the tile is a copy in a room, which is written back. */
+ * memory has this form, the tile is a view of it. Otherwise the tile is a copy in a room (a buffer
+ * in the workspace), which is written back. */
 #pragma once
 
 #include <stdatomic.h>

@@ -9,8 +9,8 @@
  * number, without entries for other ranks' rows. MP_INVALID: an index is outside of its axis; the message names it. */
 mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, const mp_array *indices, uint64_t *list,
                            int64_t *n_read, mp_error *err);
-/* Sorts a list by row. The memory after it must have room for a second list. Returns the sorted list, which is one of the two.
- * Entries of one row keep their order. O(entries) for each 11 bits of the number of rows. */
+/* Sorts a list by row. A second list of the same size must fit into the memory after it. Returns the sorted list, which is one
+ * of the two. Entries of one row keep their order. O(entries) for each 11 bits of the number of rows. */
 const uint64_t *mp_cpu_rows_sort(const mp_row_entries *rows, uint64_t *list);
 
 /* other[entry] = table[row], for every entry. */
