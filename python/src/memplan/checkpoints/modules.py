@@ -1,7 +1,7 @@
-"""What a plan comes to without compiling: modules to be given to torch.utils.checkpoint, and what it keeps of them.
+"""A plan without compilation: modules for torch.utils.checkpoint, and the operators whose results they keep.
 
-`apply` puts the checkpoints into a model and `remove` takes them out. Buffers move once: while a module runs again, those that
-its first run has written are replaced by copies.
+`apply` inserts checkpoints into a model and `remove` removes them. Buffers are updated once: during the second run of a module,
+copies replace the buffers that its first run has written.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from memplan.in_place import eager_copy
 from memplan.torch_internals.modules import inside
 from memplan.torch_internals.tensors import version_of
 
-Counted = tuple[str, int]  # the family of an operator, and how many of it ran before it in a call of the module
+Counted = tuple[str, int]  # the family of an operator, and its index within a call of the module
 Buffer = tuple[nn.Module, str]
 Context = contextlib.AbstractContextManager[Any]
 
 
 def family(operator: Any) -> str:
-    """The same for all forms of an operator: what is captured is not always what eager runs."""
+    """Return a name that is equal for all forms of an operator, because captures and eager use different forms."""
     name = str(getattr(operator, "overloadpacket", operator)).rpartition(".")[2]
     return "batch_norm" if "batch_norm" in name else name.rstrip("_")
 
 
 class Written:
-    """Sees which buffers of a module its first run writes, and keeps them from a second."""
+    """Finds the buffers that the first run of a module writes, and protects them from the second."""
 
     def __init__(self, module: nn.Module) -> None:
         self.buffers = [(m, name) for m in module.modules() for name, _ in m.named_buffers(recurse=False)]
@@ -50,7 +50,7 @@ class Written:
         before = [version_of(getattr(m, name)) for m, name in self.buffers]
         yield
         for (m, name), version in zip(self.buffers, before):
-            statistics = isinstance(m, NORMALIZATIONS) and m.training  # whose kernels do not count versions
+            statistics = isinstance(m, NORMALIZATIONS) and m.training  # normalization kernels do not increase the version
             if statistics or version_of(getattr(m, name)) != version:
                 self.written.append((m, name))
 
@@ -67,7 +67,7 @@ class Written:
 
 
 class Both:
-    """One context in another, to be entered more than once."""
+    """A context within another one. It may be entered several times."""
 
     def __init__(self, outer: Callable[[], Context], inner: Context) -> None:
         self.outer, self.inner = outer, inner
@@ -84,8 +84,10 @@ class Both:
 
 
 def policy_function(kept: frozenset[Counted]) -> Callable[..., Any]:
-    """For create_selective_checkpoint_contexts, and one call of a module: operators are told by how many of their family ran
-    before them."""
+    """Return the policy of one call of a module for create_selective_checkpoint_contexts.
+
+    Operators are identified by their index within their family.
+    """
     seen: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
 
     def policy(context: Any, operator: Any, *_: Any, **__: Any) -> Any:
@@ -98,7 +100,7 @@ def policy_function(kept: frozenset[Counted]) -> Callable[..., Any]:
 
 
 def contexts(module: nn.Module, kept: frozenset[Counted]) -> tuple[Context, Context]:
-    """What torch.utils.checkpoint enters for a call of the module, and when it runs again."""
+    """Return the contexts that torch.utils.checkpoint enters for the first and the second run of a module."""
     written = Written(module)
     selective: tuple[Context, Context] = (contextlib.nullcontext(), contextlib.nullcontext())
     if kept:
@@ -107,7 +109,7 @@ def contexts(module: nn.Module, kept: frozenset[Counted]) -> tuple[Context, Cont
 
 
 def checkpointed(module: nn.Module, kept: frozenset[Counted]) -> Callable[..., Any]:
-    """The module's forward, which torch.utils.checkpoint runs again where there are gradients."""
+    """Return the module's forward under torch.utils.checkpoint. Without gradients, it runs unchanged."""
     forward = module.forward
     context_fn = functools.partial(contexts, module, kept)
 
@@ -122,7 +124,7 @@ def checkpointed(module: nn.Module, kept: frozenset[Counted]) -> Callable[..., A
 
 
 def plain(model: Any) -> nn.Module:
-    """The module that torch.compile was given."""
+    """Return the module inside of a result of torch.compile."""
     module = inside(model) or model
     if not isinstance(module, nn.Module):
         raise MemplanError(f"checkpoints are put into a module, and this is a {type(module).__name__}")
@@ -130,15 +132,21 @@ def plain(model: Any) -> nn.Module:
 
 
 def training_step(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Forward and backward; what is returned gets gradients of ones."""
+    """Run forward and backward. Outputs have gradients of ones."""
     outputs = [t for t in tensors_of(model(*inputs, **kwargs)) if t.requires_grad]
     torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
 
 
 @dataclass
 class Checkpoints:
-    """`names`: the modules to be run again. `peak_bytes` is measured: everything in memory at the peak of an eager step with
-    these checkpoints; `counted_bytes` was expected. `overhead`: extra time by the measured costs of operators."""
+    """Chosen checkpoints.
+
+    Attributes:
+        names: the modules to recompute.
+        counted_bytes: the predicted peak.
+        peak_bytes: the measured peak of an eager step with these checkpoints, including static memory.
+        overhead: extra time by measured operator costs.
+    """
 
     names: list[str]
     budget_bytes: int
@@ -154,11 +162,11 @@ class Checkpoints:
         return self.peak_bytes <= self.budget_bytes
 
     def function(self, name: str) -> Callable[..., Any]:
-        """The policy for one call of this module, for torch.utils.checkpoint.create_selective_checkpoint_contexts."""
+        """Return the policy for one call of this module, for create_selective_checkpoint_contexts."""
         return policy_function(self.kept.get(name, frozenset()))
 
     def apply(self, model: Any) -> None:
-        """Puts the checkpoints into a model."""
+        """Insert the checkpoints into a model."""
         if self._applied:
             raise MemplanError("these checkpoints are in a model already; remove() takes them out")
         module = plain(model)
@@ -166,19 +174,19 @@ class Checkpoints:
             self._applied += self.put(module, name)
 
     def put(self, model: nn.Module, name: str) -> list[nn.Module]:
-        """Puts one checkpoint into a model; returns the modules whose forward is another now."""
+        """Insert one checkpoint into a model. Return the modules with a changed forward."""
         found = model.get_submodule(name)
         found.forward = checkpointed(found, self.kept.get(name, frozenset()))
         return [found]
 
     def remove(self) -> None:
-        """Takes them out again."""
+        """Remove the checkpoints."""
         for module in self._applied:
             del module.forward
         self._applied.clear()
 
     def measure(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None) -> int:
-        """The most that an eager step of a copy of the model, with these checkpoints, allocates beyond what was there."""
+        """Return the peak of an eager step on a copy of the model with these checkpoints, beyond the memory in use before."""
         if any(hasattr(m.forward, "is_checkpoint") for m in plain(model).modules()):
             raise MemplanError("there are checkpoints in this model already; remove() takes them out")
         copied = eager_copy(plain(model))

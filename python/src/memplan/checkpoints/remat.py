@@ -1,8 +1,7 @@
-"""A plan for torch_remat, where that is installed: modules in `torch_remat.checkpoint`, and in them modules that are regions,
-which are saved and do not run again.
+"""A plan for torch_remat, if installed: modules in `torch_remat.checkpoint`, which contain saved modules (regions).
 
-Where torch.utils.checkpoint keeps results of operators and makes what these have read again, a region keeps what its backward
-reads, and its result for what runs again behind it.
+torch.utils.checkpoint keeps results of operators and recomputes their operands. A region keeps the tensors of its backward, and
+its result for later recomputed operators.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ States = tuple[torch.Tensor, list[torch.Tensor]]
 
 
 def package() -> Any:
-    """torch_remat. MemplanError where there is none."""
+    """Import torch_remat. Raises MemplanError if it is missing."""
     try:
         import torch_remat
     except ImportError as error:
@@ -33,8 +32,10 @@ def package() -> Any:
 
 
 class RandomState:
-    """A hook of torch_remat's, which leaves generators to its users: what runs again draws what it drew. When backward has
-    run, they are where they were."""
+    """A hook for torch_remat, which leaves random states to its users. Recomputation repeats the original draws.
+
+    After backward, the generators have their states from before it.
+    """
 
     def __init__(self, devices: list[torch.device]) -> None:
         self.devices = devices
@@ -49,7 +50,7 @@ class RandomState:
 
 
 def checkpointed(module: nn.Module, name: str) -> Callable[..., Any]:
-    """The module's forward, which torch_remat runs again where there are gradients. Buffers move once."""
+    """Return the module's forward, which torch_remat recomputes if gradients are enabled. Buffers are updated once."""
     remat, forward = package(), module.forward
 
     @functools.wraps(forward)
@@ -70,7 +71,7 @@ def checkpointed(module: nn.Module, name: str) -> Callable[..., Any]:
 
 
 def saved(module: nn.Module, name: str) -> Callable[..., Any]:
-    """The forward of a module in a checkpointed one, which does not run again."""
+    """Return the forward of a module within a checkpoint that is not recomputed."""
     remat, forward = package(), module.forward
     region = remat.region(forward, name, recompute=False)
 
@@ -85,7 +86,7 @@ def saved(module: nn.Module, name: str) -> Callable[..., Any]:
 
 @dataclass
 class RematCheckpoints(Checkpoints):
-    """`regions`: per checkpointed module, the modules in it that are saved."""
+    """`regions`: the saved modules of each checkpointed module."""
 
     regions: dict[str, list[str]] = field(default_factory=dict)
 
@@ -104,7 +105,7 @@ class RematCheckpoints(Checkpoints):
 
 class RematExporter(Exporter):
     def keepable(self) -> Kept:
-        """All of the innermost modules of whose last results the plan saves most."""
+        """Return the operators of the innermost modules whose results the plan saves in all calls."""
         found = saved_by(self.graph.capture, self.graph.planning.steps())
         leaves = {n for n in self.modules if not any(other.startswith(n + ".") for other in self.modules)}
         kept = [n for n in leaves if all(call.operators[-1] in found for call in self.modules[n].calls)]
@@ -115,7 +116,7 @@ class RematExporter(Exporter):
         return RematCheckpoints(**known, regions={name: inside for name, inside in regions.items() if inside})
 
     def _regions(self, name: str, kept: Kept) -> list[str]:
-        """Modules in this one that run once in a call of it, which is what a region's name stands for."""
+        """Return the saved modules within this one that run once per call. A region name denotes a single run."""
         n_calls = len(self.modules[name].calls)
         inside = {n: r for n, r in self.modules.items() if n.startswith(name + ".") and len(r.calls) == n_calls}
         return [n for n, r in inside.items() if operators(r) <= kept]

@@ -1,4 +1,4 @@
-"""Every piece of memory that tensors have on a device, once: what kind, whose, from which line."""
+"""All tensor memory on a device, by kind, owner and line. Each storage counts once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEAF = "AccumulateGrad"
 
 
 class Piece(NamedTuple):
-    """`what`: who holds it, or which operator has saved it."""
+    """One storage. `what`: its holder, or the operator that saved it."""
 
     n_bytes: int
     kind: str
@@ -38,10 +38,11 @@ class Piece(NamedTuple):
 class Account:
     device: torch.device
     pieces: dict[int, Piece] = field(default_factory=dict)
-    alive: list[torch.Tensor] = field(default_factory=list)  # so that no key is given twice
+    # keeps the tensors alive, because freed addresses could be reused as keys
+    alive: list[torch.Tensor] = field(default_factory=list)
 
     def add(self, tensor: Any, kind: str, where: Where = NOWHERE, what: str = "") -> None:
-        """Nothing where it is counted already, or lies elsewhere."""
+        """Add a tensor, unless it is counted already or on another device."""
         if tensor is None or tensor.device != self.device or tensor.layout is not torch.strided:
             return
         key = storage_key(tensor)
@@ -53,11 +54,11 @@ class Account:
         return sum(p.n_bytes for p in self.pieces.values() if kind in (None, p.kind))
 
     def forget(self) -> None:
-        """The tensors; what was counted stays."""
+        """Release the tensors. The counts remain."""
         self.alive.clear()
 
     def by(self, of: Callable[[Piece], Any]) -> dict[Any, int]:
-        """Bytes, the most first."""
+        """Return bytes by a property of the pieces, in descending order."""
         found: dict[Any, int] = defaultdict(int)
         for piece in self.pieces.values():
             found[of(piece)] += piece.n_bytes
@@ -65,7 +66,7 @@ class Account:
 
 
 class Objects:
-    """What the garbage collector knows: modules, optimizers and tensors of a device."""
+    """The modules, optimizers and tensors of a device that the garbage collector knows."""
 
     def __init__(self, device: torch.device) -> None:
         objects = gc.get_objects()
@@ -75,21 +76,21 @@ class Objects:
         self.tensors = [t for t in tensors if lies_on(t, device)]
 
     def nodes(self) -> dict[Any, int]:
-        """All of autograd that is alive, with their numbers in the order of their making."""
+        """Return all live autograd nodes with their numbers, in order of creation."""
         roots = [t.grad_fn for t in self.tensors if t.grad_fn is not None]
         found = {n: number_of(n) for n in reachable(roots, set()) if LEAF not in n.name()}
         return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def lies_on(tensor: torch.Tensor, device: torch.device) -> bool:
-    """Whether it has memory there."""
-    with contextlib.suppress(RuntimeError):  # undefined ones have no device
+    """Whether a tensor has memory on the device."""
+    with contextlib.suppress(RuntimeError):  # undefined tensors have no device
         return tensor.device == device and tensor.layout is torch.strided
     return False
 
 
 def names_of(model: nn.Module | None, modules: Sequence[nn.Module]) -> dict[int, str]:
-    """What people call these modules: names in this model; of others with the class in which they are outermost."""
+    """Return names of modules for messages: names in this model, or for other modules the class of the outermost module."""
     children = {id(c) for m in modules for c in m.children()}
     names = {id(m): name or type(m).__name__ for name, m in (model.named_modules() if model is not None else ())}
     for root in modules:
@@ -105,9 +106,9 @@ def parameters_of(modules: Sequence[nn.Module], names: dict[int, str]) -> Iterat
 
 
 def nearest_modules(nodes: Iterable[Any], owners: dict[int, str]) -> dict[Any, str]:
-    """Of autograd's nodes, in their order: the module of the parameters that they read, or that whose results they read."""
+    """Return a module for each autograd node: the module of its parameters, or else that of its operands."""
     found: dict[Any, str] = {}
-    views: dict[Any, str] = {}  # of a parameter
+    views: dict[Any, str] = {}  # views of a parameter
     for node in nodes:
         before = [n for n, _ in node.next_functions if n is not None]
         own = [owners.get(id(n.variable), "") for n in before if hasattr(n, "variable")]
@@ -121,7 +122,7 @@ def nearest_modules(nodes: Iterable[Any], owners: dict[int, str]) -> dict[Any, s
 def fill(
     account: Account, objects: Objects, inputs: Iterable[torch.Tensor], names: dict[int, str], where: dict[Any, Where]
 ) -> None:
-    """All that is alive, but for what no Python object leads to. `where`: of nodes of autograd, as far as known."""
+    """Add all live memory that is reachable from Python objects. `where`: known places of autograd nodes."""
     owners = {}
     for parameter, name in parameters_of(objects.modules, names):
         owners[id(parameter)] = name
@@ -147,7 +148,7 @@ def fill(
 
 
 def fill_others(account: Account, objects: Objects, stack: Sequence[At]) -> None:
-    """What is left, with the variable that holds it."""
+    """Add the remaining tensors with the variables that hold them."""
     known = {id(t) for t in objects.tensors}
     for tensor, where, words, _ in holders(stack):
         if id(tensor) in known:

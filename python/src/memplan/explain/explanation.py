@@ -1,4 +1,4 @@
-"""What is said of an allocation that failed."""
+"""The explanation of a failed allocation."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ from memplan.explain.suggestion import Room, Step, Suggestion, name_in, suggest
 from memplan.explain.tables import table, together
 
 OF_LINES = (SAVED, OTHER)
-LEAST = 1 << 16  # bytes that a line names
-MOST_OF = 0.25  # of all that is alive: a variable that holds more of it, and more than a step saves, fills the memory
-TIMES_OUTPUTS = 2  # what a loss outside of the model keeps and makes of what the model returns
+LEAST = 1 << 16  # smaller amounts are not mentioned
+# share of all live memory: a variable is named as the cause if it holds more than this and more than a step saves
+MOST_OF = 0.25
+TIMES_OUTPUTS = 2  # estimated memory of an external loss, as a multiple of the model's outputs
 WORDS = {"backward": "in backward", "update": "in the optimizer's step", "forward": "in forward", "": ""}
 
 
 @dataclass
 class Explanation:
-    """Prints itself. `reserved`: of a GPU's allocator."""
+    """An explanation, to be printed. `reserved`: the state of a GPU's allocator."""
 
     failure: Failure
     where: Where
@@ -50,8 +51,8 @@ class Explanation:
     reserved: Reserved | None
     earlier: Earlier | None
     suggestion: Suggestion | None
-    inside: tuple[str, int] = "", 0  # what the operator that failed has taken for itself at most, on a CPU
-    inside_is: list[int] = field(default_factory=list)  # and one of these, where that is known
+    inside: tuple[str, int] = "", 0  # on a CPU: the operator that failed, and an upper bound of its temporary memory
+    inside_is: list[int] = field(default_factory=list)  # candidates for this memory, if known
     notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -84,18 +85,18 @@ class Explanation:
 
 
 def at_of(where: Where) -> str:
-    """In words, as far as module and line are known."""
+    """Return module and line as words, as far as known."""
     parts = [f"of {where.module}" if where.module else "", where.place if where.module else f"at {where.place}"]
     return ", ".join(filter(None, parts)) if where.module or where.place else ""
 
 
 def named(piece: Piece) -> str:
-    """Of what is in no module."""
+    """Return the name of a piece that belongs to no module."""
     return f"{piece.kind}: {piece.what}" if piece.what else piece.kind
 
 
 def explain(failure: Failure, last: Call | None, reserved: Reserved | None = None) -> Explanation:
-    """Looks at everything that is alive, and holds nothing of it. `last`: the last call of a model that was seen."""
+    """Explain a failure from all live objects, without keeping them. `last`: the last observed call of a model."""
     objects = Objects(failure.device)
     call = of_failure(failure, last)
     model = call.model() if call is not None else None
@@ -136,7 +137,7 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
 
 
 def filled_by_others(account: Account) -> Suggestion | None:
-    """Where a variable holds more results than all that is saved for backward: no plan of a step changes that."""
+    """Return advice if a variable holds more memory than backward has saved. No plan of a step changes such memory."""
     held = [(t, p) for t, p in zip(account.alive, account.pieces.values()) if p.kind == OTHER and t.grad_fn is None]
     kept: dict[str, int] = {}
     for _, piece in held:
@@ -154,7 +155,7 @@ def filled_by_others(account: Account) -> Suggestion | None:
 
 
 def of_failure(failure: Failure, last: Call | None) -> Call | None:
-    """The call that failed, or whose backward or update did."""
+    """Return the call that failed, or whose backward or update failed."""
     found = call_in(failure.frames) if failure.phase == "forward" else None
     if found is not None and last is not None and found.model() is last.model():
         found.contexts, found.has_gradients = last.contexts, last.has_gradients
@@ -172,11 +173,11 @@ def replayed(call: Call | None) -> tuple[Replay | None, list[str]]:
 
 
 def begun_calls(replay: Replay, nodes: dict[Any, int], failure: Failure) -> list[int]:
-    """With which nodes calls began, that which has failed last: of it there may be no node."""
+    """Return the first node numbers of the calls, the failed call last. The failed call may have no nodes."""
     found = starts({n: node.name() for node, n in nodes.items()}, replay.nodes)
     is_inside = call_in(failure.frames) is not None and failure.phase == "forward"
     numbers = set(nodes.values())
-    if is_inside and found and found[-1] + max(replay.nodes) in numbers:  # the last that is known has ended
+    if is_inside and found and found[-1] + max(replay.nodes) in numbers:  # the last known call has ended
         found.append(max(numbers) + 1)
     return found or [max(numbers, default=-1) + 1]
 
@@ -192,7 +193,7 @@ def step_of(call: Call, model: nn.Module, objects: Objects, failure: Failure, is
 def room(
     step: Step, account: Account, others: int, replay: Replay | None, reserved: Reserved | None, unknown_bytes: int
 ) -> Room:
-    """What was there before the allocation failed is there for a plan, less what others have."""
+    """Return the memory available for a plan: all that was in use before the failure, except the memory of others."""
     beside = others + account.total(PARAMETERS) + account.total(BUFFERS) - model_bytes(step.model)
     state = step.optimizer.state.values() if step.optimizer is not None else ()
     beside += account.total(STATE) - total_bytes([t for s in state for t in s.values() if isinstance(t, torch.Tensor)])

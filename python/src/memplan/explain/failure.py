@@ -1,4 +1,4 @@
-"""An allocation that failed: how many bytes, where, and in which part of a step."""
+"""A failed allocation: requested bytes, place, and part of the step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memplan.torch_internals.autograd import next_number
 
 NOT_THE_USERS = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, errors.__file__))
 BACKWARD = {torch.autograd.backward.__code__, torch.autograd.grad.__code__}
-ROOTS = ("tensors", "outputs")  # as these call what they go back from
+ROOTS = ("tensors", "outputs")  # names of their arguments from which backward starts
 TRIED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(?:bytes|([KMGT]i?B))")
 OF_ADDRESSES = re.compile(r"(VmPeak|VmSize):\s+(\d+) kB")
 OUT_OF_MEMORY: type[BaseException] = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
@@ -35,13 +35,13 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def tried_bytes(error: BaseException) -> int | None:
-    """What was asked for; None: it does not say."""
+    """Return the requested bytes, or None if the error does not state them."""
     found = TRIED.search(str(error))
     return read_bytes(found[1] + (found[2] or "")) if found else None
 
 
 def first_of(error: BaseException | None) -> BaseException | None:
-    """The failed allocation among an error and what led to it, the earliest; None: there is none."""
+    """Return the earliest failed allocation among an error and its causes, or None."""
     found = None
     while error is not None:
         found = error if is_out_of_memory(error) else found
@@ -50,12 +50,12 @@ def first_of(error: BaseException | None) -> BaseException | None:
 
 
 def addresses_are_limited() -> bool:
-    """Whether there is a `ulimit -v`."""
+    """Whether address space is limited (`ulimit -v`)."""
     return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def released_bytes() -> int:
-    """What the system has got back of this process's addresses since it had the most of them; 0 where nothing says so."""
+    """Return the address space in bytes released since the process's peak; 0 if unknown."""
     found: dict[str, int] = {}
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as status:
         found = {m[1]: int(m[2]) << 10 for line in status if (m := OF_ADDRESSES.match(line))}
@@ -63,7 +63,7 @@ def released_bytes() -> int:
 
 
 class At(NamedTuple):
-    """A frame, and the line and the instruction that it is at."""
+    """A frame with its current line and instruction."""
 
     frame: FrameType
     line: int
@@ -80,13 +80,13 @@ class At(NamedTuple):
 
 
 def shown(path: str) -> str:
-    """Below the working directory, or with its folder."""
+    """Return a path relative to the working directory, or file name and folder for paths outside of it."""
     near = os.path.relpath(path) if os.path.isabs(path) else path
     return near if not near.startswith("..") else os.path.join(*path.split(os.sep)[-2:])
 
 
 def of_traceback(traceback: TracebackType | None) -> list[At]:
-    """From the outermost to the innermost, with the callers of who has caught it."""
+    """Return the frames of a traceback, outermost first, including the callers of the catching function."""
     inside = []
     while traceback is not None:
         inside.append(At(traceback.tb_frame, traceback.tb_lineno, traceback.tb_lasti))
@@ -104,25 +104,25 @@ def of_frame(frame: FrameType | None) -> list[At]:
 
 
 def of_threads() -> list[At]:
-    """Of all threads, that of the caller last: backward on a GPU runs in a thread without frames of its own."""
+    """Return the frames of all threads, the caller's last. A GPU's backward runs in a thread without Python frames."""
     here = of_frame(sys._getframe(1))
     codes = {a.frame for a in here}
     return [a for f in sys._current_frames().values() if f not in codes for a in of_frame(f)] + here
 
 
 class Where(NamedTuple):
-    """Which module, by its name in the model, and which line."""
+    """A module, by its name in the model, and a line."""
 
     module: str = ""
     place: str = ""
-    instruction: int = -1  # of that line
+    instruction: int = -1  # within the line
 
     def __str__(self) -> str:
         return f"{self.module} ({self.place})" if self.module and self.place else self.module or self.place
 
 
 def path_of(stack: Sequence[At], names: dict[int, str]) -> list[Where]:
-    """The user's lines from the call of a model inwards, each with the innermost module that it has called."""
+    """Return the user's lines from the model's call inwards, each with the innermost module that it calls."""
     found: list[Where] = []
     module = ""
     for at in stack:
@@ -135,13 +135,13 @@ def path_of(stack: Sequence[At], names: dict[int, str]) -> list[Where]:
 
 
 def module_names(model: nn.Module) -> dict[int, str]:
-    """Of its modules, by their id; its own is that of its class."""
+    """Return the names of the model's modules by id. The model itself has the name of its class."""
     return {id(m): name or type(m).__name__ for name, m in model.named_modules()}
 
 
 @dataclass
 class Failure:
-    """`tried_bytes`: None where it is not known. `stack`: from the outermost frame to the innermost."""
+    """A failed allocation. `tried_bytes`: None if unknown. `stack`: outermost frame first."""
 
     tried_bytes: int | None
     device: torch.device
@@ -149,16 +149,16 @@ class Failure:
 
     def __post_init__(self) -> None:
         self.released_bytes = released_bytes()
-        self.next_number = next_number()  # of a node of autograd: as many were made until it failed
+        self.next_number = next_number()  # number of the next autograd node at the time of the failure
         self.phase = self._phase()
-        self.place = next((at.place for at in reversed(self.stack) if at.is_users), "")  # the user's line that was running
+        self.place = next((at.place for at in reversed(self.stack) if at.is_users), "")  # the user's line at the failure
 
     def forget(self) -> None:
-        """The frames, which hold the memory of the step."""
+        """Release the frames, which hold the memory of the step."""
         self.stack = []
 
     def _phase(self) -> str:
-        """The part of a step: backward, update, forward, or "" where nothing says so."""
+        """Return the part of the step: "backward", "update", "forward", or "" if unknown."""
         for at in self.stack:
             if at.frame.f_code in BACKWARD:
                 return "backward"
@@ -168,7 +168,7 @@ class Failure:
 
     @property
     def roots(self) -> list[torch.Tensor]:
-        """What backward goes back from."""
+        """The tensors from which backward started."""
         for at in self.stack:
             if at.frame.f_code in BACKWARD:
                 found = [at.frame.f_locals.get(name) for name in ROOTS]

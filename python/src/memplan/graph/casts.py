@@ -1,5 +1,8 @@
-"""Autocast as eager does it. Eager casts a parameter once in a region (unless `cache_enabled=False`), so that its gradients
-add up in the lower precision; PyTorch's captures switch that cache off. Here it is, for the capture's tensors."""
+"""Autocast in captures as in eager.
+
+Eager casts a parameter once per autocast region (unless `cache_enabled=False`), so that its gradients accumulate in the lower
+precision. PyTorch's captures disable this cache. This module provides the cache for captures.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,19 @@ from memplan.torch_internals.capture import aot_settings
 from memplan.torch_internals.dispatch import CAST, OPERATOR, REGION, has_kernel, kernels, run_kernel, without_cast_cache_off
 from memplan.torch_internals.tensors import is_leaf_outside
 
-BACKWARD = "backward_pass_autocast"  # PyTorch's setting
+BACKWARD = "backward_pass_autocast"  # name of PyTorch's setting
 KEYS = {"cpu": "AutogradCPU", "cuda": "AutogradCUDA"}
 
 
 def n_regions() -> int:
-    """How many regions of autocast we are in."""
+    """Return the nesting depth of autocast regions."""
     depth: int = torch.autocast_increment_nesting() - 1
     torch.autocast_decrement_nesting()
     return depth
 
 
 def keeps_any_cast() -> bool:
-    """Whether this PyTorch keeps a cast that was made without gradients for uses that need one, which then have none."""
+    """Whether this PyTorch caches casts made without gradients. Later uses that require a gradient then have none."""
     parameter = torch.nn.Parameter(torch.ones(1, 1))
     with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16):
         with torch.no_grad():
@@ -42,20 +45,20 @@ KEEPS_ANY_CAST = keeps_any_cast()
 
 
 class Casts:
-    """What was cast since the outermost region began."""
+    """The casts since the beginning of the outermost region."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[int, torch.dtype], tuple[torch.Tensor, torch.Tensor]] = {}
         self.note_state()
 
     def note_state(self) -> None:
-        """Between operators. In an operator that casts, autocast looks switched off."""
+        """Record the state of autocast between operators. Within a casting operator, autocast appears disabled."""
         self.enabled = {device: torch.is_autocast_enabled(device) for device in KEYS}
         if n_regions() == 0:
             self.known.clear()
 
     def is_autocast(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
-        """Whether it is autocast that asks for this cast, and of a parameter."""
+        """Whether autocast requests this cast, and the tensor is a parameter."""
         device = tensor.device.type
         return (
             self.enabled[device]
@@ -83,12 +86,12 @@ class Casts:
 
 @contextlib.contextmanager
 def cached_casts() -> Iterator[None]:
-    """In it, a capture casts parameters where eager does."""
+    """Cast parameters in a capture once per region within the context, as eager does."""
     if not CAST:
         yield
         return
     casts = Casts()
-    # What makes a captured graph's regions: a class of its own, in versions before 2.12 the one that users write.
+    # The class of regions within captured graphs. Before 2.12 it is the class that users call.
     place: tuple[Any, str] = REGION.place or (torch.amp, "autocast")
 
     class Watched(getattr(*place)):  # type: ignore[misc]
@@ -114,8 +117,10 @@ def cached_casts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def backward_outside() -> Iterator[None]:
-    """In it, a capture's backward is what eager's is outside of autocast, where `backward()` should be called. Where PyTorch
-    has no setting for that, backward begins in torch.autograd.grad."""
+    """Capture backward as eager runs it outside of autocast, where users should call `backward()`.
+
+    If PyTorch has no setting for this, autocast is disabled in torch.autograd.grad, which starts backward.
+    """
     grad: Callable[..., Any] = torch.autograd.grad
 
     def outside(*args: Any, **kwargs: Any) -> Any:
@@ -133,12 +138,12 @@ def backward_outside() -> Iterator[None]:
 
 
 def regions() -> dict[str, torch.dtype]:
-    """The devices for which autocast is switched on, and to what."""
+    """Return the active autocast types by device."""
     return {device: torch.get_autocast_dtype(device) for device in KEYS if torch.is_autocast_enabled(device)}
 
 
 def cast_inside(nodes: Iterable[fx.Node], enabled: dict[str, torch.dtype]) -> list[str]:
-    """The operators among these that would compute in another type in such a region."""
+    """Return the operators among these that would compute in another type in such a region."""
     found: list[str] = []
     with contextlib.ExitStack() as stack:
         for device, dtype in enabled.items():
@@ -147,7 +152,7 @@ def cast_inside(nodes: Iterable[fx.Node], enabled: dict[str, torch.dtype]) -> li
             value, function = node.meta.get("val"), node.target
             if isinstance(value, torch.Tensor) and isinstance(function, OPERATOR) and is_cast(function):
                 args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), lambda a: getattr(a, "meta", {}).get("val", a))
-                with contextlib.suppress(Exception):  # of operators that do not take what they are given there
+                with contextlib.suppress(Exception):  # some operators reject these arguments
                     if function(*args, **kwargs).dtype != value.dtype:
                         found.append(str(function))
     return list(dict.fromkeys(found))
@@ -158,7 +163,7 @@ def is_cast(function: Any) -> bool:
 
 
 def noticing(run: Callable[..., Any], say: Callable[[], None]) -> Callable[..., Any]:
-    """The same; says when a backward through its outputs begins within a region."""
+    """Wrap a function. Call `say` if a backward through its outputs begins within an autocast region."""
 
     def notice(_: torch.Tensor) -> None:
         if regions():

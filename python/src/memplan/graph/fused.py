@@ -1,4 +1,4 @@
-"""Inductor's joint graphs for the planner: what Inductor fuses is in no memory, and it writes into inputs by itself."""
+"""Inductor's joint graphs for the planner: fused results need no memory, and Inductor writes into inputs itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memplan.graph.operators import is_random
 from memplan.torch_internals.dispatch import OPERATOR
 
 REDUCTIONS = frozenset({"sum", "mean", "var_mean", "var", "amax", "amin", "argmax", "argmin", "any", "prod"})
-MADE_ANYWHERE = frozenset({"full", "iota", "inductor_lookup_seed", "inductor_random"})  # from no memory or next to none
+MADE_ANYWHERE = frozenset({"full", "iota", "inductor_lookup_seed", "inductor_random"})  # these read little or no memory
 VIEWS = frozenset({"view", "reshape", "permute", "expand", "unsqueeze", "squeeze", "slice", "select", "t", "transpose"})
 
 
@@ -28,21 +28,20 @@ def is_pointwise(node: fx.Node) -> bool:
 
 
 def fuses(reader: fx.Node) -> bool:
-    """Whether Inductor computes what this node reads in the midst of it."""
+    """Whether Inductor fuses the operand's computation into this node."""
     if operator_name(reader) in VIEWS:
         return len(reader.users) == 1 and fuses(next(iter(reader.users)))
     return is_pointwise(reader) or operator_name(reader) in REDUCTIONS
 
 
 def fused_nodes(graph: fx.Graph) -> frozenset[fx.Node]:
-    """The nodes whose results are in no memory: their only reader is fused with them."""
+    """Return the nodes whose results need no memory, because Inductor fuses them into their only reader."""
     found = (n for n in graph.nodes if n.op == "call_function" and is_pointwise(n) and len(n.users) == 1)
     return frozenset(n for n in found if fuses(next(iter(n.users))))
 
 
 def take_out_writes(joint: fx.GraphModule, n_forward_outputs: int) -> dict[int, fx.Node]:
-    """Inductor's joint graphs write into inputs. What is written becomes outputs of forward behind the others; returns which
-    of them is of which input."""
+    """Replace writes into inputs by additional forward outputs. Return the input of each such output."""
     output = next(iter(reversed(joint.graph.nodes)))
     writes = [n for n in joint.graph.nodes if n.target is torch.ops.aten.copy_.default]
     if any(w.users or w.args[0].op != "placeholder" for w in writes):
@@ -59,7 +58,7 @@ def take_out_writes(joint: fx.GraphModule, n_forward_outputs: int) -> dict[int, 
 
 
 def put_in_writes(forward: fx.GraphModule, written: dict[int, fx.Node]) -> None:
-    """The outputs that are written into inputs are written at forward's end, and are outputs no more."""
+    """Write these outputs into their inputs at the end of forward, and remove them from the outputs."""
     graph = forward.graph
     output = next(iter(reversed(graph.nodes)))
     outputs = flat_outputs(graph)
@@ -76,10 +75,12 @@ def put_in_writes(forward: fx.GraphModule, written: dict[int, fx.Node]) -> None:
 
 
 class FusedCapture(Capture):
-    """`written` tells which of forward's outputs are written into inputs. Fused nodes are like views: they lie in what they
-    read. Random operators run once."""
+    """A capture for Inductor. Fused nodes are treated like views of their operands. Random operators run once.
 
-    returns_apart = False  # Inductor decides what is copied
+    `written`: the forward outputs to be written into inputs.
+    """
+
+    returns_apart = False  # Inductor decides on copies
 
     def __init__(
         self, joint: fx.GraphModule, n_forward_outputs: int, static_indices: Iterable[int], written: dict[int, fx.Node]
@@ -100,7 +101,7 @@ class FusedCapture(Capture):
             super()._add_node(node, phase, kind)
 
     def _lies_in_fused(self, node: fx.Node) -> bool:
-        """Whether a node is a view of a fused one."""
+        """Whether a node is a view of a fused node."""
         fused = {storage_key(t) for a in node.all_input_nodes if a in self.fused for t in tensors_of(a.meta.get("val"))}
         return any(storage_key(t) in fused for t in tensors_of(node.meta.get("val")))
 
@@ -109,7 +110,7 @@ class FusedCapture(Capture):
         operation.once = operation.once or is_random(node)
 
     def _in_place(self, node: fx.Node, made: list[int], phase: str) -> list[int]:
-        """Inductor writes over whatever ends and has the size."""
+        """Return the in-place pair of an operator. Inductor reuses any buffer of equal size that ends here."""
         if not is_pointwise(node):
             return []
         kinds, tangents = self.overwrites.get(phase, ()), self.storages_of(self.tangents)

@@ -1,16 +1,16 @@
-"""A joint graph of few equal blocks, made one of many: what a capture of all of them would be, in a fraction of the time.
+"""Extension of a joint graph of a few equal blocks to many blocks, in a fraction of the time of a full capture.
 
-A network of 80 blocks is captured with four: 0, 1, 78 and 79. Forward, and backward from last to first, are then lists in
-which a part comes again, and it is put in between as often as there are blocks left out:
+A network of 80 blocks is captured with the four blocks 0, 1, 78 and 79. In forward, and in backward from last to first, a part
+of the node list then occurs twice. This part is inserted as often as there are omitted blocks:
 
     captured          f0 f1 f2 f3 | b3 b2 b1 b0
     for two more      f0 f1 F F f2 f3 | b3 b2 B B b1 b0
 
-F is f2 with arguments from the part before it, as f2 has of f1; B is b1, with arguments from the part before it and from its
-own part of forward. Parts need not begin where blocks do: they are as long as from a block's first operator to that of the
-next. An argument is the same in two parts or as far away in both; where it is neither, the blocks are not equal. New
-parameters and their gradients follow in the same way. Values lie in memory of their own: the graph is one to be counted, and
-cannot run.
+F is a copy of f2 that reads from the previous part, as f2 reads from f1. B is a copy of b1 that reads from the previous part
+and from its own part of forward. Parts need not begin at block boundaries; their length is the distance between the first
+operators of two blocks. An argument must be either the same node in both parts, or at the same distance. Otherwise the blocks
+are not equal. New parameters and their gradients are inserted in the same way. Values have separate memory. The graph is for
+counting only and cannot run.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from memplan.graph.shards import REDUCE, is_ours
 from memplan.torch_internals.tensors import tree_iter
 
 Position = int
-MARK = "of__block"  # in the name of a new parameter
+MARK = "of__block"  # occurs in the names of new parameters
 VIEWS = ("aten.slice", "aten.view", "aten.as_strided", "aten.narrow", "aten.reshape")
 
 
 class Unequal(MemplanError):
-    """Blocks that look alike are not, in a graph."""
+    """Blocks that look alike differ in the graph."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the two parts begin and how long they are, in a list of nodes, that come again."""
+    """The two equal parts of a node list: the position of the first one, and their length."""
 
     first: Position
     length: int
@@ -58,7 +58,7 @@ class Parts:
 
 
 def listed(graph: fx.Graph) -> list[fx.Node]:
-    """All nodes in their order, an input before its first reader; but for the output."""
+    """Return all nodes except the output in order. An input comes directly before its first reader."""
     found: dict[fx.Node, None] = {}
     for node in graph.nodes:
         if node.op not in ("placeholder", "output"):
@@ -68,12 +68,12 @@ def listed(graph: fx.Graph) -> list[fx.Node]:
 
 
 def primals_of(graph: fx.Graph) -> list[fx.Node]:
-    """Parameters, buffers and the batch, and meshes of ranks."""
+    """Return the inputs that are no tangents: parameters, buffers, the batch, and device meshes."""
     return [n for n in graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
 
 
 def views_follow_sums(graph: fx.Graph) -> None:
-    """Views of a sum of gradients stand right behind it, and not at the end of backward."""
+    """Move views of a reduced gradient directly behind the reduction, instead of the end of backward."""
     for node in [n for n in graph.nodes if n.target is REDUCE]:
         at, todo = node, [node]
         while todo:
@@ -85,7 +85,7 @@ def views_follow_sums(graph: fx.Graph) -> None:
 
 
 def described(node: fx.Node) -> Any:
-    """Equal for nodes that do the same."""
+    """Return a value that is equal for nodes with the same operation."""
     layouts = [(tuple(t.shape), t.stride(), t.dtype) for t in tensors_of(node.meta.get("val"))]
     if node.op == "placeholder":
         return node.op, layouts
@@ -99,7 +99,7 @@ def require(holds: bool, what: str) -> None:
 
 
 class Unrolled:
-    """`starts`: the first node of the second block that was captured in forward, of the third, and so in backward."""
+    """`starts`: returns the first nodes of the second and third captured blocks in forward, and likewise in backward."""
 
     def __init__(
         self, graph: fx.Graph, n: int, n_forward_outputs: int, starts: Callable[[list[fx.Node]], list[Position]]
@@ -120,7 +120,7 @@ class Unrolled:
                 require(described(here) == described(there), f"{here.name} and {there.name}")
         self.owners = self._owners()
         p, q = n * self.forward.length, n * self.backward.length
-        self.beyond = (p, q)  # how much later what comes behind the new parts is
+        self.beyond = (p, q)  # shifts of positions behind the new parts
         cut, again = self.forward.second, self.backward.second
         self.made: list[fx.Node | None] = [
             *self.nodes[:cut],
@@ -132,11 +132,11 @@ class Unrolled:
         self._write(n_forward_outputs)
 
     def place(self, old: Position) -> Position:
-        """Of a node of the captured graph, in the new list."""
+        """Return the position of a captured node in the new list."""
         return old + self.beyond[0] * (old >= self.forward.second) + self.beyond[1] * (old >= self.backward.second)
 
     def _owners(self) -> dict[int, tuple[Position, int]]:
-        """Per memory: the node that has it first, and as which of its results."""
+        """Return for each storage the first node with this storage, and the index among its results."""
         found: dict[int, tuple[Position, int]] = {}
         for i, node in enumerate(self.nodes):
             for k, tensor in enumerate(tensors_of(node.meta.get("val"))):
@@ -144,8 +144,15 @@ class Unrolled:
         return found
 
     def argument(self, parts: Parts, k: Position, in_first: Position, in_second: Position, copy: int) -> Position:
-        """Where the argument of a part's node k is in the new list, by its places for the first part and for the second;
-        `copy`: which of the new parts, 0 the first of the captured ones, n + 1 the second."""
+        """Return the position of an argument of a part's node k in the new list.
+
+        Args:
+            parts: the two equal parts.
+            k: the index within the part.
+            in_first: the position of the argument of the first part's node.
+            in_second: the same for the second part.
+            copy: 0 for the first captured part, 1 to n for new parts, n + 1 for the second captured part.
+        """
         if in_first == in_second:
             return self.place(in_first)
         if parts is self.forward:
@@ -154,7 +161,8 @@ class Unrolled:
         if in_second - in_first == parts.length:
             return in_first + self.beyond[0] + copy * parts.length
         require(in_first - in_second == self.forward.length, self.nodes[parts.first + k].name)
-        return in_second + (self.n + 1 - copy) * self.forward.length  # the first of backward is the last of forward
+        # the first part of backward belongs to the last part of forward
+        return in_second + (self.n + 1 - copy) * self.forward.length
 
     def _write(self, n_forward_outputs: int) -> None:
         behind = self.graph.output_node()
@@ -178,7 +186,7 @@ class Unrolled:
         return node
 
     def _arguments(self, parts: Parts, k: int, copy: int) -> Callable[[Any], Any]:
-        """The new argument for each of the second part's node, or the first's for the first of the captured parts."""
+        """Return a function that maps arguments of the second part's node (for copy 0: of the first) to new arguments."""
         first, second = self._pairs(parts, k)
         require(len(self.inputs[first]) == len(self.inputs[second]), first.name)
         places = {
@@ -202,12 +210,12 @@ class Unrolled:
                 made = self.graph.node_copy(second, new)
         made.meta = {name: value for name, value in second.meta.items() if name != "desc"}
         made.meta["val"] = self._value(parts, k, copy)
-        if CHECKPOINT in made.meta:  # each copy has its own
+        if CHECKPOINT in made.meta:  # each copy is a separate checkpoint
             made.meta[CHECKPOINT] = (made.meta[CHECKPOINT], copy)
         self.made[place] = made
 
     def _value(self, parts: Parts, k: int, copy: int) -> Any:
-        """A value like the second part's, in memory of its own or in that of an argument."""
+        """Return a fake value like the second part's, in separate memory or in that of an argument."""
         first, second = self._pairs(parts, k)
         fresh: dict[int, torch.UntypedStorage] = {}
         like_first = iter(tensors_of(self.values[first]))
@@ -232,7 +240,7 @@ class Unrolled:
         return fx.node.map_aggregate(self.values[second], one)
 
     def _point_again(self, parts: Parts, k: int, copy: int) -> None:
-        """A captured node reads what is now before it, and a view lies there."""
+        """Update the arguments of a captured node, and the memory of a view."""
         node = self._pairs(parts, k)[0 if copy == 0 else 1]
         if node.op == "placeholder":
             return
@@ -243,7 +251,7 @@ class Unrolled:
             node.meta["val"] = self._value(parts, k, copy)
 
     def _check_others(self) -> None:
-        """Nothing else reads over what was put in between."""
+        """Check that no other node reads across the inserted parts."""
         cut, again = self.forward.second, self.backward.second
         for i, node in enumerate(self.nodes):
             if self.forward.has(i) or self.backward.has(i):
@@ -255,7 +263,7 @@ class Unrolled:
                 require(not of_forward and not of_backward, f"{node.name} reads {a.name}")
 
     def _return(self, output: fx.Node, n_forward_outputs: int) -> None:
-        """Forward's outputs, and a gradient for each input."""
+        """Set the outputs: forward's outputs, and a gradient for each input."""
         outputs = flat_outputs(self.graph)
         primals = primals_of(self.graph)
         gradients: dict[Any, Any] = dict(zip(self.given, outputs[n_forward_outputs:]))
@@ -265,7 +273,7 @@ class Unrolled:
                 continue
             late, early = (self.at.get(gradients.get(n), -1) for n in (first, second))
             require(early >= 0 and late - early == self.backward.length, f"gradients of {first.name}")
-            for copy in range(self.n + 2):  # of forward's parts: the first is backward's last
+            for copy in range(self.n + 2):  # parts of forward; the first one is the last of backward
                 place = early + self.beyond[0] + (self.n + 1 - copy) * self.backward.length
                 of = self._found(self.forward.first + copy * self.forward.length + k)
                 gradients[of] = self._found(place)
@@ -280,6 +288,6 @@ def unroll(joint: fx.GraphModule, n: int, n_forward_outputs: int, starts: Callab
 
 
 def new_static(graph: fx.Graph, nodes: Iterable[fx.Node]) -> list[int]:
-    """The numbers of these inputs, and of those that were made from them."""
+    """Return the indices of these inputs, and of the inputs copied from them."""
     kept = {n.name for n in nodes}
     return [k for k, n in enumerate(primals_of(graph)) if n.name in kept or n.name.partition(MARK)[0] in kept]

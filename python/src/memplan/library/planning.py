@@ -1,4 +1,4 @@
-"""A graph, a search and its answer: memplan/planning.h as a Python object."""
+"""Python interface to memplan/planning.h: a graph, a search and its result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VIEW_MEMORY = 1  # mp_timeline_view
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a search is; None where there is nothing yet."""
+    """The progress of a search. Unknown values are None."""
 
     elapsed_seconds: float
     best_seconds: float | None
@@ -36,19 +36,22 @@ Watcher = Callable[[Progress], Any]
 
 @dataclass(frozen=True)
 class Copy:
-    """A step that copies a storage to the host's memory, or back; the step with the number `until` waits for it."""
+    """A step that copies a storage to host memory or back. Step number `until` waits for the copy."""
 
     storage: int
     is_back: bool
     until: int
 
 
-Step = int | Copy  # a number: of the node that is computed
+Step = int | Copy  # a number is the index of a computed node
 
 
 class Interrupts:
-    """While it is entered, signals are noted only, and their handlers called by `deliver`, or when it is left: what one raises
-    in a call from C, as Ctrl-C does, would be lost. In threads that get no signals it does nothing."""
+    """A context that defers signals. `deliver`, or the end of the context, calls their handlers.
+
+    An exception raised within a callback from C, such as Ctrl-C, would be lost. In threads that receive no signals, this
+    context does nothing.
+    """
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, Any]] = []
@@ -80,7 +83,7 @@ class Interrupts:
             while signal.getsignal(number) == self._note:
                 try:
                     signal.signal(number, handler)
-                except BaseException as error:  # of a handler that is back already
+                except BaseException as error:  # raised by a handler that is restored already
                     raised = error
         if raised is not None:
             raise raised
@@ -95,7 +98,7 @@ def known(n: int, scale: float) -> float | None:
 
 
 def within(value: Any, bits: int, what: str) -> int:
-    """This number, if it goes into a C integer of so many bits, which ctypes would cut it to. MemplanError."""
+    """Return the value as an int that fits a C integer of this width, because ctypes would truncate it. Raises MemplanError."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -106,14 +109,14 @@ def within(value: Any, bits: int, what: str) -> int:
 
 
 def text(value: str) -> bytes:
-    """As C takes it. MemplanError for what would end in the midst."""
+    """Encode a text for C. Raises MemplanError if it contains a zero character."""
     if "\0" in value:
         raise MemplanError(f"{value!r} has a zero character in it")
     return value.encode(errors="backslashreplace")
 
 
 def file_name(path: str | os.PathLike[str]) -> bytes:
-    """A path as C takes it. MemplanError."""
+    """Encode a path for C. Raises MemplanError."""
     try:
         name = os.fsencode(path)
     except TypeError:
@@ -124,7 +127,7 @@ def file_name(path: str | os.PathLike[str]) -> bytes:
 
 
 def device_names() -> list[str]:
-    """Of the library's table."""
+    """Return the device names of the library's table."""
     call = library().mp_planning_device
     return [name.decode() for name in iter(map(call, itertools.count()).__next__, None)]
 

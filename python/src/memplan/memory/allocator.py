@@ -1,8 +1,8 @@
-"""What PyTorch's caching allocator for CUDA reserves for a sequence of requests: a simulation of its rules, one stream.
+"""Simulation of PyTorch's caching allocator for CUDA, for one stream: the memory it reserves for a sequence of requests.
 
-Requests are rounded to 512 bytes and served from a pool of small ones (up to 1 MiB, from segments of 2 MiB) or of large
-ones; a free block that is larger than needed is split, free neighbours are merged, and nothing is given back to the device
-before it is full. With expandable segments a pool has one range of addresses, and pages are put behind it as needed.
+Requests are rounded to 512 bytes. Requests up to 1 MiB use a pool with segments of 2 MiB; others use a pool of large segments.
+A free block that is larger than needed is split, and free neighbours are merged. Cached memory returns to the device only if
+the device is full. With expandable segments, each pool has one address range, and pages are appended as needed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from memplan.errors import MemplanError
 
 KIB, MIB = 1 << 10, 1 << 20
 GRAIN = 512
-MOST_SMALL = MIB  # of a request
+MOST_SMALL = MIB  # largest request for the small pool
 SMALL_SEGMENT = 2 * MIB
-LEAST_OWN_SEGMENT = 10 * MIB  # a request of so much gets a segment of its own size
-LARGE_STEP = 2 * MIB  # to which such a segment is rounded
-ADDRESS_SPACE = 1 << 46  # of an expandable segment
+LEAST_OWN_SEGMENT = 10 * MIB  # requests of at least this size receive a segment of their own size
+LARGE_STEP = 2 * MIB  # rounding of such segments
+ADDRESS_SPACE = 1 << 46  # address range of an expandable segment
 UNLIMITED = 1 << 62
 
 
@@ -29,22 +29,22 @@ class OutOfMemory(MemplanError):
 
 
 class NotSimulated(MemplanError):
-    """A setting of the allocator that is not known here."""
+    """The simulation does not support a setting of the allocator."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """As in PYTORCH_CUDA_ALLOC_CONF; bytes."""
+    """Settings of PYTORCH_CUDA_ALLOC_CONF. Sizes are in bytes."""
 
     expandable: bool = False
     max_split: int = UNLIMITED
-    max_rounding: int = 20 * MIB  # by how much a block above max_split may be too large
+    max_rounding: int = 20 * MIB  # a block above max_split may exceed a request by this much
     large_segment: int = 20 * MIB
-    divisions: int = 0  # of the distance between powers of two, to which requests are rounded; 0: none
+    divisions: int = 0  # number of rounding steps between powers of two; 0: none
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
-        """NotSimulated where something is set that changes what is reserved and is not simulated."""
+        """Read the settings. Raises NotSimulated for an unsupported setting that changes the reserved memory."""
         found = Settings()
         text = environment.get("PYTORCH_ALLOC_CONF") or environment.get("PYTORCH_CUDA_ALLOC_CONF", "")
         for part in filter(None, text.replace(" ", "").split(",")):
@@ -77,7 +77,7 @@ class Settings:
         return max(GRAIN, -(-n_bytes // GRAIN) * GRAIN)
 
     def segment(self, rounded: int) -> int:
-        """What is taken from the device where no free block serves a request."""
+        """Return the size of a new segment for a request."""
         if rounded <= MOST_SMALL:
             return SMALL_SEGMENT
         if rounded < LEAST_OWN_SEGMENT:
@@ -87,7 +87,7 @@ class Settings:
 
 @dataclass(eq=False)
 class Block:
-    """A piece of a segment, with its neighbours in it. What is not mapped is address space without memory."""
+    """A piece of a segment, linked to its neighbours. An unmapped block has addresses but no memory."""
 
     address: int
     size: int
@@ -98,7 +98,7 @@ class Block:
     after: Block | None = None
 
     def cut(self, size: int) -> Block:
-        """Leaves `size` bytes in this block; returns the rest as a block behind it."""
+        """Shorten this block to `size` bytes, and return the rest as a new block behind it."""
         rest = Block(self.address + size, self.size - size, self.pool, False, self.mapped, self, self.after)
         if self.after is not None:
             self.after.before = rest
@@ -113,7 +113,7 @@ class Block:
 
 
 class Pool:
-    """The free blocks of one kind of request, by size and then by address."""
+    """The free blocks of a pool, sorted by size and then by address."""
 
     def __init__(self, is_small: bool) -> None:
         self.is_small = is_small
@@ -136,11 +136,11 @@ class Pool:
             self.unmapped.remove(block)
 
     def from_size(self, size: int) -> list[Block]:
-        """The free blocks of at least this size, smallest first."""
+        """Return the free blocks of at least this size, smallest first."""
         return [self.free[address] for _, address in self.order[bisect.bisect_left(self.order, (size, 0)) :]]
 
     def add_merged(self, block: Block) -> Block:
-        """Puts a block that is not in the pool into it, as one with its free neighbours."""
+        """Add a block to the pool, merged with its free neighbours."""
         if block.merges(block.before):
             assert block.before is not None
             self.remove(block.before)
@@ -160,7 +160,7 @@ class Pool:
 
 
 class CachingAllocator:
-    """Give it the requests in their order. `limit`: what the device has for it."""
+    """A simulated allocator that receives requests in order. `limit`: device memory for the allocator."""
 
     def __init__(self, settings: Settings, limit: int = UNLIMITED) -> None:
         self.settings, self.limit = settings, limit
@@ -169,7 +169,7 @@ class CachingAllocator:
         self._next_address = ADDRESS_SPACE
 
     def allocate(self, n_bytes: int) -> Block | None:
-        """The block that serves a request, None for one of nothing. OutOfMemory."""
+        """Return a block for a request, or None for an empty request. Raises OutOfMemory."""
         if n_bytes == 0:
             return None
         size = self.settings.rounded(n_bytes)
@@ -195,7 +195,7 @@ class CachingAllocator:
             block.pool.add_merged(block)
 
     def _free_block(self, pool: Pool, size: int) -> Block | None:
-        """The best of the free blocks, taken out of its pool."""
+        """Return the best free block for a request, and remove it from its pool."""
         found = pool.from_size(size)
         if not found:
             return None
@@ -226,7 +226,7 @@ class CachingAllocator:
         return True
 
     def _more(self, pool: Pool, size: int) -> Block | None:
-        """A block with memory from the device, of at least this size, in no pool."""
+        """Return a new block of at least this size with memory from the device, outside of the pool."""
         if self.settings.expandable:
             return self._expanded(pool, size)
         segment = self.settings.segment(size)
@@ -237,8 +237,10 @@ class CachingAllocator:
         return block
 
     def _release_oversize(self, pool: Pool, size: int) -> bool:
-        """Gives back blocks that are never split: one that is large enough, or the largest until they are. Whether that
-        can help."""
+        """Free cached blocks above max_split: one that is large enough, or the largest until their sum is.
+
+        Return whether this helps.
+        """
         if self.settings.max_split == UNLIMITED:
             return False
         wanted = max(size, self.settings.max_split)
@@ -259,7 +261,7 @@ class CachingAllocator:
         self.reserved_bytes -= block.size
 
     def _release_cached(self) -> None:
-        """Gives back every segment, or page of an expandable one, that nobody uses any of."""
+        """Free all unused segments, or all unused pages of expandable segments."""
         for pool in (self.large, self.small):
             for block in list(pool.free.values()):
                 if self.settings.expandable:
@@ -273,7 +275,7 @@ class CachingAllocator:
         return SMALL_SEGMENT if pool.is_small else self.settings.large_segment
 
     def _expanded(self, pool: Pool, size: int) -> Block | None:
-        """At the lowest address where it fits: pages behind a free block, or by themselves."""
+        """Return a block at the lowest possible address: a free block with appended pages, or new pages alone."""
         first = self._expandable(pool, size)
         block = first if first.mapped else self._map(first, min(size, first.size))
         while block is not None and block.size < size:
@@ -299,7 +301,7 @@ class CachingAllocator:
         return fresh
 
     def _map(self, block: Block, n_bytes: int) -> Block | None:
-        """Puts pages where this block begins; the free block that they are then part of."""
+        """Map pages at the beginning of this block. Return the merged free block, or None if the device is full."""
         page = self._page(block.pool)
         n_bytes = -(-n_bytes // page) * page
         if not self._reserve(n_bytes):
@@ -311,7 +313,7 @@ class CachingAllocator:
         return block.pool.add_merged(block)
 
     def _unmap(self, block: Block) -> None:
-        """Gives back the pages that lie in this free block as a whole."""
+        """Unmap the pages that are completely within this free block."""
         page, pool = self._page(block.pool), block.pool
         begin = -(-(block.address % ADDRESS_SPACE) // page) * page - block.address % ADDRESS_SPACE
         end = (block.address + block.size) % ADDRESS_SPACE // page * page - block.address % ADDRESS_SPACE
@@ -329,5 +331,5 @@ class CachingAllocator:
 
 
 def growth(block: Block) -> int:
-    """How large a free block can become, with what may be mapped behind it."""
+    """Return the possible size of a free block, including the unmapped block behind it."""
     return block.size + (block.after.size if block.after is not None and not block.after.mapped else 0)

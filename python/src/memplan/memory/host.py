@@ -1,9 +1,9 @@
-"""Copies of tensors in the host's memory: the memory, and the operators of a plan that copy there and back.
+"""Host memory for copies of tensors, and the operators that copy to it and back.
 
-Each call of a planned graph leases one slab, in which the plan gives every copy its place. A slab is memory of our own, so
-that no allocator counts it as the device's: as large as the plan says, pinned once for a GPU, and used again by later calls.
-On a GPU a copy runs on a stream of its way, behind everything that was asked of the current stream; where the plan waits for
-it, the current stream does. On a CPU a copy has ended when its operator returns. Nothing of the GPU's part has run yet.
+Each call of a planned graph leases one slab, in which every copy has a fixed offset. The slab is memory of memplan, so that no
+allocator counts it as device memory. It is pinned for a GPU and reused by later calls. On a GPU, a copy runs on a separate
+stream per direction, after all work queued on the current stream; the current stream waits for it where the plan waits. On a
+CPU, a copy is complete when its operator returns. The GPU part is untested.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ import torch
 from memplan.budget import Budget, in_units, only_bytes
 from memplan.errors import FallbackWarning
 
-LEAST_BYTES = 1 << 20  # of what is copied: below, latency takes a good part of the time
-POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()  # by the number in the graphs of a plan
+LEAST_BYTES = 1 << 20  # smallest copy; below, latency dominates
+POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()  # by the number stored in graphs
 NUMBERS = itertools.count()
 STREAMS: dict[tuple[torch.device, str], Any] = {}
-EVENTS: dict[int, Any] = {}  # by the address that is copied to: the end of the copy, until it is waited for
+EVENTS: dict[int, Any] = {}  # by destination address: the end of a copy, until it is awaited
 
 
 def pays(n_bytes: int) -> bool:
-    """Whether so much is worth the latency of a copy."""
+    """Whether a copy of this size is worth its latency."""
     return n_bytes >= LEAST_BYTES
 
 
 class Slab:
-    """So many bytes, apart from what a fork shares. `is_pinned`: for a GPU."""
+    """A block of host memory that is not shared with forked processes. `is_pinned`: for a GPU."""
 
     def __init__(self, n_bytes: int, is_pinned: bool) -> None:
         self.n_bytes, self.is_pinned = n_bytes, is_pinned
@@ -49,7 +49,7 @@ class Slab:
             self.is_registered = True
 
     def tensor(self, end: Callable[[Slab], None]) -> torch.Tensor:
-        """Its bytes; `end` is called when no tensor lies in them any more."""
+        """Return the slab as a tensor of bytes. `end` is called when no tensor refers to it any more."""
         kind: Any = type("Lease", (ctypes.c_char * self.n_bytes,), {})
         lease = kind.from_buffer(self.memory)
         weakref.finalize(lease, end, self)
@@ -63,20 +63,20 @@ class Slab:
 
 
 class Pool:
-    """The slabs of one model. `most_bytes`: what they may take together."""
+    """The slabs of one model. `most_bytes`: their maximum total size."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes, self.number = most_bytes, next(NUMBERS)
         self.lock = threading.Lock()
         self.idle: list[Slab] = []
-        self.returned: deque[Slab] = deque()  # since the last lease: slabs come back whenever memory is collected
-        self.leased: set[int] = set()  # where slabs begin that somebody uses
+        self.returned: deque[Slab] = deque()  # slabs returned since the last lease; they return when Python frees their tensors
+        self.leased: set[int] = set()  # start addresses of slabs in use
         self.leased_bytes = self.peak_bytes = 0
-        self.is_over = False  # which has been said
+        self.is_over = False  # whether the user has been warned
         POOLS[self.number] = self
 
     def lease(self, n_bytes: int, is_pinned: bool, is_exact: bool = False) -> torch.Tensor:
-        """A slab of at least, or exactly, so many bytes, as long as anybody has a tensor in it."""
+        """Return a slab of at least (or exactly) this size. It is in use while a tensor refers to it."""
         with self.lock:
             self._take_back()
             fitting = [s for s in self.idle if s.n_bytes >= n_bytes and s.is_pinned == is_pinned]
@@ -110,13 +110,13 @@ class Pool:
             self.idle.append(slab)
 
     def has(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor lies at the beginning of one of the slabs."""
+        """Whether a tensor begins at the start of a slab in use."""
         with self.lock:
             self._take_back()
             return tensor.data_ptr() in self.leased
 
     def measure_from_now(self) -> None:
-        """From now on `peak_bytes` is the most that is leased at once."""
+        """Restart the measurement of `peak_bytes`, the peak of leased bytes."""
         with self.lock:
             self._take_back()
             self.peak_bytes = self.leased_bytes
@@ -130,14 +130,17 @@ def pool_for(offload: Budget | None) -> Pool | None:
 
 
 def lease_slab(pool: int, n_bytes: int, kind: str) -> torch.Tensor:
-    """For copies of tensors on a device of this kind."""
+    """Lease a slab for copies of tensors on a device of this kind."""
     if kind == "meta":
         return torch.empty(n_bytes, dtype=torch.uint8, device="meta")
     return POOLS[pool].lease(n_bytes, kind == "cuda")
 
 
 def copy_out(slab: torch.Tensor, source: torch.Tensor, offset: int) -> torch.Tensor:
-    """A tensor of its own in the slab's memory: what is written beside it is no write into it."""
+    """Copy a tensor into the slab.
+
+    The result is an independent tensor, so that neighbouring writes do not count as writes to it.
+    """
     there = torch.empty(0, dtype=source.dtype, device=slab.device)
     there.set_(slab.untyped_storage(), offset // source.element_size(), source.shape, source.stride())
     return issue(there, source, source.device, "out")
@@ -156,7 +159,7 @@ def issue(target: torch.Tensor, source: torch.Tensor, device: torch.device, way:
         STREAMS[device, way] = cuda.Stream(device)
     stream = STREAMS[device, way]
     stream.wait_stream(cuda.current_stream(device))
-    if (event := EVENTS.get(source.data_ptr())) is not None:  # it is being copied there
+    if (event := EVENTS.get(source.data_ptr())) is not None:  # a copy to the source is in progress
         stream.wait_event(event)
     with cuda.stream(stream):
         target.copy_(source, non_blocking=True)
@@ -165,14 +168,14 @@ def issue(target: torch.Tensor, source: torch.Tensor, device: torch.device, way:
 
 
 def finish(way: str) -> None:
-    """Waits until all copies of this way have ended, so that the host may read what they have written."""
+    """Wait for all copies in this direction, so that the host may read their results."""
     for (_, known), stream in STREAMS.items():
         if known == way:
             stream.synchronize()
 
 
 def wait(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-    """The target of a copy, which has ended for whatever comes behind; only now the source may go."""
+    """Return the target of a finished copy. The source may be freed only after this wait."""
     if EVENTS and (event := EVENTS.pop(target.data_ptr(), None)) is not None:
         torch.cuda.current_stream(target.device if target.is_cuda else source.device).wait_event(event)
     return target

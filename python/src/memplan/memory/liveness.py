@@ -1,7 +1,7 @@
-"""Who is in memory when, in straight-line code that drops every variable at its last use.
+"""Liveness of straight-line code that drops every variable after its last use.
 
-This is the second opinion on a plan: it reads the graphs that will run, not the planner's, and shares nothing with it.
-The executor takes from here what may be written in place, so that what is counted is what is done.
+This is a second opinion on a plan: it reads the final graphs instead of the planner's, and shares no code with the planner. The
+executor uses the in-place decisions of this module, so that the count matches the execution.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors
 from memplan.graph.layouts import same_layout
 from memplan.graph.overwriting import may_write_into_first
 
-WORKSPACE = "memplan_workspace"  # of a node, in its meta
+WORKSPACE = "memplan_workspace"  # key in a node's meta
 SECONDS = "memplan_seconds"
-EARLIER = "memplan_earlier"  # pieces of memory, there before the step, of which a node lets go: their bytes
+EARLIER = "memplan_earlier"  # key in a node's meta: sizes of blocks that exist before the step and that the node frees
 
 
 @dataclass(eq=False)
 class Block:
-    """A piece of memory, and the variables through which it is reached."""
+    """A piece of memory, and the variables that refer to it."""
 
     n_bytes: int
-    is_ours: bool  # made here, so that it may be written into
-    stays: bool  # held by somebody else to the end
+    is_ours: bool  # allocated in this graph, so it may be overwritten
+    stays: bool  # held by others until the end
     holders: list[fx.Node] = field(default_factory=list)
 
 
 class Event(NamedTuple):
-    """A block is given out (its bytes) or taken back (their negative), where this node runs."""
+    """An allocation (positive bytes) or a release (negative bytes) while this node runs."""
 
     block: Block
     n_bytes: int
@@ -40,8 +40,14 @@ class Event(NamedTuple):
 
 
 class Liveness:
-    """Of one graph. `sizes`: of storages by their key, where they are not what the graph says; `static_keys`: storages that
-    are counted elsewhere; `held_keys`: those that others hold."""
+    """The liveness of one graph.
+
+    Args:
+        graph: the graph.
+        sizes: sizes of storages by key, if they differ from the fake tensors' sizes.
+        static_keys: storages that are counted elsewhere.
+        held_keys: storages that others hold.
+    """
 
     def __init__(
         self,
@@ -59,7 +65,7 @@ class Liveness:
             for a in node.all_input_nodes:
                 self.last_use[a] = self.at[node]
         self.in_place: set[fx.Node] = set()
-        self.blocks: dict[fx.Node, dict[int, Block]] = {}  # per node: by the key of its tensors' storage
+        self.blocks: dict[fx.Node, dict[int, Block]] = {}  # per node: blocks by storage key
         self.made: dict[fx.Node, list[Block]] = {}
         for node in self.nodes:
             if node.op != "output":
@@ -88,7 +94,8 @@ class Liveness:
         self.blocks[node], self.made[node] = found, made
 
     def _takes_over(self, node: fx.Node) -> bool:
-        """Whether the first argument's memory ends here, is ours, and has the result's layout."""
+        """Whether the result may overwrite the first argument: its memory ends here, belongs to the graph, and has the same
+        layout."""
         if node.op != "call_function" or not may_write_into_first(node):
             return False
         first = node.args[0]
@@ -105,8 +112,11 @@ class Liveness:
         return not block.stays and all(self.last_use[h] <= step for h in block.holders)
 
     def events(self) -> Iterator[Event]:
-        """What is given out and taken back, in the order of the code: first what is there and comes in, then per node its
-        results, its workspace, and what ends with it. What the graph returns is not taken back."""
+        """Yield allocations and releases in the order of the code.
+
+        Existing memory and inputs come first. Then each node has its results, its workspace, and the releases after it.
+        Returned memory is not released.
+        """
         alive: set[Block] = set()
         yield from (Event(b, b.n_bytes, self.nodes[0]) for b in self.earlier_blocks())
         for node in self.nodes:
@@ -130,12 +140,14 @@ class Liveness:
                     yield Event(block, -block.n_bytes, node)
 
     def earlier_blocks(self) -> list[Block]:
-        """What was there before the step and is when the graph begins."""
+        """Return the blocks that exist before the step and when the graph begins."""
         return [b for blocks in self.earlier.values() for b in blocks]
 
     def live_bytes(self, before: int = 0) -> list[int]:
-        """The most that is live while each node runs, workspaces included; `before`: what others hold throughout. Static
-        bytes are not in it."""
+        """Return the peak of live bytes while each node runs, with workspaces and without static memory.
+
+        `before`: bytes held by others during the whole graph.
+        """
         most: dict[fx.Node, int] = {}
         after: dict[fx.Node, int] = {}
         live = before
@@ -150,22 +162,22 @@ class Liveness:
         return found
 
     def peak_bytes(self, before: int = 0) -> int:
-        """The most of that."""
+        """Return the maximum of `live_bytes`."""
         return max(self.live_bytes(before), default=before)
 
     def dying(self, node: fx.Node) -> list[fx.Node]:
-        """The variables that nothing reads after this node: its arguments, or itself."""
+        """Return the variables without a reader after this node: arguments, or the node itself."""
         i = self.at[node]
         return [n for n in dict.fromkeys([*node.all_input_nodes, node]) if self.last_use[n] == i and n.op != "output"]
 
 
 def keys_of(nodes: Iterable[Any]) -> set[int]:
-    """The storages in which the values of these nodes lie."""
+    """Return the storages of the values of these nodes."""
     return {storage_key(t) for n in nodes if isinstance(n, fx.Node) for t in tensors_of(n.meta.get("val"))}
 
 
 def saved_bytes(backward: fx.Graph, known: Mapping[int, int], static_keys: set[int]) -> int:
-    """What a backward graph is given and somebody has to keep for it."""
+    """Return the bytes of a backward graph's inputs, which have to be kept from forward."""
     sizes = {
         storage_key(t): known.get(storage_key(t), allocated(storage_bytes(t), t.device))
         for n in backward.nodes

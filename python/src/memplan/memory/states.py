@@ -1,16 +1,16 @@
-"""The optimizer's state in the host's memory, from which it comes for its update only.
+"""Optimizer state in host memory. A plan copies the state to the device for each update.
 
-Between steps its large tensors are tensors on the CPU, each in memory of our own (`home`): that is what `optimizer.state` and
-`state_dict` show, and where `load_state_dict` puts what it reads, which never comes to the device. Small ones, such as counters
-of steps, stay where they are. In a step a plan calls, for each parameter,
+Between steps, large state tensors are CPU tensors in memory of memplan (`home`). `optimizer.state` and `state_dict` return
+them, and `load_state_dict` writes into them without using the device. Small tensors, such as step counters, do not move. In a
+step, a plan calls for each parameter:
 
-    state = bring()             copies on the device
-    state = arrive(state)       from here on they are read
-    state = update(..., state)  the optimizer's own step; what it has left on the device
-    send(state)                 copies home
-    leave(state)                from here on they may go
+    state = bring()             start copies to the device
+    state = arrive(state)       wait for them; from here on the state may be read
+    state = update(..., state)  the optimizer's own step; returns the state left on the device
+    send(state)                 start copies to the host
+    leave(state)                wait for them; from here on the state may be freed
 
-On a GPU copies run as those of activations (memory/host.py), and a step ends when all state is at home.
+On a GPU the copies run like those of activations (memory/host.py). A step ends when all state is in host memory.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from memplan.graph.layouts import is_dense
 from memplan.memory.host import Pool, copy_back, finish, issue, pays, wait
 
 EXCHANGED = "a parameter was exchanged for another tensor: make a new TrainStep"
-Tensors = dict[str, torch.Tensor]  # by their names in the state of a parameter
+Tensors = dict[str, torch.Tensor]  # by their names in a parameter's state
 
 
 class Layout(NamedTuple):
-    """Of a tensor of the state."""
+    """The layout of a state tensor."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -48,7 +48,7 @@ def layout_of(tensor: torch.Tensor) -> Layout:
 
 
 def large(state: Any) -> Tensors:
-    """What of a parameter's state lives in the host's memory."""
+    """Return the tensors of a parameter's state that are stored in host memory."""
     return {
         name: value
         for name, value in (state.items() if isinstance(state, dict) else ())
@@ -64,17 +64,17 @@ def layouts_of(state: Any) -> tuple[Layout, ...]:
 
 
 def home_bytes(state: Any) -> int:
-    """What a parameter's state takes in the host's memory."""
+    """Return the bytes of a parameter's state in host memory."""
     return sum(layout.n_bytes for layout in layouts_of(state))
 
 
 def device_bytes(layouts: tuple[Layout, ...], device: torch.device) -> int:
-    """What its copies take on the device."""
+    """Return the bytes of the state's copies on the device."""
     return sum(allocated(layout.n_bytes, device) for layout in layouts)
 
 
 def require_room(n_bytes: int, pool: Pool, taken_bytes: int = 0) -> None:
-    """MemplanError where the state does not fit."""
+    """Raise MemplanError if the state does not fit."""
     if n_bytes > pool.most_bytes - taken_bytes:
         raise MemplanError(
             f"the optimizer's state takes {in_units(n_bytes)} of the host's memory, and offload= is {in_units(pool.most_bytes)}"
@@ -82,18 +82,19 @@ def require_room(n_bytes: int, pool: Pool, taken_bytes: int = 0) -> None:
 
 
 class States:
-    """Of one optimizer."""
+    """The state of one optimizer."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, pool: Pool) -> None:
         self.optimizer, self.pool = optimizer, pool
-        self.on_device: dict[int, tuple[torch.Tensor, Tensors]] = {}  # what updates have left there, and is not sent yet
-        self.read: list[tuple[torch.Tensor, str, torch.Tensor]] = []  # by load_state_dict
+        # state that updates have left on the device and that is not copied back yet
+        self.on_device: dict[int, tuple[torch.Tensor, Tensors]] = {}
+        self.read: list[tuple[torch.Tensor, str, torch.Tensor]] = []  # tensors read by load_state_dict
         before, after = weakref.WeakMethod(self.hold_back), weakref.WeakMethod(self.put_back)
         optimizer.register_load_state_dict_pre_hook(lambda _, given: call(given) if (call := before()) else None)
         optimizer.register_load_state_dict_post_hook(lambda _: call() if (call := after()) else None)
 
     def hold_back(self, given: dict[str, Any]) -> dict[str, Any]:
-        """What PyTorch shall read of a checkpoint: it would put all on the device."""
+        """Remove large tensors from a checkpoint before PyTorch loads it, because PyTorch would copy them to the device."""
         saved = [k for group in given["param_groups"] for k in group["params"]]
         whose = dict(zip(saved, (p for group in self.optimizer.param_groups for p in group["params"])))
         away = {k: found for k, state in given["state"].items() if k in whose and (found := large(state))}
@@ -102,14 +103,14 @@ class States:
         return {**given, "state": {**given["state"], **rest}}
 
     def put_back(self) -> None:
-        """The rest, in memory of our own, as numbers of the type that PyTorch would give it."""
+        """Copy the removed tensors into host memory, in the type that PyTorch would use."""
         while self.read:
             p, name, t = self.read.pop()
             like = t.to(p.dtype) if p.is_floating_point() else t
             self.optimizer.state[p][name] = self.home_for(like, p.device).copy_(like)
 
     def take_in(self) -> None:
-        """Moves home what is not there: what eager steps have made, or a checkpoint has brought. MemplanError."""
+        """Move large state to host memory after eager steps or a loaded checkpoint. Raises MemplanError."""
         states = [(p, state) for p, state in self.optimizer.state.items() if isinstance(p, torch.Tensor)]
         known = [(p, name, t) for p, state in states for name, t in large(state).items()]
         strangers = [(p, name, t) for p, name, t in known if not self.pool.has(t)]
@@ -128,7 +129,7 @@ class States:
             self.optimizer.state[p][name] = self.home_for(t, p.device).copy_(t)
 
     def home_for(self, tensor: torch.Tensor, device: torch.device, before: torch.Tensor | None = None) -> torch.Tensor:
-        """Memory for a tensor of this layout: where it was before, if it fits."""
+        """Return memory for a tensor of this layout; `before` is reused if it fits."""
         layout = layout_of(tensor)
         if before is not None and layout_of(before) == layout:
             return before
@@ -144,7 +145,7 @@ class States:
         return {name: wait(t, self.optimizer.state[parameter][name]) for name, t in brought.items()}
 
     def update(self, parameter: torch.Tensor, brought: Tensors, step: Callable[[], Any]) -> Tensors:
-        """Runs the optimizer's step of a parameter on what was brought; what it has left on the device, also when it fails."""
+        """Run the optimizer's step of a parameter on copied state. Return the state left on the device, also after an error."""
         state = self.optimizer.state[parameter]
         homes = {name: state[name] for name in brought}
         state.update(brought)
@@ -168,7 +169,7 @@ class States:
             wait(self.optimizer.state[parameter][name], t)
 
     def end(self) -> None:
-        """After a step, also one that was broken off: all state is at home, and may be read."""
+        """End a step, also an aborted one: copy all state to host memory and wait."""
         for parameter, left in list(self.on_device.values()):
             self.send(parameter, left)
             self.leave(parameter, left)
@@ -176,7 +177,7 @@ class States:
 
 
 class StateOf:
-    """Of one parameter: what a graph calls. It keeps neither."""
+    """The functions that a graph calls for one parameter's state. It holds weak references only."""
 
     def __init__(self, states: States, parameter: torch.Tensor) -> None:
         self.states, self.parameter = weakref.ref(states), weakref.ref(parameter)

@@ -1,4 +1,4 @@
-"""The requests for memory of a training step, in their order, and what CUDA's allocator reserves for them."""
+"""The memory requests of a training step in order, and the memory that CUDA's allocator reserves for them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from memplan.memory.allocator import UNLIMITED, Block, CachingAllocator, Setting
 from memplan.memory.liveness import Block as Life
 from memplan.memory.liveness import Event, Liveness, keys_of
 
-STEPS = 3  # that are simulated: what is cached after one is used by the next
+STEPS = 3  # number of simulated steps, because a step uses blocks cached by the previous one
 
 
 @dataclass
 class Trace:
-    """`before`: sizes of what is there throughout, in its order, with `names`. `step`: pairs of a number and a size, each
-    number first given out, then taken back (size 0); `makers`: the node of the graph that runs of each."""
+    """A trace of memory requests.
+
+    Attributes:
+        before: sizes of static memory.
+        names: names of static memory.
+        step: pairs (number, size). The first pair of a number allocates; the second one has size 0 and frees.
+        makers: the graph node of each number.
+    """
 
     before: list[int]
     step: list[tuple[int, int]] = field(default_factory=list)
@@ -26,7 +32,7 @@ class Trace:
     makers: dict[int, fx.Node] = field(default_factory=dict, repr=False)
 
     def reserved_bytes(self, settings: Settings, limit: int = UNLIMITED) -> int:
-        """The most that is reserved in some steps, one after the other. allocator.OutOfMemory beyond the limit."""
+        """Return the peak of reserved bytes over several steps. Raises allocator.OutOfMemory above the limit."""
         allocator = CachingAllocator(settings, limit)
         for n_bytes in self.before:
             allocator.allocate(n_bytes)
@@ -41,7 +47,7 @@ class Trace:
 
 
 class Recorder:
-    """Numbers blocks and writes what happens to them into a trace."""
+    """Numbers blocks and appends their events to a trace."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -49,7 +55,7 @@ class Recorder:
         self.n_seen = 0
 
     def add(self, events: Iterable[Event], known: dict[Life, Life]) -> None:
-        """`known`: blocks of this graph that are blocks of an earlier one."""
+        """Append events. `known`: maps blocks of this graph to blocks of an earlier graph."""
         for block, n_bytes, node in events:
             whose = known.get(block, block)
             if n_bytes > 0 and whose not in self.alive:
@@ -66,7 +72,7 @@ class Recorder:
 
 
 def trace_of(before: Mapping[str, int], forward: Liveness, backward: Liveness, held: Iterable[Any]) -> Trace:
-    """A step of two graphs. `held`: forward's outputs that the user has; they go, as gradients do, when the step is done."""
+    """Return the trace of a step. `held`: forward outputs held by the user; they are freed at the end, like gradients."""
     there = {name: n for name, n in before.items() if n}
     trace = Trace(list(there.values()), names=list(there))
     recorder = Recorder(trace)
@@ -85,6 +91,6 @@ def trace_of(before: Mapping[str, int], forward: Liveness, backward: Liveness, h
 
 
 def by_key(liveness: Liveness, nodes: Iterable[fx.Node]) -> dict[int, Life]:
-    """The blocks of these nodes, or of what an output returns, by the key of their storage."""
+    """Return the blocks of these nodes (for an output node, of its arguments) by storage key."""
     those = [m for n in nodes for m in (n.all_input_nodes if n.op == "output" else [n])]
     return {key: block for n in those for key, block in liveness.blocks[n].items()}

@@ -1,5 +1,4 @@
-"""Requests for memory as PyTorch's memory snapshots have them: the segments of CUDA's allocator, simulated, and what it was
-asked for, so that PyTorch's own viewer draws a step that was planned."""
+"""PyTorch memory snapshots of planned steps, with simulated segments of CUDA's allocator, for PyTorch's viewer."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from memplan.memory.allocator import ADDRESS_SPACE, Block, CachingAllocator, Poo
 from memplan.memory.trace import Trace
 from memplan.plan.holders import lines_of, module_of
 
-RANGES = 8  # of expandable segments between two devices, so that they share no address, and viewers can count that far
+RANGES = 8  # address ranges reserved per device, so that devices share no address and viewers can represent all addresses
 Frames = list[dict[str, Any]]
 
 
@@ -23,21 +22,21 @@ def frame(name: str, file: str = "", line: int = 0) -> dict[str, Any]:
 
 
 def frames_of(node: fx.Node) -> Frames:
-    """Who asks for memory, innermost first: the operator, its module, the lines of the user's code."""
+    """Return the frames of a request, innermost first: operator, module, lines of user code."""
     module = module_of(node)
     lines = [frame(line.function, line.file, line.number) for line in reversed(lines_of(node))]
     return [frame(node.name, str(node.target)), *([frame(module, "module")] if module else []), *lines]
 
 
 def called(name: str) -> dict[str, Any]:
-    """A caller as PyTorch's profiler names it."""
+    """Return a caller named by PyTorch's profiler as a frame."""
     found = CALL.fullmatch(name)
     return frame(found["function"], found["file"], int(found["line"])) if found else frame(name)
 
 
 @dataclass
 class Requests:
-    """Of a step, with who made each: what is there throughout, and pairs of a number and a size as a trace has them."""
+    """The memory requests of a step with their callers: static requests, then pairs (number, size) as in a trace."""
 
     title: str
     before: list[tuple[Frames, int]]
@@ -51,7 +50,7 @@ class Requests:
 
     @staticmethod
     def recorded(pieces: Sequence[Piece], trace: Trace, title: str) -> Requests:
-        """Of a step that was run, beside what a trace says is there throughout. What was there at its end goes then."""
+        """Return the requests of a real step, with static requests from a trace. Memory in use at the end is freed then."""
         last = max((p.end or p.begin for p in pieces), default=0) + 1
         moments = [(p.begin, k, p.n_bytes) for k, p in enumerate(pieces)]
         moments += [(p.end if p.end is not None else last, k, 0) for k, p in enumerate(pieces)]
@@ -59,7 +58,7 @@ class Requests:
         return Requests(title, Requests.of(trace, title).before, [(k, n) for _, k, n in sorted(moments)], frames)
 
     def peak(self) -> int:
-        """After how many of the step's requests the most is given out."""
+        """Return the number of the step's requests up to its peak."""
         sizes: dict[int, int] = {}
         now = top = at = 0
         for k, (number, n_bytes) in enumerate(self.step):
@@ -71,7 +70,7 @@ class Requests:
 
 
 class Recorded(CachingAllocator):
-    """An allocator that writes down what it does, as PyTorch's history of memory has it."""
+    """An allocator that records its actions in the format of PyTorch's memory history."""
 
     def __init__(self, requests: Requests, settings: Settings, device: int) -> None:
         super().__init__(settings)
@@ -123,7 +122,7 @@ class Recorded(CachingAllocator):
         self.ranges.append((address, n_bytes, pool))
 
     def run(self) -> None:
-        """A step that fills the cache, one that is recorded, and the next up to its peak, where the snapshot is taken."""
+        """Run a step that fills the cache, a recorded step, and the next step up to its peak, where the snapshot is taken."""
         for frames, n_bytes in self.requests.before:
             self.give(n_bytes, frames)
         step = self.requests.step
@@ -175,7 +174,7 @@ class Recorded(CachingAllocator):
 
 
 def snapshot_of(devices: list[Requests], settings: Settings) -> dict[str, Any]:
-    """What torch.cuda.memory._snapshot() returns, with one device for each of these."""
+    """Return a snapshot like torch.cuda.memory._snapshot(), with one device per item."""
     recorded = [Recorded(requests, settings, device) for device, requests in enumerate(devices)]
     for device in recorded:
         device.run()

@@ -1,9 +1,11 @@
-"""Gradients that are handed over while backward goes on. DDP sends a bucket of gradients as soon as they are there; autograd
-hands over what one node returns, which for a graph that is compiled as a whole would be when backward is done.
+"""Early handover of gradients to DDP during backward.
 
-So backward is cut where a share of a bucket is complete. The first part is what AOTAutograd runs. Inputs whose gradients come
-later go through a node of ours before they come to the graph, one for each further part, and each of these runs its part when
-autograd comes to it: behind the one before, and behind DDP's hooks on the gradients of that one, which autograd calls first.
+DDP sends a bucket of gradients as soon as it is complete. But autograd hands over all results of a node at once. For a graph
+that is compiled as a whole, this would be the end of backward.
+
+memplan therefore splits backward where a share of a bucket is complete. AOTAutograd runs the first part. For each further part,
+memplan inserts an autograd node between the part's inputs and the graph. The node runs its part. Autograd reaches the nodes in
+order of the parts, and calls DDP's hooks on the gradients of one part before the next part runs.
 
     input of part 3 -> node 3 -------------------+
                          |                       v
@@ -27,12 +29,13 @@ from memplan.memory.liveness import keys_of
 from memplan.run.execute import Part, Run, compile_parts
 from memplan.run.second_order import node_of
 
-PARTS = 4  # of a bucket
-FEWEST = 2  # of a backward
+PARTS = 4  # per bucket
+FEWEST = 2  # minimum number of parts of a backward
 
 
 def complete(graph: fx.Graph) -> dict[int, int]:
-    """Where a backward's results are there, and nobody reads them any more: then autograd may take the memory itself."""
+    """Return the positions at which the results are complete and have no further reader, so that autograd may take them
+    over."""
     at = {node: i for i, node in enumerate(graph.nodes)}
     results = flat_outputs(graph)
     return {
@@ -43,8 +46,10 @@ def complete(graph: fx.Graph) -> dict[int, int]:
 
 
 def shares(graph: fx.Graph, caps: Sequence[int]) -> list[list[int]]:
-    """A backward's results in the order in which they are complete, some at a time: a share of a bucket, since autograd hands
-    over those of one part in any order, and a bucket that ends in the midst of a part leaves with the next."""
+    """Return groups of results in order of completion, each a share of a bucket.
+
+    Autograd hands over the results of one part in any order. A bucket that ends within a part is sent with the next part.
+    """
     at, results = complete(graph), flat_outputs(graph)
     order = sorted(at, key=lambda k: at[k])
     found: list[list[int]] = [[]]
@@ -59,7 +64,7 @@ def shares(graph: fx.Graph, caps: Sequence[int]) -> list[list[int]]:
 
 
 def hasten(graph: fx.Graph) -> None:
-    """Makes views that are results, which a plan has at the end, as soon as there is what they are views of."""
+    """Move views among the results directly behind their source. A plan has them at the end."""
     at = {node: i for i, node in enumerate(graph.nodes)}
     results = {r for r in flat_outputs(graph) if isinstance(r, fx.Node)}
     wanted = reaching(results)
@@ -72,17 +77,17 @@ def hasten(graph: fx.Graph) -> None:
 
 
 class Waiting:
-    """One call: what is left of its backward."""
+    """The remaining parts of one call's backward."""
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
-        self.values: list[Any] | None = None  # with which the next of them begins
+        self.values: list[Any] | None = None  # inputs of the next part
 
     def begin(self, runs: list[Run], values: list[Any]) -> None:
         self.runs, self.values = runs, values
 
     def take(self, n: int) -> list[Any] | None:
-        """The gradients of a part, None: backward does not come from the graph."""
+        """Return the gradients of a part, or None if this backward did not start in the graph."""
         if self.values is None:
             return None
         gradients: list[Any]
@@ -91,7 +96,7 @@ class Waiting:
 
 
 class Later(torch.autograd.Function):
-    """Inputs whose gradients are those of a later part. `after`: comes from the node of the part behind it."""
+    """Passes inputs whose gradients are computed in a later part. `after`: an output of the node of the next part."""
 
     @staticmethod
     def forward(ctx: Any, waiting: Waiting, n: int, after: Any, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -101,7 +106,7 @@ class Later(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, _: Any, *given: Any) -> tuple[Any, ...]:
-        """`given`: None, but where the graph was run eagerly for gradients of gradients, or returns an input."""
+        """Return gradients. `given` is None, except if the graph ran eagerly for second-order gradients or returns an input."""
         made = ctx.waiting.take(ctx.n) if not torch.is_grad_enabled() else None
         if made is None:
             return None, None, None, *given
@@ -109,22 +114,22 @@ class Later(torch.autograd.Function):
 
 
 class Handing:
-    """Of one graph that is cut. `groups`: the inputs of each part."""
+    """The handover of gradients for one graph. `groups`: the inputs of each part."""
 
     def __init__(self, groups: list[list[int]]) -> None:
         self.groups = groups
-        self.now = threading.local()  # whose backward begins
+        self.now = threading.local()  # the call whose backward begins
 
     def note(self) -> str:
         return f"gradients are handed to DDP in {len(self.groups)} parts, each when it is complete: it sends them meanwhile"
 
     def run_of(self, graph: fx.GraphModule) -> Run:
-        """What AOTAutograd runs as backward: the first part."""
+        """Return the first part, which AOTAutograd runs as backward."""
         at, nodes, n_results = complete(graph.graph), list(graph.graph.nodes), len(flat_outputs(graph.graph))
         end = sum(node.op == "placeholder" for node in nodes) - 1
         parts = []
         for group in self.groups:
-            end = max((end, *(at.get(k, -1) for k in group)))  # of gradients that are not wanted there is none
+            end = max((end, *(at.get(k, -1) for k in group)))  # unwanted gradients do not exist
             parts.append(Part(nodes[end], group))
         first, *others = compile_parts(graph, parts)
 
@@ -139,7 +144,7 @@ class Handing:
         return run
 
     def around(self, compiled: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
-        """What AOTAutograd has compiled, with the nodes of the further parts before it."""
+        """Wrap the compiled graph with the nodes of further parts."""
 
         def call(*inputs: Any) -> Any:
             if not torch.is_grad_enabled():
@@ -159,7 +164,7 @@ class Handing:
 
 
 def handing(backward: fx.Graph, n_inputs: int, caps: Sequence[int]) -> Handing | None:
-    """How gradients of this backward are handed over. None: all at once."""
+    """Return the handover for this backward, or None to hand over all gradients at the end."""
     if has_unknown_sizes(backward) or len(flat_outputs(backward)) != n_inputs or not caps:
         return None
     hasten(backward)

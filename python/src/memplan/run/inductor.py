@@ -1,9 +1,8 @@
-"""Our plan inside Inductor, experimental: Inductor fuses, so what a step really takes is measured and the plan corrected.
+"""Experimental: memplan's plan with Inductor. Inductor fuses operators, so memplan measures a step and corrects the plan.
 
-Pointwise operators of which Inductor fuses the only reader are no memory, so they are none for the planner: like views they
-are made wherever they are read. The rest of what Inductor does to memory (buffers written over, operators fused side by
-side) is not predicted. The first call plans, compiles and measures a step; what that is over or under the budget
-corrects the next plan's budget.
+The planner treats a pointwise operator that Inductor fuses into its only reader like a view: it has no memory and is recomputed
+at its reader. Other effects of Inductor (reuse of buffers, fusion of neighbours) are not predicted. The first call plans,
+compiles and measures a step. The difference to the budget corrects the budget of the next plan.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from memplan.run.captured import frame_of_graph
 from memplan.torch_internals.capture import FOR_INDUCTOR, compile_with_inductor, to_go_on
 
 ROUNDS = 3  # of planning, compiling and measuring
-LITTLE = 0.03  # of a budget: so much may be left
+LITTLE = 0.03  # this share of a budget may remain unused
 
 
 class InductorPlanner(GraphPlanner):
-    """The count over the graphs knows nothing of fusion, so the planner's own is taken."""
+    """A planner that uses its own peak, because the count over graphs ignores fusion."""
 
     def emit(self, steps: list[Step]) -> Emitted:
         emitted = super().emit(steps)
@@ -43,7 +42,7 @@ class InductorPlanner(GraphPlanner):
 
 
 class InductorBackend(Backend):
-    """What torch.compile calls for every graph, if Inductor shall compile it."""
+    """The backend that compiles captured graphs with Inductor."""
 
     compiles_inference = True
     keeps_captures = False
@@ -63,7 +62,7 @@ class InductorBackend(Backend):
     def plan(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        own = fx.GraphModule(joint, copy.deepcopy(joint.graph))  # what cannot be planned is as it was
+        own = fx.GraphModule(joint, copy.deepcopy(joint.graph))  # the original remains unchanged if it cannot be planned
         forward, backward = super().plan(own, name, n_forward_outputs, static_indices)
         put_in_writes(forward, self.written)
         return forward, backward
@@ -75,7 +74,7 @@ class InductorBackend(Backend):
 
 
 def gradients(run: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
-    """Forward and backward with gradients that nobody gets."""
+    """Run forward and backward, and discard the gradients."""
     outputs = [o for o in run(*inputs) if isinstance(o, torch.Tensor) and o.requires_grad]
     leaves = [i for i in inputs if isinstance(i, torch.Tensor) and i.requires_grad]
     if outputs and leaves:
@@ -83,8 +82,10 @@ def gradients(run: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
 
 
 def step_bytes(run: Callable[..., Any], inputs: tuple[Any, ...]) -> int:
-    """What a step allocates at its peak, of which nothing remains: neither gradients nor draws, and what it writes are
-    copies. A first step is not measured, it compiles backward."""
+    """Return the peak of a step in bytes. Gradients, random states and writes are discarded.
+
+    A first step runs unmeasured, because it compiles backward.
+    """
     copies = tuple(i.clone() if isinstance(i, torch.Tensor) and not i.requires_grad else i for i in inputs)
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())), torch.enable_grad():
         gradients(run, copies)
@@ -93,15 +94,18 @@ def step_bytes(run: Callable[..., Any], inputs: tuple[Any, ...]) -> int:
 
 @dataclasses.dataclass
 class Tried:
-    """A compiled plan and what was in memory at the peak of its step."""
+    """A compiled plan with the measured peak of its step."""
 
     run: Callable[..., Any]
     graph: GraphReport | None
     n_bytes: int
 
     def settled(self, budget: int, target: int) -> bool:
-        """Whether another round is not worth its time: it fits, and recomputes nothing or leaves little; or it does not
-        fit, and is the smallest plan already."""
+        """Whether another round is useless.
+
+        A step that fits needs no other plan if it recomputes nothing or leaves little memory. A step that does not fit needs
+        none if its plan is the smallest.
+        """
         assert self.graph is not None
         if self.n_bytes > budget:
             return self.graph.planned_bytes > target
@@ -113,11 +117,11 @@ class Tried:
 
 
 class Fitted:
-    """One graph that is planned, compiled and measured when it is first called."""
+    """A graph that is planned, compiled and measured at its first call."""
 
     def __init__(self, backend: InductorBackend, module: fx.GraphModule) -> None:
         self.backend, self.module = backend, module
-        self.as_captured = to_go_on()  # in what PyTorch knew of the graph
+        self.as_captured = to_go_on()  # enters PyTorch's context of this graph
         self.run: Callable[..., Any] | None = None
 
     def __call__(self, *inputs: Any) -> Any:
@@ -126,7 +130,7 @@ class Fitted:
         return self.run(*inputs)
 
     def tried(self, inputs: tuple[Any, ...], target: Budget) -> Tried:
-        """A plan for this budget, or the smallest, compiled and measured; without a graph where there is nothing to plan."""
+        """Plan for this budget, or the smallest plan; compile and measure it. Without anything to plan, `graph` is None."""
         report = self.backend.report
         n_graphs = len(report.graphs)
         wanted = self.backend.options

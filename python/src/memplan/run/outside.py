@@ -1,6 +1,7 @@
-"""What is computed outside of a planned graph and kept for backward: a loss over its outputs, an embedding before it, what runs
-eagerly where PyTorch cuts a graph. Once per graph, in the first backward that reaches it, the graph of autograd is read, and
-what is taken until the planned backward begins is measured.
+"""Measurement of tensors computed outside of a planned graph and kept for backward.
+
+Examples are a loss on its outputs, an embedding before it, and eager code at a graph break. For each graph, memplan reads the
+autograd graph in the first backward that reaches it. It also measures the memory allocated before the planned backward begins.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ MARK = "memplan backward"
 
 
 class Outside(NamedTuple):
-    """`before_bytes` are there while the planned backward runs, `after_bytes` only until it begins."""
+    """`before_bytes` exist while the planned backward runs, `after_bytes` only until it begins."""
 
     before_bytes: int
     after_bytes: int
 
 
 class Watched(NamedTuple):
-    """A call that waits: its node of autograd, the storages that its plan counts, and who is told."""
+    """A pending call: its autograd node, the storages counted by its plan, and the receiver of the result."""
 
     node: weakref.ref[Any]
     known: set[int]
@@ -40,7 +41,7 @@ PYTORCHS: Any = ENGINE.get()
 
 
 def watch(node: Any, known: set[int], tell: Callable[[Outside], None]) -> None:
-    """Has the next backward in which this node of autograd is read."""
+    """Measure the next backward that reaches this autograd node."""
     node.register_prehook(uncaptured(begins))
     if ENGINE:
         WATCHED.append(Watched(weakref.ref(node), known, tell))
@@ -48,19 +49,19 @@ def watch(node: Any, known: set[int], tell: Callable[[Outside], None]) -> None:
 
 
 def mark_beside(node: Any) -> None:
-    """What a planned backward of another call takes is in the ledger, and not outside."""
+    """Mark the backward of another planned call. The ledger counts its memory, so it is not outside memory."""
     if WATCHED:
         node.register_prehook(uncaptured(begins))
 
 
 def begins(_: Any) -> None:
-    """Where the planned backward begins, for who reads the events of memory."""
+    """Mark the beginning of a planned backward in the profiler's events."""
     with record_function(MARK):
         pass
 
 
 def run_watched(roots: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """In the place of PyTorch's engine, for one backward."""
+    """Replace PyTorch's engine for one backward."""
     ENGINE.put(PYTORCHS)
     watched = [w for w in WATCHED if w.node() is not None]
     WATCHED.clear()
@@ -80,8 +81,10 @@ def run_watched(roots: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def kept(roots: Iterable[Any], watched: Watched) -> tuple[int, int] | None:
-    """The bytes that operators have saved before this call and after it, None where backward does not come to it. What is saved
-    before is there until this call's backward has run."""
+    """Return the bytes that operators have saved before and after this call, or None if backward does not reach the call.
+
+    Bytes saved before the call live until the call's backward has run.
+    """
     own: Any = watched.node()
     above = reachable(roots, {own})
     if own not in above:
@@ -106,7 +109,10 @@ def reachable(roots: Iterable[Any], ends: set[Any]) -> set[Any]:
 
 
 def saved_storages(nodes: Iterable[Any], counted: set[int]) -> dict[int, int]:
-    """The storages that these nodes have saved, with their bytes; of planned graphs the ledger knows."""
+    """Return the storages saved by these nodes, with their bytes.
+
+    Planned graphs are excluded, because the ledger counts them.
+    """
     found: dict[int, int] = {}
     for node in nodes:
         if hasattr(node, "memplan_call"):
@@ -118,7 +124,7 @@ def saved_storages(nodes: Iterable[Any], counted: set[int]) -> dict[int, int]:
 
 
 def taken_until_mark(events: list[Any]) -> int:
-    """The most that was given out at once before a planned backward began, in the thread where it did: others communicate."""
+    """Return the peak of allocated bytes before a planned backward begins, in the thread of that backward only."""
     now = top = 0
     thread = next((e.thread_id() for e in events if e.kind() == "push" and e.name() == MARK), None)
     for event in [e for e in events if e.thread_id() == thread]:

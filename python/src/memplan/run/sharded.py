@@ -73,7 +73,7 @@ def casting(hook: Hook) -> Callable[..., Any]:
 
 
 class Sharded:
-    """What FSDP2 has made of a model. It does not keep the model."""
+    """The state of a model under FSDP2, without a reference to the model."""
 
     def __init__(self, module: nn.Module) -> None:
         self.groups = groups_of(module)
@@ -83,15 +83,15 @@ class Sharded:
         self.hooks = [(hook, casting(hook)) for hook in hooks]
         self.casts = hooks[0].into, hooks[0].out
         self.is_silent = False
-        self.kept_bytes = 0  # gradients that stay whole may take so much
+        self.kept_bytes = 0  # bytes of unsharded gradients
 
     def sums(self) -> bool | None:
-        """Whether this step's gradients are summed over the ranks, or stay whole. None: it cannot be planned."""
+        """Whether this step reduces gradients over the ranks (False: it keeps them). None: such a step cannot be planned."""
         found = {GROUPS[g].sums() for g in self.groups}
         return found.pop() if len(found) == 1 else None
 
     def begin_to_keep(self) -> int:
-        """From the first step on whose gradients stay whole: what these may take."""
+        """Permit unsharded gradients from now on. Return their bytes."""
         self.kept_bytes = sum(GROUPS[g].begin_to_keep() for g in self.groups)
         return self.kept_bytes
 

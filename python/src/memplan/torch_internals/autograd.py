@@ -1,4 +1,4 @@
-"""Of autograd: nodes of its graph, what they save, the engine that runs backward, and the profiler's events of memory."""
+"""Autograd: nodes of its graph, saved tensors, the backward engine, and memory events of the profiler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 from memplan.errors import MemplanError
 from memplan.torch_internals.names import Private
 
-SAVED = "_raw_saved_"  # how what a node has saved is called, without the hooks of who packs it
+SAVED = "_raw_saved_"  # prefix of attributes with saved tensors, without unpacking hooks
 COMPILED_NODE = "CompiledFunctionBackward"
 
 
@@ -25,7 +25,7 @@ def small_node() -> Any:
 
 
 def shows_packed() -> bool:
-    node = small_node()  # which has to live as long as what it shows
+    node = small_node()  # has to outlive its saved tensor
     return hasattr(getattr(node, SAVED + "self", None), "data")
 
 
@@ -95,14 +95,14 @@ EVENTS_CONFIG = Private(
 
 
 def is_node_of(node: Any, metadata: Any) -> bool:
-    """Whether this node of autograd is the compiled graph of which this is PyTorch's record."""
+    """Whether this autograd node belongs to the compiled graph with this metadata."""
     if not FORWARD_CLASS:
         return bool(node.name() == COMPILED_NODE)
     return metadata is not None and getattr(getattr(node, "_forward_cls", None), "metadata", None) is metadata
 
 
 class OrAbsent(list[Any]):
-    """Types of gradients, of which each may also be absent."""
+    """A list of gradient types. It compares equal if gradients are absent."""
 
     __hash__ = None
 
@@ -111,16 +111,17 @@ class OrAbsent(list[Any]):
 
 
 def leave_out_unused(node: Any, metadata: Any) -> None:
-    """Of a compiled graph, with PyTorch's record of it: gradients of outputs that nobody has used are absent in its backward,
-    where PyTorch makes zeros of them."""
+    """Pass absent gradients to a compiled graph's backward for unused outputs. PyTorch would otherwise pass zeros."""
     node.set_materialize_grads(False)
-    if (types := vars(metadata).get("output_types")) is not None:  # which backward asserts (2.4)
+    if (types := vars(metadata).get("output_types")) is not None:  # checked by backward in PyTorch 2.4
         metadata.output_types = OrAbsent(types)
 
 
 def saved_by(node: Any) -> Iterator[torch.Tensor]:
-    """What it keeps, without calling hooks of whoever packs it; of nodes that may have such hooks nothing, where PyTorch does
-    not show what they have packed."""
+    """Yield the saved tensors of a node without calling unpacking hooks.
+
+    If PyTorch does not show packed tensors, nodes that may have such hooks yield nothing.
+    """
     if RAW_SAVED and SHOWS_PACKED:
         yield from (t for raw in attributes(node, SAVED) if isinstance(t := getattr(raw, "data", None), torch.Tensor))
     elif RAW_SAVED and may_be_unpacked(node):
@@ -128,7 +129,7 @@ def saved_by(node: Any) -> Iterator[torch.Tensor]:
 
 
 def everything_saved_by(node: Any) -> Iterator[torch.Tensor]:
-    """The same; a PyTorch that does not show what is packed unpacks it, with hooks."""
+    """Yield the saved tensors of a node. If PyTorch does not show packed tensors, this calls unpacking hooks."""
     yield from saved_by(node) if SHOWS_PACKED or not RAW_SAVED else unpacked_of(node)
 
 
@@ -139,24 +140,25 @@ def unpacked_of(node: Any) -> Iterator[torch.Tensor]:
 def attributes(node: Any, prefix: str) -> Iterator[Any]:
     for name in dir(node):
         if name.startswith(prefix):
-            with contextlib.suppress(RuntimeError):  # where it was let go
+            with contextlib.suppress(RuntimeError):  # the saved tensors are freed
                 value = getattr(node, name)
                 yield from value if isinstance(value, (tuple, list)) else [value]
 
 
-MOST_SPANS = 4096  # of which the latest are remembered
-PACKING: deque[list[float]] = deque(maxlen=MOST_SPANS)  # the first node made while hooks pack, and the first one behind
+MOST_SPANS = 4096  # only the latest are stored
+# first node created while packing hooks are active, and first node after that
+PACKING: deque[list[float]] = deque(maxlen=MOST_SPANS)
 
 
 def may_be_unpacked(node: Any) -> bool:
-    """Without a hook of anybody's."""
+    """Whether a node's saved tensors have no unpacking hook."""
     if not (PUSH_HOOKS and POP_HOOKS and NUMBER and NEXT_NUMBER):
         return False
     return not any(first <= number_of(node) < end for first, end in PACKING)
 
 
 def note_who_packs() -> None:
-    """From now on."""
+    """Record from now on when saved-tensor hooks are active."""
     push, pop = PUSH_HOOKS.get(), POP_HOOKS.get()
     entered: list[list[float]] = []
 
@@ -175,12 +177,12 @@ def note_who_packs() -> None:
 
 
 def number_of(node: Any) -> int:
-    """Of two nodes that one thread has made the later has the larger."""
+    """Return the sequence number of a node. Of two nodes of one thread, the later one has the larger number."""
     return int(node._sequence_nr()) if NUMBER else 0
 
 
 def next_number() -> int:
-    """Of a node that is made now. MemplanError."""
+    """Return the number that the next node would receive. Raises MemplanError."""
     NUMBER.need()
     return int(NEXT_NUMBER())
 
@@ -195,24 +197,24 @@ def run_uncaptured(hook: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def uncaptured(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """The same hook for PyTorch's capture to leave alone: code that is captured in parts may call backward."""
+    """Exclude a hook from captures. Code that is captured in parts may call backward and so the hook."""
     return functools.partial(run_uncaptured, hook)
 
 
 # The engine
 
-KEPT: list[bool] = []  # per backward that runs, the innermost last: whether its graph is kept
+KEPT: list[bool] = []  # per running backward, innermost last: whether the graph is retained
 
 
 def graph_is_kept() -> bool:
-    """Of the backward that runs now."""
+    """Whether the running backward retains its graph."""
     if KEEPS_GRAPH:
         return bool(KEEPS_GRAPH())
     return bool(KEPT and KEPT[-1])
 
 
 def will_run(node: Any) -> bool:
-    """Whether the backward that runs now comes to this node. Of one whose gradient it returns PyTorch does not say so."""
+    """Whether the running backward will reach this node. If PyTorch cannot tell, the answer is yes."""
     if not WILL_RUN:
         return True
     try:
@@ -222,7 +224,7 @@ def will_run(node: Any) -> bool:
 
 
 def note_what_is_kept() -> None:
-    """By what the engine is called with from now on, for versions of PyTorch that do not say it themselves."""
+    """Record the engine's `keep_graph` argument from now on, for PyTorch versions that cannot report it."""
     engine = ENGINE.get()
 
     def run(roots: Any, gradients: Any = None, keep_graph: bool = False, *args: Any, **kwargs: Any) -> Any:
@@ -249,7 +251,7 @@ def profiler_is_on() -> bool:
 
 @dataclass(frozen=True)
 class Event:
-    """Of torch.profiler, as PyTorch's events of one thread are."""
+    """An event of torch.profiler with the interface of PyTorch's single-thread profiler."""
 
     what: str
     called: str
@@ -267,7 +269,7 @@ class Event:
 
 @contextlib.contextmanager
 def memory_events() -> Iterator[list[Any]]:
-    """What this thread's allocator gives out and takes back, and the operators in which it does, filled at the end."""
+    """Record allocations, releases and operators of this thread. The list is filled at the end of the context."""
     events: list[Any] = []
     if not (BEGIN_EVENTS and END_EVENTS and EVENTS_CONFIG):
         with profiled() as found:
@@ -284,7 +286,11 @@ def memory_events() -> Iterator[list[Any]]:
 
 @contextlib.contextmanager
 def profiled(with_stack: bool = False) -> Iterator[Callable[[], Any]]:
-    """In it, torch.profiler is on; what is yielded returns its results afterwards. MemplanError where it is on already."""
+    """Run torch.profiler within the context. The yielded function returns its results afterwards.
+
+    Raises:
+        MemplanError: a profiler is running already.
+    """
     if profiler_is_on():
         raise MemplanError("a step cannot be measured inside torch.profiler, which would end: measure it before or after")
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=with_stack) as profiler:
@@ -296,7 +302,7 @@ def is_allocation(event: Any) -> bool:
 
 
 def in_order(events: list[Any]) -> list[Event]:
-    """Begins and ends of operators, and allocations, one after the other."""
+    """Return starts and ends of operators, and allocations, in order of time."""
     found: list[tuple[int, int, Event]] = []
     for event in events:
         start = int(event.start_ns())

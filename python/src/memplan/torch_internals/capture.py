@@ -1,4 +1,4 @@
-"""Of captures: the settings of dynamo, what PyTorch knows of the graph at hand, and what makes it run."""
+"""Captures: settings of dynamo, PyTorch's information on the current graph, and compilation of graphs."""
 
 from __future__ import annotations
 
@@ -128,12 +128,12 @@ FOR_INDUCTOR = (INDUCTOR, PARTITIONER, PARTITIONER_CLASS, AS_TRACED, AS_COMPILED
 
 
 def setting(name: str, otherwise: Any) -> Any:
-    """Of dynamo."""
+    """Return a setting of dynamo."""
     return getattr(CONFIG.get(), name, otherwise)
 
 
 def patched(config: Any, settings: dict[str, Any]) -> contextlib.AbstractContextManager[Any]:
-    """In it, these are so, as far as this PyTorch knows them."""
+    """Change settings within the context, if this PyTorch version has them."""
     known = {name: value for name, value in settings.items() if hasattr(config, name)}
     patch: contextlib.AbstractContextManager[Any] = config.patch(known) if known else contextlib.nullcontext()
     return patch
@@ -148,18 +148,18 @@ def aot_settings(**settings: Any) -> contextlib.AbstractContextManager[Any]:
 
 
 def all_eager() -> contextlib.AbstractContextManager[Any]:
-    """In it, functions that were compiled run as eager does."""
+    """Run compiled functions eagerly within the context."""
     stance: Any = getattr(torch.compiler, "set_stance", None)
     return stance("force_eager") if stance is not None else dynamo_settings(disable=True)
 
 
 def limit_name() -> str:
-    """The setting that says for how many sizes and numbers PyTorch captures one piece of code."""
+    """Return the name of the setting that limits the captures per piece of code."""
     return known("recompile_limit", "cache_size_limit")
 
 
 def known(name: str, before: str) -> str:
-    """A setting by the name that this PyTorch has for it."""
+    """Return the name of a setting in this PyTorch version."""
     return name if hasattr(CONFIG.get(), name) else before
 
 
@@ -168,16 +168,16 @@ def limit() -> int:
 
 
 def limit_errors() -> tuple[type[Exception], ...]:
-    """What PyTorch raises behind that limit."""
+    """Return the exceptions that PyTorch raises at this limit."""
     return (LIMIT.get(),) if LIMIT else ()
 
 
 def is_limit(error: BaseException) -> bool:
-    """Whether it is that; 2.4 raises it as any other that it does not capture."""
+    """Whether an error reports this limit. PyTorch 2.4 raises an unspecific exception."""
     return isinstance(error, limit_errors()) or str(error).startswith("cache_size_limit reached")
 
 
-# What PyTorch is about
+# The current state of PyTorch
 
 
 def is_jit_traced() -> bool:
@@ -190,18 +190,20 @@ def is_symbolically_traced() -> bool:
 
 
 def metadata_now() -> Any:
-    """What PyTorch knows of the graph that was just compiled, and reads in its calls; None: it has no backward."""
+    """Return PyTorch's metadata of the graph just compiled, or None if it has no backward."""
     return getattr(TRACING(), "fw_metadata", None) if TRACING else None
 
 
 def compile_id() -> Any:
-    """Of the code that is captured, and how often it was captured before."""
+    """Return the identifier of the current capture: the code, and the number of its earlier captures."""
     return COMPILING() if COMPILING else None
 
 
 def metadata_of_callers() -> Any:
-    """What AOTAutograd knows of the graph that it has cut at this moment. Before there were descriptions it hands that to
-    nobody: it is a variable of the function that has called us."""
+    """Return AOTAutograd's metadata of the graph that is being partitioned.
+
+    PyTorch versions without output descriptions do not pass it. It is a local variable of a calling function.
+    """
     frame = inspect.currentframe()
     while frame is not None:
         found = frame.f_locals.get("inner_meta")
@@ -212,7 +214,7 @@ def metadata_of_callers() -> Any:
 
 
 def to_go_on() -> Callable[[], contextlib.AbstractContextManager[Any]]:
-    """What PyTorch knows of the graph at hand, to be entered later."""
+    """Return a function that restores PyTorch's present compilation context later."""
     traced, compiled = TRACING(), COMPILE_CONTEXT()
 
     @contextlib.contextmanager
@@ -225,7 +227,7 @@ def to_go_on() -> Callable[[], contextlib.AbstractContextManager[Any]]:
 
 @contextlib.contextmanager
 def answers_told(hear: Callable[[Any], None]) -> Iterator[None]:
-    """In it, PyTorch's capture tells where it answers whether code is compiled."""
+    """Call `hear` within the context whenever a capture tells code that it is being compiled."""
     pytorchs: Any = ANSWER.original()
 
     def told(translator: Any) -> None:
@@ -238,7 +240,7 @@ def answers_told(hear: Callable[[Any], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def frames_told(hear: Callable[[BaseException | None], None]) -> Iterator[None]:
-    """In it, PyTorch's capture tells of each function that it converts, with the error if it gives the function up."""
+    """Call `hear` within the context for each function that PyTorch converts, with the error if the conversion fails."""
     pytorchs: Any = CONVERT.original()
 
     def convert(*args: Any, **kwargs: Any) -> Any:
@@ -256,7 +258,7 @@ def frames_told(hear: Callable[[BaseException | None], None]) -> Iterator[None]:
 
 
 def backend_now() -> str:
-    """The name of the backend for which PyTorch captures at this moment, "" if it is not known."""
+    """Return the name of the backend of the current capture, or ""."""
     frame = inspect.currentframe()
     while frame is not None:
         found = frame.f_locals.get("self")
@@ -269,19 +271,19 @@ def backend_now() -> str:
 
 
 def n_cuts() -> int:
-    """How often PyTorch has cut a function since the last torch._dynamo.reset."""
+    """Return the number of graph breaks since the last torch._dynamo.reset."""
     return len(CUTS.get(()))
 
 
 def cuts_since(n: int) -> list[tuple[list[tuple[str, int]], str]]:
-    """Later cuts: the stack of each, as files and lines, and the reason."""
+    """Return the graph breaks after the first n: stack as (file, line) pairs, and reason."""
     cuts = list(CUTS.get(()))[n:]
     return [([(f.filename, f.lineno) for f in cut.user_stack or ()], str(cut.reason)) for cut in cuts]
 
 
 @contextlib.contextmanager
 def counting(is_counted: bool) -> Iterator[Callable[[], bool]]:
-    """In it, what is yielded says whether PyTorch has run nothing that was captured: it may skip code without a word."""
+    """Yield a function that tells whether PyTorch has run no captured code, because PyTorch may skip code silently."""
     if not COUNT or not is_counted:
         yield lambda: False
         return
@@ -292,17 +294,17 @@ def counting(is_counted: bool) -> Iterator[Callable[[], bool]]:
         COUNT(before)
 
 
-# What makes graphs run
+# Compilation of graphs
 
 
 def register(backend: Callable[..., Any], name: str) -> None:
-    """Makes a backend known by its name where the package is imported and not installed."""
+    """Register a backend by name for a package that is imported without being installed."""
     if REGISTER and name not in torch.compiler.list_backends():
         REGISTER(backend, name=name)
 
 
 def with_backward(module: fx.GraphModule, inputs: Any, **compilers: Any) -> Callable[..., Any]:
-    """What AOTAutograd makes of a captured graph."""
+    """Compile a captured graph with AOTAutograd."""
     if AOT:
         return AOT(**compilers)(module, inputs)  # type: ignore[no-any-return]
     compile_backward, eagerly = compilers["bw_compiler"], cast(Any, torch.compiler.disable)
@@ -312,7 +314,7 @@ def with_backward(module: fx.GraphModule, inputs: Any, **compilers: Any) -> Call
 
 
 def boxed(run: Callable[[list[Any]], Any]) -> Callable[..., Any]:
-    """A function of a list of arguments, which it empties, as AOTAutograd takes it."""
+    """Return a function of a list of arguments, which it empties. AOTAutograd requires this calling convention."""
     if not BOXED:
         return lambda *arguments: run(list(arguments))
     run._boxed_call = True  # type: ignore[attr-defined]
@@ -320,7 +322,7 @@ def boxed(run: Callable[[list[Any]], Any]) -> Callable[..., Any]:
 
 
 def need_to_cut() -> None:
-    """NotPlannable where this PyTorch cuts no graphs for others."""
+    """Raise NotPlannable if this PyTorch version cannot partition graphs for others."""
     if not EXTRACT:
         raise NotPlannable(f"PyTorch {torch.__version__} has no {EXTRACT}")
 
@@ -328,7 +330,7 @@ def need_to_cut() -> None:
 def cut(
     joint: fx.Graph, of: fx.GraphModule, saved: list[fx.Node], numbers: list[fx.Node], n_outputs: int, static: Iterable[fx.Node]
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Forward and backward of a joint graph, of which these are saved in between."""
+    """Return forward and backward of a joint graph. `saved`: the tensors to save."""
     module = (LAZY_MODULE.get(fx.GraphModule))(of, joint)
     module.meta = dict(getattr(of, "meta", {}))
     extra: dict[str, Any] = {}
@@ -342,9 +344,12 @@ def cut(
 
 
 def drop_unread(module: fx.GraphModule, stays: Callable[[fx.Node], bool] = lambda node: False) -> None:
-    """Takes out what nobody reads and that writes nothing. Some versions of PyTorch leave forward's random operators in
-    backward, where they would draw once more; and all leave what is tagged as random, attention among it, in forward where only
-    backward reads it, with all that it is computed from, unless this is in the midst of a compilation."""
+    """Remove nodes without readers or effects.
+
+    Some PyTorch versions leave forward's random operators in backward, which would draw again. All versions keep operators
+    tagged as random, such as attention, in forward even if only backward reads them, together with the operators they depend
+    on. An exception is a compilation in progress.
+    """
     for node in reversed(module.graph.nodes):
         schema = schema_of(node.target)
         writes_nothing = inspect.isroutine(node.target) if schema is None else not schema.is_mutable
@@ -354,12 +359,12 @@ def drop_unread(module: fx.GraphModule, stays: Callable[[fx.Node], bool] = lambd
 
 
 def is_meant(node: fx.Node) -> bool:
-    """Whether an operator of forward has effects, though nobody reads what it returns."""
+    """Whether a forward operator has effects besides its result."""
     return node.is_impure() and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
 
 
 def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """PyTorch's own cut, which recomputes nothing: for graphs that cannot be planned."""
+    """Partition a graph that cannot be planned as PyTorch does, without recomputation."""
     own = functorch.compile.default_partition
     takes = inspect.signature(own).parameters
     forward, backward = own(joint, inputs, **{k: v for k, v in known.items() if k in takes})
@@ -368,8 +373,7 @@ def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple
 
 
 def compile_with_inductor(module: fx.GraphModule, inputs: list[Any], partition: Callable[..., Any], name: str) -> Any:
-    """What Inductor makes of a captured graph whose joint graph is cut by us. Compiled kernels come from its caches; graphs do
-    not: they are cut anew."""
+    """Compile a captured graph with Inductor and memplan's partition. Inductor's caches provide kernels, but no graphs."""
 
     class Partitioner(PARTITIONER_CLASS.get()):  # type: ignore[misc]
         def __call__(self, gm: fx.GraphModule, joint_inputs: Any, **known: Any) -> tuple[fx.GraphModule, fx.GraphModule]:

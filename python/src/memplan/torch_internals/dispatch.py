@@ -1,4 +1,4 @@
-"""Of operators: what they say of themselves, the kernels that a capture sees, and what watches operators as they run."""
+"""Operators: their schemas, the kernels that captures use, and modes that observe operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memplan.torch_internals.names import Private
 
 T = TypeVar("T")
 OPERATOR: type[Any] = type(torch.ops.aten.add.Tensor)
-AUTOCAST_BEGINS = "_enter_autocast"  # what a capture calls where a region begins
+AUTOCAST_BEGINS = "_enter_autocast"  # the call in a capture at which an autocast region begins
 NOT_EAGERS = "captures see other kernels than eager's: bits, draws and memory may differ from eager"
 
 SCHEMA = Private(
@@ -91,7 +91,7 @@ WRITTEN_OUT = Private("torch.ops.aten._scaled_dot_product_attention_math.default
 
 
 def schema_of(operator: Any) -> Any:
-    """Its arguments and whether it writes into them; None: it is no operator."""
+    """Return the schema of an operator: its arguments and writes. Return None for other values."""
     if not isinstance(operator, OPERATOR):
         return None
     if SCHEMA:
@@ -112,7 +112,7 @@ def has_kernel(operator: Any, names: Iterable[str]) -> bool:
 
 
 def with_python_kernels(names: Iterable[str]) -> list[Any]:
-    """PyTorch's operators that captures see otherwise than eager, and how they are called."""
+    """Return PyTorch's operators with separate implementations for captures."""
     found: list[Any] = []
     if not (KEY and KERNELS and ALL_OPERATORS and DECOMPOSITIONS):
         return found
@@ -128,7 +128,7 @@ def with_python_kernels(names: Iterable[str]) -> list[Any]:
 
 
 def forget(operator: Any) -> None:
-    """Has PyTorch look anew which kernel is called."""
+    """Reset PyTorch's cache of kernels for an operator."""
     if KNOWN_KERNELS:
         operator._dispatch_cache.clear()
         return
@@ -140,7 +140,7 @@ def forget(operator: Any) -> None:
 
 @contextlib.contextmanager
 def kernels(operator: Any, ours: dict[str, Callable[..., Any]], without: Iterable[str] = ()) -> Iterator[None]:
-    """In it, captures see these kernels of an operator and not those."""
+    """Use these kernels of an operator in captures within the context. `without`: keys of kernels to hide."""
     if not (KEY and KERNELS):
         yield
         return
@@ -156,7 +156,7 @@ def kernels(operator: Any, ours: dict[str, Callable[..., Any]], without: Iterabl
 
 
 def run_kernel(operator: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-    """PyTorch's own kernel, where ours is seen."""
+    """Run PyTorch's own kernel of an operator with a replaced kernel."""
     if RUN_KERNEL:
         return operator._op_dk(key_of(name), *args, **kwargs)
     ours = [key.name for key in operator.py_kernels]
@@ -165,25 +165,25 @@ def run_kernel(operator: Any, name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def in_thread(call: Callable[[], T]) -> T:
-    """What a call returns that another thread runs, where the caller has no profiler, mode, capture and autocast."""
+    """Run a call in another thread without the caller's profiler, modes, capture and autocast. Return its result."""
     with ThreadPoolExecutor(1) as other:
         return other.submit(call).result()
 
 
 def without_cast_cache_off() -> contextlib.AbstractContextManager[Any]:
-    """In it, a capture leaves autocast's cache as it is."""
+    """Keep autocast's cache enabled during captures within the context."""
     if not CAST_CACHE:
         return contextlib.nullcontext()
     return mock.patch.object(proxy_tensor, "disable_autocast_cache", contextlib.nullcontext)
 
 
-# What watches operators
+# Observation of operators
 
-CALLERS = ("torch._compile", "torch._dynamo.eval_frame", __name__)  # of who watches
+CALLERS = ("torch._compile", "torch._dynamo.eval_frame", __name__)  # modules whose frames call an observer
 
 
 def watching(run: Callable[[Any, Any, Any], Any]) -> contextlib.AbstractContextManager[Any]:
-    """In it, operators are run by this, which is given each with its arguments. MemplanError."""
+    """Run operators through `run` within the context, which receives each operator with its arguments. Raises MemplanError."""
     WATCHING.need()
 
     class Operators(WATCHING.get()):  # type: ignore[misc]
@@ -194,7 +194,7 @@ def watching(run: Callable[[Any, Any, Any], Any]) -> contextlib.AbstractContextM
 
 
 def watched(call: Callable[[], Any]) -> list[Any]:
-    """The operators that a call runs."""
+    """Return the operators that a call runs."""
     seen: list[Any] = []
 
     def run(operator: Any, args: Any, kwargs: Any) -> Any:
@@ -207,7 +207,7 @@ def watched(call: Callable[[], Any]) -> list[Any]:
 
 
 def forget_arguments(traceback: TracebackType | None) -> None:
-    """Empties the frames by which PyTorch calls who watches: an operator that nobody watches has none."""
+    """Clear the frames through which PyTorch calls observers. They hold arguments and do not exist without an observer."""
     while traceback is not None:
         if traceback.tb_frame.f_globals.get("__name__") in CALLERS:
             traceback.tb_frame.clear()
@@ -215,18 +215,18 @@ def forget_arguments(traceback: TracebackType | None) -> None:
 
 
 def without_memory() -> contextlib.AbstractContextManager[Any]:
-    """In it, tensors that are made have sizes and no memory. MemplanError."""
+    """Create tensors without memory (fake tensors) within the context. Raises MemplanError."""
     return cast(contextlib.AbstractContextManager[Any], FAKE(allow_non_fake_inputs=True))
 
 
 def mode_now() -> str:
-    """What watches operators, "": nothing."""
+    """Return the name of the active mode that observes operators, or ""."""
     mode = MODE() if MODE else None
     return type(mode).__name__ if mode is not None else ""
 
 
 def transform_now() -> str:
-    """Which of torch.func's we are inside, "": none."""
+    """Return the name of the active torch.func transform, or ""."""
     level = FUNC_LEVEL() if FUNC_LEVEL else None
     return str(level.key()).rpartition(".")[2].lower() if level is not None else ""
 

@@ -1,5 +1,7 @@
-"""Of models that `fully_shard` has sharded (FSDP2): which parameters are gathered together, how, and the hooks that do it. All
-but the class is PyTorch's own: there is no public way to ask."""
+"""The state of FSDP2 (`fully_shard`): groups of parameters gathered together, their layouts, and hooks.
+
+All of it except the class is private to PyTorch, which has no public interface for it.
+"""
 
 from __future__ import annotations
 
@@ -38,18 +40,19 @@ FINALIZE = Private(
     lost="stages of pipelines that fully_shard has sharded are refused",
     since="2.15",
 )
-FAKE = "fake"  # a backend whose group has one process, whatever its size; PyTorch knows it when its store is imported
+FAKE = "fake"  # a backend with one process for any group size; PyTorch registers it when its store is imported
 FAKE_STORE = Private(
     "torch.testing._internal.distributed.fake_pg.FakeStore",
     use="a process group of ranks that are not there",
     lost="meshes are refused",
     on_demand=True,
 )
-DEFAULT = ("DefaultAllGather", "DefaultReduceScatter", GatherOnHost.__name__, SumOnHost.__name__)  # FSDP2's own, and ours
+# classes of FSDP2 and of memplan
+DEFAULT = ("DefaultAllGather", "DefaultReduceScatter", GatherOnHost.__name__, SumOnHost.__name__)
 
 
 def kind() -> type[Any] | tuple[()]:
-    """The class of modules that are sharded; nothing is one where this PyTorch has no such class."""
+    """Return the class of sharded modules, or () if this PyTorch has none."""
     if not torch.distributed.is_available():
         return ()
     from torch.distributed import fsdp
@@ -59,25 +62,25 @@ def kind() -> type[Any] | tuple[()]:
 
 
 def here(tensor: torch.Tensor) -> torch.Tensor:
-    """The part of a tensor that lies on this rank."""
+    """Return the local part of a tensor on this rank."""
     local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
     return local
 
 
 def is_real(group: Any) -> bool:
-    """Whether there are others in a process group: a fake one has none, however large it is."""
+    """Whether a process group has other processes. A fake group has none, whatever its size."""
     return torch.distributed.get_world_size(group) > 1 and torch.distributed.get_backend(group) != FAKE
 
 
 def is_split(model: torch.nn.Module) -> bool:
-    """Whether ranks split its operators, beside what FSDP2 shards."""
+    """Whether ranks split operators of the model, besides the sharding by FSDP2."""
     n_sharded = 1 if kind() and isinstance(model, kind()) else 0
     placed = [getattr(p, "placements", ()) for p in model.parameters()]
     return any(sum(not way.is_replicate() for way in ways) > n_sharded for ways in placed)
 
 
 class Cut(NamedTuple):
-    """How tensor parallel has cut a parameter, of which FSDP2 has the part on this rank."""
+    """The layout of a parameter under tensor parallelism. FSDP2 shards the local part of this rank."""
 
     mesh: Any
     placements: Any
@@ -90,7 +93,7 @@ class Cut(NamedTuple):
         return cls(known.mesh, known.placements, known.tensor_meta.shape, known.tensor_meta.stride)
 
     def whole(self, part: torch.Tensor) -> torch.Tensor:
-        """The parameter whose part on this rank this is. Its gradient is cut in the same way."""
+        """Return the DTensor with this local part. Its gradient has the same layout."""
         from torch.distributed.tensor import DTensor
 
         made: torch.Tensor = DTensor.from_local(
@@ -100,7 +103,7 @@ class Cut(NamedTuple):
 
 
 class Division(NamedTuple):
-    """By what a sum is divided before it is made and after; what makes it over the ranks with shards, and over replicas."""
+    """The division of a gradient sum: divisors before and after, and the reductions over shard ranks and over replicas."""
 
     before: float
     after: float
@@ -109,9 +112,17 @@ class Division(NamedTuple):
 
 
 class ParameterGroup:
-    """Parameters that FSDP2 gathers together: of each its names in the model, its shape, that of a shard, which is padded, and
-    the dimension that is cut. `among`: the ranks that have shards; `replicas`: those over which gradients are summed, too.
-    `cuts`: how a parameter was cut before, by tensor parallel; None: it was not."""
+    """Parameters that FSDP2 gathers together.
+
+    Attributes:
+        names: the names of each parameter in the model.
+        shapes: the shape of each parameter.
+        padded: the shape of each shard, with padding.
+        dims: the sharded dimension.
+        among: the ranks with shards.
+        replicas: further ranks over which gradients are reduced, or None.
+        cuts: the layout under tensor parallelism, or None.
+    """
 
     def __init__(self, known: Any, names: dict[int, str]) -> None:
         self.known = known
@@ -127,36 +138,39 @@ class ParameterGroup:
         self.cuts = [Cut.of(p) if p.is_dtensor and not of_types(p) else None for p in parameters]
         self.n_ranks, self.among = mesh.shard_mesh_size, mesh.shard_process_group
         self.replicas = getattr(mesh, "replicate_process_group", None)
-        self.given_type: torch.dtype = parameters[0].orig_dtype  # of shards and of their gradients
+        self.given_type: torch.dtype = parameters[0].orig_dtype  # type of shards and of their gradients
         self.compute_types = [p.param_dtype or p.orig_dtype for p in parameters]
-        self.reshards = getattr(known, "post_forward_mesh_info", None) is not None  # after forward
+        self.reshards = getattr(known, "post_forward_mesh_info", None) is not None  # whether parameters are freed after forward
         self.divide_factor: float | None = getattr(known, "gradient_divide_factor", None)
         self.only_sums = bool(getattr(known, "force_sum_reduction_for_comms", False))
-        self.keeps = False  # gradients of some steps
+        self.keeps = False  # whether some steps keep unsharded gradients
 
     def parameters(self) -> list[Any]:
         return [p.sharded_param for p in self.known.fsdp_params]
 
     def module(self) -> str:
-        """In which all of them are, as people know it."""
+        """Return the innermost module that contains all parameters, for messages."""
         parts = [names[0].split(".")[:-1] for names in self.names]
         common = [part for part, *others in zip(*parts) if all(o == part for o in others)]
         return ".".join(common) or "the model"
 
     def gathering(self) -> str:
-        """What ranks wait for each other for, and below."""
+        """Return the purpose of waiting for other ranks, for messages; likewise `summing`."""
         return f"to gather the parameters of {self.module()}"
 
     def summing(self) -> str:
         return f"to sum gradients of {self.module()}"
 
     def summed_type(self, gradients: Sequence[torch.Tensor]) -> torch.dtype:
-        """Where nobody says, newer versions sum in the type of the parameter."""
+        """Return the type of the reduction. Without a policy, newer versions use the parameter's type."""
         first = self.known.fsdp_params[0]
         return first.reduce_dtype or getattr(first, "unsharded_grad_dtype", None) or gradients[0].dtype
 
     def division(self, kind: torch.dtype) -> Division:
-        """How FSDP2 divides what it sums in this type: of types in which sums overflow by the root before."""
+        """Return FSDP2's division for this type.
+
+        In types that may overflow, a part of the divisor is applied before the sum.
+        """
         sums, factor = torch.distributed.ReduceOp, self.divide_factor
         n = self.n_ranks * (torch.distributed.get_world_size(self.replicas) if self.replicas is not None else 1)
         overflows = kind not in (torch.float32, torch.bfloat16)
@@ -169,8 +183,11 @@ class ParameterGroup:
         return Division(before, whole / before, sums.SUM, sums.SUM)
 
     def sums(self) -> bool | None:
-        """Whether gradients of this step are summed over the ranks, with those of earlier steps that wait for that, or wait
-        themselves. None: partly, or by a PyTorch whose ways to keep them are not known."""
+        """Whether this step reduces gradients over the ranks, including those kept in earlier steps; otherwise gradients are
+        kept.
+
+        None: only partly, or this PyTorch version has no known way to keep gradients.
+        """
         known = self.known
         if (
             bool(known.reduce_grads) != bool(known.all_reduce_grads)
@@ -180,10 +197,13 @@ class ParameterGroup:
         can_keep = bool(KEPT) and not any(self.cuts)
         return bool(known.reduce_grads) if can_keep or (known.reduce_grads and not self.has_kept()) else None
 
-    # Gradients that stay whole, where FSDP2 has them
+    # Unsharded gradients, stored in FSDP2's own place
 
     def begin_to_keep(self) -> int:
-        """From now on there may be some; what they take. FSDP2 makes its whole parameters, which have them, as it gathers."""
+        """Permit unsharded gradients from now on, and return their bytes.
+
+        FSDP2 creates the unsharded parameters when it gathers.
+        """
         self.keeps = True
         if not all(hasattr(p, "_unsharded_param") for p in self.known.fsdp_params):
             self.known.unshard()
@@ -192,7 +212,7 @@ class ParameterGroup:
         return sum(map(self.kept_bytes, range(len(self.known.fsdp_params))))
 
     def kept_bytes(self, k: int) -> int:
-        """What the gradient of a parameter takes when it is kept."""
+        """Return the bytes of a parameter's unsharded gradient."""
         whole = self.known.fsdp_params[k]._unsharded_param
         return int(whole.numel() * self.kept_type(whole).itemsize) if whole.requires_grad else 0
 
@@ -204,7 +224,7 @@ class ParameterGroup:
         return any(map(has_gradient, self.known.fsdp_params))
 
     def keep(self, k: int, gradient: torch.Tensor) -> None:
-        """Adds a gradient to those of earlier steps."""
+        """Add a gradient to the unsharded gradients of earlier steps."""
         whole = self.known.fsdp_params[k]._unsharded_param
         if whole.grad is None:
             kind = self.kept_type(gradient)
@@ -215,7 +235,7 @@ class ParameterGroup:
             whole.grad.add_(gradient)
 
     def with_kept(self, k: int, gradient: torch.Tensor) -> torch.Tensor:
-        """A gradient with those of earlier steps, which nobody keeps any more."""
+        """Return a gradient plus those of earlier steps, which are then dropped."""
         whole = getattr(self.known.fsdp_params[k], "_unsharded_param", None)
         if whole is None or whole.grad is None:
             return gradient
@@ -224,7 +244,7 @@ class ParameterGroup:
         return kept.add_(gradient)
 
     def need_all_kept(self, which: Sequence[int]) -> None:
-        """MemplanError where a gradient that was kept is not among those that are summed."""
+        """Raise MemplanError if a kept gradient is not among the reduced ones."""
         for k, parameter in enumerate(self.known.fsdp_params):
             if k not in which and has_gradient(parameter):
                 raise MemplanError(
@@ -233,14 +253,14 @@ class ParameterGroup:
                 )
 
     def give_back(self) -> None:
-        """What an evaluation has left whole."""
+        """Free parameters that an evaluation left gathered."""
         if self.known.is_unsharded:
             self.known.reshard()
 
-    # Parameters that are whole for several calls, as FSDP2 itself gathers them
+    # Parameters that FSDP2 itself gathers for several calls
 
     def give_memory_back(self) -> None:
-        """Of what was sent to have parameters whole, and has arrived. With gloo that and sums are made by classes of ours."""
+        """Free the buffer of a finished gather. With gloo, use memplan's classes for gathers and reductions."""
         known = self.known
         if isinstance(known._all_gather_comm, GatherOnHost):
             known._all_gather_comm.give_back()
@@ -250,11 +270,11 @@ class ParameterGroup:
                 known._reduce_scatter_comm = SumOnHost()
 
     def will_sum(self) -> None:
-        """Has FSDP2 sum, when it ends the step, what is in the gradients of its whole parameters, as if it had run backward."""
+        """Make FSDP2 reduce the gradients of unsharded parameters at the end of the step, as after its own backward."""
         self.known._post_backward_pending = True
 
     def refusal(self) -> str:
-        """What is not FSDP2's default here, and cannot be planned; ""."""
+        """Return the unsupported features of this group as text, or ""."""
         known, factor = self.known, self.divide_factor
         mesh_is_for_more = bool(getattr(known.mesh_info, "is_spmd_mesh", False))
         typed = [p for p in known.fsdp_params if of_types(p)]
@@ -283,20 +303,19 @@ class ParameterGroup:
 
 
 def of_types(parameter: Any) -> bool:
-    """Whether a parameter, whose whole is a plain tensor, has a place on a mesh of more dimensions than FSDP2's, as spmd_types
-    has noted."""
+    """Whether a plain parameter has a placement on a mesh of more dimensions than FSDP2's, recorded by spmd_types."""
     return bool(getattr(parameter, "is_spmd_types", False))
 
 
 def has_gradient(parameter: Any) -> bool:
-    """Whether a whole parameter has one."""
+    """Whether an unsharded parameter has a gradient."""
     whole = getattr(parameter, "_unsharded_param", None)
     older = getattr(parameter, "unsharded_accumulated_grad", None)
     return older is not None or getattr(whole, "grad", None) is not None
 
 
 class Hook(NamedTuple):
-    """One of FSDP2's, before or behind a module's forward: where it lies, and the types to which it casts (None: as it is)."""
+    """A hook of FSDP2 before or after a module's forward. `into`, `out`: the types of its casts (None: no cast)."""
 
     handle: Any
     is_before: bool
@@ -305,7 +324,7 @@ class Hook(NamedTuple):
     out: torch.dtype | None
 
     def exchange(self, hook: Any) -> Any:
-        """Puts another in its place; returns what was there, None: nothing is."""
+        """Replace the hook and return the old one, or None if there is none."""
         hooks = self.handle.hooks_dict_ref()
         if hooks is None or self.handle.id not in hooks:
             return None
@@ -315,7 +334,7 @@ class Hook(NamedTuple):
 
 @contextlib.contextmanager
 def of_no_memory(module: nn.Module) -> Iterator[None]:
-    """In it, FSDP2 takes parameters on the meta device, which it refuses to train."""
+    """Let FSDP2 accept parameters on the meta device within the context."""
     if not any(p.is_meta for p in module.parameters()):
         yield
         return
@@ -329,7 +348,7 @@ def of_no_memory(module: nn.Module) -> Iterator[None]:
 
 
 def states(module: nn.Module) -> list[Any]:
-    """FSDP2's, of a model that is sharded as a whole: that first. It is made ready as its first call would."""
+    """Return FSDP2's states of a sharded model, beginning with the whole model. Initializes it like its first call."""
     first = STATE.get()(module)
     with of_no_memory(module):
         first._lazy_init()
@@ -352,7 +371,7 @@ def hooks(module: nn.Module) -> list[Hook]:
         policy = state._mp_policy
         casts = policy.param_dtype if policy.cast_forward_inputs else None, policy.output_dtype
         before, behind = state._pre_forward_hook_handle, state._post_forward_hook_handle
-        several = getattr(before, "handles", None)  # of modules that are gathered together
+        several = getattr(before, "handles", None)  # for modules that are gathered together
         halves = (
             [(before, True), (behind, False)]
             if several is None
