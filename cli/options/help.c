@@ -169,7 +169,7 @@ static void usage(FILE *to, const command *c)
 void help_command(FILE *to, const command *c)
 {
     usage(to, c);
-    const bool any = help_group(to, c, FIRST, "\nwhat you need first:\n");
+    const bool any = help_group(to, c, FIRST, "\ncommon options:\n");
     help_group(to, c, OTHERS, any ? "\nmore:\n" : "\noptions:\n");
     help_group(to, c, MODELS, "\nabout the model and how it trains:\n");
     help_group(to, c, EXPERIMENTS, "\nfor experiments:\n");
@@ -179,6 +179,6 @@ void help_command(FILE *to, const command *c)
 void help_command_short(FILE *to, const command *c)
 {
     usage(to, c);
-    help_group(to, c, FIRST, "\nwhat you need first:\n");
+    help_group(to, c, FIRST, "\ncommon options:\n");
     fprintf(to, "\n'memplan help %s' lists all options.\n", c->name);
 }
