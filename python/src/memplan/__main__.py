@@ -1,4 +1,4 @@
-"""python -m memplan: estimate, plan and fit for a model that is named, without a script."""
+"""python -m memplan: estimate, plan and fit for a model given by name, without a script."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from memplan.command.model import build, place_of, refusal
 from memplan.mesh.rank_report import RankReport
 
 META = torch.device("meta")
-OF_COMPILE = ("device", "offload", "link", "effort", "reserve", "accumulate", "cache")  # options that go there as they are
+# options passed to memplan.compile unchanged
+OF_COMPILE = ("device", "offload", "link", "effort", "reserve", "accumulate", "cache")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -80,14 +81,14 @@ def options_of(asked: argparse.Namespace, model: torch.nn.Module) -> dict[str, A
         make: Any = kind
         try:
             options["optimizer"] = make(model.parameters())
-        except (TypeError, ValueError) as error:  # Muon takes matrices alone
+        except (TypeError, ValueError) as error:  # for example, Muon accepts matrices only
             raise UsageError(f"{asked.optimizer} does not take this model's parameters: {error}") from None
     return options
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`line`: before the report."""
+    """The result of a command. `line` is printed before the report."""
 
     line: str
     report: memplan.Report
@@ -104,7 +105,7 @@ class Answer:
 
 
 def answer(asked: argparse.Namespace) -> Answer:
-    """MemplanError."""
+    """Execute the command. Raises MemplanError."""
     inputs = read_inputs(asked.inputs)
     model = build(asked.model, META if asked.device else None)
     options, device = options_of(asked, model), place_of(model)
@@ -136,7 +137,7 @@ def answer(asked: argparse.Namespace) -> Answer:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """In it, PyTorch does not log what it also raises, which is answered by a sentence."""
+    """Disable PyTorch's error logs within the context. PyTorch also raises these errors, and memplan reports them."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -150,7 +151,7 @@ def say(sentence: object) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 2: what was asked cannot be read or found; 1: it was tried, and there is no answer."""
+    """Run the command line. Return exit status 2 for invalid arguments, 1 for a failure, 0 for success."""
     asked = parser().parse_args(arguments)
 
     with warnings.catch_warnings(), quiet():

@@ -1,4 +1,4 @@
-"""One line on a terminal that says what a first step is waiting for; nothing where standard error is none."""
+"""A progress line on the terminal during the first step. Nothing is shown if standard error is no terminal."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ EVERY_SECONDS = 0.1
 
 
 def terminal() -> Any:
-    """Standard error where a person reads it at once, else None."""
+    """Return standard error if it is a terminal, else None."""
     stream = sys.stderr
-    with contextlib.suppress(AttributeError, ValueError):  # there is none, or it is closed
+    with contextlib.suppress(AttributeError, ValueError):  # standard error is missing or closed
         return stream if stream.isatty() else None
     return None
 
 
 class Line:
-    """Each sentence takes the place of the one before; `end` leaves nothing behind. `is_wanted` False: never anything."""
+    """A line on the terminal. A new sentence replaces the previous one, and `end` clears the line.
+
+    With `is_wanted` False, nothing is shown.
+    """
 
     def __init__(self, is_wanted: bool = True) -> None:
         self.is_wanted, self.is_shown = is_wanted, False
         self.begun = self.written = 0.0
 
     def say(self, sentence: str, every: float = 0.0) -> None:
-        """`every`: not before so many seconds have passed since the last sentence."""
+        """Show a sentence, unless less than `every` seconds have passed since the last one."""
         now = time.monotonic()
         if not self.is_wanted or now - self.written < every or (stream := terminal()) is None:
             return

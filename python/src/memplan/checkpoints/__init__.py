@@ -1,1 +1,1 @@
-"""Plans for those who cannot compile: checkpoints around modules, and what they come to."""
+"""Plans without compilation: activation checkpoints around modules, with predicted and measured peaks."""

@@ -1,4 +1,4 @@
-"""From a plan to checkpoints whose measured step fits the same budget."""
+"""From a plan to activation checkpoints whose measured step fits the same budget."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from memplan.in_place import eager_copy
 from memplan.plan.graph_report import GraphReport
 from memplan.torch_internals.dispatch import schema_of, watched
 
-ROUNDS = 4  # of choosing and measuring
+ROUNDS = 4  # number of times that checkpoints are chosen and measured
 
 
 def operators_of(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, list[bool]]:
-    """What a forward of the model runs: per family of operators, in their order, whether one writes into an argument. The model
-    is a copy: nothing is restored."""
+    """Return the operators of a forward: by family and in order, whether each operator writes into an argument.
+
+    The model is a copy, so that its state need not be restored.
+    """
     seen: dict[str, list[bool]] = {}
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         for operator in watched(lambda: model(*inputs, **kwargs)):
@@ -36,11 +38,11 @@ def operators_of(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any]
 
 
 def may_be_kept(capture: Capture, eager: Mapping[str, list[bool]]) -> Kept:
-    """The forward operators that eager runs as captured, which write into nothing, and into whose results nothing writes."""
+    """Return the forward operators that eager runs as captured, and whose arguments and results nothing overwrites."""
     forward = [o for o in capture.operations[: capture.boundary] if o.source is not None]
     families = [family(o.source.target) for o in forward if o.source is not None]
     captured, number = Counter(families), Counter[str]()
-    known: dict[int, bool] = {}  # per operator that eager runs too: whether it writes into its first argument
+    known: dict[int, bool] = {}  # for operators that eager runs as well: whether they write into their first argument
     for index, name in enumerate(families):
         if captured[name] == len(eager.get(name, ())):
             known[index] = eager[name][number[name]]
@@ -54,7 +56,7 @@ def may_be_kept(capture: Capture, eager: Mapping[str, list[bool]]) -> Kept:
 
 
 def saved_by(capture: Capture, steps: Sequence[int]) -> Kept:
-    """The forward operators of whose results a plan takes most into backward."""
+    """Return the forward operators for which a plan saves most of the result's bytes for backward."""
     at = list(steps).index(capture.boundary)
     forward = set(steps[:at])
     made_again: set[int] = set()
@@ -70,7 +72,7 @@ def saved_by(capture: Capture, steps: Sequence[int]) -> Kept:
 
 
 class Exporter:
-    """One captured graph, the plan of it, and the model whose eager step shall fit by checkpoints in the module `below`."""
+    """One captured graph, its plan, and the model to checkpoint. Only modules within `below` are checkpointed."""
 
     def __init__(self, graph: GraphReport, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any], below: str = "") -> None:
         self.graph, self.model, self.inputs, self.kwargs = graph, plain(model), inputs, kwargs
@@ -82,15 +84,17 @@ class Exporter:
         self.coarse = CoarseStep(graph.capture, graph.costs, graph.static_bytes, self.modules)
 
     def keepable(self) -> Kept:
-        """What the plan saves of forward, as far as selective checkpointing can keep it."""
+        """Return the forward operators that the plan saves and selective checkpointing can keep."""
         if not hasattr(checkpointing, "create_selective_checkpoint_contexts"):
             raise MemplanError("a policy needs PyTorch 2.5 or newer: there is no selective checkpointing before")
         eager = operators_of(eager_copy(self.model), self.inputs, self.kwargs)
         return may_be_kept(self.graph.capture, eager) & saved_by(self.graph.capture, self.graph.planning.steps())
 
     def choose(self, keep: Kept = frozenset()) -> Checkpoints:
-        """Checkpoints, counted on the graph and measured on a copy of the model; what the step is over the budget is taken
-        off the target, and they are chosen again."""
+        """Choose checkpoints by simulation, and measure them on a copy of the model.
+
+        If the measured step exceeds the budget, the target is lowered by the excess and the choice is repeated.
+        """
         budget = self.graph.budget_bytes
         variants = {n: [frozenset[int](), keep & operators(r)] for n, r in self.modules.items()}
         eager = self._measured({}, budget, 0)

@@ -1,4 +1,4 @@
-"""Which operators of a captured graph a call of a module has run: what torch.utils.checkpoint would run again."""
+"""The operators of each module call in a captured graph, which torch.utils.checkpoint would repeat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import fx, nn
 from memplan.graph.capture import Capture
 from memplan.graph.operators import read_again
 
-# They write statistics that they do not read in training.
+# In training, these update statistics but do not read them.
 NORMALIZATIONS = (
     *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
     *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
@@ -21,7 +21,7 @@ NORMALIZATIONS = (
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a module: its forward operators, by their index in the capture, in the order in which they ran."""
+    """One call of a module: the indices of its forward operators in the capture, in order of execution."""
 
     module: str
     operators: tuple[int, ...]
@@ -29,33 +29,37 @@ class Call:
 
 @dataclass
 class Region:
-    """A module with all its calls in a step."""
+    """A module with all of its calls in a step."""
 
     module: str
     calls: list[Call] = field(default_factory=list)
 
 
 def module_name(captured: str) -> str:
-    """How a model calls a module that capture calls "L['self'].blocks.0", or in older versions "getattr(L['self'].blocks,
-    '0')": "blocks.0"."""
+    """Return a module's name in the model, such as "blocks.0".
+
+    Captures write it as "L['self'].blocks.0", or in older versions as "getattr(L['self'].blocks, '0')".
+    """
     name = captured
     while m := re.search(r"getattr\(((?:[^()]|\([^()]*\))*), '(\w+)'\)", name):
         name = f"{name[: m.start()]}{m[1]}.{m[2]}{name[m.end() :]}"
     name = re.sub(r"^L\['\w+'\]", "", name)
-    name = re.sub(r"\.?__dict__\['_modules'\]", "", name)  # of a module with a __getattr__ of its own, as in PEFT
+    name = re.sub(r"\.?__dict__\['_modules'\]", "", name)  # a module with its own __getattr__, as in PEFT
     name = re.sub(r"_modules\['(\w+)'\]", r"\1", name)
     name = re.sub(r"\['?(\w+)'?\]", r".\1", name)
     return name.strip(".")
 
 
 def stack_of(node: fx.Node | None) -> Mapping[Any, tuple[str, Any]]:
-    """The calls of modules in which a node was made, outermost first: key of the call, then name and class of the module."""
+    """Return the module calls that created a node, outermost first: key of the call, then name and class of the module."""
     return (node.meta.get("nn_module_stack") or {}) if node is not None else {}
 
 
 def reads_what_is_written(capture: Capture, node: fx.Node) -> bool:
-    """Whether a second run after forward would read something else: a buffer that has moved by then. What batch
-    normalizations count does not enter their results."""
+    """Whether a second run after forward would read a changed buffer.
+
+    Counters of batch normalizations do not affect results.
+    """
     innermost = next(reversed(list(stack_of(node).values())), ("", None))[1]
     if isinstance(innermost, type) and issubclass(innermost, NORMALIZATIONS):
         return False
@@ -63,7 +67,7 @@ def reads_what_is_written(capture: Capture, node: fx.Node) -> bool:
 
 
 def regions(capture: Capture) -> dict[str, Region]:
-    """The modules of the model, by name, that may be run again as a whole."""
+    """Return the modules by name that may be repeated as a whole."""
     runs: dict[tuple[str, Any], list[int]] = {}
     refused: set[str] = set()
     for index, operation in enumerate(capture.operations[: capture.boundary]):
@@ -82,8 +86,10 @@ def regions(capture: Capture) -> dict[str, Region]:
 
 
 def forward_of_backward(capture: Capture) -> dict[int, int]:
-    """Per backward operator: the forward operator whose gradient it computes. Autograd numbers its nodes; operators that
-    have none take the number of the node before them."""
+    """Return for each backward operator the forward operator of its gradient.
+
+    The match uses autograd's sequence numbers. Operators without a number have the number of the preceding node.
+    """
     by_number: dict[Any, int] = {}
     for index, operation in enumerate(capture.operations[: capture.boundary]):
         if operation.source is not None:

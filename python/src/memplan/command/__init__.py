@@ -1,7 +1,7 @@
-"""What `python -m memplan` is told: which model, and which inputs."""
+"""Reading the arguments of `python -m memplan`: models and inputs."""
 
 from memplan.errors import MemplanError
 
 
 class UsageError(MemplanError):
-    """What was asked cannot be read, or names what is not there."""
+    """An argument is malformed, or names something that does not exist."""

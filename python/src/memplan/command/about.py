@@ -1,4 +1,4 @@
-"""Numbers of the model and remedies, which the command adds to a report."""
+"""Additions of the command line to a report: numbers of the model, and remedies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memplan.report import Report
 
 
 def numbers(model: torch.nn.Module, optimizer: Any) -> dict[str, int]:
-    """Of the whole model, whatever the mesh."""
+    """Return numbers of the whole model, independent of the mesh."""
     parameters = list(model.parameters())
     found = {
         "n_parameters": sum(p.numel() for p in parameters),
@@ -35,6 +35,6 @@ def sentences(model: torch.nn.Module, optimizer: Any) -> list[str]:
 
 
 def remedies(report: Report) -> list[str]:
-    """Sentences, under a heading; none: nothing is known to help."""
+    """Return sentences under a heading, or nothing if no remedy is known."""
     found = [f"  {sentence}" for sentence in what_would_help(report.graph)] if report.graphs else []
     return ["what would help", *found] if found else []

@@ -1,4 +1,4 @@
-"""A model's inputs and a mesh as people write them: '(8,3,224,224)', '(8,128) int64 <50257, mask=(8,128) bool', 'shard=64'."""
+"""Parsing of inputs and meshes: '(8,3,224,224)', '(8,128) int64 <50257, mask=(8,128) bool', 'shard=64'."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from memplan.command import UsageError
 from memplan.graph.meant import LOWER
 
-BATCH = "N"  # in the place of a size
+BATCH = "N"  # stands for the batch size in a shape
 ITEM = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_]\w*)\s*=\s*)?"
     r"\((?P<shape>[^()]*)\)"
@@ -25,15 +25,15 @@ AS_IN = "inputs are written as in '(8,3,224,224)', '(N,128) int64 <50257' or '(8
 
 @dataclass(frozen=True)
 class Input:
-    """One of them. `below`: whole numbers are drawn from 0 to this, without it."""
+    """An input. `below`: integers are drawn from 0 up to this number, exclusive."""
 
-    name: str  # "": by its place
-    shape: tuple[int | None, ...]  # None: the batch
+    name: str  # "" for a positional argument
+    shape: tuple[int | None, ...]  # None stands for the batch size
     dtype: torch.dtype
     below: int
 
     def make(self, device: torch.device, batch: int | None) -> torch.Tensor:
-        """Made-up numbers. UsageError: the batch is not given."""
+        """Create the input with artificial values. Raises UsageError if the batch size is missing."""
         sizes = [n if n is not None else batch for n in self.shape]
         if any(n is None for n in sizes):
             raise UsageError(f"an input has {BATCH} in its shape: say what it is with --batch, or ask for the largest with fit")
@@ -54,7 +54,7 @@ def read_size(text: str, shape: str) -> int | None:
 
 
 def read_inputs(text: str) -> list[Input]:
-    """UsageError for what cannot be read, with the place."""
+    """Parse inputs. Raises UsageError with the position of the mistake."""
     found: list[Input] = []
     at = 0
     while at < len(text.rstrip()) or not found:
@@ -78,7 +78,7 @@ def read_inputs(text: str) -> list[Input]:
 
 
 def read_mesh(text: str) -> dict[str, int]:
-    """Of 'dp=2,shard=8'. UsageError."""
+    """Parse a mesh such as 'dp=2,shard=8'. Raises UsageError."""
     found = {}
     for part in text.split(","):
         name, _, size = part.strip().partition("=")
@@ -89,7 +89,7 @@ def read_mesh(text: str) -> dict[str, int]:
 
 
 def shard_options(precision: str | None) -> dict[str, Any]:
-    """Of fully_shard, whose gradients are then summed in fp32. UsageError."""
+    """Return options of fully_shard for this precision. Gradients are reduced in fp32. Raises UsageError."""
     if precision is None:
         return {}
     kind = getattr(torch, precision, None)
@@ -101,7 +101,7 @@ def shard_options(precision: str | None) -> dict[str, Any]:
 
 
 def read_lower(name: str) -> torch.dtype:
-    """The type of a region of autocast. UsageError."""
+    """Return the type of an autocast region. Raises UsageError."""
     kind = getattr(torch, name, None)
     if kind not in LOWER:
         raise UsageError(f"{name!r} is no type of autocast: write bfloat16 or float16")
@@ -110,6 +110,6 @@ def read_lower(name: str) -> torch.dtype:
 
 
 def make_inputs(inputs: Sequence[Input], device: torch.device, batch: int | None) -> tuple[list[Any], dict[str, Any]]:
-    """For a call: by place, and by name."""
+    """Create the positional and keyword arguments of a call."""
     made = [(i.name, i.make(device, batch)) for i in inputs]
     return [tensor for name, tensor in made if not name], {name: tensor for name, tensor in made if name}

@@ -1,4 +1,4 @@
-"""A model by its name: package.module:build, where build is a function or class that makes it, or the model itself."""
+"""Models by name: package.module:build, where build is a function or class that returns the model, or the model itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ NOT_THE_USERS = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__fil
 
 
 def imported(name: str) -> Any:
-    """The module of this name. UsageError: there is none; MemplanError: it fails, and where."""
+    """Import a module by name.
+
+    Raises:
+        UsageError: the module does not exist.
+        MemplanError: the module fails. The message gives the line.
+    """
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -30,7 +35,7 @@ def imported(name: str) -> Any:
 
 
 def told(error: BaseException) -> str:
-    """An exception in a line, with the line of code outside of PyTorch that raised it."""
+    """Return an exception in one line, with the line of code outside of PyTorch that raised it."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(NOT_THE_USERS)]
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     first = str(error).strip().partition("\n")[0]
@@ -38,7 +43,7 @@ def told(error: BaseException) -> str:
 
 
 def build(name: str, device: torch.device | None) -> torch.nn.Module:
-    """The model, made on this device where one is named. UsageError, MemplanError."""
+    """Build the model, on this device if one is given. Raises UsageError and MemplanError."""
     of, _, what = name.partition(":")
     if not of or not what:
         raise UsageError(f"{name!r} names no model: package.module:build does, as in torchvision.models:resnet50")
@@ -62,12 +67,12 @@ def build(name: str, device: torch.device | None) -> torch.nn.Module:
 
 
 def place_of(model: torch.nn.Module) -> torch.device:
-    """Where its first parameter is."""
+    """Return the device of the model's first parameter."""
     return next((p.device for p in model.parameters()), torch.device("cpu"))
 
 
 def refusal(model: torch.nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> str | None:
-    """What eager PyTorch says of a call with these inputs that it does not take, asked without numbers."""
+    """Return eager PyTorch's error for a call with these inputs on the meta device, or None if the call succeeds."""
 
     def away(value: Any) -> Any:
         return value.to("meta") if isinstance(value, torch.Tensor) else value

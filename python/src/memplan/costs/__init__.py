@@ -1,1 +1,1 @@
-"""What operators cost, measured and kept."""
+"""Operator costs: measurement, estimates and cache."""

@@ -1,8 +1,7 @@
-"""What calls cost and which plans were found, kept on disk, so that a second start of a training measures and searches nothing.
+"""Disk cache of operator costs and plans. A second start of a training measures and searches nothing.
 
-A folder ($MEMPLAN_CACHE, else memplan in the user's folder for caches) has a file of costs for every PyTorch and device, and
-a file for every plan: the plan's own JSON. A plan that is taken from there is checked as one that was just found. What cannot
-be read or written is as if it were not there.
+The folder is $MEMPLAN_CACHE or `memplan` in the user's cache folder. It contains one file of costs per PyTorch version and
+device, and one JSON file per plan. A cached plan is checked like a new one. Unreadable or unwritable files count as missing.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from typing import Any
 import torch
 
 OFF = "off"
-BESIDE = "beside-"  # begins the name of a file that is being written
-LEFT_SECONDS = 3600.0  # after which nobody writes it any more
-MOST_COSTS = 20000  # of a file; the oldest go
+BESIDE = "beside-"  # prefix of temporary files
+LEFT_SECONDS = 3600.0  # older temporary files are abandoned
+MOST_COSTS = 20000  # limit per file; the oldest entries are dropped
 
 
 def folder_of(named: str | None) -> Path | None:
-    """The folder that an option or the environment names, None: there is none."""
+    """Return the folder given by the option or the environment, or None if caching is off."""
     text = named or os.environ.get("MEMPLAN_CACHE")
     if text == OFF:
         return None
@@ -35,13 +34,13 @@ def folder_of(named: str | None) -> Path | None:
         return Path(text).expanduser()
     if home := os.environ.get("XDG_CACHE_HOME"):
         return Path(home) / "memplan"
-    with contextlib.suppress(RuntimeError):  # a user without a home
+    with contextlib.suppress(RuntimeError):  # the user has no home folder
         return Path.home() / ".cache" / "memplan"
     return None
 
 
 def processor() -> str:
-    """The model of the host's processor."""
+    """Return the model name of the host's processor."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
         for line in lines:
             if line.startswith("model name"):
@@ -54,8 +53,10 @@ def digest(*parts: object) -> str:
 
 
 def replace_file(path: Path, write: Callable[[str], Any]) -> None:
-    """Lets `write` write a file beside it, and puts that in its place: whole or untouched, whatever `write` raises. A folder
-    that cannot be written is left, and what a process that was killed has left goes."""
+    """Replace a file atomically: `write` writes a temporary file, which is then renamed.
+
+    If `write` raises, the file is unchanged. An unwritable folder is ignored. Temporary files of killed processes are deleted.
+    """
     with contextlib.suppress(OSError, ValueError):
         path.parent.mkdir(parents=True, exist_ok=True)
         for left in path.parent.glob(f"{BESIDE}*"):
@@ -73,7 +74,7 @@ def replace_file(path: Path, write: Callable[[str], Any]) -> None:
 
 
 class Cache:
-    """One folder. `folder` None: nothing is found and nothing kept."""
+    """The cache in one folder. With `folder` None, nothing is read or written."""
 
     def __init__(self, named: str | None = None) -> None:
         self.folder = folder_of(named)
@@ -84,7 +85,7 @@ class Cache:
         return self.folder / f"costs-{name}.json" if self.folder is not None else None
 
     def read_costs(self) -> dict[str, Any]:
-        """What was kept by keep_costs on machines like this one."""
+        """Return the costs stored by keep_costs on equal machines."""
         path = self._costs_path()
         if path is None:
             return {}
@@ -95,7 +96,7 @@ class Cache:
         return found if isinstance(found, dict) else {}
 
     def keep_costs(self, costs: Mapping[str, Any]) -> None:
-        """Adds these to the file; other processes may have added theirs meanwhile."""
+        """Merge these costs into the file. Entries written by other processes in the meantime are kept."""
         path = self._costs_path()
         if path is None:
             return
@@ -104,5 +105,5 @@ class Cache:
         replace_file(path, lambda beside: Path(beside).write_text(json.dumps(kept), encoding="utf-8"))
 
     def plan_path(self, *key: object) -> Path | None:
-        """Where the plan for a graph, a budget and options is, or will be."""
+        """Return the path of the plan for a graph, a budget and options. The file may not exist yet."""
         return self.folder / f"plan-{digest(*key)}.json" if self.folder is not None else None

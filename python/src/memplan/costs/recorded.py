@@ -1,4 +1,4 @@
-"""What a step asks its device's allocator for, piece by piece, by PyTorch's profiler: with who asks, innermost first."""
+"""The allocations of a step on a device, recorded by PyTorch's profiler, with their callers, innermost first."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from memplan.torch_internals.autograd import profiled
 
-CALL = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")  # of Python's code, as the profiler writes it
-ALLOCATION = "Allocation"  # the tag of PyTorch's events of memory
+CALL = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")  # a Python function in the profiler's notation
+ALLOCATION = "Allocation"  # the tag of the profiler's memory events
 
 
 @dataclass(frozen=True)
 class Piece:
-    """`end`: after how many pieces were given out or taken back it was taken back; None: it was there at the end."""
+    """An allocation. `begin` and `end` are indices of memory events; `end` is None if the memory was not freed."""
 
     n_bytes: int
     begin: int
@@ -37,7 +37,7 @@ def callers_of(event: Any) -> tuple[str, ...]:
 
 
 def recorded(step: Callable[[], Any], device_type: str) -> list[Piece]:
-    """Of a step that is run. What was there before and is taken back is not in it."""
+    """Run a step and return its allocations. Releases of older memory are ignored."""
     with profiled(with_stack=True) as results:
         step()
     events = [

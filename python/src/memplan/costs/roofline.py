@@ -1,5 +1,7 @@
-"""Seconds on a device that need not be here, for graphs on the meta device, where nothing runs: PyTorch's own counts of
-operations, the bytes that are moved, and the rates of the library's table of devices."""
+"""Roofline estimates for graphs on the meta device, where nothing can be measured.
+
+They use PyTorch's FLOP counts, the bytes moved, and the rates of the library's table of devices.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ CONVOLUTIONS = "aten.convolution"
 
 
 class Device:
-    """A row of the table. MemplanError: there is none of this name."""
+    """A row of the table of devices. Raises MemplanError for an unknown name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -29,8 +31,8 @@ class Device:
         if self.room_bytes < 0:
             raise MemplanError(f"{name!r} is no device that is known: {', '.join(device_names())}")
         self.is_gpu = name.lower() != "cpu"
-        self.has_flash = self.is_gpu and name.lower() not in BEFORE_AMPERE  # and attention of bf16 at all
-        self.network = network_of(name)  # what such devices are usually joined by
+        self.has_flash = self.is_gpu and name.lower() not in BEFORE_AMPERE  # also whether it supports attention in bf16
+        self.network = network_of(name)  # the usual network between such devices
 
     def __str__(self) -> str:
         return self.name
@@ -42,7 +44,7 @@ class Device:
         )
 
     def cost(self, node: fx.Node) -> Cost:
-        """What an operator costs there; memory that it takes beside its results is not known, but for collectives."""
+        """Return the cost of an operator on the device. Workspaces are unknown, except for collectives."""
         if is_collective(node):
             return Cost(self.collective_seconds(node), workspace_bytes(node))
         first = next(iter(tensors_of([a.meta.get("val") for a in (*node.all_input_nodes, node)])), None)
@@ -52,7 +54,7 @@ class Device:
         return Cost(roofline_seconds(self.name, dtype, flops_of(node), moved_bytes(node)), 0)
 
     def collective_seconds(self, node: fx.Node) -> float:
-        """What is sent goes by the network, and what is moved before and behind that in the device's memory."""
+        """Return the seconds of a collective: network time plus the time to move data in device memory before and after."""
         found = roofline_seconds(self.name, "float32", 0, moved_bytes(node))
         for collective, n_bytes, among in sendings(node):
             found += collective_seconds(self.name, collective, int(among.size()), stride_of(among), n_bytes)
@@ -60,7 +62,7 @@ class Device:
 
 
 def flops_of(node: fx.Node) -> int:
-    """Of products; 0 for operators without any."""
+    """Return the FLOPs of a node by PyTorch's formulas; 0 for operators without a formula."""
     formula: Any = flop_registry.get(getattr(node.target, "overloadpacket", None))
     if formula is None:
         return 0
@@ -69,7 +71,7 @@ def flops_of(node: fx.Node) -> int:
 
 
 def rounds_factors(node: fx.Node) -> bool:
-    """Whether PyTorch lets a GPU round a product's factors to TF32."""
+    """Whether PyTorch permits a GPU to round a product's operands to TF32."""
     if str(node.target).startswith(CONVOLUTIONS):
         return bool(torch.backends.cudnn.allow_tf32)
     return flops_of(node) > 0 and bool(torch.backends.cuda.matmul.allow_tf32)

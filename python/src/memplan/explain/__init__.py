@@ -1,1 +1,1 @@
-"""Why memory ran out: what was alive, who holds it, and the line that would have helped."""
+"""Explanations of failed allocations: live memory, its holders, and a line of code as a remedy."""

@@ -1,5 +1,4 @@
-"""Who called which model with what, so that the call can be done again on tensors without memory. Nothing of a call is kept
-alive: of its tensors the sizes are known."""
+"""The last call of a model and its arguments, for a replay on fake tensors. Only sizes of tensors are kept, no memory."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from memplan.run.second_order import ambient
 from memplan.torch_internals.modules import code_of_call, inside
 
-CALL = code_of_call()  # of the frame that has a module's arguments
+CALL = code_of_call()  # the code of frames that hold a module's arguments
 PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device)
 
 
 class Sized:
-    """A tensor's sizes, and the tensor as long as somebody else has it."""
+    """The sizes of a tensor, and a weak reference to it."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.layout: dict[str, Any] = {"dtype": tensor.dtype, "device": tensor.device, "requires_grad": tensor.requires_grad}
@@ -38,20 +37,20 @@ class Sized:
         return torch.empty_strided(self.shape, self.stride, **self.layout)
 
     def now(self) -> torch.Tensor:
-        """The tensor, or another of these sizes."""
+        """Return the tensor, or an uninitialized one of the same sizes if it is gone."""
         tensor = self.tensor()
         return self.empty() if tensor is None else tensor
 
 
 class Weakly:
-    """An object that is no tensor, as long as somebody else has it."""
+    """A weak reference to an object that is no tensor."""
 
     def __init__(self, value: Any) -> None:
         self.value = weakref.ref(value)
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The values in tuples, lists and dictionaries, changed."""
+    """Apply a function to the leaves of tuples, lists and dictionaries."""
     if type(value) in (list, tuple):
         return type(value)(mapped(v, change) for v in value)
     if type(value) is dict:
@@ -69,7 +68,7 @@ def kept(value: Any) -> Any:
 
 
 def given(value: Any, tensor: Callable[[Sized], torch.Tensor]) -> Any:
-    """The arguments again."""
+    """Return arguments from their recorded form."""
 
     def change(v: Any) -> Any:
         return tensor(v) if isinstance(v, Sized) else v.value() if isinstance(v, Weakly) else v
@@ -79,7 +78,7 @@ def given(value: Any, tensor: Callable[[Sized], torch.Tensor]) -> Any:
 
 @dataclass
 class Call:
-    """`has_gradients`: there were gradients when it began."""
+    """A call of a model. `has_gradients`: whether parameters had gradients at its beginning."""
 
     model: Callable[[], nn.Module | None]
     args: Any
@@ -94,7 +93,7 @@ class Call:
         return Call(weakref.ref(model), mapped(tuple(args), kept), mapped(dict(kwargs), kept), has_gradients, ambient())
 
     def inputs(self) -> list[torch.Tensor]:
-        """Those that are still there."""
+        """Return the input tensors that are still alive."""
         sized: list[Sized] = []
         given((self.args, self.kwargs), lambda s: sized.append(s) or torch.empty(0))  # type: ignore[func-returns-value]
         return [t for s in sized if (t := s.tensor()) is not None]
@@ -105,7 +104,7 @@ def is_trained(module: Any) -> bool:
 
 
 def call_in(frames: Sequence[FrameType]) -> Call | None:
-    """The outermost call of a model that is trained, in frames from the outermost to the innermost."""
+    """Return the outermost call of a trained model in these frames (outermost first), or None."""
     for frame in frames:
         if frame.f_code is CALL:
             known = frame.f_locals
@@ -115,8 +114,10 @@ def call_in(frames: Sequence[FrameType]) -> Call | None:
 
 
 class Calls:
-    """Notes the first call of a model in each step, until removed: a step ends with an optimizer's. What happens in between
-    costs nothing. `told`: of each."""
+    """Records the first model call of each step until removed. A step ends with an optimizer's step.
+
+    Other calls have no overhead. `told` is called for each recorded call.
+    """
 
     def __init__(self, told: Callable[[], None]) -> None:
         self.told = told
@@ -134,7 +135,7 @@ class Calls:
         if torch.compiler.is_compiling() or not torch.is_grad_enabled() or not is_trained(module):
             return
         self._rest()
-        self.is_compiled = inside(module) is not None  # PyTorch would look at hooks that come and go, and capture again
+        self.is_compiled = inside(module) is not None  # PyTorch would check changing hooks, and capture again
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code is not CALL:
             frame = frame.f_back

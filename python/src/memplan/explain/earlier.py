@@ -1,4 +1,4 @@
-"""Graphs of earlier calls that are still alive: a list of losses that nobody detached, a sum of them, a state that goes on."""
+"""Autograd graphs of earlier calls that are still alive: a list or sum of losses without detach, or a recurrent state."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from memplan.graph.capture import storage_bytes, storage_key
 from memplan.run.outside import reachable
 from memplan.torch_internals.autograd import everything_saved_by
 
-FEWEST = 2  # calls, from which on they are a leak and not another part of a step
+FEWEST = 2  # fewer calls are considered parts of one step
 MOST_NAMED = 3
-LEAST_SHARE = 0.5  # of the nodes that the first of several holders keeps
+LEAST_SHARE = 0.5  # a holder is named if it keeps at least this share of the nodes that the largest one keeps
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Earlier:
 
     @staticmethod
     def of(objects: Objects, nodes: dict[Any, int], begun: Sequence[int], failure: Failure) -> Earlier | None:
-        """None: there is none. `begun`: with which nodes calls began, the last of which has failed."""
+        """Find earlier graphs, or return None. `begun`: the first node numbers of calls; the last call has failed."""
         leaves = {storage_key(t) for t in objects.tensors if t.is_leaf}
         before = {node for node, number in nodes.items() if number < begun[-1]}
         kept = {storage_key(t): storage_bytes(t) for node in before for t in everything_saved_by(node)}
@@ -48,8 +48,10 @@ class Earlier:
 
 
 def held_by(objects: Objects, before: set[Any], stack: Sequence[At]) -> list[str]:
-    """The holders of these graphs, in the order of the nodes that each keeps alive. One that keeps few is left out: the loss of
-    the last call, for example, beside a list of all."""
+    """Return the holders of these graphs, in descending order of nodes kept alive.
+
+    Holders of few nodes are omitted. An example is the loss of the last call, besides a list of all losses.
+    """
     known = {id(t) for t in objects.tensors if t.grad_fn is not None}
     roots: dict[str, set[Any]] = {}
     for tensor, _, words, file in holders(stack):
@@ -62,6 +64,6 @@ def held_by(objects: Objects, before: set[Any], stack: Sequence[At]) -> list[str
 
 
 def unnamed(objects: Objects, before: set[Any]) -> list[str]:
-    """The classes of objects to which no variable leads."""
+    """Return the classes of holders that no variable leads to."""
     held = [t for t in objects.tensors if t.grad_fn is not None and not before.isdisjoint(reachable([t.grad_fn], set()))]
     return sorted({type(o).__name__ for o in gc.get_referrers(*held)})[:MOST_NAMED]

@@ -1,4 +1,4 @@
-"""The variable that holds a tensor: of a frame, a module or a closure, by itself or through containers and attributes."""
+"""The variables that hold a tensor, in frames, modules and closures, directly or through containers and attributes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from torch import nn
 
 from memplan.explain.failure import NOT_THE_USERS, At, Where, shown
 
-DEEPEST = 6  # attributes and containers between a variable and a tensor
-MOST_VISITED = 200_000  # objects, in which tensors are searched
+DEEPEST = 6  # maximum number of attributes and containers between a variable and a tensor
+MOST_VISITED = 200_000  # maximum number of objects searched
 ROWS = (list, tuple, set, frozenset, deque)
-INSTALLED = ("site-packages", "dist-packages", sys.base_prefix)  # in the path of a module that is not the script's
-OF_A_MODULE = {"_parameters", "_buffers", "_modules"}  # entries of a torch.nn.Module that have names of their own
+INSTALLED = ("site-packages", "dist-packages", sys.base_prefix)  # in the path of installed modules
+OF_A_MODULE = {"_parameters", "_buffers", "_modules"}  # entries of a torch.nn.Module without a name of their own
 
 
 class Holders:
-    """Searches variables. The first and shortest name under which an object is found stays."""
+    """A search through variables. Each object keeps the first and shortest name found."""
 
     def __init__(self) -> None:
         self.seen: set[int] = set()
 
     def within(self, variables: dict[str, Any]) -> Iterator[tuple[torch.Tensor, str]]:
-        """The tensors that variables lead to, each with the words for its holder."""
+        """Yield the tensors reachable from variables, each with a description of its holder."""
         todo = deque((value, name, "", 0) for name, value in variables.items())  # an object, its name, its container, its depth
         while todo and len(self.seen) < MOST_VISITED:
             value, name, container, depth = todo.popleft()
@@ -43,7 +43,7 @@ def is_plain(value: Any) -> bool:
 
 
 def parts_of(value: Any, name: str, container: str) -> Iterator[tuple[Any, str, str]]:
-    """The objects that an object holds. `container`: the outermost list, of which single entries have no name."""
+    """Yield the parts of an object. `container`: the outermost list; its entries have no names of their own."""
     if isinstance(value, ROWS):
         rows = container or f"`{name}`, a {type(value).__name__} of {len(value)}"
         yield from ((v, name, rows) for v in list(value))
@@ -65,7 +65,7 @@ def parts_of(value: Any, name: str, container: str) -> Iterator[tuple[Any, str, 
 
 
 def attributes_of(value: Any, name: str, container: str) -> Iterator[tuple[Any, str, str]]:
-    """Without calling anybody's code."""
+    """Yield the attributes of an object without calling user code."""
     own = dict(getattr(value, "__dict__", ())) if not isinstance(value, torch.autograd.graph.Node) else {}
     for kind in type(value).__mro__ if not isinstance(value, type) else ():
         slots = vars(kind).get("__slots__", ())
@@ -79,14 +79,16 @@ def attributes_of(value: Any, name: str, container: str) -> Iterator[tuple[Any, 
 
 
 def is_own(module: Any) -> bool:
-    """Whether it is the script's, and no package that was installed."""
+    """Whether a module belongs to the script and not to an installed package."""
     path = str(getattr(module, "__file__", None) or "")
     return bool(path) and not any(part in path for part in INSTALLED) and not path.startswith(NOT_THE_USERS)
 
 
 def holders(stack: Sequence[At]) -> Iterator[tuple[torch.Tensor, Where, str, str]]:
-    """Tensors with their holders: the place of the frame, the words, and the file. Variables of frames come first, from the
-    innermost frame outwards, then those of the script's modules."""
+    """Yield tensors with the place of the frame, a description of the holder, and the file.
+
+    Variables of frames come first, innermost frame first. Variables of the script's modules follow.
+    """
     search = Holders()
     places = [""]
     for at in stack:
@@ -94,7 +96,7 @@ def holders(stack: Sequence[At]) -> Iterator[tuple[torch.Tensor, Where, str, str
     for at, place in zip(reversed(stack), reversed(places)):
         variables = dict(at.frame.f_locals)
         for tensor, words in search.within(variables):
-            made_here = words.strip("`") in variables  # a container may be older than the line that runs
+            made_here = words.strip("`") in variables  # a container may be older than the current line
             yield tensor, Where("", place if made_here else ""), words, shown(at.frame.f_code.co_filename)
     for module in [m for m in list(sys.modules.values()) if is_own(m)]:
         for tensor, words in search.within(dict(vars(module))):

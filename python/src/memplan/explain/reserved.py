@@ -1,4 +1,4 @@
-"""What a GPU's allocator had taken from the device when it had no more to give."""
+"""The memory that a GPU's allocator had reserved at a failed allocation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ from memplan.budget import in_units
 
 @dataclass(frozen=True)
 class Reserved:
-    """`fragmented_bytes`: free, in segments that are in use in part, so that they do not go back to the device.
-    `largest_bytes`: of these pieces. `limit_bytes`: what the allocator could have had in all."""
+    """The state of the allocator.
+
+    Attributes:
+        fragmented_bytes: free bytes in partly used segments, which cannot return to the device.
+        largest_bytes: the largest such piece.
+        limit_bytes: the maximum that the allocator could reserve.
+    """
 
     allocated_bytes: int
     reserved_bytes: int
@@ -24,7 +29,7 @@ class Reserved:
 
     @staticmethod
     def of(snapshot: Sequence[Mapping[str, Any]], device: int, free_bytes: int) -> Reserved:
-        """By PyTorch's snapshot (torch.cuda.memory_snapshot), and what the device has left."""
+        """Read the state from PyTorch's snapshot (torch.cuda.memory_snapshot) and the device's free bytes."""
         segments = [s for s in snapshot if s["device"] == device]
         free = [int(b["size"]) for s in segments if s["allocated_size"] > 0 for b in s["blocks"] if b["state"] == "inactive"]
         reserved = sum(int(s["total_size"]) for s in segments)
@@ -43,5 +48,5 @@ class Reserved:
         )
 
     def is_fragmented(self, tried_bytes: int) -> bool:
-        """Whether the fragments together would have been enough."""
+        """Whether the fragments would suffice if they were contiguous."""
         return self.fragmented_bytes >= tried_bytes > self.largest_bytes

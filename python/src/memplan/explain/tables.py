@@ -1,4 +1,4 @@
-"""Bytes and their shares, as text."""
+"""Tables of bytes and shares as text."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from memplan.budget import in_units
 
-NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)")  # of a block, in a module's name
-MOST_LINES = 10  # of a table
+NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)")  # the number of a block in a module name
+MOST_LINES = 10  # per table
 
 
 def together(rows: dict[str, int]) -> list[tuple[str, int]]:
-    """Modules that differ in a number only are one row."""
+    """Merge rows of modules whose names differ in a number only."""
     found: dict[str, list[tuple[str, int]]] = {}
     for name, n in rows.items():
         found.setdefault(NUMBER.sub("*", name), []).append((name, n))

@@ -1,1 +1,1 @@
-"""Callbacks for training loops that belong to somebody else; nothing here is imported where its framework is not."""
+"""Callbacks for training loops of other packages. A module is importable only if its framework is installed."""

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer within a budget:
+"""A callback for Hugging Face's Trainer:
 
 from memplan.frameworks.hugging_face import MemplanCallback
 trainer = Trainer(model=model, args=args, ..., callbacks=[MemplanCallback("8GiB")])
@@ -24,15 +24,19 @@ from memplan.in_place import place_of, uncompile
 from memplan.report import Report
 
 Buckets = int | Sequence[int]
-NO_LABEL = -100  # which no loss of transformers counts
+NO_LABEL = -100  # ignored by all losses of transformers
 
 
 class MemplanCallback(TrainerCallback):
-    """Compiles the Trainer's model in place while it trains, with the optimizer's state counted, and gradients of earlier
-    batches where there is gradient accumulation. Afterwards the model is what it was; `report` stays.
+    """Compile the Trainer's model in place during training.
 
-    budget, options: as memplan.compile's; `optimizer` and `accumulate` are the callback's.
-    buckets: lengths to which texts of a training are padded further, or of which number a multiple: each has one plan.
+    The budget includes the optimizer's state. With gradient accumulation, it also includes gradients of earlier batches. After
+    the training, the model is restored and `report` remains.
+
+    Args:
+        budget: as in memplan.compile.
+        buckets: lengths to which texts are padded, or a number whose multiples are the lengths. Each length has one plan.
+        **options: as in memplan.compile, without `optimizer` and `accumulate`, which the callback sets.
     """
 
     def __init__(self, budget: Budget = "auto", *, buckets: Buckets = 1, **options: Any) -> None:
@@ -62,7 +66,8 @@ class MemplanCallback(TrainerCallback):
                 stacklevel=2,
             )
         if self.buckets != 1:
-            loader = getattr(train_dataloader, "base_dataloader", train_dataloader)  # accelerate's has the one that is read
+            # accelerate's loader wraps the loader that is read
+            loader = getattr(train_dataloader, "base_dataloader", train_dataloader)
             loader.collate_fn = Padded(loader.collate_fn, self.buckets, model)
         backend, fullgraph = self.counted.backend(model, [optimizer], args.gradient_accumulation_steps > 1)
         compiled_with(model, backend, fullgraph)
@@ -81,8 +86,10 @@ class MemplanCallback(TrainerCallback):
 
 
 class Padded:
-    """A data collator whose texts are padded on to the next bucket, on the right, with what nobody attends to. A text longer
-    than all buckets stays as it is, and has a plan of its own."""
+    """A data collator that pads texts on the right to the next bucket, with masked padding.
+
+    A text longer than all buckets is not padded and has a plan of its own.
+    """
 
     def __init__(self, collate: Callable[[Any], Any], buckets: Buckets, model: nn.Module) -> None:
         self.collate: Callable[[Any], Any] = collate.collate if isinstance(collate, Padded) else collate
@@ -108,7 +115,7 @@ class Padded:
 
 
 def refuse(args: TrainingArguments) -> None:
-    """What somebody else compiles or cuts. MemplanError."""
+    """Raise MemplanError if another compiler or DeepSpeed handles the model."""
     if args.torch_compile:
         raise MemplanError(
             "torch_compile, torch_compile_backend and torch_compile_mode have the model compiled for another backend, and"

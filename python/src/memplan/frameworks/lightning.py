@@ -1,4 +1,4 @@
-"""Lightning's Trainer within a budget:
+"""A callback for Lightning's Trainer:
 
 from memplan.frameworks.lightning import MemplanCallback
 trainer = Trainer(..., callbacks=[MemplanCallback("8GiB")])
@@ -20,15 +20,18 @@ from memplan.report import Report
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
-except ImportError:  # the older name of the same
+except ImportError:  # the older name of the package
     from pytorch_lightning import Callback, LightningModule, Trainer
 
 STEP = "training_step"
 
 
 class PlannedStep:
-    """A module's training_step, captured as a whole: the loss is in the plan. What it logs is noted by the capture and logged
-    behind it. It lies in the module's `__dict__` during a fit; copies of the module have the plain one."""
+    """A module's training_step, captured as a whole with its loss.
+
+    The capture records values to log, and they are logged afterwards. The object is stored in the module's `__dict__` during a
+    fit. Copies of the module have the original training_step.
+    """
 
     def __init__(self, module: LightningModule, captured_step: Any) -> None:
         self.module, self.captured_step = module, captured_step
@@ -61,11 +64,14 @@ class PlannedStep:
 
 
 class MemplanCallback(Callback):
-    """Plans the module's training_step, loss included, while it is fitted, with the optimizers' state counted. Gradients of
-    the step before are counted, too: Lightning lets go of them between forward and backward. Afterwards the module is what
-    it was; `report` stays.
+    """Plan the module's training_step with its loss during a fit.
 
-    budget, options: as memplan.compile's; `optimizer` and `accumulate` are the callback's.
+    The budget includes the optimizers' state. It also includes gradients of the previous step, because Lightning frees them
+    only between forward and backward. After the fit, the module is restored and `report` remains.
+
+    Args:
+        budget: as in memplan.compile.
+        **options: as in memplan.compile, without `optimizer` and `accumulate`, which the callback sets.
     """
 
     def __init__(self, budget: Budget = "auto", **options: Any) -> None:
@@ -87,7 +93,7 @@ class MemplanCallback(Callback):
             return type(self).training_step(self, *args, **kwargs) if own is None else own(*args, **kwargs)
 
         run.__name__ = f"{type(pl_module).__name__}.{STEP}"
-        run.__code__ = run.__code__.replace(co_name=STEP)  # PyTorch keeps what it has captured by the code object
+        run.__code__ = run.__code__.replace(co_name=STEP)  # PyTorch indexes captures by code object
         entries[STEP] = PlannedStep(pl_module, captured(run, backend, fullgraph))
 
     def on_train_batch_end(self, *_: Any, **__: Any) -> None:
@@ -104,7 +110,7 @@ class MemplanCallback(Callback):
 
 
 def refuse(trainer: Trainer, module: LightningModule) -> None:
-    """What cannot be planned as a whole step. MemplanError."""
+    """Raise MemplanError for features that memplan cannot plan within a whole step."""
     if not module.automatic_optimization:
         raise MemplanError(
             "a training_step that runs backward by itself (automatic_optimization=False) is no graph to plan: leave the"

@@ -1,1 +1,1 @@
-"""What PyTorch captures of a training step, as storages and operations for the planner."""
+"""Captured graphs of training steps as storages and operations for the planner."""

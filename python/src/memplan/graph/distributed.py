@@ -1,7 +1,7 @@
-"""Models on several devices: DDP's replicas are planned like a model, what is sharded is refused.
+"""Models on several devices. DDP replicas are planned like single models. Unsupported forms of sharding are rejected.
 
-PyTorch cuts a graph where DDP's buckets end, so that communication overlaps with backward; a budget needs the whole graph.
-Its gradients arrive together, at the end of backward, and are then communicated.
+PyTorch breaks a graph at the ends of DDP's buckets to overlap communication with backward. A budget requires the whole graph.
+Its gradients are complete together at the end of backward, and are communicated afterwards.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from memplan.errors import MemplanError, RankError
 from memplan.torch_internals.capture import setting
 from memplan.torch_internals.modules import active_replica
 
-FIRST_BUCKET = 1 << 20  # bytes of DDP's, where nobody says
-OF_DEEPSPEED = "ds_id"  # an attribute of parameters that it has sharded
+FIRST_BUCKET = 1 << 20  # DDP's default size
+OF_DEEPSPEED = "ds_id"  # an attribute of parameters that DeepSpeed has sharded
 NO_OVERLAP = "gradients arrive together: DDP's communication begins when backward is done"
 
 
 def replicas() -> type[Any] | None:
-    """DDP's class; None where PyTorch is built without it."""
+    """Return DDP's class, or None if PyTorch is built without it."""
     if not torch.distributed.is_available():
         return None
     from torch.nn.parallel import DistributedDataParallel
@@ -32,8 +32,11 @@ def replicas() -> type[Any] | None:
 
 
 def bucket_caps(replica: Any) -> list[int]:
-    """The bytes at which DDP closes its first bucket, its second, and so on; the last is for all further ones. None where this
-    PyTorch does not say."""
+    """Return the capacities in bytes of DDP's first bucket, second bucket and so on; the last one applies to all further
+    buckets.
+
+    [] if this PyTorch version does not state them.
+    """
     if caps := getattr(replica, "bucket_bytes_cap_list", None):
         return list(caps)
     cap = getattr(replica, "bucket_bytes_cap", None)
@@ -48,13 +51,13 @@ def is_replicated(model: Any) -> bool:
 
 
 def plainly(error: BaseException) -> str:
-    """The first sentence of what gloo says, without the line of its code."""
+    """Return the first sentence of gloo's error message, without the position in its code."""
     return re.split(r"\.\s|\n", re.sub(r"^\[[^\]]*\]\s*", "", str(error)), maxsplit=1)[0]
 
 
 @contextlib.contextmanager
 def waiting_for_ranks(what: str) -> Iterator[None]:
-    """In it, a rank does what the others do, too. RankError where one of them is gone or does not come."""
+    """Run a collective within the context. Raises RankError if another rank has ended or does not respond."""
     try:
         yield
     except RuntimeError as error:
@@ -63,7 +66,7 @@ def waiting_for_ranks(what: str) -> Iterator[None]:
 
 
 def refuse_cut() -> None:
-    """MemplanError where PyTorch is about to hand over the pieces of a graph that it has cut at DDP's buckets."""
+    """Raise MemplanError if PyTorch is about to break the graph at DDP's buckets."""
     if active_replica() is not None and setting("optimize_ddp", False) not in (False, "no_optimization"):
         raise MemplanError(
             "PyTorch cuts this graph at DDP's buckets, and a budget needs it whole: use memplan.compile(model) or set"
@@ -72,8 +75,10 @@ def refuse_cut() -> None:
 
 
 def refuse_sharded(model: Any, whole_steps: bool = False) -> None:
-    """MemplanError for FSDP's first form and DeepSpeed's third stage, whose parameters come and go by hooks that no graph
-    shows; and for FSDP's second form where more than the model's own call is captured."""
+    """Raise MemplanError for FSDP1 and DeepSpeed ZeRO-3, whose hooks are invisible in graphs.
+
+    Also raise it for FSDP2 if the capture contains more than the model's own call.
+    """
     if not isinstance(model, torch.nn.Module):
         return
     if any(hasattr(p, OF_DEEPSPEED) for p in model.parameters()):

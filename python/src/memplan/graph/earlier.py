@@ -1,11 +1,12 @@
-"""Gradients of earlier steps that a sharded model keeps whole, in the graph of the step that sums them. Each pack adds those of
-its group to its own and lets go of them, so that less and less is there beside this backward:
+"""Unsharded gradients of earlier steps, in the graph of the step that reduces them.
 
-    earlier: all that is kept   forward   boundary   backward ...   pack of the last block   ...   pack of the first
-    beside  30                  30        30         30             20                             0
+Each pack adds the earlier gradients of its group to its own and frees them. The memory besides backward shrinks accordingly:
 
-For the planner an operation before all others makes them, and who reads nothing else waits for it; in the graphs that run they
-stand at the packs (EARLIER), as nothing makes them there.
+    earlier: all gradients      forward   boundary   backward ...   pack of the last block   ...   pack of the first
+    memory  30                  30        30         30             20                             0
+
+For the planner, an operation at the beginning creates them; operations without other operands depend on it. In the final graphs
+no operator creates them, so the packs carry their sizes (EARLIER).
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from memplan.graph.shards import GROUPS, PACK
 
 
 def earlier_bytes(graph: fx.Graph) -> dict[fx.Node, int]:
-    """What each pack lets go of, where gradients may be kept."""
+    """Return the bytes that each pack frees, if gradients may be kept."""
     packs = [n for n in graph.nodes if n.target is PACK and GROUPS[n.args[-1]].keeps]
     return {n: sum(map(GROUPS[n.args[-1]].kept_bytes, n.args[1])) for n in packs}
 
 
 def hold_earlier(capture: Capture) -> None:
-    """Has plans of a capture count them from the first step on that keeps some."""
+    """Add earlier gradients to a capture, once gradients may be kept."""
     known, capture.earlier = capture.earlier, earlier_bytes(capture.joint.graph)
     if known or not capture.earlier:
         return

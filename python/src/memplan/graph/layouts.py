@@ -1,4 +1,4 @@
-"""How tensors lie in memory."""
+"""Layouts of tensors in memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import torch
 
 
 def is_dense(tensor: Any) -> bool:
-    """Whether a clone has this tensor's strides."""
+    """Whether a clone has the same strides as the tensor."""
     return isinstance(tensor, torch.Tensor) and bool(torch.ops.aten.is_non_overlapping_and_dense(tensor))
 
 
 def obeys(gradient: torch.Tensor, parameter: torch.Tensor) -> bool:
-    """Whether PyTorch takes this as the parameter's gradient as it is: a dense parameter's has its strides."""
+    """Whether PyTorch uses this gradient without a copy. The gradient of a dense parameter needs the parameter's strides."""
     if not torch.ops.aten.is_non_overlapping_and_dense(parameter):
         return gradient.is_contiguous()
     strides = zip(gradient.shape, gradient.stride(), parameter.stride())
@@ -21,7 +21,7 @@ def obeys(gradient: torch.Tensor, parameter: torch.Tensor) -> bool:
 
 
 def same_layout(a: Any, b: Any) -> bool:
-    """Whether one tensor can be written where another lies."""
+    """Whether one tensor can be stored in the memory of the other."""
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return False
     if (a.dtype, a.shape, a.stride()) != (b.dtype, b.shape, b.stride()):

@@ -1,5 +1,7 @@
-"""One plan per size: where PyTorch captures a graph for any size, it is held to the sizes that it has now. Numbers that decide
-no size (a weight of a loss, a counter of steps) stay open: one graph is for all of them."""
+"""One plan per input size. If PyTorch captures a graph with symbolic sizes, memplan fixes them to the present sizes.
+
+Numbers that do not affect sizes (a loss weight, a step counter) remain symbolic: one graph serves all values.
+"""
 
 from __future__ import annotations
 
@@ -18,58 +20,60 @@ NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def symbols_of(value: Any) -> set[Any]:
-    """Of sizes, strides and numbers in this."""
+    """Return the symbols in the sizes, strides and numbers of a value."""
     found: set[Any] = set()
     for one in tree_iter(value):
         if isinstance(one, NUMBERS) or (isinstance(one, torch.Tensor) and one.layout is torch.strided):
-            with contextlib.suppress(Exception):  # of several private kinds
+            with contextlib.suppress(Exception):  # values of several private types
                 found |= set(free_symbols(one))
     return found
 
 
 def deciding_symbols(module: fx.GraphModule) -> set[Any]:
-    """Those on which sizes of tensors in a captured graph depend."""
+    """Return the symbols that determine sizes of tensors in a captured graph."""
     values = [n.meta.get("example_value") for n in module.graph.nodes]
     return symbols_of([v for v in tree_iter(values) if isinstance(v, torch.Tensor)])
 
 
 def hold_sizes(module: fx.GraphModule, inputs: Iterable[Any]) -> None:
-    """Asks what each symbol that decides sizes stands for: PyTorch then traces with that number, and captures anew where it is
-    another one. Sizes that depend on data stay symbols."""
+    """Fix the symbols that determine sizes. PyTorch then traces with these numbers, and captures again for other numbers.
+
+    Sizes that depend on data remain symbolic.
+    """
     deciding = deciding_symbols(module)
     hold_numbers(i for i in inputs if isinstance(i, torch.SymInt) and symbols_of(i) & deciding)
 
 
 def hold_numbers(inputs: Iterable[Any]) -> None:
-    """The same for all numbers."""
+    """Fix all symbolic numbers among the inputs."""
     for value in inputs:
         if isinstance(value, torch.SymInt):
-            with contextlib.suppress(Exception):  # of several private kinds
+            with contextlib.suppress(Exception):  # values of several private types
                 int(value)
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is a number that is known when the graph runs, before it does."""
+    """Whether a value is a symbolic number that is known before the graph runs."""
     return isinstance(value, NUMBERS) and not free_unbacked_symbols(value)
 
 
 def number_now(value: Any) -> Any:
-    """The number for which the graph was captured."""
+    """Return the number used in the capture for a symbolic number."""
     return value.node.hint if isinstance(value, NUMBERS) else value
 
 
 def is_symbol(value: Any) -> bool:
-    """Whether this is a size that is not a number."""
+    """Whether a value is a symbolic size."""
     return isinstance(value, torch.SymInt) and value.node.maybe_as_int() is None
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether this is a tensor that does not lie in one piece of memory."""
+    """Whether a value is a tensor without strided layout."""
     return isinstance(value, torch.Tensor) and value.layout is not torch.strided
 
 
 def has_unknown_sizes(graph: fx.Graph) -> bool:
-    """Whether a graph is for more than one size, or has tensors that take more or less by what is in them."""
+    """Whether the graph serves several sizes, or contains tensors whose size depends on data."""
     values = tree_iter([n.meta.get("val") for n in graph.nodes])
     return any(
         (is_symbol(v) and not is_number(v)) or is_sparse(v) or (isinstance(v, torch.Tensor) and any(map(is_symbol, v.shape)))
@@ -78,6 +82,6 @@ def has_unknown_sizes(graph: fx.Graph) -> bool:
 
 
 def is_last_size() -> bool:
-    """Whether PyTorch captures the code at hand for no further size after this one."""
+    """Whether PyTorch will capture the current code for no further size."""
     n_before = getattr(compile_id(), "frame_compile_id", None) or 0
     return bool(n_before + 1 >= limit())

@@ -1,7 +1,7 @@
-"""Backward for some of forward's outputs: what the others would have added is not computed, and is no gradient.
+"""Backward for a subset of forward's outputs: contributions of the other outputs are not computed.
 
-Backward is linear in the gradients of outputs: what is computed from absent ones alone is absent, as for eager's autograd,
-which never comes there. Where an absent gradient meets one that is there, a sum is the other, and anything else takes zeros.
+Backward is linear in the outputs' gradients. A result that depends on absent gradients only is absent, as in eager autograd. If
+one operand of a sum is absent, the sum equals the other operand. Other operators receive zeros for an absent gradient.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 
 def zeros_like_value(value: torch.Tensor) -> Any:
-    """A function without arguments that makes zeros of this layout."""
+    """Return a function without arguments that creates zeros of this layout."""
     shape, strides, dtype, device = tuple(value.shape), value.stride(), value.dtype, value.device
 
     def zeros() -> torch.Tensor:
@@ -26,7 +26,7 @@ def zeros_like_value(value: torch.Tensor) -> Any:
 
 
 def other_of_sum(node: fx.Node, absent: Collection[fx.Node]) -> fx.Node | None:
-    """What is left of a sum of two where one is absent."""
+    """Return the remaining operand of a sum with one absent operand, or None."""
     if node.target is not aten.add.Tensor or node.kwargs:
         return None
     (left,) = [a for a in node.args if a not in absent] or [None]
@@ -37,7 +37,7 @@ def other_of_sum(node: fx.Node, absent: Collection[fx.Node]) -> fx.Node | None:
 
 
 def for_some_outputs(module: fx.GraphModule, unused: Collection[int]) -> fx.GraphModule:
-    """The backward graph for calls in which these of its arguments, gradients of outputs, are None."""
+    """Return the backward graph for calls in which the arguments with indices `unused` are None."""
     given = [n for n in module.graph.nodes if n.op == "placeholder"]
     gradients = {n for n in given if "tangents" in n.name}
     absent = {given[k] for k in unused}

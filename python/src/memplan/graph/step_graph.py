@@ -1,5 +1,7 @@
-"""A whole training step as one graph: the joint graph with the loss's own gradient made in it, and an update for every
-parameter. For the planner it is forward, backward and updates; nothing crosses from one call to another."""
+"""A whole training step as one graph: the joint graph with the loss's gradient (ones) and an update per parameter.
+
+The planner sees forward, backward and updates. No tensor crosses from one call to another.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +33,18 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Trained:
-    """A parameter of the graph that is updated."""
+    """A parameter with an update in the graph."""
 
     parameter: torch.Tensor
     node: fx.Node  # a placeholder of the joint graph
     gradient: fx.Node
     update: Callable[..., Any]
     cost: UpdateCost
-    state: StateOf | None  # where some of it lives in the host's memory
+    state: StateOf | None  # if a part of its state is in host memory
 
 
 class StepGraph:
-    """A copy of the joint graph that ends in updates. NotPlannable where the step is not of one loss."""
+    """A copy of the joint graph that ends in updates. Raises NotPlannable if the step does not have exactly one loss."""
 
     def __init__(self, joint: fx.GraphModule, n_forward_outputs: int, updates: Updates) -> None:
         self.joint = joint
@@ -65,7 +67,7 @@ class StepGraph:
         self.module.meta = dict(getattr(joint, "meta", {}))
 
     def _find_trained(self, updates: Updates) -> list[Trained]:
-        """The parameters that have a gradient, by the memory in which they lie."""
+        """Return the parameters with a gradient, matched by storage."""
         mode: Any = fake_mode_of([n.meta.get("val") for n in self.primals])
         by_key: dict[int, list[int]] = {}
         for k, node in enumerate(self.primals):
@@ -79,7 +81,8 @@ class StepGraph:
             if places and isinstance(self.gradients[places[0]], fx.Node):
                 gradient = self.gradients[places[0]]
                 cost = updates.cost(k_group, parameter)
-                if not obeys(gradient.meta["val"], parameter):  # the update lays it out as the parameter lies
+                # the update first copies the gradient into the parameter's layout
+                if not obeys(gradient.meta["val"], parameter):
                     cost = replace(cost, workspace_bytes=cost.workspace_bytes + storage_bytes(parameter))
                 update = updates.update_of(k_group, parameter)
                 state = StateOf(updates.states, parameter) if updates.states is not None and cost.moved else None
@@ -89,7 +92,7 @@ class StepGraph:
         return found
 
     def _copy(self, forward_outputs: list[Any]) -> None:
-        """Everything that forward's outputs and updates need, and then the updates."""
+        """Copy the nodes that forward's outputs and the updates require, and append the updates."""
         needed = reaching([*forward_outputs, *(t.gradient for t in self.trained)])
         backward = set(halves(self.joint.graph, self.given_tangents)[1])
         copies: dict[fx.Node, Any] = {}
@@ -107,11 +110,11 @@ class StepGraph:
                 copies[node] = self.graph.node_copy(node, copies.__getitem__)
 
     def costs(self) -> dict[fx.Node, Cost]:
-        """Of the updates."""
+        """Return the costs of the updates."""
         return {node: Cost(t.cost.seconds, t.cost.workspace_bytes) for node, t in self.updates.items()}
 
     def _ones(self, tangent: fx.Node) -> fx.Node:
-        """The gradient of the loss, by itself."""
+        """Create the gradient of the loss, a tensor of ones."""
         value = tangent.meta["val"]
         kind = {"dtype": value.dtype, "device": value.device, "pin_memory": False}
         node = self.graph.call_function(aten.full.default, (list(value.shape), 1), kind)
@@ -119,7 +122,7 @@ class StepGraph:
         return node
 
     def unused_backward(self) -> fx.GraphModule:
-        """What stands for backward, which nobody calls: no gradient for anything."""
+        """Return a graph in the place of backward. It has no gradients and is never called."""
         graph = fx.Graph()
         for node in self.given_tangents:
             graph.node_copy(node)
@@ -128,8 +131,11 @@ class StepGraph:
 
 
 class StepCapture(Capture):
-    """Of a whole step. PyTorch writes buffers when it is over, so that nobody has to be in time to read them; and values
-    of forward may be overwritten by their last reader."""
+    """A capture of a whole step.
+
+    PyTorch writes buffers after the step, so readers have no deadline. Backward may overwrite values of forward after their
+    last reader.
+    """
 
     returns_apart = False
     overwrites: ClassVar = {
@@ -158,11 +164,11 @@ class StepCapture(Capture):
         pass
 
     def not_saved_by_eager(self) -> list[fx.Node]:
-        """Forward and backward are one call: nobody writes between them."""
+        """Return nothing, because the caller cannot write between forward and backward of one call."""
         return []
 
     def _add_end(self) -> None:
-        """Until backward is over, what PyTorch is given for the user and for buffers is held."""
+        """Add the end. Outputs for the user and for buffers are held until backward ends."""
         self._hold_user_outputs()
         read = {s for o in self.operations for s in o.reads}
         held = self._dynamic(self.storages_of(self.forward_outputs))
@@ -197,7 +203,7 @@ class StepCapture(Capture):
 
 
 class StepEmission(Emission):
-    """One graph: all steps, and then what PyTorch is given."""
+    """Writes a single graph: all steps, then the outputs."""
 
     def _take(self, step: int) -> None:
         if step != self.capture.end:
@@ -216,7 +222,7 @@ class StepEmission(Emission):
 
 
 class StepPlanner(GraphPlanner):
-    """Plans a StepCapture: forward is all of the step, and backward is not called."""
+    """Plans a StepCapture. The whole step counts as forward, and backward is not called."""
 
     capture: StepCapture
 
@@ -226,7 +232,7 @@ class StepPlanner(GraphPlanner):
         return whole, self.capture.step.unused_backward(), emission.host_bytes + self.moved_bytes()
 
     def moved_bytes(self) -> int:
-        """State that lives in the host's memory."""
+        """Return the bytes of state in host memory."""
         return sum(storage_bytes(t) for moved in self.capture.moved.values() for t in moved.values)
 
     def offload(self, pool: Pool, taken_bytes: int, options: Options) -> None:
@@ -241,5 +247,5 @@ class StepPlanner(GraphPlanner):
         return graph
 
     def auto_bytes(self, meant: Device | None) -> int:
-        """State that the first step makes is counted, and its memory is free still."""
+        """Return the budget for "auto". State that the first step allocates is subtracted, because its memory is still free."""
         return super().auto_bytes(meant) - sum(t.cost.missing_bytes for t in self.capture.step.trained)

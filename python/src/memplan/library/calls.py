@@ -1,4 +1,4 @@
-"""libmemplan.so: where it is, and the types of the calls of memplan/planning.h."""
+"""Loading libmemplan.so, and the types of the functions in memplan/planning.h."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memplan.errors import LibraryError
 
 INTERFACE = 1
 STATUS_OK, STATUS_INFEASIBLE = 0, 5
-LOADED = 1  # PT_LOAD, a part of a file that is mapped
+LOADED = 1  # PT_LOAD, a segment of the file that is mapped
 ProgressCall = CFUNCTYPE(c_bool, c_double, c_int64, c_int64, c_int64, c_void_p)
 Ints = POINTER(c_int)
 
@@ -58,7 +58,7 @@ CALLS: dict[str, tuple[object, ...]] = {
 
 
 def candidates() -> Iterator[str]:
-    """Where the library may be, best first: as told, in the wheel, where the linker looks."""
+    """Yield possible paths of the library, best first: the environment variable, the wheel, the linker's path."""
     if named := os.environ.get("MEMPLAN_LIBRARY"):
         yield named
         return
@@ -69,15 +69,15 @@ def candidates() -> Iterator[str]:
 
 
 def refuse_broken(path: str) -> None:
-    """The linker waits where a file is a pipe, and ends the process where one is shorter than it says. LibraryError."""
+    """Raise LibraryError for files with which the linker would hang or crash: pipes, and truncated libraries."""
     if os.sep not in path or not os.path.exists(path):
-        return  # the linker finds it, or says why not
+        return  # the linker finds it or reports an error
     if not os.path.isfile(path):
         raise LibraryError(f"{path} is no file")
     with open(path, "rb") as file:
         head = file.read(64)
         if len(head) < 64 or head[:6] != b"\x7fELF\2\1":
-            return  # of another system, or none, which the linker sees
+            return  # the linker reports libraries of other systems and other files
         start, size, n = *struct.unpack_from("<Q", head, 32), *struct.unpack_from("<HH", head, 54)
         file.seek(min(start, 1 << 62))
         table = file.read(size * n)
@@ -89,7 +89,7 @@ def refuse_broken(path: str) -> None:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library, loaded once. Calls into it let other threads run. LibraryError."""
+    """Return the library, loaded once. Calls release the GIL. Raises LibraryError."""
     failures = []
     for path in candidates():
         try:

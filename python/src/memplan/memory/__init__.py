@@ -1,1 +1,1 @@
-"""What is in memory when, counted on the graphs that run."""
+"""Memory over time: liveness of the final graphs, allocator simulation, and host memory."""

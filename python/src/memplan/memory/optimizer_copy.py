@@ -1,4 +1,4 @@
-"""A copy of an optimizer, on which a step runs that changes nothing of the user's."""
+"""A copy of an optimizer whose steps do not change the user's objects."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 import torch
 from torch import nn
 
-HOOKS = "hooks"  # how attributes that hold the user's functions end
+HOOKS = "hooks"  # suffix of attributes that hold the user's functions
 Made = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Copy:
-    """Of an optimizer and of those that it holds, with their groups, state and attributes.
+    """A copy of an optimizer and of optimizers within it, with groups, state and attributes.
 
     Args:
         like: the optimizer.
-        local: the tensor on this rank in the place of a parameter.
+    local: returns this rank's local tensor of a parameter.
         make: makes a tensor of the layout of another.
-        groups: in the place of the optimizer's groups, for parameters that have no state.
+    groups: replaces the optimizer's groups, for parameters without state.
 
     Raises:
         TypeError: it holds a module, through which a step could reach the user's parameters.
@@ -36,7 +36,7 @@ class Copy:
         self.parameters: list[torch.Tensor] = []
         self.optimizers: list[torch.optim.Optimizer] = []
         self.known: dict[int, Any] = {}
-        self.alive: list[Any] = []  # so that no id is given twice
+        self.alive: list[Any] = []  # keeps objects alive, so that ids stay unique
         self.groups = groups
         for group in groups if groups is not None else like.param_groups:
             for p in group["params"]:
@@ -72,7 +72,7 @@ class Copy:
         is_first = not self.optimizers
         self.optimizers.append(made)
         for name, value in vars(like).items():
-            if name == "step":  # by a scheduler or a framework, around the user's
+            if name == "step":  # a wrapper added by a scheduler or a framework
                 continue
             if name == "param_groups" and is_first and self.groups is not None:
                 made.param_groups = self._remember(value, [self._of(group) for group in self.groups])
@@ -97,7 +97,7 @@ class Copy:
         return made
 
     def _of(self, value: Any, instead: Any = None) -> Any:
-        """`instead`: tensors in the place of those of a shape."""
+        """Return a copy of a value. `instead`: replacements for tensors, by shape."""
         if id(value) in self.known:
             made = self.known[id(value)]
         elif isinstance(value, nn.Parameter):
@@ -124,7 +124,7 @@ class Copy:
         return made
 
     def _filled(self, value: Any, instead: Any) -> Any:
-        """A dictionary or list, which may be in itself."""
+        """Copy a dictionary or list, which may contain itself."""
         made = self._remember(value, copy.copy(value))
         made.clear()
         if isinstance(value, list):

@@ -1,8 +1,8 @@
 """The bytes that an optimizer keeps between steps, found by a step of a copy of it.
 
-The copy has parameters of the real shapes, types and devices, without memory (PyTorch's fake tensors). If a step needs values
-(a norm that decides, a number taken out of a tensor), the copy runs on small numbers on the CPU instead. If all parameters
-together are too large for that, it runs on one shape after the other.
+The copy has parameters of the real shapes, types and devices, but no memory (PyTorch's fake tensors). If a step needs values,
+such as a norm in a condition, the copy runs on small numbers on the CPU instead. If all parameters together are too large for
+the CPU, the copy runs on one shape after the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from memplan.torch_internals.capture import all_eager, aot_settings
 from memplan.torch_internals.dispatch import without_memory
 from memplan.torch_internals.sharding import here
 
-MOST_REAL_NUMBERS = 2**24  # with which a step is run on the CPU
+MOST_REAL_NUMBERS = 2**24  # maximum number of elements for a step on the CPU
 REMEDY = "leave optimizer= out and count its state with reserve="
 Gradient = Callable[[torch.Tensor], torch.Tensor]
 
@@ -33,7 +33,7 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer, instead: Mapping[int, Any]
 
     Args:
         optimizer: the optimizer, or a framework's wrapper around it (accelerate, Lightning).
-        instead: parameters in the place of others, by the ids of those.
+    instead: replacements of parameters, by the ids of the originals.
 
     Raises:
         MemplanError: the step needs arguments, or it fails on the copy.
@@ -56,14 +56,14 @@ def stepped_bytes(
     local: Callable[[torch.Tensor], torch.Tensor],
     groups: list[dict[str, Any]] | None = None,
 ) -> int:
-    """Returns the bytes that a copy keeps after a step. `local`: the tensor on this rank in the place of a parameter."""
+    """Returns the bytes that a copy keeps after a step. `local`: returns this rank's local tensor of a parameter."""
     given = groups if groups is not None else optimizer.param_groups
     sizes = [local(p).numel() for group in given for p in group["params"] if p.requires_grad]
     if not sizes:
         return 0
     need_no_arguments(optimizer)
     ways = itertools.product((groups, given), (plain, with_graph), (False, True))
-    for of_groups, gradient, needs_closure in ways:  # a step that was broken off may have left state that is not whole
+    for of_groups, gradient, needs_closure in ways:  # an aborted step may have left incomplete state
         with contextlib.suppress(Exception), without_values():
             return kept_by(Copy(optimizer, local, torch.empty_like, of_groups), gradient, needs_closure)
     if sum(sizes) <= MOST_REAL_NUMBERS:
@@ -74,7 +74,7 @@ def stepped_bytes(
 def bytes_of_shapes(
     optimizer: torch.optim.Optimizer, local: Callable[[torch.Tensor], torch.Tensor], groups: list[dict[str, Any]]
 ) -> int:
-    """The same, of one parameter at a time and once for equal ones."""
+    """Returns the same, for one parameter at a time. Equal parameters are counted once."""
     known: dict[Any, int] = {}
     total = 0
     for group in groups:
@@ -99,7 +99,7 @@ def real_bytes(
     local: Callable[[torch.Tensor], torch.Tensor],
     groups: list[dict[str, Any]] | None,
 ) -> int:
-    """Of a step on numbers on the CPU. MemplanError: it fails."""
+    """Returns the bytes after a step with real numbers on the CPU. Raises MemplanError if the step fails."""
     first: Exception | None = None
     for gradient in (plain, with_graph, sparse):
         try:
@@ -114,7 +114,7 @@ def real_bytes(
 
 @contextlib.contextmanager
 def without_values() -> Iterator[None]:
-    """In it, tensors have no memory, and whoever asks for its address gets an error."""
+    """Create tensors without memory within the context. Access to their address raises an error."""
     with (
         aot_settings(fake_tensor_allow_unsafe_data_ptr_access=False),
         all_eager(),  # compiled code reads memory
@@ -125,7 +125,7 @@ def without_values() -> Iterator[None]:
 
 
 def small_numbers(like: torch.Tensor) -> torch.Tensor:
-    """Numbers between 0.01 and 0.07, which no step takes for a converged one."""
+    """Return numbers between 0.01 and 0.07, with which no optimizer considers itself converged."""
     numbers = torch.arange(like.numel()).remainder(7).add(1)
     made: torch.Tensor = (numbers * 0.01 if like.dtype.is_floating_point else numbers).to(like.dtype).reshape(like.shape)
     return made
@@ -139,7 +139,7 @@ def plain(p: torch.Tensor) -> torch.Tensor:
 
 
 def with_graph(p: torch.Tensor) -> torch.Tensor:
-    """For a step that differentiates gradients."""
+    """Return a gradient with an autograd graph, for steps that differentiate gradients."""
     return p * p
 
 
@@ -148,7 +148,7 @@ def sparse(p: torch.Tensor) -> torch.Tensor:
 
 
 def kept_by(copy: Copy, gradient: Gradient, needs_closure: bool) -> int:
-    """Returns the bytes that a copy keeps after a step. `needs_closure`: if it computes the loss, and gradients, again."""
+    """Returns the bytes that a copy keeps after a step. `needs_closure`: the step recomputes loss and gradients."""
 
     def again() -> torch.Tensor:
         for p in copy.trained:
@@ -166,7 +166,7 @@ def kept_by(copy: Copy, gradient: Gradient, needs_closure: bool) -> int:
 
 
 def need_no_arguments(optimizer: torch.optim.Optimizer) -> None:
-    """MemplanError: the optimizer's step needs a closure, or is none of PyTorch's kind."""
+    """Raise MemplanError if the optimizer's step requires arguments such as a closure."""
     name, step = type(optimizer).__name__, inspect.signature(type(optimizer).step)
     needed = [p for p in list(step.parameters.values())[1:] if p.default is p.empty and p.kind < p.VAR_POSITIONAL]
     needed += [p for p in step.parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
@@ -176,7 +176,7 @@ def need_no_arguments(optimizer: torch.optim.Optimizer) -> None:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """All tensors in dictionaries, lists, tuples and sets, and not the keys of dictionaries."""
+    """Yield all tensors in dictionaries (values only), lists, tuples and sets."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):
@@ -188,6 +188,6 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def unique_bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """The bytes of the tensors' elements, of each tensor once."""
+    """Return the bytes of the tensors' elements. Each tensor counts once."""
     found = {id(t): here(t) for t in tensors}
     return sum(t.numel() * t.element_size() for t in found.values())

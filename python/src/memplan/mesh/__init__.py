@@ -1,1 +1,1 @@
-"""What a rank of a mesh would take, asked in one process, before the mesh is there."""
+"""Estimates for one rank of a device mesh, in a single process and without the other devices."""

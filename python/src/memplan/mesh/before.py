@@ -1,4 +1,4 @@
-"""Before renting: what one rank takes, in one process and without the ranks. The graph is the one that real ranks plan."""
+"""Estimates for one rank in a single process, before the devices are rented. The graph equals the graph of real ranks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memplan.torch_internals import sharding
 
 
 def is_on_fake_ranks(model: Any) -> bool:
-    """Whether the user has sharded it on a fake process group."""
+    """Whether the user has sharded the model on a fake process group."""
     kind = sharding.kind()
     return isinstance(model, kind) and bool(kind) and torch.distributed.get_backend() == sharding.FAKE
 
@@ -39,12 +39,12 @@ def estimate_on(
     shard: dict[str, Any] | None = None,
     **options: Any,
 ) -> RankReport:
-    """Of a model that is put on a mesh for that."""
+    """Estimate a model on a mesh. memplan places a copy of the model on the mesh."""
     mesh = Mesh.read(given) if not isinstance(given, Mesh) else given
     named = {"kwargs": kwargs, "tp_plan": tp_plan, "blocks": blocks, "shard": shard, **options}
     again = functools.partial(estimate_on, model=model, inputs=inputs, **named)
     with fake_ranks(mesh.n_ranks):
-        is_away = options.get("device") is not None  # where nothing is measured, and the graph need not run
+        is_away = options.get("device") is not None  # nothing is measured, and the graph need not run
         for is_short in (True, False) if is_away else (False,):
             with contextlib.suppress(Unequal):
                 here = placed(model, mesh, tp_plan, blocks, shard or {}, is_short)
@@ -53,7 +53,7 @@ def estimate_on(
 
 
 def estimate_sharded(model: Any, inputs: Sequence[Any], *, kwargs: dict[str, Any], **options: Any) -> RankReport:
-    """Of a model that is on fake ranks already."""
+    """Estimate a model that is on a fake process group already."""
 
     def again(mesh: Mesh) -> RankReport:
         raise MemplanError(f"to see it on {mesh}, shard it on a fake process group of {mesh.n_ranks} ranks")

@@ -1,4 +1,4 @@
-"""Equal blocks: which of a list need not be captured, as others stand for them."""
+"""Detection of equal blocks, of which only a few need to be captured."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import fx, nn
 from memplan.graph.unroll import new_static, primals_of, require, unroll
 from memplan.plan.holders import module_of
 
-KEPT = 4  # of equal blocks: the first two and the last two
+KEPT = 4  # captured blocks out of a list of equal ones: the first two and the last two
 PLAIN = (bool, int, float, str, type(None))
 
 
 def looks(block: nn.Module) -> list[Any]:
-    """What can be seen of how a block computes: classes, parameters, buffers, and the plain values in its modules."""
+    """Return the visible properties of a block: classes, parameters, buffers, and plain attributes of its modules."""
     tensors = [*block.named_parameters(), *block.named_buffers()]
     seen: list[Any] = [(name, tuple(t.shape), t.dtype, t.requires_grad) for name, t in tensors]
     for name, module in block.named_modules():
@@ -26,12 +26,12 @@ def looks(block: nn.Module) -> list[Any]:
 
 
 def are_alike(a: list[Any], place_of_a: int, b: list[Any], place_of_b: int) -> bool:
-    """Whether two blocks of a list look the same, but for a block's own number in it."""
+    """Whether two blocks of a list have equal properties, except for attributes that equal the block's own index."""
     return len(a) == len(b) and all(x == y or (x == place_of_a and y == place_of_b) for x, y in zip(a, b))
 
 
 def lists(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.ModuleList | nn.Sequential]]:
-    """The outermost, with their names."""
+    """Yield the outermost lists of modules with their names."""
     for name, child in module.named_children():
         if isinstance(child, (nn.ModuleList, nn.Sequential)):
             yield path + name, child
@@ -41,14 +41,14 @@ def lists(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.ModuleLis
 
 @dataclass(frozen=True)
 class Repeats:
-    """Blocks of the list `path` were left out behind the first two of the equal ones, of which the first is `first`."""
+    """`n` omitted blocks of the list `path`. They follow the first two of the equal blocks, which begin at index `first`."""
 
     path: str
     first: int
     n: int
 
     def starts(self, nodes: list[fx.Node]) -> list[int]:
-        """Where the second and the third block that was captured begin in forward, and these in backward, the third first."""
+        """Return the positions of the second and third captured block in forward, and in backward (third block first)."""
         named = [f"{self.path}.{self.first + k}" for k in (1, 2)]
         found: dict[tuple[str, bool], int] = {}
         for i, node in enumerate(nodes):
@@ -61,7 +61,7 @@ class Repeats:
         return [found[key] for key in wanted]
 
     def unroll(self, joint: fx.GraphModule, n_forward_outputs: int, static: Any) -> list[int]:
-        """Puts them into a joint graph; which of its inputs are parameters and buffers."""
+        """Insert the omitted blocks into a joint graph. Return the indices of its parameters and buffers."""
         primals = primals_of(joint.graph)
         nodes = [primals[k] for k in static]
         unroll(joint, self.n, n_forward_outputs, self.starts)
@@ -69,7 +69,7 @@ class Repeats:
 
 
 def shortened(model: nn.Module) -> tuple[Repeats, dict[str, str]] | None:
-    """Takes out of the model the blocks for which others stand. Names of parameters as they were, and as they are now."""
+    """Remove blocks that are equal to others from the model. Return also a map from old to new parameter names."""
     best: tuple[int, int, str, Any] = (KEPT, 0, "", None)
     for path, items in lists(model):
         seen = [looks(item) for item in items]

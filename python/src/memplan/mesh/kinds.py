@@ -1,4 +1,4 @@
-"""What is in memory at a step's peak, by kind: the names are those of PyTorch's own trackers (torch.distributed._tools)."""
+"""Memory at a step's peak by kind, with the names of PyTorch's own trackers (torch.distributed._tools)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PARAM, GRAD, BUFFER, INPUT = "Parameter", "Gradient", "Buffer", "Inputs"
 ACTIVATION, TEMP, STATE = "Activation", "Temp", "OptState"
 ALL_GATHER, REDUCE_SCATTER, BUCKETS, OTHER = "All Gather", "Reduce Scatter", "DDP Buckets", "Other"
 WORKSPACES: dict[Any, str] = {GATHER: ALL_GATHER, REDUCE: REDUCE_SCATTER}
-BEGUN: dict[Any, str] = {begin_gather: ALL_GATHER, begin_sum: REDUCE_SCATTER}  # what is held until they end
+BEGUN: dict[Any, str] = {begin_gather: ALL_GATHER, begin_sum: REDUCE_SCATTER}  # buffers held until these operators end
 OF_STORAGES = {"activation": ACTIVATION, "saved": ACTIVATION, "gradient": GRAD}
 
 
 def kinds_of(capture: Capture) -> dict[int, str]:
-    """Of the storages that come and go, by the key of their memory."""
+    """Return the kind of each dynamic storage, by storage key."""
     collectives = [n for n in capture.places if n.target in (GATHER, PACK, REDUCE)]
     sharded: dict[int, str] = {}
     for node in collectives:
@@ -39,7 +39,7 @@ def kinds_of(capture: Capture) -> dict[int, str]:
 
 
 def dynamic_at_peak(trace: Trace, capture: Capture) -> dict[str, int]:
-    """Of what comes and goes in a step: how much of each kind is there when most is."""
+    """Return the dynamic bytes at the peak, by kind."""
     kinds = kinds_of(capture)
     sizes = {number: n_bytes for number, n_bytes in trace.step if n_bytes}
 

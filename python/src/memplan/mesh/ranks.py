@@ -1,5 +1,7 @@
-"""A mesh of ranks that are not there: PyTorch's fake process group, in which this process is rank 0 and nothing is sent; and a
-model on it, sharded as FSDP2 shards it, a group for each block."""
+"""Models on a mesh of absent ranks. This process is rank 0 of PyTorch's fake process group, which sends no data.
+
+The model is sharded like under FSDP2, with one group per block.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,11 @@ Split = Mapping[str, Any] | Callable[[nn.Module, Any], Any] | None
 
 @dataclass(frozen=True)
 class Mesh:
-    """How many ranks there are: `replicas` that sum their gradients, each of `shards` ranks that have a part of everything, and
-    in the place of each of these `parts` ranks next to each other that split its operators."""
+    """The number of ranks per direction.
+
+    There are `replicas` that reduce their gradients. Each consists of `shards` ranks that shard parameters, gradients and
+    state. Each of these consists of `parts` neighbouring ranks that split operators.
+    """
 
     replicas: int = 1
     shards: int = 1
@@ -35,7 +40,7 @@ class Mesh:
 
     @classmethod
     def read(cls, given: Any) -> Mesh:
-        """Of {"dp": 2, "shard": 8}. MemplanError."""
+        """Read a mesh such as {"dp": 2, "shard": 8}. Raises MemplanError."""
         if not isinstance(given, Mapping) or not given:
             raise MemplanError(f'a mesh is written as {{"dp": 2, "shard": 8}}, not {given!r}')
         for name, size in given.items():
@@ -54,12 +59,12 @@ class Mesh:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The dimensions that there are, the outermost first."""
+        """The dimensions with more than one rank, outermost first."""
         every = {REPLICAS: self.replicas, SHARDS: self.shards, PARTS: self.parts}
         return {name: n for name, n in every.items() if n > 1}
 
     def twice(self) -> Mesh:
-        """With twice as many ranks: of those that have parts of parameters, where there are any."""
+        """Return a mesh with twice as many ranks: twice the shards if the model is sharded, else twice the replicas."""
         wider = {"shards": 2 * self.shards} if self.shards > 1 else {"replicas": 2 * self.replicas}
         return replace(self, **wider)
 
@@ -69,7 +74,7 @@ class Mesh:
 
 @contextlib.contextmanager
 def fake_ranks(n: int) -> Iterator[None]:
-    """In it, this process is rank 0 of so many. MemplanError where it is one of others already."""
+    """Make this process rank 0 of n ranks within the context. Raises MemplanError if another process group exists."""
     distributed = torch.distributed
     if not distributed.is_available():
         raise MemplanError("this PyTorch is built without torch.distributed, and knows no mesh")
@@ -90,8 +95,11 @@ def fake_ranks(n: int) -> Iterator[None]:
 
 
 def blocks_of(model: nn.Module, kinds: Blocks = None) -> list[nn.Module]:
-    """The modules that are gathered one at a time: those of the classes, or the items of the outermost ModuleLists and
-    Sequentials, as torchtitan and accelerate have it. Without parameters there is nothing to gather. MemplanError."""
+    """Return the modules that FSDP2 gathers one at a time. Raises MemplanError.
+
+    They are the modules of the given classes. By default they are the items of the outermost ModuleLists and Sequentials, as in
+    torchtitan and accelerate. Modules without parameters are omitted.
+    """
     if kinds is not None:
         wanted = tuple([kinds] if isinstance(kinds, type) else kinds)
         found = [m for m in model.modules() if isinstance(m, wanted) and m is not model]
@@ -113,13 +121,15 @@ def blocks_of(model: nn.Module, kinds: Blocks = None) -> list[nn.Module]:
 
 @dataclass
 class Placed:
-    """A model as a rank has it. `own`: its parameters by the ids of those of the model that was given; of blocks that stand for
-    others there are several."""
+    """A model as placed on a rank. `own`: maps ids of the original parameters to the placed ones.
+
+    A placed block may stand for several blocks.
+    """
 
     model: nn.Module
     own: dict[int, Any] = field(default_factory=dict)
     n_blocks: int = 0
-    has_buckets: bool = False  # DDP keeps gradients once more to send them
+    has_buckets: bool = False  # DDP keeps a copy of gradients for communication
     repeats: Repeats | None = None
 
     def parameter_bytes(self) -> int:
@@ -134,8 +144,7 @@ class Placed:
 
 
 def placed(model: Any, mesh: Mesh, tp_plan: Split, blocks: Blocks, options: Mapping[str, Any], is_short: bool) -> Placed:
-    """A copy of the model on the mesh, which the model that was given knows nothing of. `is_short`: without blocks for which
-    others can stand. MemplanError."""
+    """Place a copy of the model on the mesh. Raises MemplanError. `is_short`: omit blocks that are equal to others."""
     if not isinstance(model, nn.Module):
         raise MemplanError(f"a mesh is for modules, and this is a {type(model).__name__}")
     if any(isinstance(m, sharding.kind()) for m in model.modules()):
@@ -158,7 +167,7 @@ def placed(model: Any, mesh: Mesh, tp_plan: Split, blocks: Blocks, options: Mapp
 
 
 def ranks_of(mesh: Mesh) -> Any:
-    """PyTorch's own mesh."""
+    """Return PyTorch's device mesh."""
     from torch.distributed.device_mesh import init_device_mesh
 
     sizes = mesh.sizes or {SHARDS: 1}
@@ -166,7 +175,7 @@ def ranks_of(mesh: Mesh) -> Any:
 
 
 def split(model: nn.Module, ranks: Any, tp_plan: Split) -> None:
-    """By parallelize_module, or as the user's function does it. MemplanError."""
+    """Split the model's operators by parallelize_module or by the user's function. Raises MemplanError."""
     if tp_plan is None:
         raise MemplanError(
             f'"{PARTS}" splits operators, and tp_plan= says which: names of modules and how each is split, as for'
@@ -186,7 +195,7 @@ def split(model: nn.Module, ranks: Any, tp_plan: Split) -> None:
 
 
 def shard(model: nn.Module, ranks: Any, blocks: Blocks, options: Mapping[str, Any]) -> int:
-    """By fully_shard: each block, and what is left. How many blocks there are. MemplanError."""
+    """Apply fully_shard to each block and to the rest. Return the number of blocks. Raises MemplanError."""
     if not sharding.kind():
         raise MemplanError(f"PyTorch {torch.__version__} has no public fully_shard")
     from torch.distributed.fsdp import fully_shard

@@ -1,4 +1,4 @@
-"""What would help a step that was planned, in sentences with the numbers that they are about."""
+"""Remedies for a planned step, as sentences with numbers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from memplan.budget import in_units
 if TYPE_CHECKING:
     from memplan.plan.graph_report import GraphReport
 
-WORTH_A_WORD = 0.1  # of the peak
-NEAR = 0.005  # extra time, by which a plan may be over what is proved and there is nothing to look for
+WORTH_A_WORD = 0.1  # share of the peak; smaller amounts are not mentioned
+NEAR = 0.005  # if the extra time is this close to the lower bound, a better plan is not worth a search
 
 
 def what_would_help(graph: GraphReport) -> list[str]:

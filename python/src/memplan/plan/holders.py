@@ -1,4 +1,4 @@
-"""Who holds memory: a tensor's maker, its module and its line in the user's code."""
+"""Origins of memory: the node that made a tensor, its module, and its line of user code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memplan.library.planning import Planning
 LINE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 OURS = str(Path(__file__).parents[1]) + os.sep
 MOST_NAMED = 3
-RETURNED = " returned"  # behind the name of what the caller has
+RETURNED = " returned"  # suffix of names of storages held by the caller
 WORDS = {
     "activation": "activation",
     "saved": "saved for backward",
@@ -30,7 +30,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Line:
-    """Of the user's code."""
+    """A line of user code."""
 
     file: str
     number: int
@@ -42,24 +42,24 @@ class Line:
 
 @dataclass(frozen=True)
 class Holder:
-    """A tensor that is in memory at the peak."""
+    """A tensor in memory at the peak."""
 
     name: str
     kind: str
     n_bytes: int
-    module: str  # the innermost module whose call made it, "" if not known
-    line: Line | None  # on which it was made, or that of forward for what backward makes
+    module: str  # the innermost module whose call created it, "" if unknown
+    line: Line | None  # the line that created it; for backward nodes, the line of forward
 
 
 def module_of(node: fx.Node | None) -> str:
-    """The innermost module in whose forward, or in the backward of which, a node is."""
+    """Return the innermost module whose forward (or its backward) contains a node."""
     meta = node.meta if node is not None else {}
     stack: Mapping[Any, tuple[str, Any]] = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack") or {}
     return module_name(str(next(reversed(list(stack.values())), ("", None))[0]))
 
 
 def lines_of(node: fx.Node | None) -> list[Line]:
-    """The calls in which a node was made, outermost first; for what backward makes, those of forward."""
+    """Return the calls that created a node, outermost first. Backward nodes have the calls of forward."""
     found = LINE.findall((node.meta.get("stack_trace") or "") if node is not None else "")
     return [Line(file, int(number), function) for file, number, function in found if not file.startswith(OURS)]
 
@@ -74,14 +74,13 @@ def makers(capture: Capture) -> dict[str, fx.Node]:
 
 
 def maker_of(name: str, known: Mapping[str, fx.Node]) -> fx.Node | None:
-    """Of a storage: it is called as its node, with a number where that has several results."""
+    """Return the node of a storage by name. Storages of nodes with several results have a numeric suffix."""
     plain = name.removesuffix(RETURNED)
     return known.get(plain) or known.get(plain.rpartition(".")[0])
 
 
 def holders_at_peak(planning: Planning, capture: Capture) -> tuple[str, list[Holder]]:
-    """The operator that runs at the peak of the plan ("": its end), and what comes and goes and is there, largest
-    first."""
+    """Return the operator at the plan's peak ("" for the end) and the dynamic tensors in memory there, largest first."""
     node, storages = planning.holders(len(capture.storages))
     known = makers(capture)
     found = []

@@ -1,5 +1,7 @@
-"""A report as a notebook shows it: the answer, memory over the step, who holds the peak, what would help. Colours are the
-notebook's own, so that it can be read in light and dark; the picture brings its white."""
+"""A report as HTML for notebooks: the result, memory over the step, tensors at the peak, and remedies.
+
+Text uses the notebook's colours, so that it is readable in light and dark themes. The picture has a white background.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ div.memplan table .number { text-align: right; }
 
 
 def page(graphs: Iterable[GraphReport], others: Iterable[str]) -> str:
-    """Of all graphs, the one that needs the most first, and sentences about what was not planned."""
+    """Return the HTML for all graphs, largest peak first, and sentences about graphs without a plan."""
     parts = [of_graph(graph) for graph in sorted(graphs, key=lambda g: -g.planned_bytes)]
     parts += [f"<p>{escape(sentence)}</p>" for sentence in others]
     return f'<div class="memplan"><style>{STYLE}</style>{"".join(parts) or "<p>nothing is planned yet</p>"}</div>'
@@ -86,7 +88,7 @@ def bars(graph: GraphReport) -> str:
 
 
 def timeline(graph: GraphReport) -> str:
-    """The library's picture as a part of a page."""
+    """Return the library's picture as SVG for a page."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "timeline.svg")
         try:
@@ -95,7 +97,7 @@ def timeline(graph: GraphReport) -> str:
             return f"<p>{escape(str(error))}</p>"
         with open(path, encoding="utf-8") as file:
             text = file.read()
-    text = re.sub(r' id="[^"]*"', "", text[text.index("<svg") :])  # several pictures are on one page
+    text = re.sub(r' id="[^"]*"', "", text[text.index("<svg") :])  # a page contains several pictures
     return re.sub(r'<svg width="[^"]*" height="[^"]*"', "<svg", text, count=1)
 
 

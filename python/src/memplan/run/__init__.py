@@ -1,1 +1,1 @@
-"""What torch.compile calls: a captured graph in, something that runs out."""
+"""The backend of torch.compile: it turns captured graphs into callable functions."""

@@ -1,4 +1,4 @@
-"""A graph as straight-line Python that drops every value at its last use."""
+"""Compilation of a graph to straight-line Python code that drops every value after its last use."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ WRITTEN_OUT = (bool, int, str, type(None))
 
 
 class Part(NamedTuple):
-    """Of a graph: it ends behind this node, with these of the graph's results."""
+    """A part of a graph: its last node, and the indices of the graph's results that it returns."""
 
     last: fx.Node
     results: list[int]
 
 
 class Writer:
-    """Writes the code: a line per node, names for what is not a literal."""
+    """Writes the code: one line per node, and named constants for values that are no literals."""
 
     def __init__(self, module: fx.GraphModule, liveness: Liveness) -> None:
         self.module, self.liveness = module, liveness
@@ -32,7 +32,7 @@ class Writer:
         self.by_identity: dict[int, str] = {}
         self.written: list[fx.Node] = []
         self.functions: list[list[str]] = []
-        self.lines: list[str] = []  # of the last of them
+        self.lines: list[str] = []  # of the current function
 
     def constant(self, value: Any) -> str:
         name = self.by_identity.setdefault(id(value), f"c{len(self.values)}")
@@ -74,7 +74,7 @@ class Writer:
         self.lines.append("arguments.clear()")
 
     def hand_over(self, made: list[Any], later: list[Any]) -> list[fx.Node]:
-        """Ends a part, whose results these are; returns what the next ones need of it, to make the others."""
+        """End a part with these results. Return the values that later parts need."""
         wanted = {o for o in later if isinstance(o, fx.Node)}
         done = {n for n in self.written if n.op != "output"}
         needed = [n for n in self.written if n in wanted or any(u not in done and u.op != "output" for u in n.users)]
@@ -82,7 +82,10 @@ class Writer:
         return needed
 
     def code(self, parts: Sequence[Part] = ()) -> str:
-        """One function; with parts one for each, which returns its results and the arguments of the next."""
+        """Return the code of one function.
+
+        With parts, return one function per part with results and the arguments of the next.
+        """
         inputs = [n for n in self.liveness.nodes if n.op == "placeholder"]
         self.begin(inputs)
         self.drop([n for n in inputs if self.liveness.last_use[n] == self.liveness.at[n]])
@@ -114,13 +117,13 @@ class Writer:
 
 
 def compile_graph(module: fx.GraphModule) -> Run:
-    """The function that runs the graph on a list of arguments, which it empties."""
+    """Return a function that runs the graph on a list of arguments. It empties the list."""
     (run,) = compiled(module, ())
     return run
 
 
 def compile_parts(module: fx.GraphModule, parts: Sequence[Part]) -> list[Run]:
-    """Functions that run the graph one after the other: each returns results, and the arguments of the next."""
+    """Return one function per part. Each returns its results, and the arguments of the next part."""
     return compiled(module, parts)
 
 
@@ -128,7 +131,7 @@ def compiled(module: fx.GraphModule, parts: Sequence[Part]) -> list[Run]:
     writer = Writer(module, Liveness(module.graph))
     code = writer.code(parts)
     scope = dict(writer.values)
-    exec(compile(code, "<memplan>", "exec"), scope)  # written above, from names of ours
+    exec(compile(code, "<memplan>", "exec"), scope)  # the code was generated above, with generated names only
     runs: list[Any] = [scope[f"run{k or ''}"] for k in range(len(writer.functions))]
     runs[0].code = code
     return runs

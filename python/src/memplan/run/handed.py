@@ -1,4 +1,4 @@
-"""Callables for torch.compile, which keeps them until torch._dynamo.reset. They keep no backend, plans or parameters."""
+"""Callables given to torch.compile. PyTorch keeps them until torch._dynamo.reset, so they hold weak references only."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from memplan.torch_internals.leaves import compiled_from_beginning
 if TYPE_CHECKING:
     from memplan.run.backend import Backend
 
-NAME = "memplan"  # by which torch.compile knows the backend
+NAME = "memplan"  # the name of the backend in torch.compile
 
 
 class Handed:
-    """The backend as torch.compile gets it, which keeps what it gets until torch._dynamo.reset: it does not keep the backend,
-    with which plans, graphs and parameters would stay. Who calls what is compiled has to."""
+    """The backend as passed to torch.compile, by weak reference.
+
+    PyTorch would otherwise keep the backend with its plans, graphs and parameters until torch._dynamo.reset. The compiled
+    function keeps the backend alive.
+    """
 
     def __init__(self, backend: Backend) -> None:
         self.backend = weakref.ref(backend)
@@ -33,7 +36,7 @@ class Handed:
 
 
 def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, which does not keep its object: for what PyTorch keeps."""
+    """Return a function that calls a method through a weak reference to its object. PyTorch may keep the function."""
     kept = weakref.WeakMethod(method)
 
     def call(*told: Any, **known: Any) -> Any:
@@ -43,7 +46,7 @@ def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def raising(error: Exception) -> Callable[..., Any]:
-    """Instead of a compiled graph: raises when it is called. PyTorch wraps what is raised while it compiles."""
+    """Return a function that raises the error when called. PyTorch would wrap an exception raised during compilation."""
 
     def call(*_: Any) -> Any:
         raise error.with_traceback(None)

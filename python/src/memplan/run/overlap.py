@@ -1,5 +1,8 @@
-"""Inputs that share memory. PyTorch compiles what writes into an input for the way the inputs lay over each other when it was
-captured, and does not look again: another way would get other results without a word."""
+"""Inputs that share memory.
+
+PyTorch compiles writes into inputs for the overlap of the inputs at capture time, and does not check the overlap again. A later
+call with another overlap would silently compute wrong results.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Layout = tuple[tuple[int, int, int, int], ...]
 
 
 def writes_into_inputs() -> bool:
-    """Whether the graph that was just compiled writes into an input that is neither a parameter nor a buffer."""
+    """Whether the graph just compiled writes into an input that is neither a parameter nor a buffer."""
     known = metadata_now()
     if known is None:
         return False
@@ -25,7 +28,7 @@ def writes_into_inputs() -> bool:
 
 
 def layout(inputs: Sequence[Any]) -> Layout:
-    """Of every input in whose memory an earlier one lies: both, and where they begin."""
+    """Return for each input that shares memory with an earlier one: both indices, and both storage offsets."""
     first: dict[int, int] = {}
     found = []
     for k, value in enumerate(inputs):
@@ -37,7 +40,7 @@ def layout(inputs: Sequence[Any]) -> Layout:
 
 
 def as_at_first(run: Callable[..., Any]) -> Callable[..., Any]:
-    """The same; later calls have to have inputs that lie over each other as those of the first do. MemplanError."""
+    """Wrap a graph. It raises MemplanError if inputs overlap in another way than in the first call."""
     known: list[Layout] = []
 
     def call(*inputs: Any) -> Any:

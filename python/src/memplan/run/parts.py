@@ -1,5 +1,8 @@
-"""Which functions PyTorch converts during a call, and which it gives up. With fullgraph=False it captures a model in parts, and
-runs a function that it cannot cut eagerly, without a word."""
+"""Functions that PyTorch converts or gives up during a call.
+
+With fullgraph=False, PyTorch captures a model in parts, and silently runs functions eagerly that it can neither capture nor
+break.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from memplan.torch_internals.capture import cuts_since, frames_told, n_cuts
 
 
 class Parts:
-    """Of one call: which functions PyTorch has converted, which it has given up, and where it has cut."""
+    """The conversions of one call: number of functions, failures, and graph breaks."""
 
     def __init__(self) -> None:
         self.n_converted = 0
@@ -25,7 +28,7 @@ class Parts:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """In it, each function that PyTorch converts in this thread is noted."""
+        """Record each function that PyTorch converts in this thread within the context."""
         CALLS.here.append(self)
         try:
             with frames_told(told):
@@ -34,17 +37,17 @@ class Parts:
             CALLS.here.pop()
 
     def take(self, error: BaseException | None) -> None:
-        """A function that PyTorch has tried to convert. `error`: why it has given up."""
+        """Record a conversion. `error`: the reason if it failed."""
         self.n_converted += 1
         if error is not None:
             self.given_up.append(error)
 
     def have_given_up(self, error: BaseException) -> bool:
-        """Whether a conversion has ended in this error, of whatever class: running a captured graph may raise the same one."""
+        """Whether a conversion has failed with this error. An equal error may also come from running a captured graph."""
         return any(e is error for e in self.given_up)
 
     def reason(self, inputs: Any, result: Any) -> str:
-        """Why a part of this call has run eagerly, "" if none has, or if nothing was converted in this call."""
+        """Return the reason why a part of this call ran eagerly, or ""."""
         if not self.n_converted or not runs_eagerly(inputs, result):
             return ""
         if self.given_up:
@@ -54,15 +57,14 @@ class Parts:
 
 
 def and_others(reasons: Sequence[str]) -> str:
-    """The first of these, and how many more there are."""
+    """Return the first reason, and the number of further ones."""
     different = list(dict.fromkeys(reasons))
     more = len(different) - 1
     return f"{different[0]}; {more} more of its lines like that" if more > 0 else "".join(different)
 
 
 def runs_eagerly(inputs: Any, result: Any) -> bool:
-    """Whether autograd's graph between inputs and result has nodes that no captured graph is, and that keep something for
-    backward."""
+    """Whether autograd nodes between inputs and result save tensors and belong to no captured graph."""
     before = {t.grad_fn for t in tensors_of(inputs) if t.grad_fn is not None}
     roots = [t.grad_fn for t in tensors_of(result) if t.grad_fn is not None]
     nodes = reachable(roots, before) - before
@@ -70,7 +72,7 @@ def runs_eagerly(inputs: Any, result: Any) -> bool:
 
 
 class Calls(threading.local):
-    """Those of a thread, the innermost last."""
+    """The calls of a thread, innermost last."""
 
     def __init__(self) -> None:
         self.here: list[Parts] = []

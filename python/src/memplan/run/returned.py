@@ -1,6 +1,8 @@
-"""What becomes of what a graph returns. A plan counts it, and its gradients, as there until backward has run. Who lets go of it
-before (a loop that takes the loss alone), or gives it no gradient, takes less. Each way in which that happens is counted once
-on the graphs that run, and the report says the most of these.
+"""Observed use of a graph's outputs.
+
+A plan assumes that outputs and their gradients live until backward has run. If the user releases an output earlier (for
+example, a loop that keeps the loss only), or passes no gradient for it, the step needs less memory. Each new pattern of use is
+counted once on the final graphs. The report shows the largest of these peaks.
 """
 
 from __future__ import annotations
@@ -17,21 +19,21 @@ from memplan.torch_internals.autograd import uncaptured
 if TYPE_CHECKING:
     from memplan.run.captured import Captured
 
-LEAST_SHARE = 1000  # of the peak is what matters
+LEAST_SHARE = 1000  # outputs smaller than this fraction of the peak are ignored
 WEAKLY: Any = reductions.StorageWeakRef
 
 
 class Returned:
-    """Of one graph. PyTorch keeps this, which keeps neither plans nor reports."""
+    """The outputs of one graph. PyTorch keeps this object, so it holds weak references to plans and reports."""
 
     def __init__(self, captured: Captured, most_bytes: int) -> None:
         self.captured = weakref.ref(captured)
         self.least_bytes = most_bytes // LEAST_SHARE
-        self.watched: list[int] | None = None  # those of the outputs that matter
+        self.watched: list[int] | None = None  # indices of the outputs that are large enough
         self.known: set[tuple[Any, ...]] = set()
 
     def follow(self, node: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Has the backward of a call counted; `node` is its node of autograd."""
+        """Count the backward of a call. `node` is the call's autograd node."""
         if self.watched is None:
             given = {id(i) for i in inputs}
             self.watched = [k for k, o in enumerate(outputs) if self.matters(o) and id(o) not in given]

@@ -1,4 +1,4 @@
-"""verify=True: a graph's first step is run both ways, as planned and eagerly, and compared, before the step that counts."""
+"""verify=True: before the first real step of a graph, it runs as planned and eagerly, and the results are compared."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ Run = Callable[..., Any]
 
 
 def apart_from(inputs: Sequence[Any]) -> list[Any]:
-    """Inputs of which nothing that the user has is written, and no hook called: parameters without their gradients, copies of
-    everything else. What was one tensor is one."""
+    """Return inputs that protect the user's objects: parameters without gradients and hooks, and copies of other tensors.
+
+    A tensor that occurs twice remains one tensor.
+    """
     made: dict[int, Any] = {}
     for i in inputs:
         if isinstance(i, torch.Tensor) and id(i) not in made:
@@ -33,7 +35,7 @@ def apart_from(inputs: Sequence[Any]) -> list[Any]:
 
 
 def step(run: Run, given: Sequence[Any], found: list[tuple[str, torch.Tensor]], names: Sequence[str]) -> None:
-    """Forward and backward; appends what they come to, each with its name."""
+    """Run forward and backward, and append all results with their names to `found`."""
     outputs = tensors_of(run(*given))
     leaves = {id(i): (i, name) for i, name in zip(given, names) if isinstance(i, torch.Tensor) and i.requires_grad}
     ends = [o for o in outputs if o.requires_grad]
@@ -51,7 +53,7 @@ def step(run: Run, given: Sequence[Any], found: list[tuple[str, torch.Tensor]], 
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
-    """The largest difference, as a part of the largest number."""
+    """Return the largest difference relative to the largest value."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return float("inf")
     if torch.equal(a, b) or (torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())):
@@ -62,11 +64,12 @@ def distance(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 class Verified:
-    """A compiled graph; `module` is what it was compiled from."""
+    """A compiled graph with verification. `module` is the captured graph."""
 
     def __init__(self, module: fx.GraphModule, compiled: Run, graph: GraphReport) -> None:
         self.module, self.compiled = module, compiled
-        self.graph = weakref.ref(graph)  # with which plans and parameters would stay, as PyTorch keeps this
+        # PyTorch keeps this object, and a strong reference would keep plans and parameters alive
+        self.graph = weakref.ref(graph)
         self.names = [str(n.target).strip("_") for n in module.graph.nodes if n.op == "placeholder"]
         self.is_verified = False
 
@@ -78,12 +81,12 @@ class Verified:
         return self.compiled(*inputs)
 
     def compare(self, inputs: Sequence[Any], graph: GraphReport) -> None:
-        """Both steps start from the same state of the generators, which is put back."""
+        """Run both steps from the same generator states, compare them, and restore the states."""
         states = [g.clone_state() for g in generators()]
         results: list[list[tuple[str, torch.Tensor]]] = []
         peaks = []
         for run in (self.compiled, self.module):
-            for is_measured in (False, True):  # a first step may compile, and holds what it is compared by
+            for is_measured in (False, True):  # the unmeasured first run may compile; it also collects the results
                 found: list[tuple[str, torch.Tensor]] = []
                 with drawing_from(states):
                     call = functools.partial(step, run, apart_from(inputs), found, self.names)

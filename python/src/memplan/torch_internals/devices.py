@@ -1,4 +1,4 @@
-"""Of devices: who is told when an allocator has no more to give."""
+"""Devices: callbacks for failed allocations."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ OUT_OF_MEMORY = Private(
 
 
 def on_out_of_memory(told: Callable[[int, int, int, int], None]) -> bool:
-    """Has a GPU's allocator call this when an allocation has failed: device, bytes, what the device has in all, what is free.
-    There is no way to take it back. Whether it will."""
+    """Register a callback for failed allocations on a GPU. It cannot be unregistered.
+
+    Args:
+        told: receives device, requested bytes, total bytes of the device, and free bytes.
+
+    Returns:
+        Whether this PyTorch version supports it.
+    """
     if OUT_OF_MEMORY:
         OUT_OF_MEMORY(told)
     return bool(OUT_OF_MEMORY)

@@ -1,5 +1,4 @@
-"""Of captures for a device that need not be here: where their tensors are said to be, and regions of autocast that PyTorch
-switches off without that device."""
+"""Captures for an absent device: the apparent device of tensors, and autocast regions that PyTorch disables."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from memplan.torch_internals import engine
 from memplan.torch_internals.dispatch import FAKE
 from memplan.torch_internals.names import Private
 
-NUMBERS_KEPT = "CONSTANT_NUMEL_LIMIT"  # of a captured constant, up to which captures compute with it
+NUMBERS_KEPT = "CONSTANT_NUMEL_LIMIT"  # captures evaluate constants up to this size
 AWAY = torch.device("meta")
 FAKE_TENSOR = Private(
     "torch._subclasses.fake_tensor.FakeTensor",
@@ -33,7 +32,7 @@ SWITCH = Private(
 
 @contextlib.contextmanager
 def placing_on(device: torch.device, goes_on: Callable[[], bool]) -> Iterator[None]:
-    """In it, captured tensors that would be on the meta device are on this one, as long as `goes_on` says so. MemplanError."""
+    """Place captured tensors on this device instead of the meta device, while `goes_on` is True. Raises MemplanError."""
     for name in (FAKE_TENSOR, FAKE, engine.INPUT_METADATA):
         name.need()
     kind = FAKE_TENSOR.get()
@@ -51,17 +50,19 @@ def placing_on(device: torch.device, goes_on: Callable[[], bool]) -> Iterator[No
         with mock.patch.object(kind, "__new__", made):
             yield
     finally:
-        FAKE.get().cache_clear()  # what operators that name the meta device have made
+        FAKE.get().cache_clear()  # drop results of operators that name the meta device
 
 
 @contextlib.contextmanager
 def gpu_is_there(model: Any, honours: bool) -> Iterator[list[Any]]:
-    """In it, regions of autocast on a GPU are switched on as they would be there, and gradients are computed without it.
-    `honours`: regions around a forward that PyTorch has switched off are switched on; they are yielded."""
+    """Behave within the context as if a GPU existed: autocast regions are enabled, and gradients need no GPU.
+
+    `honours`: enable regions around a forward that PyTorch has disabled. The context yields these regions.
+    """
     off = switched_off(model, "cuda") if honours and SWITCH and not torch.cuda.is_available() else []
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(torch.autograd, "grad", engine.gradients))
-        stack.enter_context(mock.patch.object(proxy_tensor, NUMBERS_KEPT, -1))  # else they would be copied to the GPU
+        stack.enter_context(mock.patch.object(proxy_tensor, NUMBERS_KEPT, -1))  # otherwise constants would be copied to the GPU
         stack.enter_context(mock.patch.object(torch.cuda, "is_bf16_supported", lambda *_, **__: True))
         stack.enter_context(mock.patch.object(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False))
         for region in off:
@@ -70,7 +71,7 @@ def gpu_is_there(model: Any, honours: bool) -> Iterator[list[Any]]:
 
 
 def switched_off(model: Any, kind: str) -> list[Any]:
-    """Regions that modules keep or that decorate their forwards, and are switched off."""
+    """Return disabled autocast regions that modules store or that decorate their forwards."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     found: dict[int, Any] = {}
     for module in modules:
@@ -82,7 +83,7 @@ def switched_off(model: Any, kind: str) -> list[Any]:
 
 
 def regions_of(value: Any) -> Iterator[Any]:
-    """Regions of autocast that this is, or that decorate it."""
+    """Yield the autocast region that the value is, or those that decorate it."""
     seen = set()
     while value is not None and id(value) not in seen:
         seen.add(id(value))

@@ -1,5 +1,8 @@
-"""Backward in Python, for a device that is not here. PyTorch's engine runs the nodes of a GPU's tensors in a thread of that
-GPU. Without the GPU there is no such thread. The order, sums and checks are the engine's."""
+"""A backward engine in Python, for an absent GPU.
+
+PyTorch's engine runs nodes of GPU tensors in a thread of that GPU, which does not exist without the GPU. Order, sums and checks
+are equal to PyTorch's.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ INPUT_METADATA = Private(
     lost=NO_BACKWARD,
     of=lambda: torch.ones(1, requires_grad=True).sin().grad_fn,
 )
-STACK = "traceback_"  # in a node's metadata: the lines of forward
-IN_BACKWARD = "autograd_backward"  # in the meta of what is traced
+STACK = "traceback_"  # key in a node's metadata: traceback of forward
+IN_BACKWARD = "autograd_backward"  # key in the meta of traced nodes
 Edge = tuple[Any, int]
 
 
@@ -35,7 +38,7 @@ def engine_number(node: Any) -> int:
 
 
 def reachable(roots: Sequence[Any]) -> list[Any]:
-    """Nodes, each once."""
+    """Return all nodes reachable from the roots, without duplicates."""
     found, todo = dict.fromkeys(roots), list(roots)
     while todo:
         for node, _ in todo.pop().next_functions:
@@ -46,7 +49,7 @@ def reachable(roots: Sequence[Any]) -> list[Any]:
 
 
 def leading_to(nodes: Sequence[Any], targets: set[Any]) -> set[Any]:
-    """The nodes from which a target can be reached, the targets included."""
+    """Return the nodes that lead to a target, including the targets."""
     before = defaultdict(list)
     for node in nodes:
         for then, _ in node.next_functions:
@@ -62,7 +65,7 @@ def leading_to(nodes: Sequence[Any], targets: set[Any]) -> set[Any]:
 
 @contextlib.contextmanager
 def as_traced(node: Any) -> Iterator[None]:
-    """In it, traced operators get the number and the lines of forward's operator, as PyTorch's hooks on nodes note them."""
+    """Give traced operators the sequence number and traceback of forward's operator, as PyTorch's node hooks do."""
     lines = node.metadata.get(STACK, [])
     traceback.set_stack_trace(lines)
     traceback.set_grad_fn_seq_nr(engine_number(node))
@@ -76,7 +79,7 @@ def as_traced(node: Any) -> Iterator[None]:
 
 
 def checked(gradient: torch.Tensor | None, edge: Edge) -> torch.Tensor | None:
-    """A gradient in the shape and type of the tensor that it is of. RuntimeError."""
+    """Return a gradient in the shape and type of its tensor. Raises RuntimeError."""
     node, k = edge
     if gradient is None or node is None:
         return None
@@ -88,7 +91,7 @@ def checked(gradient: torch.Tensor | None, edge: Edge) -> torch.Tensor | None:
         gradient = gradient.real
     if gradient.dtype != metadata.dtype:
         gradient = gradient.to(metadata.dtype)
-    if gradient.device != metadata.device and metadata.device.type != "meta":  # of an input that stands for the user's
+    if gradient.device != metadata.device and metadata.device.type != "meta":  # for an input in place of the user's
         if gradient.dim():
             raise RuntimeError(f"a gradient is on {gradient.device}, and its tensor is on {metadata.device}")
         gradient = gradient.to(metadata.device)
@@ -96,10 +99,10 @@ def checked(gradient: torch.Tensor | None, edge: Edge) -> torch.Tensor | None:
 
 
 def run(node: Any, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
-    """The gradients of a node's arguments, from those of its results."""
+    """Return the gradients of a node's arguments, given the gradients of its results."""
     if callable(node):
         made = node(*gradients)
-    else:  # of a torch.autograd.Function
+    else:  # a torch.autograd.Function
         known = zip(gradients, node._input_metadata)
         gradients = [torch.zeros(m.shape, dtype=m.dtype, device=m.device) if g is None else g for g, m in known]
         made = node.apply(*gradients)
@@ -118,7 +121,7 @@ def gradients(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
-    """torch.autograd.grad."""
+    """Compute gradients like torch.autograd.grad."""
     if is_grads_batched or materialize_grads:
         raise MemplanError("gradients of a batch of gradients are not computed for a device that is not here")
     outputs, inputs = ([v] if isinstance(v, torch.Tensor) else list(v) for v in (outputs, inputs))

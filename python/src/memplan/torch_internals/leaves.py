@@ -40,18 +40,18 @@ Compile = Callable[[fx.GraphModule, list[Any]], Run]
 
 
 class Depth(threading.local):
-    """How many captures of ours are under way in this thread."""
+    """The number of memplan's captures in progress in this thread."""
 
     n = 0
 
 
 DEPTH = Depth()
-COUNT, LOCK = [0], threading.Lock()  # of all threads
+COUNT, LOCK = [0], threading.Lock()  # over all threads
 
 
 @contextlib.contextmanager
 def capturing_leaves() -> Iterator[None]:
-    """In it, this thread's captures take both cases."""
+    """Permit both cases in captures of this thread within the context."""
     with LOCK:
         COUNT[0] += 1
         RETURNED.put(check_returned)
@@ -69,7 +69,7 @@ def capturing_leaves() -> Iterator[None]:
 
 
 def check_returned(graph: Any, outputs: Sequence[Any], translator: Any) -> None:
-    """In the place of PyTorch's check, which refuses every output that is computed from such a tensor."""
+    """Replace PyTorch's check, which rejects every output computed from such a tensor."""
     leaves = {v.as_proxy().node for v in graph.leaf_var_creation_order if not v.source} if DEPTH.n else set()
     returned = {v.as_proxy().node for v in outputs if is_tensor(v)}
     if not leaves or leaves & returned or not any(requires_grad(n) for n in graph.graph.nodes if n.op in GIVEN):
@@ -95,11 +95,14 @@ def call_method(variable: Any, translator: Any, name: str, args: Any, kwargs: An
 
 
 def begins(variable: Any, translator: Any, wanted: Sequence[Any]) -> bool:
-    """Has an input of the graph require a gradient from its start on. False where that would be something else than eager's:
-    it is a parameter, or something was computed from it before."""
+    """Let an input of the graph require a gradient from the start. Return False if this would differ from eager.
+
+    It would differ for a parameter, or if an earlier operator has read the input.
+    """
     node, is_wanted = variable.as_proxy().node, all(w.is_python_constant() and w.as_python_constant() is True for w in wanted)
     value, output = node.meta.get("example_value"), translator.output
-    is_whole = output.root_tx.one_graph and output.current_tracer.parent is None  # else the graph may end before it is read
+    # otherwise the graph might end before the input is read
+    is_whole = output.root_tx.one_graph and output.current_tracer.parent is None
     if not variable.source or not is_wanted or node.op != "placeholder" or not is_whole:
         return False
     if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter) or not value.is_floating_point():
@@ -113,8 +116,10 @@ def begins(variable: Any, translator: Any, wanted: Sequence[Any]) -> bool:
 
 
 def compiled_from_beginning(compile: Compile, module: fx.GraphModule, inputs: list[Any]) -> Run:
-    """Compiles a captured graph. Inputs that begin to require a gradient require one while it is compiled and called. They
-    are as they were in between, since PyTorch compares the inputs of later calls with them."""
+    """Compile a captured graph. Inputs that begin to require a gradient require it during compilation and calls.
+
+    They are restored in between, because PyTorch compares the inputs of later calls with them.
+    """
     given = [n for n in module.graph.nodes if n.op == "placeholder"]
     begin = [k for k, node in enumerate(given) if node.meta.get(BEGINS)]
     if not begin:

@@ -1,4 +1,4 @@
-"""One name that PyTorch does not promise: looked up when it is first needed, never a reason why the package is not imported."""
+"""Lookup of private PyTorch names at first use. A missing name never prevents the import of the package."""
 
 from __future__ import annotations
 
@@ -18,9 +18,17 @@ LOCK = threading.Lock()
 
 
 class Private:
-    """`paths`: the name, and others for the same; `of`: makes an object that has it, where no path leads there; `since`: the
-    PyTorch that has it first. Where it is missing there is another way (`instead`), or something is lost, a sentence.
-    `on_demand`: it belongs to a part of PyTorch that takes long to import, and is looked up by who asks for that part."""
+    """A private name of PyTorch.
+
+    Args:
+        *paths: the name, and its names in other versions.
+        use: the purpose of the name.
+        instead: the alternative if the name is missing.
+        lost: otherwise, the lost feature as a sentence.
+        since: the first PyTorch version with the name.
+        of: creates an object that has the name as an attribute, if no module path leads to it.
+        on_demand: whether the name is in a part of PyTorch that is slow to import. It is looked up by its users only.
+    """
 
     def __init__(
         self,
@@ -35,12 +43,12 @@ class Private:
         assert bool(instead) != bool(lost)
         self.paths, self.use, self.instead, self.lost = paths, use, instead, lost
         self.since, self.of, self.on_demand = since, of, on_demand
-        self.originals: list[Any] = []  # one per user for whom it stands for something else
+        self.originals: list[Any] = []  # the original value, once per user of a replacement
         NAMES.append(self)
 
     @functools.cached_property
     def place(self) -> tuple[Any, str] | None:
-        """Whose it is and what it is called there, None: this PyTorch has no such name."""
+        """The owner of the name and the attribute, or None if this PyTorch version lacks it."""
         if self.of is None:
             return next((found for path in self.paths if (found := place_of(path)) is not None), None)
         owner = self.of()
@@ -50,22 +58,25 @@ class Private:
         return self.place is not None
 
     def get(self, otherwise: Any = None) -> Any:
-        """What it stands for at this moment."""
+        """Return the present value."""
         return getattr(*self.place) if self.place is not None else otherwise
 
     def put(self, value: Any) -> None:
-        """Has it stand for something else."""
+        """Replace the value."""
         if self.place is not None:
             setattr(*self.place, value)
 
     def original(self) -> Any:
-        """PyTorch's own, None where it is missing."""
+        """Return PyTorch's own value, or None if it is missing."""
         with LOCK:
             return self.originals[0] if self.originals else self.get()
 
     @contextlib.contextmanager
     def standing_for(self, value: Any) -> Iterator[None]:
-        """In it, it stands for something else, in all threads: the first of several users decides, and the last restores it."""
+        """Replace the value in all threads within the context.
+
+        With several users, the first replaces and the last restores it.
+        """
         with LOCK:
             self.originals.append(self.originals[0] if self.originals else self.get())
             if len(self.originals) == 1:
@@ -79,12 +90,12 @@ class Private:
                     self.put(original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """MemplanError where it is missing."""
+        """Call the function. Raises MemplanError if it is missing."""
         self.need()
         return self.get()(*args, **kwargs)
 
     def need(self) -> None:
-        """MemplanError where it is missing."""
+        """Raise MemplanError if the name is missing."""
         if self.place is None:
             raise MemplanError(f"PyTorch {torch.__version__} has no {self}")
 
@@ -93,7 +104,7 @@ class Private:
 
 
 def place_of(path: str) -> tuple[Any, str] | None:
-    """The module or class in which the last part of a dotted path is, and that part."""
+    """Return the module or class that contains the last part of a dotted path, and that part."""
     parts = path.split(".")
     for k in range(len(parts) - 1, 0, -1):
         try:
@@ -109,6 +120,6 @@ def place_of(path: str) -> tuple[Any, str] | None:
 
 
 def missing() -> list[Private]:
-    """What this PyTorch should have and has not."""
+    """Return the names that this PyTorch version should have but lacks."""
     here = torch.torch_version.TorchVersion(torch.__version__)
     return [name for name in NAMES if not name.on_demand and here >= name.since and not name]

@@ -1,4 +1,4 @@
-"""Of tensors: counters of writes, views, hooks; and the values in what a model takes and returns."""
+"""Tensors: version counters, views, hooks, and tensors within nested values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ UNWRAP = Private(
 
 
 def tree_iter(value: Any) -> Iterator[Any]:
-    """The values in tuples, lists, dictionaries and classes that PyTorch takes apart."""
+    """Yield the leaves of tuples, lists, dictionaries and classes registered with PyTorch."""
     if TREE_ITER:
         yield from TREE_ITER(value)
         return
@@ -53,7 +53,7 @@ def tree_iter(value: Any) -> Iterator[Any]:
 
 
 def version_of(value: Any) -> int:
-    """How often it was written into; what is no tensor, or counts nothing, never."""
+    """Return the version counter of a tensor; 0 for other values and for tensors without a counter."""
     counts = VERSION and isinstance(value, torch.Tensor) and not value.is_inference()
     return int(value._version) if counts else 0
 
@@ -66,19 +66,19 @@ def versions_of(values: Sequence[Any]) -> list[int]:
 
 
 def base_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    """What it is a view of. MemplanError."""
+    """Return the base of a view, or None. Raises MemplanError."""
     BASE.need()
     return tensor._base
 
 
 def has_gradient_hooks(parameter: torch.Tensor) -> bool:
-    """Whether somebody waits for its gradient."""
+    """Whether a parameter has hooks on its gradient."""
     before = bool(HOOKS) and bool(parameter._backward_hooks)
     return before or (bool(HOOKS_BEHIND) and bool(getattr(parameter, "_post_accumulate_grad_hooks", None)))
 
 
 def is_leaf_outside(tensor: torch.Tensor) -> bool:
-    """Whether this tensor of a capture is, outside of it, a leaf that requires a gradient and no view."""
+    """Whether a tensor of a capture stands for a leaf that requires a gradient and is no view."""
     if (wrapped := getattr(tensor, "elem", None)) is not None:
         if not UNWRAP:
             return False
@@ -88,5 +88,5 @@ def is_leaf_outside(tensor: torch.Tensor) -> bool:
 
 
 def fake_mode_of(value: Any) -> Any:
-    """What makes tensors of a capture; None: there are none in this."""
+    """Return the fake tensor mode of the first fake tensor in a value, or None."""
     return next((t.fake_mode for t in tree_iter(value) if hasattr(t, "fake_mode")), None)
