@@ -1,5 +1,7 @@
-"""Made-up arguments for a call that is measured: real tensors of a fake one's layout, with values that any operator takes and
-for which it needs the most memory."""
+"""Artificial arguments for measured calls: real tensors with the layout of fake ones.
+
+Their values are valid for every operator and cause the largest memory use.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from memplan.graph.capture import storage_bytes
 from memplan.graph.sizes import number_now
 from memplan.torch_internals.dispatch import schema_of
 
-ENDS = "offs"  # of groups of rows or columns, in a grouped product
-STARTS = "offsets"  # of bags, in a list of indices
-COUNTS = "bag_size"  # an empty bag has no gradient, and takes no memory for one
+ENDS = "offs"  # ends of row or column groups in a grouped product
+STARTS = "offsets"  # starts of bags in a list of indices
+COUNTS = "bag_size"  # empty bags have no gradient and need no memory for it
 
 
 def made_up(value: Any) -> Any:
@@ -35,7 +37,7 @@ def made_up(value: Any) -> Any:
 
 
 def grouped_size(tensors: Sequence[torch.Tensor]) -> int:
-    """How many rows or columns the groups of a grouped product share: those of the operand without a dimension of groups."""
+    """Return the number of rows or columns divided among the groups of a grouped product."""
     left, right = tensors
     if left.dim() == right.dim():
         return int(left.shape[-1])
@@ -43,8 +45,7 @@ def grouped_size(tensors: Sequence[torch.Tensor]) -> int:
 
 
 def fill_integers(node: fx.Node, args: Sequence[Any]) -> None:
-    """Writes integers into made-up arguments for which zeros would mean that there is nothing to compute: bounds of groups and
-    bags divide their elements evenly, and no bag is empty."""
+    """Fill integer arguments for which zeros would mean an empty computation. Groups and bags have equal, positive sizes."""
     named = {a.name: v for a, v in zip(getattr(schema_of(node.target), "arguments", ()), args) if isinstance(v, torch.Tensor)}
     if COUNTS in named:
         named[COUNTS].fill_(1)
@@ -57,5 +58,5 @@ def fill_integers(node: fx.Node, args: Sequence[Any]) -> None:
 
 
 def bounds(n: int, total: int) -> torch.Tensor:
-    """Where n pieces of the same length begin."""
+    """Return the starts of n pieces of equal length."""
     return torch.arange(n) * (total // max(1, n))

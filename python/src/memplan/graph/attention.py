@@ -1,5 +1,8 @@
-"""Attention on the meta device: the operator that PyTorch would choose on the device that is meant, whose results are what a
-step there saves. On the meta device itself it writes attention out, with a tensor of all scores, as no device does."""
+"""Attention on the meta device: memplan captures the kernel that PyTorch would choose on the named device.
+
+The captured operator saves the same tensors as a real step. The meta device's own attention would materialize all scores, which
+no real device does.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from torch.nn.functional import pad
 from memplan.torch_internals.dispatch import EFFICIENT, FLASH, HOST_FLASH, WRITTEN_OUT
 
 HALVES = (torch.float16, torch.bfloat16)
-MOST_FLASH_WIDTH = 256  # of a head
-ALIGNED_BYTES = 16  # of a head, and of a row of a mask
+MOST_FLASH_WIDTH = 256  # largest head dimension
+ALIGNED_BYTES = 16  # alignment of heads and of mask rows
 
 
 def additive(mask: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor | None:
-    """A mask as it is added to the scores."""
+    """Return a mask in the form that is added to the scores."""
     if mask is None or mask.dtype != torch.bool:
         return mask
     seen, hidden = (torch.scalar_tensor(score, dtype=q.dtype, device=q.device) for score in (0.0, -math.inf))
@@ -31,7 +34,7 @@ def of_heads(t: torch.Tensor, width: int) -> torch.Tensor:
 
 
 def flash(q: Any, k: Any, v: Any, p: float, is_causal: bool, scale: float | None) -> torch.Tensor:
-    """For half precision without a mask; heads are padded to eighths."""
+    """Flash attention for half precision without a mask. Heads are padded to multiples of 8."""
     width = int(q.shape[-1])
     q, k, v = (of_heads(t, -(-width // 8) * 8) for t in (q, k, v))
     scale = 1 / math.sqrt(width) if scale is None else scale
@@ -62,7 +65,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """scaled_dot_product_attention, by PyTorch's order of choice: flash, memory-efficient, written out."""
+    """Compute scaled_dot_product_attention with PyTorch's order of preference: flash, memory-efficient, plain operators."""
     mask = additive(attn_mask, q)
     is_plain = q.dim() == 4 and q.shape[-1] == k.shape[-1] == v.shape[-1]
     is_square = not is_causal or q.shape[-2] == k.shape[-2]
@@ -82,10 +85,10 @@ def attention(
 
 
 def knows_attention() -> bool:
-    """Whether this PyTorch has all these forms of it."""
+    """Whether this PyTorch version has all of these kernels."""
     return all((FLASH, EFFICIENT, HOST_FLASH, WRITTEN_OUT))
 
 
 def attention_on(is_gpu: bool, has_flash: bool = False) -> Callable[..., torch.Tensor]:
-    """`has_flash`: whether it is a GPU with the kernels of Ampere and newer."""
+    """Return attention for a device. `has_flash`: whether it is a GPU with the kernels of Ampere or newer."""
     return functools.partial(attention, is_gpu, has_flash)

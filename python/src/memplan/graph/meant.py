@@ -1,6 +1,8 @@
-"""The device that is meant. A model on the meta device is captured as if its tensors were on a device of a named kind: types
-under autocast, kernels, layouts and branches of the user's code are that device's. The device need not be here. The graph that
-comes out is on the meta device again."""
+"""Captures for a named device. A model on the meta device is captured as if its tensors were on the device.
+
+Types under autocast, kernels, layouts and branches of user code are those of the device, which may be absent. The resulting
+graph is on the meta device again.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from memplan.graph.native import RECURRENT
 from memplan.torch_internals.dispatch import AUTOCAST_BEGINS
 from memplan.torch_internals.elsewhere import AWAY, gpu_is_there, placing_on
 
-Region = torch.dtype | bool | None  # of autocast; None: the one that is there
+Region = torch.dtype | bool | None  # of autocast; None: the present region
 NOT_CUDNN = (
     "{} is estimated with PyTorch's own kernels: cuDNN's, which a GPU runs, cannot be captured without one; they may keep"
     " more bytes for backward (reserve= counts them)"
@@ -32,7 +34,7 @@ NO_REGION = "the meta device has no autocast, and no device is named: name one (
 
 
 def read_region(given: Region) -> Region:
-    """MemplanError: it is no type to which autocast casts."""
+    """Check the type of an autocast region. Raises MemplanError for other values."""
     if given is None or isinstance(given, bool) or given in LOWER:
         return given
     raise MemplanError(f"autocast={given!r} is no type of autocast: write torch.bfloat16, torch.float16, True or False")
@@ -44,17 +46,17 @@ def kind_of(is_gpu: bool) -> str:
 
 
 class Meant:
-    """`name`: of a device in the library's table."""
+    """A named device. `name`: from the library's table."""
 
     def __init__(self, name: str, is_gpu: bool, region: Region = None) -> None:
         self.name, self.kind, self.region = name, kind_of(is_gpu), region
-        self.sentences: list[str] = []  # about regions, for the user
-        self.is_captured = False  # the graph at hand
-        self.is_split = False  # operators are split over ranks: DTensors stay on the meta device, which has no autocast
+        self.sentences: list[str] = []  # notes for the user on autocast regions
+        self.is_captured = False  # whether the current graph has been captured
+        self.is_split = False  # whether ranks split operators: DTensors stay on the meta device, which has no autocast
 
     @contextlib.contextmanager
     def capturing(self, model: Any) -> Iterator[None]:
-        """In it, what is captured of the meta device is captured as of this one. MemplanError."""
+        """Capture tensors of the meta device as if on this device within the context. Raises MemplanError."""
         self.sentences.clear()
         around = self._around()
         if self.is_split:
@@ -74,7 +76,7 @@ class Meant:
             yield
 
     def _around(self) -> dict[str, Any]:
-        """The region of autocast in which the model is called, empty: that which is there."""
+        """Return the autocast region around the model's call; none means the present one."""
         if isinstance(self.region, torch.dtype):
             return {"dtype": self.region}
         if self.region is not None:
@@ -101,7 +103,7 @@ class Meant:
         )
 
     def notes(self, graph: fx.Graph) -> list[str]:
-        """Sentences about the regions of a captured call."""
+        """Return notes for the user on the autocast regions of a captured call."""
         if self.is_split and regions_in(graph):
             raise MemplanError(NOT_SPLIT)
         others = {kind for kind in regions_in(graph) if kind != self.kind}
@@ -112,20 +114,20 @@ class Meant:
 
 
 def regions_in(graph: fx.Graph) -> list[str]:
-    """For which kinds of devices a captured call switches autocast on."""
+    """Return the kinds of devices for which a captured call enables autocast."""
     begins = [n for n in graph.nodes if n.op == "call_function" and getattr(n.target, "__name__", "") == AUTOCAST_BEGINS]
     return [str(n.args[0]) for n in begins if n.args[2]]
 
 
 def has_region(graph: fx.Graph) -> bool:
-    """Whether a captured call is, or may be, in a region of autocast on any device."""
+    """Whether a captured call is, or may be, in an autocast region of any device."""
     is_around = any(map(torch.is_autocast_enabled, KEYS)) or (n_regions() > 0 and not torch.cuda.is_available())
     return is_around or bool(regions_in(graph))
 
 
 def put_away(graph: fx.Graph, meant: Meant) -> None:
-    """Puts a graph that was captured as on this device onto the meta device, where it came from."""
-    meant.is_captured = True  # a planner's tensors are on the meta device
+    """Move a graph captured as if on this device back to the meta device."""
+    meant.is_captured = True  # the planner's tensors are on the meta device
     kind = meant.kind
     if meant.is_split:
         return

@@ -15,12 +15,12 @@ from memplan.torch_internals.dispatch import OPERATOR, schema_of
 aten = torch.ops.aten
 Form = Callable[..., Any]
 
-# Forms that take the memory of their first argument as another argument, which is named here.
+# Forms with the output memory as another argument, whose name is given here.
 INTO_FIRST: dict[Any, tuple[Form, str]] = {
     aten.threshold_backward.default: (aten.threshold_backward.grad_input, "grad_input"),
     aten.hardtanh_backward.default: (aten.hardtanh_backward.grad_input, "grad_input"),
 }
-# Operators that are not elementwise, and whose form for the first argument's memory has the same bits.
+# Operators that are not elementwise, but bit-identical when they overwrite their first argument.
 WRITERS = frozenset(
     [
         "addbmm",
@@ -50,8 +50,8 @@ WRITERS = frozenset(
         "zero",
     ]
 )
-OTHER_BITS = frozenset((aten.mul.Scalar,))  # in bfloat16
-APART = "memplan_apart"  # of a node, in its meta: its result takes other memory than its first argument, of another size
+OTHER_BITS = frozenset((aten.mul.Scalar,))  # differs in bfloat16
+APART = "memplan_apart"  # key in a node's meta: result and first argument differ in size, so no overwriting
 
 
 def into_part(view: Form) -> Form:
@@ -95,8 +95,11 @@ def may_write_into_first(node: fx.Node) -> bool:
 
 
 def write_straight(graph: fx.Graph) -> None:
-    """Takes the copy out of an assignment into a part of a tensor, `h[0] = v`. PyTorch captures it as `copy(h[0], v)`, which is
-    then written into h; a copy into a view takes as much memory as all of h, and has the values of v."""
+    """Remove copies from assignments to a part of a tensor, `h[0] = v`.
+
+    PyTorch captures `copy(h[0], v)`, and then writes its result into h. A copy into a view allocates as much memory as h, and
+    has the values of v.
+    """
     for node in list(graph.nodes):
         if node.target is not aten.copy.default or not all(is_written_by(user, node) for user in node.users):
             continue
@@ -107,5 +110,5 @@ def write_straight(graph: fx.Graph) -> None:
 
 
 def is_written_by(user: fx.Node, value: fx.Node) -> bool:
-    """Whether a node does nothing with this value but write it into a part of a tensor."""
+    """Whether a node only writes this value into a part of a tensor."""
     return user.target in SCATTERS and user.args[1] is value and user.args[0] is not value
