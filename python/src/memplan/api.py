@@ -54,10 +54,7 @@ def backend_for(
     only_report: bool = False,
     **options: Any,
 ) -> Backend:
-    """Build the backend that compiles a model with the options of `compile`.
-
-    The bytes of `reserve`, the optimizers' state and (with `accumulate`) the gradients count against the budget.
-    """
+    """Build the backend for the options of `compile`. Reserve, optimizer state and kept gradients count in the budget."""
     if kind is not Backend and options.get("offload") is not None:
         raise MemplanError("offload= and inductor=True do not go together: Inductor orders copies as it likes")
     accumulated = gradient_bytes(model) if accumulate else 0
@@ -82,16 +79,9 @@ def our_error(error: BaseException) -> BaseException | None:
 def capturing(only_these_sizes: bool) -> contextlib.AbstractContextManager[Any]:
     """Return a context with the settings of dynamo that memplan requires.
 
-    Within the context, dynamo:
-
-    - captures recurrent layers
-    - checks whether modules have received hooks since the capture
-    - treats a module's counter as a number that changes
-    - checks whether the user has frozen or unfrozen parameters (PyTorch 2.15 does so by itself)
-    - omits logging calls instead of breaking the graph
-    - does not break the graph at the ends of DDP's buckets
-    - passes a shared parameter once (PyTorch does so by itself from 2.5 on)
-    - captures a separate graph for each of up to MOST_SIZES sizes
+    Dynamo captures recurrent layers, omits logging calls, does not break graphs at DDP's buckets, and captures up to
+    MOST_SIZES sizes separately. A module's counter is a variable number. A shared parameter is one input. Each call checks for
+    new hooks and for changes of requires_grad. Newer versions of PyTorch do some of this by themselves.
     """
     most = max(MOST_SIZES, limit())
     settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit_name(): most}
@@ -191,11 +181,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
 
 
 def not_captured(error: Exception, backend: Backend, eagerly: Eagerly, fullgraph: bool) -> BaseException | None:
-    """Handle a call that PyTorch cannot capture.
-
-    Returns:
-        The exception to raise, or None if the call shall run eagerly. In that case memplan has warned.
-    """
+    """Return the exception to raise if PyTorch cannot capture a call, or None to run eagerly. In that case memplan warns."""
     if backend.only_report or not fullgraph:  # with graph breaks, some parts have already run
         return MemplanError(f"{reason_of(error)}\n\nPyTorch says:\n{error}")
     try:
@@ -241,40 +227,31 @@ def compile(
 
     Args:
         model: a module or a function.
-        budget: one of:
-            bytes or "8GiB";
-            "60%": a share of the peak without recomputation;
-            "min" or "floor": the peak of the smallest plan found;
-            "min+50%": half of the way from "min" to the peak without recomputation;
-            "auto": 90 % of the free device memory.
-            memplan plans at the first call, and again for each new input size.
+        budget: bytes, "8GiB", "60%" of the peak without recomputation, "min" or "floor" for the peak of the smallest plan
+            found, "min+50%" for half of the way from "min" to the peak without recomputation, or "auto" for 90 % of the free
+            device memory. memplan plans at the first call, and again for each new input size.
         optimizer: memplan counts the state of this optimizer.
         accumulate: memplan counts the gradients of earlier batches.
         reserve: additional bytes to count.
-        fullgraph: False permits graph breaks. memplan then plans each part together with the tensors that the parts before
-            have saved.
+        fullgraph: False permits graph breaks. The plan of a part counts the tensors saved by earlier parts.
         effort: "quick", "normal" or "thorough".
         time_limit: seconds for a search; 0 means no limit.
-        timeout: for a sharded model, the seconds that ranks wait for each other during planning, besides the search.
+        timeout: for a sharded model, the seconds that ranks wait for each other during planning, plus `time_limit`.
         on_infeasible: "raise" raises a BudgetError; "smallest" warns and uses the smallest plan found.
         inductor: experimental. Inductor compiles the plan. The first call measures a step and corrects the plan.
         progress: a function that receives a memplan.library.planning.Progress. If it returns False, the search ends with the
             best plan so far. Without it, a line on the terminal shows the progress of the first step.
         cache: a folder that stores operator costs and plans; "off" stores nothing.
-        verify: before the first step of each graph, memplan runs the graph as planned and eagerly, within the memory that the
-            user's objects leave free. The report says whether all bits are equal. Otherwise the report and a FallbackWarning
-            give the largest difference and its place. The report also gives both peaks.
-        device: for models on the meta device, a row of `memplan devices`. It determines operator times, memory ("auto"),
-            kernels and autocast of the plan.
+        verify: before the first step of each graph, memplan runs the graph on copies, as planned and eagerly. The report gives
+            both peaks and says whether all bits are equal. Otherwise it gives the largest difference, and memplan warns.
+        device: for models on the meta device: a name of `memplan devices`, whose speed, memory and kernels the plan assumes.
         autocast: with `device`, the type of a torch.autocast region around the model: torch.bfloat16, torch.float16, True
             (PyTorch's default type for the device) or False (none). The default is the region around the call.
-        offload: host memory for copies of activations, such as "32GiB". memplan copies an activation to the host if this is
-            faster than recomputation.
-        link: bandwidth of these copies: a name of `memplan devices`, "24GB/s", or bytes per second in each direction. The
-            default is the device's link, or 24 GB/s if unknown or on a CPU.
+        offload: host memory, such as "32GiB", for activations whose copy is faster than their recomputation.
+        link: bandwidth of these copies: a name of `memplan devices`, "24GB/s", or bytes per second. Default: the device's link.
 
     Returns:
-        The compiled model. Its attribute `memplan` is a Report; the first call fills the report.
+        The compiled model. The first call fills the Report in its attribute `memplan`.
     """
     options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "timeout": timeout}
     options |= {"on_infeasible": on_infeasible, "progress": progress, "cache": cache, "verify": verify, "device": device}
@@ -327,10 +304,8 @@ def estimate(
         mesh: the number of ranks per direction, such as {"dp": 2, "shard": 8, "tp": 4}: replicas, ranks that shard parameters,
             gradients and optimizer state, and ranks that split operators. The estimate is for one rank.
         **options: as in `compile`. With `mesh` also:
-            tp_plan: the operators to split, {"layers.*.up": ColwiseParallel(), ...} as for parallelize_module, or a function
-            of model and mesh;
-            blocks: classes of modules that fully_shard gathers one at a time. The default are the items of the outermost
-            ModuleLists and Sequentials;
+            tp_plan: as for parallelize_module, {"layers.*.up": ColwiseParallel(), ...}, or a function of model and mesh;
+            blocks: classes of modules that fully_shard gathers one at a time (default: items of outer ModuleLists);
             shard: further options of fully_shard, such as {"mp_policy": MixedPrecisionPolicy(torch.bfloat16)}.
     """
     from memplan.mesh.before import estimate_on, estimate_sharded, is_on_fake_ranks

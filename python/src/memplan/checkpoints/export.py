@@ -129,12 +129,12 @@ class Exporter:
         return found
 
     def made(self, kept: dict[str, Kept], **known: Any) -> Checkpoints:
-        """What is put into a model, with these operators kept."""
+        """Return checkpoints that keep the results of these operators."""
         counted = {name: self._counted(self.modules[name], which) for name, which in kept.items()}
         return Checkpoints(**known, kept={name: k for name, k in counted.items() if k})
 
     def _counted(self, region: Region, kept: Kept) -> frozenset[Counted]:
-        """Operators as the policy tells them apart."""
+        """Return the kept operators of a region as (family, index), the form that the policy uses."""
         found: set[Counted] = set()
         for call in region.calls:
             number = Counter[str]()

@@ -21,10 +21,11 @@ COUNTS = "bag_size"  # empty bags have no gradient and need no memory for it
 
 
 def made_up(value: Any) -> Any:
-    """A real tensor of the layout of a fake one, in a storage as large as its storage, which some operators copy as a whole.
+    """Return a real tensor with the layout of a fake one. The storage has full size, because some operators copy all of it.
 
-    Values are small positive random numbers, which any operator takes, zeros for integers (an index that is in range), and
-    masks that choose everything, which takes the most."""
+    Values are small positive random numbers, which are valid for every operator. Integers are zero, which is a valid index.
+    Masks select everything, for the largest memory use.
+    """
     if not isinstance(value, torch.Tensor):
         return number_now(value)
     n = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride())) if value.numel() else 0

@@ -256,7 +256,7 @@ def static_sentence(step: Step, static_bytes: int, reserve_bytes: int) -> str:
 
 
 def within(room: Room, report_for: Callable[[int, int], Report]) -> tuple[int, Report]:
-    """A budget for which a plan has room, and the plan. BudgetError."""
+    """Return the largest budget whose plan fits the room, and its report. Raises BudgetError."""
     budget = room.available_bytes
     for k in range(STEPS):
         report = report_for(budget, room.reserve_bytes)

@@ -32,8 +32,10 @@ POLICY = "memplan_policy"  # key in the model's `__dict__`
 
 
 class MemplanAC(ActivationCheckpointing):
-    """What is kept for backward, of the whole step, is what a plan within the budget keeps. It is made on all ranks when the
-    first of the trainer's steps runs, and holds for each of them."""
+    """Activation checkpointing by a plan of the whole step within the budget.
+
+    All ranks make the plan in the trainer's first step. Later steps use the same plan.
+    """
 
     @dataclass(kw_only=True, slots=True)
     class Config(ActivationCheckpointing.Config):

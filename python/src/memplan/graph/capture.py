@@ -5,9 +5,8 @@ storages. Views are not operations: they are created where needed. memplan adds 
 
 - `boundary`: forward's outputs are complete and their gradients arrive.
 - `end`: all gradients are returned.
-- `return`, before the boundary: makes an output for the caller that backward might read as well. The caller may overwrite
-  it, so it is a separate storage. It uses the same memory if backward does not read the output any more or recomputes it.
-  Otherwise it is a copy.
+- `return`, before the boundary: an output that backward might read. The caller may overwrite it, so it is a separate storage:
+  the same memory if backward does not read the output later (or recomputes it), else a copy.
 """
 
 from __future__ import annotations
@@ -219,10 +218,7 @@ class Capture:
             self._add_node(node, "forward", "activation" if node in needed else "saved")
 
     def _read_in_backward(self, forward: list[fx.Node], backward: list[fx.Node]) -> set[int]:
-        """Return the forward storages that backward formulas read.
-
-        Eager PyTorch saves exactly these, and raises an error in backward if the user has overwritten one.
-        """
+        """Return the forward storages that backward formulas read. Eager saves these, and rejects an overwritten one."""
         formulas = [*backward, *(n for n in forward if in_formula(n))]
         read = [*(a for n in formulas for a in n.all_input_nodes), *self.backward_outputs]
         return set(self.storages_of(a for a in read if a in self.places))
@@ -312,10 +308,7 @@ class Capture:
             self._last_draw = draw
 
     def _in_place(self, node: fx.Node, made: list[int], phase: str) -> list[int]:
-        """Return the in-place pair (from, to) of an operator that may overwrite its first argument.
-
-        Backward does not overwrite saved tensors, because it may run a second time.
-        """
+        """Return the in-place pair (from, to) of an operator. Backward may run twice, so it overwrites no saved tensor."""
         first = node.args[0] if node.args else None
         if not may_write_into_first(node) or not isinstance(first, fx.Node):
             return []
@@ -337,10 +330,7 @@ class Capture:
                 self.storages[self.handed.get(place, place)].n_bytes = size
 
     def keep_apart(self) -> None:
-        """Forbid overwriting a first argument of another size, as soon as sizes are known.
-
-        Example: a scalar loss that is divided in place would keep memory of the size of the loss's input.
-        """
+        """Forbid overwriting if argument and result differ in size. A scalar loss would keep the large memory of its input."""
         for operation in self.operations:
             node = operation.source
             first = node.args[0] if node is not None and node.args else None
@@ -355,10 +345,7 @@ class Capture:
         return [s for s in storages if self.storages[s].kind in DYNAMIC]
 
     def _hold_user_outputs(self) -> set[int]:
-        """Mark the operations of the user's outputs as run once, because the user holds these outputs.
-
-        Return their storages.
-        """
+        """Mark operations of user outputs as run once, because the user holds the outputs. Return their storages."""
         held = {self.handed.get(s, s) for s in self._dynamic(self.storages_of(self.user_outputs))}
         for operation in self.operations:
             operation.once = operation.once or bool(held & set(operation.writes))

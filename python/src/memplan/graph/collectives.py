@@ -45,7 +45,7 @@ def is_wait_of_pytorch(node: fx.Node) -> bool:
 
 
 def is_collective(node: fx.Node) -> bool:
-    """Whether ranks talk to each other in it: these, and those of sharded parameters."""
+    """Whether an operator communicates: a functional collective, or an FSDP2 operator."""
     return shards.is_ours(node) or is_functional(node)
 
 
@@ -59,7 +59,7 @@ def groups_in(graph: fx.Graph) -> list[Any]:
     return [group_of(argument(n, "group_name")) for n in graph.nodes if n.op == "call_function" and is_functional(n)]
 
 
-# ---- before a plan is made
+# ---- before planning
 
 
 def need_to_plan(graph: fx.Graph, is_for_calls: bool) -> None:
@@ -108,7 +108,7 @@ def take_over(waited: fx.Node, source: Any) -> None:
 WAITED = "memplan_waited"  # key in the meta of awaited results
 
 
-# ---- in the graphs that run
+# ---- in the final graphs
 
 
 def wait(pending: torch.Tensor, *held: torch.Tensor) -> torch.Tensor:
@@ -162,7 +162,7 @@ def results_of(node: fx.Node) -> list[fx.Node]:
     return [node] if is_one else [u for u in node.users if u.target is operator.getitem]
 
 
-# ---- what they cost
+# ---- costs
 
 
 def bytes_of(values: Iterable[Any]) -> int:

@@ -41,7 +41,7 @@ def read_region(given: Region) -> Region:
 
 
 def kind_of(is_gpu: bool) -> str:
-    """Of PyTorch's devices."""
+    """Return PyTorch's device type."""
     return "cuda" if is_gpu else "cpu"
 
 

@@ -1,5 +1,7 @@
-"""Forms of operators that write their result into the memory of an argument: the same bits, and one piece of memory less. Eager
-runs these forms in formulas of backward, such as a scatter into zeros. A capture has the other forms."""
+"""In-place forms of operators. Results are bit-identical, and no memory for the result is needed.
+
+Eager uses in-place forms in backward formulas, such as a scatter into zeros. A capture contains the other forms.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ APART = "memplan_apart"  # key in a node's meta: result and first argument diffe
 
 
 def into_part(view: Form) -> Form:
-    """The form of an operator that writes a tensor into a view of another."""
+    """Return the in-place form of an operator that writes a tensor into a part of another."""
 
     def form(whole: torch.Tensor, part: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         view(whole, *args, **kwargs).copy_(part)
@@ -75,7 +77,7 @@ SCATTERS: dict[Any, Form] = {
 
 @functools.cache
 def in_place_form(target: Any) -> Form | None:
-    """The form of an operator that computes the same bits in the memory of its first argument, if there is one."""
+    """Return the in-place form of an operator, bit-identical and in its first argument's memory, or None."""
     if target in SCATTERS:
         return SCATTERS[target]
     if not isinstance(target, OPERATOR) or target.namespace != "aten" or target in OTHER_BITS:
@@ -90,7 +92,7 @@ def in_place_form(target: Any) -> Form | None:
 
 
 def may_write_into_first(node: fx.Node) -> bool:
-    """Whether an operator has a form that writes into its first argument, and sizes do not forbid it."""
+    """Whether an operator has an in-place form for its first argument, and both have the same size."""
     return APART not in node.meta and (node.target in INTO_FIRST or in_place_form(node.target) is not None)
 
 

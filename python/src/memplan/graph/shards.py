@@ -195,11 +195,9 @@ def reduce(rows: torch.Tensor, group: int) -> torch.Tensor:
 
 
 def begin_sum(rows: torch.Tensor, group: int) -> torch.Tensor:
-    """Begin to reduce over the ranks.
+    """Begin to reduce over the ranks. On a GPU, the result is the rank's own row; `rows` has to stay until the end.
 
-    On a CPU the result contains the sums of all rows, in a copy, because gloo reduces all of it and holds the copy until the
-    next send. Otherwise the result is the rank's own row, and `rows` has to stay until the end.
-    """
+    On a CPU the result is a copy with the sums of all rows, because gloo reduces and holds all of it until the next send."""
     g = GROUPS[group]
     before, _, operation, _ = g.division(rows.dtype)
     sent = rows if before == 1 else rows / before

@@ -34,7 +34,7 @@ class RankReport(Report):
 
     @functools.cached_property
     def kinds(self) -> dict[str, int]:
-        """Bytes at the peak of the plan, by kind."""
+        """The bytes at the plan's peak, by kind."""
         return self.all_kinds(self.graph.trace)
 
     def all_kinds(self, trace: Trace) -> dict[str, int]:

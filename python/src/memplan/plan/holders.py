@@ -69,7 +69,7 @@ def line_of(node: fx.Node | None) -> Line | None:
 
 
 def makers(capture: Capture) -> dict[str, fx.Node]:
-    """Nodes of the joint graph by their name."""
+    """Return the nodes of the joint graph by name."""
     return {node.name: node for node in capture.joint.graph.nodes}
 
 

@@ -87,7 +87,7 @@ class Beside:
     call_bytes: int
     n_calls: int
     gradient_bytes: int
-    uncounted_bytes: int  # negative where a plan has counted more
+    uncounted_bytes: int  # negative if a plan has counted more
     outside_bytes: int = 0
     cuts: tuple[str, ...] = ()
     learned_bytes: int = 0

@@ -100,7 +100,7 @@ def schema_of(operator: Any) -> Any:
     return schemas[0] if schemas else None
 
 
-# Kernels, by the names of dispatch keys
+# Kernels by names of dispatch keys
 
 
 def key_of(name: str) -> Any:

@@ -1,11 +1,11 @@
-"""Tensors that begin to require a gradient while they are captured: `requires_grad_()` in forward or in a forward hook.
+"""Tensors that begin to require a gradient during a capture, by `requires_grad_()` in forward or in a forward hook.
 
-PyTorch refuses to capture two cases whose gradients are eager's.
+PyTorch refuses to capture the following two cases. memplan captures them, with the same gradients as eager.
 
-1. The result of an operator begins to require a gradient, and an output is computed from it. Gradients of parameters and inputs
-   do not depend on that. Only the tensor's own `.grad` does, which nobody can read unless the tensor itself is an output.
-2. An input of the captured code begins to require a gradient before anything is computed from it. It then requires one from the
-   call of the captured graph on.
+1. An operator's result begins to require a gradient, and an output depends on the result. Gradients of parameters and inputs
+   are unaffected. Only the result's own `.grad` changes, and it is readable only if the result itself is an output.
+2. An input of the captured code begins to require a gradient before any operator reads it. memplan lets the input require a
+   gradient from the start of the captured graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ METHOD = Private(
     use="to capture models that call requires_grad_() on an input",
     lost=LOST.format("an input"),
 )
-BEGINS = "memplan_begins_to_require_grad"  # in the meta of an input
+BEGINS = "memplan_begins_to_require_grad"  # key in an input's meta
 PYTORCHS_CHECK: Any = RETURNED.get()
 PYTORCHS_METHOD: Any = METHOD.get()
 Run = Callable[..., Any]
