@@ -380,11 +380,7 @@ class Capture:
         self.operations.append(end)
 
     def _copied_at_end(self) -> int:
-        """Return the workspace of PyTorch's gradient copies at the end.
-
-        PyTorch copies a gradient if its layout differs from its parameter's, or if the gradient is returned twice. It copies
-        one gradient after the other, and each copy then frees its source.
-        """
+        """Return the workspace of PyTorch's successive copies of gradients in other layouts, or returned twice."""
         if len(self.backward_outputs) != len(self.primals):
             return 0
         most = growth = 0

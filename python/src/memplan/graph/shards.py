@@ -8,16 +8,14 @@ disables the hooks and represents their work by three operators per group:
     flat = reduce(rows, group)        reduce-scatter: the rank's shards of the gradients, in one storage
 
 A plan can therefore decide when to gather a parameter, whether to keep it until backward or gather it again, and which
-operators to recompute meanwhile. Contents, types and element order of messages are equal to FSDP2's, so sums are
-bit-identical.
+operators to recompute meanwhile. Messages equal FSDP2's in type and element order, so sums are bit-identical.
 
 In a step without gradient reduction (`set_requires_gradient_sync(False)`), one operator replaces pack and reduce:
 
     token = keep(gradients, group)    adds the gradients to FSDP2's unsharded ones; the next reducing step packs both
 
-A gather runs before the first reader of its parameters. A reduction runs after its last gradient. A gradient of a
-tensor-parallel operator is first summed over the tensor-parallel ranks, directly after it is computed. Autograd would
-return this sum at the end of backward.
+A gather runs before the first reader of its parameters, and a reduction after its last gradient. Gradients of tensor-parallel
+operators are first summed over the tensor-parallel ranks, directly after their computation.
 """
 
 from __future__ import annotations
@@ -363,10 +361,7 @@ def apart(node: fx.Node) -> Apart | None:
 
 
 def workspace_bytes(node: fx.Node) -> int:
-    """Return the workspace of an operator of this file: the buffer of all ranks, and gloo's copies.
-
-    On a CPU, adding a gradient to one of a wider type casts the whole gradient first.
-    """
+    """Return the workspace of an operator of this file: buffers of all ranks, gloo's copies, casts to wider gradients."""
     g = GROUPS[node.args[-1]]  # type: ignore[index]
     if node.target in (PACK, KEEP):
         values: list[torch.Tensor] = [a.meta["val"] for a in node.all_input_nodes]

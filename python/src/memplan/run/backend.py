@@ -68,10 +68,7 @@ class Estimated(Exception):
 
 
 class Backend:
-    """The backend that torch.compile calls for every captured graph.
-
-    `is_cut`: whether graph breaks are permitted. All gradients then are in memory besides each part.
-    """
+    """The backend of torch.compile. `is_cut`: graph breaks are permitted; each part then counts the gradients of all parts."""
 
     compiles_inference = False  # whether memplan compiles calls without gradients
     keeps_captures = True  # whether a captured graph can be planned again
@@ -306,11 +303,7 @@ class Backend:
         return self.graphs_of_plan(captured, start)
 
     def tell_of_device(self, graph: fx.Graph, inputs: Iterable[Any]) -> None:
-        """Warn about autocast regions without effect on the device named by `device=`.
-
-        Raises:
-            MemplanError: the inputs are on a real device, so operators are measured and `device=` is not allowed.
-        """
+        """Warn about autocast regions without effect on the named device. Raises MemplanError for inputs on a real device."""
         meant = self.options.meant
         if meant is None:
             return
@@ -374,11 +367,7 @@ class Backend:
         return {node: device.cost(node) for node in sources}
 
     def outside_bytes(self, capture: Capture, frame: Any) -> int:
-        """Return the bytes in memory besides this graph.
-
-        They consist of the bytes named by the user, parameters and buffers that the graph does not read, and for other graphs
-        of the model gradients and tensors saved earlier in the step.
-        """
+        """Return the bytes besides this graph: reserve, unread parameters and buffers, memory of the model's other graphs."""
         known = only_bytes(self.options.reserve) + self.more_bytes - sum(capture.earlier.values())
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
         before = sum(n for of, (n, _) in self.saved.items() if of != frame)
