@@ -186,7 +186,7 @@ def not_captured(error: Exception, backend: Backend, eagerly: Eagerly, fullgraph
         return MemplanError(f"{reason_of(error)}\n\nPyTorch says:\n{error}")
     try:
         backend.together.tell(error, eagerly.name, backend.options.wait_seconds())
-    except RankError as heard:  # other ranks have captured it
+    except RankError as heard:  # other ranks have captured this graph
         return heard
     eagerly.take(error)
     return None

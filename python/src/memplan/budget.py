@@ -96,7 +96,7 @@ def free_host_bytes() -> int:
 
 
 def in_units(n: int) -> str:
-    """1536 -> "1.50 KiB"."""
+    """Return bytes as text: 1536 becomes "1.50 KiB"."""
     if n < 1024:
         return f"{n} B"
     k = min(4, (n.bit_length() - 1) // 10)

@@ -50,7 +50,7 @@ def is_collective(node: fx.Node) -> bool:
 
 
 def kind_of(node: fx.Node) -> str:
-    """all_reduce, all_gather_into_tensor, ..."""
+    """Return the kind of a collective, such as all_reduce or all_gather_into_tensor."""
     return str(node.target).split(".")[-2]
 
 

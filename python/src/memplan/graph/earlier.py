@@ -5,8 +5,8 @@ Each pack adds the earlier gradients of its group to its own and frees them. The
     earlier: all gradients      forward   boundary   backward ...   pack of the last block   ...   pack of the first
     memory  30                  30        30         30             20                             0
 
-For the planner, an operation at the beginning creates them; operations without other operands depend on it. In the final graphs
-no operator creates them, so the packs carry their sizes (EARLIER).
+For the planner, an operation at the beginning creates them. Operations without other dynamic operands run after it.
+In the final graphs no operator creates them, so the packs carry their sizes (EARLIER).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class GraphReport:
 
     name: str
     budget_bytes: int
-    planned_bytes: int  # the peak, with all graphs and calls that memplan has observed
+    planned_bytes: int  # the peak of the final graphs, with the observed use of the outputs
     most_bytes: int  # the same if all outputs and their gradients live until the end of the step
     forward_bytes: int  # the peak of forward
     keep_all_bytes: int

@@ -56,7 +56,7 @@ class Captured:
         self.generation = backend.generation  # number of the backend's options that the plan is for
         self.refusal = ""  # the reason why the graph cannot be planned
         self.n_forward_outputs = 0
-        self.inputs: list[bool] = []  # per input whether it is a parameter or buffer of the model
+        self.inputs: list[bool] = []  # by input: whether it is a parameter or a buffer of the model
         self.graph: weakref.ref[GraphReport] | None = None  # the report of its plan
         self.error: Exception | None = None  # raised instead of using a plan
         self.between: Between | None = None
