@@ -21,9 +21,9 @@ class Copy:
 
     Args:
         like: the optimizer.
-    local: returns this rank's local tensor of a parameter.
+        local: returns this rank's local tensor of a parameter.
         make: makes a tensor of the layout of another.
-    groups: replaces the optimizer's groups, for parameters without state.
+        groups: replaces the optimizer's groups, for parameters without state.
 
     Raises:
         TypeError: it holds a module, through which a step could reach the user's parameters.

@@ -33,7 +33,7 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer, instead: Mapping[int, Any]
 
     Args:
         optimizer: the optimizer, or a framework's wrapper around it (accelerate, Lightning).
-    instead: replacements of parameters, by the ids of the originals.
+        instead: replacements of parameters, by the ids of the originals.
 
     Raises:
         MemplanError: the step needs arguments, or it fails on the copy.
