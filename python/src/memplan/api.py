@@ -24,6 +24,7 @@ from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated
 from memplan.run.eagerly import CANNOT_CAPTURE, SKIPPED, Eagerly, reason_of
 from memplan.run.handed import NAME, Handed
+from memplan.run.otherwise import Surroundings
 from memplan.run.parts import Parts
 from memplan.torch_internals.capture import (
     backend_now,
@@ -124,6 +125,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
     """
     call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
     eagerly = Eagerly(backend.report, name_of(function))
+    surroundings = Surroundings(backend.say)
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def tell_of_others() -> None:
@@ -147,6 +149,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
             if backend.captures_again():
                 call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
             parts = Parts()
+            surroundings.look(backend.model())
             try:
                 with (
                     parts.watched(),

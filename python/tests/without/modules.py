@@ -59,6 +59,13 @@ def no_replica_is_active(*_: Any) -> None:
     assert_eagers_bits()
 
 
+@without(modules.PARAMETRIZE_CACHE)
+def cached_parametrizations_are_not_seen(*_: Any) -> None:
+    with torch.nn.utils.parametrize.cached():
+        assert not modules.parametrizations_are_cached()
+    assert_eagers_bits()
+
+
 @without(modules.OPTIMIZED)
 def what_torch_compile_made_is_a_module(*_: Any) -> None:
     assert modules.inside(torch.compile(Two(), backend="eager")) is None

@@ -118,6 +118,12 @@ def a_loss_outside_is_in_no_plan(*_: Any) -> None:
     outputs.square().sum().backward()
 
 
+@without(autograd.TOP_HOOKS)
+def hooks_around_a_call_are_not_seen(*_: Any) -> None:
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        assert autograd.saved_tensors_hook() is None
+
+
 @without(autograd.PUSH_HOOKS, autograd.POP_HOOKS)
 def nodes_may_have_packed_what_they_save(_: Take, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where PyTorch does not show it."""

@@ -86,6 +86,7 @@ class Eagerly:
     def __init__(self, report: Report, name: str) -> None:
         self.report, self.name = report, name
         self.said: set[str] = set()
+        self.failed: set[str] = set()  # reasons of failed captures, which may succeed later
         self.n_since = 0  # number of calls since a capture failed; 0: none has failed
 
     def say(self, reason: str, pages: str = "", how: str = "runs {} eagerly, without a plan", part: str = "") -> None:
@@ -114,10 +115,18 @@ class Eagerly:
         return self.n_since & (self.n_since - 1) == 0
 
     def is_captured(self) -> None:
+        """Withdraws the sentence on a failed capture if this call is planned."""
+        if self.n_since and self.report.graphs:
+            self.report.fallbacks[:] = [f for f in self.report.fallbacks if f.reason not in self.failed]
+            sentence = (
+                f"memplan plans {self.name} from this call on; PyTorch could not capture earlier calls, which ran eagerly"
+            )
+            warnings.warn(sentence, FallbackWarning, stacklevel=4)
         self.n_since = 0
 
     def take(self, error: Exception) -> None:
         """Warn about a failed capture. The call then runs eagerly."""
         if not is_limit(error):  # after the limit, existing captures still run
             self.n_since = max(1, self.n_since)
+            self.failed.add(reason_of(error))
         self.say(reason_of(error), str(error))

@@ -21,6 +21,7 @@ from memplan.run.ledger import Beside, Ledger, Owner
 if TYPE_CHECKING:
     from memplan.report import Report
 
+NO_SMALLER = -1  # instead of a cause: no smaller plan was found
 MOST_TIMES = 4  # maximum number of times that steps are planned again
 
 
@@ -39,7 +40,7 @@ class Learned:
         self.most_kept: dict[Any, int] = {}  # by frame of the user's code: limit on saved bytes of its graphs
         self.is_beyond = False  # whether uncounted bytes or limits have changed since the last plans
         self.alone: dict[Any, tuple[int, int]] = {}  # by frame and sizes: keep-all and floor without other memory
-        self.causes: set[tuple[bool, ...]] = set()  # causes that were reported
+        self.causes: set[int] = set()  # causes that were reported, as indices into Beside.causes()
 
     def owner(self, is_shared: bool) -> Owner:
         return Owner(self.ledger, functools.partial(self.take_over, is_shared=is_shared), self.keep_less)
@@ -56,9 +57,9 @@ class Learned:
         ends = "no smaller plan was found" if is_last else "the next step is planned with that"
         if is_shared:
             ends = "ranks have one plan, which stays; a budget that is so much smaller leaves room for it"
-        cause = (*beside.causes(), is_last)
-        if cause not in self.causes:
-            self.causes.add(cause)
+        causes = {NO_SMALLER} if is_last else {k for k, is_one in enumerate(beside.causes()) if is_one}
+        if not causes <= self.causes:
+            self.causes |= causes
             warnings.warn(f"memplan: {beside.sentence(graph, ends)}", FallbackWarning, stacklevel=4)
         if beside.learned_bytes > self.uncounted_bytes:
             self.uncounted_bytes, self.is_beyond = beside.learned_bytes, True

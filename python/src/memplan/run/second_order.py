@@ -17,6 +17,7 @@ from torch import fx
 
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
+from memplan.run.otherwise import TRANSPOSED, transposed
 from memplan.torch_internals.autograd import graph_is_kept, is_node_of, uncaptured
 from memplan.torch_internals.capture import metadata_now
 from memplan.torch_internals.tensors import base_of, tree_iter, versions_of
@@ -117,7 +118,19 @@ class Differentiable:
         outputs = self.compiled(*inputs)
         if (node := node_of(outputs, self.metadata)) is not None:
             node.register_hook(uncaptured(call.after))
+            self.watch_layouts(node, outputs)
         return outputs
+
+    def watch_layouts(self, node: Any, outputs: Any) -> None:
+        """Says so if a gradient comes in another layout than its output."""
+        strides = {t.output_nr: t.stride() for t in tensors_of(outputs) if t.grad_fn is node and t.dim() > 1}
+
+        def look(gradients: Any) -> None:
+            if any(transposed(gradients[k], s) for k, s in strides.items() if k < len(gradients)):
+                self.say(TRANSPOSED)
+
+        if strides:
+            node.register_prehook(uncaptured(look))
 
     def run_eagerly(self, inputs: Sequence[Any]) -> Any:
         self.is_expected = False

@@ -65,6 +65,12 @@ PUSH_HOOKS, POP_HOOKS = (
     )
     for what in ("push", "pop")
 )
+TOP_HOOKS = Private(
+    "torch._C._autograd._top_saved_tensors_default_hooks",
+    use="whether a call is inside of saved_tensors_hooks",
+    lost="other bits than eager's inside of saved_tensors_hooks are not told of",
+    since="2.5",
+)
 NO_LINES = "explain_oom and saved name the modules of the nearest parameters, and no lines"
 NUMBER = Private("_sequence_nr", use="the order in which nodes were made", lost=NO_LINES, of=small_node)
 NEXT_NUMBER = Private("torch._C._autograd._get_sequence_nr", use="the number of the next node", lost=NO_LINES)
@@ -155,6 +161,12 @@ def may_be_unpacked(node: Any) -> bool:
     if not (PUSH_HOOKS and POP_HOOKS and NUMBER and NEXT_NUMBER):
         return False
     return not any(first <= number_of(node) < end for first, end in PACKING)
+
+
+def saved_tensors_hook() -> Any:
+    """The innermost hook that packs saved tensors, None if there is none."""
+    hooks = TOP_HOOKS(True) if TOP_HOOKS else None
+    return hooks[0] if hooks else None
 
 
 def note_who_packs() -> None:

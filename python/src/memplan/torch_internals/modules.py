@@ -16,6 +16,17 @@ PARTS = ("_parameters", "_buffers")  # names of a module's tensors in captures
 GLOBAL_HOOKS = re.compile(r"_global_(forward|backward)(_pre)?_hooks")
 
 
+PARAMETRIZE_CACHE = Private(
+    "torch.nn.utils.parametrize._cache_enabled",
+    use="whether a call is inside of parametrize.cached",
+    lost="other bits than eager's inside of parametrize.cached are not told of",
+)
+
+
+def parametrizations_are_cached() -> bool:
+    return bool(PARAMETRIZE_CACHE.get(0))
+
+
 def small_optimizer() -> torch.optim.Optimizer:
     """Return an optimizer that has a scheduler and has made a step."""
     optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.0)

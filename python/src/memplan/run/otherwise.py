@@ -1,0 +1,75 @@
+"""Surroundings of a call in which eager PyTorch computes other bits than a captured graph. One warning for each comes before
+the first such backward."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
+
+from memplan.torch_internals.autograd import saved_tensors_hook
+from memplan.torch_internals.modules import parametrizations_are_cached
+
+BITS = "so the bits may differ from eager's"
+PACKED = (
+    "torch.autograd.graph.saved_tensors_hooks around the call changes the tensors that a plan saves, which are not those that"
+    f" eager saves, {BITS}"
+)
+CACHED = (
+    f"torch.nn.utils.parametrize.cached around the call: eager computes a weight once for all calls, a plan in each, {BITS}"
+)
+REGION = (
+    "a second call in one region of torch.autocast: eager casts each weight once for both calls and adds their gradients in the"
+    f" lower precision, a plan casts in each call, {BITS}; enter the region anew for each call to have eager's"
+)
+GENERATES = f"forward is a generator, which is captured as a whole: gradients are added in another order, {BITS}"
+BOTH_WAYS = f"a bidirectional GRU is captured as single operators: gradients are added in another order, {BITS}"
+TRANSPOSED = f"the gradient of an output has another layout than the output, and a plan copies it into that layout, {BITS}"
+
+
+class Surroundings:
+    """Of the calls of one compiled model."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.was_read = False  # the model's modules
+        self.casts: dict[str, Any] = {}  # per kind of device: a node that stands for the region of autocast of the last call
+
+    def look(self, model: nn.Module | None) -> None:
+        """At a call that begins."""
+        hook = saved_tensors_hook()
+        if hook is not None and not str(getattr(hook, "__module__", "")).startswith(("torch.", "memplan.")):
+            self.say(PACKED)
+        if parametrizations_are_cached() and model is not None and any(map(is_parametrized, model.modules())):
+            self.say(CACHED)
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind) and torch.is_autocast_cache_enabled():
+                self._look_at_region(kind)
+        if model is not None and not self.was_read:
+            self.was_read = True
+            if inspect.isgeneratorfunction(type(model).forward):
+                self.say(GENERATES)
+            if any(isinstance(m, nn.GRU) and m.bidirectional for m in model.modules()):
+                self.say(BOTH_WAYS)
+
+    def _look_at_region(self, kind: str) -> None:
+        """Autocast casts a parameter once per region: a cast of our own is the same node in the same region."""
+        key = self.casts.get(kind, (None, None))[0]
+        parameter = key if key is not None else nn.Parameter(torch.ones(1, 1, device=kind))
+        product = torch.mm(parameter, parameter).grad_fn
+        cast = product.next_functions[0][0] if product is not None else None
+        if cast is not None and cast is self.casts.get(kind, (None, None))[1]:
+            self.say(REGION)
+        self.casts[kind] = parameter, cast
+
+
+def transposed(gradient: Any, strides: tuple[int, ...]) -> bool:
+    """Whether a gradient has another order of its dimensions than the output. An expanded one is copied by eager, too."""
+    if not isinstance(gradient, torch.Tensor) or gradient.layout is not torch.strided or 0 in gradient.stride():
+        return False
+    long = [k for k, n in enumerate(gradient.shape) if n > 1]
+    return [gradient.stride(k) for k in long] != [strides[k] for k in long]
