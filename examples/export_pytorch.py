@@ -28,7 +28,7 @@ def export(model, inputs, path):
         dynamic_axes={name: {0: "batch"} for name in names},  # memplan --batch N sets the size
         export_params=False,                                  # the network, not its weights
         training=torch.onnx.TrainingMode.TRAINING,            # batch normalization and dropout in training mode
-        do_constant_folding=False,                            # folding could merge operators that training needs separately
+        do_constant_folding=False,                            # folding would merge operators
         **older)                                              # the newer exporter removes batch normalizations
 
 

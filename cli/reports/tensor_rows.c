@@ -138,7 +138,7 @@ static void print_group(const grouping *g, const group *row, int width)
     for (size_t k = 0; k < row->n && k < NAMED; k++)
         leaves = mp_text("%s%s%s", leaves, k ? ", " : "", leaf_of(name_at(g, row->first + k) + row->module));
     screen_list("  %-*s  %3zu%s  %s%s", width, title_of(g, row), row->n, row->repeats ? " each" : "", leaves,
-               row->n > NAMED ? ", ..." : "");
+                row->n > NAMED ? ", ..." : "");
 }
 
 static int width_of(const grouping *g, size_t rows)

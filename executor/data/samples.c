@@ -78,8 +78,8 @@ static int sample_shape(const mp_feed_slot *s, int64_t batch, int64_t dims[MP_RA
 }
 
 /* Returns the number of samples in the file if they are rows of the input, else -1. A sample must have the shape of a row. If a
- * row is a single list, a sample may have any shape with as many numbers; they are read in the order of the file, as a
- * network's own flattening does. */
+ * row is a single list, a sample may have any shape with as many numbers. They are read in the order of the file, like a
+ * network's own flattening. */
 static int64_t count_rows(const mp_feed_slot *s, const mp_dataset *d, int64_t batch)
 {
     int64_t part[MP_RANK_MAX];
@@ -172,9 +172,9 @@ static mp_status settle_stacks(const mp_feed_slot *slots, size_t n, const readin
     return MP_OK;
 }
 
-/* Decides for every file whether its rows are samples or the file is the whole input. If one input has a first dimension other
- * than the batch, such as the edges of a graph, no file contains samples, and all files have the shapes of their inputs. Inputs
- * that are broadcast along the batch fit any number of samples. */
+/* Decides for every file whether its rows are samples or the file is the whole input. An input whose first dimension is not the
+ * batch, such as the edges of a graph, excludes samples: then all files have the shapes of their inputs. Inputs that are
+ * broadcast along the batch fit any number of samples. */
 static mp_status settle_rows(const mp_feed_slot *slots, size_t n, const readings *r, mp_sample_file *files, size_t *at,
                              int64_t batch, int64_t *n_samples, mp_error *err)
 {

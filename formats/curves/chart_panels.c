@@ -75,8 +75,8 @@ double mp_largest_height(const mp_timeline_columns *columns)
     return rows ? PANEL_HEAD + ROW_HEIGHT * (double)rows : 0;
 }
 
-/* Writes a name where there is space: after all bars, which end at x1; or before the longest bar [in0, in1], where free0 is the
- * first free x; or into that bar, beside the line at the peak. */
+/* Writes a name where there is space. First choice: after all bars, which end at x1. Second: before the longest bar [in0, in1],
+ * where free0 is the first free x. Third: in that bar, beside the line at the peak. */
 static void place_name(mp_canvas *canvas, const mp_frame *frame, const char *name, double free0, double x1, double in0,
                        double in1, double line, mp_layer layer, double y)
 {

@@ -27,7 +27,7 @@
 #define LABEL 12.0 /* size of text in the panels */
 #define TITLE_SIZE 20.0
 #define TITLE_LEAST 13.0  /* size of long titles */
-#define TITLE_WIDTH 620.0 /* of the title at that size, without what was found */
+#define TITLE_WIDTH 620.0 /* of the title at that size, without the result */
 #define ROW 17.0
 #define LEGEND_ROW 20.0
 #define LEADER_GAP 8.0

@@ -106,7 +106,7 @@ def test_batches_that_are_tried(least: int, step: int) -> None:
 def test_a_batch_of_one_that_cannot_be_trained_is_told() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8))
     with pytest.raises(
-        memplan.MemplanError, match=r"(?s)fit begins with a batch of 1, and least= with a larger one.*more than 1 value"
+        memplan.MemplanError, match=r"(?s)fit begins with a batch of 1; BatchNorm needs a larger least=.*more than 1 value"
     ):
         memplan.fit(model, lambda n: (torch.randn(n, 4),), "1MiB")
     with pytest.raises(memplan.MemplanError, match=r"least=9 is above most=8"):

@@ -41,8 +41,8 @@ typedef struct mp_mesh_text {
 } mp_mesh_text;
 
 /* Reads a mesh such as "dp=4,tp=8,pp=2"; dimensions that are not named are 1. MP_INVALID: an unknown or repeated name, a size
- * below 1, zero without shard, an ep that does not divide dp times shard or does not align with shard, or more devices than an
- * int64_t holds. O(length). */
+ * below 1, zero without shard, or more devices than an int64_t holds. MP_INVALID also if ep does not divide dp times shard or
+ * does not align with shard. O(length). */
 mp_status mp_mesh_read(const char *text, mp_mesh *out, mp_error *err);
 /* Reads a partial mesh: sizes that are not named, and zero, are 0. MP_INVALID as mp_mesh_read, but combinations of dimensions
  * are not checked. */

@@ -8,8 +8,10 @@
  *     two levels     reduce-scatter within the node, all-reduce of the parts between nodes, all-gather within the node
  *     server         parameter server: one rank receives S from each other rank and sends S back: 2 a + 2 (n-1) S/B
  *
- * (Thakur, Rabenseifner, Gropp 2005, "Optimization of collective communication operations in MPICH"; Sanders, Speck, Traeff
- * 2009 for the two trees.) A flat ring over several nodes with l ranks each uses l parallel links between nodes. Its rate is
+ * Sources: Thakur, Rabenseifner, Gropp 2005, "Optimization of collective communication operations in MPICH". For the two
+ * trees: Sanders, Speck, Traeff 2009.
+ *
+ * A flat ring over several nodes with l ranks each uses l parallel links between nodes. Its rate is
  * the minimum of one device's rate within the node and l devices' rate between nodes. MP_ALGORITHM_AUTO is the cheapest
  * algorithm except the server.
  *

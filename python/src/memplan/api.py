@@ -384,20 +384,17 @@ def fit(
         except MemplanError as error:
             if batch > least or not str(error).startswith(CANNOT_CAPTURE):
                 raise
-            sentence = f"fit begins with a batch of {least}, and least= with a larger one, as BatchNorm needs"
-            raise MemplanError(f"{sentence}: {error}") from None
+            raise MemplanError(f"fit begins with a batch of {least}; BatchNorm needs a larger least=: {error}") from None
         if math.isnan(report.overhead):
             raise MemplanError("how much longer a step takes is not known on the meta device: name one (device='h100')")
         return report if report.overhead <= overhead else None
 
-    n, best = 0, None  # n: number of the largest batch size that fits (1 is `least`); best: its report
+    n, best, next_one = 0, None, 1  # n: number of the largest batch size that fits (1 is `least`); best: its report
     above = (most - least) // step + 1  # the number of candidate batch sizes
-    next_one = 1
     while next_one <= above and (found := tried(least + (next_one - 1) * step)) is not None:
         n, best, next_one = next_one, found, 2 * next_one
     above = min(next_one - 1, above)
     while above > n:
-        middle = (n + above + 1) // 2
-        found = tried(least + (middle - 1) * step)
+        found = tried(least + ((middle := (n + above + 1) // 2) - 1) * step)
         n, best, above = (middle, found, above) if found is not None else (n, best, middle - 1)
     return (least + (n - 1) * step, best) if n else (0, None)

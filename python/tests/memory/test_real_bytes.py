@@ -146,3 +146,13 @@ def test_a_part_is_measured_in_a_storage_as_large_as_the_whole() -> None:
     whole = torch.zeros(100, 8)
     assert made_up(whole[3]).untyped_storage().nbytes() == whole.untyped_storage().nbytes()
     assert torch.ops.aten.copy.default(made_up(whole[3]), made_up(whole[4])).untyped_storage().nbytes() == 3200
+
+
+def test_the_gradient_that_an_input_has_is_counted() -> None:
+    torch._dynamo.reset()
+    model, x = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)), torch.randn(256, 64, requires_grad=True)
+    compiled = memplan.compile(model, "100%", cache="off", time_limit=1)
+    compiled(x).square().mean().backward()
+    model.zero_grad()
+    with pytest.warns(memplan.FallbackWarning, match="gradients of 64.00 KiB are there already"):
+        compiled(x).square().mean().backward()

@@ -69,7 +69,7 @@ class Call:
 
 
 def gradient_bytes(parameters: Sequence[weakref.ref[Any]]) -> int:
-    """Return the bytes of the existing gradients of these parameters."""
+    """Return the bytes of the existing gradients of these parameters and leaf inputs."""
     alive = [here(p.grad) for ref in parameters if (p := ref()) is not None and p.grad is not None]
     return sum(g.numel() * g.element_size() for g in alive)
 
@@ -160,7 +160,7 @@ class Booked:
     def __call__(self, *inputs: Any) -> Any:
         if self.metadata is None or not torch.is_grad_enabled():
             return self.compiled(*inputs)
-        parameters = [weakref.ref(i) for i in inputs if isinstance(i, torch.nn.Parameter) and i.is_leaf]
+        parameters = [weakref.ref(i) for i in inputs if isinstance(i, torch.Tensor) and i.requires_grad and i.is_leaf]
         self.compare(parameters, LEDGER.n_bytes, LEDGER.n_calls)
         outputs = self.compiled(*inputs)
         if (node := node_of(outputs, self.metadata)) is not None:
