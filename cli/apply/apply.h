@@ -39,8 +39,8 @@ enum { APPLIED_TEXT_MAX = 1024 };
 const char *applied_quoted(const char *name, int n, bool formatted, char *text);
 /* Prints one line of a list of names: "layers.3", */
 void applied_list(const applied *x, const char *name);
-/* Returns the name of a module in the user's program: for a network known by name, its path in transformers. The text is valid
- * until the next call. */
+/* Returns the name of a module in the user's program. A network known by name has the module paths of Hugging Face's
+ * transformers, such as "transformer.h.3". The text is valid until the next call. */
 const char *applied_module(const applied *x, int module);
 /* Prints "peak 4.79 GiB, time +10.0 %". */
 void applied_cost(const applied *x, int64_t peak_bytes, int64_t ticks);

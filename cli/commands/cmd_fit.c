@@ -198,7 +198,7 @@ static void print_verdict(const talk_options *o, const mp_fit_request *r, const 
         screen_verdict(o->color, SCREEN_BAD, "%s in %s%s: not even a batch of one fits.", name, bytes, counted);
 }
 
-/* Prints the need of keep-all at the same batch under the other rules. */
+/* Prints the memory of keep-all at the same batch in the other program: PyTorch for memplan's executor, and vice versa. */
 static void print_other(const other_rules *other, int64_t batch)
 {
     if (other->is_known)

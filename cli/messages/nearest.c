@@ -7,7 +7,7 @@
 
 enum { LENGTH_MAX = 256 };
 
-/* Insert, delete, replace, and swap two neighbours. */
+/* Returns the number of edits between two words: insertions, deletions, replacements, and swaps of neighbouring letters. */
 static int edit_distance(const char *a, size_t n, const char *b, size_t m)
 {
     int rows[3][LENGTH_MAX + 1], *before = rows[0], *last = rows[1], *row = rows[2];

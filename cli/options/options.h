@@ -66,7 +66,7 @@ typedef struct model_options {
     const char *mesh, *network, *reduce, *exchange;
     bool sync_batchnorm;
     int64_t bucket;   /* bytes */
-    bool leaves_sums; /* set by commands: gradients are not summed over ranks yet */
+    bool leaves_sums; /* set by commands: the graph is built without the sums of gradients over ranks, which are added later */
     bool shares_all;  /* set by commands: ranks shard parameters, although the mesh does not say so */
     /* for pipelines: micro-batches of --batch, schedule, stages per rank, begins of stages, rank, stash */
     int64_t micro_batches, chunks;
@@ -103,7 +103,7 @@ typedef struct training_options {
     bool nesterov, random_weights, before, captures, profile;
 } training_options;
 
-/* Options of files to write or draw. */
+/* Options of a command's output: the file, its format, and the parts of the answer to show. */
 typedef struct output_options {
     text_list links; /* links to measure */
     const char *out, *format, *plan, *capacity, *view, *framework, *sort;

@@ -54,7 +54,8 @@ static mp_status find_link(const model_options *o, size_t k, const char *usual, 
 {
     const char *text = k < o->link.n ? o->link.items[k] : NULL;
     const mp_link *named = text ? mp_link_find(text) : NULL, *row = named ? named : usual ? mp_link_find(usual) : NULL;
-    out->link = row ? *row : *mp_link_row(0); /* a stated rate keeps the latency of some link */
+    out->link =
+        row ? *row : *mp_link_row(0); /* a rate in --link has no latency: the usual link gives it, or the first of the table */
     MP_ENSURE(row || text, err, MP_INVALID, "--offload: how fast copies from %s are is not known: --link says it",
               device->profile.name);
     MP_ENSURE(!text || named || read_link(text, &out->link), err, MP_INVALID,

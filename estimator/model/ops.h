@@ -85,7 +85,8 @@ typedef enum mp_initial {
                           operand */
 } mp_initial;
 
-/* The meaning of an element of an operand (executor/data/input_roles.c). */
+/* The kind of values in an operand: numbers, indices, class labels, ... Made-up data follows it (executor/data/input_roles.c).
+ */
 typedef enum mp_input_meaning {
     MP_MEANS_NUMBER,    /* a number for arithmetic */
     MP_MEANS_PASSED,    /* same meaning as the output's element */

@@ -8,7 +8,7 @@ enum {
     MP_LINK_SIZES = 6,
     MP_LINK_REPEATS = 5,
     MP_LINK_LEAST = 64 << 10, /* bytes of the smallest size; each next size is four times larger */
-    MP_LINK_AT_BESIDE = 3,    /* index of the size for copies beside computation */
+    MP_LINK_AT_BESIDE = 3,    /* index of the size that is measured while the device computes */
     MP_LINK_BESIDE = MP_LINK_LEAST << 2 * MP_LINK_AT_BESIDE
 };
 

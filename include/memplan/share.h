@@ -114,8 +114,8 @@ typedef struct mp_share_plans {
  * from the smallest plan to keep-all. On MP_OK release *out with mp_share_plans_free. Deterministic. Errors as
  * mp_solve_with_arena. MP_LIMIT: the ticks of all steps exceed 62 bits. */
 mp_status mp_share_plans_of(const mp_share_plans_request *request, mp_share_plans *out, mp_error *err);
-/* mp_share_plans_of in two parts. mp_share_plans_keep_all returns only keep-all, with the bound that nothing is faster. If all
- * jobs fit with keep-all, mp_share_plans_more, which searches, can be skipped. Errors as mp_share_plans_of. */
+/* mp_share_plans_of in two parts. mp_share_plans_keep_all returns only keep-all. Its own time is its bound, because no plan
+ * is faster. mp_share_plans_more searches; it can be skipped if all jobs fit with keep-all. Errors as mp_share_plans_of. */
 mp_status mp_share_plans_keep_all(const mp_share_plans_request *request, mp_share_plans *out, mp_error *err);
 mp_status mp_share_plans_more(const mp_share_plans_request *request, mp_share_plans *plans, mp_error *err);
 /* Plans for one more budget of the same request, and adds the new plans and bounds. Errors as mp_share_plans_of; after an error

@@ -41,7 +41,8 @@ typedef struct mp_anneal_walk {
     bool keeps_order;             /* the first runs of forward nodes stay in list order */
     bool draws_near;              /* moves evict storages produced shortly before the position (mover.h) */
     double lowers;                /* limit = smallest peak so far, reduced by this fraction; 0: an ordinary walk */
-    double unit, hot, cold;       /* ticks; first and last temperature in units of `unit` (with `lowers`: only `hot`) */
+    double unit;                  /* ticks: the unit of temperatures */
+    double hot, cold;             /* first and last temperature, as multiples of `unit`; a walk with `lowers` uses `hot` only */
     int64_t n_moves;              /* moves over which the temperature falls from `hot` to `cold` */
     _Atomic int64_t *enough;      /* lower bound in ticks, without updates; the leader updates it */
     int64_t update_ticks;         /* ticks of all updates, which `enough` excludes */

@@ -20,8 +20,8 @@
 #include "planner/order/updates.h"
 #include "planner/search/searchers.h"
 
-/* Chooses as many of the ascending positions as a chain may have blocks. In each of equal ranges it takes the position where
- * the fewest bytes cross. */
+/* Reduces the ascending positions to the largest number of blocks of a chain. It divides the positions into as many equal
+ * ranges, and takes from each range the position that the fewest bytes cross. */
 static int choose(const mp_boundaries *boundaries, const int *positions, int n, bool *ends)
 {
     const int stretch = (n + MP_CHAIN_BLOCKS - 2) / (MP_CHAIN_BLOCKS - 1);

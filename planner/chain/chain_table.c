@@ -174,7 +174,8 @@ static double rounded_bytes(const mp_chain *chain, int64_t slot_bytes)
     return sum;
 }
 
-/* Returns a slot size in [least_bytes, 2 * least_bytes) with small rounding losses: a divisor of some option's bytes. */
+/* Returns the unit of memory of the table, in [least_bytes, 2 * least_bytes). Bytes are rounded up to this unit. The unit with
+ * the least rounding is chosen among those that divide the bytes of one option of a block. */
 static int64_t fitting_bytes(const mp_chain *chain, int64_t least_bytes)
 {
     int64_t best = least_bytes;

@@ -62,8 +62,8 @@ static mp_status check_item(const mp_pack_problem *problem, size_t k, int64_t *s
     return MP_OK;
 }
 
-/* Divides time into sections. A section ends right before an item ends, if an item has begun since the last section ended. All
- * sections are therefore maximal. */
+/* Divides time into sections. A section ends right before an item ends, if an item has begun since the last section ended. So
+ * the set of live items of a section is never contained in that of another section. */
 static mp_status cut_time(mp_pack_state *s, const mp_pack_problem *problem, mp_error *err)
 {
     size_t n = 0;

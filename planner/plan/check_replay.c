@@ -214,7 +214,7 @@ static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *e
     for (size_t k = 0; k < r->n_instances; k++) {
         const mp_instance *x = &r->instances[k];
         if (h->graph->storages[x->storage].tier != tier) continue;
-        /* in the step of the takeover, the memory still counts for the other storage */
+        /* in the step that takes over the memory of another storage, the bytes still count for that storage */
         begins[x->takes_over < 0 ? x->begin : x->begin + 1] += h->graph->storages[x->storage].bytes;
         ends[x->end] += h->graph->storages[x->storage].bytes;
     }

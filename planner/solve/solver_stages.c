@@ -187,8 +187,8 @@ static mp_status choose_at_random(stages *x, mp_error *err)
     return st;
 }
 
-/* Replaces the best plan by the plan of random choices if that is better. If the two are close, first tries moves from the best
- * plan, which may lead to a better local minimum. */
+/* Replaces the best plan by x->chosen, the result of a search over random choices, if that is faster. If the two are close,
+ * annealing moves first continue from the old best plan, because it may lead to a better local minimum. */
 static mp_status take_chosen(stages *x, mp_error *err)
 {
     static const mp_solver moves = {"anneal", "", "", mp_run_anneal, false, true, false, true};

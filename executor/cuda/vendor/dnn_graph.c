@@ -89,13 +89,13 @@ int mp_dnn_scalar_add(mp_dnn_graph *g, int rank)
     return k;
 }
 
-/* All plans of a backend in the order of creation, including refused graphs. */
+/* All cuDNN execution plans of a backend in the order of creation, including refused graphs. */
 typedef struct mp_dnn_plans {
     mp_dnn_plan **list;
     size_t n, capacity;
 } mp_dnn_plans;
 
-/* Returns the plans of the calling thread's backend; NULL: out of memory. */
+/* Returns the cuDNN execution plans of the calling thread's backend; NULL: out of memory. */
 static mp_dnn_plans *plans_here(void)
 {
     mp_cuda_context *c = mp_cuda_current();

@@ -93,6 +93,6 @@ bool mp_dnn_plan_notes(const mp_dnn_plan *plan,
                        cudnnBackendNumericalNote_t note); /* true if the engine has this numerical note */
 /* Enqueues the plan. addresses[k] is the address of tensor k; virtual tensors need none. MP_UNSUPPORTED: there is no GPU. */
 mp_status mp_dnn_plan_run(const mp_dnn_plan *plan, void *const *addresses, void *workspace, mp_error *err);
-/* Frees all plans of the calling thread's backend, and the device properties used for them. */
+/* Frees all cuDNN execution plans of the calling thread's backend, and the device properties used for them. */
 void mp_dnn_forget(void);
 size_t mp_dnn_plan_count(void); /* returns the number of stored plans, including refused graphs */

@@ -1,7 +1,7 @@
 /* copies_cpu.h - copies boxes of elements with any strides at memory speed. Private to executor/cpu/.
  *
- * Contiguous runs are copied as a whole. A box whose sides have different innermost dimensions is transposed in small square
- * tiles. */
+ * Contiguous runs are copied as a whole. If the innermost dimension of the source is not that of the destination, the box is
+ * transposed in small square tiles. */
 #pragma once
 
 #include "executor/operators/copies/box.h"

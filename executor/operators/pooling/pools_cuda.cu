@@ -53,7 +53,7 @@ template <class I> struct plane {
     bool is_last; /* true: channels are innermost in memory */
     I channels, size[N], sample_stride, channel_stride, stride[N];
 
-    /* Computes the coordinates of vector k, counted in memory order. */
+    /* Computes the coordinates of the k-th vector of W channels, counted in memory order. */
     MP_BODY void find(I k, I *sample, I *channel, I *at) const
     {
         I next = k;

@@ -178,7 +178,7 @@ static void read_shifts(const task *t, const group *at, double *shifts)
         shifts[l] = t->shift ? (double)mp_load_float(t->shift->data, t->shift->dtype, at->shift + l * stride) : 0;
 }
 
-/* Reduces rows [from, to) of a group of columns. Consecutive rows with a constant stride are one call of the step. */
+/* Reduces rows [from, to) of a group of columns. Consecutive rows with a constant stride are reduced in one call. */
 static void take_columns(const task *t, const group *at, int64_t from, int64_t to, double *acc, const double *shifts)
 {
     const reduction *r = t->r;

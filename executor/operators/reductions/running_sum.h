@@ -74,7 +74,8 @@ MP_INLINE void mp_cumsum_lines(const mp_cumsum *s, int64_t from, int64_t to, int
     }
 }
 
-/* The item of the first of up to MP_CUMSUM_LINES adjacent lines sums all of them; the other items do nothing. */
+/* Sums a group of up to MP_CUMSUM_LINES adjacent lines. The work item of the first line sums the whole group; the work items of
+ * the other lines do nothing. */
 MP_INLINE void mp_cumsum_item(const mp_cumsum *s, int64_t line)
 {
     const mp_array *x = &s->from, *y = &s->to;

@@ -33,7 +33,7 @@ typedef struct mp_bound_overlap {
     size_t pairs_capacity;
     mp_bound_pair *pairs;
     int64_t *free_bytes;     /* per boundary: free memory */
-    int64_t *bytes;          /* per boundary and storage: its bytes if live; 0: always available; -1: irrelevant here */
+    int64_t *bytes;          /* per boundary and storage: bytes if live there; -1: not in the problem of this boundary */
     int64_t *ticks;          /* per boundary and node: ticks of a run between it and the next boundary */
     bool *needed;            /* per pair and storage, for all pairs of boundaries: some node of the interval reads it */
     unsigned char *decision; /* per boundary and storage: MP_BOUND_OPEN (at first), MP_BOUND_LIVE or MP_BOUND_NOT_LIVE */

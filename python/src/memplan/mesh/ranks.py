@@ -28,10 +28,10 @@ Split = Mapping[str, Any] | Callable[[nn.Module, Any], Any] | None
 
 @dataclass(frozen=True)
 class Mesh:
-    """The number of ranks per direction.
+    """The number of ranks: replicas * shards * parts.
 
-    There are `replicas` that reduce their gradients. Each consists of `shards` ranks that shard parameters, gradients and
-    state. Each of these consists of `parts` neighbouring ranks that split operators.
+    Replicas sum their gradients. A replica has `shards` members, and each member stores a shard of parameters, gradients and
+    state. A member is a group of `parts` neighbouring ranks, which split the operators between them.
     """
 
     replicas: int = 1
