@@ -43,25 +43,26 @@ typedef struct mp_architecture {
     mp_architecture_family family;
     int64_t layers, width, feed_forward; /* feed_forward: the inner width of the mlp, or of one expert */
     int64_t heads, key_value_heads;
-    int64_t head_width; /* 0: width divided by the number of heads */
-    int64_t vocabulary; /* number of tokens, or of classes for image networks */
+    int64_t head_width; /* width of one attention head; 0: `width` divided by the number of heads */
+    int64_t vocabulary; /* number of tokens in the vocabulary; for image networks, number of classes */
     int64_t sequence; /* tokens of the encoder and of the decoder; for image networks: patches (a square number) plus the class
                          token */
-    int64_t patch;    /* side of a patch in pixels; 0: the input is tokens */
-    int64_t experts, experts_per_token; /* 0: one mlp for all tokens, no experts */
-    bool is_tied;                       /* the classifier uses the embedding's weight */
-    double dropout;                     /* dropout rate of embeddings and of the branches added to the residual stream */
-    double attention_dropout;           /* dropout rate of attention probabilities */
+    int64_t patch;    /* side of an image patch in pixels; 0: the input is tokens, not an image */
+    int64_t experts,
+        experts_per_token;    /* number of experts per layer, and of experts that process a token; 0: one mlp for all tokens */
+    bool is_tied;             /* the classifier uses the embedding's weight */
+    double dropout;           /* dropout rate of embeddings and of the branches added to the residual stream */
+    double attention_dropout; /* dropout rate of attention probabilities */
 } mp_architecture;
 
-/* All rows, in the order of shapes.def. */
+/* Return the number of architectures in shapes.def, and architecture k in the file's order. */
 size_t mp_architecture_count(void);
 const mp_architecture *mp_architecture_row(size_t k); /* k < mp_architecture_count() */
 /* Finds a row by its name or title ("GPT-3 175B"); case, spaces and dashes do not matter. NULL if there is none. */
 const mp_architecture *mp_architecture_find(const char *name);
 
-/* Sets a size by its field name ("layers", "width", "feed-forward"). If every head had its own keys and values, that remains
- * so. MP_INVALID: no such size. */
+/* Sets a size by its field name ("layers", "width", "feed-forward"). If every head has its own keys and values, setting the
+ * number of heads also sets the number of key/value heads. MP_INVALID: the architecture has no size of this name. */
 mp_status mp_architecture_set(mp_architecture *architecture, const char *size, int64_t value, mp_error *err);
 
 /* Builds the model for a batch (0: 1) and a sequence (0: the architecture's). A longer sequence than the architecture's adds

@@ -22,15 +22,15 @@ mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
 /* The effort for the arena of one plan. */
 typedef struct mp_arena_options {
-    int64_t capacity_bytes; /* if the arena is higher, a longer exact search looks for an arena within this height; 0: no longer
-                               search */
-    const int64_t *tier_bytes; /* the same limit per tier other than the device, static bytes included; NULL: none */
+    int64_t capacity_bytes;    /* largest acceptable height of the device arena; if the arena is higher, a longer exact search
+                                  runs. 0: no longer search */
+    const int64_t *tier_bytes; /* per tier: limit of static bytes plus arena. The device's entry is ignored. NULL: no limits */
     bool (*stop)(
         void *data); /* polled during the search; true ends it. An arena within the capacity also ends it. NULL: never stop */
     void *data;
 } mp_arena_options;
 
-/* Like mp_arena_layout, with these options. Deterministic as long as `stop` is. */
+/* Like mp_arena_layout, with the effort that the options set. Deterministic as long as `stop` is. */
 mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err);
 
 /* Like mp_arena_layout for the device only, with an exact search controlled by the options (NULL: as short as in
@@ -46,7 +46,7 @@ mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *by
 typedef struct mp_tier_layout {
     mp_place *places; /* released with mp_free */
     size_t n_places;
-    int64_t arena_bytes; /* without static bytes of the tier */
+    int64_t arena_bytes; /* height of the arena in this tier, without the tier's static bytes */
 } mp_tier_layout;
 
 /* Like mp_arena_layout for one tier, in blocks of `alignment` bytes, rounded up to a multiple of the graph's alignment. Offsets
@@ -66,9 +66,9 @@ typedef struct mp_arena_half {
 } mp_arena_half;
 
 typedef struct mp_arena_pair {
-    mp_tier_layout layouts[2]; /* per plan: its places in the common arena, and the height that they reach */
+    mp_tier_layout layouts[2]; /* per plan: the places of its items in the common arena, and the height of its highest item */
     int64_t arena_bytes;       /* the height of the common arena */
-    int64_t bound_bytes;       /* proved: no arena at this delay is lower */
+    int64_t bound_bytes;       /* proved lower bound on the height of a common arena at this delay */
 } mp_arena_pair;
 
 /* Lays out one device arena for two plans that run concurrently and repeat with a common period; the second plan is delayed.

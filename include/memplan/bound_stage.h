@@ -54,11 +54,11 @@ typedef struct mp_bound_eviction {
 /* The parts of a bound. The deciding interval starts with the first run of node mp_bound.from. */
 typedef struct mp_bound_report {
     mp_bound_result stages[MP_BOUND_N_STAGES];
-    int64_t least_ticks;   /* ticks of every node once, in its fastest alternative */
-    int64_t live_in_bytes; /* live bytes at the start of the deciding interval if nothing is recomputed later, ... */
-    int64_t free_bytes;    /* ... and the bytes that the budget leaves for these storages */
-    int64_t ticks;         /* bound of this interval alone, in ticks beyond first runs */
-    size_t n;              /* sorted by descending bytes */
+    int64_t least_ticks;   /* ticks of a step that runs every node once, in its fastest alternative */
+    int64_t live_in_bytes; /* live bytes at the start of the deciding interval, if no later step recomputes anything */
+    int64_t free_bytes;    /* part of the budget that is available for the storages of live_in_bytes */
+    int64_t ticks;         /* bound of the deciding interval alone, in ticks beyond the first runs of its nodes */
+    size_t n;              /* number of evictions, which are sorted by descending bytes */
     mp_bound_eviction *evictions;
 } mp_bound_report;
 

@@ -7,9 +7,10 @@
 
 /* A memory other than the device's, for plans that copy to it (docs/internals/plan-rules.md, Tiers). */
 typedef struct mp_tier_memory {
-    const char *folder;     /* folder of an unnamed file, which the system deletes at exit; NULL: host memory */
-    int64_t capacity_bytes; /* limit; 0: as much as the plan requires */
-    bool locked;            /* for host memory: locked, so that it is never swapped out */
+    const char *folder; /* folder of an unnamed file, which the system deletes at exit; NULL: host memory */
+    int64_t
+        capacity_bytes; /* limit of the bytes that the execution allocates in this memory; 0: as much as the plan requires */
+    bool locked;        /* for host memory: locked, so that it is never swapped out */
 } mp_tier_memory;
 
 typedef struct mp_execution_options {
@@ -25,8 +26,8 @@ typedef struct mp_execution_options {
     mp_tier_memory tiers[MP_MAX_TIERS];       /* per tier of the graph except the device */
     double bytes_per_second[MP_MAX_CHANNELS]; /* per channel: upper limit of the copy rate; 0: none. With `profile`, copies run
                                                  in order */
-    char *arena; /* backend memory of at least the plan's arena, which others may use between two steps; NULL: the execution
-                    allocates its own. Not with `guards` or for graphs that carry gradients between steps */
+    char *arena; /* backend memory of at least the plan's arena, which the caller may use between two training steps; NULL: the
+                    execution allocates its own. Not with `guards` or for graphs that carry gradients between steps */
     int64_t arena_bytes;        /* size of `arena` */
     mp_communicator *world;     /* the ranks of the mesh; NULL: this process trains alone */
     double timeout;             /* seconds without a message from other ranks after which a step fails; 0: 60 */

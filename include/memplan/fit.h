@@ -28,12 +28,12 @@ typedef struct mp_fit_request {
     int64_t memory_bytes; /* memory for static bytes and the arena together */
     double overhead;      /* the extra time that recomputation may take, as a fraction of keep-all's; >= 0 */
     int64_t most;         /* the largest batch that is tried; <= 0: MP_FIT_MOST */
-    const char *solver;   /* as in mp_request */
+    const char *solver;   /* this and the members up to keep_order: as in mp_request (search.h) */
     uint64_t seed;
     int64_t moves;
     mp_effort effort;
-    bool keep_order;          /* as in mp_request */
-    mp_fit_progress progress; /* may be NULL */
+    bool keep_order;          /* true: first runs stay in list order, as mp_request.keep_order */
+    mp_fit_progress progress; /* function that reports progress; NULL: none */
     void *progress_data;
 } mp_fit_request;
 
@@ -42,11 +42,11 @@ enum { MP_FIT_MOST = 1 << 24 };
 /* The reason why the next larger batch is not the answer. */
 typedef enum mp_fit_end {
     MP_FIT_UNKNOWN,   /* the search was stopped before this batch was tried */
-    MP_FIT_PROVED,    /* proved: its floor exceeds the memory, so no schedule fits */
-    MP_FIT_OVER,      /* without recomputation: its peak exceeds the memory */
-    MP_FIT_NOT_FOUND, /* its floor is within the memory, but the search found no plan within the memory */
-    MP_FIT_TOO_SLOW,  /* the cheapest plan found takes more extra time than allowed */
-    MP_FIT_MOST_MET   /* it exceeds `most` */
+    MP_FIT_PROVED,    /* proved: the floor of the next larger batch exceeds the memory, so no schedule fits */
+    MP_FIT_OVER,      /* without recomputation: the peak of the next larger batch exceeds the memory */
+    MP_FIT_NOT_FOUND, /* the floor of the next larger batch is within the memory, but the search found no plan that fits */
+    MP_FIT_TOO_SLOW,  /* the cheapest plan of the next larger batch takes more extra time than allowed */
+    MP_FIT_MOST_MET   /* the next larger batch exceeds `most` */
 } mp_fit_end;
 
 typedef struct mp_fit_answer {
@@ -54,12 +54,14 @@ typedef struct mp_fit_answer {
     int64_t peak_bytes; /* bytes that the batch's plan requires, arena included; the plan has passed mp_plan_check */
     int64_t static_bytes;
     double overhead;    /* extra time of the plan, as a fraction of keep-all's time */
-    double seconds;     /* of one training step */
-    const char *solver; /* the searcher that found the plan */
+    double seconds;     /* seconds of one training step */
+    const char *solver; /* this and the members up to keep_order: as in mp_request (search.h) */
     mp_fit_end end;
     int64_t next_floor_bytes;    /* floor of the next larger batch; -1: not known */
-    int64_t next_smallest_bytes; /* lowest peak found for that batch (without recomputation: its peak); -1: not searched */
-    double next_overhead;        /* extra time of its cheapest plan within the memory; negative: none found, or not searched */
+    int64_t next_smallest_bytes; /* lowest peak found for the next larger batch (without recomputation: its peak); -1: not
+                                    searched */
+    double next_overhead; /* extra time of the cheapest plan found for the next larger batch; negative: none found, or not
+                             searched */
 } mp_fit_answer;
 
 typedef enum mp_fit_means { MP_FIT_KEEP_ALL, MP_FIT_RECOMPUTE, MP_FIT_ANY, MP_N_FIT_MEANS } mp_fit_means;

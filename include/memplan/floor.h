@@ -22,7 +22,8 @@ typedef struct mp_floor_reason {
     int node;     /* the node whose sum is the floor, or that reads `storage`; -1: end of backward, or the graph has no nodes */
     int storage;  /* storage read by `node`, live while `beside` runs or recomputed later; -1: the node's own run decides
                    */
-    int producer; /* first node of that recomputation: producer of the storage, or of one of its inputs */
+    int producer; /* if `storage` is recomputed before `node`: the first node that must rerun, its producer or the producer of
+                     an input */
     int beside;   /* a node that runs before `node`, exactly once */
     int64_t live_bytes;   /* minimum bytes kept live for the storage while `beside` runs, if `producer` does not run later */
     int64_t beside_bytes; /* minimum bytes of the run of `beside` with these bytes live (without static bytes) */

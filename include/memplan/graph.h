@@ -50,7 +50,7 @@ typedef struct mp_storage {
     int64_t bytes;         /* allocated size */
     int64_t payload_bytes; /* size before rounding; equal to bytes in graphs read from a file */
     mp_kind kind;
-    int tier;         /* the memory that stores it */
+    int tier;         /* index of the memory tier that stores it */
     size_t n_tensors; /* the model's tensors that share it (views) */
     const char **tensors;
     bool carried; /* gradient of a forward-fused update: live from step 0 to its update, then from its first contribution on */
@@ -65,10 +65,11 @@ typedef struct mp_in_place {
     int from, to; /* storages: `to` may take over the memory of `from` in a step that is the last use of `from` */
 } mp_in_place;
 
-/* One implementation of a node. */
+/* One way to run a node (docs/reference/glossary.md, alternative). */
 typedef struct mp_alternative {
     size_t n_reads, n_writes, n_adds, n_in_place;
-    int *reads, *writes, *adds; /* storages, each once per list */
+    int *reads, *writes,
+        *adds; /* indices of the storages that the node reads, writes and adds to; each storage occurs at most once per list */
     mp_in_place *in_place;
     int64_t workspace_bytes; /* device memory used only while the node runs */
     int64_t ticks;
@@ -89,9 +90,9 @@ typedef struct mp_node {
     const char *source; /* source line in the user's program, such as "net.py:12: return x"; NULL: unknown */
     mp_phase phase;
     double flops;
-    int forward_of; /* for a backward node: its forward node; -1: unknown or none */
+    int forward_of; /* index of the forward node that this backward node differentiates; -1: unknown, or not a backward node */
     unsigned flags;
-    size_t n_alternatives;        /* >= 1; alternative 0 is the base, the fastest */
+    size_t n_alternatives;        /* number of alternatives, >= 1; alternative 0 is the base, the fastest */
     mp_alternative *alternatives; /* Either all alternatives are algorithms, apart from returning ones, or none is. Algorithms
                                      differ in ticks and workspace only. All runs of a node in a plan use the same algorithm,
                                      because algorithms round differently. */
@@ -100,11 +101,11 @@ typedef struct mp_node {
 typedef struct mp_graph {
     const char *name;
     const char *options; /* JSON text with all options needed to build the graph again; "{}": none */
-    const char *target;  /* name of the target of this graph; "": none */
+    const char *target;  /* name of the target (target.h) that estimated the costs; "": none */
     int64_t alignment;
     double tick_seconds;
     mp_fuse fuse;
-    size_t n_channels, n_tiers;                                  /* >= 2 and >= 1 */
+    size_t n_channels, n_tiers;                                  /* numbers of channels (>= 2) and of tiers (>= 1) */
     const char *channels[MP_MAX_CHANNELS], *tiers[MP_MAX_TIERS]; /* names: "compute", "second stream"; "device" */
     int64_t tier_alignment[MP_MAX_TIERS]; /* per tier: alignment of offsets, such as a disk's block size; 0: the graph's
                                              alignment. Not part of the hash */

@@ -42,15 +42,16 @@ typedef struct mp_model mp_model;
 typedef enum mp_dtype { MP_DTYPE_LIST(MP_DTYPE_ENUM) MP_N_DTYPES } mp_dtype;
 #undef MP_DTYPE_ENUM
 
-const char *mp_dtype_name(mp_dtype dtype); /* "float32"; "undefined" for a number out of range */
+const char *mp_dtype_name(mp_dtype dtype); /* "float32"; "undefined" for a number that is no element type */
 int mp_dtype_bits(mp_dtype dtype);         /* bits per element; 0: no fixed size (string, undefined) */
-bool mp_dtype_is_float(mp_dtype dtype);    /* float16, bfloat16, float32, float64, float8 */
-bool mp_dtype_is_integer(mp_dtype dtype);  /* signed and unsigned, bool excluded */
+bool mp_dtype_is_float(mp_dtype dtype);    /* true for float16, bfloat16, float32, float64 and the float8 types */
+bool mp_dtype_is_integer(mp_dtype dtype);  /* true for signed and unsigned integers, false for bool */
 
-void mp_model_free(mp_model *model); /* NULL is allowed */
+void mp_model_free(mp_model *model); /* releases the model; NULL is allowed */
 MP_OWNER(mp_model_free, mp_model)
 
-/* Returns the tensor that now replaces this one: itself, or the last of its replacements. */
+/* Follows the replacements that simplification has recorded. Returns the tensor that now replaces this one, or the tensor
+ * itself if it was not replaced. */
 int mp_model_resolve(const mp_model *model, int tensor);
 
 /* The rules that define which tensors backward saves: those of memplan's executor, or of PyTorch's autograd. */

@@ -14,7 +14,7 @@
 typedef enum mp_rate_schedule { MP_RATE_CONSTANT, MP_RATE_COSINE, MP_RATE_LINEAR, MP_N_RATES } mp_rate_schedule;
 /* Returns "constant", "cosine" or "linear". */
 const char *mp_rate_schedule_name(mp_rate_schedule schedule);
-int mp_rate_schedule_find(const char *name); /* -1: none */
+int mp_rate_schedule_find(const char *name); /* returns the schedule with this name; -1: no schedule has this name */
 
 typedef struct mp_hyper {
     mp_optimizer optimizer;

@@ -29,16 +29,16 @@
 
 #include "memplan/error.h"
 
-typedef struct mp_pack_piece { /* a stretch of a size profile */
+typedef struct mp_pack_piece { /* A part of an item's lifetime in which the size of the item is constant. */
     int64_t begin, end;        /* time [begin, end) */
-    int64_t size;              /* bytes, > 0 */
+    int64_t size;              /* bytes of the item in this part of its lifetime, > 0 */
 } mp_pack_piece;
 
 typedef struct mp_pack_item {
     int piece, n_pieces; /* profile: pieces[piece .. piece + n_pieces), sorted by time, without overlap; at least one piece */
     int64_t alignment;   /* alignment of the offset; >= 1 */
     int64_t fixed;       /* required offset; -1: any */
-    int64_t offset;      /* result */
+    int64_t offset;      /* offset of the item, set by mp_pack_solve and mp_pack_minimize */
 } mp_pack_item;
 
 typedef struct mp_pack_problem { /* owned by the caller */
@@ -60,12 +60,12 @@ enum { /* pruning rules, as bits of mp_pack_options.without */
 };
 
 typedef struct mp_pack_options {
-    int64_t node_limit; /* limit of branches; <= 0: no limit */
+    int64_t node_limit; /* maximum number of branches of the search; <= 0: no limit */
     int64_t enough; /* mp_pack_minimize ends at this height, or at a proof that no placement is this low; <= 0: search for the
                        minimum */
     bool (*stop)(void *data); /* polled during the search; true ends it. NULL: never stop */
     void *data;
-    unsigned without; /* bits of disabled rules */
+    unsigned without; /* pruning rules to disable, as bits (MP_PACK_...) */
 } mp_pack_options;
 
 typedef enum mp_pack_verdict {
@@ -76,8 +76,8 @@ typedef enum mp_pack_verdict {
 
 typedef struct mp_pack_result {
     mp_pack_verdict verdict;
-    int64_t height; /* height of the items' placement; -1: none */
-    int64_t bound;  /* proved: no placement is lower */
+    int64_t height; /* height of the placement that the items have now; -1: the items have no placement */
+    int64_t bound;  /* proved lower bound: every placement has at least this height */
     int64_t nodes;
 } mp_pack_result;
 

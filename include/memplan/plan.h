@@ -18,8 +18,9 @@ typedef struct mp_place {
 /* The claims of a plan about a tier other than the device. */
 typedef struct mp_tier_claim {
     int64_t budget_bytes;             /* MP_NO_LIMIT: none */
-    int64_t static_bytes, peak_bytes; /* -1: not stated */
-    int64_t arena_bytes;              /* a multiple of the tier's alignment; -1: no offsets in this tier */
+    int64_t static_bytes, peak_bytes; /* claimed bytes in this tier; -1: not stated */
+    int64_t arena_bytes; /* claimed height of the tier's arena, a multiple of its alignment; -1: the plan has no offsets in this
+                            tier */
     size_t n_places;
     mp_place *places; /* places in this tier; NULL: none */
 } mp_tier_claim;
@@ -32,22 +33,23 @@ typedef struct mp_plan {
     bool cut_short; /* the search ended early, by a stop request or its time limit; another run may find another plan */
     int64_t
         budget_bytes; /* limit of static_bytes + arena_bytes, or of the peak if the plan has no offsets; MP_NO_LIMIT: none */
-    int64_t static_bytes, peak_bytes;         /* -1: not stated */
-    int64_t arena_bytes;                      /* -1: no offsets yet; see memplan/arena.h */
-    int64_t baseline_peak_bytes, floor_bytes; /* -1: not stated */
+    int64_t static_bytes, peak_bytes; /* claimed always-live bytes and peak on the device; -1: not stated */
+    int64_t
+        arena_bytes; /* claimed height of the device arena; -1: the plan has no offsets, which mp_arena_layout (arena.h) adds */
+    int64_t baseline_peak_bytes, floor_bytes; /* claimed peak of keep-all, and certified minimum memory; -1: not stated */
     mp_tier_claim tiers[MP_MAX_TIERS];        /* claims per tier of the graph; the members above hold the device's claims */
     int64_t ticks, baseline_ticks; /* baseline_ticks: keep-all without copies of state, as in the user's original step */
     double seconds;                /* claimed seconds of `ticks`; negative: not stated */
-    double baseline_seconds, lower_bound_seconds; /* negative: not stated */
-    char *bound_covers;                           /* "any-order" or "this-order"; "" if there is no bound */
+    double baseline_seconds, lower_bound_seconds; /* claimed seconds of keep-all and of the lower bound; negative: not stated */
+    char *bound_covers; /* the plans for which the lower bound holds: "any-order" or "this-order"; "": no bound */
     size_t n_checkpoints;
-    int *checkpoints; /* storages, in order of production */
+    int *checkpoints; /* indices of the storages that are checkpoints, in order of production */
     size_t n_steps;
     mp_step *steps;
     bool *recompute;          /* per step: true if the plan claims that the step is a recomputation; NULL: no claims */
     int *frees_start, *frees; /* claimed: step t frees frees[frees_start[t] .. frees_start[t+1]); NULL: no claims */
     size_t n_places;
-    mp_place *places; /* NULL: no offsets */
+    mp_place *places; /* places of all instances and workspaces in the device arena; NULL: the plan has no offsets */
 } mp_plan;
 
 /* Creates a plan of these steps. All claims are derived from the timeline: static, peak, seconds, baseline, checkpoints,

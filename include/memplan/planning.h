@@ -41,11 +41,12 @@ const char *mp_planning_message(const mp_planning *planning);
 /* Returns an empty mp_error for a function of another header. mp_planning_message then returns its sentence. NULL: the handle
  * is NULL. O(1). */
 mp_error *mp_planning_error(mp_planning *planning);
-const char *mp_planning_hash(const mp_planning *planning); /* 32 hexadecimal digits of the finished graph; "" before. O(1) */
-const mp_graph *
-mp_planning_graph(const mp_planning *planning); /* owned by the handle; complete after mp_planning_finish. O(1) */
+const char *mp_planning_hash(const mp_planning *planning); /* returns the hash of the finished graph, 32 hexadecimal digits; "":
+                                                              the graph is not finished. O(1) */
+const mp_graph *mp_planning_graph(
+    const mp_planning *planning); /* returns the graph, owned by the handle; complete after mp_planning_finish. O(1) */
 const mp_plan *
-mp_planning_plan(const mp_planning *planning); /* plan of the last search, owned by the handle; NULL: none. O(1) */
+mp_planning_plan(const mp_planning *planning); /* returns the plan of the last search, owned by the handle; NULL: none. O(1) */
 
 /* ---- the graph (docs/internals/plan-rules.md) ---- */
 

@@ -22,7 +22,7 @@
 #include "memplan/plan.h"
 #include "memplan/problem.h"
 
-/* A search in progress. */
+/* A running search: its request, the schedules offered so far, and its proofs (opaque). */
 typedef struct mp_search mp_search;
 
 /* A searcher: a row of the table (solver.h), or the caller's own. */
@@ -49,7 +49,7 @@ typedef struct mp_solver {
  * On small graphs every search is thorough, because a thorough search is fast there. */
 typedef enum mp_effort { MP_EFFORT_NORMAL, MP_EFFORT_QUICK, MP_EFFORT_THOROUGH, MP_N_EFFORTS } mp_effort;
 
-/* Returns "normal", "quick" or "thorough". O(1). */
+/* returns "normal", "quick" or "thorough". O(1) */
 const char *mp_effort_name(mp_effort effort);
 int mp_effort_find(const char *name); /* the effort with this name, or -1 */
 
@@ -73,14 +73,14 @@ typedef mp_status (*mp_offer_call)(const mp_step *steps, size_t n, int64_t peak_
 typedef struct mp_request {
     const mp_graph *graph;
     mp_problem *problem;              /* the graph's problem, with cached results; NULL: the search creates one */
-    int64_t budget_bytes;             /* MP_NO_LIMIT: no budget */
+    int64_t budget_bytes;             /* limit of static bytes plus live bytes on the device; MP_NO_LIMIT: no limit */
     int64_t tier_bytes[MP_MAX_TIERS]; /* budgets of the tiers other than the device; 0: none */
-    const char *solver;               /* a searcher's name; NULL: "auto" */
+    const char *solver;               /* name of the searcher to run; NULL: "auto" */
     const mp_solver *own;             /* the caller's own searcher, which runs instead of `solver`; NULL: none */
     uint64_t seed;
     int64_t moves;     /* maximum number of candidates; <= 0: the searcher's default, scaled to the graph */
-    double time_limit; /* seconds; <= 0: none */
-    mp_effort effort;  /* 0: normal */
+    double time_limit; /* limit of the search in seconds; <= 0: no limit */
+    mp_effort effort;  /* effort of the search; 0: normal */
     double gap; /* the search may end with a plan this close to the bound (fraction of a step); <= 0: default of the effort */
     const int *checkpoints; /* storages that the user chose as checkpoints, for `segments` */
     size_t n_checkpoints;   /* with checkpoints NULL, `segments` chooses its own list */
@@ -95,9 +95,9 @@ typedef struct mp_request {
     unsigned stages_off;  /* bit s: skip stage s of the bound (mp_bound_options.off) */
     unsigned solvers_off; /* bit k: `auto` skips row k of the table (never the baseline) */
     bool keep_order;      /* first runs stay in list order; the search only adds recomputation */
-    mp_progress_call progress; /* may be NULL */
+    mp_progress_call progress; /* function that reports progress; NULL: none */
     void *progress_data;
-    mp_offer_call on_offer; /* may be NULL */
+    mp_offer_call on_offer; /* function that receives every judged schedule; NULL: none */
     void *on_offer_data;
 } mp_request;
 
@@ -128,8 +128,10 @@ mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int
 /* Returns the fastest schedule within the budget so far; if there is none, the schedule with the lowest peak. At least one
  * schedule exists after the first offer. *steps is valid until the next offer. O(1). */
 void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n);
-int64_t mp_search_best_ticks(const mp_search *search);     /* INT64_MAX: no schedule within the budget yet */
-int64_t mp_search_baseline_ticks(const mp_search *search); /* ticks of all compute steps of keep-all, without waits */
+int64_t mp_search_best_ticks(const mp_search *search); /* returns the ticks of the fastest schedule within the budget so far;
+                                                          INT64_MAX: no schedule fits the budget so far */
+int64_t
+mp_search_baseline_ticks(const mp_search *search); /* returns the ticks of all compute steps of keep-all, without waits */
 
 /* True if the search must end: the time limit is over, the caller stopped it, or the `moves` are used up. */
 bool mp_search_stopped(mp_search *search);

@@ -12,7 +12,8 @@
 
 typedef struct mp_second_stream {
     size_t n_updates, n_beside;
-    int64_t update_ticks, hidden_ticks; /* ticks of all updates; ticks of updates that overlap with other steps */
+    int64_t update_ticks, hidden_ticks; /* update_ticks: ticks of all updates. hidden_ticks: the part of them in which other
+                                           steps run at the same time */
 } mp_second_stream;
 
 /* Replaces *plan by a plan with waits, and with offsets if *plan has offsets. All steps of *plan must run in order, and *plan

@@ -27,9 +27,10 @@ typedef struct mp_share_option {
 } mp_share_option;
 
 typedef struct mp_share_job {
-    size_t n;                       /* at least 1 */
+    size_t n;                       /* number of options, at least 1 */
     const mp_share_option *options; /* sorted by strictly ascending bytes and strictly descending ticks */
-    int64_t static_bytes;           /* part of those bytes that stays live during the turns of other jobs */
+    int64_t static_bytes; /* static bytes of the job: the part of every option's bytes that stays live during the turns of other
+                             jobs */
 } mp_share_job;
 
 /* Lock-step replaces two jobs by one combined job (mp_share_lockstep_of); a request then contains the combined job. */
@@ -39,7 +40,7 @@ const char *mp_share_way_name(mp_share_way way);    /* "beside", "turns", "locks
 const char *mp_share_goal_name(mp_share_goal goal); /* "total", "longest" */
 
 typedef struct mp_share_request {
-    size_t n_jobs; /* at least 1 */
+    size_t n_jobs; /* number of jobs, at least 1 */
     const mp_share_job *jobs;
     mp_share_way way;
     mp_share_goal goal;
@@ -51,13 +52,15 @@ typedef struct mp_share_request {
  * of the capacity. The multiplier is a certificate that can be checked job by job: sum over i of min over k of (t[i][k] + p
  * b[i][k]), minus p C, equals hull_ticks. No split takes less than hull_ticks. */
 typedef struct mp_share_split {
-    bool fits;            /* false: even the smallest options exceed the capacity; then only least_bytes is set */
+    bool fits; /* false: the options with the fewest bytes exceed the capacity together; then only least_bytes is set */
     int64_t least_bytes;  /* the smallest capacity for which a split exists */
     int64_t bytes, ticks; /* bytes and ticks of the split; among equal splits the fewest bytes. For the goal of the longest
                              time, the total time is a second criterion */
     size_t *chosen;       /* per job: index of the chosen option */
-    int64_t next_bytes, next_ticks;   /* the smallest capacity with fewer ticks, and those ticks; -1: none */
-    int64_t price_ticks, price_bytes; /* price_bytes more bytes save price_ticks ticks; 0 ticks: more bytes save nothing */
+    int64_t next_bytes,
+        next_ticks; /* the smallest capacity at which the best split takes fewer ticks, and these ticks; -1: none */
+    int64_t price_ticks, price_bytes; /* slope of the hull: price_bytes more bytes save price_ticks ticks. price_ticks 0: more
+                                         bytes save nothing */
     int64_t hull_ticks;               /* lower bound from the convex hull, rounded up to whole ticks */
 } mp_share_split;
 
@@ -69,7 +72,7 @@ typedef struct mp_share_split {
  * Time: O(n m log nm) for each job, with n options and m sums kept before it. m is at most the product of the numbers of
  * options; for the longest time and by turns it is at most their sum. */
 mp_status mp_share_split_of(const mp_share_request *request, mp_share_split *out, mp_error *err);
-void mp_share_split_free(mp_share_split *split); /* a zeroed struct is allowed */
+void mp_share_split_free(mp_share_split *split); /* releases the members, not the struct; a zeroed struct is allowed */
 
 enum { MP_SHARE_MOST_SUMS = 1 << 22 };
 
@@ -80,16 +83,16 @@ typedef bool (*mp_share_progress)(size_t k, size_t n, const mp_progress *search,
 
 typedef struct mp_share_plans_request {
     const mp_graph *graph;
-    mp_problem *problem; /* as in mp_request */
-    size_t n_budgets;    /* 0: MP_SHARE_BUDGETS */
+    mp_problem *problem; /* cached results of the graph, as mp_request.problem (search.h); NULL: none */
+    size_t n_budgets;    /* number of budgets for which the job is planned; 0: MP_SHARE_BUDGETS */
     int64_t n_steps;     /* number of training steps of the job; 0: one */
     double unit_seconds; /* length of a tick in the results, in seconds; 0: the graph's tick */
-    const char *solver;  /* this and the next four members: as in mp_request */
+    const char *solver;  /* this and the next four members: as the members of mp_request (search.h) with the same names */
     uint64_t seed;
     int64_t moves;
     mp_effort effort;
     bool keep_order;
-    mp_share_progress progress; /* may be NULL */
+    mp_share_progress progress; /* function that reports progress; NULL: none */
     void *progress_data;
 } mp_share_plans_request;
 
@@ -101,12 +104,12 @@ typedef struct mp_share_plans {
     int64_t keep_all_bytes, keep_all_ticks; /* keep_all_bytes includes the arena; keep_all_ticks is the time of all n_steps, in
                                                the requested unit */
     size_t n;
-    mp_plan **plans;          /* with offsets; each has passed mp_plan_check */
+    mp_plan **plans;          /* plans with offsets; each has passed mp_plan_check */
     mp_share_option *options; /* per plan: its required bytes with arena, and its ticks */
     size_t n_bounds;
     mp_share_option *bounds; /* a plan with fewer bytes than bound k + 1 takes at least the ticks of bound k; no plan fits in
                                 fewer bytes than bound 0 */
-    mp_bound_orders bound_orders; /* the plans for which the bounds hold */
+    mp_bound_orders bound_orders; /* the set of plans for which the bounds hold */
     bool stopped;
 } mp_share_plans;
 
@@ -126,15 +129,15 @@ void mp_share_plans_free(mp_share_plans *plans); /* releases the members, not th
 /* ---- lock-step: two jobs run at once; an offset between their steps aligns the memory peaks of one with the valleys of the
  * other ---- */
 
-/* A stretch of the profile: `bytes` are live for `ticks`. */
+/* A part of a memory profile, in which the live bytes are constant: `bytes` are live for `ticks`. */
 typedef struct mp_share_level {
     int64_t ticks, bytes;
 } mp_share_level;
 
 /* The live bytes of a training step over time, static bytes included. */
 typedef struct mp_share_profile {
-    size_t n;               /* at least 1 */
-    mp_share_level *levels; /* at least one tick each */
+    size_t n;               /* number of levels, at least 1 */
+    mp_share_level *levels; /* levels in order of time; each lasts at least one tick */
 } mp_share_profile;
 
 enum { MP_SHARE_LEVELS = 128 };
@@ -144,7 +147,7 @@ enum { MP_SHARE_LEVELS = 128 };
  * release *out with mp_share_profile_free. Errors as mp_timeline_build and mp_makespan. */
 mp_status mp_share_profile_of(const mp_graph *graph, const mp_plan *plan, double unit_seconds, mp_share_profile *out,
                               mp_error *err);
-void mp_share_profile_free(mp_share_profile *profile); /* a zeroed struct is allowed */
+void mp_share_profile_free(mp_share_profile *profile); /* releases the members, not the struct; a zeroed struct is allowed */
 
 typedef struct mp_share_offset {
     int64_t ticks;       /* delay of the second job's step behind the first job's step */

@@ -25,7 +25,7 @@ typedef struct mp_sweep_point {
 /* A lower bound: no plan within the budget takes less time. */
 typedef struct mp_sweep_bound {
     int64_t budget_bytes, ticks;
-    bool infeasible; /* proved: no plan fits; ticks is unset */
+    bool infeasible; /* true: it is proved that no plan fits the budget; ticks is then unset */
 } mp_sweep_bound;
 
 typedef struct mp_sweep_curve {
@@ -33,7 +33,7 @@ typedef struct mp_sweep_curve {
                                searchers, one of the curves "recompute only", "offload only", "both" */
     int64_t smallest_bytes; /* the lowest peak found; -1: no plan was found */
     size_t n;
-    mp_sweep_point *points; /* sorted by ascending budget */
+    mp_sweep_point *points; /* one point per budget, sorted by ascending budget */
 } mp_sweep_curve;
 
 /* Segment checkpointing with evenly spread checkpoints: their number, and the resulting peak and time. */
@@ -48,18 +48,18 @@ typedef bool (*mp_sweep_progress)(size_t k, size_t n, const mp_progress *search,
 
 typedef struct mp_sweep_request {
     const mp_graph *graph;
-    mp_problem *problem;    /* as in mp_request */
+    mp_problem *problem;    /* cached results of the graph, as mp_request.problem (search.h); NULL: none */
     const int64_t *budgets; /* NULL: evenly spaced from the smallest budget that a searcher meets to the peak of keep-all */
     size_t n_budgets;       /* number of budgets if `budgets` is NULL; 0: MP_SWEEP_BUDGETS */
-    int64_t tier_bytes[MP_MAX_TIERS]; /* as in mp_request */
+    int64_t tier_bytes[MP_MAX_TIERS]; /* budgets of the tiers other than the device, as mp_request.tier_bytes; 0: none */
     const char *const *solvers;
     size_t n_solvers; /* 0: all applicable searchers, except those that only combine others or keep everything. For a graph with
                          copies: three curves (auto without copies, copies only, auto); the last is the minimum of all */
     uint64_t seed;
     int64_t moves;
     mp_effort effort;
-    bool keep_order;            /* as in mp_request */
-    mp_sweep_progress progress; /* may be NULL */
+    bool keep_order;            /* true: first runs stay in list order, as mp_request.keep_order */
+    mp_sweep_progress progress; /* function that reports progress; NULL: none */
     void *progress_data;
 } mp_sweep_request;
 
@@ -71,8 +71,8 @@ typedef struct mp_sweep {
     size_t n_curves;
     mp_sweep_curve *curves;
     size_t n_bounds;
-    mp_sweep_bound *bounds;       /* sorted by ascending budget */
-    mp_bound_orders bound_orders; /* the plans for which the bounds hold */
+    mp_sweep_bound *bounds;       /* one bound per budget, sorted by ascending budget */
+    mp_bound_orders bound_orders; /* the set of plans for which the bounds hold */
     size_t n_spread;
     mp_spread_point *spread; /* results for evenly spread checkpoints */
     bool stopped;

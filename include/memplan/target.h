@@ -25,15 +25,15 @@ typedef struct mp_cost mp_cost;
 typedef struct mp_device {
     const char *name;
     const char *title; /* "NVIDIA A100 SXM4 80 GB" */
-    double fp32_flops; /* peak rate of matrix products in float32, multiply-add = 2 */
-    double tf32_flops; /* peak rate of products of FLOAT with operands rounded to TF32 */
+    double fp32_flops; /* peak FLOP/s of matrix products in float32; a multiply-add counts as 2 */
+    double tf32_flops; /* peak FLOP/s of matrix products in FLOAT whose operands are rounded to TF32 */
     double fp16_flops, bf16_flops;
-    double bytes_per_second; /* memory bandwidth */
-    double launch_seconds;   /* fixed cost of one node */
+    double bytes_per_second; /* memory bandwidth of the device */
+    double launch_seconds;   /* fixed cost of starting one node (kernel launch) */
     int64_t memory_bytes;
     int64_t reserve_bytes; /* memory used by the card, its driver, libraries and allocators, which a plan cannot use */
-    int64_t cache_bytes;   /* size of the last-level cache */
-    int64_t alignment;     /* alignment of every allocation */
+    int64_t cache_bytes;   /* size of the device's last-level cache */
+    int64_t alignment;     /* alignment of every allocation, in bytes */
     const char *link;      /* name of the link to host memory, a row of links; NULL: unknown */
 } mp_device;
 
@@ -47,7 +47,7 @@ typedef struct mp_link {
     bool is_shared; /* copies out and copies back cannot overlap */
 } mp_link;
 
-/* All rows, in the order of devices.def. */
+/* Return the number of devices in devices.def, and device k in the file's order. */
 size_t mp_device_count(void);
 const mp_device *mp_device_row(size_t k); /* k < mp_device_count() */
 /* Finds a device by its name ("RTX 3090"); case, spaces and dashes do not matter. NULL if there is none. */
@@ -57,18 +57,20 @@ const mp_device *mp_device_of_card(const char *card);
 /* Returns a copy of the device in which FLOAT products use TF32 operands. */
 mp_device mp_device_at_tf32(const mp_device *device);
 
-/* All links, in the order of devices.def. Names are matched as for devices. */
+/* Return the number of links in devices.def, link k in the file's order, and the link with a name. Case, spaces and dashes in a
+ * name do not matter. NULL: no link has the name. */
 size_t mp_link_count(void);
 const mp_link *mp_link_row(size_t k); /* k < mp_link_count() */
 const mp_link *mp_link_find(const char *name);
-/* Returns the combined link over `near` and then `far`: per direction the slower rate, and the sum of both latencies. */
+/* Returns the link that combines two links in a row, such as device to host (`near`) and host to disk (`far`): per direction
+ * the slower rate, and the sum of both latencies. */
 mp_link mp_link_beyond(const mp_link *near, const mp_link *far);
 
 typedef struct mp_target mp_target;
 struct mp_target {
     const char *name;
     int64_t alignment, memory_bytes;
-    bool alternatives; /* the target can run alternatives (graph.h) of some operators */
+    bool alternatives; /* true: the target can run alternatives (graph.h) of some operators */
     /* Computes *cost of one node. Called once per node, in graph order. MP_UNSUPPORTED: the target cannot run the operator,
      * which the message names. */
     mp_status (*cost)(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err);

@@ -51,7 +51,7 @@ static inline int mp_step_end(const mp_step *steps, int t)
 
 typedef struct mp_span {
     int storage;
-    int begin, end; /* steps [begin, end) */
+    int begin, end; /* the instance is live in steps [begin, end) */
     int takes_over; /* the storage whose memory this instance takes over at `begin`; -1: none */
 } mp_span;
 
@@ -62,25 +62,25 @@ static inline int mp_span_counts_from(const mp_span *span)
     return span->begin + (span->takes_over >= 0);
 }
 
-/* The use of one tier. */
+/* The memory use of one tier over all steps. */
 typedef struct mp_tier_use {
-    int64_t *live_bytes; /* per step */
+    int64_t *live_bytes; /* live bytes of the tier during each step, without static bytes */
     int64_t static_bytes;
-    int64_t peak_bytes; /* static_bytes + the highest live_bytes */
+    int64_t peak_bytes; /* static_bytes plus the largest of live_bytes */
     int peak_step;      /* the first step at the peak; -1 if there are no steps */
 } mp_tier_use;
 
 typedef struct mp_timeline {
     size_t n_steps, n_tiers;
-    mp_tier_use *tiers;  /* all tiers; the next four members repeat the device's values */
-    int64_t *live_bytes; /* per step */
+    mp_tier_use *tiers;  /* memory use per tier; tier 0 is the device, and the next four members repeat its values */
+    int64_t *live_bytes; /* live bytes on the device during each step, without static bytes */
     int64_t static_bytes;
     int64_t peak_bytes;
     int peak_step;
     int64_t *concurrent_bytes; /* per step: workspace of concurrent steps, a part of live_bytes; NULL: no concurrent steps */
-    int64_t ticks;             /* the makespan; on the compute channel alone the sum of all steps' ticks */
+    int64_t ticks;             /* the makespan in ticks; if all steps run on the compute channel, the sum of their ticks */
     size_t n_spans;
-    mp_span *spans; /* ordered by (begin, storage) */
+    mp_span *spans; /* all instances, ordered by (begin, storage) */
 } mp_timeline;
 
 /* Derives the timeline of steps[0..n). Release *out with mp_timeline_free (NULL is allowed). MP_INVALID names the node: a step

@@ -15,10 +15,11 @@
 #include "memplan/plan.h"
 #include "memplan/ranks/rank_report.h"
 
-/* Progress, passed to a call after each step. The call returns false to end the training. */
+/* The progress of a training, passed to the caller's function after each step. If the function returns false, the training
+ * ends. */
 typedef struct mp_train_progress {
-    int64_t step, n_steps; /* completed steps, and the total */
-    double loss, seconds;  /* of the last step */
+    int64_t step, n_steps; /* number of completed steps, and of all steps of this run */
+    double loss, seconds;  /* loss of the last step, and its duration in seconds */
 } mp_train_progress;
 typedef bool (*mp_train_progress_call)(const mp_train_progress *now, void *data);
 
@@ -27,9 +28,9 @@ typedef struct mp_train_request {
     const mp_plan *plan; /* a checked plan with offsets */
     mp_execution_options execution;
     mp_feed *feed;
-    mp_feed *test; /* evaluated after the training; NULL: no evaluation */
+    mp_feed *test; /* samples on which the model is evaluated after the training; NULL: no evaluation */
     const mp_parameter_source *parameters;
-    const char *resume; /* checkpoint file or folder to resume from; NULL: start from the first values */
+    const char *resume; /* checkpoint file or folder to resume from; NULL: start from the initial parameters */
     int64_t n_steps;    /* number of steps to run now */
     const char *save;   /* checkpoint file to write, or a folder if state is sharded; NULL: none */
     int64_t save_every; /* steps between saves; 0: save at the end only */
@@ -41,14 +42,14 @@ typedef struct mp_train_request {
 /* Loss and accuracy on samples outside the training set. */
 typedef struct mp_accuracy {
     int64_t n_samples; /* evaluated samples, in whole batches; for a text, about the number of non-overlapping windows */
-    double loss;       /* the mean over the batches */
-    double accuracy;   /* fraction of labels with the highest score; -1: the loss is not over classes */
+    double loss;       /* mean loss over the evaluated batches */
+    double accuracy;   /* fraction of samples whose label has the highest score; -1: the loss is not over classes */
     char fault[400];   /* if the loss is not finite: the position in the data that causes it; "": not found */
 } mp_accuracy;
 
 typedef struct mp_report {
     int64_t static_bytes, planned_peak_bytes, arena_bytes, measured_arena_bytes;
-    int64_t process_bytes;      /* the process's peak over the run; -1: not known */
+    int64_t process_bytes;      /* peak memory of the process during the run; -1: not known */
     int64_t idle_process_bytes; /* process memory before the run allocated its blocks: program, libraries, model */
     int64_t n_allocations;      /* allocations by memplan inside the loop over the steps */
     /* Bytes in use on a device with its own memory: during the run, and before the run allocated its two blocks (context and
@@ -57,10 +58,11 @@ typedef struct mp_report {
     int64_t next_batch_bytes; /* part of device_bytes: the prefetch buffer of the next batch, which is not in the plan */
     bool device_is_shared;    /* true if device bytes include all processes, because the system cannot separate them */
     int n_recordings;         /* number of recorded pass types (CUDA graphs); 0: every node was called individually */
-    double step_seconds;      /* median over the steps, without the first (warm-up) step */
-    double input_seconds;     /* part of step_seconds: waiting for the batch and copying it; a median over the same steps */
+    double step_seconds;      /* median seconds per step, without the first (warm-up) step */
+    double input_seconds;     /* part of step_seconds in which the training waits for a batch and copies it; the median over the
+                                 same steps */
     size_t n_losses;
-    double *losses;         /* per step; released with mp_report_free */
+    double *losses;         /* the loss of each step; released with mp_report_free */
     double *node_seconds;   /* with profile: seconds per node in the fastest step (never the first); else NULL */
     double fastest_seconds; /* with profile: seconds of the fastest step, at least the sum of its nodes */
     char weights_hash[33];
@@ -71,11 +73,11 @@ typedef struct mp_report {
     /* For plans with copies: bytes allocated per tier (except the device), bytes copied in all steps, and mean seconds per step
      * spent waiting only for copies. */
     int64_t tier_bytes[MP_MAX_TIERS], out_bytes, in_bytes;
-    double wait_seconds;                    /* also waiting for other ranks */
-    int n_ranks;                            /* ranks that trained together */
-    char network[64];                       /* name of the communication library; "": a single rank */
-    int64_t sent_bytes, planned_sent_bytes; /* bytes sent to other ranks, summed over all steps */
-    mp_rank_report *ranks;                  /* per rank; released with mp_report_free */
+    double wait_seconds; /* mean seconds per step in which the training waits only for copies or for other ranks */
+    int n_ranks;         /* number of ranks that trained together */
+    char network[64];    /* name of the communication library; "": a single rank */
+    int64_t sent_bytes, planned_sent_bytes; /* bytes sent to other ranks in all steps: measured, and according to the plan */
+    mp_rank_report *ranks;                  /* one report per rank; released with mp_report_free */
 } mp_report;
 
 /* Trains. On MP_OK and MP_REFUTED *report is filled; release it with mp_report_free. MP_REFUTED: a loss, or a parameter at a
@@ -83,7 +85,7 @@ typedef struct mp_report {
  * operator, the training is repeated with all operands checked. Nothing is saved after the failure. MP_NOMEM, MP_IO (saving,
  * resuming), MP_PARSE (resuming). */
 mp_status mp_train(const mp_train_request *request, mp_report *report, mp_error *err);
-void mp_report_free(mp_report *report); /* a zeroed struct is allowed */
+void mp_report_free(mp_report *report); /* releases the members, not the struct; a zeroed struct is allowed */
 
 /* Measurements of several trainings that share one arena. */
 typedef struct mp_turns {
@@ -99,4 +101,4 @@ typedef struct mp_turns {
  * MP_REFUTED comes without a report. MP_INVALID: no trainings, different backends, or a training that carries gradients between
  * steps. */
 mp_status mp_train_turns(const mp_train_request *requests, size_t n, mp_turns *out, mp_error *err);
-void mp_turns_free(mp_turns *turns); /* a zeroed struct is allowed */
+void mp_turns_free(mp_turns *turns); /* releases the members, not the struct; a zeroed struct is allowed */

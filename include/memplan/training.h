@@ -42,7 +42,8 @@ typedef enum mp_optimizer {
 const char *mp_loss_name(mp_loss loss);
 const char *mp_optimizer_name(mp_optimizer optimizer);
 const char *mp_rules_name(mp_rules rules);
-int mp_loss_find(const char *name), mp_optimizer_find(const char *name), mp_rules_find(const char *name); /* -1: none */
+int mp_loss_find(const char *name), mp_optimizer_find(const char *name),
+    mp_rules_find(const char *name); /* return the loss, optimizer or rules with this name; -1: the name is unknown */
 
 /* The parameters of a loss, named as in PyTorch's functions. All zero: PyTorch's defaults. The lists are only read during
  * mp_model_add_loss. */
@@ -53,7 +54,7 @@ typedef struct mp_loss_options {
     size_t n_class_weights;
     const double *pos_weight; /* bce: weight of positives: one value, or one per index of the last dimension; NULL: 1 */
     size_t n_pos_weight;
-    double beta; /* smooth-l1: beta, huber: delta; 0: 1 */
+    double beta; /* beta of smooth-l1, or delta of huber; 0: 1 */
 } mp_loss_options;
 
 typedef struct mp_training_options {
@@ -68,7 +69,7 @@ typedef struct mp_training_options {
                        UNDEFINED: none */
     mp_rules rules;
     bool for_gpu;              /* with PyTorch's rules: dropout as on a GPU, with a mask of one byte per element */
-    const char *const *freeze; /* shell patterns of parameters to freeze */
+    const char *const *freeze; /* shell patterns: parameters whose names match are frozen */
     size_t n_freeze;
     bool inexact;     /* allow alternatives that round differently; results then depend on the plan */
     double clip_norm; /* limit on the global gradient norm; 0: no clipping. Not with fuse backward */
@@ -111,9 +112,10 @@ enum { MP_DISK_BLOCK_BYTES = 4096 };
 
 /* The destinations: one tier per link between the device and that tier; NULL: no such tier. */
 typedef struct mp_offload {
-    const mp_link *host, *disk; /* tiers "host" and "disk"; with both, the host comes first */
-    int64_t least_bytes;        /* smallest storage that is copied; 0: MP_OFFLOAD_LEAST_BYTES */
-    const int *storages;        /* only these storages may be copied or moved; NULL: all */
+    const mp_link *host,
+        *disk; /* links to the tiers "host" and "disk"; NULL: no such tier. With both, the host is the first of the two tiers */
+    int64_t least_bytes; /* smallest storage in bytes that may be copied; 0: MP_OFFLOAD_LEAST_BYTES */
+    const int *storages; /* storages that may be copied or moved; NULL: all storages */
     size_t n_storages;
     bool moves_state; /* optimizer state is stored in the first of these tiers and copied to the device for its update */
 } mp_offload;

@@ -35,14 +35,15 @@ MP_OWNER(mp_communicator_close, mp_communicator)
  * training. MP_UNSUPPORTED: this build lacks the module, or the machine lacks its library. MP_IO: the connection failed. */
 mp_status mp_communicator_join_devices(mp_communicator *world, const mp_backend *backend, mp_error *err);
 
-int mp_communicator_rank(const mp_communicator *world); /* 0 .. size - 1 */
+int mp_communicator_rank(const mp_communicator *world); /* returns the rank of this process, 0 .. size - 1 */
 int mp_communicator_size(const mp_communicator *world);
-int mp_communicator_number_here(const mp_communicator *world);  /* index of this rank among the ranks of its machine, from 0 */
-const char *mp_communicator_name(const mp_communicator *world); /* "Open MPI 4.1.4"; with connected devices "NCCL 2.28.9" */
+int mp_communicator_number_here(const mp_communicator *world); /* index of this rank among the ranks of its machine, from 0 */
+const char *mp_communicator_name(
+    const mp_communicator *world); /* returns the name of the library: "Open MPI 4.1.4"; with connected devices "NCCL 2.28.9" */
 
 /* A value, as bytes, that must be equal on all ranks. */
 typedef struct mp_fact {
-    const char *name; /* "graph" */
+    const char *name; /* name of the fact in messages, such as "graph" */
     const void *bytes;
     size_t n_bytes;
 } mp_fact;

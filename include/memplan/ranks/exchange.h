@@ -45,11 +45,12 @@ typedef struct mp_ranks {
                              */
 } mp_ranks;
 
-/* The data that a rank sends in keep-all, with ring collectives or a parameter server. */
+/* The data that one rank sends in a training step without recomputation (keep-all), with ring collectives or a parameter
+ * server. */
 typedef struct mp_rank_traffic {
     size_t n_collectives;
     int64_t sent_bytes;
-    double seconds; /* sum over all collectives, without overlap */
+    double seconds; /* sum of the seconds of all collectives, as if none overlapped with compute */
 } mp_rank_traffic;
 
 /* Adds the collectives of dp and shard to a finished training graph, and finishes it again. Adds the channel "network" unless

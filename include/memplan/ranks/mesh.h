@@ -27,10 +27,10 @@
 /* Dimensions from the innermost outwards. The ranks of ep are a subset of the ranks of shard and dp. */
 typedef enum mp_dim { MP_DIM_TP, MP_DIM_EP, MP_DIM_SHARD, MP_DIM_DP, MP_DIM_PP, MP_N_DIMS } mp_dim;
 const char *mp_dim_name(mp_dim dim); /* "tp" */
-int mp_dim_find(const char *name);   /* -1: none */
+int mp_dim_find(const char *name);   /* returns the dimension with this name; -1: no dimension has this name */
 
 typedef struct mp_mesh {
-    int64_t size[MP_N_DIMS]; /* >= 1 */
+    int64_t size[MP_N_DIMS]; /* number of ranks per dimension, >= 1 */
     int zero;                /* 1 to 3: the ZeRO stage of shard; 0: shard is 1 */
     bool sequence;           /* tp also shards the sequence between split products */
     bool data;               /* tp splits the batch, and splits a weight only if its gradient takes longer to sum */
@@ -52,6 +52,6 @@ mp_mesh_text mp_mesh_write(const mp_mesh *mesh);
 int64_t mp_mesh_devices(const mp_mesh *mesh);
 /* Returns the group of ranks that differ only in this dimension. O(1). */
 mp_rank_group mp_mesh_group(const mp_mesh *mesh, mp_dim dim);
-/* Returns the same group for shard or dp, restricted to ranks that hold the same experts. ep uses ranks of shard first, then of
- * dp. O(1). */
+/* Returns the ranks of a shard or dp group that hold the same experts as this rank. ep uses ranks of shard first, then of dp.
+ * O(1). */
 mp_rank_group mp_mesh_expert_group(const mp_mesh *mesh, mp_dim dim);

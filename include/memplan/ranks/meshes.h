@@ -20,30 +20,30 @@
 #include "memplan/ranks/schedule.h"
 #include "memplan/target.h"
 
-/* Memory and time of one stage; bytes are taken at the stage's peak. */
+/* Memory and time of one pipeline stage. Byte counts are those at the stage's memory peak. */
 typedef struct mp_stage {
-    int begin, end;    /* blocks [begin, end) */
-    int64_t in_flight; /* micro-batches in flight */
+    int begin, end;    /* the stage contains blocks [begin, end) of the network */
+    int64_t in_flight; /* number of micro-batches in flight at the peak */
     int64_t waiting;   /* part of in_flight whose backward is done except for parameter gradients */
     int64_t parameter_bytes, gradient_bytes, state_bytes, activation_bytes, buffer_bytes;
     int64_t peak_bytes;       /* sum of the members above; on a rank with several stages the sum over all its stages */
-    int64_t recomputed_bytes; /* per micro-batch: activations that are recomputed for backward */
-    double forward_seconds, backward_seconds; /* per micro-batch, recomputation included */
-    double extra_seconds;                     /* recomputation time per micro-batch */
+    int64_t recomputed_bytes; /* activations per micro-batch that are dropped after forward and recomputed for backward */
+    double forward_seconds, backward_seconds; /* seconds per micro-batch, recomputation included */
+    double extra_seconds;                     /* seconds per micro-batch spent on recomputation */
     int64_t sent_bytes;                       /* per step: to the next stage, for gradients and parameters, and by operators */
     int64_t moved_bytes, moved_state_bytes;   /* offloaded to the host: activations of a micro-batch, and optimizer state */
     int64_t host_bytes;                       /* host memory for all micro-batches in flight and for state */
-    double update_seconds;                    /* updates whose state is offloaded */
-    double copy_seconds;                      /* per step: copies that no compute hides */
+    double update_seconds;                    /* seconds of the updates whose optimizer state is offloaded */
+    double copy_seconds;                      /* seconds per step in which compute waits for copies between device and host */
 } mp_stage;
 
 /* The reason why a mesh is not among the best. */
 typedef enum mp_verdict {
     MP_VERDICT_BEST,
-    MP_VERDICT_SLOWER,      /* it is simulated, and ranked behind the best */
-    MP_VERDICT_BOUND,       /* its bound exceeds the time of the best mesh */
-    MP_VERDICT_FLOOR,       /* its floor exceeds the memory */
-    MP_VERDICT_OVER_MEMORY, /* its memory exceeds the limit even with all possible recomputation */
+    MP_VERDICT_SLOWER,      /* the mesh is simulated, and slower than the ranked meshes */
+    MP_VERDICT_BOUND,       /* the lower bound of the mesh exceeds the time of the best mesh */
+    MP_VERDICT_FLOOR,       /* the floor of the mesh exceeds the memory */
+    MP_VERDICT_OVER_MEMORY, /* the memory of the mesh exceeds the limit even with all possible recomputation */
     MP_N_VERDICTS
 } mp_verdict;
 const char *mp_verdict_name(mp_verdict verdict); /* "floor" */
@@ -56,18 +56,18 @@ typedef struct mp_mesh_choice {
     mp_verdict verdict;
     double bound_seconds;
     int64_t floor_bytes;
-    double seconds;         /* seconds per step; 0: not simulated */
-    double bubble_seconds;  /* time in which the slowest stage waits for others */
-    double exposed_seconds; /* communication of gradients and parameters that compute does not hide */
-    int64_t peak_bytes;     /* peak of the stage with the largest peak */
+    double seconds;         /* simulated seconds per training step; 0: not simulated */
+    double bubble_seconds;  /* seconds per step in which the slowest stage waits for other stages */
+    double exposed_seconds; /* seconds per step in which gradients and parameters are sent and no compute overlaps */
+    int64_t peak_bytes;     /* peak bytes of the stage with the largest peak */
     size_t n_stages;
-    mp_stage *stages; /* NULL: not simulated */
+    mp_stage *stages; /* n_stages results, one per pipeline stage; NULL: the mesh is not simulated */
 } mp_mesh_choice;
 
-/* The host memory available to each device for offloaded activations and optimizer state. */
+/* The link to host memory, and the host memory available to each device for offloaded activations and optimizer state. */
 typedef struct mp_host {
-    const mp_link *link; /* NULL: no offloading */
-    int64_t bytes;       /* per device; 0: no limit */
+    const mp_link *link; /* link between device and host; NULL: no offloading */
+    int64_t bytes;       /* host memory per device in bytes; 0: no limit */
     bool takes_state;
     int64_t least_state_bytes; /* smallest state of a parameter that is offloaded; 0: MP_OFFLOAD_LEAST_BYTES */
 } mp_host;
@@ -75,7 +75,7 @@ typedef struct mp_host {
 typedef struct mp_meshes_request {
     int64_t devices, memory_bytes;
     int64_t global_batch; /* samples per step over all ranks */
-    int64_t micro_batch;  /* samples; 0: the search chooses */
+    int64_t micro_batch;  /* samples per micro-batch; 0: the search chooses */
     bool is_scheduled;    /* true: use only the given schedule and n_chunks; false: try all */
     mp_schedule schedule;
     int64_t n_chunks;
@@ -85,7 +85,7 @@ typedef struct mp_meshes_request {
     size_t n_best;   /* number of meshes to rank; 0: 5 */
     double alike;    /* meshes slower than the fastest by at most this share are ranked by simplicity; 0: all by time */
     const mp_mesh *explained; /* a mesh that is simulated in any case; NULL: none */
-    mp_host host;             /* the host memory for offloading */
+    mp_host host;             /* link to host memory and limits for offloading */
     bool shares_apart;        /* `graph` builds a different graph for zero=3, in which ranks gather parameters in 16 bits */
     /* Builds the training graph of one rank for a micro-batch, split over tp. *sent_bytes is the number of bytes that its
      * operators send to other ranks. MP_UNSUPPORTED, MP_INVALID: the search skips this split. */
@@ -96,8 +96,9 @@ typedef struct mp_meshes_request {
 
 typedef struct mp_meshes {
     size_t n, n_best;
-    mp_mesh_choice *choices; /* the best meshes first, each once before any twice; then the others sorted by bound */
-    struct mp_pool *pool;    /* owns this struct and all arrays */
+    mp_mesh_choice
+        *choices; /* first the n_best best, different meshes before variants of one mesh; then the rest, sorted by bound */
+    struct mp_pool *pool; /* owns this struct and all arrays */
 } mp_meshes;
 
 /* Searches for the best meshes. Release *out with mp_meshes_free (NULL is allowed). n_best is 0 if no mesh fits. MP_INVALID: no

@@ -55,7 +55,7 @@ typedef enum mp_collective {
     MP_N_COLLECTIVES
 } mp_collective;
 const char *mp_collective_name(mp_collective collective); /* "all-reduce" */
-int mp_collective_find(const char *name);                 /* -1: none */
+int mp_collective_find(const char *name); /* returns the collective with this name; -1: no collective has this name */
 
 typedef enum mp_algorithm {
     MP_ALGORITHM_AUTO,
@@ -66,12 +66,13 @@ typedef enum mp_algorithm {
     MP_N_ALGORITHMS
 } mp_algorithm;
 const char *mp_algorithm_name(mp_algorithm algorithm); /* "two-levels" */
-int mp_algorithm_find(const char *name);               /* -1: none */
+int mp_algorithm_find(const char *name); /* returns the algorithm with this name; -1: no algorithm has this name */
 
 /* All rows, in the order of networks.def. Search by name ignores case, spaces and dashes. */
 size_t mp_fabric_count(void);
-const mp_fabric *mp_fabric_row(size_t k);          /* k < mp_fabric_count() */
-const mp_fabric *mp_fabric_find(const char *name); /* NULL: none */
+const mp_fabric *mp_fabric_row(size_t k); /* k < mp_fabric_count() */
+const mp_fabric *
+mp_fabric_find(const char *name); /* returns the network type with this name; NULL: no row of networks.def has it */
 
 /* Reads a network such as "nvlink4+ib400": one level within nodes and one between nodes. A single level connects all devices.
  * An optional suffix is ",slowdown=0.19". MP_INVALID: unknown row, two rows of the same level, or a slowdown outside 0 to 10.

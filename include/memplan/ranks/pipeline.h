@@ -31,15 +31,15 @@ typedef struct mp_pipeline_request {
 
 /* The cuts of a network, and the data flow between its stages. */
 typedef struct mp_pipeline {
-    mp_pool *pool; /* owns this struct and all arrays */
+    mp_pool *pool; /* memory pool that owns this struct and all arrays */
     const mp_graph *graph;
     const mp_ranks *ranks;
     mp_pipeline_shape shape;
     int n_blocks, n_stages;
-    int *begins; /* first block per stage; n_blocks at the end */
-    int *stage;  /* per node: its stage; -1: an update, or a node that runs on every rank that reads it */
+    int *begins; /* index of the first block of each stage; one more element holds n_blocks */
+    int *stage;  /* per node: the stage that runs it; -1: an update, or a node that runs on every rank that reads its result */
     struct mp_flow *flow;
-    bool is_run; /* as requested */
+    bool is_run; /* copy of mp_pipeline_request.is_run: the graph will be executed */
 } mp_pipeline;
 
 /* Cuts a network into stages. Release *out with mp_pipeline_free (NULL is allowed) before graph and ranks. MP_INVALID: as

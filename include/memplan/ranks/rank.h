@@ -20,7 +20,7 @@
 #include "memplan/ranks/schedule.h"
 #include "memplan/timeline.h"
 
-/* One rank. */
+/* The graph of one pipeline rank for one micro-batch, and the data that links it to the graph of the whole network. */
 typedef struct mp_rank {
     mp_graph *graph;
     mp_pipeline_shape shape;
@@ -31,11 +31,11 @@ typedef struct mp_rank {
     int held;                /* the storage for waiting micro-batches; -1: no micro-batch waits */
     int64_t *held_bytes;     /* per chunk: bytes of waiting micro-batches while the chunk runs, as set by mp_rank_hold */
     int turn;                /* a storage of 0 bytes that all delayed parameter-gradient nodes read; -1: none are delayed */
-    int outbox;              /* the storage of activations not yet received by the next rank; -1: none */
+    int outbox;              /* the storage that keeps sent activations until the next rank has received them; -1: none */
     size_t n_nodes;          /* number of nodes before exchanges of dp and shard */
     int *whole_node;         /* per node: its index in the whole graph; -1: added for the pipeline */
     int *whole_storage;      /* per storage: its index in the whole graph; -1: added for the pipeline */
-    mp_rank_traffic traffic; /* per step: sends, and sums over the pipeline */
+    mp_rank_traffic traffic; /* bytes and seconds per step of sends between stages, and of sums over pipeline ranks */
 } mp_rank;
 void mp_rank_free(mp_rank *rank);
 

@@ -37,11 +37,11 @@ typedef enum mp_schedule {
     MP_N_SCHEDULES
 } mp_schedule;
 const char *mp_schedule_name(mp_schedule schedule); /* "1f1b" */
-int mp_schedule_find(const char *name);             /* -1: none */
+int mp_schedule_find(const char *name);             /* returns the schedule with this name; -1: no schedule has this name */
 
 typedef struct mp_pipeline_shape {
     mp_schedule schedule;
-    int n_ranks, n_chunks; /* chunks of each rank */
+    int n_ranks, n_chunks; /* number of pipeline ranks, and of chunks (stages) per rank */
     int64_t n_micro_batches;
 } mp_pipeline_shape;
 
@@ -56,7 +56,7 @@ typedef struct mp_turn {
     mp_pass pass;
     int chunk;
     int64_t micro_batch;
-    double begin, end; /* seconds, set by mp_schedule_play */
+    double begin, end; /* seconds since the start of the training step, set by mp_schedule_play */
 } mp_turn;
 
 /* Returns the number of turns per rank. O(1). */
@@ -82,19 +82,20 @@ int64_t mp_schedule_in_flight(const mp_pipeline_shape *shape, int rank);
 
 /* The seconds of one micro-batch in one stage. */
 typedef struct mp_stage_seconds {
-    double forward, backward; /* backward excludes delayed `weights` */
-    double weights;           /* delayed parameter gradients */
-    double send;              /* sending activations to the next stage, and the gradient back */
-    double tail;              /* after the last turn of the rank: sums over other ranks, and updates */
+    double forward,
+        backward; /* seconds of the forward and the backward pass; backward excludes delayed parameter gradients (`weights`) */
+    double weights; /* seconds for the delayed parameter gradients */
+    double send;    /* seconds to send activations to the next stage, and the same for the gradient sent back */
+    double tail;    /* seconds after the last turn of the rank: sums over other ranks, and updates */
 } mp_stage_seconds;
 
-/* A simulated step. */
+/* The simulated course of one training step: the times of all turns. */
 typedef struct mp_played {
-    size_t n_turns;        /* per rank */
-    mp_turn *turns;        /* rank by rank, in execution order */
-    double seconds;        /* duration of the step */
-    double bubble_seconds; /* time in which the busiest rank waits for others */
-    mp_pool *pool;         /* owns this struct and all arrays */
+    size_t n_turns;        /* number of turns per rank */
+    mp_turn *turns;        /* n_turns turns of rank 0 in execution order, then those of rank 1, and so on */
+    double seconds;        /* seconds of the whole training step */
+    double bubble_seconds; /* seconds in which the busiest rank waits for other ranks */
+    mp_pool *pool;         /* memory pool that owns this struct and all arrays */
 } mp_played;
 
 /* Simulates a step: each turn begins when its rank is free and its inputs have arrived. `stages` has n_ranks * n_chunks
