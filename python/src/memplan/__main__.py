@@ -81,14 +81,14 @@ def options_of(asked: argparse.Namespace, model: torch.nn.Module) -> dict[str, A
         make: Any = kind
         try:
             options["optimizer"] = make(model.parameters())
-        except (TypeError, ValueError) as error:  # for example, Muon accepts matrices only
+        except (TypeError, ValueError) as error:  # for example, the optimizer Muon rejects parameters that are no matrices
             raise UsageError(f"{asked.optimizer} does not take this model's parameters: {error}") from None
     return options
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of a command. `line` is printed before the report."""
+    """The result of a command: the report of an estimate or plan. `line` is one more line, printed before the report."""
 
     line: str
     report: memplan.Report
@@ -105,7 +105,7 @@ class Answer:
 
 
 def answer(asked: argparse.Namespace) -> Answer:
-    """Execute the command. Raises MemplanError."""
+    """Execute the parsed command and return its result. Raises MemplanError."""
     inputs = read_inputs(asked.inputs)
     model = build(asked.model, META if asked.device else None)
     options, device = options_of(asked, model), place_of(model)

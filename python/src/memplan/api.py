@@ -55,7 +55,7 @@ def backend_for(
     only_report: bool = False,
     **options: Any,
 ) -> Backend:
-    """Build the backend for the options of `compile`. Reserve, optimizer state and kept gradients count in the budget."""
+    """Build a backend from compile's options. The budget counts reserve, optimizer state and kept gradients."""
     if kind is not Backend and options.get("offload") is not None:
         raise MemplanError("offload= and inductor=True do not go together: Inductor orders copies as it likes")
     accumulated = gradient_bytes(model) if accumulate else 0
@@ -92,7 +92,7 @@ def capturing(only_these_sizes: bool) -> contextlib.AbstractContextManager[Any]:
     settings["skip_tensor_guards_with_matching_dict_tags"] = False
     if torch.__version__ < "2.5":
         settings["inline_inbuilt_nn_modules"] = True
-    settings["use_numpy_random_stream"] = True  # else random numbers of NumPy would come from PyTorch's generator
+    settings["use_numpy_random_stream"] = True  # otherwise the program's NumPy draws would come from PyTorch's generator
     methods = {getattr(logging.Logger, name) for name in LOG_METHODS if hasattr(logging.Logger, name)}
     logging_functions = known("ignore_logging_functions", "ignore_logger_methods")
     settings[logging_functions] = setting(logging_functions, set()) | methods
@@ -100,7 +100,7 @@ def capturing(only_these_sizes: bool) -> contextlib.AbstractContextManager[Any]:
 
 
 def meaning(backend: Backend, function: Callable[..., Any]) -> contextlib.AbstractContextManager[Any]:
-    """Return a context in which a model on the meta device is captured as on the device named by `device=`."""
+    """Return a context that captures a model on the meta device as if its tensors were on the device named by `device=`."""
     meant = backend.options.meant
     return meant.capturing(backend.model() or function) if meant is not None else contextlib.nullcontext()
 
@@ -129,7 +129,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def tell_of_others() -> None:
-        """Warn that another compiler captures this code. PyTorch executes this function during the capture."""
+        """Warn that another compiler than memplan captures this code. PyTorch executes this function during the capture."""
         if not torch.compiler.is_exporting() and (by := backend_now()) not in ("", NAME):
             reason = f'another torch.compile (backend="{by}") captures the code that calls it; compile that code with memplan'
             eagerly.say(reason, how="makes no plan of {}")
@@ -137,7 +137,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         nonlocal call, eagerly
-        if eagerly.report is not backend.report:  # compiled again
+        if eagerly.report is not backend.report:  # the model was compiled again with other options
             eagerly = Eagerly(backend.report, name_of(function))
         raised: BaseException | None = None
         if not (torch.is_grad_enabled() or backend.compiles_inference) or is_jit_traced():
@@ -185,11 +185,11 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
 
 def not_captured(error: Exception, backend: Backend, eagerly: Eagerly, fullgraph: bool) -> BaseException | None:
     """Return the exception to raise if PyTorch cannot capture a call, or None to run eagerly. In that case memplan warns."""
-    if backend.only_report or not fullgraph:  # with graph breaks, some parts have already run
+    if backend.only_report or not fullgraph:  # earlier parts have run
         return MemplanError(f"{reason_of(error)}\n\nPyTorch says:\n{error}")
     try:
         backend.together.tell(error, eagerly.name, backend.options.wait_seconds())
-    except RankError as heard:  # other ranks have captured this graph
+    except RankError as heard:  # others have captured the graph
         return heard
     eagerly.take(error)
     return None
@@ -323,7 +323,7 @@ def estimate(
 
 
 def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Report:
-    """Capture and plan the model with a backend that only reports, and return the report."""
+    """Capture and plan the model without running it, and return the report. `backend` only reports."""
     try:
         with as_before(model):
             compiled = compiled_with(model, backend, True)
@@ -390,7 +390,7 @@ def fit(
         return report if report.overhead <= overhead else None
 
     n, best, next_one = 0, None, 1  # n: number of the largest batch size that fits (1 is `least`); best: its report
-    above = (most - least) // step + 1  # the number of candidate batch sizes
+    above = (most - least) // step + 1  # number of batch sizes that may be tried
     while next_one <= above and (found := tried(least + (next_one - 1) * step)) is not None:
         n, best, next_one = next_one, found, 2 * next_one
     above = min(next_one - 1, above)

@@ -1,1 +1,1 @@
-"""Plans without compilation: activation checkpoints around modules, with predicted and measured peaks."""
+"""Activation checkpoints for users who cannot compile: modules chosen from a plan, with predicted and measured peaks."""

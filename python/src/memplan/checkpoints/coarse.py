@@ -24,17 +24,17 @@ Choice = Mapping[str, Kept]  # by checkpointed module: its kept operators
 
 @dataclass(frozen=True)
 class Again:
-    """The recomputation of one call of a checkpointed module."""
+    """The recomputation that backward causes for one call of a checkpointed module."""
 
-    operators: tuple[int, ...]  # the operators that run again
-    cached: tuple[int, ...]  # the storages kept for the recomputation, whether or not backward reads them
+    operators: tuple[int, ...]  # indices of the forward operators that run again
+    cached: tuple[int, ...]  # indices of the storages kept for the recomputation, whether or not backward reads them
 
 
 @dataclass(frozen=True)
 class Counted:
     peak_bytes: int
-    excess: int  # bytes over the budget, summed over the operators of the step
-    seconds: float  # time of recomputation
+    excess: int  # sum over the operators of the step: bytes by which live memory exceeds the budget
+    seconds: float  # seconds spent on recomputation
 
 
 def related(a: str, b: str) -> bool:
@@ -43,7 +43,7 @@ def related(a: str, b: str) -> bool:
 
 
 class CoarseStep:
-    """Simulates checkpoints on one captured step. `static_bytes`: constant memory."""
+    """Simulates checkpoints on one captured step. `static_bytes`: memory that exists during the whole step."""
 
     def __init__(
         self, capture: Capture, costs: Mapping[fx.Node, Cost], static_bytes: int, modules: Mapping[str, Region]
@@ -56,7 +56,7 @@ class CoarseStep:
         self.n_counts = 0
 
     def _again(self, choice: Choice) -> tuple[dict[int, int], list[Again]]:
-        """Return the number of the checkpointed call for each forward operator, and the recomputation of each call."""
+        """Return the recomputation of each call of a checkpointed module, and a map from forward operators to these calls."""
         call_of: dict[int, int] = {}
         calls = [(call, kept) for name, kept in choice.items() for call in self.modules[name].calls]
         for number, (call, _) in enumerate(calls):
@@ -73,16 +73,17 @@ class CoarseStep:
         return call_of, again
 
     def count(self, choice: Choice, budget: int) -> Counted:
-        """Simulate a step.
+        """Simulate a step with these checkpoints.
 
-        Storages of a second run are separate from those of the first; only the module's backward reads them.
+        Storages of a module's second run are separate from those of its first run; only the module's backward reads them.
         """
         self.n_counts += 1
         operations = self.capture.operations
         call_of, again = self._again(choice)
         renamed: list[dict[int, int]] = [{} for _ in again]
         sizes = list(self.bytes_of)
-        steps: list[tuple[int, list[int], list[int]]] = []  # workspace, reads, writes
+        # per operator in order of execution: workspace in bytes, storages read, storages written
+        steps: list[tuple[int, list[int], list[int]]] = []
         waiting = dict(enumerate(again))
         seconds = 0.0
         for index, operation in enumerate(operations):
@@ -126,10 +127,11 @@ class CoarseStep:
         return self._thinned(self._grown(options, budget), options, budget)
 
     def _grown(self, options: list[tuple[str, Kept]], budget: int) -> dict[str, Kept]:
-        """Repeatedly add the checkpoint with the largest reduction of excess per second."""
+        """Repeatedly add the checkpoint that reduces the bytes over the budget most per second of recomputation."""
         chosen: dict[str, Kept] = {}
         now = self.count(chosen, budget)
-        gains = dict.fromkeys(range(len(options)), math.inf)  # by option: the gain when it was last simulated
+        # by index of the option: bytes saved per second when last simulated
+        gains = dict.fromkeys(range(len(options)), math.inf)
         while now.excess and options and self.n_counts < MOST_COUNTS:
             counted: dict[int, Counted] = {}
             while True:
@@ -145,11 +147,14 @@ class CoarseStep:
         return chosen
 
     def _with(self, chosen: Choice, option: tuple[str, Kept]) -> dict[str, Kept]:
-        """Add an option. Modules within the new one, or around it, are removed."""
+        """Add a checkpoint to the choice.
+
+        Chosen modules that are inside the new module, or contain it, are removed from the choice.
+        """
         return {n: k for n, k in chosen.items() if not related(n, option[0])} | {option[0]: option[1]}
 
     def _thinned(self, chosen: dict[str, Kept], options: list[tuple[str, Kept]], budget: int) -> dict[str, Kept]:
-        """Remove or replace single checkpoints as long as this makes the step faster without increasing the excess."""
+        """Remove or replace single checkpoints as long as this saves time and does not exceed the budget by more bytes."""
         now = self.count(chosen, budget)
         better = True
         while better:

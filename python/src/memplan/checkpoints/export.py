@@ -1,4 +1,4 @@
-"""From a plan to activation checkpoints whose measured step fits the same budget."""
+"""Choose activation checkpoints from a plan, and measure that a step with them fits the budget."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from memplan.in_place import eager_copy
 from memplan.plan.graph_report import GraphReport
 from memplan.torch_internals.dispatch import schema_of, watched
 
-ROUNDS = 4  # number of times that checkpoints are chosen and measured
+ROUNDS = 4  # number of attempts: each chooses checkpoints and measures a step with them
 
 
 def operators_of(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, list[bool]]:
-    """Return the operators of a forward: by family and in order, whether each operator writes into an argument.
+    """Run the model's forward and return its operators: by family and in order, whether each operator writes into an argument.
 
-    The model is a copy, so that its state need not be restored.
+    The model is a copy, because the run changes its state.
     """
     seen: dict[str, list[bool]] = {}
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -38,11 +38,11 @@ def operators_of(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any]
 
 
 def may_be_kept(capture: Capture, eager: Mapping[str, list[bool]]) -> Kept:
-    """Return the forward operators that eager runs as captured, and whose arguments and results nothing overwrites."""
+    """Return the forward operators whose results a checkpoint may keep: eager runs them too, and nothing overwrites them."""
     forward = [o for o in capture.operations[: capture.boundary] if o.source is not None]
     families = [family(o.source.target) for o in forward if o.source is not None]
     captured, number = Counter(families), Counter[str]()
-    known: dict[int, bool] = {}  # for operators that eager runs as well: whether they write into their first argument
+    known: dict[int, bool] = {}  # by index of operators that eager runs too: whether each writes into its first argument
     for index, name in enumerate(families):
         if captured[name] == len(eager.get(name, ())):
             known[index] = eager[name][number[name]]
@@ -56,7 +56,7 @@ def may_be_kept(capture: Capture, eager: Mapping[str, list[bool]]) -> Kept:
 
 
 def saved_by(capture: Capture, steps: Sequence[int]) -> Kept:
-    """Return the forward operators for which a plan saves most of the result's bytes for backward."""
+    """Return the forward operators for which the plan saves more than half of the result's bytes for backward."""
     at = list(steps).index(capture.boundary)
     forward = set(steps[:at])
     made_again: set[int] = set()
@@ -72,7 +72,7 @@ def saved_by(capture: Capture, steps: Sequence[int]) -> Kept:
 
 
 class Exporter:
-    """One captured graph, its plan, and the model to checkpoint. Only modules within `below` are checkpointed."""
+    """One captured graph, its plan, and the model to checkpoint. Only the submodules of module `below` are checkpointed."""
 
     def __init__(self, graph: GraphReport, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any], below: str = "") -> None:
         self.graph, self.model, self.inputs, self.kwargs = graph, plain(model), inputs, kwargs
@@ -84,7 +84,7 @@ class Exporter:
         self.coarse = CoarseStep(graph.capture, graph.costs, graph.static_bytes, self.modules)
 
     def keepable(self) -> Kept:
-        """Return the forward operators that the plan saves and selective checkpointing can keep."""
+        """Return the forward operators whose results the plan saves and that selective checkpointing can keep."""
         if not hasattr(checkpointing, "create_selective_checkpoint_contexts"):
             raise MemplanError("a policy needs PyTorch 2.5 or newer: there is no selective checkpointing before")
         eager = operators_of(eager_copy(self.model), self.inputs, self.kwargs)
@@ -93,7 +93,7 @@ class Exporter:
     def choose(self, keep: Kept = frozenset()) -> Checkpoints:
         """Choose checkpoints by simulation, and measure them on a copy of the model.
 
-        If the measured step exceeds the budget, the target is lowered by the excess and the choice is repeated.
+        If the measured step exceeds the budget by n bytes, memplan chooses again for a budget that is n bytes lower.
         """
         budget = self.graph.budget_bytes
         variants = {n: [frozenset[int](), keep & operators(r)] for n, r in self.modules.items()}
@@ -129,12 +129,12 @@ class Exporter:
         return found
 
     def made(self, kept: dict[str, Kept], **known: Any) -> Checkpoints:
-        """Return checkpoints that keep the results of these operators."""
+        """Return checkpoints of these modules. Each keeps the results of the operators given for it."""
         counted = {name: self._counted(self.modules[name], which) for name, which in kept.items()}
         return Checkpoints(**known, kept={name: k for name, k in counted.items() if k})
 
     def _counted(self, region: Region, kept: Kept) -> frozenset[Counted]:
-        """Return the kept operators of a region as (family, index), the form that the policy uses."""
+        """Return the kept operators of a module as pairs (family, index), the form that the checkpoint policy uses."""
         found: set[Counted] = set()
         for call in region.calls:
             number = Counter[str]()

@@ -1,4 +1,4 @@
-"""A plan without compilation: modules for torch.utils.checkpoint, and the operators whose results they keep.
+"""Activation checkpoints: modules for torch.utils.checkpoint, and the operators whose results they keep.
 
 `apply` inserts checkpoints into a model and `remove` removes them. Buffers are updated once: during the second run of a module,
 copies replace the buffers that its first run has written.
@@ -33,7 +33,10 @@ Context = contextlib.AbstractContextManager[Any]
 
 
 def family(operator: Any) -> str:
-    """Return a name that is equal for all forms of an operator, because captures and eager use different forms."""
+    """Return the name of an operator's family.
+
+    All forms of an operator have one family, because captures and eager differ in forms.
+    """
     name = str(getattr(operator, "overloadpacket", operator)).rpartition(".")[2]
     return "batch_norm" if "batch_norm" in name else name.rstrip("_")
 
@@ -67,7 +70,7 @@ class Written:
 
 
 class Both:
-    """A context within another one. It may be entered several times."""
+    """A context manager that enters two others, the second within the first. It may be entered several times."""
 
     def __init__(self, outer: Callable[[], Context], inner: Context) -> None:
         self.outer, self.inner = outer, inner
@@ -100,7 +103,7 @@ def policy_function(kept: frozenset[Counted]) -> Callable[..., Any]:
 
 
 def contexts(module: nn.Module, kept: frozenset[Counted]) -> tuple[Context, Context]:
-    """Return the contexts that torch.utils.checkpoint enters for the first and the second run of a module."""
+    """Return the contexts that torch.utils.checkpoint enters around the first run of a module and around its recomputation."""
     written = Written(module)
     selective: tuple[Context, Context] = (contextlib.nullcontext(), contextlib.nullcontext())
     if kept:
@@ -124,7 +127,7 @@ def checkpointed(module: nn.Module, kept: frozenset[Counted]) -> Callable[..., A
 
 
 def plain(model: Any) -> nn.Module:
-    """Return the module inside of a result of torch.compile."""
+    """Return the original module of a torch.compile result, or the module itself."""
     module = inside(model) or model
     if not isinstance(module, nn.Module):
         raise MemplanError(f"checkpoints are put into a module, and this is a {type(module).__name__}")
@@ -142,17 +145,17 @@ class Checkpoints:
     """Chosen checkpoints.
 
     Attributes:
-        names: the modules to recompute.
-        counted_bytes: the predicted peak.
+        names: names of the modules to checkpoint.
+        counted_bytes: the predicted peak of a step.
         peak_bytes: the measured peak of an eager step with these checkpoints, including static memory.
-        overhead: extra time by measured operator costs.
+        overhead: time of recomputation as a fraction of the step, from measured operator costs.
     """
 
     names: list[str]
     budget_bytes: int
     counted_bytes: int
     peak_bytes: int
-    eager_bytes: int  # measured without checkpoints
+    eager_bytes: int  # measured peak of an eager step without checkpoints
     overhead: float
     kept: dict[str, frozenset[Counted]] = field(default_factory=dict)
     _applied: list[nn.Module] = field(default_factory=list, repr=False)
@@ -174,7 +177,7 @@ class Checkpoints:
             self._applied += self.put(module, name)
 
     def put(self, model: nn.Module, name: str) -> list[nn.Module]:
-        """Insert one checkpoint into a model. Return the modules with a changed forward."""
+        """Insert one checkpoint into a model. Return the modules whose `forward` was replaced."""
         found = model.get_submodule(name)
         found.forward = checkpointed(found, self.kept.get(name, frozenset()))
         return [found]

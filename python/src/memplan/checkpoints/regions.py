@@ -12,7 +12,7 @@ from torch import fx, nn
 from memplan.graph.capture import Capture
 from memplan.graph.operators import read_again
 
-# In training, these update statistics but do not read them.
+# Buffers of batch normalization: in training mode, the module updates them but does not read them.
 NORMALIZATIONS = (
     *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
     *(nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
@@ -44,7 +44,8 @@ def module_name(captured: str) -> str:
     while m := re.search(r"getattr\(((?:[^()]|\([^()]*\))*), '(\w+)'\)", name):
         name = f"{name[: m.start()]}{m[1]}.{m[2]}{name[m.end() :]}"
     name = re.sub(r"^L\['\w+'\]", "", name)
-    name = re.sub(r"\.?__dict__\['_modules'\]", "", name)  # a module with its own __getattr__, as in PEFT
+    # this spelling occurs for modules with a __getattr__ of their own, as in PEFT
+    name = re.sub(r"\.?__dict__\['_modules'\]", "", name)
     name = re.sub(r"_modules\['(\w+)'\]", r"\1", name)
     name = re.sub(r"\['?(\w+)'?\]", r".\1", name)
     return name.strip(".")
@@ -56,7 +57,7 @@ def stack_of(node: fx.Node | None) -> Mapping[Any, tuple[str, Any]]:
 
 
 def reads_what_is_written(capture: Capture, node: fx.Node) -> bool:
-    """Whether a second run after forward would read a changed buffer.
+    """Whether the operator reads a buffer that forward overwrites, so that recomputation would read another value.
 
     Counters of batch normalizations do not affect results.
     """
@@ -67,7 +68,7 @@ def reads_what_is_written(capture: Capture, node: fx.Node) -> bool:
 
 
 def regions(capture: Capture) -> dict[str, Region]:
-    """Return the modules by name that may be repeated as a whole."""
+    """Return the modules, by name, that torch.utils.checkpoint can recompute as a whole."""
     runs: dict[tuple[str, Any], list[int]] = {}
     refused: set[str] = set()
     for index, operation in enumerate(capture.operations[: capture.boundary]):

@@ -1,4 +1,4 @@
-"""A plan for torch_remat, if installed: modules in `torch_remat.checkpoint`, which contain saved modules (regions).
+"""Activation checkpoints by torch_remat, if installed: recomputed modules, which contain saved modules (regions).
 
 torch.utils.checkpoint keeps results of operators and recomputes their operands. A region keeps the tensors of its backward, and
 its result for later recomputed operators.
@@ -32,7 +32,7 @@ def package() -> Any:
 
 
 class RandomState:
-    """A hook for torch_remat, which leaves random states to its users. Recomputation repeats the original draws.
+    """A hook for torch_remat, which does not restore random states by itself. Recomputation repeats the original draws.
 
     After backward, the generators have their states from before it.
     """
@@ -86,7 +86,7 @@ def saved(module: nn.Module, name: str) -> Callable[..., Any]:
 
 @dataclass
 class RematCheckpoints(Checkpoints):
-    """`regions`: the saved modules of each checkpointed module."""
+    """Checkpoints by torch_remat. `regions`: for each checkpointed module, its submodules that are not recomputed."""
 
     regions: dict[str, list[str]] = field(default_factory=dict)
 
@@ -105,7 +105,7 @@ class RematCheckpoints(Checkpoints):
 
 class RematExporter(Exporter):
     def keepable(self) -> Kept:
-        """Return the operators of the innermost modules whose results the plan saves in all calls."""
+        """Return the operators of those innermost modules whose results the plan saves in every call of the module."""
         found = saved_by(self.graph.capture, self.graph.planning.steps())
         leaves = {n for n in self.modules if not any(other.startswith(n + ".") for other in self.modules)}
         kept = [n for n in leaves if all(call.operators[-1] in found for call in self.modules[n].calls)]
@@ -116,7 +116,10 @@ class RematExporter(Exporter):
         return RematCheckpoints(**known, regions={name: inside for name, inside in regions.items() if inside})
 
     def _regions(self, name: str, kept: Kept) -> list[str]:
-        """Return the saved modules within this one that run once per call. A region name denotes a single run."""
+        """Return the names of submodules that torch_remat shall save.
+
+        Each runs once per call, because a region name denotes one run.
+        """
         n_calls = len(self.modules[name].calls)
         inside = {n: r for n, r in self.modules.items() if n.startswith(name + ".") and len(r.calls) == n_calls}
         return [n for n, r in inside.items() if operators(r) <= kept]

@@ -1,4 +1,4 @@
-"""Additions of the command line to a report: numbers of the model, and remedies."""
+"""Lines that the command line adds to a report: numbers of the model, and ways to reduce its memory."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def sentences(model: torch.nn.Module, optimizer: Any) -> list[str]:
 
 
 def remedies(report: Report) -> list[str]:
-    """Return sentences under a heading, or nothing if no remedy is known."""
+    """Return lines that name ways to reduce memory, under a heading. Return no lines if no way is known."""
     found = [f"  {sentence}" for sentence in what_would_help(report.graph)] if report.graphs else []
     return ["what would help", *found] if found else []

@@ -12,7 +12,7 @@ import torch
 from memplan.command import UsageError
 from memplan.graph.meant import LOWER
 
-BATCH = "N"  # stands for the batch size in a shape
+BATCH = "N"  # the letter that stands for the batch size in a shape on the command line
 ITEM = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_]\w*)\s*=\s*)?"
     r"\((?P<shape>[^()]*)\)"

@@ -35,7 +35,7 @@ def imported(name: str) -> Any:
 
 
 def told(error: BaseException) -> str:
-    """Return an exception in one line, with the line of code outside of PyTorch that raised it."""
+    """Describe an exception in one line. The line includes the position of the user's code that raised the exception."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(NOT_THE_USERS)]
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     first = str(error).strip().partition("\n")[0]

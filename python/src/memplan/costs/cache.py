@@ -21,8 +21,8 @@ import torch
 
 OFF = "off"
 BESIDE = "beside-"  # prefix of temporary files
-LEFT_SECONDS = 3600.0  # older temporary files are abandoned
-MOST_COSTS = 20000  # limit per file; the oldest entries are dropped
+LEFT_SECONDS = 3600.0  # temporary files older than this belong to killed processes and are deleted
+MOST_COSTS = 20000  # maximum number of operator costs per file; the oldest entries are dropped
 
 
 def folder_of(named: str | None) -> Path | None:
@@ -85,7 +85,7 @@ class Cache:
         return self.folder / f"costs-{name}.json" if self.folder is not None else None
 
     def read_costs(self) -> dict[str, Any]:
-        """Return the costs stored by keep_costs on equal machines."""
+        """Return the operator costs that keep_costs has stored on this kind of machine."""
         path = self._costs_path()
         if path is None:
             return {}

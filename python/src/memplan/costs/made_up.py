@@ -15,9 +15,9 @@ from memplan.graph.capture import storage_bytes
 from memplan.graph.sizes import number_now
 from memplan.torch_internals.dispatch import schema_of
 
-ENDS = "offs"  # ends of row or column groups in a grouped product
-STARTS = "offsets"  # starts of bags in a list of indices
-COUNTS = "bag_size"  # empty bags have no gradient and need no memory for it
+ENDS = "offs"  # argument name: end positions of row or column groups in a grouped product
+STARTS = "offsets"  # argument name: start positions of bags in a list of indices (EmbeddingBag)
+COUNTS = "bag_size"  # result name: number of indices per bag. Empty bags have no gradient and need no memory for it
 
 
 def made_up(value: Any) -> Any:
@@ -38,7 +38,7 @@ def made_up(value: Any) -> Any:
 
 
 def grouped_size(tensors: Sequence[torch.Tensor]) -> int:
-    """Return the number of rows or columns divided among the groups of a grouped product."""
+    """Return the number of rows or columns that a grouped product divides among its groups."""
     left, right = tensors
     if left.dim() == right.dim():
         return int(left.shape[-1])
@@ -46,7 +46,10 @@ def grouped_size(tensors: Sequence[torch.Tensor]) -> int:
 
 
 def fill_integers(node: fx.Node, args: Sequence[Any]) -> None:
-    """Fill integer arguments for which zeros would mean an empty computation. Groups and bags have equal, positive sizes."""
+    """Fill integer arguments of operators that would compute nothing if all of them were zero.
+
+    Groups and bags have equal, positive sizes.
+    """
     named = {a.name: v for a, v in zip(getattr(schema_of(node.target), "arguments", ()), args) if isinstance(v, torch.Tensor)}
     if COUNTS in named:
         named[COUNTS].fill_(1)
@@ -59,5 +62,5 @@ def fill_integers(node: fx.Node, args: Sequence[Any]) -> None:
 
 
 def bounds(n: int, total: int) -> torch.Tensor:
-    """Return the starts of n pieces of equal length."""
+    """Return n start positions that divide `total` elements into pieces of equal length."""
     return torch.arange(n) * (total // max(1, n))

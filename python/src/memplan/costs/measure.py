@@ -36,13 +36,13 @@ from memplan.torch_internals.dispatch import in_thread
 T = TypeVar("T")
 REPEATS = 3
 LEAST_SECONDS = 1e-7
-MOST_SECONDS, MOST_KEPT_BYTES = 1e6, 1 << 50  # limits for one call in a cache file
-BYTES_PER_SECOND = 1e10  # for calls that cannot run alone
-LATENCY = 20e-6  # of a collective
-# These read memory that only another operator can fill. With other contents they crash the process.
+MOST_SECONDS, MOST_KEPT_BYTES = 1e6, 1 << 50  # a cached cost beyond these limits is treated as invalid
+BYTES_PER_SECOND = 1e10  # assumed memory bandwidth for the cost of operators that cannot be measured alone
+LATENCY = 20e-6  # assumed latency of a collective in seconds
+# Operators that read memory which only another operator can fill. With other contents they crash the process.
 OPAQUE = {"aten._cudnn_rnn", "aten._cudnn_rnn_backward", "aten.miopen_rnn_backward"}
-RNN_BATCH = -2  # the batch dimension of a layer's tensors
-RNN_WITH_BATCH = (0, 5, 6)  # the arguments with a batch: input, hidden state, cell state
+RNN_BATCH = -2  # index of the batch dimension in an LSTM layer's tensors
+RNN_WITH_BATCH = (0, 5, 6)  # indices of an LSTM layer's arguments that have a batch dimension: input, hidden state, cell state
 FEW, PART = (8, 4, 2), 4  # reduced batch sizes for bytes_of_more; twice the size should be at most 1/PART of the batch
 MARK = "memplan call"
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise the profiler logs messages about itself
@@ -62,12 +62,15 @@ class Cost:
 
 
 def is_whole(tensor: torch.Tensor) -> bool:
-    """Whether a tensor covers all of its storage."""
+    """Whether the tensor contains all elements of its storage."""
     return storage_bytes(tensor) == tensor.numel() * tensor.element_size()
 
 
 def describe(node: fx.Node) -> str:
-    """Return a text that is equal for calls of equal cost: operator, layouts, scalars."""
+    """Return a text that identifies an operator's cost: its operator, tensor layouts and scalars.
+
+    Equal texts mean equal cost.
+    """
 
     def one(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -82,7 +85,7 @@ def describe(node: fx.Node) -> str:
 
 
 def behind_forward(*args: Any) -> tuple[Any, ...]:
-    """Return the arguments of an LSTM's backward with results of a real forward, because backward accepts no other memory."""
+    """Return arguments for an LSTM's backward, taken from a real forward, because backward rejects other saved tensors."""
     inputs, gradients = args[:7], args[10:13]
     reverse, mode, hidden_size, num_layers, has_biases, train, bidirectional, batch_sizes, batch_first = args[13:22]
     options = (reverse, batch_sizes, mode, hidden_size, num_layers, has_biases, bidirectional, batch_first, train)
@@ -166,7 +169,7 @@ def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
         return events
 
     found: list[int] = []
-    depth = now = top = 0  # nesting depth within a call; allocated bytes
+    depth = now = top = 0  # depth: nesting depth within a call; now: allocated bytes; top: their maximum
     for event in in_thread(run):
         kind = event.kind()
         if kind == "push" and (depth or event.name() == MARK):
@@ -205,9 +208,9 @@ def bytes_of_more(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the sizes of an operator's results and of its memory requests (negative: freed), for large arguments.
 
-    Both sizes are known only after a run and grow linearly with the batch. Rounding to pages is the exception; it is less
-    relevant for larger batches. The arguments may be too large for the memory. The operator therefore runs with two smaller
-    batches, and the sizes are extrapolated.
+    Both kinds of sizes are known only after a run. They grow linearly with the batch, apart from rounding to pages. The
+    arguments may be too large for the memory. The operator therefore runs with two smaller batches, and the sizes are
+    extrapolated.
 
     Args:
         operator: the operator.
@@ -320,7 +323,7 @@ def is_unmeasured(node: fx.Node) -> bool:
 
 
 def is_away(nodes: Iterable[fx.Node]) -> bool:
-    """Whether the nodes are on the meta device, where nothing runs."""
+    """Whether the nodes are on the meta device, where no operator can run."""
     return any(device_of(node).type == "meta" for node in nodes if node.op == "call_function")
 
 

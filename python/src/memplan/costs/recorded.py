@@ -15,7 +15,10 @@ ALLOCATION = "Allocation"  # the tag of the profiler's memory events
 
 @dataclass(frozen=True)
 class Piece:
-    """An allocation. `begin` and `end` are indices of memory events; `end` is None if the memory was not freed."""
+    """An allocation in a recorded step.
+
+    `begin` and `end` are indices of memory events; `end` None: not freed within the step.
+    """
 
     n_bytes: int
     begin: int

@@ -31,7 +31,7 @@ class Device:
         if self.room_bytes < 0:
             raise MemplanError(f"{name!r} is no device that is known: {', '.join(device_names())}")
         self.is_gpu = name.lower() != "cpu"
-        self.has_flash = self.is_gpu and name.lower() not in BEFORE_AMPERE  # also whether it supports attention in bf16
+        self.has_flash = self.is_gpu and name.lower() not in BEFORE_AMPERE  # flash attention, and attention in bf16
         self.network = network_of(name)  # the usual network between such devices
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Device:
         return Cost(roofline_seconds(self.name, dtype, flops_of(node), moved_bytes(node)), 0)
 
     def collective_seconds(self, node: fx.Node) -> float:
-        """Return the seconds of a collective: network time plus the time to move data in device memory before and after."""
+        """Return the seconds of a collective: network time, plus copies in device memory before and after the transfer."""
         found = roofline_seconds(self.name, "float32", 0, moved_bytes(node))
         for collective, n_bytes, among in sendings(node):
             found += collective_seconds(self.name, collective, int(among.size()), stride_of(among), n_bytes)

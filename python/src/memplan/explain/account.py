@@ -26,7 +26,7 @@ LEAF = "AccumulateGrad"
 
 
 class Piece(NamedTuple):
-    """One storage. `what`: its holder, or the operator that saved it."""
+    """One live storage. `what`: the variable that holds it, or the operator that saved it for backward."""
 
     n_bytes: int
     kind: str
@@ -83,7 +83,7 @@ class Objects:
 
 
 def lies_on(tensor: torch.Tensor, device: torch.device) -> bool:
-    """Whether a tensor has memory on the device."""
+    """Whether the tensor's memory is on the device."""
     with contextlib.suppress(RuntimeError):  # undefined tensors have no device
         return tensor.device == device and tensor.layout is torch.strided
     return False
@@ -108,7 +108,7 @@ def parameters_of(modules: Sequence[nn.Module], names: dict[int, str]) -> Iterat
 def nearest_modules(nodes: Iterable[Any], owners: dict[int, str]) -> dict[Any, str]:
     """Return a module for each autograd node: the module of its parameters, or else that of its operands."""
     found: dict[Any, str] = {}
-    views: dict[Any, str] = {}  # views of a parameter
+    views: dict[Any, str] = {}  # module names of views of parameters, by the autograd node of the view
     for node in nodes:
         before = [n for n, _ in node.next_functions if n is not None]
         own = [owners.get(id(n.variable), "") for n in before if hasattr(n, "variable")]

@@ -1,4 +1,4 @@
-"""The last call of a model and its arguments, for a replay on fake tensors. Only sizes of tensors are kept, no memory."""
+"""Record a model's last call and its arguments, so that the call can be replayed on fake tensors. Tensor memory is not kept."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def kept(value: Any) -> Any:
 
 
 def given(value: Any, tensor: Callable[[Sized], torch.Tensor]) -> Any:
-    """Return arguments from their recorded form."""
+    """Rebuild the arguments of a recorded call. `tensor`: makes a tensor from its recorded sizes."""
 
     def change(v: Any) -> Any:
         return tensor(v) if isinstance(v, Sized) else v.value() if isinstance(v, Weakly) else v

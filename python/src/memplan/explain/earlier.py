@@ -1,4 +1,4 @@
-"""Autograd graphs of earlier calls that are still alive: a list or sum of losses without detach, or a recurrent state."""
+"""Find autograd graphs of earlier calls that are still alive, for example through a list of losses that are not detached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memplan.graph.capture import storage_bytes, storage_key
 from memplan.run.outside import reachable
 from memplan.torch_internals.autograd import everything_saved_by
 
-FEWEST = 2  # fewer calls are considered parts of one step
+FEWEST = 2  # minimum number of earlier calls to report; fewer calls are considered parts of one step
 MOST_NAMED = 3
 LEAST_SHARE = 0.5  # a holder is named if it keeps at least this share of the nodes that the largest one keeps
 
@@ -28,7 +28,10 @@ class Earlier:
 
     @staticmethod
     def of(objects: Objects, nodes: dict[Any, int], begun: Sequence[int], failure: Failure) -> Earlier | None:
-        """Find earlier graphs, or return None. `begun`: the first node numbers of calls; the last call has failed."""
+        """Find the live autograd graphs of earlier calls, or return None.
+
+        `begun`: the first node numbers of calls; the last call has failed.
+        """
         leaves = {storage_key(t) for t in objects.tensors if t.is_leaf}
         before = {node for node, number in nodes.items() if number < begun[-1]}
         kept = {storage_key(t): storage_bytes(t) for node in before for t in everything_saved_by(node)}
@@ -64,6 +67,6 @@ def held_by(objects: Objects, before: set[Any], stack: Sequence[At]) -> list[str
 
 
 def unnamed(objects: Objects, before: set[Any]) -> list[str]:
-    """Return the classes of holders that no variable leads to."""
+    """Return the classes of objects that keep these graphs alive and that no variable refers to."""
     held = [t for t in objects.tensors if t.grad_fn is not None and not before.isdisjoint(reachable([t.grad_fn], set()))]
     return sorted({type(o).__name__ for o in gc.get_referrers(*held)})[:MOST_NAMED]

@@ -1,4 +1,4 @@
-"""The explanation of a failed allocation."""
+"""Explain a failed allocation: the live memory, its holders, and a remedy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from memplan.explain.suggestion import Room, Step, Suggestion, name_in, suggest
 from memplan.explain.tables import table, together
 
 OF_LINES = (SAVED, OTHER)
-LEAST = 1 << 16  # smaller amounts are not mentioned
+LEAST = 1 << 16  # amounts of memory below this many bytes are not mentioned
 # share of all live memory: a variable is named as the cause if it holds more than this and more than a step saves
 MOST_OF = 0.25
 TIMES_OUTPUTS = 2  # estimated memory of an external loss, as a multiple of the model's outputs
@@ -43,7 +43,7 @@ WORDS = {"backward": "in backward", "update": "in the optimizer's step", "forwar
 
 @dataclass
 class Explanation:
-    """An explanation, to be printed. `reserved`: the state of a GPU's allocator."""
+    """The explanation of a failed allocation, as a printable object. `reserved`: the state of a GPU's allocator."""
 
     failure: Failure
     where: Where
@@ -52,7 +52,8 @@ class Explanation:
     earlier: Earlier | None
     suggestion: Suggestion | None
     inside: tuple[str, int] = "", 0  # on a CPU: the operator that failed, and an upper bound of its temporary memory
-    inside_is: list[int] = field(default_factory=list)  # candidates for this memory, if known
+    # candidates for the bytes of the failed operator's temporary memory, if known
+    inside_is: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -85,13 +86,13 @@ class Explanation:
 
 
 def at_of(where: Where) -> str:
-    """Return module and line as words, as far as known."""
+    """Return module and line of a place as text, as far as they are known."""
     parts = [f"of {where.module}" if where.module else "", where.place if where.module else f"at {where.place}"]
     return ", ".join(filter(None, parts)) if where.module or where.place else ""
 
 
 def named(piece: Piece) -> str:
-    """Return the name of a piece that belongs to no module."""
+    """Return a name for a storage that belongs to no module."""
     return f"{piece.kind}: {piece.what}" if piece.what else piece.kind
 
 
@@ -177,7 +178,7 @@ def begun_calls(replay: Replay, nodes: dict[Any, int], failure: Failure) -> list
     found = starts({n: node.name() for node, n in nodes.items()}, replay.nodes)
     is_inside = call_in(failure.frames) is not None and failure.phase == "forward"
     numbers = set(nodes.values())
-    if is_inside and found and found[-1] + max(replay.nodes) in numbers:  # the last known call has ended
+    if is_inside and found and found[-1] + max(replay.nodes) in numbers:  # the last recorded call ended before the failure
         found.append(max(numbers) + 1)
     return found or [max(numbers, default=-1) + 1]
 
@@ -193,7 +194,7 @@ def step_of(call: Call, model: nn.Module, objects: Objects, failure: Failure, is
 def room(
     step: Step, account: Account, others: int, replay: Replay | None, reserved: Reserved | None, unknown_bytes: int
 ) -> Room:
-    """Return the memory available for a plan: all that was in use before the failure, except the memory of others."""
+    """Return the memory available for a plan: all memory in use before the failure, except memory of others."""
     beside = others + account.total(PARAMETERS) + account.total(BUFFERS) - model_bytes(step.model)
     state = step.optimizer.state.values() if step.optimizer is not None else ()
     beside += account.total(STATE) - total_bytes([t for s in state for t in s.values() if isinstance(t, torch.Tensor)])

@@ -22,7 +22,7 @@ from memplan.torch_internals.autograd import next_number
 
 NOT_THE_USERS = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, errors.__file__))
 BACKWARD = {torch.autograd.backward.__code__, torch.autograd.grad.__code__}
-ROOTS = ("tensors", "outputs")  # names of their arguments from which backward starts
+ROOTS = ("tensors", "outputs")  # argument names in PyTorch's backward functions: the tensors from which backward starts
 TRIED = re.compile(r"[Tt]ried to allocate ([\d.]+) ?(?:bytes|([KMGT]i?B))")
 OF_ADDRESSES = re.compile(r"(VmPeak|VmSize):\s+(\d+) kB")
 OUT_OF_MEMORY: type[BaseException] = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
@@ -63,7 +63,7 @@ def released_bytes() -> int:
 
 
 class At(NamedTuple):
-    """A frame with its current line and instruction."""
+    """One frame of a call stack, with its current line and instruction."""
 
     frame: FrameType
     line: int
@@ -115,7 +115,7 @@ class Where(NamedTuple):
 
     module: str = ""
     place: str = ""
-    instruction: int = -1  # within the line
+    instruction: int = -1  # index of the instruction within the line; -1: unknown
 
     def __str__(self) -> str:
         return f"{self.module} ({self.place})" if self.module and self.place else self.module or self.place

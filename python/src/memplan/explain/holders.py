@@ -21,7 +21,7 @@ OF_A_MODULE = {"_parameters", "_buffers", "_modules"}  # entries of a torch.nn.M
 
 
 class Holders:
-    """A search through variables. Each object keeps the first and shortest name found."""
+    """A search for the variables that hold tensors. If several names lead to an object, the first and shortest one is kept."""
 
     def __init__(self) -> None:
         self.seen: set[int] = set()

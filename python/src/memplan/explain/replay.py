@@ -31,11 +31,11 @@ from memplan.run.outside import reachable
 from memplan.torch_internals.autograd import everything_saved_by, next_number, number_of
 from memplan.torch_internals.dispatch import forget_arguments, watching, without_memory
 
-FEWEST = 0.5  # at least this share of a call's nodes must match
-ROUNDING = 0.02  # relative tolerance for the memory of an LSTM
-MOST_SKIPS = 8  # number of operators tried at one place
+FEWEST = 0.5  # share of a call's autograd nodes that must match the replayed nodes
+ROUNDING = 0.02  # relative difference permitted between requested and expected memory of an LSTM
+MOST_SKIPS = 8  # maximum number of operators at one line that are tried as the failed one
 CONVOLUTION = torch.ops.aten.convolution.default
-UNDER_WAY = "under way"  # shown for tensors held only by the failed operator or by backward
+UNDER_WAY = "under way"  # text shown for tensors that only the failed operator or backward holds
 
 
 class Failed(Exception):
@@ -78,15 +78,15 @@ class Events:
 
     def __init__(self, names: dict[int, str], start: int, target: Target | None) -> None:
         self.names, self.start, self.target = names, start, target
-        self.where: dict[int, Where] = {}  # of nodes, counted from the first
+        self.where: dict[int, Where] = {}  # place of each autograd node, by its index counted from the call's first node
         self.alive: dict[int, tuple[weakref.ref[Any], Piece]] = {}
-        self.current = -1  # the node whose backward runs
+        self.current = -1  # index of the node whose backward is running; -1: none
         self.entered: set[int] = set()
-        self.n_there = 0  # number of operators that could be the failed one
+        self.n_there = 0  # number of operators so far that could be the failed one
         self.failed_at: Where | None = None
-        self.failed_in = ("", 0)  # the operator, and the bytes that it reads and writes
-        self.taken: list[int] = []  # candidates for the bytes of its temporary tensors at that time
-        self.before: list[tuple[weakref.ref[Any], Piece]] = []  # tensors alive at that time
+        self.failed_in = ("", 0)  # name of the failed operator, and the bytes that it reads and writes
+        self.taken: list[int] = []  # candidates for the bytes of the failed operator's temporary tensors
+        self.before: list[tuple[weakref.ref[Any], Piece]] = []  # tensors alive when the operator failed
 
     def run(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Run and observe an operator."""
@@ -109,7 +109,10 @@ class Events:
         return result
 
     def _given_out(self, result: Any, where: Where, sizes: Sequence[int]) -> dict[int, int]:
-        """Record new storages. `sizes`: sizes of the results, if fake tensors do not have them."""
+        """Record the storages that an operator has allocated.
+
+        `sizes`: sizes of the results, if fake tensors do not have them.
+        """
         found = {}
         for k, tensor in enumerate(tensors_of(result)):
             key = storage_key(tensor)
@@ -120,7 +123,7 @@ class Events:
         return found
 
     def _exactly(self, n_bytes: int) -> int:
-        """Return a size, or the requested size if the two differ by rounding only."""
+        """Return the given size; return the requested size instead if the two differ by rounding only."""
         tried = self.target.tried_bytes if self.target is not None else None
         return tried if tried is not None and abs(n_bytes - tried) < ROUNDING * tried else n_bytes
 
@@ -178,7 +181,7 @@ class Replay:
     failed_at: Where | None = None
     failed_in: tuple[str, int] = "", 0
     taken: list[int] = field(default_factory=list)
-    lost: list[Piece] = field(default_factory=list)  # tensors alive at the failure and freed since
+    lost: list[Piece] = field(default_factory=list)  # tensors that were alive at the failure and have been freed since
     output_bytes: int = 0
     has_loss: bool = False  # whether the outputs contain a loss
     is_loss: bool = False  # whether the loss is the only output
@@ -194,7 +197,7 @@ class Replay:
         return replay
 
     def of_calls(self, begun: Sequence[int], nodes: dict[Any, int]) -> dict[Any, Where]:
-        """Return the places of nodes created by similar calls. `begun`: the numbers of their first nodes."""
+        """Return the places of autograd nodes of all similar calls. `begun`: the number of each call's first node."""
         return {
             node: self.where[n - start]
             for start in begun
@@ -276,7 +279,7 @@ class Replay:
 
 
 def back(outputs: Sequence[torch.Tensor], nodes: dict[int, Any], used: set[int], events: Events) -> None:
-    """Run backward from the outputs that were used."""
+    """Run backward on the replayed call, from the outputs that the real backward used."""
     for number, node in nodes.items():
         node.register_prehook(lambda _, number=number: events.enter(number))
     numbers = {node: number for number, node in nodes.items()}

@@ -1,4 +1,4 @@
-"""The memory that a GPU's allocator had reserved at a failed allocation."""
+"""The memory that a GPU's allocator had reserved when an allocation failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memplan.budget import in_units
 
 @dataclass(frozen=True)
 class Reserved:
-    """The state of the allocator.
+    """The state of a GPU's allocator when an allocation failed.
 
     Attributes:
         fragmented_bytes: free bytes in partly used segments, which cannot return to the device.

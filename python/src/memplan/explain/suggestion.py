@@ -32,8 +32,8 @@ from memplan.report import Report
 from memplan.run.backend import Backend, Estimated
 from memplan.train_step import FUSE, StepBackend
 
-WITH_WORKSPACE = ("convolution", "rnn")  # their workspace is at most the bytes that they read and write
-WITH_COPY = "native_batch_norm_backward"  # on a CPU its workspace equals the size of the incoming gradient
+WITH_WORKSPACE = ("convolution", "rnn")  # families of operators whose workspace is at most the bytes that they read and write
+WITH_COPY = "native_batch_norm_backward"  # operator whose workspace on a CPU equals the size of the incoming gradient
 TEMPORARIES = 2  # number of tensors of a parameter's size during its update
 LESS, STEPS = 0.95, 8  # factor of the next budget if a GPU's allocator has no room for the plan, and number of attempts
 
@@ -46,7 +46,7 @@ def rounded(n_bytes: int, up: bool) -> str:
 
 
 class NotRun:
-    """For backends that estimate operator costs without running operators."""
+    """Mixin for backends that plan a step without running its operators. Operator costs are estimates."""
 
     row: Device | None = None
 
@@ -67,7 +67,7 @@ class NotRun:
 
 
 class NotUpdated(Updates):
-    """Updates with estimated costs: each uses some temporary tensors of its parameter's size."""
+    """Optimizer updates with estimated costs. An update is assumed to allocate TEMPORARIES tensors of its parameter's size."""
 
     row: Device | None = None
 
@@ -89,7 +89,7 @@ class OfStep(NotRun, StepBackend):
 
 @dataclass
 class Room:
-    """The memory for a step on a device, and the part of it used by others.
+    """The memory available to a step on a device, and the memory used by others.
 
     `below_bytes`: only known on a CPU; the failed allocation did not fit, so a plan has to need less. `limit_bytes`: the limit
     of a GPU's allocator.
@@ -107,7 +107,10 @@ class Room:
 
 @dataclass
 class Suggestion:
-    """A suggestion. `line`: the code to write, or "" if nothing helps. `sentence` gives the reason or further advice."""
+    """A suggestion after a failed allocation.
+
+    `line`: the code to write, or "" if nothing helps. `sentence` gives the reason or further advice.
+    """
 
     line: str
     sentence: str
@@ -146,7 +149,7 @@ def name_in(stack: Sequence[At], value: Any, otherwise: str) -> str:
 
 @dataclass
 class Step:
-    """A failed call with the optimizer of its model, and the script's names for both."""
+    """The failed call with the optimizer of its model, and the variable names that the script uses for both."""
 
     call: Call
     model: torch.nn.Module
@@ -180,7 +183,10 @@ class Step:
         return self.optimizer is not None and self.is_loss and not self.call.has_gradients
 
     def ways(self) -> Iterator[tuple[Callable[[int, int], Report], Callable[[str, int], str], str]]:
-        """Yield the ways to plan the step: a function that plans, a function that returns the line, and a remark."""
+        """Yield the ways to plan the step, best first.
+
+        A way is a function that plans, one that returns the line of code, and a remark.
+        """
         yield self.compiled, self.line, ""
         if self.fuses():
             yield self.fused, self.line_fused, "; step(...) is forward, backward and updates"
@@ -256,7 +262,7 @@ def static_sentence(step: Step, static_bytes: int, reserve_bytes: int) -> str:
 
 
 def within(room: Room, report_for: Callable[[int, int], Report]) -> tuple[int, Report]:
-    """Return the largest budget whose plan fits the room, and its report. Raises BudgetError."""
+    """Return the largest budget whose plan fits the available memory, and the report. Raises BudgetError."""
     budget = room.available_bytes
     for k in range(STEPS):
         report = report_for(budget, room.reserve_bytes)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from memplan.budget import in_units
 
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)")  # the number of a block in a module name
-MOST_LINES = 10  # per table
+MOST_LINES = 10  # maximum number of lines per table
 
 
 def together(rows: dict[str, int]) -> list[tuple[str, int]]:

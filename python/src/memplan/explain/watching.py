@@ -41,7 +41,7 @@ class Watching:
         self.is_explaining = False
         self.is_observing = False
         self.apart: ThreadPoolExecutor | None = None
-        self.room: mmap.mmap | None = None  # address space, freed for the explanation
+        self.room: mmap.mmap | None = None  # reserved address space, which is released so that the explanation has room
         self.n_asked = 0  # the number of explain_oom calls, less the blocks that have ended
 
     def install(self) -> Watching:
@@ -62,7 +62,7 @@ class Watching:
             self.is_observing = on_out_of_memory(self._observe)
 
     def remove(self) -> None:
-        """Undo one `install`. The last one removes all hooks and observers."""
+        """Undo one call of explain_oom. When all calls are undone, the hooks and observers are removed."""
         self.n_asked -= 1
         if self.calls is None or self.n_asked > 0:
             return
