@@ -1,27 +1,28 @@
-/* arena.h - the items of one arena and their offsets: the search, the index of gaps, and placement in a given order. Internal
- * to planner/arena. */
+/* arena.h - internal to planner/arena: the items of one arena, the search for their offsets, the index of gaps, and placement
+ * in a given order. */
 #pragma once
 
 #include "memplan/memory.h"
 #include "memplan/pack.h"
 
-/* Finds offsets for the items of one arena, by first fit and best fit in many orders.
+/* Finds offsets for the items of one arena.
  *
- * The size of an item is piecewise constant over its lifetime (its size profile, as in memplan/pack.h). It occupies [offset,
- * offset + size) at each step, and nothing at steps without a piece. All sizes are counted in units of the alignment.
+ * The size of an item is piecewise constant over its lifetime (its size profile, as in memplan/pack.h). At each step the item
+ * occupies [offset, offset + size). At steps without a piece it occupies nothing. Sizes and offsets are counted in multiples
+ * of the alignment.
  *
  * Dynamic storage allocation is NP-hard (Garey and Johnson 1979, SR2). Items are placed one after the other, by first fit or
- * best fit, in several orders. A third rule always places the item that can be placed lowest. The lowest height wins. The live
- * bytes of the fullest step are a lower bound; the search ends when it is reached.
+ * best fit, in several orders. A third rule always places the item that can be placed lowest. The placement with the lowest
+ * height is kept. The live bytes of the fullest step are a lower bound on the height. The search ends when a placement reaches
+ * this bound.
  *
- * If no order reaches it, the packer's exact search (memplan/pack.h) looks for a lower placement, or proves that there is none.
- * It first tries `wanted`, or a thousandth above the bound, with small items placed last, then lower capacities. The work
- * depends on the number of items, never on a clock.
- */
+ * If no order reaches the bound, the packer's exact search (memplan/pack.h) looks for a lower placement, or proves that there
+ * is none. It first tries the height `wanted`, or a height a thousandth above the bound, with small items placed last. Then it
+ * tries lower heights. The work depends on the number of items, never on a clock. */
 
 typedef struct mp_arena_item {
     int64_t offset;
-    int64_t size;        /* the largest of its pieces */
+    int64_t size;        /* largest size of its pieces, as a multiple of the alignment */
     int begin, end;      /* steps [begin, end), from the first to the last piece */
     int piece, n_pieces; /* pieces[piece .. piece + n_pieces), by time, without overlap; at least one */
 } mp_arena_item;
@@ -29,29 +30,30 @@ typedef struct mp_arena_item {
 typedef struct mp_arena_problem {
     mp_arena_item *items;
     size_t n;
-    const mp_pack_piece *pieces; /* intervals of steps */
+    const mp_pack_piece *pieces; /* the pieces of all items: each has one size over an interval of steps */
     size_t n_pieces, n_steps;
-    const mp_pack_options *exact; /* number of pieces and of steps */
-    /* static bytes in addition to the arena; "near the bound" is a fraction of the sum of both */
+    const mp_pack_options *exact; /* options of the exact search */
+    /* static bytes in the same memory as the arena. "Near the bound" means within a fraction of arena plus static bytes */
     int64_t beside;
-    int64_t wanted;           /* capacity that is enough: if the arena is larger, the search continues longer; 0: none */
-    bool (*stop)(void *data); /* NULL: the whole search runs; otherwise it ends when this returns true, or at `wanted` */
+    int64_t wanted;           /* a sufficient height: while the arena is higher, the search continues longer; 0: none */
+    bool (*stop)(void *data); /* the search ends when this returns true, or at height `wanted`; NULL: the whole search runs */
     void *data;
-    bool only_bound; /* only the bound is needed: it skips the search near the bound, and does not place very many items at all
-                      */
-    int64_t height, bound; /* results; no placement is lower than `bound` */
-    int64_t nodes;         /* result: nodes of the packer's search */
+    bool only_bound; /* the caller needs only `bound`: the search near the bound is skipped, and very large problems are not
+                        placed at all */
+    int64_t height, bound; /* results: height of the arena found; lower bound on the height of every placement */
+    int64_t nodes;         /* result: visited nodes of the exact search tree */
 } mp_arena_problem;
 
-/* Sets the offset of every item so that no two overlap in time and space, and sets height and bound. Deterministic. MP_NOMEM.
- * O(n^2) with a small constant, a bounded number of times. For more than MP_ARENA_UNINDEXED items see arena_index.c. */
+/* Sets the offset of every item so that no two items overlap in time and space, and sets height and bound. Deterministic.
+ * MP_NOMEM. O(n^2) with a small constant, a bounded number of times. For more than MP_ARENA_UNINDEXED items see arena_index.c.
+ */
 mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err);
 
-/* The index: a segment tree over the steps. It finds the lowest gap for an item without visiting all placed items.
+/* The index of gaps: a segment tree over the steps. It finds the lowest gap for an item without visiting all placed items.
  *
- * A placed piece is stored at the O(log steps) tree nodes whose ranges of steps make up its lifetime. Pieces at one tree node
- * are live at the same time, so they do not overlap in space. They are sorted by offset for binary search. For every step the
- * tree also stores the height up to which memory is full without gaps. No search begins below that height.
+ * The lifetime of a placed piece is the union of O(log steps) ranges of tree nodes; the piece is stored at these nodes. Pieces
+ * at one tree node are live at the same time, so they do not overlap in space. They are sorted by offset for binary search.
+ * For every step the tree also stores the height below which memory is full without gaps. No search begins below that height.
  */
 
 typedef struct mp_arena_index mp_arena_index;
@@ -62,8 +64,8 @@ mp_arena_index *mp_arena_index_new(const mp_arena_problem *problem);
 void mp_arena_index_free(mp_arena_index *index); /* NULL is allowed */
 void mp_arena_index_clear(mp_arena_index *index);
 
-/* Sets the item's offset to the lowest one without an overlap, and stores the item there. Adds the work to *work: O(log^2
- * steps) if the placed items leave few gaps, O(n) at worst. */
+/* Sets the item's offset to the lowest offset without an overlap, and adds the item to the index. Adds the work to *work:
+ * O(log^2 steps) if the placed items leave few gaps, O(n) at worst. */
 void mp_arena_index_place(mp_arena_index *index, mp_arena_item *item, int64_t *work);
 
 /* The rule by which items are placed in a given order. */
@@ -71,7 +73,7 @@ void mp_arena_index_place(mp_arena_index *index, mp_arena_item *item, int64_t *w
 typedef enum mp_arena_rule {
     MP_ARENA_FIRST_FIT, /* in the given order, each into the lowest gap; the only rule for more than MP_ARENA_UNINDEXED items */
     MP_ARENA_BEST_FIT,  /* in the given order, each into the smallest gap that fits */
-    MP_ARENA_LOWEST_FIRST, /* always the item that can be placed lowest; the given order breaks ties */
+    MP_ARENA_LOWEST_FIRST, /* places the item that can be placed lowest next; the given order breaks ties */
     MP_ARENA_N_RULES
 } mp_arena_rule;
 
@@ -81,6 +83,6 @@ mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem);
 void mp_arena_placer_free(mp_arena_placer *placer); /* NULL is allowed */
 MP_OWNER(mp_arena_placer_free, mp_arena_placer)
 
-/* Sets the offsets of all items and returns the height. Stops as soon as the height reaches `limit`; only some items then have
- * offsets. Adds the number of compared pairs to *work. */
+/* Sets the offsets of all items and returns the height. Stops as soon as the height reaches `limit`. In that case some items
+ * have no offset. Adds the number of compared pairs of items to *work. */
 int64_t mp_arena_place(mp_arena_placer *placer, const int *order, mp_arena_rule rule, int64_t limit, int64_t *work);

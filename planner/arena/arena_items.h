@@ -1,9 +1,9 @@
 /* arena_items.h - lists the items that a plan places in an arena, and converts items with offsets to places. Internal to
  * planner/arena.
  *
- * Spans that share one offset form a ring and become one item: the two lives of a carried gradient, or an output and the input
- * whose memory it takes over. Workspaces are items of one step, listed after the others.
- */
+ * Some spans (lifetimes of storages, memplan/timeline.h) must share one offset. Examples are the two lives of a carried
+ * gradient, or an output and the input whose memory it takes over. Such spans form a ring and become one item. A workspace is
+ * an item of one step. Workspaces are listed after all other items. */
 #pragma once
 
 #include "estimator/base/memory.h"
@@ -19,8 +19,8 @@ typedef struct mp_arena_items {
     mp_pool *pool;  /* owns the arrays below, and items and pieces of the problem */
     int *item;      /* per span: number of its ring; -1: none */
     int *next;      /* per span: the next span of its ring */
-    bool *outlives; /* per span: its ring contains a storage that outlives the step */
-    size_t n_rings; /* number of rings; they are the problem's first items */
+    bool *outlives; /* per span: its ring contains a storage that is live beyond the end of the step */
+    size_t n_rings; /* number of rings; the items of rings come first in the problem */
 } mp_arena_items;
 
 /* Lists the items of a plan in a tier. Sizes and lifetimes are set, offsets are not. Release *out with mp_arena_items_clear on
@@ -30,6 +30,6 @@ mp_status mp_arena_items_of(const mp_graph *graph, const mp_plan *plan, int tier
                             mp_arena_problem *problem, mp_error *err);
 void mp_arena_items_clear(mp_arena_items *items); /* a zeroed struct is allowed */
 
-/* Converts items with offsets to places. arena_bytes is the highest end. *out owns its places. MP_NOMEM. O(n). */
+/* Converts items with offsets to places. arena_bytes is the end of the highest item. *out owns its places. MP_NOMEM. O(n). */
 mp_status mp_arena_items_place(const mp_arena_items *items, const mp_plan *plan, const mp_arena_item *placed,
                                mp_tier_layout *out, mp_error *err);

@@ -1,14 +1,14 @@
-/* bound_channels.h - a lower bound on the makespan from work on other channels, such as the collectives of a network. */
+/* bound_channels.h - a lower bound on the makespan from the work on channels other than compute, such as the collectives of a
+ * network. */
 #pragma once
 
 #include "planner/order/precedence.h"
 
-/* Returns in *ticks a lower bound on the makespan of every plan of the order's class, for any budget. Each channel other than
- * compute is treated as a machine and its nodes as jobs. A job has a head and a tail: the ticks of compute that certainly run
- * before it begins and after it has ended. The bound is Jackson's preemptive schedule (Carlier 1982, "The one-machine
- * sequencing problem").
+/* Returns in *ticks a lower bound on the makespan, for any budget. It holds for every plan that respects the precedence
+ * relation `order`. Each channel other than compute is treated as a machine and its nodes as jobs. A job has a head and a
+ * tail: the ticks of compute that run before the job in every plan, and after it. The bound of a channel is Jackson's
+ * preemptive schedule (Carlier 1982, "The one-machine sequencing problem").
  *
- * *ticks is 0 if the graph has several tiers, no other channels, or too many nodes for the sets of the order. MP_NOMEM. O(jobs
- * * nodes * operands).
- */
+ * *ticks is 0 if the graph has several tiers, only the compute channel, or more nodes than mp_precedence_most_nodes. MP_NOMEM.
+ * O(jobs * nodes * operands). */
 mp_status mp_bound_channels(const mp_precedence *order, int64_t *ticks, mp_error *err);

@@ -1,11 +1,11 @@
-/* bound_states.h - tables of live-in sets, and of required recomputations, at a boundary. Internal to bound_demand.c.
+/* bound_states.h - tables used by bound_demand.c: live-in sets, and required recomputations at a boundary.
  *
  * mp_bound_states is a table of live-in sets, each with the least ticks to reach it.
  *
  * mp_bound_reruns holds the nodes that must be recomputed after a boundary if a storage is read later. A storage larger than
- * the free memory at a boundary cannot be live there. If it is read later, its producer is recomputed, and so are the producers
- * of inputs that cannot be live either. The ticks of these nodes, each counted once, are a lower bound.
- */
+ * the free memory at a boundary cannot be live there. If such a storage is read later, its producer is recomputed. The same
+ * holds for the producer's inputs that cannot be live at the boundary. The ticks of these nodes, each counted once, are a
+ * lower bound. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,11 +17,12 @@
 #include "planner/bound/interval/bound_interval.h"
 
 typedef struct mp_bound_states {
-    mp_pool *pool;         /* owns all arrays */
-    int n, most, words;    /* number of states; capacity; 64-bit words of a set */
-    int64_t *ticks, *used; /* per state: ticks, INT64_MAX if dropped; bytes used, maintained by the caller */
-    uint64_t *sets;        /* per state: its live-in set */
-    int *slots;            /* hash table from slot to state; -1: free */
+    mp_pool *pool;      /* owns all arrays */
+    int n, most, words; /* number of states; largest number of states; 64-bit words of a set */
+    int64_t *ticks,
+        *used;      /* per state: its least ticks, INT64_MAX if dropped; bytes of memory used, which the caller maintains */
+    uint64_t *sets; /* per state: its live-in set */
+    int *slots;     /* hash table from slot to state; -1: free */
     size_t n_slots;
     int64_t *keys; /* scratch of mp_bound_states_drop_dominated */
 } mp_bound_states;
@@ -38,7 +39,7 @@ bool mp_bound_states_put(mp_bound_states *t, const uint64_t *set, int64_t ticks,
  * cheapest states are compared. The table must be emptied before the next put. O(n^2 * words). */
 void mp_bound_states_drop_dominated(mp_bound_states *t);
 
-/* Numbers (ranks) for storages, in a topological order of their producers. Outputs of one node have consecutive ranks. */
+/* Numbers the storages (ranks), in a topological order of their producers. Outputs of one node have consecutive ranks. */
 typedef struct mp_bound_ranks {
     mp_pool *pool; /* owns all arrays */
     int n, words;
@@ -47,8 +48,8 @@ typedef struct mp_bound_ranks {
     int *first, *end; /* per node: the ranks [first, end) of its outputs */
 } mp_bound_ranks;
 
-/* Ranks all storages that have a vertex in the interval's network. Release with mp_bound_ranks_clear, also after an error.
- * MP_NOMEM. */
+/* Gives a rank to all storages that have a vertex in the interval's network. Release with mp_bound_ranks_clear, also after an
+ * error. MP_NOMEM. */
 mp_status mp_bound_ranks_init(mp_bound_ranks *ranks, const mp_bound_interval *x, mp_error *err);
 void mp_bound_ranks_clear(mp_bound_ranks *ranks);
 
@@ -58,7 +59,7 @@ typedef struct mp_bound_reruns {
     const mp_bound_ranks *ranks;
     int n, words;     /* number of boundaries; 64-bit words of a set of nodes */
     uint64_t *nodes;  /* per boundary and rank: the nodes that must be recomputed */
-    uint64_t *needed; /* per boundary: the ranks read by nodes between it and the next boundary */
+    uint64_t *needed; /* per boundary: the ranks of storages read by nodes between this boundary and the next */
 } mp_bound_reruns;
 
 /* Release with mp_bound_reruns_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes /
@@ -67,6 +68,6 @@ mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const m
                                int n, mp_error *err);
 void mp_bound_reruns_clear(mp_bound_reruns *m);
 
-/* Adds the nodes that must be recomputed after boundary i in order to produce the storages of these ranks. */
+/* Adds to the set the nodes that must be recomputed after boundary i in order to produce the storages of the given ranks. */
 void mp_bound_reruns_add(const mp_bound_reruns *m, int i, const uint64_t *ranks, uint64_t *nodes);
 int64_t mp_bound_reruns_ticks(const mp_bound_reruns *m, const uint64_t *nodes);

@@ -1,5 +1,5 @@
-/* proof.h - the lower bound of a search, proved before the search and in a parallel thread. If the search keeps the list order,
- * it is the better of two bounds: for any order and for this order. Otherwise it is for any order. */
+/* proof.h - proves the lower bound of a search, before the search and in a parallel thread. The bound holds for plans in any
+ * order. If the search keeps the list order, the bound for the list order is used if it is higher. */
 #pragma once
 
 #include "memplan/bound.h"
@@ -13,11 +13,11 @@ int mp_proof_effort(const mp_graph *graph);
 mp_status mp_prove(mp_problem *problem, int64_t budget_bytes, bool keep_order, const mp_bound_options *options, mp_bound *out,
                    mp_error *err);
 
-/* A bound computed in its own thread. */
+/* A lower bound that its own thread computes. */
 typedef struct mp_proof mp_proof;
 
-/* Starts the thread. If threads are not available, computes the bound before returning. options->stop is called from the
- * thread. The problem must outlive the proof. On MP_OK release with mp_proof_end. MP_NOMEM. */
+/* Starts the thread that computes the bound. If threads are not available, computes the bound before returning. The thread
+ * calls options->stop. The problem must outlive the proof. On MP_OK release with mp_proof_end. MP_NOMEM. */
 mp_status mp_proof_start(mp_problem *problem, int64_t budget_bytes, const mp_bound_options *options, mp_proof **out,
                          mp_error *err);
 /* Waits up to `seconds`. Returns true if the proof is done. */

@@ -22,15 +22,15 @@
 /* One run of a node. */
 typedef struct mp_node_run {
     int node, alternative;
-    const mp_alternative *does; /* its reads, adds and writes; NULL at the end of backward */
-    int mate;                   /* the wait of an issued run, the issued run of a wait; -1: neither */
-    int position;               /* position in the order, -1 if not in it */
-    bool is_on;                 /* its reads and writes count; false while it is only reserved */
+    const mp_alternative *does; /* the reads, adds and writes of the run; NULL for the end of backward */
+    int mate;                   /* of an issued run: its wait; of a wait: the issued run; -1: neither */
+    int position;               /* position in the sparse order; -1: not in it */
+    bool is_on;                 /* the run takes part in the order; false while its position is only reserved */
     bool is_wait;
-    int64_t ended;          /* of an issued run: its end time at the last mp_runs_ticks */
+    int64_t ended;          /* of an issued run: its end in ticks, as of the last mp_runs_ticks */
     int step;               /* of an issued run: scratch of mp_runs_steps */
-    int64_t waited;         /* of an issued run and its wait: total waiting time of compute up to there */
-    int64_t in_place_bytes; /* bytes saved at its position by in-place pairs */
+    int64_t waited;         /* of an issued run and its wait: total ticks for which compute has waited up to this run */
+    int64_t in_place_bytes; /* bytes that in-place pairs save at the run's position */
 } mp_node_run;
 
 /* A growing list of runs, sorted by position. */
@@ -60,45 +60,48 @@ typedef struct mp_change {
 } mp_change;
 
 typedef struct mp_runs {
-    mp_pool *pool; /* owns all arrays except those that grow */
+    mp_pool *pool; /* owns all arrays except those with a capacity field */
     const mp_graph *graph;
-    int64_t limit[MP_MAX_TIERS];  /* per tier: budget minus static bytes */
-    bool has_limit[MP_MAX_TIERS]; /* per tier: it has a budget; otherwise its profile is empty. Always true for the device */
+    int64_t limit[MP_MAX_TIERS];      /* per tier: budget minus static bytes, in bytes */
+    bool has_limit[MP_MAX_TIERS];     /* per tier: it has a budget. Without a budget its profile is empty. Always true for the
+                                         device */
     mp_profile profile[MP_MAX_TIERS]; /* per tier of the graph */
-    mp_alternative **waits;           /* per node: the reads of the waits of its alternatives; NULL: no alternative is issued */
-    int *run_at;                      /* per position: its run, -1 if empty; `end` has the last position */
+    mp_alternative **waits;           /* per node and alternative: the storages that its wait reads; NULL: node never issued */
+    int *run_at;                      /* per position: its run; -1: empty. The last position belongs to `end` */
     mp_node_run *runs;
     int n_runs, n_spare, n_removed;
     int *spare;   /* unused run numbers */
-    int *removed; /* runs removed since the last keep; undo restores them */
+    int *removed; /* runs removed since the last mp_runs_keep; mp_runs_undo restores them */
     size_t runs_capacity, spare_capacity, removed_capacity;
     int end;                          /* the run that represents the end of backward */
-    int64_t end_workspace_bytes;      /* the largest workspace of the updates at `end` */
-    mp_run_list *producers, *readers; /* per storage; a node that adds to a sum counts as a reader */
-    int *update_run;                  /* per gradient: the run up to which its update keeps it live; -1: none */
+    int64_t end_workspace_bytes;      /* the largest workspace of the updates that run at `end` */
+    mp_run_list *producers, *readers; /* per storage: the runs that produce it; the runs that read it or add to it (a sum) */
+    int *update_run; /* per gradient: the last run before its update; the gradient is live up to this run; -1: none */
     int *gradients_start, *gradients; /* per storage changed by updates: the gradients that these updates read */
     mp_run_list *of_node;             /* per node: its runs */
-    int *pair_used;                   /* scratch of mp_lifetime_pair: zero per storage */
-    int64_t ticks;                    /* sum over all compute runs that are on */
-    int n_issued;                     /* number of issued runs that are on */
-    mp_run_list queue;                /* the issued runs that are on, and their waits */
-    int64_t *sums; /* Fenwick tree over the positions: ticks of the compute runs that are on; NULL: the graph has no copies */
-    int n_on, n_shifted; /* n_shifted: runs moved to make space since the last mp_runs_spread */
+    int *pair_used;                   /* scratch of mp_lifetime_pair: per storage, zero between calls */
+    int64_t ticks;                    /* ticks of all compute runs that are turned on */
+    int n_issued;                     /* number of issued runs that are turned on */
+    mp_run_list queue;                /* the issued runs that are turned on, and their waits */
+    int64_t *
+        sums; /* Fenwick tree over the positions: ticks of the compute runs that are turned on; NULL: the graph has no copies */
+    int n_on, n_shifted; /* runs turned on; runs moved to make space since the last mp_runs_spread */
     mp_change *changes;
     size_t n_changes, changes_capacity;
-    bool failed; /* memory ran out: further changes have no effect */
+    bool failed; /* memory ran out; further changes have no effect */
 } mp_runs;
 
 /* NULL is allowed. */
 void mp_runs_free(mp_runs *runs);
 MP_OWNER(mp_runs_free, mp_runs)
-/* Writes the order, without updates, to `steps` (space for n_on elements). Returns the number of steps. O(positions). */
+/* Writes the steps of the order, without updates, to `steps`, which has space for n_on elements. Returns the number of steps.
+ * O(positions). */
 size_t mp_runs_steps(const mp_runs *runs, mp_step *steps);
 /* Returns the nearest run before (step -1) or after (step 1) a position; -1: none. O(gap). */
 int mp_runs_neighbour(const mp_runs *runs, int position, int step);
 
-/* Returns the index of the first run of a list at `position` or later. O(log n). Inline, because every move calls it hundreds
- * of times. */
+/* Returns the index of the first run in a list that is at `position` or later. O(log n). Inline, because every move calls it
+ * hundreds of times. */
 static inline int mp_run_list_find(const mp_runs *runs, const mp_run_list *list, int position)
 {
     int low = 0, high = list->n;
@@ -111,7 +114,7 @@ static inline int mp_run_list_find(const mp_runs *runs, const mp_run_list *list,
     }
     return low;
 }
-/* Inserts a run into a list, or removes it. The run must have the same position in both calls. O(n). */
+/* Insert a run into a list, and remove it. The run must have the same position in both calls. O(n). */
 void mp_run_list_insert(mp_runs *runs, mp_run_list *list, int run);
 void mp_run_list_remove(const mp_runs *runs, mp_run_list *list, int run);
 
@@ -137,17 +140,17 @@ static inline void mp_runs_add_ticks(mp_runs *runs, int position, int64_t ticks)
 {
     for (int p = position + 1; runs->sums && p <= runs->profile->n_positions; p += p & -p) runs->sums[p] += ticks;
 }
-/* Returns the last position that compute reaches at least `ticks` before it reaches `position`; -1: none. Only for graphs with
+/* Returns the last position from which compute runs for at least `ticks` until `position`; -1: none. Only for graphs with
  * copies. O(log positions). */
 int mp_runs_ahead(const mp_runs *runs, int position, int64_t ticks);
-/* Returns the first position before which compute runs for at least `ticks`; the last position if there is none. Only for
- * graphs with copies. O(log positions). */
+/* Returns the first position with at least `ticks` of compute before it; the last position if there is none. Only for graphs
+ * with copies. O(log positions). */
 int mp_runs_reach(const mp_runs *runs, int64_t ticks);
 /* Returns the ticks of compute before a position. Only for graphs with copies. O(log positions). */
 int64_t mp_runs_ticks_before(const mp_runs *runs, int position);
 /* Returns the live bytes allowed in a tier while a run executes, its own workspace excluded. */
 int64_t mp_runs_limit(const mp_runs *runs, int run, int tier);
-/* Adds a run's limits to all profiles at its position, or removes them. */
+/* Sets the limits of all tiers at the run's position, or removes them. */
 void mp_runs_occupy(mp_runs *runs, int run, bool enters);
 
 /* ---- conversion from steps, and even spreading of the runs ---- */
@@ -168,24 +171,23 @@ void mp_runs_spread(mp_runs *runs);
 /* Reserves a new run of the node right before another run, and for an issued run its wait as well. Neighbours shift if there is
  * no gap. Returns the run; -1: out of memory or no free position. The run has no effect until it is turned on. */
 int mp_runs_reserve(mp_runs *runs, int node, int alternative, int before_run);
-/* The same, with the wait before the run wait_before. */
+/* Like mp_runs_reserve for an issued run, but reserves its wait before the run wait_before. */
 int mp_runs_issue(mp_runs *runs, int node, int alternative, int before_run, int wait_before);
 /* Turns the run on, together with its wait. */
 void mp_runs_turn_on(mp_runs *runs, int run);
 /* Turns the run off and releases its position. An issued run and its wait are removed together. */
 void mp_runs_remove(mp_runs *runs, int run);
 
-/* mp_runs_keep makes all changes final. mp_runs_undo reverts all changes since the last keep. O(changes). */
+/* mp_runs_keep makes all changes final. mp_runs_undo reverts all changes since the last mp_runs_keep. O(changes). */
 void mp_runs_keep(mp_runs *runs);
 void mp_runs_undo(mp_runs *runs);
 
 /* ---- queries ----
  *
- * Each costs O(log n) per storage that the run uses, unless its comment says otherwise.
- */
+ * A query costs O(log n) per storage that the run uses, unless its comment says otherwise. */
 
-/* Returns the next run after `position` that reads the instance of s live there, waits excluded; -1: no instance is live, or it
- * has no later reader. */
+/* Returns the next run after `position` that reads the instance of s live at `position`. Waits are ignored. Returns -1 if no
+ * instance is live, or if the instance has no later reader. */
 int mp_runs_next_read(const mp_runs *runs, int s, int position);
 /* True if an instance of s produced before `position` is live at or after it. */
 bool mp_runs_is_live(const mp_runs *runs, int s, int position);
@@ -200,28 +202,30 @@ bool mp_runs_is_dead(const mp_runs *runs, int run);
 /* True if a node may run with this alternative at a position. Its inputs must be produced earlier, and every run that depends
  * on its outputs must keep a valid order. The run `without_run` is ignored (-1: none). */
 bool mp_runs_allows(const mp_runs *runs, int node, int alternative, int position, int without_run);
-/* True if the order remains valid without this run, or with the run in another alternative. */
+/* The first is true if the order remains valid without this run. The second is true if it remains valid with another
+ * alternative of the run. */
 bool mp_runs_can_spare(const mp_runs *runs, int run);
 bool mp_runs_can_change(const mp_runs *runs, int run, int alternative);
 
-/* True if no run turned on since the last keep conflicts with a copy in progress: it uses nothing that the copy writes, and
- * changes nothing that the copy uses. */
+/* True if no run turned on since the last mp_runs_keep conflicts with a copy in progress. Such a run must not use a storage
+ * that the copy writes, and must not change a storage that the copy uses. */
 bool mp_runs_leave_alone(const mp_runs *runs);
 
 /* ---- lifetimes of instances and sums, as half-open intervals of positions; internal to this folder ---- */
 
-/* Returns the end of the instance of s produced by producers[producer]: the position after its last read. O(log n). */
+/* Returns the end of the instance of s that the run producers[producer] produces: the position after its last read. O(log n).
+ */
 int mp_lifetime_end(const mp_runs *runs, int s, int producer);
-/* Finds the lifetime of a sum. Returns false if no run adds to it or reads it. O(1). */
+/* Finds the lifetime [*begin, *end) of a sum, as positions. Returns false if no run adds to it or reads it. O(1). */
 bool mp_lifetime_of_sum(const mp_runs *runs, int s, int *begin, int *end);
 
-/* Each adds a run to the producers or readers of s, or removes it. Updates the memory profile and the in-place bytes. O(list +
+/* Add a run to the producers or readers of s, and remove it. They update the memory profile and the in-place bytes. O(list +
  * positions / 64). */
 void mp_lifetime_add_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_add_reader(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_reader(mp_runs *runs, int s, int run);
-/* Returns the bytes of all instances and sums of a tier that begin with this run. */
+/* Returns the bytes of all instances and sums in a tier whose lifetime begins with this run. */
 int64_t mp_lifetimes_begun(const mp_runs *runs, int run, int tier);
-/* Recomputes the bytes that in-place pairs save at a run. */
+/* Recomputes the bytes that in-place pairs save at the position of a run (in_place_bytes). */
 void mp_lifetime_pair(mp_runs *runs, int run);

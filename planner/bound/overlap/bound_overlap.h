@@ -1,13 +1,12 @@
-/* bound_overlap.h - bounds overlapping intervals between boundaries jointly. Internal to the bound.
+/* bound_overlap.h - internal to the bound: a joint bound of intervals that overlap. An interval lies between two boundaries.
  *
- * Intervals share three things:
- * - the ticks of a recomputation: shared by all intervals that cover it
- * - the live set at a boundary: shared by all intervals that begin there
- * - the same live set: all intervals that end there must provide it
+ * Overlapping intervals are connected in three ways:
+ * - a recomputation takes place in all intervals that cover it, but its ticks count once
+ * - all intervals that begin at a boundary have the same live set there
+ * - all intervals that end at a boundary must provide this live set
  *
- * Lagrange multipliers on all three make the intervals independent. Each interval is then a minimum cut, and any multipliers
- * give a valid bound. A linear programme finds good multipliers.
- */
+ * A Lagrange multiplier for each connection makes the intervals independent. Each interval is then a minimum cut, and any
+ * multipliers yield a valid bound. A linear programme finds good multipliers. */
 #pragma once
 
 #include "memplan/bound_stage.h"
@@ -15,7 +14,7 @@
 #include "planner/bound/interval/bound_interval.h"
 #include "planner/math/linear.h"
 
-/* The decision of a search about a storage at a boundary: live, not live, or still open. */
+/* The decision of branch and bound about a storage at a boundary: not yet decided, live, or not live. */
 enum { MP_BOUND_OPEN, MP_BOUND_LIVE, MP_BOUND_NOT_LIVE };
 
 typedef struct mp_bound_pair {
@@ -26,38 +25,40 @@ typedef struct mp_bound_overlap {
     mp_pool *pool; /* owns all arrays except pairs and the multipliers */
     mp_bound_interval *x;
     const mp_bound_options *options;
-    int *nodes; /* the nodes of the boundaries, each preceding the next */
+    int *nodes; /* the nodes of the boundaries; each node precedes the next */
     int n;
     size_t n_nodes, n_storages;
     int n_pairs;
     size_t pairs_capacity;
     mp_bound_pair *pairs;
-    int64_t *free_bytes;     /* per boundary: free memory */
-    int64_t *bytes;          /* per boundary and storage: bytes if live there; -1: not in the problem of this boundary */
-    int64_t *ticks;          /* per boundary and node: ticks of a run between it and the next boundary */
-    bool *needed;            /* per pair and storage, for all pairs of boundaries: some node of the interval reads it */
+    int64_t *free_bytes; /* per boundary: free memory */
+    int64_t *bytes;      /* per boundary and storage: bytes if live there; -1: not in the problem of this boundary */
+    int64_t *ticks;      /* per boundary and node: ticks of a run between this boundary and the next */
+    bool *needed; /* per pair of boundaries and storage, also for pairs not in `pairs`: some node of the interval reads the
+                     storage */
     unsigned char *decision; /* per boundary and storage: MP_BOUND_OPEN (at first), MP_BOUND_LIVE or MP_BOUND_NOT_LIVE */
-    /* multipliers, scaled ticks, per pair and storage or node */
+    /* multipliers in scaled ticks: `live` and `reward` per pair and storage, `run` per pair and node */
     int64_t *live, *reward, *run;
-    int64_t *earned; /* per boundary, scaled ticks: price of its free memory; set by mp_bound_overlap_value */
+    int64_t *earned; /* per boundary: price in scaled ticks of the free memory there; set by mp_bound_overlap_value */
     struct mp_bound_item *items;
 } mp_bound_overlap;
 
-/* Starts without pairs. Copies the boundaries. Release with mp_bound_overlap_clear on any status, before x. MP_INFEASIBLE (no
- * message): the needs of a single node do not fit. MP_NOMEM. O(boundaries^2 * graph). */
+/* Prepares the boundaries, without intervals. Copies `nodes`. Release with mp_bound_overlap_clear on any status, before x.
+ * MP_INFEASIBLE (no message): the needs of a single node do not fit. MP_NOMEM. O(boundaries^2 * graph). */
 mp_status mp_bound_overlap_init(mp_bound_overlap *o, mp_bound_interval *x, const int *nodes, int n,
                                 const mp_bound_options *options, mp_error *err);
 void mp_bound_overlap_clear(mp_bound_overlap *o);
-/* Adds an interval, unless it was added before. MP_NOMEM. */
+/* Adds the interval of a pair of boundaries, unless it was added before. MP_NOMEM. */
 mp_status mp_bound_overlap_add(mp_bound_overlap *o, mp_bound_pair pair, mp_error *err);
-/* Allocates the multipliers of all pairs added so far, and sets them to zero. MP_NOMEM. */
+/* Allocates the multipliers of all pairs added up to now, and sets them to zero. MP_NOMEM. */
 mp_status mp_bound_overlap_reserve(mp_bound_overlap *o, mp_error *err);
 
 /* Returns the index in `needed` of the pair's first storage. */
 size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair);
 
-/* Sets the shares of a node's runs (o->run) in the intervals between neighbouring boundaries: the whole run minus the shares of
- * the other intervals that cover it. A share may be negative. All intervals between neighbours must be among the pairs. */
+/* Sets the share of a node's run (o->run) that each interval between neighbouring boundaries counts. It is the ticks of the
+ * run minus the shares that longer intervals over the same range count. A share may be negative. All intervals between
+ * neighbouring boundaries must be among the pairs. */
 void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t node);
 
 /* Returns a lower bound at the current multipliers and decisions: scaled ticks after nodes[0], first runs excluded. Each node
@@ -70,30 +71,30 @@ typedef struct mp_bound_relax mp_bound_relax;
 
 void mp_bound_relax_free(mp_bound_relax *r);
 MP_OWNER(mp_bound_relax_free, mp_bound_relax)
-/* Solves the programme with about most_work work (linear.h) and sets the multipliers of o. They must be allocated for all
- * pairs. Without a solution *solved is false and the multipliers do not change. MP_NOMEM. */
+/* Solves the programme with about most_work work (linear.h) and sets the multipliers of o, which must be allocated for all
+ * pairs. If the programme is not solved, *solved is false and the multipliers do not change. MP_NOMEM. */
 mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err);
-/* Replaces *r (NULL: none yet) by the programme over the current boundaries and pairs. Allocates the multipliers and solves the
- * programme. Subtracts its work from *work_left. Boundaries and pairs must not change until *r is released. Release *r with
- * mp_bound_relax_free (NULL is allowed) on any status. MP_NOMEM. O(pairs * graph) plus the work. */
+/* Replaces *r (NULL: none yet) by the linear programme of the current boundaries and pairs. Allocates the multipliers and
+ * solves the programme. Subtracts its work from *work_left. Boundaries and pairs must not change until *r is released. Release
+ * *r with mp_bound_relax_free (NULL is allowed) on any status. MP_NOMEM. O(pairs * graph) plus the work. */
 mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t *work_left, bool *solved, mp_error *err);
-/* Adds to o, for the next programme, the pairs that the last solution violates most, up to `most` pairs. MP_NOMEM.
+/* Adds to o up to `most` pairs for the next programme: the pairs that the last solution violates most. MP_NOMEM.
  * O(boundaries^2 * graph). */
 mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *err);
-/* The first returns the programme. The second returns the column for "storage is live at boundary"; negative: none. */
+/* The first function returns the linear programme. The second returns the column that is 1 if the storage is live at the
+ * boundary; negative: there is no such column. */
 mp_linear *mp_bound_relax_linear(mp_bound_relax *r);
 int mp_bound_relax_live(const mp_bound_relax *r, int boundary, int storage);
-/* Returns an estimate of the most rows that one pair adds. O(graph). */
+/* Returns an upper estimate of the rows that one pair adds to the programme. O(graph). */
 int64_t mp_bound_relax_rows(const mp_precedence *order);
 
 /* ---- branch and bound over the live storages at boundaries ---- */
 
-/* Raises *ticks, a bound on recomputation after nodes[0]. Each node must precede the next. Once every storage is decided at
- * each boundary, no labelling is fractional. With enough work the bound is therefore the best that these boundaries can prove.
- * `work`: iterations * rows of linear programmes. MP_INFEASIBLE (no message): no plan fits. MP_NOMEM.
+/* Raises *ticks, a bound on recomputation after nodes[0]. Each node must precede the next. `work`: iterations * rows of linear
+ * programmes. Once every storage is decided at each boundary, the labels are integral. With enough work the bound is therefore
+ * the best that these boundaries can prove. MP_INFEASIBLE (no message): no plan fits the budget. MP_NOMEM.
  *
- * Best-first branch and bound (Land and Doig 1960). It branches on the storage for which both branches promise the most
- * (reliability branching: Achterberg, Koch and Martin 2005).
- */
+ * Best-first branch and bound (Land and Doig 1960). It branches on the storage for which the bounds of both branches promise
+ * to rise most (reliability branching: Achterberg, Koch and Martin 2005). */
 mp_status mp_bound_tree(mp_bound_interval *x, const int *nodes, int n, const mp_bound_options *options, int64_t work,
                         int64_t *ticks, mp_error *err);
