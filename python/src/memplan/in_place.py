@@ -54,13 +54,13 @@ def inner(model: Any) -> nn.Module | None:
 
 
 class InPlace:
-    """The compiled state of one module. The object serves as the module's `_compiled_call_impl`."""
+    """The compiled state of one module; PyTorch calls it instead of the module (`_compiled_call_impl`)."""
 
     def __init__(self, backend: Backend, fullgraph: bool, capture: Capture) -> None:
         self.backend, self.fullgraph, self.capture = backend, fullgraph, capture
         self.module: Callable[[], nn.Module | None] = lambda: None
         self.run: Forward | None = None  # the function that dynamo captures
-        self.forward: Forward | None = None  # memplan's `forward` in the module's `__dict__`
+        self.forward: Forward | None = None  # the `forward` that memplan has put into the module's `__dict__`
         self.before: dict[str, Any] = {}  # entries of the `__dict__` that memplan has replaced
         self.sharded: Sharded | None = None  # the module's state under FSDP2, from the first call on
 
@@ -68,7 +68,7 @@ class InPlace:
         """Return the same compilation options without plans, for a copy of the module."""
         return InPlace(self.backend.fresh(), self.fullgraph, self.capture)
 
-    # Installing and removing
+    # ---- installing and removing
 
     def install(self, module: nn.Module) -> None:
         if (old := place_of(module)) is not None:
@@ -114,7 +114,7 @@ class InPlace:
     def _compile(self, module: nn.Module) -> None:
         """Replace the module's current forward by a compiled one."""
         own = vars(module).get("forward")
-        if own is not None and own is self.forward:  # the model was compiled before FSDP sharded it
+        if own is not None and own is self.forward:  # the model was compiled before FSDP2 sharded it
             own = self.before.get("forward")
 
         def run(self: nn.Module, *args: Any, **kwargs: Any) -> Any:

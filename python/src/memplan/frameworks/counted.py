@@ -1,4 +1,4 @@
-"""Memory of a framework's training loop besides the model (optimizer state, earlier gradients), and log entries for plans."""
+"""Memory of a framework's training loop besides the model (optimizer state, earlier gradients), and log entries about plans."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Counted:
             raise MemplanError(f"{given[0]}= is counted by the callback itself, which knows the loop: leave it out")
         self.budget, self.options = budget, options
         self.report = Report()
-        self.n_said = 0  # number of graphs in the log
+        self.n_said = 0  # number of plans that the log already contains
 
     def backend(self, model: nn.Module, optimizers: Iterable[Optimizer], keeps_gradients: bool) -> tuple[Backend, bool]:
-        """Return the backend for a model in this loop, and whether the graph must be whole.
+        """Return the backend for a model in this training loop, and whether graph breaks are refused.
 
         `keeps_gradients`: whether gradients of earlier batches exist during forward.
         """

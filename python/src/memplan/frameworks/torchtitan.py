@@ -28,7 +28,7 @@ from memplan.errors import MemplanError
 from memplan.frameworks.counted import Counted
 from memplan.torch_internals.modules import COMPILED
 
-POLICY = "memplan_policy"  # key in the model's `__dict__`
+POLICY = "memplan_policy"  # key in the model's `__dict__`: memplan's policy of this model
 
 
 class MemplanAC(ActivationCheckpointing):
@@ -90,7 +90,10 @@ STEP = Trainer.forward_backward_step
 
 
 def planned_step(self: Trainer, **given: Any) -> torch.Tensor:
-    """Replace torchtitan's step. With memplan's policy, forward, loss and backward run as planned from the first step on."""
+    """Run a step of torchtitan's trainer; this function replaces the trainer's own.
+
+    With memplan's policy, forward, loss and backward run as planned from the first step on.
+    """
     policy: MemplanAC | None = vars(self.model_parts[0]).get(POLICY)
     if policy is not None and policy.loss is None and not self.parallel_dims.pp_enabled:
         policy.begin(self, self.model_parts[0])
@@ -112,8 +115,7 @@ def forward_and_backward(
 
 
 def add_to_torchtitan() -> None:
-    """Register memplan in torchtitan: its policy as a subcommand of the configuration, and its step, which has loss and
-    labels."""
+    """Register memplan in torchtitan: the policy as a subcommand of the configuration, and the planned step."""
     ours = Annotated[MemplanAC.Config, tyro.conf.subcommand("memplan")]
     Trainer.Config.__annotations__["activation_checkpoint"] = ActivationCheckpointingConfig | ours
     Trainer.forward_backward_step = planned_step

@@ -55,7 +55,7 @@ from memplan.run.together import ALONE
 from memplan.torch_internals import collectives
 from memplan.torch_internals.dispatch import OPERATOR
 
-ROUNDS = 6  # plans tried; torchtitan's pass may raise the peak above the plan's
+ROUNDS = 6  # number of plans tried, because torchtitan's pass may raise the peak above the plan's
 EPILOGUE = ("lm_head", "loss")  # modules whose backward precedes the blocks' backward; they remain unchanged
 AGAIN_SUFFIX = "_recomputed"  # suffix of names of recomputed nodes
 NAME = "torchtitan's graph"
@@ -216,7 +216,7 @@ def marks_of_full(module: fx.GraphModule, config: Any) -> Marks:
 
 
 class Policy:
-    """Marks for one traced step.
+    """Chooses the marks (saved or recomputed) of one traced step's forward nodes.
 
     Args:
         module: the traced step.
@@ -238,7 +238,7 @@ class Policy:
         self.planner.planning.set("time_limit", options.time_limit)
 
     def marks(self, saved: Kept) -> dict[fx.Node, CheckpointPolicy]:
-        """Return marks that save these operations.
+        """Return marks that save the results of these operations and recompute all others.
 
         All nodes of one storage have the same mark: views, items, and operators that write into the storage. Tensors between
         blocks are saved, because torchtitan's pass recomputes each node once and then keeps it from its first reader to its
@@ -274,7 +274,7 @@ class Policy:
         return self.planner.static_bytes + AsWritten(made, self.capture.sizes, static).peak_bytes()
 
     def of_plan(self, target: int | None) -> Marks | None:
-        """Return the marks of a plan within the target, or of the smallest plan (None). Return None if there is no plan."""
+        """Return the marks of a plan within `target` bytes (None: of the smallest plan), or None if there is no such plan."""
         if not self.planner.search(target, self.options):
             return None
         return self.marks(saved_by(self.capture, self.planner.planning.steps()))

@@ -52,9 +52,9 @@ class Operation:
     source: fx.Node | None
     reads: list[int]
     writes: list[int]
-    in_place: list[int] = field(default_factory=list)  # from, to
+    in_place: list[int] = field(default_factory=list)  # an operand's storage, then the result that replaces it
     once: bool = False
-    workspace_bytes: int = 0  # for operations without a measurable source
+    workspace_bytes: int = 0  # workspace in bytes, for operations whose source node is not measured
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Moved:
     """Optimizer state of an update that is stored in host memory."""
 
     update: fx.Node
-    values: tuple[torch.Tensor, ...]  # fake tensors on the device
+    values: tuple[torch.Tensor, ...]  # fake tensors on the device, one per state tensor
     calls: StateOf
 
 
@@ -80,7 +80,7 @@ def storage_bytes(tensor: torch.Tensor) -> int:
 
 
 def allocated(n_bytes: int, device: torch.device) -> int:
-    """Return the bytes that the allocator of a device takes for a request."""
+    """Return the bytes that a device's allocator occupies for a request of n_bytes."""
     return -(-n_bytes // 512) * 512 if device.type == "cuda" else n_bytes
 
 
@@ -102,8 +102,8 @@ def refuse_values(nodes: Iterable[fx.Node]) -> None:
 class Capture:
     """A joint graph as input for the planner, with the data that `emit` requires to reorder it."""
 
-    fuse = "none"  # the place of the updates
-    returns_apart = True  # whether outputs for the caller, who may overwrite them, are separate from the storages of backward
+    fuse = "none"  # the planner's name for the place of the updates; "none": updates are not part of the graph
+    returns_apart = True  # the caller's outputs are separate storages: the caller may overwrite them before backward
     # per phase: kinds of storages that an operator may overwrite
     overwrites: ClassVar = {"forward": ("activation", "saved"), "backward": ("activation_gradient",)}
 
@@ -126,14 +126,14 @@ class Capture:
         self.places: dict[fx.Node, list[int | None]] = {}  # per node: the storage of each of its results
         self.views: set[fx.Node] = set()
         self.items: dict[fx.Node, list[fx.Node]] = {}  # per node with several results: the nodes that select one of them
-        self.handed: dict[int, int] = {}  # per output that backward may read: the caller's separate storage
-        self.moved: dict[int, Moved] = {}  # per storage
+        self.handed: dict[int, int] = {}  # by index of an output that backward may read: the caller's storage
+        self.moved: dict[int, Moved] = {}  # by storage: the optimizer state in host memory
         self.earlier: dict[fx.Node, int] = {}  # by node: bytes allocated before the step that the node frees
         self.n_random = self.boundary = 0
         self._last_draw: int | None = None
         self._before_boundary: list[int] = []
         self._alive: list[torch.Tensor] = []  # keeps tensors alive, so that storage keys stay unique
-        self.sizes: dict[int, int] = {}  # allocated bytes by storage key
+        self.sizes: dict[int, int] = {}  # allocated bytes of each storage, by storage key
         refuse_values(joint.graph.nodes)
         self._add_inputs()
         self._add_body()
@@ -251,7 +251,7 @@ class Capture:
         return list(found.values())
 
     def _add_backward(self, nodes: list[fx.Node], of_tangents: Collection[fx.Node]) -> None:
-        for node in nodes:  # formulas on forward values alone may be delayed as well
+        for node in nodes:  # a backward formula on forward values alone counts as forward; it may be delayed
             self._add_node(node, *(("backward", "activation_gradient") if node in of_tangents else ("forward", "saved")))
 
     def refuse(self, node: fx.Node) -> None:
@@ -273,7 +273,7 @@ class Capture:
             else:
                 self.items.setdefault(source, []).append(node)
             return
-        if is_number(node.meta.get("val")):  # occupies no memory and is inserted where needed
+        if is_number(node.meta.get("val")):  # a symbolic number occupies no memory; the number is inserted where it is read
             self.places[node] = []
             self.views.add(node)
             return
@@ -290,7 +290,7 @@ class Capture:
         self.operations.append(operation)
 
     def _restrain_readers(self, operation: Operation, node: fx.Node) -> None:
-        """Restrain readers of values that forward overwrites at its end: they run before backward, and some run once only."""
+        """Let operations whose operands forward overwrites at its end run before backward, and some only once."""
         if any(a in self.mutated for a in node.all_input_nodes):
             self._before_boundary.append(self._add_storage(f"{node.name} done", "saved", 0))
             operation.writes.append(self._before_boundary[-1])
@@ -380,7 +380,7 @@ class Capture:
         self.operations.append(end)
 
     def _copied_at_end(self) -> int:
-        """Return the workspace of PyTorch's successive copies of gradients in other layouts, or returned twice."""
+        """Return the workspace of PyTorch's copies of gradients: for another layout, or for a gradient returned twice."""
         if len(self.backward_outputs) != len(self.primals):
             return 0
         most = growth = 0

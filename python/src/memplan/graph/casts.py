@@ -58,7 +58,7 @@ class Casts:
             self.known.clear()
 
     def is_autocast(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
-        """Whether autocast requests this cast, and the tensor is a parameter."""
+        """Whether this call is a cast of a parameter that autocast has inserted."""
         device = tensor.device.type
         return (
             self.enabled[device]
@@ -143,7 +143,7 @@ def regions() -> dict[str, torch.dtype]:
 
 
 def cast_inside(nodes: Iterable[fx.Node], enabled: dict[str, torch.dtype]) -> list[str]:
-    """Return the operators among these that would compute in another type in such a region."""
+    """Return the operators among these that would compute in another type inside these autocast regions."""
     found: list[str] = []
     with contextlib.ExitStack() as stack:
         for device, dtype in enabled.items():

@@ -63,7 +63,7 @@ def groups_in(graph: fx.Graph) -> list[Any]:
 
 
 def need_to_plan(graph: fx.Graph, is_for_calls: bool) -> None:
-    """Raise NotPlannable if memplan cannot plan collectives with this PyTorch version or with these options."""
+    """Raise NotPlannable if memplan cannot plan collectives with this PyTorch version or with the user's options."""
     if not any(map(is_functional, graph.nodes)):
         return
     collectives.need_to_wait()
@@ -92,7 +92,7 @@ def item_of(sources: Any, k: int) -> Any:
 
 
 def take_over(waited: fx.Node, source: Any) -> None:
-    """Replace a wait by its source, if the source is the result of a collective with one wait."""
+    """Replace a wait by its operand, if the operand is the result of a collective with a single wait."""
     made_by = source.args[0] if isinstance(source, fx.Node) and source.target is operator.getitem else source
     if not isinstance(made_by, fx.Node) or not is_functional(made_by) or WAITED in source.meta:
         return
@@ -105,7 +105,7 @@ def take_over(waited: fx.Node, source: Any) -> None:
     waited.graph.erase_node(waited)
 
 
-WAITED = "memplan_waited"  # key in the meta of awaited results
+WAITED = "memplan_waited"  # key in a node's meta: the result has been awaited
 
 
 # ---- in the final graphs
@@ -136,12 +136,12 @@ def put_wait(node: fx.Node, behind: fx.Node, function: Any, *held: fx.Node) -> N
 
 
 def is_sum_on_host(node: fx.Node) -> bool:
-    """Whether gloo computes the whole sum and then takes the rank's part."""
+    """Whether the collective is a reduce-scatter that gloo runs as a whole sum, of which the rank takes its part."""
     return kind_of(node) == "reduce_scatter_tensor" and node.meta["val"].device.type == "cpu"
 
 
 def part_of_sum(given: torch.Tensor, how: str, n_ranks: int, name: str) -> torch.Tensor:
-    """Compute a rank's part of a sum, and free the copy. gloo otherwise holds a sent buffer until the next send."""
+    """Compute this rank's part of a sum, and free the sent buffer, which gloo would hold until its next send."""
     group, everything = group_of(name), given.clone(memory_format=torch.contiguous_format)
     torch.distributed.all_reduce(everything, op=getattr(torch.distributed.ReduceOp, how.upper()), group=group)
     made = everything.chunk(n_ranks)[torch.distributed.get_rank(group)].clone()
@@ -206,7 +206,7 @@ ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL = (  # as in mempl
 
 
 class Sending(NamedTuple):
-    """A collective. `whole_bytes`: size of the unsharded tensor; `among`: the process group."""
+    """One transfer between ranks. `whole_bytes`: size of the unsharded tensor; `among`: the process group."""
 
     collective: str
     whole_bytes: int
@@ -214,7 +214,7 @@ class Sending(NamedTuple):
 
 
 def sendings(node: fx.Node) -> list[Sending]:
-    """Return the collectives of an operator. A collective of several tensors counts as one of their total size."""
+    """Return the transfers of an operator. A collective of several tensors counts as one tensor of their total size."""
     if shards.is_ours(node):
         return of_shards(node)
     group, own = group_of(argument(node, "group_name")), bytes_of(values_of(node.all_input_nodes))
@@ -225,7 +225,7 @@ def sendings(node: fx.Node) -> list[Sending]:
 
 
 def of_shards(node: fx.Node) -> list[Sending]:
-    """Return the collectives of an FSDP2 operator."""
+    """Return the transfers of an FSDP2 operator."""
     g = GROUPS[node.args[-1]]  # type: ignore[index]
     if node.target is GATHER:
         return [Sending(ALL_GATHER, shards.workspace_bytes(node), g.among)]
@@ -237,7 +237,7 @@ def of_shards(node: fx.Node) -> list[Sending]:
 
 
 def sent_bytes(node: fx.Node) -> int:
-    """Return the bytes that a rank sends or receives."""
+    """Return the bytes that one rank sends or receives for an operator."""
     found = 0
     for name, n_bytes, group in sendings(node):
         n = int(group.size())

@@ -17,8 +17,8 @@ from memplan.errors import MemplanError, RankError
 from memplan.torch_internals.capture import setting
 from memplan.torch_internals.modules import active_replica
 
-FIRST_BUCKET = 1 << 20  # DDP's default size
-OF_DEEPSPEED = "ds_id"  # an attribute of parameters that DeepSpeed has sharded
+FIRST_BUCKET = 1 << 20  # size in bytes of DDP's first bucket
+OF_DEEPSPEED = "ds_id"  # attribute of parameters that DeepSpeed has sharded
 NO_OVERLAP = "gradients arrive together: DDP's communication begins when backward is done"
 
 
@@ -32,8 +32,7 @@ def replicas() -> type[Any] | None:
 
 
 def bucket_caps(replica: Any) -> list[int]:
-    """Return the capacities in bytes of DDP's first bucket, second bucket and so on; the last one applies to all further
-    buckets.
+    """Return the sizes in bytes of DDP's first bucket, second bucket and so on. The last size applies to all further buckets.
 
     [] if this PyTorch version does not state them.
     """

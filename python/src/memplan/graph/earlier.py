@@ -18,13 +18,13 @@ from memplan.graph.shards import GROUPS, PACK
 
 
 def earlier_bytes(graph: fx.Graph) -> dict[fx.Node, int]:
-    """Return the bytes that each pack frees, if gradients may be kept."""
+    """Return the bytes of earlier gradients that each pack frees, for groups that may keep gradients."""
     packs = [n for n in graph.nodes if n.target is PACK and GROUPS[n.args[-1]].keeps]
     return {n: sum(map(GROUPS[n.args[-1]].kept_bytes, n.args[1])) for n in packs}
 
 
 def hold_earlier(capture: Capture) -> None:
-    """Add earlier gradients to a capture, once gradients may be kept."""
+    """Add the gradients of earlier steps to a capture, if earlier steps may have kept some."""
     known, capture.earlier = capture.earlier, earlier_bytes(capture.joint.graph)
     if known or not capture.earlier:
         return

@@ -1,4 +1,4 @@
-"""Inductor's joint graphs for the planner: fused results need no memory, and Inductor writes into inputs itself."""
+"""Prepare Inductor's joint graphs for the planner: fused results need no memory, and Inductor itself writes into inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from memplan.graph.operators import is_random
 from memplan.torch_internals.dispatch import OPERATOR
 
 REDUCTIONS = frozenset({"sum", "mean", "var_mean", "var", "amax", "amin", "argmax", "argmin", "any", "prod"})
-MADE_ANYWHERE = frozenset({"full", "iota", "inductor_lookup_seed", "inductor_random"})  # these read little or no memory
+# names of operators that compute their result from little or no memory
+MADE_ANYWHERE = frozenset({"full", "iota", "inductor_lookup_seed", "inductor_random"})
 VIEWS = frozenset({"view", "reshape", "permute", "expand", "unsqueeze", "squeeze", "slice", "select", "t", "transpose"})
 
 
@@ -28,7 +29,7 @@ def is_pointwise(node: fx.Node) -> bool:
 
 
 def fuses(reader: fx.Node) -> bool:
-    """Whether Inductor fuses the operand's computation into this node."""
+    """Whether Inductor fuses the computation of a node's operand into the node itself."""
     if operator_name(reader) in VIEWS:
         return len(reader.users) == 1 and fuses(next(iter(reader.users)))
     return is_pointwise(reader) or operator_name(reader) in REDUCTIONS
@@ -58,7 +59,7 @@ def take_out_writes(joint: fx.GraphModule, n_forward_outputs: int) -> dict[int, 
 
 
 def put_in_writes(forward: fx.GraphModule, written: dict[int, fx.Node]) -> None:
-    """Write these outputs into their inputs at the end of forward, and remove them from the outputs."""
+    """Write the additional outputs of take_out_writes into their inputs at the end of forward, and remove these outputs."""
     graph = forward.graph
     output = next(iter(reversed(graph.nodes)))
     outputs = flat_outputs(graph)
@@ -80,7 +81,7 @@ class FusedCapture(Capture):
     `written`: the forward outputs to be written into inputs.
     """
 
-    returns_apart = False  # Inductor decides on copies
+    returns_apart = False  # Inductor decides whether outputs are copied
 
     def __init__(
         self, joint: fx.GraphModule, n_forward_outputs: int, static_indices: Iterable[int], written: dict[int, fx.Node]

@@ -89,7 +89,9 @@ def in_formula(node: fx.Node) -> bool:
 
 
 def halves(graph: fx.Graph, tangents: Iterable[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
-    """Return the nodes that do not depend on incoming gradients, and those that do. Tangents are in neither list.
+    """Split the graph: nodes that do not depend on incoming gradients (forward), and nodes that depend on them (backward).
+
+    Tangents are in neither list.
 
     Random nodes in backward formulas count as dependent.
     """
@@ -107,9 +109,8 @@ def as_eager_runs(
 ) -> tuple[list[fx.Node], list[fx.Node]]:
     """Return the two halves in eager's order.
 
-    Backward formulas may compute results from forward values alone (powers, products with numbers). These are in the second
-    half, unless they read inputs that are overwritten after forward.
-    """
+    Backward formulas may compute results from forward values alone (powers, products with numbers). Such nodes belong to the
+    second half, unless they read inputs that are overwritten after forward."""
     first = [n for n in forward if not in_formula(n) or any(a in written for a in n.all_input_nodes)]
     early = reaching([*outputs, *first])
     late = {*backward, *(n for n in forward if n not in early)}

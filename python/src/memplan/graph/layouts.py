@@ -1,4 +1,4 @@
-"""Layouts of tensors in memory."""
+"""Questions about tensor layouts: strides, density, and equality of two layouts."""
 
 from __future__ import annotations
 

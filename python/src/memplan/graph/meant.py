@@ -20,7 +20,7 @@ from memplan.graph.native import RECURRENT
 from memplan.torch_internals.dispatch import AUTOCAST_BEGINS
 from memplan.torch_internals.elsewhere import AWAY, gpu_is_there, placing_on
 
-Region = torch.dtype | bool | None  # of autocast; None: the present region
+Region = torch.dtype | bool | None  # an autocast region's type, or whether there is one; None: the present region
 NOT_CUDNN = (
     "{} is estimated with PyTorch's own kernels: cuDNN's, which a GPU runs, cannot be captured without one; they may keep"
     " more bytes for backward (reserve= counts them)"
@@ -46,11 +46,11 @@ def kind_of(is_gpu: bool) -> str:
 
 
 class Meant:
-    """A named device. `name`: from the library's table."""
+    """The device named by `device=`, for which a model on the meta device is captured. `name`: from the library's table."""
 
     def __init__(self, name: str, is_gpu: bool, region: Region = None) -> None:
         self.name, self.kind, self.region = name, kind_of(is_gpu), region
-        self.sentences: list[str] = []  # notes for the user on autocast regions
+        self.sentences: list[str] = []  # notes for the user about autocast regions
         self.is_captured = False  # whether the current graph has been captured
         self.is_split = False  # whether ranks split operators: DTensors stay on the meta device, which has no autocast
 
@@ -103,7 +103,7 @@ class Meant:
         )
 
     def notes(self, graph: fx.Graph) -> list[str]:
-        """Return notes for the user on the autocast regions of a captured call."""
+        """Return notes for the user about autocast regions in a captured call."""
         if self.is_split and regions_in(graph):
             raise MemplanError(NOT_SPLIT)
         others = {kind for kind in regions_in(graph) if kind != self.kind}

@@ -92,7 +92,7 @@ def is_cudnn_normalization(node: fx.Node) -> bool:
 def of_the_capture(graph: fx.Graph) -> list[str]:
     """Return the names of operations that the capture computes with other operators or layouts than eager.
 
-    Their rounding may differ. There are three kinds:
+    Results may differ in rounding. The operations are:
 
     - gates, which eager writes into a part of a tensor
     - products within an operator that autocast affects in eager only
@@ -105,7 +105,10 @@ def of_the_capture(graph: fx.Graph) -> list[str]:
 
 
 def noise(x: torch.Tensor, p: float) -> torch.Tensor:
-    """Return the dropout factor, rounded to the tensor's type like eager's. The one-byte mask can be saved instead of it."""
+    """Return dropout's factor in the tensor's type, as eager rounds it.
+
+    The plan may save the one-byte mask instead of the factor.
+    """
     kept = torch.ops.memplan.bernoulli.default(x.detach(), 1 - p)
     made: torch.Tensor = torch.ops.aten.div.Scalar(kept.to(x.dtype), 1 - p)
     return made
@@ -142,11 +145,10 @@ OURS: dict[Any, dict[str, Any]] = {
 
 @functools.cache
 def made_of_others() -> dict[Any, dict[str, Any]]:
-    """Return operators that eager composes of others, with replacements on the meta device.
+    """Return operators that eager composes of other operators, with their replacements on the meta device.
 
-    Examples are a loss of classes and a standard deviation. Captures have a meta kernel without gradients for them. The
-    replacement composes them as eager does.
-    """
+    Examples are a loss of classes and a standard deviation. On the meta device, captures use a kernel without gradients for
+    them. The replacement composes them as eager does."""
     found = {}
     for operator in with_python_kernels(("Meta",)):
         with kernels(operator, {}, without=WRITTEN_OUT):

@@ -19,7 +19,7 @@ BATCH_NORM_BACKWARD = aten.native_batch_norm_backward.default
 PYTORCHS = frozenset(
     {"aten", "prim", "prims", "quantized", "quantized_decomposed", "mkldnn", "torchvision", "memplan", *FUNCTIONAL}
 )
-# Tags of operators whose results depend on nothing but their arguments.
+# PyTorch's tags of operators whose result depends on their arguments only
 PURE = (torch.Tag.pointwise, torch.Tag.core)
 
 
@@ -36,7 +36,7 @@ def has_own_generator(node: fx.Node) -> bool:
 
 
 def may_run_again(node: fx.Node) -> bool:
-    """Whether a second run has the same results. Foreign operators need a tag that says so."""
+    """Whether running the node twice gives equal results. Operators of other packages need a tag that says so."""
     tags = getattr(node.target, "tags", ())
     return not has_own_generator(node) and (not is_foreign(node) or any(tag in tags for tag in PURE))
 
@@ -72,7 +72,7 @@ def has_batch_statistics(node: fx.Node) -> bool:
 
 
 def read_again(node: fx.Node) -> list[fx.Node]:
-    """Return the arguments that a second run reads. A batch normalization then ignores its updated running statistics."""
+    """Return the arguments that a second run of the node reads. It does not read updated running statistics."""
     if has_batch_statistics(node):
         skipped = node.args[3:5]
         return [a for a in node.all_input_nodes if a not in skipped]
@@ -80,12 +80,12 @@ def read_again(node: fx.Node) -> list[fx.Node]:
 
 
 def only_first_makes(node: fx.Node, item: fx.Node) -> bool:
-    """Whether a result is missing in the second form of a node: new running statistics."""
+    """Whether `item` is a result that only the first run of a node produces: new running statistics."""
     return has_batch_statistics(node) and item.args[1] in (3, 4)
 
 
 def second_form(node: fx.Node) -> tuple[Any, tuple[Any, ...]]:
-    """Return operator and arguments of a second run. The bits are identical, and statistics are updated only once."""
+    """Return operator and arguments for a second run with bit-identical results. It does not update statistics."""
     if has_batch_statistics(node):
         x, weight, bias, _, _, training, momentum, epsilon = node.args
         return BATCH_NORM_AGAIN.get(), (x, weight, bias, training, momentum, epsilon)

@@ -1,4 +1,4 @@
-"""In-place forms of operators. Results are bit-identical, and no memory for the result is needed.
+"""In-place forms of operators, which store the result in an operand's memory. Results are bit-identical.
 
 Eager uses in-place forms in backward formulas, such as a scatter into zeros. A capture contains the other forms.
 """
@@ -17,7 +17,7 @@ from memplan.torch_internals.dispatch import OPERATOR, schema_of
 aten = torch.ops.aten
 Form = Callable[..., Any]
 
-# Forms with the output memory as another argument, whose name is given here.
+# Forms that receive the output memory as another argument. The value is the argument's name.
 INTO_FIRST: dict[Any, tuple[Form, str]] = {
     aten.threshold_backward.default: (aten.threshold_backward.grad_input, "grad_input"),
     aten.hardtanh_backward.default: (aten.hardtanh_backward.grad_input, "grad_input"),
@@ -52,8 +52,8 @@ WRITERS = frozenset(
         "zero",
     ]
 )
-OTHER_BITS = frozenset((aten.mul.Scalar,))  # differs in bfloat16
-APART = "memplan_apart"  # key in a node's meta: result and first argument differ in size, so no overwriting
+OTHER_BITS = frozenset((aten.mul.Scalar,))  # operators whose in-place form gives other bits (in bfloat16)
+APART = "memplan_apart"  # key in a node's meta: result and first argument differ in size, so the node may not overwrite it
 
 
 def into_part(view: Form) -> Form:
@@ -66,7 +66,7 @@ def into_part(view: Form) -> Form:
     return form
 
 
-# Writes into a part of a tensor.
+# Operators that write a tensor into a part of another tensor.
 SCATTERS: dict[Any, Form] = {
     aten.slice_scatter.default: into_part(aten.slice.Tensor),
     aten.select_scatter.default: into_part(aten.select.int),
@@ -77,7 +77,7 @@ SCATTERS: dict[Any, Form] = {
 
 @functools.cache
 def in_place_form(target: Any) -> Form | None:
-    """Return the in-place form of an operator, bit-identical and in its first argument's memory, or None."""
+    """Return an operator's in-place form that stores a bit-identical result in its first argument, or None."""
     if target in SCATTERS:
         return SCATTERS[target]
     if not isinstance(target, OPERATOR) or target.namespace != "aten" or target in OTHER_BITS:

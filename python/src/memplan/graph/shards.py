@@ -34,9 +34,9 @@ from memplan.torch_internals.collectives import FUNCTIONAL, gloo_has_means
 from memplan.torch_internals.dispatch import OPERATOR
 from memplan.torch_internals.sharding import ParameterGroup
 
-GROUPS: list[ParameterGroup] = []  # indexed by the operators' argument `group`
+GROUPS: list[ParameterGroup] = []  # the groups of all sharded models; the operators' argument `group` is an index of this list
 GOING: dict[int, Any] = {}  # collectives in progress, by the address of their result
-NUMBER_BYTES = 12  # for a division on a CPU: the divisor, and a copy in the type of the sum
+NUMBER_BYTES = 12  # bytes of the two numbers that a division on a CPU allocates: the divisor, and a copy in the type of the sum
 
 
 def groups_of(module: nn.Module) -> list[int]:
@@ -83,7 +83,7 @@ def begin_gather(shards: Sequence[torch.Tensor], group: int) -> torch.Tensor:
 
 
 def all_shards(g: ParameterGroup, shards: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return memory for the shards of all ranks."""
+    """Return uninitialized memory for the gathered shards of all ranks."""
     return shards[0].new_empty(g.n_ranks * sum(size.numel() for size in g.padded), dtype=g.compute_types[0])
 
 
@@ -166,7 +166,7 @@ def pack(gradients: list[torch.Tensor], which: list[int], group: int) -> torch.T
 
 
 def packed(g: ParameterGroup, gradients: Sequence[torch.Tensor], which: Sequence[int]) -> torch.Tensor:
-    """Return memory for the packed gradients."""
+    """Return uninitialized memory for the packed gradients of the parameters `which`."""
     of_one = sum(g.padded[k].numel() for k in which)
     return gradients[0].new_empty((g.n_ranks, of_one), dtype=g.summed_type(gradients))
 
@@ -215,7 +215,7 @@ def begin_sum(rows: torch.Tensor, group: int) -> torch.Tensor:
 
 
 def is_in_copy(rows: torch.Tensor) -> bool:
-    """Whether the reduction works in a copy of the sent buffer."""
+    """Whether the reduction works on a copy of the sent buffer instead of the buffer itself."""
     return rows.device.type == "cpu"
 
 
@@ -276,7 +276,7 @@ def gradients_kept(ctx: Any, gradients: Sequence[Any]) -> Any:
 gather_to_keep.register_autograd(gradients_kept, setup_context=note_group)
 
 
-# ---- in a graph
+# ---- changes to a graph that contains the operators above
 
 
 GATHER, PACK, REDUCE, KEEP = (getattr(torch.ops.memplan, name).default for name in ("gather", "pack", "reduce", "keep"))
@@ -332,14 +332,17 @@ def sum_at_once(gradient: fx.Node) -> None:
 
 
 class Apart(NamedTuple):
-    """A collective as two operators: `begin`, whose result is held until `end`, and `end`, which waits."""
+    """A collective split into two operators.
+
+    `begin` starts it. Its result is held until `end`, which waits for the collective.
+    """
 
     begin: Callable[..., torch.Tensor]
     end: Callable[..., Any]
     going: torch.Tensor
     holds_given: bool  # whether the operands have to stay until the end
-    beside_bytes: int  # further memory in between; it may be freed before the end
-    workspace_bytes: int  # workspace of `end`
+    beside_bytes: int  # bytes of further memory between `begin` and `end`, which may be freed before `end`
+    workspace_bytes: int  # workspace of `end` in bytes
 
 
 def apart(node: fx.Node) -> Apart | None:
@@ -376,11 +379,11 @@ def workspace_bytes(node: fx.Node) -> int:
     return int((copies * g.n_ranks + is_cast) * made.numel() * rows.element_size()) + is_in_copy(rows) * NUMBER_BYTES
 
 
-# ---- a call
+# ---- a call of the model
 
 
 def local_shards(groups: Iterable[int]) -> list[list[torch.Tensor]]:
-    """Return the shards of a call as leaves for autograd. Their gradients become gradients of the sharded parameters."""
+    """Return this rank's shards as autograd leaves. Their gradients become the gradients of the sharded parameters."""
     return [[p.to_local() for p in GROUPS[g].parameters()] for g in groups]
 
 

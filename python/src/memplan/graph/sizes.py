@@ -20,7 +20,7 @@ NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def symbols_of(value: Any) -> set[Any]:
-    """Return the symbols in the sizes, strides and numbers of a value."""
+    """Return the symbols that occur in the sizes, strides or numbers of a value."""
     found: set[Any] = set()
     for one in tree_iter(value):
         if isinstance(one, NUMBERS) or (isinstance(one, torch.Tensor) and one.layout is torch.strided):
@@ -45,7 +45,7 @@ def hold_sizes(module: fx.GraphModule, inputs: Iterable[Any]) -> None:
 
 
 def hold_numbers(inputs: Iterable[Any]) -> None:
-    """Fix all symbolic numbers among the inputs."""
+    """Replace all symbolic numbers among the inputs by their present values."""
     for value in inputs:
         if isinstance(value, torch.SymInt):
             with contextlib.suppress(Exception):  # values of several private types
@@ -82,6 +82,6 @@ def has_unknown_sizes(graph: fx.Graph) -> bool:
 
 
 def is_last_size() -> bool:
-    """Whether PyTorch will capture the current code for no further size."""
+    """Whether PyTorch has reached its limit of captures, so that this capture has to serve all further input sizes."""
     n_before = getattr(compile_id(), "frame_compile_id", None) or 0
     return bool(n_before + 1 >= limit())

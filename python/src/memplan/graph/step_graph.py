@@ -36,11 +36,11 @@ class Trained:
     """A parameter with an update in the graph."""
 
     parameter: torch.Tensor
-    node: fx.Node  # a placeholder of the joint graph
+    node: fx.Node  # the placeholder of the parameter in the joint graph
     gradient: fx.Node
     update: Callable[..., Any]
     cost: UpdateCost
-    state: StateOf | None  # if a part of its state is in host memory
+    state: StateOf | None  # functions for the part of the state that is in host memory; None: all state is on the device
 
 
 class StepGraph:
@@ -67,7 +67,7 @@ class StepGraph:
         self.module.meta = dict(getattr(joint, "meta", {}))
 
     def _find_trained(self, updates: Updates) -> list[Trained]:
-        """Return the parameters with a gradient, matched by storage."""
+        """Return the parameters that have a gradient in the graph. A parameter is recognised by its storage."""
         mode: Any = fake_mode_of([n.meta.get("val") for n in self.primals])
         by_key: dict[int, list[int]] = {}
         for k, node in enumerate(self.primals):
@@ -81,7 +81,7 @@ class StepGraph:
             if places and isinstance(self.gradients[places[0]], fx.Node):
                 gradient = self.gradients[places[0]]
                 cost = updates.cost(k_group, parameter)
-                # the update first copies the gradient into the parameter's layout
+                # the optimizer requires the parameter's layout, so the update first copies the gradient into this layout
                 if not obeys(gradient.meta["val"], parameter):
                     cost = replace(cost, workspace_bytes=cost.workspace_bytes + storage_bytes(parameter))
                 update = updates.update_of(k_group, parameter)
@@ -122,7 +122,7 @@ class StepGraph:
         return node
 
     def unused_backward(self) -> fx.GraphModule:
-        """Return a graph in the place of backward. It has no gradients and is never called."""
+        """Return a graph that takes the place of backward. It returns no gradients and is never called."""
         graph = fx.Graph()
         for node in self.given_tangents:
             graph.node_copy(node)
@@ -203,7 +203,7 @@ class StepCapture(Capture):
 
 
 class StepEmission(Emission):
-    """Writes a single graph: all steps, then the outputs."""
+    """Writes the steps of a plan as a single graph that ends in the outputs of the step."""
 
     def _take(self, step: int) -> None:
         if step != self.capture.end:
@@ -247,5 +247,5 @@ class StepPlanner(GraphPlanner):
         return graph
 
     def auto_bytes(self, meant: Device | None) -> int:
-        """Return the budget for "auto". State that the first step allocates is subtracted, because its memory is still free."""
+        """Return the budget for "auto". Optimizer state that does not exist yet is subtracted from the free memory."""
         return super().auto_bytes(meant) - sum(t.cost.missing_bytes for t in self.capture.step.trained)

@@ -30,7 +30,7 @@ from memplan.graph.shards import REDUCE, is_ours
 from memplan.torch_internals.tensors import tree_iter
 
 Position = int
-MARK = "of__block"  # occurs in the names of new parameters
+MARK = "of__block"  # part of the names of parameters that belong to omitted blocks
 VIEWS = ("aten.slice", "aten.view", "aten.as_strided", "aten.narrow", "aten.reshape")
 
 
@@ -40,7 +40,7 @@ class Unequal(MemplanError):
 
 @dataclass(frozen=True)
 class Parts:
-    """The two equal parts of a node list: the position of the first one, and their length."""
+    """Two equal parts of a node list: the position of the first part, and the length of each."""
 
     first: Position
     length: int
@@ -68,7 +68,7 @@ def listed(graph: fx.Graph) -> list[fx.Node]:
 
 
 def primals_of(graph: fx.Graph) -> list[fx.Node]:
-    """Return the inputs that are no tangents: parameters, buffers, the batch, and device meshes."""
+    """Return the placeholders except tangents: parameters, buffers, the batch, and device meshes."""
     return [n for n in graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
 
 
@@ -85,7 +85,7 @@ def views_follow_sums(graph: fx.Graph) -> None:
 
 
 def described(node: fx.Node) -> Any:
-    """Return a value that is equal for nodes with the same operation."""
+    """Return a value that is equal for nodes with the same operation, apart from their operands."""
     layouts = [(tuple(t.shape), t.stride(), t.dtype) for t in tensors_of(node.meta.get("val"))]
     if node.op == "placeholder":
         return node.op, layouts
@@ -120,7 +120,7 @@ class Unrolled:
                 require(described(here) == described(there), f"{here.name} and {there.name}")
         self.owners = self._owners()
         p, q = n * self.forward.length, n * self.backward.length
-        self.beyond = (p, q)  # shifts of positions behind the new parts
+        self.beyond = (p, q)  # number of nodes inserted into forward, and into backward
         cut, again = self.forward.second, self.backward.second
         self.made: list[fx.Node | None] = [
             *self.nodes[:cut],
@@ -251,7 +251,7 @@ class Unrolled:
             node.meta["val"] = self._value(parts, k, copy)
 
     def _check_others(self) -> None:
-        """Check that no other node reads across the inserted parts."""
+        """Check that no other node reads a value from the far side of the inserted parts."""
         cut, again = self.forward.second, self.backward.second
         for i, node in enumerate(self.nodes):
             if self.forward.has(i) or self.backward.has(i):

@@ -35,9 +35,9 @@ NOT_ALONE = {
 class UpdateCost:
     seconds: float
     workspace_bytes: int
-    state_bytes: int  # device memory of the state
-    missing_bytes: int  # part of it that the first step allocates
-    moved: tuple[Layout, ...]  # layouts of state tensors in host memory
+    state_bytes: int  # bytes of the parameter's state on the device
+    missing_bytes: int  # part of state_bytes that the first step allocates
+    moved: tuple[Layout, ...]  # layouts of the state tensors that are stored in host memory
 
 
 def bytes_of(state: Any) -> int:
@@ -153,7 +153,7 @@ class Updates:
         return UpdateCost(seconds, max(workspaces), stays, stays, moved)
 
     def state_beside(self, parameters: Iterable[torch.Tensor]) -> tuple[int, int]:
-        """Return the bytes of state of all other parameters (such as frozen ones) on the device and on the host."""
+        """Return the bytes of optimizer state of parameters that are not in the list: on the device, and on the host."""
         those = {id(p) for p in parameters}
         others = [state for p, state in self.optimizer.state.items() if id(p) not in those]
         on_host = sum(map(home_bytes, others)) if self.states is not None else 0
@@ -166,7 +166,7 @@ class Updates:
         device.
         """
 
-        # weak, because PyTorch's records of a step would otherwise keep both alive
+        # weak reference, because PyTorch's records of a step would otherwise keep the optimizer and this object alive
         whose, of = weakref.ref(self), weakref.ref(parameter)
 
         def update(given: torch.Tensor, gradient: torch.Tensor, brought: Tensors | None = None) -> Tensors:
@@ -184,7 +184,7 @@ class Updates:
         return update
 
     def run(self, k_group: int, parameter: torch.Tensor, brought: Tensors | None) -> Tensors:
-        """Run the optimizer's step for a parameter with a gradient. Return the state left on the device."""
+        """Run the optimizer's step for one parameter with a gradient. Return the state that remains on the device."""
         self.single.param_groups = [{**self.optimizer.param_groups[k_group], "params": [parameter]}]
         self.single.state = self.optimizer.state
         left: Tensors = {}
