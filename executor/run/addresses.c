@@ -1,5 +1,5 @@
-/* addresses.c - allocates the two blocks of an execution and the memory of other tiers, and assigns an address to every operand
- * of every step. */
+/* addresses.c - allocates the memory of an execution: a block of storages that are always live, an arena, and the memory of
+ * other tiers. Assigns an address to every operand of every step. */
 #include "executor/run/addresses.h"
 
 #include <string.h>
@@ -53,7 +53,8 @@ static mp_status put_constants(const mp_addresses *a, mp_error *err)
     return MP_OK;
 }
 
-/* Fails with "there is no memory for ... of 8 bytes"; on a device the message also says how much memory is free. */
+/* Fails with MP_NOMEM and the requested bytes. If the backend knows the free memory of its device, the message states it too.
+ */
 static mp_status no_memory(const mp_backend *b, const char *what, int64_t bytes, mp_error *err)
 {
     mp_backend_memory now;
@@ -63,7 +64,7 @@ static mp_status no_memory(const mp_backend *b, const char *what, int64_t bytes,
                    (long long)bytes, (long long)now.free_bytes, (long long)now.total_bytes);
 }
 
-/* Appends a tier's places. Their offsets are relative to byte `from` of the tier. */
+/* Appends the instances in a tier to a->places. `from` is the byte of the tier's memory at which its arena begins. */
 static mp_status append_places(mp_addresses *a, const mp_tier_layout *layout, int64_t from, mp_pool *pool, mp_error *err)
 {
     const size_t n = a->n_places + layout->n_places;
@@ -87,8 +88,7 @@ static void layout_free(mp_tier_layout *layout)
     mp_free(layout->places);
 }
 
-/* Allocates the memory of a tier. A device with its own memory needs host memory that its streams can access, so the backend
- * allocates it. */
+/* Allocates the memory of a tier. The streams of a GPU need pinned host memory, which the backend allocates. */
 static mp_status open_tier(mp_addresses *a, int tier, const mp_tier_memory *wanted, int64_t bytes, mp_error *err)
 {
     const mp_backend *b = a->program->backend;
@@ -105,8 +105,9 @@ static mp_status open_tier(mp_addresses *a, int tier, const mp_tier_memory *want
     return MP_OK;
 }
 
-/* Allocates the memory of another tier: the storages that are always live, followed by an arena. The arena uses the plan's
- * offsets. If the plan has no offsets for this tier, or its offsets are not aligned for a file, the arena is laid out here. */
+/* Allocates the memory of a tier other than the device: the storages that are always live, followed by an arena. The arena
+ * uses the plan's offsets. If the plan has no offsets for the tier, or its offsets are not aligned for a file, this function
+ * lays out the arena. */
 static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *wanted, mp_pool *pool, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
@@ -137,7 +138,7 @@ static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *want
 }
 
 /* Provides the arena: the caller's memory if options->arena is set, else a new block. A new block is filled with
- * MP_UNUSED_BYTE, so that its use can be measured later. */
+ * MP_UNUSED_BYTE, so that the touched bytes can be counted later. */
 static mp_status take_arena(mp_addresses *a, const mp_execution_options *options, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
@@ -193,7 +194,7 @@ static mp_status take_blocks(mp_addresses *a, const mp_execution_options *option
 typedef struct walker {
     mp_addresses *a;
     mp_pool *pool;
-    int *place;    /* per storage: index of the place of its live instance; -1: not live */
+    int *place;    /* per storage: index in places[] of its live instance; -1: no instance is live at the current step */
     int *by_start; /* indices of places, sorted by first step */
     size_t next;   /* next index in by_start */
     bool *has_run; /* per node: true if an earlier step ran it */
@@ -207,7 +208,7 @@ static int64_t offset_of(const walker *w, int storage)
     return w->place[storage] < 0 ? -1 : a->place_at[w->place[storage]];
 }
 
-/* Returns NULL if the storage is not live, or is in a file. */
+/* Returns the address of a storage or constant at the current step; NULL: it is not live, or is in a file. */
 static char *address_of(const walker *w, int storage)
 {
     const mp_addresses *a = w->a;
@@ -256,8 +257,8 @@ static int original_of(const mp_graph *g, int storage)
     return storage;
 }
 
-/* Describes the copy between two storages, one in memory and one in another tier. If one of the two is in a file, that one is
- * the other tier's side. */
+/* Describes the copy of storage `from` to storage `to`. The copy pairs a memory address with an offset in a tier. If one of
+ * the two storages is in a file, the file is the tier. */
 static mp_status ready_copy(const walker *w, int from, int to, mp_copy *out, mp_error *err)
 {
     const mp_addresses *a = w->a;
@@ -280,7 +281,7 @@ static mp_status ready_copy(const walker *w, int from, int to, mp_copy *out, mp_
     return out->label ? MP_OK : MP_NO_MEMORY(err);
 }
 
-/* Prepares the copies of a step: read k is copied to write k of the alternative's lists. */
+/* Prepares the copies of a step: storage reads[k] of the alternative is copied to storage writes[k]. */
 static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_step *r, mp_error *err)
 {
     const mp_graph *g = w->a->program->graph;
@@ -302,8 +303,8 @@ static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_ste
     return MP_OK;
 }
 
-/* Returns the storage with the state before an update, if the update writes the new state to a different storage; -1: it
- * updates in place. */
+/* Returns the storage with the state before an update, if the update writes the new state to a different storage; -1: the
+ * update is in place. */
 static int state_before(const mp_graph *g, int update, int state)
 {
     const mp_alternative *a = &g->nodes[update].alternatives[0];

@@ -9,45 +9,51 @@
 /* One step with its addresses. */
 typedef struct mp_ready_step {
     int node, alternative;
-    bool first_run; /* true: first run of the node in this pass */
+    bool first_run; /* true: the first run of the node for this micro-batch; false: a recomputation */
     size_t n_slots, n_dead, n_guarded;
-    char **slots; /* address per slot of the node; NULL: not live */
+    char **slots; /* per operand of the node: its address; NULL: the operand is not in memory at this step */
     char *workspace;
-    char *source, *target; /* of accumulate and update nodes: the gradient that is read, and the storage that is changed */
+    char *source, *target; /* of nodes that accumulate a gradient or update a parameter: the gradient to read, and the storage
+                              to change */
     char *state, *clip;
-    const char *old_state;  /* address of the state before an update, if the new state is written elsewhere; NULL: the update is
-                               in place */
-    const int *dead;        /* places of the instances whose lifetime ends with this step */
-    const int *guarded;     /* with guards: the places of the node's operands and of its workspace */
-    bool is_copy;           /* true: the step copies data between tiers and computes nothing */
-    bool is_of_state;       /* true: the step copies optimizer state, so it runs only in passes with updates */
-    bool is_collective;     /* true: the step runs on the network's channel */
-    size_t n_moved;         /* of a collective: number of tensors */
-    char **wholes, **parts; /* addresses of whole tensors and of this rank's parts; parts NULL: each part is inside its whole */
+    const char *old_state; /* address of the state before an update, if the new state is written elsewhere; NULL: the update is
+                              in place */
+    const int *dead;       /* indices in mp_addresses.places of the instances whose lifetime ends with this step */
+    const int *guarded;    /* if guard bytes are checked: indices in mp_addresses.places of the node's operands and workspace */
+    bool is_copy;          /* true: the step copies data between tiers and computes nothing */
+    bool is_of_state;      /* true: the step copies optimizer state, so it runs only in passes with updates */
+    bool is_collective;    /* true: the step exchanges data with other ranks, on the network channel */
+    size_t n_moved;        /* of a collective: number of tensors to exchange */
+    char **wholes, **parts; /* of a collective: addresses of whole tensors and of this rank's parts; parts NULL: each part is
+                               inside its whole tensor */
     int64_t n_updated;      /* of an update: number of elements */
     const char *old_target; /* of an update that writes a part: address of the old values in the whole parameter; else NULL */
     size_t n_copies;
     mp_copy *copies;
 } mp_ready_step;
 
-/* True if the step runs a node of the program with this task, and does not copy. */
+/* True if the step runs a node whose task is `task`. False for a copy between tiers. */
 bool mp_ready_step_does(const mp_ready_step *step, const mp_program *program, mp_task task);
 
 typedef struct mp_addresses {
     const mp_program *program;
     const mp_plan *plan;
     mp_rank_place place;
-    char *fixed, *arena; /* the two blocks, of fixed_bytes and arena_bytes */
+    char *fixed, *arena; /* device memory: `fixed` (fixed_bytes) for storages that are always live, `arena` (arena_bytes) for
+                            all others */
     int64_t fixed_bytes, arena_bytes;
     bool is_lent;                /* true: the arena belongs to the caller (options->arena) */
-    mp_tier tiers[MP_MAX_TIERS]; /* memory of all tiers except the device: the storages that are always live, then an arena */
-    int64_t *fixed_at;           /* per storage: offset in `fixed`, or in its tier, if the storage is always live; else -1 */
-    int64_t *constant_at;        /* per constant of the program: offset in `fixed`, after the storages */
+    mp_tier tiers[MP_MAX_TIERS]; /* per tier except the device: its memory, which holds the storages that are always live, then
+                                    an arena */
+    int64_t
+        *fixed_at; /* per storage that is always live: offset in `fixed`, or in the memory of its tier; other storages: -1 */
+    int64_t *constant_at; /* per constant of the program: offset in `fixed`; constants follow the storages */
     size_t n_places;
-    const mp_place *places; /* the places of the plan, followed by the places in other tiers */
-    int64_t *place_at;      /* per place: offset in the arena or in its tier */
+    const mp_place
+        *places; /* the instances and workspaces that the plan places in device memory, then the instances in other tiers */
+    int64_t *place_at; /* per place: offset in the arena, or in the memory of its tier */
     int64_t guard_bytes;
-    mp_ready_step *steps; /* per step of the plan */
+    mp_ready_step *steps; /* one per step of the plan */
 } mp_addresses;
 
 /* Returns the alternative that step t of the plan selects. */
@@ -58,21 +64,23 @@ static inline const mp_alternative *mp_addresses_alternative(const mp_addresses 
 
 enum { MP_UNUSED_BYTE = 0xa5 }; /* initial content of every byte of the arena */
 
-/* Allocates both blocks from the program's backend and the memory of the other tiers as in the options, and fills *out. The
- * lists of *out are allocated in the pool. The caller releases the memory with mp_addresses_free, even after a failure. With
- * the option `guards`, places on the device are laid out one after the other, not as planned, with guard bytes between them. No
- * step may write to guard bytes. O(slots), plus mp_arena_layout_tier for tiers without planned offsets.
+/* Allocates `fixed` and `arena` from the program's backend, and the memory of other tiers as the options state. Then fills
+ * *out. The lists of *out are allocated in the pool. The caller releases the memory with mp_addresses_free, even after a
+ * failure. With the option `guards`, instances on the device do not use the planned offsets: they are laid out one after the
+ * other with guard bytes between them. No step may write to guard bytes. O(slots), plus mp_arena_layout_tier for tiers without
+ * planned offsets.
  *
  * Errors:
  *   - MP_NOMEM: the message states the requested bytes.
  *   - MP_INVALID: the plan has no offsets, or the arena in the options is too small or cannot be used for this graph.
  *   - MP_INFEASIBLE: the plan needs more bytes of a tier than the options permit.
- *   - MP_UNSUPPORTED: a step that is not a copy uses another tier, a copy does not pair one read with one write, or the backend
- *     cannot copy to tiers or to folders.
+ *   - MP_UNSUPPORTED: a step that is not a copy uses another tier, a copy does not pair one read with one write, or the
+ *     backend cannot copy to tiers or to folders.
  *   - MP_IO: as mp_tier_open. */
 mp_status mp_addresses_of(mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_pool *pool,
                           mp_addresses *out, mp_error *err);
 void mp_addresses_free(mp_addresses *addresses); /* does nothing for a zeroed one */
 
-/* As mp_execution_part. */
+/* Returns the address of this rank's part of a parameter, and in *own the elements of the part. NULL: this rank stores the
+ * whole parameter. */
 char *mp_addresses_part(const mp_addresses *addresses, int tensor, mp_range *own);

@@ -3,13 +3,13 @@
 
 #include "estimator/graph/liveness.h"
 
-/* Attaches every issued call to the call after which the pass waits for it. If a later call of the same channel is waited for
- * at the same position and in the same passes, the wait for the later call is enough. start[t] is the number of calls to wait
- * for before step t; it has n + 2 elements. */
+/* Fills `awaited` of every call: the calls that run beside others and whose end the pass awaits after this call. If the pass
+ * awaits several calls of one channel at the same position, the wait for the last one is enough. On entry, start[t + 1] is the
+ * number of calls to await before step t. `start` has n_steps + 2 elements. */
 static mp_status list_awaited(size_t n_steps, int *start, mp_pool *pool, mp_calls *out, mp_error *err)
 {
-    int last[MP_MAX_CHANNELS]
-            [2]; /* per channel, separately for calls of updates and others: the last call waited for at this position */
+    int last[MP_MAX_CHANNELS][2]; /* per channel: the last awaited call at the current position; [1] for calls of updates, [0]
+                                     for all other calls */
     int *awaited = mp_pool_alloc(pool, out->n, sizeof *awaited);
     MP_ENSURE(awaited, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t <= n_steps; t++) start[t + 1] += start[t];
@@ -35,8 +35,9 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
     const mp_step *steps = a->plan->steps;
     const size_t n = a->plan->n_steps;
     int n_marks[MP_MAX_CHANNELS] = {0};
-    MP_OWNED int *n_awaited =
-        mp_alloc(n + 2, sizeof *n_awaited); /* per step, and for the end of the pass: number of calls to wait for before it */
+    MP_OWNED int *n_awaited = mp_alloc(
+        n + 2,
+        sizeof *n_awaited); /* element t + 1: number of calls to await before step t, or, for t = n, at the end of the pass */
     *out = (mp_calls){.list = mp_pool_alloc(pool, n, sizeof *out->list)};
     MP_ENSURE(n_awaited && out->list, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < n; t++) {
@@ -47,8 +48,8 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
         const int channel = issued ? mp_addresses_alternative(a, (int)t)->channel : MP_CHANNEL_COMPUTE;
         const int end = transfer && in_order ? (int)t + 1 : mp_step_end(steps, (int)t);
         mp_pass_call *last = out->n ? &out->list[out->n - 1] : NULL;
-        const bool makes_part =
-            a->steps[t].old_target; /* such an update may write where the previous update reads, so the two are not merged */
+        const bool makes_part = a->steps[t].old_target; /* an update that writes a separate part may overwrite memory that the
+                                                           previous update reads, so the two are not merged */
         if (last && update && last->is_update && !one_by_one && !makes_part && channel == last->channel && !n_awaited[t] &&
             (!issued || end == last->end)) {
             last->n_steps++;

@@ -1,5 +1,5 @@
-/* calls.h - the calls of a pass, and the waits after each call. A call runs one step of a plan, or several consecutive updates.
- */
+/* calls.h - the calls of a pass, and the waits after each call. A pass runs the plan once, for one micro-batch. A call runs
+ * one step of the plan, or several consecutive updates. */
 #pragma once
 
 #include "executor/run/addresses.h"
@@ -10,12 +10,12 @@ typedef struct mp_pass_call {
     bool is_transfer; /* a copy between tiers or a collective; the channel runs it, not the backend's kernels */
     bool
         is_of_update; /* an update, a copy of optimizer state, or a gradient sum over ranks: runs only in passes with updates */
-    int channel;      /* channel of an issued call; MP_CHANNEL_COMPUTE: the call runs in order */
-    int end;          /* of an issued call: the pass waits for it before this step */
-    int mark;         /* index of the call among the calls of its channel */
+    int channel; /* channel on which the call runs beside others; MP_CHANNEL_COMPUTE: the call runs in the order of the plan */
+    int end;     /* of a call on another channel: the pass waits for the call before this step of the plan */
+    int mark;    /* index of the call among the calls of its channel */
     size_t n_awaited;
-    const int
-        *awaited; /* the calls that must have ended before the next call; each wait includes all earlier calls of its channel */
+    const int *awaited; /* indices of the calls that must have ended before the next call; a wait for a call includes all
+                           earlier calls of the same channel */
 } mp_pass_call;
 
 typedef struct mp_calls {
@@ -23,8 +23,8 @@ typedef struct mp_calls {
     mp_pass_call *list;
 } mp_calls;
 
-/* Lists the calls in the order of the plan. `one_by_one`: every update is a call of its own. Without `two_streams`, updates run
- * in order on the main stream. `in_order`: every transfer is waited for immediately. The list is allocated in the pool.
- * MP_NOMEM. O(steps). */
+/* Lists the calls in the order of the plan. With `one_by_one`, every update is a separate call. Without `two_streams`, updates
+ * run in order on the main stream. With `in_order`, the pass waits for each transfer directly after its start. The list is
+ * allocated in the pool. MP_NOMEM. O(steps). */
 mp_status mp_calls_of(const mp_addresses *addresses, bool one_by_one, bool two_streams, bool in_order, mp_pool *pool,
                       mp_calls *out, mp_error *err);

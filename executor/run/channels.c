@@ -61,7 +61,8 @@ static mp_status issue_on_stream(mp_channels *c, const mp_pass_call *call, mp_er
         b->copy(b, copy->is_out ? there : copy->memory, copy->is_out ? copy->memory : there, copy->bytes);
         count(&c->issued, copy->is_out, copy->bytes);
     }
-    ended = b->side_end(b, call->channel, call->mark, st == MP_OK ? err : NULL); /* ends the section also after a failure */
+    ended = b->side_end(b, call->channel, call->mark,
+                        st == MP_OK ? err : NULL); /* the section on the side stream must end also after a failure */
     return st == MP_OK ? ended : st;
 }
 
@@ -129,7 +130,7 @@ mp_status mp_channels_end_pass(mp_channels *c, bool runs_rest, bool updates, mp_
     const int64_t out_bytes = copied.out_bytes - c->before.out_bytes, in_bytes = copied.in_bytes - c->before.in_bytes;
     c->before = copied;
     for (size_t t = 0; c->times && t < c->at->plan->n_steps;
-         t++) /* sets the end of collectives that no call waited for individually */
+         t++) /* sets the end time of a collective that ended as part of the wait for a later one */
         if (c->at->steps[t].is_collective && c->times[t].begin > c->times[t].end) c->times[t].end = c->ranks.works[t].ended_at;
     MP_ENSURE(out_bytes == planned.out_bytes && in_bytes == planned.in_bytes, err, MP_REFUTED,
               "%lld bytes were copied out and %lld back; by the plan it is %lld and %lld", (long long)out_bytes,

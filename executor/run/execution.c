@@ -123,7 +123,8 @@ static void count_seconds(mp_execution *e, const mp_pass_call *call, double seco
 {
     const mp_program *p = e->program;
     double total = 0;
-    if (call->is_transfer) return; /* a node's seconds are its computing time; a copy back of its output does not count */
+    if (call->is_transfer)
+        return; /* only computing time counts as a node's seconds; a copy of its output back to the device does not */
     for (int turn = 0; turn < 2; turn++) {
         for (size_t k = 0; k < call->n_steps; k++) {
             const int node = e->at.steps[call->step + k].node, parameter = mp_program_binding(p, node)->parameter;
@@ -169,7 +170,7 @@ static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pas
     case MP_TASK_ACCUMULATE:
         run_accumulate(e, r);
         break;
-    case MP_TASK_COLLECTIVE: /* run by the channel, not here */
+    case MP_TASK_COLLECTIVE: /* collectives are run by the network channel (rank_channel.c) */
         break;
     case MP_TASK_CLIP:
         if (kind & MP_RUN_UPDATES) MP_CHECK(run_clip(e, r, err));
@@ -191,7 +192,7 @@ static mp_status run_watched(mp_execution *e, const mp_pass_call *call, int64_t 
     return MP_OK;
 }
 
-/* Runs a call. Updates on a second stream are enqueued there. */
+/* Runs a call on the main stream, or enqueues it on its channel if it is an update on the second stream. */
 static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
@@ -205,7 +206,7 @@ static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t
     return ran;
 }
 
-/* Waits for an issued call. Calls of updates are skipped in a pass without updates, because they were not issued. */
+/* Waits for an issued call. In a pass without updates, update calls were not issued, so the wait for them is skipped. */
 static mp_status wait_for(mp_execution *e, const mp_pass_call *call, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
@@ -213,8 +214,8 @@ static mp_status wait_for(mp_execution *e, const mp_pass_call *call, int kind, m
     return call->is_transfer ? mp_channels_wait(&e->channels, call, err) : b->side_wait(b, call->channel, call->mark, err);
 }
 
-/* Runs calls [from_call, to_call) of the plan. Instances that an issued step uses are poisoned only after the wait for that
- * step. */
+/* Runs calls [from_call, to_call) of the plan. If a step runs beside others, its dead instances are poisoned only after the
+ * wait for the step. */
 static mp_status run_calls(mp_execution *e, int64_t pass, int kind, size_t from_call, size_t to_call, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
@@ -249,7 +250,8 @@ static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
     return st == MP_OK ? ended : st;
 }
 
-/* Begins a pass or a part of one, and returns the kind of pass. `update` is the step number of the updates; < 0: no updates. */
+/* Begins a pass, or one turn of a pipeline stage, and returns the kind of pass. `update` is the training step that the updates
+ * belong to; < 0: the pass has no updates. */
 static int begin(mp_execution *e, int64_t pass, bool added, int64_t update)
 {
     const mp_backend *b = e->program->backend;

@@ -1,8 +1,8 @@
 /* execution.h - runs a plan on a program's backend: allocates its memory, and runs training steps in it.
  *
  * The memory has two blocks. One holds all storages that are always live (parameters, optimizer state, inputs, ...). The other
- * is the arena, in which the plan assigns an offset and a lifetime to every other storage. Copies of storages are in other
- * tiers: memory or a file. All memory is allocated when the execution is created; a step allocates nothing. */
+ * is the arena, in which the plan assigns an offset and a lifetime to every other storage. Offloaded storages have copies in
+ * other tiers: host memory or files. All memory is allocated when the execution is created; a step allocates nothing. */
 #pragma once
 
 #include "executor/run/program.h"
@@ -25,8 +25,8 @@ MP_OWNER(mp_execution_free, mp_execution)
 /* Describes tensor t with its address in *out. MP_INVALID: the tensor is not always live; parameters, buffers, constants and
  * inputs are. */
 mp_status mp_execution_tensor(mp_execution *execution, int tensor, mp_array *out, mp_error *err);
-/* Describes the gradient of parameter t. MP_INVALID: the gradient is not always live; it is without an optimizer or with
- * several micro-batches. */
+/* Describes the gradient of parameter t. MP_INVALID: the gradient is not always live. Gradients are always live if the program
+ * has no optimizer, or several micro-batches per step. */
 mp_status mp_execution_gradient(mp_execution *execution, int tensor, mp_array *out, mp_error *err);
 /* Returns the address of this rank's part of a parameter, and in *own the elements of the part. NULL: the rank stores the whole
  * parameter. O(nodes). */
@@ -44,30 +44,30 @@ typedef mp_status (*mp_fill_inputs)(void *data, int64_t micro_batch, mp_executio
 
 /* Runs step `step` (0, 1, ...): all micro-batches that the program accumulates, and the updates. *loss is the mean of the
  * losses. With forward-fused updates, the gradients of this step change the parameters at the start of the next step or in
- * mp_execution_flush. If the backend records, the first pass of each kind runs call by call, because libraries load code at
- * first use, and the next pass is recorded. MP_IO: a copy or the device failed; a device failure is detected at the end of a
- * pass at the latest. MP_REFUTED: the copied bytes differ from the plan. */
+ * mp_execution_flush. If the backend records passes (CUDA graphs), the first pass of each kind runs call by call, because
+ * libraries load code at first use. The second pass of the kind is recorded. MP_IO: a copy or the device failed; a device
+ * failure is detected at the end of a pass at the latest. MP_REFUTED: the copied bytes differ from the plan. */
 mp_status mp_execution_step(mp_execution *execution, int64_t step, mp_fill_inputs fill, void *data, double *loss,
                             mp_error *err);
-/* From now on `watch` inspects the operands of every step; NULL ends the inspection. Recordings and a second stream are not
- * supported meanwhile, so the program needs the options by_call and profile. */
+/* From now on `watch` inspects the operands of every step; NULL ends the inspection. Inspection supports neither recordings
+ * nor a second stream, so the execution needs the options by_call and profile. */
 void mp_execution_watch(mp_execution *execution, mp_watch *watch);
 /* Runs the pending updates of forward-fused training. Call it before saving, evaluating, and at the end. */
 mp_status mp_execution_flush(mp_execution *execution, mp_error *err);
 
 /* Returns the seconds that the last step spent waiting for its inputs and copying them into place. */
 double mp_execution_input_seconds(const mp_execution *execution);
-/* Returns the number of recorded kinds of pass; 0: none. */
+/* Returns the number of recordings of passes, at most one for each kind of pass (execution_state.h); 0: none. */
 int mp_execution_recordings(const mp_execution *execution);
 /* Return the size of the arena, and its high-water mark in bytes, rounded up to the alignment. The arena is filled with a fixed
  * byte before the first step; the high-water mark is the position of the last changed byte. */
 int64_t mp_execution_arena_bytes(const mp_execution *execution);
 int64_t mp_execution_touched_bytes(const mp_execution *execution);
-/* Return the bytes of another tier in use, and the bytes copied to other tiers and back. */
+/* Return the bytes allocated in tier `tier`; and the bytes copied from the device to other tiers, and back, so far. */
 int64_t mp_execution_tier_bytes(const mp_execution *execution, int tier);
 mp_copied mp_execution_copied(const mp_execution *execution);
-/* Return the seconds that all steps spent waiting for copies; and, with the option profile, the seconds of every node of the
- * graph, summed over all steps. */
+/* Return the seconds that all training steps spent waiting for copies and for other ranks; and, with the option profile, the
+ * seconds of every node of the graph, summed over all steps. */
 double mp_execution_wait_seconds(const mp_execution *execution);
 const double *mp_execution_seconds(const mp_execution *execution);
 void mp_execution_forget_seconds(mp_execution *execution); /* resets the seconds of all nodes to zero */

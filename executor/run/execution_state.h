@@ -8,8 +8,8 @@
 #include "executor/run/stage_turns.h"
 #include "executor/run/states.h"
 
-/* Passes of one kind run the same calls on the same addresses, so they share a recording. The kind has two bits: the pass adds
- * to gradients, the pass updates parameters. */
+/* Passes of one kind run the same calls on the same addresses, so they share a recording. A kind has two bits. MP_RUN_ADDS:
+ * the pass adds to the gradients of earlier micro-batches. MP_RUN_UPDATES: the pass updates parameters. */
 enum { MP_RUN_ADDS = 1, MP_RUN_UPDATES = 2, MP_RUN_KINDS = 4 };
 
 typedef struct mp_run_kind {
@@ -22,18 +22,18 @@ struct mp_execution {
     const mp_plan *plan;
     mp_execution_options options;
     mp_addresses at;
-    mp_update *updates; /* array with an element per trained parameter */
+    mp_update *updates; /* one per trained parameter */
     mp_clipping clipping;
     int64_t pending;           /* forward-fused updates: the step whose gradients have not been applied yet, -1: none */
-    mp_update_factors factors; /* factors of the current updates */
+    mp_update_factors factors; /* scalars of the current updates, such as the learning rate */
     bool records;
     mp_run_kind kinds[MP_RUN_KINDS];
     mp_calls calls;
     mp_channels channels;
     double *seconds, input_seconds;
-    float *losses;        /* this rank's losses of the passes of a step */
-    float *all_losses;    /* the losses of all ranks */
-    mp_stage_turns turns; /* for a stage of a pipeline */
+    float *losses;        /* per micro-batch of the current step: this rank's loss */
+    float *all_losses;    /* per rank, then per micro-batch: the loss */
+    mp_stage_turns turns; /* of a pipeline stage; empty if the program runs a whole network */
     mp_watch *watch;      /* NULL: operands are not inspected */
     mp_states states;
     mp_pool *pool;

@@ -4,7 +4,8 @@
 #include "executor/ranks/exchanges.h"
 #include "executor/run/parts.h"
 
-/* An array: `array` describes all its elements, or, if is_part, this rank's part in `own`. */
+/* An array in memory. If is_part, `array` describes only this rank's part, the elements `own`; otherwise it describes the
+ * whole array. */
 typedef struct place {
     mp_array array;
     bool is_part;
@@ -80,7 +81,7 @@ static bool has_master(const mp_program *p, const mp_execution *e, int tensor)
            mp_execution_has_state(e, tensor);
 }
 
-/* Temporary memory of the backend for a whole array of which this rank stores a part. */
+/* Temporary memory of the backend for a whole array, if this rank stores only a part of the array. */
 typedef struct room {
     const mp_backend *backend;
     char *data;

@@ -7,11 +7,11 @@
 
 /* True if a tensor is a parameter or buffer with its own values on this rank, as a whole or as a part. O(nodes). */
 bool mp_is_held(const mp_program *program, const mp_execution *execution, int tensor);
-enum { MP_HELD_VALUES }; /* index of the array with the values; moments follow */
+enum { MP_HELD_VALUES }; /* array index of a tensor's values; the following indices are its optimizer moments */
 /* Returns the number of arrays of a tensor: its values, and its moments. O(nodes). */
 int mp_held_arrays(const mp_program *program, const mp_execution *execution, int tensor);
 
-/* The arrays that each rank holds; stages of a pipeline hold different tensors. */
+/* The tensors that each rank holds, with values and moments. Stages of a pipeline hold different tensors. */
 typedef struct mp_holders {
     int n_ranks;
     size_t n_tensors;
@@ -23,8 +23,8 @@ static inline int mp_holders_arrays(const mp_holders *h, int rank, int tensor)
     return h->arrays[(size_t)rank * h->n_tensors + (size_t)tensor];
 }
 int mp_holders_first(const mp_holders *holders, int tensor);
-/* With `all`, collects the holdings of all ranks and waits for them. Otherwise lists only this rank, as rank 0. The lists are
- * allocated in the pool. MP_NOMEM, MP_IO. O(tensors x (nodes + ranks)). */
+/* With `all`, exchanges the lists of held tensors between all ranks, and waits for all ranks. Otherwise lists only this rank,
+ * as rank 0. The lists are allocated in the pool. MP_NOMEM, MP_IO. O(tensors x (nodes + ranks)). */
 mp_status mp_holders_of(const mp_program *program, mp_execution *execution, bool all, mp_pool *pool, mp_holders *out,
                         mp_error *err);
 

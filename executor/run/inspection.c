@@ -80,7 +80,8 @@ static bool is_in_parts(const mp_program *p, int storage)
     return false;
 }
 
-/* The storages to hash: all, only whole tensors, which are equal on the ranks of tp, or only parts. */
+/* The storages to hash. WHOLES: only tensors that are replicated over the ranks of tp. PARTS: only tensors that are split over
+ * the ranks of tp. */
 typedef enum hashed { ALL, WHOLES, PARTS } hashed;
 
 static void hash_storages(const mp_addresses *a, unsigned kinds, hashed which, char hash[33])
@@ -102,7 +103,7 @@ void mp_addresses_hash(const mp_addresses *a, unsigned kinds, char hash[33])
     hash_storages(a, kinds, ALL, hash);
 }
 
-/* Compares this rank's parts with the parts of the ranks that hold the same ones. */
+/* Compares this rank's parts of tensors split over tp with the other ranks that hold the same parts. */
 static mp_status compare_parts(const mp_addresses *a, mp_communicator *world, double timeout, mp_error *err)
 {
     char hash[33];
@@ -118,7 +119,8 @@ static mp_status compare_parts(const mp_addresses *a, mp_communicator *world, do
     return MP_OK;
 }
 
-/* Returns the hash of a tensor, never 0 for a hash. 0: this stage does not hold the tensor, or its kind is not in `kinds`. */
+/* Returns a hash of a tensor's bytes, which is never 0. 0: this stage does not hold the tensor, or its kind is not in `kinds`.
+ */
 static uint64_t hash_of_tensor(const mp_addresses *a, unsigned kinds, size_t tensor)
 {
     const int s = a->program->bindings->storage[tensor];

@@ -4,8 +4,8 @@
 
 #include "executor/run/addresses.h"
 
-/* With guards, checks that the guard bytes around the operands and the workspace of step t are unchanged. MP_REFUTED: the
- * message names the node. */
+/* If the execution has guard bytes, checks that the guard bytes around the operands and the workspace of step t are unchanged.
+ * MP_REFUTED: the message names the node. */
 mp_status mp_addresses_check_guards(const mp_addresses *addresses, int t, mp_error *err);
 /* Fills the instances whose lifetime ends with step t with NaNs, except bytes shared with live instances. Applies to instances
  * on the device and in host memory that no stream copies. O(places). */

@@ -1,4 +1,4 @@
-/* node_list.c - moves the nodes of a program to other indices of its lists. */
+/* node_list.c - moves the nodes of a program to new indices in the list of calls and the list of bindings. */
 #include "executor/run/node_list.h"
 
 void mp_node_list_release(mp_program_node *node)
@@ -7,7 +7,7 @@ void mp_node_list_release(mp_program_node *node)
     for (size_t a = 0; a < node->n_algorithms; a++) mp_call_release(&node->algorithms[a].call);
 }
 
-/* Moves a node. Slots that point into the node itself are adjusted. */
+/* Moves a node to another address. Pointers from its slots to its own operands are adjusted. */
 static void move(const mp_program_node *from, mp_program_node *to)
 {
     *to = *from;

@@ -1,4 +1,4 @@
-/* node_list.h - renumbers the nodes of a program with their calls and bindings. */
+/* node_list.h - renumbers the nodes of a program after its graph has got other nodes, and moves their calls and bindings. */
 #pragma once
 
 #include "executor/run/program.h"

@@ -1,4 +1,4 @@
-/* parts.c - copies a rank's runs of a tensor between the whole tensor and the rank's part. */
+/* parts.c - copies a rank's part of a tensor into the whole tensor, or out of it. */
 #include "executor/run/parts.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@ mp_array mp_whole_array(const mp_tensor *t)
     return mp_array_plain(t->dtype, t->rank, mp_tensor_whole_dims(t));
 }
 
-/* The runs of a rank's part: n runs of `bytes` bytes. In the whole tensor, runs of all ranks alternate. */
+/* The contiguous pieces (runs) of a rank's part: n runs of `bytes` bytes each. In the whole tensor, the runs of rank 0, 1, ...
+ * alternate. */
 typedef struct runs {
     int64_t n, ranks;
     size_t bytes;

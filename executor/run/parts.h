@@ -1,9 +1,10 @@
-/* parts.h - a rank's part of a tensor in a model split over ranks, and the whole tensor, both in host memory and row-major. */
+/* parts.h - copies between a rank's part of a tensor that is split over ranks (tp) and the whole tensor, both row-major in
+ * host memory. */
 #pragma once
 
 #include "executor/kernel/array.h"
 
-/* Describes the whole tensor, row-major and without data. */
+/* Returns an array with the shape of the whole tensor, row-major, without data. */
 mp_array mp_whole_array(const mp_tensor *tensor);
 /* Copy the part of rank `index` from the whole tensor, or into it; `element` is the size of an element in bytes. A tensor that
  * is not split is copied completely. O(elements of the part). */

@@ -1,5 +1,5 @@
 /* program.c - builds a training graph for a backend and prepares its calls. The graph builder asks a target for the cost of
- * each node; this target prepares the node's call and returns its cost. */
+ * each node. The target of this file also prepares the node's kernel call. */
 #include "executor/run/program.h"
 
 #include <stdio.h>
@@ -126,7 +126,7 @@ static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *
         if (b->targets >> i & 1) MP_CHECK(mp_program_array(p, op->in[i], &x->d_in[i], err));
     for (int o = 0; o < op->n_out; o++)
         if (op->out[o] >= 0 && bound->has_gradient[op->out[o]]) MP_CHECK(mp_program_array(p, op->out[o], &x->d_out[o], err));
-    /* with several micro-batches, if gradients of parameters persist: all micro-batches but the first add to them */
+    /* with several micro-batches, all but the first add to the parameters' gradients */
     for (int i = b->from; mp_program_keeps_gradients(p) && i < b->to && i < 64; i++)
         if ((b->targets >> i & 1) && p->model->tensors[op->in[i]].role == MP_ROLE_PARAMETER) x->adds |= UINT64_C(1) << i;
     return MP_OK;
@@ -155,7 +155,7 @@ static mp_status prepare_operator(builder *b, const mp_binding *binding, mp_prog
     return st;
 }
 
-/* mp_target.cost: prepares the node's call. */
+/* Implements mp_target.cost: returns the cost of a node, and prepares the node's call. */
 static mp_status cost(const mp_target *target, const mp_work *work, mp_cost *out, mp_error *err)
 {
     builder *b = target->details;

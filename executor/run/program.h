@@ -1,4 +1,5 @@
-/* program.h - the content of a program: a prepared call and its operands for each node of the graph. See memplan/program.h. */
+/* program.h - the content of a program: for each node of the training graph, a kernel call that is ready to run, and the
+ * call's operands. See memplan/program.h. */
 #pragma once
 
 #include <stddef.h>
@@ -9,7 +10,8 @@
 #include "memplan/program.h"
 #include "memplan/ranks/exchange.h"
 
-/* An operand of a node with its storage. A negative number other than -1 is a constant of the program (MP_SLOT_CONSTANT). */
+/* An operand of a node, and the storage that holds it. `storage` -1: none. A number below -1 denotes a constant of the program
+ * (MP_SLOT_CONSTANT). */
 typedef struct mp_slot {
     mp_array *array;
     int storage;
@@ -18,7 +20,8 @@ typedef struct mp_slot {
 } mp_slot;
 #define MP_SLOT_CONSTANT(k) (-2 - (k)) /* storage number of constant k; -1 means no storage. The macro is its own inverse */
 
-/* A value that belongs to no node and no storage. An execution copies it into its `fixed` block, from which calls read it. */
+/* A constant value that no node produces and no storage of the graph holds. An execution copies it into its `fixed` block,
+ * from which calls read it. */
 typedef struct mp_constant {
     const void *bytes;
     int64_t n_bytes;
@@ -33,7 +36,7 @@ typedef struct mp_program_node {
     mp_call call;                     /* empty for nodes without an operator */
     mp_operands operands;             /* empty for nodes without an operator */
     size_t n_algorithms;              /* number of the node's alternatives if they are algorithms; else 0 */
-    mp_program_algorithm *algorithms; /* per alternative, used instead of `call` */
+    mp_program_algorithm *algorithms; /* one per alternative; used instead of `call` */
     size_t n_slots;
     mp_slot *slots;
 } mp_program_node;
@@ -52,9 +55,10 @@ struct mp_program {
     int *constant_of; /* per tensor: index in `constants`; 0: none */
     int loss_parts; /* number of tp ranks over which the positions of the loss are split; 1: every rank computes the whole loss
                      */
-    bool adds_losses; /* true: the losses of these ranks are added; false: each rank has a mean, and the means are averaged */
+    bool adds_losses; /* for loss_parts > 1. true: the losses of these ranks are added; false: each rank has a mean, and the
+                         means are averaged */
     float one_value;  /* initial gradient of the loss: 1 / (passes of a step on all ranks); set by an execution */
-    mp_mesh mesh;     /* this is the program of one rank of the mesh */
+    mp_mesh mesh;     /* the mesh of ranks; the program is for one of these ranks */
     bool fast_sums;   /* true: the network library sums in its own order */
     bool has_server;  /* true: rank 0 computes all sums and sends them to the others */
     bool shares_statistics;         /* true: the statistics of a batch cover the samples of all ranks */
@@ -62,27 +66,29 @@ struct mp_program {
     char target_name[48];
 };
 
-/* Describes the type and layout of tensor t in its storage. */
+/* Returns in *out the type, shape and layout of a tensor in memory, without an address. */
 mp_status mp_program_array(const mp_program *program, int tensor, mp_array *out, mp_error *err);
 
-/* True if whole gradients persist from one micro-batch to the next. */
+/* True if whole gradients stay in memory from one micro-batch to the next, which adds to them. */
 bool mp_program_keeps_gradients(const mp_program *program);
 
-/* Return whether a tensor is in memory; and whether only other stages of the pipeline hold it. */
+/* mp_program_has: true if a tensor has a storage on this rank. mp_program_lacks: true if only other stages of the pipeline
+ * hold the tensor. */
 bool mp_program_has(const mp_program *program, int tensor);
 bool mp_program_lacks(const mp_program *program, int tensor);
 
 /* Inserts the collectives of dp and shard into the graph (mp_graph_exchange) and into the calls, and sets their workspaces.
- * `fast`: sums use the order of the network library. Must be called before any other addition to the graph. Errors: as
- * mp_graph_exchange. */
+ * `fast`: sums use the order of the network library. Must be called before any other function adds nodes to the graph. Errors:
+ * as mp_graph_exchange. */
 mp_status mp_program_exchange(mp_program *program, const mp_ranks *ranks, bool fast, mp_rank_traffic *traffic, mp_error *err);
 /* The position of a process in the mesh. A single process has all sizes 1. */
 typedef struct mp_rank_place {
     int n_data, data_index; /* number of ranks with different samples (dp x shard), and this rank's index among them */
-    int data_stride;        /* distance in the world between two consecutive ones */
+    int data_stride;        /* difference of the process numbers of two consecutive ranks with different samples */
     int n_shards, shard_index;
-    int n_parts, part_index;    /* number of ranks that split operators (tp), and this rank's index among them */
-    int n_stages, stage_stride; /* number of stages of the pipeline, and distance in the world between consecutive stages */
+    int n_parts, part_index; /* number of ranks over which operators are split (tp), and this rank's index among them */
+    int n_stages,
+        stage_stride; /* number of stages of the pipeline, and difference of the process numbers of consecutive stages */
 } mp_rank_place;
 /* Finds the position of this process. MP_INVALID: the number of ranks in the mesh differs from the number of processes. */
 mp_status mp_rank_place_of(const mp_program *program, const mp_communicator *world, mp_rank_place *out, mp_error *err);
@@ -107,20 +113,21 @@ bool mp_program_sums_parts(const mp_program *program, const mp_node *node);
 bool mp_program_runs_once(const mp_program *program, int node);
 /* Returns the bytes that a rank sends in a step of a plan, except for repeated gathers (stage_gathers.h). O(steps). */
 int64_t mp_program_sent_bytes(const mp_program *program, const mp_plan *plan, const mp_rank_place *place);
-/* MP_UNSUPPORTED: a program of this mesh can be planned but not run. */
+/* Fails with MP_UNSUPPORTED if memplan can plan a program for this mesh, but cannot run it. */
 mp_status mp_program_check_ranks(const mp_program *program, mp_error *err);
 
 /* Asks the backend for the algorithms of every node. If there are several, they become the node's alternatives, in the
- * backend's order with its default as the base. Each alternative has the workspace of its own call. Until measured, all have
- * the seconds of the base. Nodes that already have alternatives are unchanged. The graph gets a new hash. MP_NOMEM, and the
- * errors of the backend. */
+ * backend's order with its default as the base. Each alternative has the workspace that its algorithm needs. Until their costs
+ * are measured, all alternatives have the seconds of the base. Nodes that already have alternatives are unchanged. The graph
+ * gets a new hash. MP_NOMEM, and the errors of the backend. */
 mp_status mp_program_list_algorithms(mp_program *program, mp_error *err);
 
 /* Prepares a call for every alternative that is an algorithm (memplan/costs_json.h), and sets the alternative's workspace to
  * that of the call. The graph gets a new hash. MP_UNSUPPORTED: the backend has no algorithm of that name. MP_NOMEM. */
 mp_status mp_program_take_algorithms(mp_program *program, mp_error *err);
 
-/* For reports: the operators that use one provider for one reason. */
+/* For reports: operators that run on the same provider for the same reason. A provider is a library, or memplan's own kernels.
+ */
 typedef struct mp_provider_group {
     const char *provider; /* such as "cuDNN" */
     const char *reason;   /* reason for the choice of this provider; "": the backend has no better provider */
@@ -129,8 +136,8 @@ typedef struct mp_provider_group {
 
 enum { MP_PROVIDER_GROUPS = 16 };
 
-/* Groups the operators of this kind by provider, in the order of first occurrence. Each operator counts once, by its forward
- * node. Returns the number of groups; 0: the network has no such operator, or the backend has only one provider for them. If
- * there are more than MP_PROVIDER_GROUPS groups, the last one also counts the remaining operators. The strings live as long as
- * the program. O(nodes x groups). */
+/* Groups the operators of ONNX type `kind` by provider, in the order of first occurrence. Each operator counts once, by its
+ * forward node. Returns the number of groups; 0: the network has no such operator, or the backend has only one provider for
+ * them. If there are more than MP_PROVIDER_GROUPS groups, the last one also counts the remaining operators. The strings live
+ * as long as the program. O(nodes x groups). */
 size_t mp_program_providers(const mp_program *program, const char *kind, mp_provider_group groups[MP_PROVIDER_GROUPS]);

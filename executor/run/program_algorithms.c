@@ -1,4 +1,5 @@
-/* program_algorithms.c - prepares calls for the algorithms in the graph, and lists the algorithms of a backend. */
+/* program_algorithms.c - a node may have several algorithms, which differ in time and workspace. This file prepares a call for
+ * each one, and lists the algorithms of a backend. */
 #include <string.h>
 
 #include "executor/run/program_nodes.h"
@@ -79,7 +80,7 @@ static mp_status list(mp_program *p, size_t i, mp_error *err)
             if (!strcmp(found.list[f].name, of->alternatives[k].algorithm))
                 taken[k].is_deterministic = found.list[f].is_deterministic;
     if (of->n_alternatives > 1) return MP_OK;
-    forget(node); /* only one algorithm is left */
+    forget(node); /* the only remaining algorithm is the node's call */
     alternatives[0] = base;
     of->n_alternatives = 1;
     return MP_OK;

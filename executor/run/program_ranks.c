@@ -25,8 +25,8 @@ static mp_status set_bytes(const mp_program *p, int storage, int64_t bytes, mp_e
     return MP_OK;
 }
 
-/* Binds an update to this rank's parts of gradient, parameter and state: to[k] is the part of storage k. Sizes are rounded to
- * whole elements. */
+/* Binds an update node to this rank's parts of gradient, parameter and optimizer state. to[k] is the storage of this rank's
+ * part of storage k. The sizes of parts are rounded to whole elements. */
 static mp_status share_update(const mp_program *p, mp_binding *b, const int *to, mp_error *err)
 {
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8, n = mp_stored_elements(&p->model->tensors[b->parameter]);
@@ -112,8 +112,8 @@ bool mp_program_sums_parts(const mp_program *p, const mp_node *node)
     return false;
 }
 
-/* Sets the workspace of a reduction to the largest need of its legs: over shard, then of this rank's part over dp and over tp.
- */
+/* Sets the workspace of a gradient sum. The sum has one leg per dimension of the mesh: first over `shard`, then this rank's
+ * part over `dp` and `tp`. The legs run in turn, so the largest workspace is enough. */
 static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *err)
 {
     mp_alternative *a = node->alternatives;
@@ -195,14 +195,15 @@ static int64_t gathered(int64_t n, int64_t ranks, int64_t rank)
     return (ranks - 1) * mp_range_of(n, ranks, rank).n;
 }
 
-/* With a server, rank 0 receives all gradients and sends the sums to all ranks. */
+/* Returns the bytes that one of `ranks` ranks sends in an all-reduce of n bytes. With a server, rank 0 receives all gradients
+ * and sends the sums to all ranks. */
 static int64_t summed(const mp_program *p, int64_t n, int64_t ranks, int64_t rank)
 {
     if (p->has_server) return ranks == 1 ? 0 : rank ? n : (ranks - 1) * n;
     return scattered(n, ranks, rank) + gathered(n, ranks, rank);
 }
 
-/* Returns the bytes that a rank sends for a collective. */
+/* Returns the bytes that a rank sends in one run of a collective node. */
 static int64_t sent_for(const mp_program *p, const mp_node *node, const mp_rank_place *place)
 {
     const int64_t *size = p->mesh.size, shards = size[MP_DIM_SHARD];

@@ -1,5 +1,5 @@
-/* program_split.c - the program of a rank in a model with split operators (estimator/parallel/split.h). It finds unsupported
- * splits, biases to add only once, and this rank's part of the loss. */
+/* program_split.c - adapts a rank's program to operators that are split over ranks (estimator/parallel/split.h). Finds
+ * unsupported splits, biases that must be added only once, and this rank's part of the loss. */
 #include "executor/run/program_split.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static bool is_any_of(const mp_operator *op, const char *const *kinds)
     return *kinds;
 }
 
-/* Returns the operator whose results `op` sums over the ranks; NULL: `op` is not such a sum. */
+/* If `op` sums the result of another operator over the ranks, returns that operator, else NULL. */
 static const mp_operator *summed_by(const mp_model *model, const mp_operator *op)
 {
     const bool sums = !strcmp(op->domain, "memplan") && op->op->crosses[0] != MP_CROSSES_NOTHING &&

@@ -1,4 +1,5 @@
-/* rank_channel.c - prepares the collectives of a plan: the legs of each, with addresses, and runs them. */
+/* rank_channel.c - prepares the collectives of a plan and runs them. A collective has one leg per dimension of the mesh; each
+ * leg lists the addresses of its tensors. */
 #include "executor/run/rank_channel.h"
 
 #include <string.h>
@@ -31,8 +32,8 @@ static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp
     return MP_OK;
 }
 
-/* Lists whole tensors as pieces. This rank's parts are in separate storages, or, with `in_place` or without such storages,
- * inside the whole tensors. */
+/* Lists whole tensors as pieces. This rank's parts are separate storages. With `in_place`, or if the step has no separate
+ * storages, the parts are inside the whole tensors. */
 static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, bool in_place,
                             size_t step, mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
@@ -52,7 +53,8 @@ static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world,
     return MP_OK;
 }
 
-/* Lists the parts from the previous leg. Each is the whole tensor for this leg, split over the ranks of another dimension. */
+/* Lists this rank's parts, which the previous leg computed. This leg splits each part again, over the ranks of another
+ * dimension. */
 static mp_status add_parts(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, size_t step,
                            mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
@@ -85,7 +87,8 @@ static mp_status add_sum(const mp_addresses *a, const mp_rank_channel *c, mp_dim
     return MP_OK;
 }
 
-/* Copies or adds sums that were computed inside the gradients to this rank's parts. */
+/* Moves this rank's part of each sum from the whole gradient to the separate storage of the part: a copy in the first pass of
+ * a step, an addition later. */
 static mp_status keep_sums(const mp_addresses *a, const mp_communicator *world, size_t step, mp_pool *pool,
                            mp_collective_work *w, mp_error *err)
 {
@@ -111,8 +114,8 @@ static mp_status list_sum(const mp_addresses *a, const mp_rank_channel *c, size_
     const bool is_of_parts = mp_program_sums_parts(p, &p->graph->nodes[a->steps[step].node]),
                goes_on = p->mesh.size[MP_DIM_DP] > 1 || is_of_parts,
                in_place = goes_on && p->options.accumulate > 1 &&
-                          p->mesh.zero >= 2; /* sum the gradient of one micro-batch in place, so that the accumulated parts of
-                                                earlier ones are not summed again */
+                          p->mesh.zero >= 2; /* the gradient of the current micro-batch is summed in place; the accumulated
+                                                parts of earlier micro-batches must not be summed again */
     if (p->mesh.zero) MP_CHECK(add_wholes(a, world, MP_REDUCE_SCATTER, MP_DIM_SHARD, in_place, step, pool, w, err));
     w->legs[0].adds_up = p->mesh.zero >= 2 && !in_place;
     if (!is_of_parts || p->mesh.size[MP_DIM_DP] > 1) MP_CHECK(add_sum(a, c, MP_DIM_DP, step, pool, w, err));
@@ -127,7 +130,7 @@ static mp_status take_requests(mp_collective_work *w, mp_pool *pool, mp_error *e
     return MP_OK;
 }
 
-/* Lists a message between stages of a pipeline: bytes that are sent, or a gradient that is summed over stages. */
+/* Lists a message between stages of a pipeline: either bytes to send, or a gradient to sum over stages. */
 static mp_status list_message(const mp_addresses *a, const mp_communicator *world, const mp_stage_message *m, size_t step,
                               mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
@@ -226,7 +229,7 @@ static mp_status gather(const mp_kernel_team *self, const void *own, int64_t byt
     return cross(self, MP_DTYPE_UINT8, &kind, 1, &piece, NULL, err);
 }
 
-/* Makes a group of ranks available to kernels as a team. */
+/* Prepares the team of ranks with which kernels of split operators exchange data. */
 static void open_team(mp_rank_channel *c, mp_team ranks, mp_crossing_ranks *out)
 {
     if (ranks.n == 1) return;
@@ -240,7 +243,8 @@ static mp_status open_teams(const mp_program *p, mp_rank_channel *out, mp_pool *
     const mp_communicator *world = out->collectives.world;
     const int rank = world->rank;
     out->crossing = (mp_collective_work){.name = "an exchange of operators", .n_legs = 1};
-    out->crossing.legs[0] = (mp_leg){.team = {.n = world->n}, .n_pieces = 1}; /* upper limit for the number of requests */
+    out->crossing.legs[0] =
+        (mp_leg){.team = {.n = world->n}, .n_pieces = 1}; /* the work must have room for the requests of the largest team */
     open_team(out, mp_team_of(&p->mesh, MP_DIM_TP, rank), &out->of_parts);
     if (p->shares_statistics) open_team(out, mp_team_among(mp_statistics_group(&p->mesh), rank), &out->of_samples);
     return take_requests(&out->crossing, pool, err);
@@ -268,8 +272,8 @@ mp_status mp_rank_channel_open(const mp_addresses *a, const mp_execution_options
     return options->world ? open_teams(a->program, out, pool, err) : MP_OK;
 }
 
-/* Copies an activation to the outbox and sends it from there. Waits first until the next stage has received the previous one.
- */
+/* Copies an activation to the outbox and sends it from the outbox. Before the copy, waits until the next stage has received
+ * the previous activation. */
 static mp_status send_ahead(mp_rank_channel *c, size_t step, const mp_stage_message *m, mp_error *err)
 {
     const mp_ready_step *r = &c->at->steps[step];
@@ -279,7 +283,7 @@ static mp_status send_ahead(mp_rank_channel *c, size_t step, const mp_stage_mess
     for (size_t k = 0; k < r->n_moved; k++)
         b->copy(b, c->works[step].legs[0].pieces[k].whole, r->wholes[k],
                 c->at->program->graph->storages[m->storages[k]].payload_bytes);
-    c->tickets[step] = c->collectives.issued; /* a wait for this step covers the messages issued before it */
+    c->tickets[step] = c->collectives.issued; /* a wait for this step includes all messages that were issued earlier */
     return mp_collectives_issue(&c->ahead, &c->works[step], &ticket, err);
 }
 

@@ -7,7 +7,7 @@
 
 typedef struct mp_rank_channel mp_rank_channel;
 
-/* A group of ranks that exchange data inside operators. */
+/* A group of ranks over which an operator is split, and that exchange data while the operator runs. */
 typedef struct mp_crossing_ranks {
     mp_team ranks;
     mp_kernel_team team; /* the team passed to kernels, which keep its address, so the channel must not move. n = 0: no team */
@@ -21,18 +21,20 @@ static inline const mp_kernel_team *mp_crossing_team(const mp_crossing_ranks *of
 struct mp_rank_channel {
     const mp_addresses *at;
     mp_collectives collectives;
-    const mp_communicator
-        *processes;            /* the processes of the ranks; `collectives` may instead communicate between their devices */
-    mp_collectives ahead;      /* of a pipeline: activations that the next stage has not received yet; no step waits for them */
-    mp_collective_work *works; /* per step of the plan; NULL: the plan has no collectives */
-    int64_t *tickets;          /* per step: ticket of its last collective */
+    const mp_communicator *processes; /* communicator between the processes of the ranks; `collectives` may use a communicator
+                                         between their devices */
+    mp_collectives ahead; /* of a pipeline: messages with activations that the next stage has not received yet; no step waits
+                             for these messages */
+    mp_collective_work *works; /* per step of the plan: its prepared collective; NULL: the plan has no collectives */
+    int64_t *tickets;          /* per step of the plan: ticket of its last collective */
     size_t n_again;
-    mp_collective_work *again;              /* of a stage: the repeated gathers (stage_gathers.h) */
+    mp_collective_work
+        *again; /* of a pipeline stage: gathers of parameters that are repeated before a backward (stage_gathers.h) */
     mp_crossing_ranks of_parts, of_samples; /* the ranks of tp; the ranks that share a batch's statistics */
-    mp_collective_work crossing;            /* work item for the exchange inside the current operator */
+    mp_collective_work crossing;            /* the exchange of the operator that is running */
     double wait_seconds;                    /* time spent in exchanges inside operators */
-    bool adds;                              /* true in later passes of a step: the sums are added to this rank's parts */
-    int64_t summed;                         /* ticket of the last sum over stages; 0: none yet */
+    bool adds;      /* true in all passes of a step except the first: new gradient sums are added to this rank's parts */
+    int64_t summed; /* ticket of the last gradient sum over pipeline stages; 0: none has been issued in this training */
 };
 
 /* Prepares the collectives of all steps. The lists are allocated in the pool. MP_INVALID: the ranks' devices are not joined;
@@ -41,12 +43,13 @@ mp_status mp_rank_channel_open(const mp_addresses *addresses, const mp_execution
                                mp_rank_channel *out, mp_error *err);
 mp_status mp_rank_channel_issue(mp_rank_channel *channel, size_t step, mp_error *err);
 mp_status mp_rank_channel_wait(mp_rank_channel *channel, size_t step, mp_error *err);
-/* For collectives on a stream: waits until all enqueued work has run. Stops waiting if a rank has ended or has been silent for
- * too long; the device can then be released. MP_IO: a rank, the device or a message failed. */
+/* For collectives on a stream: waits until all enqueued work has run. Fails if a rank has ended, or has been silent for too
+ * long; the device can be released after this failure. MP_IO: a rank, the device or a message failed. */
 mp_status mp_rank_channel_settle(const mp_rank_channel *channel, mp_error *err);
-/* Advances the issued messages as far as possible without waiting. */
+/* Continues the messages in progress as far as possible without waiting. */
 mp_status mp_rank_channel_advance(mp_rank_channel *channel, mp_error *err);
-/* Waits for all issued collectives; with `all`, also for activations sent ahead. */
+/* Waits for all issued collectives at the end of a turn of a pipeline stage. With `all`, also waits until the next stage has
+ * received all activations. */
 mp_status mp_rank_channel_end_turn(mp_rank_channel *channel, bool all, mp_error *err);
 /* Return the bytes sent so far, and the seconds in which this rank only waited for messages. */
 int64_t mp_rank_channel_sent_bytes(const mp_rank_channel *channel);

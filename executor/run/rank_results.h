@@ -1,12 +1,13 @@
-/* rank_results.h - exchanges between ranks at the beginning and end of a training, and after each step. */
+/* rank_results.h - compares facts across ranks at the start of a training, and adds the losses of all ranks after each step. */
 #pragma once
 
 #include "executor/run/addresses.h"
 
-/* As mp_communicator_agree, but only within each block of `block` consecutive ranks: the stages of a pipeline. */
+/* Checks that ranks agree on n facts. Compares only the ranks of one stage of a pipeline: each block of `block` consecutive
+ * ranks. MP_INVALID: two ranks differ; MP_IO, MP_NOMEM. */
 mp_status mp_ranks_agree(mp_communicator *world, int block, const mp_fact *facts, size_t n, double timeout, mp_error *err);
-/* Returns the loss for the sum of the tp ranks' values. A value is either a part of the loss or the mean over a rank's
- * positions. */
+/* Returns the loss, given the sum of the values of all tp ranks. Each value is either a part of the loss, or the mean over the
+ * rank's positions. */
 double mp_loss_of_sum(const mp_program *program, double sum);
 /* Adds the losses of a step: pass by pass, and within a pass rank by rank, over n passes and all ranks with data. `own` holds
  * this rank's losses, which count only if it computes the loss. `all` has room for the losses of all ranks. MP_IO: a rank has

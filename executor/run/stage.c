@@ -19,7 +19,8 @@ typedef struct cutter {
 
 /* ---- messages between stages ---- */
 
-/* Finds the stages that hold a parameter. The distances between these stages must be equal. */
+/* Finds the stages that hold a parameter. The stage numbers must have equal distances, because a message describes them as
+ * first, stride and count. */
 static mp_status find_holders(const cutter *c, int parameter, mp_stage_message *m)
 {
     const mp_graph *g = c->pipeline->graph;
@@ -40,7 +41,8 @@ static mp_status find_holders(const cutter *c, int parameter, mp_stage_message *
     return MP_OK;
 }
 
-/* Sorts storages by their numbers in the whole graph, because all stages know these numbers. */
+/* Sorts storages by their numbers in the graph of the whole network. All stages know these numbers, so sender and receiver use
+ * the same order. */
 static void sort(const cutter *c, int *storages, size_t n)
 {
     const int *whole = c->rank->whole_storage;
@@ -52,14 +54,15 @@ static void sort(const cutter *c, int *storages, size_t n)
         }
 }
 
-/* Appends the storages that exist in the whole graph. Other storages only order nodes and are not sent. */
+/* Appends the storages of `list` that the graph of the whole network contains. The pipeline added all other storages only to
+ * order nodes; they are not sent. */
 static void append(const cutter *c, const int *list, size_t n, int *storages, size_t *n_out)
 {
     for (size_t k = 0; k < n; k++)
         if (c->rank->whole_storage[list[k]] >= 0) storages[(*n_out)++] = list[k];
 }
 
-/* Sets the workspace of a node that sums over n stages to the bytes it receives. */
+/* Sets the workspace of a node that sums a gradient over n stages. The workspace holds the bytes that the node receives. */
 static mp_status take_room(const mp_program *p, mp_node *node, int64_t n, int64_t payload_bytes, mp_error *err)
 {
     const int64_t element = mp_dtype_bits(p->options.dtype) / 8;
@@ -153,13 +156,14 @@ int64_t mp_stage_sent_bytes(const mp_program *p)
 
 /* ---- renumbering for the stage ---- */
 
-/* Replaces a storage number by the stage's number; -1: the stage lacks the storage. Numbers of constants are unchanged. */
+/* Replaces a storage's number in the whole graph by its number in the stage's graph; -1: the stage lacks the storage. Numbers
+ * of constants are unchanged. */
 static void renumber(const int *to, int *storage)
 {
     if (*storage >= 0) *storage = to[*storage];
 }
 
-/* Replaces all storage numbers in bindings and slots by the stage's numbers. */
+/* Replaces all storage numbers in bindings and operand slots by the numbers of the stage's graph. */
 static mp_status renumber_all(const cutter *c, bool *is_elsewhere)
 {
     const mp_program *p = c->program;
@@ -216,7 +220,7 @@ static mp_status begin_gradients(const cutter *c)
     return MP_OK;
 }
 
-/* Lists for each node of the whole graph its index in the stage; -1: not part of the stage. */
+/* Lists for each node of the whole graph its index in the stage's graph; -1: another stage runs the node. */
 static mp_status list_numbers(const cutter *c, int **out)
 {
     int *number = *out = mp_alloc(c->program->n_nodes, sizeof *number);

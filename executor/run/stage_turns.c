@@ -5,7 +5,7 @@
 
 #include "executor/run/stage.h"
 
-enum { BLOCK = 4096 }; /* bytes exchanged at a time */
+enum { BLOCK = 4096 }; /* bytes that one iteration exchanges between a slot and the arena */
 
 /* True if a place holds parameters that its first step gathers. */
 static bool is_gathered(const mp_addresses *a, const mp_place *p)
@@ -36,7 +36,8 @@ static size_t list_kept(const mp_addresses *a, size_t turn_around, mp_kept_place
     return n;
 }
 
-/* Finds the places that forward steps leave for backward, and the slots of the stash. */
+/* Finds the memory with the activations that the forward leaves for the backward, and divides the stash into slots of this
+ * size. */
 static mp_status slots_of(const mp_addresses *a, size_t turn_around, mp_pool *pool, mp_stage_slots *out, mp_error *err)
 {
     const mp_program_stage *stage = a->program->stage;
@@ -59,7 +60,7 @@ static mp_status slots_of(const mp_addresses *a, size_t turn_around, mp_pool *po
     return MP_OK;
 }
 
-/* Returns the slot of a micro-batch; -1: an empty slot. The caller ensures that the slot exists. */
+/* Returns the slot of a micro-batch. For micro-batch -1, returns an empty slot. The caller ensures that a slot exists. */
 static int slot_of(const mp_stage_slots *s, int64_t micro_batch)
 {
     int k = 0;
@@ -106,8 +107,8 @@ static void begin(mp_stage_slots *s, int64_t micro_batch)
     s->micro_batch = micro_batch;
 }
 
-/* Before a backward: restores the activations of its micro-batch in the arena. Activations of another micro-batch go into the
- * slot. */
+/* Before a backward: restores the activations of its micro-batch in the arena. Activations of another micro-batch that are in
+ * the arena move to the freed slot. */
 static void turn_back(mp_stage_slots *s, int64_t micro_batch)
 {
     if (s->micro_batch != micro_batch) {

@@ -1,10 +1,10 @@
-/* stage_turns.h - a step of one pipeline stage: the turns of its schedule. Each turn runs a part of the plan for one
- * micro-batch.
+/* stage_turns.h - a training step of one pipeline stage is a list of turns. A turn is the forward or the backward of one
+ * micro-batch; it runs a part of the plan.
  *
- * Steps before the turn-around form the forward, the others the backward. Sums over ranks and updates belong to the whole step
- * and run only in its last backward.
+ * The turn-around divides the plan: steps before it form the forward, all later steps the backward. Sums over ranks and
+ * updates belong to the whole step and run only in its last backward.
  *
- * A plan describes one micro-batch, so each activation has one place in the arena, and other storages reuse its bytes. If
+ * A plan describes one micro-batch, so each activation has one offset in the arena, and other storages reuse its bytes. If
  * another micro-batch runs between forward and backward, the activations are stashed: they are copied to a slot of the storage
  * `held`. The storage has one slot for each micro-batch that can wait. Before the backward, the slot and the arena exchange
  * their contents (reasons: docs/internals/ranks.md). Gathered parameters are equal for all micro-batches and are not stashed
@@ -28,14 +28,14 @@ typedef struct mp_stage_slots {
     char *slots;
     int64_t *holds;       /* per slot: its micro-batch; -1: empty */
     int64_t micro_batch;  /* the micro-batch whose activations are in the arena; -1: none */
-    int64_t copied_bytes; /* total bytes copied between arena and slots */
+    int64_t copied_bytes; /* bytes copied between arena and slots in all turns so far */
 } mp_stage_slots;
 
 typedef struct mp_stage_turns {
     size_t n;
     mp_turn *list;      /* the turns of this stage in order */
     size_t turn_around; /* first step of the backward */
-    size_t first_back;  /* first call of the backward */
+    size_t first_back;  /* index of the first call of the backward */
     bool loss_is_ahead; /* true: the forward already computes the loss */
     mp_stage_slots slots;
 } mp_stage_turns;
@@ -45,6 +45,6 @@ typedef struct mp_stage_turns {
 mp_status mp_stage_turns_of(const mp_addresses *addresses, const mp_calls *calls, mp_pool *pool, mp_stage_turns *out,
                             mp_error *err);
 /* Prepares the arena for a turn. Before a forward, activations of another micro-batch move to a slot. Before a backward, the
- * micro-batch's own activations return to the arena, and those of another micro-batch move to a slot. After the backward, the
- * micro-batch keeps nothing. */
+ * micro-batch's own activations return to the arena, and those of another micro-batch move to a slot. After the backward, no
+ * memory is reserved for the micro-batch. */
 void mp_stage_turns_enter(mp_stage_turns *turns, const mp_turn *turn);

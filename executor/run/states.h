@@ -3,10 +3,10 @@
 
 #include "executor/run/addresses.h"
 
-/* The most recently requested state, if it is in a file. */
+/* A buffer with the most recently requested optimizer state, if that state is in a file. */
 typedef struct mp_states {
     float *read;
-    int storage; /* storage of the state in `read`; -1: none */
+    int storage; /* the storage whose content is in `read`; -1: none */
     bool plain;  /* true: files are copied without io_uring */
 } mp_states;
 

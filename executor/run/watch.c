@@ -105,7 +105,8 @@ static void note(mp_watch *w, const mp_ready_step *r, int tensor, bool is_gradie
     if (w->first_nan.node < 0 && (kinds & NANS) && !(w->read & NANS)) w->first_nan = origin;
 }
 
-/* Inspects the result of accumulation, clipping and updates: the gradient or the value of a tensor. */
+/* Inspects the result of a step without an operator: accumulation and clipping change a gradient, an update changes a
+ * parameter. */
 static mp_status after_others(mp_watch *w, const mp_ready_step *r, const mp_binding *b, mp_error *err)
 {
     const mp_program *p = w->program;

@@ -1,15 +1,16 @@
 /* watch.h - finds the step that produced the first value that is not finite.
  *
- * A step is the origin if it writes infinities or NaNs and reads none. The first step that turns infinities into NaNs is
- * recorded separately, so that constant masks of -inf are not reported as the cause. Every operand is copied to the host and
- * inspected, which takes several times as long as the step itself. Use it for a step that is known to fail. */
+ * A step of the plan is the origin if it writes infinities or NaNs and reads none. The first step that turns infinities into
+ * NaNs is recorded separately, so that constant masks of -inf are not reported as the cause. Every operand is copied to the
+ * host and inspected, which takes several times as long as the training step itself. Use this only to repeat a training step
+ * that is known to fail. */
 #pragma once
 
 #include "executor/run/addresses.h"
 
 typedef struct mp_origin {
     int node;         /* index in the graph; -1: not found */
-    int tensor;       /* the tensor whose value or gradient was written */
+    int tensor;       /* the tensor whose value or gradient contains the first infinities or NaNs */
     bool is_gradient; /* true: the gradient of the tensor; false: its value, also after an update */
     bool is_nan;      /* true: the values include NaNs; false: only infinities */
     int64_t n_bad, n; /* number of elements that are not finite, and of all elements */
@@ -20,8 +21,8 @@ typedef struct mp_watch {
     const mp_program *program;
     mp_origin first, first_nan; /* node is -1 until an origin is found */
     int64_t pass;               /* set by the caller that runs the passes */
-    unsigned read;              /* kinds of values that are not finite among the operands of the current step */
-    float *room;                /* buffer in host memory */
+    unsigned read;              /* bit set: infinities or NaNs among the values that the current step reads */
+    float *room;                /* buffer in host memory, with room for n_room floats */
     int64_t n_room;
 } mp_watch;
 
