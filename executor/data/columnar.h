@@ -1,5 +1,5 @@
-/* columnar.h - a columnar file as the source of a feed: each input reads the column with its name, each rank reads its own
- * rows. */
+/* columnar.h - a columnar file (Parquet) as a data source. Each input of the network reads the column with its name. Each rank
+ * reads only its own rows. */
 #pragma once
 
 #include "executor/data/deal.h"
@@ -8,13 +8,13 @@
 /* True if a source is a columnar file, by its name: "x.parquet". */
 bool mp_columnar_is_file(const char *source);
 
-/* Reads a column for each slot that has no file yet; the column has the slot's name. `path` must stay valid. deal->n_samples
- * becomes the number of rows of the file. A dataset's shape counts all rows; its data are this rank's rows, hand after hand. A
- * row that is a list with as many numbers as a row of the input gets the input's shape. The data are stored in unnamed files in
- * `folder`, NULL: in memory. MP_UNSUPPORTED: this build has no module for columnar files; MP_INVALID: a hand has fewer rows
- * than a batch; other errors as mp_columnar_file. O(rows read). */
+/* Reads a column for each input (slot) that has no other source file; the column has the input's name. `path` must stay valid.
+ * deal->n_samples becomes the number of rows of the file. A dataset's shape counts the rows of all ranks, but it contains only
+ * this rank's rows, hand after hand (deal.h). If a row is a list with as many numbers as a row of the input, the row gets the
+ * input's shape. The data are stored in unnamed files in `folder`, NULL: in memory. MP_UNSUPPORTED: this build has no module
+ * for columnar files; MP_INVALID: a hand has fewer rows than a batch; other errors as mp_columnar_file. O(rows read). */
 mp_status mp_columnar_read(const char *path, const char *folder, const mp_feed_slot *slots, size_t n_slots, int64_t batch,
                            mp_deal *deal, mp_sample_file *files, mp_error *err);
-/* Checks all values that were read from a column for an integer slot. MP_INVALID: a value is out of range; the message names
- * row and column. */
+/* Checks all values that were read from a column for an input of integers. MP_INVALID: a value is out of range; the message
+ * names row and column. */
 mp_status mp_columnar_check(const mp_feed_slot *slot, const mp_sample_file *file, const mp_deal *deal, mp_error *err);

@@ -1,4 +1,5 @@
-/* deal.c - permutes the samples of a hand, epoch by epoch. */
+/* deal.c - computes the random order of the samples in each epoch. A hand is a range of samples that one rank reads (deal.h).
+ */
 #include "executor/data/deal.h"
 
 #include "executor/kernel/philox.h"
@@ -23,7 +24,7 @@ static int64_t permuted(uint64_t seed, uint64_t epoch, int64_t n, int64_t k)
     return k;
 }
 
-/* Returns n * part / of without the product, which may be too large. */
+/* Returns n * part / of without overflow: the product n * part may exceed int64_t. */
 static int64_t fraction(int64_t n, int64_t part, int64_t of)
 {
     return n / of * part + n % of * part / of;
@@ -35,8 +36,8 @@ mp_range mp_deal_hand(const mp_deal *d, int hand)
     return (mp_range){from, fraction(d->n_samples, hand + 1, d->n_hands) - from};
 }
 
-/* A hand of a single batch keeps the order of its file, because neighbouring rows may belong together, as the nodes of a graph
- * do. */
+/* If a hand has only one batch, its samples keep the order of the file. Neighbouring rows may then belong together, such as
+ * the nodes of a graph. */
 int64_t mp_deal_sample(const mp_deal *d, uint64_t seed, int64_t batch, int64_t batch_size, int64_t row)
 {
     const int64_t hand = batch % d->n_hands, position = batch / d->n_hands * batch_size + row;

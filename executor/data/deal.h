@@ -1,26 +1,27 @@
-/* deal.h - the samples of each batch: a new order in every epoch, which is the same on every rank.
+/* deal.h - the samples of each batch: a new order in every epoch, and this order is the same on every rank.
  *
  * The order is a permutation of the sample numbers, computed by a Feistel network without a list. If an epoch ends within a
  * batch, samples of the next epoch complete the batch.
  *
- * Samples that are expensive to read are first split into `n_hands` hands: ranges of neighbouring samples of nearly equal size.
- * Batch j uses hand j mod n_hands, and each hand has its own epochs and orders. S ranks with K micro-batches per step each have
- * S K hands. Rank r owns the hands r, r + S, ... Each rank therefore reads only its own samples, and each sample belongs to one
- * rank. S ranks see the same batches as one process that accumulates S K micro-batches.
+ * Samples that are expensive to read (columns of a file) are first split into `n_hands` hands, as in a card game: ranges of
+ * neighbouring samples of nearly equal size. Batch j uses hand j mod n_hands, and each hand has its own epochs and orders. S
+ * ranks with K micro-batches each per step use S * K hands in total. Rank r owns the hands r, r + S, ... Each rank therefore
+ * reads only its own samples, and each sample belongs to one rank. S ranks see the same batches as one process that
+ * accumulates S * K micro-batches.
  *
- * Example: ten samples, two ranks, two micro-batches each. The hands are 0-1, 2-4, 5-6 and 7-9. Rank 1 owns 2-4 and 7-9. Its
- * second batch is batch 3 of all and uses the samples 7-9. */
+ * Example: ten samples, two ranks, two micro-batches each. The hands are 0-1, 2-4, 5-6 and 7-9. Rank 1 owns 2-4 and 7-9. The
+ * second batch of rank 1 is batch 3 in the numbering over all ranks, and uses the samples 7-9. */
 #pragma once
 
 #include "executor/ranks/communicator.h"
 
 typedef struct mp_deal {
     int64_t n_samples;
-    int index, sharers; /* number of ranks that share the samples, and the index of this rank among them */
+    int index, sharers; /* sharers: number of ranks that share the samples; index: index of this rank among them */
     int n_hands;        /* a multiple of `sharers`, or 1: every batch draws from all samples */
 } mp_deal;
 
-/* Returns this rank's first hand. */
+/* Returns the number of this rank's first hand. */
 static inline int mp_deal_first(const mp_deal *deal)
 {
     return deal->index % deal->n_hands;

@@ -14,15 +14,15 @@
 struct mp_feed {
     mp_pool *pool;
     mp_feed_slot *slots;
-    mp_sample_file *files; /* array with an element per slot */
+    mp_sample_file *files; /* one per input slot */
     size_t n;
     uint64_t seed;
     int64_t batch;
-    mp_deal deal; /* n_samples 0: synthetic data */
+    mp_deal deal; /* order of the samples; n_samples 0: synthetic data */
     mp_feed_part part;
     bool is_text;
     mp_dataset text;
-    int64_t window; /* tokens per sample */
+    int64_t window; /* of a text: tokens per sample */
 };
 
 bool mp_feed_is_source(const char *text)
@@ -73,7 +73,7 @@ static mp_status bind_file(mp_feed *f, size_t slot, const char *path, mp_error *
     return MP_OK;
 }
 
-/* Checks that every slot has a file; the message names a slot without one. */
+/* Checks that every input has a source file; the message names an input without one. */
 static mp_status settle_files(mp_feed *f, mp_error *err)
 {
     for (size_t k = 0; k < f->n; k++)
@@ -295,7 +295,7 @@ static void copy_window(const mp_feed *f, size_t slot, int64_t sample, int64_t r
         put_integer(&f->slots[slot], rows, row * f->window + k, (int64_t)mp_dataset_get(&f->text, from + k));
 }
 
-/* Returns the number of samples of a slot in a batch. */
+/* Returns the number of samples that a batch of the input contains: 1 if a sample is a whole input. */
 static int64_t batch_rows(const mp_feed *f, size_t slot)
 {
     return f->is_text || f->files[slot].form == MP_SAMPLE_ROWS ? f->batch : 1;
@@ -307,8 +307,8 @@ void mp_feed_share(mp_feed *f, int index, int n)
     f->deal.sharers = n;
 }
 
-/* Fills a batch; `batch` counts the batches of all ranks. Dealt columns contain only this rank's samples, so they are skipped
- * if the batch belongs to another rank. */
+/* Fills a batch; `batch` counts the batches of all ranks. If the batch belongs to another rank (is_own false), columns are
+ * skipped, because they contain only this rank's samples. */
 static void fill(const mp_feed *f, int64_t batch, bool is_own, void *const *rows)
 {
     size_t n_filled = 0;
@@ -335,7 +335,7 @@ void mp_feed_batch(const mp_feed *f, int64_t batch, void *const *rows)
     fill(f, batch * f->deal.sharers + f->deal.index, true, rows);
 }
 
-/* Writes the message about an element, given its index in the file. */
+/* Writes a sentence about a bad value in a file; `element` is the index of the value in the file. */
 static void describe_fault(const mp_feed_slot *s, const mp_sample_file *file, int64_t element, double value,
                            char text[MP_FEED_FAULT_TEXT])
 {
@@ -350,7 +350,7 @@ static void describe_fault(const mp_feed_slot *s, const mp_sample_file *file, in
              value, isfinite(value) ? " (too large for float32)" : "", place);
 }
 
-/* Checks the numbers of one sample. Infinities are allowed in masks. */
+/* Finds a NaN, an infinity, or a number beyond float32 in one sample of a slot. Infinities are allowed in masks. */
 static bool find_number(const mp_feed *f, size_t slot, int64_t sample, char text[MP_FEED_FAULT_TEXT])
 {
     const mp_feed_slot *s = &f->slots[slot];

@@ -8,25 +8,26 @@
 #include "estimator/model/ops.h"
 #include "estimator/simplify/infer.h"
 
-static const double HIDES = -1e3; /* scores up to this value get a softmax weight of zero */
+static const double HIDES = -1e3; /* attention scores that a mask lowers to this value or less get a softmax weight of zero */
 
 /* The value of an element at the current point of the trace. */
 typedef struct carried {
     double of[2]; /* values for an input of 0 and for an input of 1 */
-    bool mixed;   /* true: a product has summed it with other elements, so the two numbers no longer have a meaning */
-    bool joined;  /* true: it was combined with values known only at run time, so only the inputs 0 and 1 can be interpreted */
+    bool mixed;   /* true: a matrix product has summed the element with others, so `of` is no longer meaningful */
+    bool joined;  /* true: the element was combined with values that are known only at run time, so `of` holds only for the
+                     inputs 0 and 1 */
 } carried;
 
 typedef struct walk {
     const mp_model *model;
     const mp_consumers *consumers;
     int input;
-    bool *seen; /* per tensor: visited */
+    bool *seen; /* per tensor: true if the trace has visited the tensor */
     int *todo;  /* stack of tensors to visit, and the value carried to each */
     carried *what;
     size_t n_todo;
     bool is_integer; /* true: the input is integer or boolean */
-    /* Findings: the operator that decides each role, -1: none. */
+    /* Results of the trace. For each role: index of the operator that decides it; -1: none. */
     int target, index, length, mask, angle, factor, added;
     int64_t n_classes, n_rows, n_steps;
     double open, factor_open; /* input values that leave the mask open, so that nothing is masked */
@@ -48,7 +49,7 @@ static bool names_positions(const char *name)
     return found;
 }
 
-/* True if all elements of a tensor are the same constant number, which is written to *number. */
+/* True if all elements of a tensor are the same constant number. Writes this number to *number. */
 static bool same_everywhere(const mp_tensor *t, double *number)
 {
     const mp_value *v = mp_tensor_whole_value(t);
@@ -82,7 +83,7 @@ static void go_on(walk *w, int tensor, carried what)
     w->what[w->n_todo++] = what;
 }
 
-/* Records that elements are used as indices a * x + b, which must be in [0, size). */
+/* Records that the traced elements are indices, which must be in [0, size). An index is a linear function of the input. */
 static void note_index(walk *w, int op, const carried *c, int64_t size)
 {
     if (c->joined) return;
@@ -101,7 +102,8 @@ static int64_t axis_size(const mp_tensor *table, int64_t axis)
     return d >= 0 && d < table->rank ? mp_tensor_whole_dims(table)[d] : 1;
 }
 
-/* Returns the smallest dimension addressed by the index tuples. It is a common bound for all elements of a tuple. */
+/* For GatherND-like operators, whose indices are tuples: returns the smallest dimension that a tuple indexes. All indices
+ * below this bound are valid. */
 static int64_t tuple_size(const mp_operator *op, const mp_tensor *table, const mp_tensor *indices)
 {
     const int64_t first = mp_operator_int(op, "batch_dims", 0), n = indices->rank ? indices->dims[indices->rank - 1] : 1;
@@ -111,7 +113,8 @@ static int64_t tuple_size(const mp_operator *op, const mp_tensor *table, const m
     return least ? least : 1;
 }
 
-/* Records a mask if exactly one of the input values 0 and 1 closes it (`closed_0`, `closed_1`). */
+/* Records that the input is a mask if exactly one of its values 0 and 1 masks elements. `closed_0`: the value 0 masks;
+ * `closed_1`: the value 1 masks. */
 static void note_mask(walk *w, int op, bool closed_0, bool closed_1)
 {
     if (closed_0 == closed_1 || w->mask >= 0) return;
@@ -142,7 +145,8 @@ static void see_hiding(walk *w, int op, const carried *c)
     if (w->mask < 0) w->added = op;
 }
 
-/* Returns n if the tensor is 0, 1 ... n - 1; the comparison with x then means that x is a count. Returns 0 otherwise. */
+/* Returns n if the tensor is the constant list 0, 1 ... n - 1, else 0. An input that is compared with such a list is a length.
+ */
 static int64_t counted(const mp_tensor *t)
 {
     const mp_value *v = mp_tensor_whole_value(t);
@@ -151,8 +155,8 @@ static int64_t counted(const mp_tensor *t)
     return counts ? v->n : 0;
 }
 
-/* Evaluates the operator for both numbers. If another operand has several known values, its maximum is used for an integer
- * result, which may be an index. Otherwise, or if the operand is unknown, `other` replaces it. */
+/* Evaluates an arithmetic operator for both traced numbers in `c`. An integer result may be an index, so if another operand is
+ * a known tensor, its maximum is used. In all other cases the number `other` replaces the other operand. */
 static mp_status compute(walk *w, const mp_operator *x, int operand, const carried *c, double other, bool *known, carried *out)
 {
     enum { OPERANDS = 8 };
@@ -174,8 +178,8 @@ static mp_status compute(walk *w, const mp_operator *x, int operand, const carri
     return MP_OK;
 }
 
-/* Follows operand `operand` through an arithmetic operator. Unknown other operands are replaced by the neutral number, if
- * there is one: 0 in sums, 1 in products, true in And. */
+/* Follows a traced element, operand number `operand`, through an arithmetic operator. If the value of another operand is
+ * unknown, the neutral number replaces it: 0 in sums, 1 in products, true in And. */
 static mp_status see_number(walk *w, int op, int operand, const carried *c)
 {
     const mp_operator *x = &w->model->operators[op];

@@ -1,4 +1,4 @@
-/* inputs.h - copies a feed's batches to the inputs of a program, in the layouts of the backend. */
+/* inputs.h - copies batches of data to the inputs of a program, in the layouts of the backend. */
 #pragma once
 
 #include "executor/data/feed.h"
@@ -12,16 +12,16 @@ typedef struct mp_input_filler {
     mp_feed *feed;
     int *tensors;
     size_t n;
-    mp_array *there;       /* per data input: its array in the execution */
-    mp_prefetch *prefetch; /* prepares batches in advance; NULL: they are created on demand in `rows` */
+    mp_array *there;       /* per data input: its array in the execution's memory */
+    mp_prefetch *prefetch; /* prepares batches in advance; NULL: each batch is read when it is needed, into `rows` */
     void **rows, **parts;  /* per data input: a row-major batch, and this rank's part of it */
     bool any_in_parts;
     mp_pool *pool;
 } mp_input_filler;
 
-/* Returns the part of the data that a rank uses in a training. */
+/* Returns the part of the data that this rank reads in a training. */
 mp_feed_part mp_inputs_part(const mp_program *program, const mp_rank_place *place);
-/* As mp_inputs_open_feed, but a rank may read only its own part. */
+/* Opens a feed for the inputs of a program, as mp_inputs_open_feed. This rank reads only its part of the data. */
 mp_status mp_inputs_open_part(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
                               const mp_feed_part *part, mp_feed **out, mp_error *err);
 

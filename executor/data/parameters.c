@@ -20,8 +20,8 @@ static bool transposes(const mp_operator *op, int operand)
     return mp_operator_int(op, operand ? "transB" : "transA", 0) != 0;
 }
 
-/* Returns the initial distribution that the first reader of a tensor requires. *seen is the tensor in the shape that this
- * operator reads, after views and transpositions. */
+/* Returns the initial distribution of a tensor, which depends on the first operator that reads it (*reader). *seen is the
+ * tensor that this operator reads: the parameter after views and transpositions. */
 static mp_initial initial_of(const mp_model *model, const mp_consumers *consumers, int tensor, const mp_operator **reader,
                              int *seen)
 {
@@ -50,7 +50,7 @@ static double fan_in(const mp_tensor *t, mp_initial initial, const mp_operator *
     return (double)dims[right != transposed ? rows : columns];
 }
 
-/* Returns a normally distributed number (Box and Muller 1958) from two words of the generator. */
+/* Returns a normally distributed number, computed from two random words (Box and Muller 1958). */
 static double normal(uint64_t seed, uint32_t key, uint64_t element)
 {
     double u = ((double)mp_random_word(seed, UINT32_MAX, key, 2 * element) + 1) / 4294967297.0;
@@ -60,8 +60,9 @@ static double normal(uint64_t seed, uint32_t key, uint64_t element)
 
 /* Fills all elements of the whole tensor in the order of its dimensions. The use of a parameter decides its distribution.
  * Weights of products and convolutions are uniform within 1 / sqrt(fan-in) (He et al. 2015 with the default gain of PyTorch's
- * layers). Biases, shifts and running means are 0, scales and running variances 1. Tables and all others are 0.02 N(0, 1). The
- * Philox key is the seed and the parameter's name, so the values do not depend on the order of the file. */
+ * layers). Biases, shifts and running means are 0, scales and running variances 1. Embedding tables and all other parameters
+ * are normally distributed with a standard deviation of 0.02. The Philox key is the seed and the parameter's name, so the
+ * values do not depend on the order of the file. */
 static void initialise(const mp_model *model, const mp_consumers *consumers, int tensor, uint64_t seed, float *to)
 {
     const mp_tensor *t = &model->tensors[tensor];

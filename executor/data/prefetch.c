@@ -19,7 +19,7 @@ struct mp_prefetch {
     mp_array *plain, *stored; /* per input: its row-major array from the feed, and its layout in the backend's memory */
     void **rows;              /* per input: buffer for a row-major batch that must be converted */
     void **made_at[BUFFERS];  /* per buffer and input: the prepared batch in the backend's layout */
-    void **landing;           /* per input: memory on the device; NULL: the backend uses host memory */
+    void **landing;           /* per input: memory on the device for one uploaded batch; NULL: the backend uses host memory */
     int64_t landing_bytes;
     mp_pool *pool;
 
@@ -28,10 +28,11 @@ struct mp_prefetch {
     pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t changed;
     bool is_busy, stops;
-    int64_t first;                /* first of the consecutive batches now in preparation; -1: none yet */
-    int64_t made, brought, taken; /* number of these batches that are prepared, uploaded, taken; taken <= brought <= made */
+    int64_t first;                /* number of the first batch of the consecutive batches in preparation; -1: none yet */
+    int64_t made, brought, taken; /* counted from batch `first`: numbers of prepared (made), uploaded (brought) and taken
+                                     batches; taken <= brought <= made */
     mp_status failed;             /* not MP_OK: the thread has stopped */
-    mp_error why;                 /* the reason */
+    mp_error why;                 /* the failure of the thread */
 };
 
 /* ---- the prefetch thread. Only this thread accesses batches that are not prepared, and landing memory that is not uploaded.
@@ -63,7 +64,7 @@ static mp_status bring(mp_prefetch *p, int64_t which, mp_error *err)
     return MP_OK;
 }
 
-/* Prepares one batch, or uploads one if `brings`, without holding the lock. */
+/* With `brings`, uploads the next prepared batch; otherwise prepares the next batch. Does not hold the lock meanwhile. */
 static void work(mp_prefetch *p, bool brings)
 {
     const int64_t which = brings ? p->brought : p->made;
@@ -80,7 +81,8 @@ static void work(mp_prefetch *p, bool brings)
     pthread_cond_broadcast(&p->changed);
 }
 
-/* Reserves the cores for the steps: this thread starts no OpenMP threads, and has a lower priority if steps run on the host. */
+/* Leaves the processor cores to the training steps: this thread starts no OpenMP threads, and has a lower priority if steps
+ * run on the host. */
 static void step_back(const mp_prefetch *p)
 {
 #ifdef _OPENMP
@@ -162,7 +164,7 @@ static bool has_free_core(const mp_backend *b)
 #endif
 }
 
-/* Allocates a batch of every input in host memory; with `b`, in memory pinned by that backend. */
+/* Allocates memory for one batch of every input: pinned memory of backend `b`, or, if b is NULL, ordinary host memory. */
 static mp_status buffer(mp_prefetch *p, const mp_backend *b, const mp_array *of, void ***out, mp_error *err)
 {
     void **list;

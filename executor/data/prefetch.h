@@ -1,9 +1,10 @@
-/* prefetch.h - prepares batches in advance, so that the training does not wait. A separate thread draws the samples, converts
+/* prefetch.h - prepares batches in advance, so that the training does not wait. A separate thread reads the samples, converts
  * them, and uploads them if the backend is a device.
  *
  * At most two batches are ready in buffers; for a device the buffers are pinned host memory. While a pass runs, the next batch
- * is uploaded to landing memory on the device. Between two passes it is copied from there to the inputs. On the host, it is
- * copied directly from its buffer. The content of a batch does not depend on the thread or on timing. */
+ * is uploaded to landing memory on the device. Between two passes the batch is copied from landing memory to the inputs. On
+ * the CPU backend, the batch is copied directly from its buffer to the inputs. The content of a batch does not depend on the
+ * thread or on timing. */
 #pragma once
 
 #include "executor/data/feed.h"
@@ -12,10 +13,10 @@
 
 typedef struct mp_prefetch mp_prefetch;
 
-/* Creates a prefetch for the n inputs of a feed, in its order. `plain` describes the row-major arrays of the feed, `stored` the
- * layouts in the backend's memory, both without data. *out is NULL if the backend uses all cores, or if the device has no
- * memory left; the caller then prepares the batches itself. The backend must be open. Backend and feed must outlive *out. The
- * caller releases *out with mp_prefetch_free. MP_NOMEM. */
+/* Creates a prefetch for the n inputs of a feed, in the order of the feed. `plain` describes the row-major arrays of the feed,
+ * `stored` the layouts in the backend's memory, both without data. *out is NULL if the backend uses all cores, or if the
+ * device has no memory left; the caller then prepares the batches itself. The backend must be open. Backend and feed must
+ * outlive *out. The caller releases *out with mp_prefetch_free. MP_NOMEM. */
 mp_status mp_prefetch_new(const mp_backend *backend, const mp_feed *feed, const mp_array *plain, const mp_array *stored,
                           size_t n, mp_prefetch **out, mp_error *err);
 /* Ends the thread after its current work; does nothing for NULL. */

@@ -3,10 +3,10 @@
 
 #include <stdio.h>
 
-/* The ways in which a file can be read for its input. */
+/* The possible interpretations of a file for its input; several may fit. */
 typedef struct readings {
-    int64_t rows;  /* number of samples if samples are rows of the input; -1: they are not */
-    int64_t stack; /* number of samples if each is a whole input; -1: they are not */
+    int64_t rows;  /* number of samples if each sample is a row of the input; -1: the shapes do not fit this interpretation */
+    int64_t stack; /* number of samples if each sample is a whole input; -1: the shapes do not fit this interpretation */
     bool whole;    /* true: the file is the input itself */
 } readings;
 
@@ -40,7 +40,7 @@ int64_t mp_samples_batch(const mp_feed_slot *slots, size_t n_slots)
     return several ? several : first ? first : 1;
 }
 
-/* True if the dimensions are equal except for those of size 1. */
+/* True if two shapes are equal except for dimensions of size 1. */
 static bool is_like(int rank, const int64_t *dims, int other_rank, const int64_t *other)
 {
     int a = 0, b = 0;
@@ -77,9 +77,9 @@ static int sample_shape(const mp_feed_slot *s, int64_t batch, int64_t dims[MP_RA
     return rank;
 }
 
-/* Returns the number of samples in the file if they are rows of the input, else -1. A sample must have the shape of a row. If a
- * row is a single list, a sample may have any shape with as many numbers. They are read in the order of the file, like a
- * network's own flattening. */
+/* Returns the number of samples in the file if each sample is a row of the input, else -1. A sample must have the shape of a
+ * row. If a row is a single list, a sample may have any shape with as many numbers. The numbers of a sample are read in the
+ * order of the file, as if the network flattened the sample. */
 static int64_t count_rows(const mp_feed_slot *s, const mp_dataset *d, int64_t batch)
 {
     int64_t part[MP_RANK_MAX];
@@ -100,8 +100,8 @@ static readings read(const mp_feed_slot *s, const mp_dataset *d, int64_t batch)
     return r;
 }
 
-/* Finds the first order of the file's dimensions whose dimensions after the first `from` have the wanted shape. The first `at`
- * dimensions of the order are already chosen. */
+/* Searches a permutation of the file's dimensions so that the dimensions after the first `from` have the wanted shape.
+ * order[0..at) is already chosen. The hint in the error message uses the result. */
 static bool reorder(const mp_dataset *d, int from, int rank, const int64_t *wanted, int at, int order[MP_DATASET_RANK])
 {
     int64_t dims[MP_DATASET_RANK];
@@ -151,7 +151,8 @@ static mp_status misfit(const mp_feed_slot *s, const mp_sample_file *file, int64
                    shape_text(d->rank, d->dims, " x ", has), s->name, shape_text(s->rank, s->dims, " x ", wanted), more);
 }
 
-/* Decides for every file whether it is a stack of whole inputs or a single input. Fails if the numbers of samples differ. */
+/* For batches that are whole inputs: decides for every file whether it is a stack of inputs or a single input. Fails if the
+ * files have different numbers of samples. */
 static mp_status settle_stacks(const mp_feed_slot *slots, size_t n, const readings *r, mp_sample_file *files, size_t *at,
                                int64_t *n_samples, mp_error *err)
 {
@@ -202,7 +203,7 @@ bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b)
     return is_list(a->rank, a->dims) || is_like(a->rank, a->dims, b->rank, b->dims);
 }
 
-/* Decides the forms of all files. Sets *at to the last checked slot, for the message. */
+/* Decides for all files how their elements form samples. Sets *at to the input that was checked last, for the error message. */
 static mp_status settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch, int64_t *n_samples,
                         size_t *at, mp_error *err)
 {

@@ -1,4 +1,5 @@
-/* samples.h - decides, when a feed is opened, how the elements of files form the samples of inputs. */
+/* samples.h - when a feed of data is opened, decides from the shapes of files and inputs which elements of a file form a
+ * sample. */
 #pragma once
 
 #include "executor/data/feed.h"
@@ -17,8 +18,8 @@ typedef struct mp_sample_file {
     bool is_dealt; /* true: the shape counts all samples, but the data are this rank's samples (deal.h), hand after hand */
 } mp_sample_file;
 
-/* Returns the number of samples per batch. This is the first dimension of the target, if an input has the same one. Otherwise
- * it is the first dimension larger than 1 among the inputs' first dimensions. At least 1. */
+/* Returns the number of samples per batch. This is the first dimension of the target, if an input has the same first
+ * dimension. Otherwise it is the first dimension larger than 1 among the inputs' first dimensions. At least 1. */
 int64_t mp_samples_batch(const mp_feed_slot *slots, size_t n_slots);
 
 /* Decides the forms of the files of all slots by the rules of mp_feed_open. *batch, from mp_samples_batch, becomes 1 if a

@@ -86,7 +86,7 @@ bool mp_array_write(const mp_array *to, const mp_value *value)
         else if ((mp_dtype_is_integer(dtype) || dtype == MP_DTYPE_BOOL) && mp_dtype_bits(dtype) >= 8)
             memcpy((char *)data + k * (mp_dtype_bits(dtype) / 8), &whole,
                    (size_t)mp_dtype_bits(dtype) /
-                       8); /* the leading bytes of an int64_t hold the smaller integer, because the machine is little-endian */
+                       8); /* on a little-endian machine the first bytes of an int64_t are the same integer in a smaller type */
         else
             return false;
     }

@@ -3,7 +3,7 @@
 
 #include "estimator/model/model.h"
 
-enum { MP_ARRAY_RANK = 12 }; /* arrays with more dimensions are refused */
+enum { MP_ARRAY_RANK = 12 }; /* maximum number of dimensions of an array */
 
 /* Sizes are in the order of the model (N, C, H, W) in every layout; only the strides differ. Packed weights are stored in a
  * backend's own blocked layout and have no strides; `packed` then points to the backend's description of that layout. */
@@ -17,9 +17,9 @@ typedef struct mp_array {
     const void *packed;             /* NULL: the strides are valid */
 } mp_array;
 
-/* A dense array of this type and shape in the order of its dimensions (row-major), without data. rank <= MP_ARRAY_RANK. */
+/* Returns a dense row-major array with the given type and shape, without data. rank <= MP_ARRAY_RANK. */
 mp_array mp_array_plain(mp_dtype dtype, int rank, const int64_t *dims);
-/* A dense array whose second dimension is innermost (N, H, W, C in memory), without data; rank >= 3. */
+/* Returns a dense array in channels-last layout (N, H, W, C in memory), without data: dimension 1 is innermost. rank >= 3. */
 mp_array mp_array_channels_last(mp_dtype dtype, int rank, const int64_t *dims);
 /* Describes a tensor in the layout of the model (mp_tensor.stored), with elements of type `dtype`. MP_UNSUPPORTED: the tensor
  * has more than MP_ARRAY_RANK dimensions. */
@@ -30,10 +30,11 @@ mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp
 bool mp_array_write(const mp_array *to, const mp_value *value);
 
 int64_t mp_array_elements(const mp_array *a); /* returns the product of dims */
-int64_t mp_array_bytes(const mp_array *a);    /* returns the number of elements times the size of one; for packed arrays,
-                                                 mp_stored.packed_elements is that number */
-bool mp_array_is_plain(const mp_array *a); /* True if it is row-major without gaps (dimensions of size 1 may have any stride) */
+int64_t mp_array_bytes(
+    const mp_array *a); /* returns the bytes of all elements; a packed array has mp_stored.packed_elements elements */
+bool mp_array_is_plain(
+    const mp_array *a); /* true if the array is row-major without gaps; dimensions of size 1 may have any stride */
 /* True if both arrays have the same shape, and every element has the same offset in both. */
 bool mp_array_same_layout(const mp_array *a, const mp_array *b);
-/* Writes the dimensions whose size is not 1 into order[], the largest stride first; returns how many there are. */
+/* Writes the dimensions whose size is not 1 into order[], the largest stride first; returns the number of these dimensions. */
 int mp_array_by_stride(const mp_array *a, int order[MP_ARRAY_RANK]);

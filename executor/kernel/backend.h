@@ -1,13 +1,14 @@
-/* backend.h - the interface of a backend: a target that can also run. The CPU and the GPU implement it.
+/* backend.h - the interface of a backend: a cost model (target) of a device that can also run kernels on it. The CPU and the
+ * GPU implement this interface.
  *
- * A backend first adapts a model: it chooses layouts, packs weights and inserts reorders as operators. While the training graph
- * is built, the backend prepares one call per node, so that support and workspace are known before planning. Later it runs the
- * calls. The caller provides all memory that a call reads or writes.
+ * A backend first adapts a model: it chooses layouts, packs weights and inserts reorders as operators. While the training
+ * graph is built, the backend prepares one call per node, so that support and workspace are known before planning. Later it
+ * runs the calls. The caller provides all memory that a call reads or writes.
  *
  * A backend is an object. Its state between calls (an open device, streams, settings) is its `context`, so one process can use
- * several backends for several devices. Every function takes its backend as the first argument. Kernels do not: they run on the
- * backend that is set for their thread, as CUDA calls run on the current device. mp_call_prepare and mp_call_run set that
- * backend. */
+ * several backends for several devices. Every function takes its backend as the first argument. Kernels have no such argument:
+ * they run on the backend that is set for their thread, as CUDA calls run on the current device. mp_call_prepare and
+ * mp_call_run set that backend. */
 #pragma once
 
 #include "estimator/training/target.h"
@@ -39,8 +40,8 @@ struct mp_backend {
                                   scores */
     void *context;             /* the backend's private state; NULL: it has none */
 
-    /* Returns the number of threads. Results and workspace depend on this number; a number other than 0 is part of the target's
-     * name. */
+    /* Returns the number of threads. Results and workspace depend on this number; if the number is not 0, it is part of the
+     * target's name. */
     int (*threads)(const mp_backend *self);
     /* Selects this backend for all kernels that the calling thread prepares and runs from now on. NULL: the kernels do not
      * depend on a selected backend. */
@@ -52,8 +53,8 @@ struct mp_backend {
     /* Makes the device ready to run; may be called again. Only adapt, kernel and the preparation of calls work without it.
      * MP_UNSUPPORTED: this machine has no such device; the message names the missing part. */
     mp_status (*open)(const mp_backend *self, mp_error *err);
-    /* Applies the settings. Called before a program is built; the program keeps these settings. NULL: the backend has no
-     * settings. */
+    /* Applies the user's settings. Called before a program is built; a program keeps the settings that were valid when it was
+     * built. NULL: the backend has no settings. */
     void (*settle)(const mp_backend *self, const mp_backend_settings *settings);
     /* Releases the backend and its open device; the backend must not be used afterwards. NULL: the backend is static. */
     void (*close)(mp_backend *self);
@@ -74,12 +75,13 @@ struct mp_backend {
     void (*enter)(const mp_backend *self);
     void (*leave)(const mp_backend *self);
     /* Begins a pass through the network; all work of the previous pass must have run. Seed and step determine the random
-     * numbers of the pass. The updates use these factors (NULL: the pass has no updates). */
+     * numbers of the pass. `factors` are the scalars of the pass's updates, such as the learning rate; NULL: the pass has no
+     * updates. */
     void (*begin)(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors);
     /* Records the work that a pass enqueues. A recording can be replayed any number of times; each replay uses the values of
-     * the last `begin`. Between record_begin and record_end nothing runs. Only calls, add, copy, update, clip and the side
-     * streams may be used meanwhile. record_end ends the recording, also after a failure. The caller releases *recording with
-     * discard. NULL: the backend cannot record. */
+     * the last `begin`. Between record_begin and record_end nothing runs. Between them, only calls, add, copy, update, clip
+     * and the side streams may be used. record_end ends the recording, also after a failure. The caller releases *recording
+     * with discard. NULL: the backend cannot record. */
     mp_status (*record_begin)(const mp_backend *self, mp_error *err);
     mp_status (*record_end)(const mp_backend *self, void **recording, mp_error *err);
     mp_status (*replay)(const mp_backend *self, void *recording, mp_error *err);
@@ -96,22 +98,23 @@ struct mp_backend {
     mp_status (*note_time)(const mp_backend *self, int k, mp_error *err);
     mp_status (*seconds_between)(const mp_backend *self, int from, int to, double *seconds, mp_error *err);
     /* Side streams: one per channel of a graph, except the compute channel. Work enqueued between side_begin and side_end goes
-     * to the channel's stream; it starts after all work enqueued earlier on the main stream. After side_wait(channel, m), later
-     * work on the main stream waits for all work of that channel up to side_end(channel, m).
+     * to the channel's stream; it starts after all work enqueued earlier on the main stream. After side_wait(channel, m),
+     * later work on the main stream waits for all work of that channel up to side_end(channel, m).
      *
-     * Marks increase per channel within a pass. Before a pass ends, every mark, or a later mark of its channel, must be waited
-     * for. Side streams may be used while recording if every channel was used before. MP_IO: the device has failed. MP_NOMEM.
-     * NULL: there are no side streams; updates run in order on the main stream, and the program itself copies to other tiers.
-     */
+     * `mark` increases from call to call of a channel within a pass. Before a pass ends, every mark, or a later mark of its
+     * channel, must be waited for. Side streams may be used while recording if every channel was used before. MP_IO: the
+     * device has failed. MP_NOMEM. NULL: there are no side streams; updates run in order on the main stream, and the program
+     * itself copies to other tiers. */
     mp_status (*side_begin)(const mp_backend *self, int channel, mp_error *err);
     mp_status (*side_end)(const mp_backend *self, int channel, int mark, mp_error *err);
     mp_status (*side_wait)(const mp_backend *self, int channel, int mark, mp_error *err);
     /* Returns the stream that receives enqueued work now, as a handle of the vendor's libraries. NULL: there are no streams. */
     void *(*stream)(const mp_backend *self);
-    /* Adds n elements of this type: to[k] += from[k]. Used if a kernel cannot accumulate a gradient itself. */
+    /* Adds n elements of type `dtype`: to[k] += from[k]. Used if a kernel cannot accumulate a gradient itself. */
     void (*add)(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to);
-    /* `update` updates n parameters in one call. `clip` computes the clipping factor from the norm of all gradients. The
-     * workspace of `clip` has norm_workspace_bytes(number of elements of the largest gradient) bytes. */
+    /* `update` updates n parameters in one call. `clip` computes the norm of all gradients, and writes to *factor the number
+     * by which updates multiply them. The workspace of `clip` has norm_workspace_bytes(number of elements of the largest
+     * gradient) bytes. */
     void (*update)(const mp_backend *self, mp_update *updates, size_t n, const mp_update_factors *factors);
     int64_t (*norm_workspace_bytes)(const mp_backend *self, int64_t n_elements);
     void (*clip)(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace,
@@ -126,24 +129,24 @@ struct mp_backend {
     void (*fill)(const mp_backend *self, void *memory, unsigned char byte, int64_t bytes);
     void (*copy)(const mp_backend *self, void *to, const void *from,
                  int64_t bytes); /* copies within the memory of allocate and pin */
-    /* Returns the length of the prefix that ends with the last byte different from `byte`. Used to measure how much of a filled
-     * block was written. */
+    /* Returns 1 + the index of the last byte that differs from `byte`; 0: none differs. After `fill`, this measures the part
+     * of a block that was written. */
     int64_t (*touched)(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes);
     /* Copy between row-major host arrays and arrays of the backend in any layout, and convert between FLOAT and BFLOAT16. */
     mp_status (*upload)(const mp_backend *self, const mp_array *host, const mp_array *there, mp_error *err);
     mp_status (*download)(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err);
     /* Prefetch of the next batch while a step runs, and copies to other tiers. `pin` allocates host memory that the device can
-     * access; NULL: out of memory. A thread of its own calls bring, which copies from `pinned` (memory of pin) to `landing`
-     * (memory of allocate) and waits for the end of the copy. bring starts once the previous batch has left `landing`. land
-     * enqueues the copy from `landing` to the inputs on the main stream; not while recording. MP_IO: the device has failed. All
-     * four NULL: the backend uses host memory. */
+     * access; NULL: out of memory. The prefetch thread calls bring, which copies from `pinned` (memory of pin) to `landing`
+     * (memory of allocate) and waits for the end of the copy. The caller starts bring only after the previous batch has been
+     * copied from `landing`. land enqueues the copy from `landing` to the inputs on the main stream, and must not be called
+     * while a pass is recorded. MP_IO: the device has failed. All four NULL: the backend uses host memory. */
     void *(*pin)(const mp_backend *self, int64_t bytes);
     void (*unpin)(const mp_backend *self, void *pinned);
     mp_status (*bring)(const mp_backend *self, void *landing, const void *pinned, int64_t bytes, mp_error *err);
     mp_status (*land)(const mp_backend *self, void *to, const void *landing, int64_t bytes, mp_error *err);
 };
 
-/* The type of a module's symbol, mp_module_backend. Creates a backend, not yet opened, for the device with this number. `host`
- * is the CPU's backend; the module uses it to convert arrays in host memory, so `host` must outlive the new backend. The caller
- * releases the result with `close`. NULL: out of memory. */
+/* The type of a module's symbol, mp_module_backend. Creates a backend, not yet opened, for the device with number `ordinal`.
+ * `host` is the CPU's backend; the module uses it to convert arrays in host memory, so `host` must outlive the new backend.
+ * The caller releases the result with `close`. NULL: out of memory. */
 typedef mp_backend *mp_module_entry(const mp_backend *host, int ordinal);

@@ -1,9 +1,10 @@
-/* body.h - one body, two loops: the arithmetic of an operator is written once, and every backend loops over it.
+/* body.h - operators whose arithmetic is written once for all backends. An operator has a body, a function that computes one
+ * item of its result (an element, a line, ...). Each backend calls the body in a loop over all items.
  *
  * The operator's description is a struct that its prepare and run functions fill from the operands. The body is an MP_INLINE
- * function of the description and of an item's number. It loads and stores elements by their type (element.h). The elements it
- * writes are not read or written by any other item. A loop runs the body for all items: over threads on the CPU
- * (executor/cpu/base/bodies.h), as a launch on the GPU (executor/cuda/grid/bodies.cuh). */
+ * function of the description and of an item's number. It loads and stores elements by their type (element.h). No other item
+ * reads or writes the elements that an item writes, so items may run in any order. A loop runs the body for all items: over
+ * threads on the CPU (executor/cpu/base/bodies.h), as a launch on the GPU (executor/cuda/grid/bodies.cuh). */
 #pragma once
 
 #include <math.h>
@@ -12,8 +13,8 @@
 #include "executor/kernel/element.h"
 #include "executor/kernel/kernel.h"
 
-/* Runs a body for the items 0 to n - 1 of the description. The description is copied or read before the loop returns. `work` is
- * the approximate number of elements that one item reads or writes. MP_IO: a launch failed. */
+/* Runs an operator's body for its items 0 to n - 1. The description is copied or read before the loop returns. `work` is the
+ * approximate number of elements that one item reads or writes. MP_IO: a launch failed. */
 typedef mp_status (*mp_body_loop)(const void *description, int64_t n, int64_t work, mp_error *err);
 
 /* Returns the offset of element k, counted row-major over the dimensions [first, last) of an array. */
@@ -22,7 +23,7 @@ MP_INLINE int64_t mp_array_place(const mp_array *a, int first, int last, int64_t
     return mp_strided_place(last - first, a->dims + first, a->strides + first, k);
 }
 
-/* Read or write element `at` of an array as a float. */
+/* Read or write the element at offset `at` (in elements) of an array as a float. */
 MP_INLINE float mp_array_load(const mp_array *a, int64_t at)
 {
     return mp_load_float(a->data, a->dtype, at);
@@ -32,8 +33,8 @@ MP_INLINE void mp_array_store(const mp_array *a, int64_t at, float value)
     mp_store_float(a->data, a->dtype, at, value);
 }
 
-/* Copies n elements of `size` bytes (1, 2, 4, 8), with a stride on both sides; `from` NULL writes zeros. On the host,
- * contiguous elements are copied by one memcpy. */
+/* Copies n elements of `size` bytes (1, 2, 4, 8). Offsets `to_at`, `from_at` and strides `to_step`, `from_step` are in
+ * elements. `from` NULL writes zeros. On the host, contiguous elements are copied by one memcpy. */
 MP_INLINE void mp_elements_copy(void *to, int64_t to_at, int64_t to_step, const void *from, int64_t from_at, int64_t from_step,
                                 int64_t n, int size)
 {
@@ -65,7 +66,8 @@ MP_INLINE void mp_element_copy(void *to, int64_t to_at, const void *from, int64_
     mp_elements_copy(to, to_at, 0, from, from_at, 0, 1, size);
 }
 
-/* A span is part of a row of an array: the columns [first, end) of its last dimension, at most MP_ROW_SPAN. */
+/* A span is a part of a row of an array, and an item of operators that work on rows: the columns [first, end) of its last
+ * dimension, at most MP_ROW_SPAN. */
 enum { MP_ROW_SPAN = 32 };
 typedef struct mp_row_span {
     int64_t row, first, end;

@@ -1,5 +1,5 @@
 /* element.h - loads and stores one element of any type as a float, a double or an integer, and computes an element's offset.
- * All backends use it. nvcc compiles it for the GPU too, so it uses no library of the host. */
+ * All backends use it. nvcc compiles this file for the GPU too, so it uses no library of the host. */
 #pragma once
 
 #include <stdint.h>
@@ -14,7 +14,7 @@
 #define MP_INLINE static inline __attribute__((always_inline))
 #endif
 
-/* Returns the offset of element k, counted row-major over n dimensions; k is less than their product. */
+/* Returns the offset of element k, counted row-major over n dimensions; k is less than the product of the dimensions. */
 MP_INLINE int64_t mp_strided_place(int n, const int64_t *dims, const int64_t *strides, int64_t k)
 {
     int64_t at = 0;

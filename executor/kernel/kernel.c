@@ -51,7 +51,7 @@ static int64_t elements_of(const mp_operands *x, int i)
     return x->d_in[i].packed ? x->model->tensors[x->op->in[i]].stored.packed_elements : mp_array_elements(&x->d_in[i]);
 }
 
-/* Returns the bytes of workspace that hold the gradient of input i before it is added. */
+/* Returns the workspace bytes for the gradient of input i, if mp_call_run must add the gradient to a sum. */
 static int64_t room_of(const mp_operands *x, int i)
 {
     int64_t room;

@@ -1,9 +1,10 @@
-/* kernel.h - the interface of a kernel: a table row that prepares calls, and a prepared call that runs any number of times.
+/* kernel.h - the interface of a kernel: a kernel implements one operator on one backend. It prepares calls, and a prepared
+ * call runs any number of times.
  *
- * A kernel is prepared once per node, when the graph is built. It reports whether it supports the operands, and how much
- * workspace it needs, including a library's scratchpad. The plan therefore contains this workspace. A prepared call allocates
- * nothing when it runs; it uses the memory of its operands only. The same values and the same number of threads give the same
- * bits in every run, so a recomputed activation equals the first one. */
+ * A call is prepared once per node, when the graph is built. The kernel then reports whether it supports the operands, and how
+ * many bytes of workspace it needs, including a library's scratchpad. The plan therefore contains this workspace. A prepared
+ * call allocates nothing when it runs; it uses the memory of its operands only. The same values and the same number of threads
+ * give the same bits in every run, so a recomputed activation is bit-identical to the first one. */
 #pragma once
 
 #include "estimator/model/ops.h"
@@ -21,8 +22,8 @@ typedef enum mp_mode {
 typedef struct mp_run {
     uint64_t seed;
     uint32_t step;  /* counts every pass through the network, micro-batches included */
-    bool first_run; /* true: the first run of this node in this step. Running statistics are updated in the first run only, not
-                       in a recomputation */
+    bool first_run; /* true: the first run of the node for this micro-batch. Running statistics are updated in the first run
+                       only, not in a recomputation */
     const mp_kernel_team *team;    /* the ranks that split the network's operators; NULL: operators are not split */
     const mp_kernel_team *samples; /* the ranks that share a batch's statistics; NULL: each rank has statistics of its own */
 } mp_run;
@@ -30,11 +31,11 @@ typedef struct mp_run {
 /* The operands of one node. Type, sizes and strides of all arrays are known when the call is prepared and do not change; only
  * `data` changes from run to run.
  *
- * Forward reads in[], and writes out[] and extra[]. Backward reads d_out[], and the members of in[], out[] and extra[] that the
- * registry lists for the gradients of inputs [from, to) (`needs` under the executor's rules). Other members may have no data,
- * so a kernel must not read them. Backward writes d_in[i] for each i in [from, to) whose dtype is not UNDEFINED. Bit i of
- * `adds` requests addition to d_in[i] instead of overwriting. If an operand occurs twice (Mul(x, x)), both gradients have one
- * address, and the second is added to the first.
+ * Forward reads in[], and writes out[] and extra[]. Backward reads d_out[], and the members of in[], out[] and extra[] that
+ * the registry lists for the gradients of inputs [from, to) (`needs` under the executor's rules). All other arrays may have no
+ * data, so a kernel must not read them. Backward writes d_in[i] for each i in [from, to) whose dtype is not UNDEFINED. Bit i
+ * of `adds` requests addition to d_in[i] instead of overwriting. If an operand occurs twice (Mul(x, x)), both gradients have
+ * one address, and the kernel adds the second gradient to the first.
  *
  * If the registry allows it (traits IN_PLACE, GRADIENT_IN_PLACE, see builder_forward.c and builder_backward.c), an output may
  * have the same address as an input of the same size. A kernel must then read each element before it writes that element. */
@@ -63,7 +64,7 @@ static inline bool mp_is_real(mp_dtype dtype)
     return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
 }
 
-/* Return input i and output o; in backward, the gradient of that input or output if it has one. */
+/* Return input i and output o of the operator; in backward, the gradient of the input or output, if there is one. */
 const mp_array *mp_operands_in(const mp_operands *x, int i);
 const mp_array *mp_operands_out(const mp_operands *x, int o);
 /* True if this call writes the gradient of input i. */
@@ -74,11 +75,11 @@ int mp_operands_axis(const mp_operands *x, int64_t otherwise, int rank);
  * operand that must be a constant but is not; -1: no operand is missing. */
 mp_infer mp_operands_reader(const mp_operands *x, mp_error *err);
 
-/* Writes uniform random numbers for n elements of this rank's part, from element `from` on. Each element gets the number that
- * it has in the whole tensor, so the result does not depend on the split. */
+/* Writes uniform random numbers for n elements of this rank's part of a tensor, from element `from` on. An element's number
+ * depends only on its position in the whole tensor, so the result does not depend on the split over ranks. */
 void mp_dealt_uniforms(const mp_operands *x, const mp_dealt *dealt, int64_t from, int64_t n, float *out);
 
-/* The algorithms that a backend has for a node. A name means the same algorithm in every process. */
+/* The algorithms that a backend has for a node. A name stands for the same algorithm in every process. */
 enum { MP_ALGORITHMS = 8, MP_ALGORITHM_NAME = 96 };
 typedef struct mp_algorithms {
     int n;
@@ -99,9 +100,10 @@ struct mp_call {
     void (*release)(mp_call *call); /* NULL: `state` is the only resource to release */
     void *state; /* the kernel's own state, allocated with mp_alloc; NULL: none. Released with mp_free after `release` */
     int64_t workspace_bytes;
-    uint64_t adds;    /* bit i: the kernel itself accumulates into d_in[i]. mp_call_run adds the other requested gradients */
-    int64_t added_at; /* offset in the workspace of the gradients that mp_call_run adds to d_in; set by mp_call_prepare */
-    const char *provider;        /* library that computes the call, such as "cuDNN", if the backend has several; else NULL */
+    uint64_t
+        adds; /* bit i: the kernel itself accumulates into d_in[i]; mp_call_run accumulates all other requested gradients */
+    int64_t added_at;     /* offset in the workspace of the gradients that mp_call_run adds to d_in; set by mp_call_prepare */
+    const char *provider; /* library that computes the call, such as "cuDNN", if the backend has several; else NULL */
     char reason[MP_CALL_REASON]; /* for reports: the reason for the choice of this provider; "": the backend has no better
                                     provider */
 };
@@ -137,8 +139,8 @@ const mp_kernel *mp_kernel_find(const mp_kernel *const *tables, size_t n, const 
 #define MP_NO_KERNEL(x, err, what) \
     MP_FAIL(err, MP_UNSUPPORTED, "%s ('%s'): %s is not supported here", (x)->op->kind, (x)->op->name, what)
 
-/* Prepares a call for these operands on the backend; on failure *call is empty. The workspace includes room for gradients that
- * the kernel cannot accumulate itself. MP_UNSUPPORTED: the message names the operator; MP_NOMEM. */
+/* Prepares a call of `kernel` for the operands `x` on the backend; on failure *call is empty. The workspace includes room for
+ * gradients that the kernel cannot accumulate itself. MP_UNSUPPORTED: the message names the operator; MP_NOMEM. */
 mp_status mp_call_prepare(const mp_backend *backend, const mp_kernel *kernel, const mp_operands *x, mp_call *call,
                           mp_error *err);
 /* Runs a prepared call on its backend, and accumulates the gradients in x->adds. These must be a subset of the `adds` at

@@ -47,7 +47,7 @@ mp_loops mp_loops_of(const mp_array *const *in, int n_in, const mp_array *out)
         for (int k = 0; k < n_in; k++) x.strides[k + 1][x.rank] = stride_of(in[k], out->rank, d);
         x.rank++;
     }
-    /* sort the dimensions by the output's strides, largest first. Insertion sort is enough for at most a dozen dimensions */
+    /* sorts the dimensions by the output's strides, largest first. Insertion sort is enough for at most a dozen dimensions */
     for (int i = 1; i < x.rank; i++)
         for (int j = i; j > 0 && x.strides[0][j - 1] < x.strides[0][j]; j--) swap_dims(&x, j - 1, j);
     if (x.rank) {

@@ -1,5 +1,5 @@
-/* loops.h - loop nests over broadcast operands with as few loops as possible, sums over broadcast dimensions, and lines. They
- * depend on sizes and strides only and are the same for every backend. */
+/* loops.h - loop nests for kernels: over broadcast operands with as few loops as possible, for sums over broadcast dimensions,
+ * and over lines of an array. They depend on sizes and strides only, so every backend uses them. */
 #pragma once
 
 #include "executor/kernel/array.h"
@@ -7,7 +7,8 @@
 
 enum { MP_OPERANDS_MAX = 6, MP_LOOP_OPERANDS = MP_OPERANDS_MAX + 1 };
 
-/* Dimension 0 is the outermost; there is at least one. Operand 0 is the output, the others are the inputs. */
+/* A loop nest over the elements of an output. Dimension 0 is the outermost loop; there is at least one. Operand 0 is the
+ * output, the others are the inputs. Strides are in elements; a broadcast operand has stride 0. */
 typedef struct mp_loops {
     int rank, n; /* n: number of operands */
     int64_t dims[MP_ARRAY_RANK], strides[MP_LOOP_OPERANDS][MP_ARRAY_RANK];
@@ -30,16 +31,17 @@ typedef struct mp_sum_loops {
 
 mp_sum_loops mp_sum_loops_of(const mp_array *from, const mp_array *to);
 
-/* An array as lines along some of its dimensions, for softmax, losses and running sums. */
+/* An array divided into lines: n lines of `length` elements along the inner dimensions. Softmax, losses and running sums use
+ * lines. outer_at and inner_at are strides in elements. */
 typedef struct mp_lines {
     int n_outer, n_inner;
     int64_t outer[MP_ARRAY_RANK], inner[MP_ARRAY_RANK], outer_at[MP_ARRAY_RANK], inner_at[MP_ARRAY_RANK];
-    int outer_dim[MP_ARRAY_RANK]; /* index in the array of the dimension outer[k] */
+    int outer_dim[MP_ARRAY_RANK]; /* entry k: index in the array's dims of the outer dimension k */
     int64_t n, length;
     bool contiguous; /* true: each line is contiguous */
 } mp_lines;
 
-/* Lines along the dimensions whose bits are set, in the order of the dimensions; line k counts the other dimensions row-major.
+/* Returns the lines along the dimensions whose bits are set in `line`. Lines are numbered row-major over all other dimensions.
  */
 mp_lines mp_lines_of(const mp_array *a, uint32_t line);
 /* Returns the lines along which a softmax normalizes its input 0. */

@@ -1,4 +1,5 @@
-/* optimizer.h - the update of one parameter, as backends run it. memplan/optimizer.h defines optimizers and rates. */
+/* optimizer.h - the arithmetic of a parameter update, which all backends use. memplan/optimizer.h defines optimizers and
+ * learning rates. */
 #pragma once
 
 #include <math.h>
@@ -19,20 +20,20 @@ typedef struct mp_update_factors {
 mp_update_factors mp_update_factors_at(const mp_hyper *hyper, int64_t step);
 
 /* The update of one parameter. `state` holds the moments one after the other. For 16-bit parameters the master copy follows.
- * All of them are floats. */
+ * Moments and master copy are floats. */
 typedef struct mp_update {
     mp_dtype dtype; /* type of parameter and gradient */
     int64_t n;      /* number of elements, including the padding of a layout */
     void *parameter;
     const void *gradient;
     float *state;      /* NULL: the optimizer has no state */
-    const float *clip; /* factor on the gradient; NULL: 1 */
-    int64_t first;     /* private to the backend: index of this update's first piece of work in a list of updates */
+    const float *clip; /* the gradient is multiplied by this number (gradient clipping); NULL: by 1 */
+    int64_t first;     /* private to the backend: number of blocks of work that the earlier updates of the list need */
 } mp_update;
 
 /* ---- the update of one element, by the formulas in memplan/optimizer.h */
 
-/* Returns the new value of parameter w for the clipped gradient g, and updates the moments m and v. */
+/* Return the new value of parameter w for the clipped gradient g, and update the moments m and v. */
 MP_INLINE float mp_sgd_step(const mp_update_factors *f, float g, float w)
 {
     return w - f->rate * (g + f->decay * w);
@@ -45,7 +46,7 @@ MP_INLINE float mp_momentum_step(const mp_update_factors *f, float g, float w, f
     return w - f->rate * (nesterov != 0 ? d + f->momentum * moved : moved);
 }
 
-/* As mp_sgd_step, for Adam and AdamW. */
+/* Returns the new value of parameter w under Adam or AdamW, and updates the moments m and v. */
 MP_INLINE float mp_adam_step(const mp_update_factors *f, float g, float w, float *m, float *v)
 {
     float coupled = f->optimizer == MP_OPTIMIZER_ADAM ? f->decay : 0, kept = f->optimizer == MP_OPTIMIZER_ADAMW ? f->decay : 1;
@@ -55,7 +56,8 @@ MP_INLINE float mp_adam_step(const mp_update_factors *f, float g, float w, float
     return kept * w - f->step_size * first / (sqrtf(second) * f->root_correction + f->epsilon);
 }
 
-/* Returns the factor that scales a gradient of this norm to the norm limit, as torch.nn.utils.clip_grad_norm_ does. */
+/* Returns the number by which a gradient of this norm is multiplied to have the norm `clip_norm` at most, as
+ * torch.nn.utils.clip_grad_norm_ does. */
 MP_INLINE float mp_clip_factor(double norm, double clip_norm)
 {
     return norm > clip_norm ? (float)(clip_norm / (norm + 1e-6)) : 1.0f;

@@ -1,4 +1,4 @@
-/* philox.c - draws many uniform numbers at once, four words per counter. */
+/* philox.c - draws many uniform random numbers at once; each counter gives four of them. */
 #include "executor/kernel/philox.h"
 
 enum { LANES = 16 };

@@ -1,7 +1,7 @@
-/* philox.h - counter-based random numbers, so that a recomputation draws the same numbers again.
+/* philox.h - counter-based random numbers, so that the recomputation of a random operator draws the same numbers again.
  *
- * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011) turns a counter and a
- * key into four random words by ten rounds of multiplication; there is no state. Random operators key it by (seed, step,
+ * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011) turns a counter and a key
+ * into four random words by ten rounds of multiplication. The generator has no state. Random operators key it by (seed, step,
  * operator) and count elements, so a recomputed dropout draws the same mask as before, in any order and on any number of
  * threads. */
 #pragma once
@@ -22,7 +22,7 @@ typedef struct mp_philox_block {
 #define MP_PHILOX_WEYL_1 0xBB67AE85u
 enum { MP_PHILOX_ROUNDS = 10 };
 
-/* The generator itself, with 128 bits of counter and 64 bits of key. */
+/* Philox4x32-10: returns four random words for a counter of 128 bits and a key of 64 bits. */
 MP_INLINE mp_philox_block mp_philox(mp_philox_block c, uint32_t key0, uint32_t key1)
 {
     for (int round = 0; round < MP_PHILOX_ROUNDS; round++) {
@@ -49,7 +49,8 @@ MP_INLINE uint32_t mp_random_word(uint64_t seed, uint32_t step, uint32_t op, uin
     return mp_random_quad(seed, step, op, element >> 2).word[element & 3];
 }
 
-/* Returns a seed for the generator of a library. It consists of two words that belong to no element of the operator. */
+/* Returns a seed for a library that draws random numbers itself. The seed consists of two random words that no element of the
+ * operator uses. */
 MP_INLINE int64_t mp_random_seed(uint64_t seed, uint32_t step, uint32_t op)
 {
     const mp_philox_block block = mp_random_quad(seed, step, op, UINT64_MAX);

@@ -1,5 +1,5 @@
-/* team.h - the ranks over which an operator is split, as its kernel sees them: the exchanges while it runs, and the positions
- * of a rank's elements in the whole tensor.
+/* team.h - the ranks over which an operator is split. Gives its kernel sums and gathers over these ranks, and the positions of
+ * a rank's elements in the whole tensor.
  *
  * All ranks of a team run the same calls in the same order. Sums use the order of the ranks, so all ranks have bit-identical
  * results.
@@ -27,8 +27,8 @@ typedef struct mp_kernel_team mp_kernel_team;
 struct mp_kernel_team {
     int n, index; /* number of ranks, and the index of this rank */
     void *context;
-    /* values = the sum of the values of all ranks. Workspace: mp_sum_workspace(n, elements). MP_IO: a rank has ended or does
-     * not answer. */
+    /* All-reduce: values[k] becomes the sum over all ranks of their values[k]. Workspace: mp_sum_workspace(n, elements).
+     * MP_IO: a rank has ended or does not answer. */
     mp_status (*sum)(const mp_kernel_team *self, mp_dtype dtype, void *values, int64_t elements, void *workspace,
                      mp_error *err);
     /* Reduce-scatter: `pieces` contains n pieces of `elements` elements; `own` becomes the sum over all ranks of piece `index`.
@@ -39,7 +39,8 @@ struct mp_kernel_team {
     mp_status (*gather)(const mp_kernel_team *self, const void *own, int64_t bytes, void *pieces, mp_error *err);
 };
 
-/* Distribution of the memory of a whole tensor over ranks: runs of `run` elements, assigned to the ranks in turn. */
+/* The distribution of a whole tensor's elements, in memory order, over ranks: runs of `run` elements, assigned to the ranks in
+ * turn. */
 typedef struct mp_dealt {
     int64_t run; /* 0: each rank holds the whole tensor */
     int ranks;

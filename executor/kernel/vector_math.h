@@ -1,8 +1,7 @@
-/* vector_math.h - exp, tanh, erf as polynomials that compilers turn into vector code. For all backends.
+/* vector_math.h - exp, tanh, erf as polynomials that compilers turn into vector code. All backends use these functions.
  *
  * exp: range reduction by ln 2 in two parts and a polynomial of degree 5 (Cephes, expf), about 2 ulp. tanh and erf: rational
- * approximations on a clamped range (Eigen), about 4 ulp.
- */
+ * approximations on a clamped range (Eigen), about 4 ulp. */
 #pragma once
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* collectives.c - starts the messages of each leg, and adds the received values when all messages have arrived. */
+/* collectives.c - a collective has one or several legs that run in turn. Starts the messages of each leg, and adds the
+ * received values when all messages have arrived. */
 #include "executor/ranks/collectives.h"
 
 #include "estimator/base/clock.h"
@@ -55,13 +56,13 @@ size_t mp_work_requests(const mp_collective_work *work)
 
 /* ---- a leg ---- */
 
-/* True if the network library runs the leg. It always communicates among all ranks of the world. */
+/* True if the network library itself runs the leg. The library can only sum over all ranks of the world. */
 static bool is_fast(const mp_collectives *c, const mp_leg *s)
 {
     return c->fast && !s->is_ordered && s->team.n == c->world->n;
 }
 
-/* Returns the workspace bytes for a piece: one slot per other rank. */
+/* Returns the workspace bytes for a piece (one tensor of a leg): room for the values that each other rank sends. */
 static int64_t room_bytes(const mp_collectives *c, const mp_leg *s, const mp_piece *p)
 {
     const int64_t n = s->has_server ? p->n * s->team.n : p->n;
@@ -101,13 +102,13 @@ static mp_status receive(mp_collectives *c, mp_collective_work *w, const mp_leg 
     return c->world->receive(c->world, to, n * element_bytes(s), from, w->tag, pend(w, from, n * element_bytes(s)), err);
 }
 
-/* Starts the messages of one piece of a reduce-scatter; `room` is the piece's part of the workspace. */
+/* Starts the messages of one piece of a reduce-scatter; A piece is one tensor; `room` is its part of the leg's workspace. */
 static mp_status scatter_piece(mp_collectives *c, mp_collective_work *w, const mp_leg *s, const mp_piece *p, char *room,
                                mp_error *err)
 {
     const mp_range own = part_of(s, p, s->team.index);
     for (int d = 1; d < s->team.n;
-         d++) { /* each rank starts with the next rank, so that no rank receives all messages at once */
+         d++) { /* each rank sends first to the next higher rank, so that no rank receives all messages at once */
         const int to = (s->team.index + d) % s->team.n, from = (s->team.index + s->team.n - d) % s->team.n;
         const mp_range theirs = part_of(s, p, to);
         MP_CHECK(receive(c, w, s, from, slot_of(c, s, p, room, from), own.n, err));
@@ -173,8 +174,8 @@ static mp_status begin_leg(mp_collectives *c, mp_collective_work *w, mp_error *e
     w->n_requests = 0;
     if (world->begin_group) MP_CHECK(world->begin_group(world, err));
     const mp_status st = begin_pieces(c, w, &w->legs[w->leg], err);
-    const mp_status ended =
-        world->end_group ? world->end_group(world, st == MP_OK ? err : NULL) : MP_OK; /* ends the group also after a failure */
+    const mp_status ended = world->end_group ? world->end_group(world, st == MP_OK ? err : NULL)
+                                             : MP_OK; /* a group of messages must be ended also after a failure */
     return st == MP_OK ? ended : st;
 }
 
@@ -189,7 +190,8 @@ static void add_up(const mp_collectives *c, const mp_leg *s, const mp_piece *p, 
          *sum = p->part == mine ? first : p->part;
     if (!own.n) return;
     if (is_fast(c, s) && s->team.n > 1) first = sum = room;
-    if (adds) /* to the part, rank by rank, in the order in which one process adds the gradients of its micro-batches */
+    if (adds) /* adds to the part rank by rank, in the order in which a single process would add the gradients of its
+                 micro-batches */
         b->add(b, s->dtype, own.n, first, sum = p->part);
     else if (sum != first)
         b->copy(b, sum, first, bytes);
@@ -225,7 +227,7 @@ static mp_status test_requests(mp_collectives *c, mp_collective_work *w, bool *m
     return MP_OK;
 }
 
-/* Advances one collective as far as possible. It has ended when w->leg == w->n_legs. */
+/* Continues one collective as far as possible without waiting. The collective has ended when w->leg == w->n_legs. */
 static mp_status move(mp_collectives *c, mp_collective_work *w, bool *moved, int *missing, mp_error *err)
 {
     while (w->leg < w->n_legs) {

@@ -1,15 +1,15 @@
-/* collectives.h - sums over ranks and gathers, built from a communicator's messages. Each collective is issued, and waited for
- * later.
+/* collectives.h - collectives (sums over ranks, gathers), built from the messages of a communicator. A rank starts (issues) a
+ * collective and later waits for its end.
  *
  * Every rank owns a part of each tensor: ceil(n / p) of n elements over p ranks, with smaller parts at the end. In a
- * reduce-scatter, each rank sends every other rank that rank's part of its own values, and adds the received values to its own
- * in the order of the ranks. The result does not depend on the order of arrival, so it is the same in every run. In an
- * all-gather, each rank sends its part to all others. An all-reduce is a reduce-scatter followed by an all-gather. All ranks
- * get the same bits, and each sends 2 (p - 1) / p of the bytes, as in a ring. Values are received into a workspace that is part
- * of the plan.
+ * reduce-scatter, each rank sends to every other rank r the elements of part r of its own tensor. Each rank then adds the
+ * received values and its own in the order of the ranks. The result does not depend on the order of arrival, so it is the same
+ * in every run. In an all-gather, each rank sends its part to all others. An all-reduce is a reduce-scatter followed by an
+ * all-gather. All ranks get the same bits, and each sends 2 (p - 1) / p of the bytes, as in a ring. Values are received into a
+ * workspace that is part of the plan.
  *
- * With a server, the first rank's part is the whole tensor. The other ranks send it their values, and it sends the sum to them.
- * The sum has the same bits as without a server.
+ * With a server, the first rank's part is the whole tensor. The other ranks send their values to the first rank, which sends
+ * the sum back. The sum is bit-identical to the sum without a server.
  *
  * With `fast`, the communicator's library sums in its own order. For the same tensor, the rounding may then differ between
  * runs.
@@ -27,8 +27,8 @@
 typedef struct mp_team {
     int n, index, first, stride;
 } mp_team;
-/* Return the team of this rank in a group; and the ranks whose mesh coordinates differ from this rank's in dimension `dim`
- * only. */
+/* mp_team_among returns the team of this rank in a group of ranks. mp_team_of returns the ranks whose mesh coordinates differ
+ * from this rank's in dimension `dim` only. */
 mp_team mp_team_among(mp_rank_group group, int rank);
 mp_team mp_team_of(const mp_mesh *mesh, mp_dim dim, int rank);
 
@@ -45,7 +45,7 @@ typedef struct mp_leg {
     mp_dtype dtype;
     size_t n_pieces;
     const mp_piece *pieces;
-    bool adds_up;    /* if the collective has `adds` set, the sums of this leg are added to the parts */
+    bool adds_up;    /* true: if the collective has `adds` set, the sums of this leg are added to the values in the parts */
     bool is_ordered; /* true: sums in the order of the ranks, even if c->fast is set */
     bool has_server; /* true: the first rank's part is the whole of each tensor, and the other parts are empty */
     char *workspace;
@@ -59,11 +59,12 @@ struct mp_collective_work {
     mp_collective kind; /* the collective in the plan, which may consist of several legs */
     size_t n_legs;
     mp_leg legs[MP_LEGS];
-    bool adds; /* set before each issue */
+    bool adds; /* set by the caller before each issue: sums are added to the parts instead of overwriting them */
     /* while the collective is in progress: */
     size_t leg, n_requests;
-    mp_awaited *requests; /* array of mp_work_requests entries */
-    int tag, own_tag;     /* own_tag: a fixed tag, if not all ranks issue the same collectives; 0: none */
+    mp_awaited *requests; /* array of mp_work_requests(work) entries */
+    int tag, own_tag; /* own_tag: own_tag: a fixed message tag, needed if not all ranks issue the same collectives; 0: tags are
+                         numbered in the order of issue */
     int64_t ticket;
     mp_collective_work *next;
     /* over all runs: their number, the bytes sent, and the seconds in progress (0 on a stream); began_at and ended_at are times
@@ -71,7 +72,7 @@ struct mp_collective_work {
     int64_t n_runs, sent_bytes;
     double seconds, began_at, ended_at;
 };
-/* Returns the range of a tensor's n elements that is the part of rank `member` in a leg. */
+/* Returns the part of a tensor with n elements that rank `member` of the leg's team owns. */
 mp_range mp_leg_part(const mp_leg *leg, int64_t n, int member);
 size_t mp_work_requests(const mp_collective_work *work);
 /* Returns the workspace bytes of a leg for pieces of n elements in total. With a server, n counts the elements of all ranks. */
@@ -83,20 +84,20 @@ typedef struct mp_collectives {
     bool fast;
     double timeout; /* a wait fails after this many seconds without progress */
     int64_t issued, sent_bytes;
-    double busy_since,
-        busy_seconds;    /* time with a collective in progress; the end of a collective is only noticed when it is tested */
-    double wait_seconds; /* part of busy_seconds during which this rank only waited */
+    double busy_since, busy_seconds;  /* seconds with at least one collective in progress. The end of a collective is noticed
+                                         only when this rank tests it */
+    double wait_seconds;              /* part of busy_seconds during which this rank only waited */
     mp_collective_work *first, *last; /* collectives in progress, in the order of issue */
 } mp_collectives;
 
-/* Issues a collective; *ticket is its number. A wait for a ticket also waits for all earlier ones. MP_IO: a message failed, or
- * a rank has ended or was silent for too long; MP_UNSUPPORTED: as the communicator. */
+/* Starts a collective; *ticket becomes its number. A wait for a ticket also waits for all earlier ones. MP_IO: a message
+ * failed, or a rank has ended or was silent for too long; MP_UNSUPPORTED: as the communicator. */
 mp_status mp_collectives_issue(mp_collectives *c, mp_collective_work *work, int64_t *ticket, mp_error *err);
-/* Advances all collectives in progress as far as possible without waiting. */
+/* Tests the messages of all collectives in progress, and starts their next legs, as far as possible without waiting. */
 mp_status mp_collectives_advance(mp_collectives *c, mp_error *err);
 mp_status mp_collectives_wait(mp_collectives *c, int64_t ticket, mp_error *err);
 /* Issues a collective and waits only for this one. */
 mp_status mp_collectives_run(mp_collectives *c, mp_collective_work *work, mp_error *err);
 
-/* Counts a replayed run of a collective; it sends the same bytes as earlier runs. */
+/* Counts a run of a collective that the backend replayed from a recording. It sent the same bytes as earlier runs. */
 void mp_collectives_repeat(mp_collectives *c, mp_collective_work *work);

@@ -1,14 +1,14 @@
-/* communicator.h - the interface of a module that joins ranks.
+/* communicator.h - the interface of a module that connects the ranks of a training, such as the MPI and NCCL modules.
  *
  * A communicator has messages and collectives that run beside compute. A call that starts one returns immediately with a
- * request; `test` reports whether the request has ended. If a library makes progress only inside its calls, `test` is the call
- * that advances it. The caller must not change buffers until the request has ended. All calls come from one thread, and all
- * ranks start collectives in the same order.
+ * request; `test` reports whether the request has ended. Some libraries transfer data only during their own calls; with them,
+ * repeated calls of `test` drive the transfer. The caller must not change buffers until the request has ended. All calls come
+ * from one thread, and all ranks start collectives in the same order.
  *
- * If ranks have devices, a second communicator joins the devices. It enqueues on the current stream of a backend. Its requests
- * therefore count as ended immediately, and later work on the stream runs after them.
+ * If ranks have devices, a second communicator connects the devices. It enqueues on the current stream of a backend. Its
+ * requests therefore count as ended immediately, and later work on the stream runs after them.
  *
- * collectives.h builds on this interface, for example sums in a fixed order. */
+ * collectives.h uses this interface, for example for sums in a fixed order. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 #include "memplan/backend.h"
 #include "memplan/ranks/communicator.h"
 
-/* A request of the module; 0: no request, or one that has ended. */
+/* Handle of a request; 0: no request, or a request that has ended. */
 typedef int64_t mp_message;
 
 /* A request in progress, and the expected result. */
@@ -37,8 +37,8 @@ struct mp_communicator {
     void *context;
     mp_awaited *open;         /* requests of an exchange: two per rank */
     struct mp_peers *who;     /* the processes of all ranks */
-    bool is_on_stream;        /* true: it enqueues on a backend's stream */
-    mp_communicator *devices; /* a communicator of the same ranks on a stream of their devices; NULL: none */
+    bool is_on_stream;        /* true: messages and collectives are enqueued on a backend's stream */
+    mp_communicator *devices; /* a second communicator that connects the devices of the same ranks; NULL: none */
 
     /* Messages with the same tag between two ranks arrive in order. Tags are below MP_COMMUNICATOR_TAGS. */
     mp_status (*send)(mp_communicator *self, const void *from, int64_t bytes, int to, int tag, mp_message *out, mp_error *err);
@@ -56,23 +56,24 @@ struct mp_communicator {
                                 mp_error *err);
     mp_status (*all_gather)(mp_communicator *self, mp_dtype dtype, const void *from, void *to, int64_t n, mp_message *out,
                             mp_error *err);
-    /* Messages started between begin_group and end_group may depend on one another, on this rank or on others. NULL: this is
-     * always allowed. */
+    /* Messages that wait for each other, such as a send and a receive between two ranks, must be started between begin_group
+     * and end_group. NULL: the library needs no groups. */
     mp_status (*begin_group)(mp_communicator *self, mp_error *err);
     mp_status (*end_group)(mp_communicator *self, mp_error *err);
-    /* Sets *request to 0 when it has ended. *arrived is then the length of a received message, or MP_MESSAGE_TOO_LONG if it did
-     * not fit. *arrived is unchanged if the library does not report lengths. */
+    /* If the request has ended, sets *request to 0 and *done to true. *arrived is then the length of a received message, or
+     * MP_MESSAGE_TOO_LONG if the message did not fit. *arrived is unchanged if the library does not report lengths. */
     mp_status (*test)(mp_communicator *self, mp_message *request, bool *done, int64_t *arrived, mp_error *err);
-    /* Ends all processes, including this one: after a failure, because other ranks would wait forever. On a stream: aborts the
-     * work in progress, which may wait for other ranks, so that the device can be released. */
+    /* Ends the processes of all ranks, including this one. Called after a failure, because other ranks would wait forever. If
+     * the communicator is on a stream, aborts the work in progress instead, which may wait for other ranks; the device can
+     * then be released. */
     void (*end)(mp_communicator *self, int status);
     void (*close)(mp_communicator *self);
 };
 
-/* The type of the symbol mp_module_communicator: joins the ranks. */
+/* The type of the symbol mp_module_communicator, a function that connects the ranks of this training. */
 typedef mp_status mp_module_join(mp_communicator **out, mp_error *err);
-/* The type of the symbol mp_module_devices: joins the devices of ranks that are already joined. Each rank has opened its
- * backend. */
+/* The type of the symbol mp_module_devices: a function that connects the devices of ranks that are already connected. Each
+ * rank must have opened its backend. */
 typedef mp_status mp_module_join_devices(mp_communicator *world, const mp_backend *backend, mp_communicator **out,
                                          mp_error *err);
 

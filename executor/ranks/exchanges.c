@@ -35,7 +35,7 @@ mp_status mp_awaited_test(mp_communicator *world, mp_awaited *p, bool *done, con
     return *done ? check_arrival(world, p, arrived, what, err) : MP_OK;
 }
 
-/* Waits for the open requests of an exchange: one message to each rank, and one from it. */
+/* Waits for the requests in progress of an exchange: one message to each rank, and one message from each rank. */
 static mp_status wait_for_open(mp_communicator *world, double timeout, const char *what, mp_error *err)
 {
     const size_t n = (size_t)world->n;
@@ -63,8 +63,8 @@ static mp_status open_send(mp_communicator *world, const void *from, int64_t byt
     return bytes ? world->send(world, from, bytes, to, MP_TAG_OF_EXCHANGES, &p->message, err) : MP_OK;
 }
 
-/* Starts a receive. Because the sender may be another program, the length of the message is checked first, if the library can
- * do so. */
+/* Starts a receive. The sender may be another program, so the length of the message is checked before it is received, if the
+ * library supports this. */
 static mp_status begin_receive(mp_communicator *world, void *to, int64_t bytes, mp_awaited *p, mp_error *err)
 {
     p->bytes = bytes;
@@ -106,7 +106,7 @@ mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, in
     return wait_for_open(world, timeout, what, err);
 }
 
-/* The message of a rank in mp_communicator_meet: its status, and the data of rank 0. */
+/* The message that each rank sends in mp_communicator_meet: its status, and bytes of data, which only rank 0 sets. */
 typedef struct meeting {
     int64_t status;
     char word[MP_MEETING_BYTES];
@@ -139,7 +139,7 @@ static mp_status await(mp_communicator *world, mp_awaited message, double timeou
     return MP_OK;
 }
 
-/* Collects the text length of every rank. */
+/* Exchanges the lengths of the ranks' texts: sizes[r] becomes the length of the text of rank r. */
 static mp_status exchange_sizes(mp_communicator *world, const char *own, int64_t *sizes, double timeout, const char *what,
                                 mp_error *err)
 {

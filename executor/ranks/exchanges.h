@@ -1,7 +1,8 @@
-/* exchanges.h - exchanges between ranks outside of a plan's collectives: facts, texts, parts of tensors, and failures.
+/* exchanges.h - exchanges between ranks outside of the plan: facts to compare, texts, parts of tensors, and failures.
  *
- * Another rank may run a different program, or another version of this one. If the library can report the length of a message,
- * that length is checked before the message is received. The length of a text is checked before memory is allocated for it. */
+ * Another rank may run a different program, or another version of this one. If the network library can report the length of a
+ * message, the length is checked before the message is received. The length of a text is checked before memory is allocated
+ * for it. */
 #pragma once
 
 #include "executor/ranks/collectives.h"
@@ -21,12 +22,12 @@ enum { MP_TEXT_BYTES = 1 << 28 };
 mp_status mp_communicator_collect(mp_communicator *world, const char *own, const char **texts, mp_pool *pool, double timeout,
                                   const char *what, mp_error *err);
 /* Sends the text of the first rank of each block of `block` consecutive ranks to the others of the block: *text, allocated in
- * `pool`. On the first rank *text is unchanged. Errors: as mp_communicator_collect. */
+ * `pool`. On the first rank of a block *text is unchanged. Errors: as mp_communicator_collect. */
 mp_status mp_communicator_hand_out(mp_communicator *world, int block, const char **text, mp_pool *pool, double timeout,
                                    const char *what, mp_error *err);
-/* Gathers the parts of a tensor from the ranks of this rank's team in `whole` on one rank. `root` is its number in the world;
- * -1: on each rank of the team. Other ranks need no `whole`. This rank's own part is not copied. Waits for the result. MP_IO.
- */
+/* Gathers the parts of a tensor from the ranks of this rank's team in `whole` on one rank. `root` is the number of the
+ * receiving rank in the world; -1: each rank of the team receives the tensor. Ranks that do not receive need no `whole`. This
+ * rank's own part is not copied. Waits for the result. MP_IO. */
 mp_status mp_communicator_gather(mp_communicator *world, const mp_team *team, int root, const mp_piece *piece,
                                  int64_t element_bytes, double timeout, const char *what, mp_error *err);
 enum { MP_MEETING_BYTES = 256 };

@@ -138,7 +138,8 @@ static mp_status time_runs(probe *p, mp_collective kind, int64_t bytes, double *
     return MP_OK;
 }
 
-/* The number of consecutive messages, and the share of the bytes that each rank sends, by the formulas of network.h. */
+/* For a collective over n ranks: *messages is the number of consecutive messages, *share the fraction of the bytes that each
+ * rank sends (network.h). */
 static void factors(mp_collective kind, double n, double *messages, double *share)
 {
     const bool twice = kind == MP_ALL_REDUCE;

@@ -6,9 +6,9 @@
 
 enum { MP_NETWORK_LEAST = 4 << 10, MP_NETWORK_SIZES = 6, MP_NETWORK_KINDS = 5, MP_NETWORK_REPEATS = 15 };
 
-/* Times of one collective for several sizes: the first is MP_NETWORK_LEAST bytes, each next one is four times larger. Each time
- * is the median of the slowest rank. latency_seconds (per message) and bytes_per_second are fitted by the formulas of
- * network.h. */
+/* Times of one collective for several message sizes: first MP_NETWORK_LEAST bytes, then each time four times as many. Each
+ * time is the median, over MP_NETWORK_REPEATS runs, of the slowest rank's time. latency_seconds (per message) and
+ * bytes_per_second are fitted by the formulas of network.h. */
 typedef struct mp_collective_speed {
     mp_collective collective;
     double seconds[MP_NETWORK_SIZES];

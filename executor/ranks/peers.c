@@ -19,8 +19,9 @@ mp_peer mp_peer_self(void)
     mp_peer self = {.program = "memplan " MEMPLAN_VERSION, .process = getpid()};
     if (gethostname(self.host, sizeof self.host)) self.host[0] = 0;
     self.host[sizeof self.host - 1] = 0;
-    const ssize_t space = readlink("/proc/self/ns/pid", self.machine,
-                                   60); /* processes with equal PID namespaces can identify each other by process number */
+    const ssize_t space =
+        readlink("/proc/self/ns/pid", self.machine, 60); /* process numbers are valid only within a PID namespace (a container),
+                                                            so the namespace is part of the machine's identity */
     const size_t at = space > 0 ? (size_t)space : 0;
     if (gethostname(self.machine + at, 60)) self.machine[at] = 0;
     self.machine[at + 60] = 0;
@@ -71,7 +72,7 @@ static state state_of(int64_t process)
     return is == 'Z' || is == 'X' ? STATE_GONE : is == 'T' || is == 't' ? STATE_STOPPED : STATE_RUNS;
 }
 
-/* Returns the first other rank on this machine whose process is in this state; -1: none, or unknown. */
+/* Returns the first other rank on this machine whose process is in state `wanted`; -1: none, or unknown. */
 static int first_in(const mp_peers *peers, state wanted)
 {
     for (int r = 0; peers && r < peers->n; r++)
@@ -93,7 +94,7 @@ void mp_peers_hush(void)
     hushed = true;
 }
 
-/* True if a rank (-1: any rank) is on another machine. */
+/* True if a rank runs on another machine; with rank -1, true if any rank does. */
 static bool is_elsewhere(const mp_peers *peers, int rank)
 {
     bool any = !peers;

@@ -1,4 +1,5 @@
-/* peers.h - monitors the processes of the other ranks: whether they still run, and how long to wait for them. */
+/* peers.h - monitors the processes of the other ranks: detects that a process has ended, and limits the time to wait for one.
+ */
 #pragma once
 
 #include "executor/ranks/communicator.h"
@@ -13,7 +14,7 @@ typedef struct mp_peer {
 
 typedef struct mp_peers {
     int rank, n;
-    mp_peer *list; /* per rank */
+    mp_peer *list; /* per rank: its process */
 } mp_peers;
 
 mp_peer mp_peer_self(void);
@@ -21,8 +22,8 @@ mp_peer mp_peer_self(void);
  * memplan, or its identity is malformed. */
 mp_status mp_peers_check(const mp_peers *peers, int n, mp_error *err);
 
-/* For signal handlers, when the launcher ends all ranks: makes waits for ranks on other machines fail and name the rank,
- * because this machine cannot check whether such ranks have ended. */
+/* For signal handlers, when the launcher ends all ranks. A rank cannot check whether processes on other machines have ended,
+ * so all waits for ranks on other machines fail from now on. Their messages name the rank. */
 void mp_peers_call_off(void);
 /* For signal handlers of a process that is about to end: waits no longer fail, so that no misleading error is printed. */
 void mp_peers_hush(void);
@@ -37,6 +38,6 @@ typedef struct mp_patience {
 } mp_patience;
 mp_patience mp_patience_begin(const mp_communicator *world, double timeout);
 /* Called between two tests; `moved` reports progress since the last call. `missing` is a rank whose message is awaited, -1:
- * unknown; `what` names the awaited operation. Yields the processor. MP_IO: that rank or another one on this machine has ended,
- * or the timeout has passed; the message has the rank's number. */
+ * unknown; `what` names the awaited operation. Yields the processor. MP_IO: rank `missing`, or another rank on this machine,
+ * has ended, or the timeout has passed; the message has the rank's number. */
 mp_status mp_patience_go_on(mp_patience *patience, bool moved, int missing, const char *what, mp_error *err);

@@ -9,8 +9,8 @@
 
 typedef struct mp_channels {
     const mp_addresses *at;
-    mp_copy_queue *queues[MP_MAX_CHANNELS]; /* NULL: one queue per channel. NULL: the plan has no copies on the channel, or a
-                                               stream of the backend runs them */
+    mp_copy_queue *queues[MP_MAX_CHANNELS]; /* one queue per channel. NULL: the plan has no copies on the channel, or a stream
+                                               of the backend runs them */
     int64_t *tickets;                       /* per step of the plan: ticket of the step's last copy in its queue */
     mp_copied planned[2];     /* planned bytes of one pass: [0] copies of activations, [1] copies of optimizer state */
     mp_copied issued, before; /* issued: bytes enqueued on streams so far; before: all bytes copied before the current pass */

@@ -292,11 +292,13 @@ mp_status mp_rank_channel_issue(mp_rank_channel *c, size_t step, mp_error *err)
     const mp_stage_message *m = mp_program_message(c->at->program, c->at->steps[step].node);
     if (m && m->is_ahead) return send_ahead(c, step, m, err);
     if (!m && c->summed)
-        MP_CHECK(mp_collectives_wait(&c->collectives, c->summed,
-                                     err)); /* gradients summed over stages are summed over ranks afterwards */
+        MP_CHECK(
+            mp_collectives_wait(&c->collectives, c->summed,
+                                err)); /* a gradient is first summed over pipeline stages, then over the ranks of a stage */
     if (m && m->is_sum && c->at->program->mesh.zero >= 2)
         MP_CHECK(mp_collectives_wait(&c->collectives, c->collectives.issued,
-                                     err)); /* with zero >= 2 parts are summed: first over ranks, then over stages */
+                                     err)); /* with zero >= 2, gradients are first summed over the ranks of a stage, then their
+                                               parts over pipeline stages */
     c->works[step].adds = c->adds;
     MP_CHECK(mp_collectives_issue(&c->collectives, &c->works[step], &c->tickets[step], err));
     if (m && m->is_sum) c->summed = c->tickets[step];

@@ -6,7 +6,7 @@
 
 #include "estimator/base/clock.h"
 
-enum { ROOM = 256 }; /* limit for the number of copies issued and not ended */
+enum { ROOM = 256 }; /* capacity of the queue: maximum number of copies that are issued and have not ended */
 
 struct mp_copy_queue {
     mp_copy_queue_options options;
@@ -37,8 +37,9 @@ static void system_sleep_until(void *clock, double seconds)
         nanosleep(&(struct timespec){(time_t)left, (long)(1e9 * (left - (double)(time_t)left))}, NULL);
 }
 
-/* mp_paced: waits until a link of the given rate would have moved moved_bytes. It is called before every piece and at the end
- * of the copy, so neither happens earlier than on such a link. The time that a piece really takes is not added to the wait. */
+/* Implements mp_paced to simulate a slower link: waits until a link of the given rate would have moved `moved_bytes`. Called
+ * before every piece and at the end of the copy, so both happen no earlier than on the simulated link. The real time of a copy
+ * counts towards the wait. */
 static bool pace(void *data, int64_t moved_bytes)
 {
     mp_copy_queue *q = data;

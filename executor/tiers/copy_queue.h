@@ -1,4 +1,5 @@
-/* copy_queue.h - the copies of one channel. A thread runs them one after the other in the order of issue. */
+/* copy_queue.h - the queue of one copy channel: copies of storages between the device and another memory tier. A thread runs
+ * the copies one after the other in the order of issue. */
 #pragma once
 
 #include "executor/tiers/transfer.h"
@@ -6,8 +7,9 @@
 typedef struct mp_copy_queue mp_copy_queue;
 
 typedef struct mp_copy_queue_options {
-    double bytes_per_second;    /* rate of a link to simulate: no copy ends earlier than on such a link; 0: full speed */
-    bool plain;                 /* true: without io_uring */
+    double bytes_per_second;    /* rate of a slower link to simulate: no copy ends earlier than on a link of this rate; 0: full
+                                   speed */
+    bool plain;                 /* true: the thread does not use io_uring */
     double (*now)(void *clock); /* the clock of the simulated link, in seconds; NULL: the system's clock */
     void (*sleep_until)(void *clock, double seconds);
     void *clock;
@@ -19,8 +21,8 @@ typedef struct mp_copied {
 
 /* Starts the thread. The caller releases *out with mp_copy_queue_free. MP_NOMEM: no memory or no thread is available. */
 mp_status mp_copy_queue_new(const mp_copy_queue_options *options, mp_copy_queue **out, mp_error *err);
-/* Ends the thread after the current piece of its copy. Copies that were issued but not waited for may be incomplete. NULL is
- * allowed. */
+/* Ends the thread after the part of a copy that is in progress. Copies that were issued but not waited for may be incomplete.
+ * NULL is allowed. */
 void mp_copy_queue_free(mp_copy_queue *queue);
 MP_OWNER(mp_copy_queue_free, mp_copy_queue)
 

@@ -1,5 +1,5 @@
-/* link_of_device.c - times copies between a device and pinned memory: alone, and beside vector additions on a stream of their
- * own. The streams are the ones that a plan's copies use.
+/* link_of_device.c - times copies between a device and pinned memory: alone, and beside vector additions on another stream.
+ * Copies use the same side streams as the copies of a plan.
  *
  * The timed work is enqueued behind some milliseconds of other work, so that the times do not include the host's enqueueing. */
 #include <math.h>
@@ -14,15 +14,15 @@ enum {
     VECTOR = 128 << 20, /* bytes of each of two vectors in memory, larger than the caches */
     CACHED = 2 << 20,   /* bytes of each of two vectors that fit in caches */
     PASSES = 20, /* number of timed passes over vectors in memory; passes over cached vectors process as many bytes in total */
-    AHEAD = 8    /* number of untimed passes that are enqueued first */
+    AHEAD = 8    /* number of untimed passes that are enqueued before the timed work */
 };
 
 typedef struct device_link {
     const mp_backend *backend;
-    char *memory, *pinned; /* memory: two vectors and a buffer for copies; pinned: a buffer for copies */
+    char *memory, *pinned; /* memory: device memory for two vectors and a buffer for copies; pinned: host memory for copies */
     int64_t at;            /* offset of the next copy in both buffers */
     int mark;
-    double times[3]; /* host times, for a backend without timestamps */
+    double times[3]; /* host times of the start and end of a measurement, for a backend without timestamps */
 } device_link;
 
 static void end(device_link *l)
@@ -46,7 +46,8 @@ static mp_status between(const device_link *l, int from, int to, double *seconds
     return MP_OK;
 }
 
-/* Adds one vector to the other, n_passes times; the vectors are in memory, or fit in caches. */
+/* Adds one vector to the other, n_passes times. in_memory: the vectors are larger than the caches; otherwise they fit in the
+ * caches. */
 static void add(const device_link *l, bool in_memory, int64_t n_passes)
 {
     const int64_t bytes = in_memory ? VECTOR : CACHED;
@@ -116,8 +117,8 @@ static mp_status time_passes(device_link *l, bool in_memory, int64_t n, double *
     return stop(l, seconds, err);
 }
 
-/* Runs passes and copies in both directions at once. Times the copies if is_copy, else the passes. The caller makes the part
- * that is not timed longer, so that it runs during the whole measurement. */
+/* Runs passes and copies in both directions at once. Times the copies if is_copy, else the passes. The caller makes the
+ * operation that is not timed longer, so that it runs during the whole measurement. */
 static mp_status time_both(device_link *l, bool in_memory, int64_t n_passes, int64_t n_copies, bool is_copy, double *seconds,
                            mp_error *err)
 {

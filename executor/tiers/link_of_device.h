@@ -4,6 +4,6 @@
 #include "executor/kernel/backend.h"
 #include "executor/tiers/link_speed.h"
 
-/* Measures copies of an open device. The backend must have side streams and pinned memory, and must be idle. MP_NOMEM: 384 MiB
- * of device memory or 128 MiB of pinned memory are not available. MP_IO: the device has failed. */
+/* Measures copies of an open device. The backend must have side streams and pinned memory, and nothing else may run on the
+ * device. MP_NOMEM: 384 MiB of device memory or 128 MiB of pinned memory are not available. MP_IO: the device has failed. */
 mp_status mp_link_measure_device(const mp_backend *backend, mp_link_speed *out, mp_error *err);

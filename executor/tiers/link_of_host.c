@@ -9,9 +9,10 @@
 enum {
     MOST = MP_LINK_LEAST << 2 * (MP_LINK_SIZES - 1),
     ROOM = 2 * MOST,
-    SHIFT = 64,        /* bytes: activations are aligned to multiples of this, not to pages */
-    PASSES = 20,       /* number of compute passes timed together */
-    COPIES = 20,       /* minimum number of copies beside them */
+    SHIFT = 64,  /* offset of the copied memory from a page boundary in bytes, because activations are aligned to 64 bytes, not
+                    to pages */
+    PASSES = 20, /* number of compute passes timed together */
+    COPIES = 20, /* minimum number of copies that run beside the compute passes */
     MOST_AHEAD = 200,  /* limit for copies issued and not ended; less than the capacity of the queue */
     VECTOR = 32 << 20, /* bytes of the vector for computation in memory */
     ARITHMETIC = 64    /* number of computations on cached data per computation on data in memory */
@@ -22,7 +23,7 @@ typedef struct measurement {
     const mp_copy_queue_options *options;
     mp_tier device, tier;
     float *vector;
-    int repeats; /* number of loops over each block of the vector */
+    int repeats; /* number of times that a pass processes each block of the vector */
     int64_t at;  /* offset of the next copy; it moves on because recently copied bytes are still in caches */
     mp_copy_queue *queues[2];
 } measurement;
@@ -68,14 +69,15 @@ static void compute_block(void *data, int64_t k)
         for (int64_t e = 0; e < MP_BLOCK; e++) x[e] = 0.5F * x[e] + 1;
 }
 
-/* A pass over the vector, or, if blocks are processed repeatedly, over fewer blocks in about the same time. */
+/* One compute pass over the vector. If each block is processed `repeats` times, the pass covers fewer blocks, so that its time
+ * is about the same. */
 static void compute(measurement *m)
 {
     const int64_t n = VECTOR / (int64_t)sizeof *m->vector / MP_BLOCK;
     mp_parallel(m->repeats > 1 ? n / (ARITHMETIC / 8) : n, (int64_t)MP_BLOCK * m->repeats, compute_block, m);
 }
 
-/* Times the passes alone, then beside copies in both directions, of which some are always in progress. */
+/* Times compute passes alone, then beside copies in both directions. Some copies are always in progress. */
 static mp_status time_beside(void *link, bool in_memory, double copy_seconds, mp_link_beside *out, mp_error *err)
 {
     measurement *m = link;

@@ -1,4 +1,5 @@
-/* link_of_host.h - measures the speed of a copy queue on this machine, to memory or to a file. */
+/* link_of_host.h - measures the speed of copies between host memory and a memory tier on this machine: other host memory, or a
+ * file. */
 #pragma once
 
 #include "executor/tiers/copy_queue.h"

@@ -1,5 +1,5 @@
-/* link_speed.h - measures the speed of copies to a tier and back on this machine, alone and beside computation. It uses the
- * means of a plan's copies: on the CPU a thread, pieces and a file, on a GPU streams and pinned memory. */
+/* link_speed.h - measures the speed of copies to a tier and back on this machine, alone and beside computation. The
+ * measurement copies as a plan does: on the CPU by a thread that copies in pieces, on a GPU by streams and pinned memory. */
 #pragma once
 
 #include "memplan/target.h"
@@ -8,7 +8,7 @@ enum {
     MP_LINK_SIZES = 6,
     MP_LINK_REPEATS = 5,
     MP_LINK_LEAST = 64 << 10, /* bytes of the smallest size; each next size is four times larger */
-    MP_LINK_AT_BESIDE = 3,    /* index of the size that is measured while the device computes */
+    MP_LINK_AT_BESIDE = 3,    /* index in sizes[] of the size of copies that run beside computation */
     MP_LINK_BESIDE = MP_LINK_LEAST << 2 * MP_LINK_AT_BESIDE
 };
 
@@ -26,7 +26,8 @@ typedef struct mp_link_beside {
 typedef struct mp_link_speed {
     mp_link_size sizes[MP_LINK_SIZES]; /* from 64 KiB to 64 MiB */
     double both_seconds;               /* seconds of a copy out and a copy back of the largest size at once */
-    mp_link_beside arithmetic, memory; /* copies beside computation in caches; beside computation on vectors in memory */
+    mp_link_beside arithmetic, memory; /* arithmetic: copies beside computation on data in caches; memory: copies beside
+                                          computation on vectors in memory */
 } mp_link_speed;
 
 /* The measured operations. `copy` returns the seconds of one copy, or with `both` of one copy in each direction at once.
@@ -37,7 +38,7 @@ typedef struct mp_link_probe {
     mp_status (*beside)(void *link, bool in_memory, double copy_seconds, mp_link_beside *out, mp_error *err);
 } mp_link_probe;
 
-/* Measures all members of *out. */
+/* Runs all measurements and fills *out. */
 mp_status mp_link_probe_all(const mp_link_probe *probe, mp_link_speed *out, mp_error *err);
 
 /* Returns a link, without names, whose latency + bytes / rate fits the measured seconds (least squares of relative errors). Its

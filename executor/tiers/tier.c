@@ -13,7 +13,7 @@
 #include "estimator/base/memory.h"
 #include "formats/base/nameless.h"
 
-/* Uses mlock2 instead of mlock, because sanitizers replace mlock by an empty function. */
+/* Allocates host memory for a tier. Uses mlock2 to lock it, because sanitizers replace mlock by an empty function. */
 static mp_status take_memory(mp_tier *t, bool locked, mp_error *err)
 {
     void *memory = mmap(NULL, (size_t)t->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

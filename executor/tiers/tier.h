@@ -18,7 +18,8 @@ typedef struct mp_tier {
     bool is_lent;             /* true: the memory belongs to the caller */
     int file;                 /* file descriptor */
     bool is_open, is_direct;  /* is_direct: the file is accessed without the page cache */
-    int64_t memory_alignment; /* for a file: memory addresses that are multiples of this are copied without a buffer */
+    int64_t memory_alignment; /* for a file: data at memory addresses that are multiples of this number is copied without an
+                                 intermediate buffer */
 } mp_tier;
 
 /* Allocates a tier of `bytes` bytes, all 0. The caller releases *out with mp_tier_close. `name` is the tier's name in messages.

@@ -18,7 +18,7 @@ typedef struct piece {
 
 struct mp_transfer {
     char *room, *buffers;   /* `buffers` is an aligned address in `room` */
-    bool has_ring, submits; /* `submits` becomes false if the kernel refuses a piece; refused pieces stay in the ring */
+    bool has_ring, submits; /* submits: false after the kernel has refused a piece; refused pieces stay in the ring */
     struct io_uring ring;
     const mp_copy *copy; /* the current copy */
     piece pieces[AT_ONCE];
@@ -108,8 +108,8 @@ static int64_t begin(mp_transfer *m, int64_t from)
     return now.bytes;
 }
 
-/* Waits for one of the pieces in progress. If the kernel completed only a part of the piece or failed, the rest is copied here.
- */
+/* Waits for one of the pieces in progress. If the kernel completed only a part of the piece or failed, this function copies
+ * the rest. */
 static void end_one(mp_transfer *m)
 {
     struct io_uring_cqe *c;

@@ -7,20 +7,21 @@
 typedef struct mp_copy {
     const mp_tier *tier;
     int64_t offset; /* offset in the tier; for a file a multiple of MP_TIER_ALIGNMENT */
-    char *memory;   /* the address on the other side: in the device's arena, or in another tier's memory */
+    char *memory;   /* the other end of the copy: an address in the device's arena, or in another tier's memory */
     int64_t bytes;
     bool is_out;       /* true: from memory to the tier; false: back */
     const char *label; /* name of the copied tensor, for messages; "": none */
 } mp_copy;
 
-/* Called before every piece with the bytes of the copy that have begun so far; false: stop the copy. */
+/* Called before every piece of a copy; begun_bytes is the sum of the bytes of earlier pieces. Returns false to stop the copy.
+ */
 typedef bool (*mp_paced)(void *data, int64_t begun_bytes);
 
 /* The state of one copying thread: buffers, and an io_uring that reads or writes several pieces of a file at once. If the
  * kernel provides no io_uring, pieces are copied one after the other with pread and pwrite. */
 typedef struct mp_transfer mp_transfer;
 
-/* Creates the state; `plain`: without io_uring. NULL: out of memory. */
+/* Creates the state of a copying thread; `plain`: the thread does not use io_uring. NULL: out of memory. */
 mp_transfer *mp_transfer_new(bool plain);
 void mp_transfer_free(mp_transfer *transfer); /* NULL is allowed */
 MP_OWNER(mp_transfer_free, mp_transfer)

@@ -19,7 +19,7 @@ typedef struct labels_count {
     int64_t n_right, n_labels;
 } labels_count;
 
-/* The results of all batches so far. */
+/* The results of all batches evaluated so far. */
 typedef struct tally {
     double loss; /* mean loss over the batches, as a running sum */
     labels_count labels;
@@ -35,19 +35,20 @@ typedef struct examiner {
     const mp_program *program;
     mp_execution *execution;
     mp_evaluation how;
-    mp_array *values;        /* per tensor: its array, in the execution's memory or in `rooms` */
-    room *rooms;             /* per tensor: memory for gathered parameters, for tensors between stages, and for results */
-    int results[3];          /* the loss, and for losses over classes the scores and labels */
-    size_t n_results;        /* 0 on all stages except the last */
-    const mp_tensor *scores; /* the tensor of scores; NULL: the loss is not over classes */
-    mp_array host[3];        /* row-major copies of the results on the host */
+    mp_array *values; /* per tensor of the model: its array, in the execution's memory or in `rooms` */
+    room *rooms;      /* per tensor of the model: memory allocated for the evaluation, if the tensor is a gathered parameter, a
+                         message between stages, or a result */
+    int results[3];   /* tensors to read after each batch: the loss, and for losses over classes the scores and labels */
+    size_t n_results; /* 0 on all stages except the last */
+    const mp_tensor *scores; /* the tensor of class scores (logits); NULL: the loss is not over classes */
+    mp_array host[3];        /* per result: its row-major copy on the host */
     mp_relay relay;
-    int *wanted; /* the tensors that this stage computes: for the next stage, or as results */
+    int *wanted; /* tensors that this pipeline stage must compute, for the next stage or as results */
     size_t n_wanted;
     mp_pool *pool;
 } examiner;
 
-/* The highest score of a position among the classes of one rank. */
+/* The highest score of a position (a sample or token) among the classes that one rank holds, and the class with this score. */
 typedef struct best {
     double score;
     int64_t class;
@@ -58,7 +59,8 @@ static double label_at(const mp_array *labels, int64_t k)
     return labels->dtype == MP_DTYPE_INT32 ? ((const int32_t *)labels->data)[k] : (double)((const int64_t *)labels->data)[k];
 }
 
-/* Finds the highest score of each position among this rank's classes; `first` is the number of its first class. */
+/* Finds the highest score of each position among this rank's classes; `first` is the number of this rank's first class.
+ * `inner` positions are adjacent in memory; n is the number of positions. */
 static void find_best(const mp_array *scores, int64_t first, int64_t inner, int64_t n, best *out)
 {
     const int64_t classes = scores->dims[1];
@@ -99,7 +101,7 @@ static mp_status count_right(const mp_array *scores, const mp_array *labels, con
     return MP_OK;
 }
 
-/* Returns the loss operator that compares scores with labels; -1: none. */
+/* Returns the index of the loss operator that compares class scores with labels; -1: none. */
 static int find_classes(const mp_model *model)
 {
     for (size_t k = 0; k < model->n_operators; k++) {
@@ -117,7 +119,7 @@ static mp_status take(examiner *e, int tensor, int64_t bytes, mp_error *err)
     return MP_OK;
 }
 
-/* Allocates memory for a tensor on the backend, if it has none. */
+/* Allocates memory for a tensor on the backend, if the tensor has none. */
 static mp_status make_room(examiner *e, int tensor, mp_error *err)
 {
     const mp_tensor *t = &e->program->model->tensors[tensor];
@@ -141,7 +143,7 @@ static mp_status want(examiner *e, int tensor, mp_error *err)
     return make_room(e, tensor, err);
 }
 
-/* Gathers a sharded tensor in newly allocated memory. If operators split the tensor (tp), the result is this rank's part. */
+/* Gathers a sharded parameter in newly allocated memory. For a tensor split by tp, the result is this rank's tp part. */
 static mp_status bring_together(examiner *e, int tensor, mp_error *err)
 {
     const mp_program *p = e->program;
@@ -174,7 +176,7 @@ static mp_status find_values(examiner *e, mp_error *err)
     return MP_OK;
 }
 
-/* Finds the tensors that this stage computes, receives and sends. */
+/* Finds the tensors that this pipeline stage computes, receives from the previous stage, and sends to the next one. */
 static mp_status find_wanted(examiner *e, const int *results, size_t n, mp_error *err)
 {
     const mp_program *p = e->program;
@@ -244,7 +246,8 @@ static mp_status share(const examiner *e, const tally *own, tally *out, mp_error
     MP_OWNED tally *all = mp_alloc((size_t)company.world->n, sizeof *all);
     MP_ENSURE(all, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_communicator_exchange(company.world, own, sizeof *own, all, company.timeout, "the results of a test", err));
-    const tally *last = &all[(place->n_stages - 1) * place->stage_stride]; /* ranks of one tp group have consecutive numbers */
+    const tally *last = &all[(place->n_stages - 1) * place->stage_stride]; /* the last pipeline stage has the results; the ranks
+                                                                              of one tp group have consecutive numbers */
     *out = last[0];
     for (int k = 1; k < p->loss_parts; k++) out->loss += last[k].loss;
     out->loss = mp_loss_of_sum(p, out->loss);

@@ -6,7 +6,7 @@
 enum { ALIGNMENT = 256 }; /* bytes; sufficient for every device */
 
 typedef struct room {
-    void *block, *data; /* data: the first aligned address in the block */
+    void *block, *data; /* block: as allocated; data: the first aligned address in the block */
     int64_t bytes;      /* size of the block */
 } room;
 
@@ -14,11 +14,12 @@ typedef struct evaluator {
     const mp_model *model;
     const mp_evaluation *how;
     mp_array *values;
-    const mp_backend *away; /* the backend, if its memory is not host memory; NULL: all memory is host memory */
-    room *rooms;            /* per tensor: memory allocated by the evaluation */
-    room *known;            /* per tensor, with `away`: the host copy of a constant */
-    int *last;              /* per tensor: index of the last operator that reads it; -1: none */
-    bool *needed;           /* per operator: true if a wanted tensor depends on it */
+    const mp_backend *away; /* the backend, if it is a device with its own memory; NULL: all memory is host memory */
+    room *rooms;            /* per tensor of the model: memory allocated by the evaluation */
+    room *known;  /* per tensor of the model: host copy of a constant, which kernels read when a call is prepared; used only on
+                     devices */
+    int *last;    /* per tensor of the model: index of the last operator that reads the tensor; -1: none */
+    bool *needed; /* per operator: true if a wanted tensor depends on it */
 } evaluator;
 
 static mp_status take(const mp_backend *away, room *r, int64_t bytes, mp_error *err)
@@ -68,7 +69,7 @@ static mp_dtype computed_in(const evaluator *e, const mp_tensor *t)
     return t->dtype == MP_DTYPE_FLOAT && e->how->dtype ? e->how->dtype : t->dtype;
 }
 
-/* Copies a constant of the model into memory, in its own type. */
+/* Copies a constant of the model into the backend's memory, in the constant's own element type. */
 static mp_status know(evaluator *e, int tensor, mp_error *err)
 {
     const mp_tensor *t = &e->model->tensors[tensor];
@@ -99,7 +100,8 @@ static mp_status copy_view(const evaluator *e, const mp_operands *x, mp_error *e
     return MP_OK;
 }
 
-/* Sets the operands' data to host copies of constants while a call is prepared (`only`); other operands have no data yet. */
+/* With `only`, sets the data of constant operands to their host copies, and of all other operands to NULL. A kernel reads
+ * constants on the host while a call is prepared. */
 static void show_known(const evaluator *e, mp_operands *x, bool only)
 {
     for (int i = 0; i < x->n_in; i++)
@@ -123,7 +125,7 @@ static mp_status run_call(evaluator *e, mp_operands *x, mp_error *err)
     return st;
 }
 
-/* Runs a call with zeros instead of the bias. */
+/* Runs an operator with zeros instead of its bias, because another rank adds the bias. */
 static mp_status run_without_bias(evaluator *e, mp_operands *x, mp_error *err)
 {
     enum { BIAS = 2 };
@@ -211,7 +213,8 @@ mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array 
     find_needed(&e, wanted, n_wanted);
     for (size_t k = 0; k < model->n_operators; k++)
         if (e.needed[k]) MP_CHECK(run_operator(&e, (int)k, err));
-    for (size_t k = 0; k < n_wanted; k++) { /* folded constants have no operator */
+    for (size_t k = 0; k < n_wanted;
+         k++) { /* a wanted tensor that is a folded constant has no operator, so its value is copied */
         const mp_tensor *t = &model->tensors[wanted[k]];
         if (t->value && (t->producer < 0 || model->operators[t->producer].removed)) MP_CHECK(know(&e, wanted[k], err));
     }

@@ -11,7 +11,7 @@
 #include "executor/run/program_nodes.h"
 #include "executor/train/state.h"
 
-enum { WATCHED = 2 }; /* number of inspected steps before the failed one; the origin is usually in the last */
+enum { WATCHED = 2 }; /* number of training steps to inspect before the failed one; the origin is usually in the last of them */
 
 /* Finds the first parameter or buffer with a value that is not finite; -1: none. */
 static mp_status find_bad(mp_execution *e, mp_watch *w, int *found, mp_error *err)
@@ -59,7 +59,7 @@ typedef struct repetition {
     bool watching;
     int bad_start; /* a tensor that was not finite at the first inspected step; -1: none */
     bool has_fault;
-    char fault[MP_FEED_FAULT_TEXT]; /* description of a bad value in the data */
+    char fault[MP_FEED_FAULT_TEXT]; /* description of a data value that makes the loss infinite or NaN; "": none */
     int64_t bad_step;
 } repetition;
 
@@ -71,8 +71,8 @@ static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error
     return st;
 }
 
-/* Repeats the steps up to the failed one, and inspects them from step `from` on, until a step leaves a value that is not
- * finite. */
+/* Repeats the training steps up to step `failed`, and inspects each from step `from` on. Stops after a step that leaves a
+ * parameter or buffer with a value that is not finite. */
 static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t failed, mp_error *err)
 {
     const mp_train_request *t = r->request;
@@ -99,7 +99,9 @@ static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t 
         if (!r->watching) continue;
         MP_CHECK(find_bad(r->execution, &r->watch, &bad, err));
         ended = bad >= 0 || !isfinite(loss) || r->has_fault || r->watch.first_nan.node >= 0;
-        if (!ended) r->watch.first.node = -1; /* infinities without a lasting effect are not the origin */
+        if (!ended)
+            r->watch.first.node =
+                -1; /* the step left all parameters finite, so infinities inside the step are not the origin */
     }
     if (!(r->watch.first.node >= 0 || r->has_fault)) MP_CHECK(mp_execution_flush(r->execution, err));
     return MP_OK;

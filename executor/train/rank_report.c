@@ -38,7 +38,8 @@ static mp_rank_report own_report(const mp_train_request *r, const mp_execution *
     return own;
 }
 
-/* Return whether a number of bytes and a time are plausible, so that sums over all ranks cannot overflow. */
+/* True if a reported number is plausible, so that sums over all ranks cannot overflow: can_be for bytes (below 2^48; -1:
+ * unknown); the next function for seconds. */
 static bool can_be(int64_t bytes)
 {
     return bytes >= -1 && bytes < INT64_C(1) << 48;

@@ -7,7 +7,8 @@
 
 enum { TAG = 1 };
 
-/* The stages of a tensor: its producer, and the last stage that receives it; 0 and 0: it is not transferred. */
+/* The transfers of a tensor between stages. from: the stage that computes it; to: the last stage that receives it. 0 and 0:
+ * the tensor is not transferred. */
 typedef struct way {
     int from, to;
 } way;
@@ -15,9 +16,9 @@ typedef struct way {
 typedef struct finder {
     const mp_program *program;
     mp_team stages;
-    unsigned char *runs; /* per stage and operator: 1 if the stage has a node of it */
+    unsigned char *runs; /* per stage and operator: 1 if the stage's graph has a node of the operator */
     bool *needs;         /* per tensor and stage: true if the stage needs the tensor */
-    way *ways;           /* per tensor: its transfers */
+    way *ways;           /* per tensor: the stages between which it is transferred */
     mp_pool *pool;
 } finder;
 
@@ -37,7 +38,7 @@ static bool *needs_of(const finder *f, int tensor, int stage)
     return &f->needs[(size_t)tensor * (size_t)f->stages.n + (size_t)stage];
 }
 
-/* Returns the first stage that runs an operator; -1: none has a node of it. */
+/* Returns the first stage whose graph has a node of the operator; -1: no stage has one. */
 static int first_of(const finder *f, size_t op)
 {
     for (int q = 0; q < f->stages.n; q++)
@@ -76,7 +77,7 @@ static void find_ways(const finder *f, const int *wanted, size_t n_wanted)
     }
 }
 
-/* Lists the tensors that cross the boundary before a stage. */
+/* Lists the tensors that the previous stage sends to `stage`. */
 static mp_status list_link(const finder *f, int stage, const mp_communicator *world, mp_relay_link *out, mp_error *err)
 {
     const size_t n = f->program->model->n_tensors;

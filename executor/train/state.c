@@ -10,12 +10,13 @@
 #include "formats/data/checkpoint.h"
 
 enum {
-    ARRAYS = 3, /* maximum per parameter: its values and two moments */
+    ARRAYS = 3, /* maximum number of saved arrays per parameter: its values and two moments */
     METADATA = 5,
-    DISK_BYTES_PER_SECOND = 10000000 /* rate of a slow disk; it determines how long other ranks wait for a rank that writes */
+    DISK_BYTES_PER_SECOND =
+        10000000 /* assumed rate of a slow disk; it determines how long the other ranks wait for a rank that is writing */
 };
 
-/* An array of a tensor, and the rank that writes it. */
+/* One saved array: the values (`array` 0) or a moment (1, 2) of a tensor, and the rank that writes the array. */
 typedef struct item {
     int tensor, array, writer;
     const char *name;
@@ -26,7 +27,7 @@ typedef struct items {
     size_t n;
     item *list;
     int n_writers;
-    int64_t most_bytes; /* maximum over the ranks of the bytes that a rank writes */
+    int64_t most_bytes; /* bytes that the rank with the largest share writes */
 } items;
 
 static int64_t bytes_of(const mp_program *p, int tensor)
@@ -45,7 +46,7 @@ static int writer_of(const mp_program *p, const mp_holders *holders, const int64
     return writer;
 }
 
-/* Lists the saved arrays and assigns each to a rank. */
+/* Lists the arrays to save, and assigns each to the rank that writes it. */
 static mp_status list_items(const mp_program *p, const mp_holders *holders, int n_writers, mp_pool *pool, items *out,
                             mp_error *err)
 {
@@ -85,7 +86,8 @@ typedef struct saving {
 static mp_status collect(saving *s, mp_error *err)
 {
     const int ranks =
-        mp_execution_place(s->execution)->stage_stride; /* number of ranks per stage; they have consecutive numbers */
+        mp_execution_place(s->execution)
+            ->stage_stride; /* number of ranks per pipeline stage; the ranks of a stage have consecutive numbers */
     MP_ENSURE(s->tensors = mp_pool_alloc(s->pool, s->all.n, sizeof *s->tensors), err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < s->all.n; k++) {
         const item *i = &s->all.list[k];
@@ -104,8 +106,8 @@ static mp_status collect(saving *s, mp_error *err)
     return MP_OK;
 }
 
-/* Waits until all ranks call it; the timeout includes the time for writing to a slow disk. Returns this rank's failure, if any.
- */
+/* Waits until all ranks call this function. The timeout includes the time for writing to a slow disk. Returns this rank's
+ * failure, if any. */
 static mp_status meet(const saving *s, mp_status own, void *word, int64_t bytes, mp_error *err)
 {
     const double seconds = mp_execution_company(s->execution).timeout + (double)s->all.most_bytes / DISK_BYTES_PER_SECOND;

@@ -2,12 +2,12 @@
  *
  * A saved state contains every parameter and buffer under its name in the model, row-major and in float32 (for a 16-bit
  * parameter, its master copy). "optimizer.1:NAME" and "optimizer.2:NAME" are the moments. The metadata contain the step, the
- * seed, the optimizer and the model's name. Other programs can therefore load the weights. Whole tensors are saved even if they
- * are sharded, so any number of ranks with any mesh can resume. Each rank then reads its part.
+ * seed, the optimizer and the model's name. Other programs can therefore load the weights. Whole tensors are saved even if
+ * they are sharded, so any number of ranks with any mesh can resume. Each rank then reads its own parts of the tensors.
  *
  * The state is one safetensors file, or a folder (formats/data/checkpoint.h) if ranks share optimizer state or the path is a
- * folder. In a folder, tensors are distributed over all ranks: each parameter to the rank with the fewest bytes so far, buffers
- * to rank 0. */
+ * folder. In a folder, tensors are distributed over all ranks: each parameter to the rank with the fewest bytes so far,
+ * buffers to rank 0. */
 #pragma once
 
 #include "executor/run/execution.h"

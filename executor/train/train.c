@@ -42,8 +42,8 @@ static mp_status save(const mp_train_request *r, mp_execution *e, int64_t step, 
     return st;
 }
 
-/* With the option profile: keeps the nodes' seconds of the fastest step. The first step is warm-up and counts only if it is the
- * only one. */
+/* With the option profile: the report contains the seconds of each node in the fastest training step. The first step is
+ * warm-up and counts only if it is the only one. */
 static void keep_profile(mp_execution *e, size_t n_nodes, int64_t step, double took, mp_report *report)
 {
     if (report->node_seconds && (step <= 1 || took < report->fastest_seconds)) {
@@ -53,7 +53,7 @@ static void keep_profile(mp_execution *e, size_t n_nodes, int64_t step, double t
     mp_execution_forget_seconds(e);
 }
 
-/* Returns in *bytes the device memory in use now; -1: the backend has no memory of its own. */
+/* Returns in *bytes the device memory that is in use now; -1: the backend uses host memory. */
 static mp_status look_at_device(const mp_backend *b, int64_t *bytes, bool *is_shared, mp_error *err)
 {
     mp_backend_memory now;
@@ -74,7 +74,7 @@ typedef struct training {
     double *seconds, *input_seconds; /* per step */
     bool *stops;                     /* per rank: true if the rank is asked to stop */
     bool has_saved;                  /* true: a state was saved during this training */
-    bool in_step;                    /* true: a step itself reported the failure */
+    bool in_step;                    /* true: the failure occurred while a training step ran */
 } training;
 
 static void training_clear(training *t)
@@ -127,7 +127,7 @@ static void explain_by_data(const training *t, mp_error *err)
     mp_explain_data(t->request, t->report.first_step + (int64_t)t->report.n_losses - 1, err);
 }
 
-/* Makes all ranks stop after the same step: as soon as one of them is asked to stop. */
+/* Makes all ranks stop after the same training step if at least one of them has been asked to stop. */
 static mp_status agree_to_stop(training *t, bool own, mp_error *err)
 {
     const mp_company company = mp_execution_company(t->execution);
@@ -138,7 +138,7 @@ static mp_status agree_to_stop(training *t, bool own, mp_error *err)
     return MP_OK;
 }
 
-/* Runs the next step. Before a state is saved, all values are checked to be finite. */
+/* Runs the next training step. Before a state is saved, all parameters are checked to be finite. */
 static mp_status run_step(training *t, mp_error *err)
 {
     const mp_train_request *r = t->request;
@@ -219,8 +219,9 @@ static void hand_out(training *t, mp_status st, mp_report *out, mp_error *err)
 {
     mp_train_request again = *t->request;
     const char *state = t->has_saved ? again.save : again.resume;
-    const bool is_explained = st == MP_REFUTED && !t->in_step &&
-                              !again.execution.world; /* with several ranks the others would not take part in a repetition */
+    const bool is_explained =
+        st == MP_REFUTED && !t->in_step &&
+        !again.execution.world; /* not with several ranks, because the other ranks would not take part in the repetition */
     if (st == MP_REFUTED && !is_explained) explain_by_data(t, err);
     *out = t->report;
     t->report = (mp_report){0};
