@@ -2,8 +2,8 @@
  *
  * All nodes except updates have places 0..n_places-1 in list order. Stages divide the places into ranges. Stage i first
  * recomputes some forward nodes of earlier places, in list order and each at most once. Then it runs its own range. A stage at
- * every place yields Checkmate's formulation. With few stages the programme is smaller, and recomputation is possible at their
- * begins only. Base alternatives only.
+ * every place yields Checkmate's formulation. With few stages the programme is smaller, and recomputation is possible only at
+ * the begins of stages. Nodes run in their base alternative only.
  *
  * Columns:
  * - R (integer): a node is recomputed in a stage.
@@ -11,16 +11,15 @@
  * - L: a storage is used at or after a place of a stage, or resident at its end.
  * - P: an in-place pair applies.
  *
- * Checkmate linearises the moment of freeing. L expresses the same with two rows each. At a recomputed node its storages are
- * live if they are used from there on, so that no product of variables is needed. There is a memory row per node that a stage
- * may run. Memory rows account for sums, several outputs, workspace, in-place pairs, and gradients kept for updates.
+ * Checkmate linearises products of variables for the moment of freeing. This formulation needs none: each column L has two
+ * rows. At a recomputed node, the node's storages are live if they are used from there on. There is a memory row per node that
+ * a stage may run. Memory rows account for sums, several outputs, workspace, in-place pairs, and gradients kept for updates.
  *
- * The rows never count more than the timeline does for a plan of this shape. They may miss some bytes: carried gradients before
- * their update, updates that follow others at the same place, outputs of updates, and the order of in-place pairs. An optimum
- * is therefore no longer than any plan of this shape within the budget, up to floating-point tolerances. It is no bound for
- * plans of other shapes: other orders of first runs, a node twice in a stage, recomputation elsewhere, other alternatives. For
- * this reason the searcher reports no lower bound.
- */
+ * The rows never count more than the timeline does for a plan of this shape. They may miss some bytes: carried gradients
+ * before their update, updates that follow others at the same place, outputs of updates, and the order of in-place pairs. So
+ * an optimum takes no longer than any plan of this shape within the budget, up to floating-point tolerances. It is no bound
+ * for plans of other shapes: other orders of first runs, a node twice in a stage, recomputation elsewhere, other alternatives.
+ * For this reason the searcher reports no lower bound. */
 #pragma once
 
 #include "memplan/graph.h"
@@ -37,29 +36,31 @@ typedef struct mp_ilp_column {
     int to;      /* set for IN_PLACE: the storage that takes over the memory */
 } mp_ilp_column;
 
-/* The sum of coefficients times columns is <= bound. For `memory` rows: <= budget - static bytes + bound. */
+/* A constraint: the sum of coefficients times columns is <= bound. In a `memory` row the right side is budget - static bytes +
+ * bound. */
 typedef struct mp_ilp_row {
-    size_t start, n; /* its entries [start, start + n) */
+    size_t start, n; /* its coefficients are entries[start .. start + n) */
     int64_t bound;
     bool memory;
 } mp_ilp_row;
 typedef struct mp_ilp_entry {
     int column;
-    int64_t coefficient; /* in bytes for memory rows */
+    int64_t coefficient; /* in a memory row: bytes */
 } mp_ilp_entry;
 
 typedef struct mp_ilp_model {
     const mp_graph *graph;
-    mp_pool *pool; /* owns all arrays that do not grow */
+    mp_pool *pool; /* owns all arrays except those with a capacity field */
     int n_places, n_stages;
-    int *node;              /* place -> node */
-    int *first;             /* stage -> its first place; first[n_stages] = n_places */
-    bool *repeatable;       /* per place: its node may be recomputed */
-    int *produced_at;       /* per storage: place of its producer or first adder; -1: static, or produced by an update */
+    int *node;        /* place -> node */
+    int *first;       /* stage -> its first place; first[n_stages] = n_places */
+    bool *repeatable; /* per place: its node may be recomputed */
+    int *produced_at; /* per storage: the place of its producer or of its first adder; -1: static, or produced by an update */
     int *uses_start, *uses; /* per storage: the places that use it, ascending; n_places represents a use after all places */
-    /* columns: run[stage * n_places + place], resident[stage * n_storages + storage]; -1: none */
+    /* numbers of columns; -1: there is none. run[stage * n_places + place] and resident[stage * n_storages + storage] */
     int *run, *resident;
-    /* used[stage * n_storages + storage]: the first of its USED columns; there is one per use that may run */
+    /* number of the first USED column of stage and storage, at used[stage * n_storages + storage]; there is one per use that
+     * may run */
     int *used;
     size_t n_columns, columns_capacity, n_rows, rows_capacity, n_entries, entries_capacity;
     mp_ilp_column *columns;
@@ -73,7 +74,7 @@ static inline const mp_alternative *mp_ilp_base(const mp_ilp_model *m, int place
 {
     return &m->graph->nodes[m->node[place]].alternatives[0];
 }
-/* Each returns a pointer to the map entry that holds the column's number. */
+/* Return a pointer to the entry of the model's run, resident and used arrays. The entry is the number of a column. */
 static inline int *mp_ilp_run(const mp_ilp_model *m, int stage, int place)
 {
     return &m->run[(size_t)stage * (size_t)m->n_places + (size_t)place];
@@ -90,12 +91,13 @@ static inline int *mp_ilp_used(const mp_ilp_model *m, int stage, int storage)
 void mp_ilp_model_free(mp_ilp_model *model); /* NULL is allowed */
 MP_OWNER(mp_ilp_model_free, mp_ilp_model)
 
-/* Returns the place after the last place of a stage. For the last stage it is n_places + 1, as n_places belongs to it. */
+/* Returns the place after the last place of a stage. For the last stage it is n_places + 1, because place n_places (after all
+ * nodes) belongs to that stage. */
 int mp_ilp_stage_end(const mp_ilp_model *model, int stage);
 /* True if some node that always runs in this stage, at `place` or later, uses the storage. O(uses). */
 bool mp_ilp_has_fixed_use(const mp_ilp_model *model, int stage, int storage, int place);
-/* Returns the column for "in this stage the storage is used at `place` or later, or is resident at the end". Returns
- * MP_ILP_NEVER or MP_ILP_ALWAYS if that is constant. O(uses). */
+/* Returns the number of the column "in this stage the storage is used at `place` or later, or is resident at the end". Returns
+ * MP_ILP_NEVER or MP_ILP_ALWAYS if the statement is always false or always true. O(uses). */
 enum { MP_ILP_NEVER = -1, MP_ILP_ALWAYS = -2 };
 int mp_ilp_used_from(const mp_ilp_model *model, int stage, int storage, int place);
 
@@ -114,24 +116,24 @@ mp_status mp_ilp_add_rows(mp_ilp_model *model, const int *resident_for, mp_error
 mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages, size_t most_columns, mp_ilp_model **out,
                            mp_error *err);
 
-/* ---- ilp_plan.c: conversion of column values to runs, of runs to steps, and of runs to column values ---- */
+/* ---- ilp_plan.c: converts column values to runs, runs to steps, and runs to column values ---- */
 
 /* Finds the smallest set of runs, runs[stage * n_places + place], that serves every read and keeps resident all storages with a
  * RESIDENT value >= threshold. x has one value per column. `work`: scratch of n_storages bool. */
 void mp_ilp_complete(const mp_ilp_model *model, const double *x, double threshold, bool *runs, bool *work);
-/* Returns the steps of these runs, updates included. Release with mp_free. MP_NOMEM. */
+/* Returns the steps of these runs, updates included. Release *steps with mp_free. MP_NOMEM. */
 mp_status mp_ilp_steps(const mp_ilp_model *model, const bool *runs, mp_step **steps, size_t *n, mp_error *err);
-/* Writes the values of all columns for these runs. Returns false if a row is violated within the budget. `work`: scratch of 2 *
- * n_storages bool. */
+/* Writes to x the values of all columns for these runs. Returns false if the runs violate a row with this budget. `work`:
+ * scratch of 2 * n_storages bool. */
 bool mp_ilp_columns(const mp_ilp_model *model, const bool *runs, int64_t budget_bytes, double *x, bool *work);
 
 /* ---- ilp_search.c: branch and bound by GLPK; the timeline judges its plans ---- */
 
 typedef struct mp_ilp_limits {
     int64_t most_nodes;          /* most nodes of the branch-and-bound tree */
-    int64_t good_ticks;          /* only plans with fewer ticks count; INT64_MAX: all plans */
-    int64_t tighter_bytes;       /* the budget in the rows is smaller than the plan's budget by these bytes */
-    double seconds;              /* time limit of the whole call; <= 0: none */
+    int64_t good_ticks;          /* only plans with fewer ticks are searched; INT64_MAX: all plans */
+    int64_t tighter_bytes;       /* bytes by which the budget of the memory rows is smaller than the user's budget */
+    double seconds;              /* time limit of mp_ilp_search; <= 0: none */
     bool (*stopped)(void *data); /* polled at every node and between slices of the first linear programme; may be NULL */
     void *data;
 } mp_ilp_limits;
@@ -141,14 +143,15 @@ typedef struct mp_ilp_result {
     size_t n;
     int64_t peak_bytes, ticks;
     int64_t n_nodes; /* nodes of the branch-and-bound tree */
-    /* the search ended by itself. No plan of the model's shape with fewer ticks than good_ticks is shorter than `steps` (NULL:
-     * or fits), up to floating-point tolerances */
+    /* the search ended by itself. Then no plan of the model's shape with fewer ticks than good_ticks takes less time than
+     * `steps`, up to floating-point tolerances. If `steps` is NULL, no such plan fits */
     bool proved;
     bool stopped;         /* `stopped` or `seconds` ended the search */
-    int64_t excess_bytes; /* the least excess over the budget among the plans of GLPK's solutions; 0: all fitted */
+    int64_t excess_bytes; /* least bytes over the budget among the plans of GLPK's solutions; 0: every plan fits */
 } mp_ilp_result;
 
-/* Deterministic, except for `seconds` and `stopped`. MP_LIMIT: GLPK failed with an error, or needs more than 1 GiB of memory.
- * MP_NOMEM. Numerical trouble is not an error, but nothing is proved then. GLPK's environment as in linear.h. */
+/* Searches for the plan with the fewest ticks by branch and bound. Deterministic, except for `seconds` and `stopped`.
+ * MP_LIMIT: GLPK failed with an error, or needs more than 1 GiB of memory. MP_NOMEM. Numerical trouble is not an error, but
+ * nothing is proved then. GLPK's environment as in linear.h. */
 mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const mp_ilp_limits *limits, mp_ilp_result *result,
                         mp_error *err);

@@ -1,11 +1,12 @@
-/* bits.h - bit sets of small numbers: number k is bit k % 64 of word k / 64. The caller owns the array of words. */
+/* bits.h - sets of small integers, one bit per integer: integer k is bit k % 64 of word k / 64. The caller owns the array of
+ * words. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the number of words for a set of numbers below n. */
+/* Returns the number of 64-bit words of a set of integers below n. */
 static inline size_t mp_bits_words(size_t n)
 {
     return (n + 63) / 64;

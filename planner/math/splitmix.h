@@ -1,14 +1,14 @@
-/* splitmix.h - splitmix64 pseudo-random numbers, the same for a seed on every machine (Steele, Lea and Flood 2014).
+/* splitmix.h - splitmix64 pseudo-random numbers (Steele, Lea and Flood 2014). A seed yields the same numbers on every machine.
  *
- * The state is one word that the caller owns and initialises with the seed. Every seed is suitable.
- */
+ * The state is one word. The caller owns it and initialises it with the seed. Every seed is suitable. */
 #pragma once
 
 #include <stdint.h>
 
 #define MP_SPLITMIX_STEP UINT64_C(0x9E3779B97F4A7C15)
 
-/* The output function, a hash: equal words have equal hashes, neighbouring words have unrelated ones. */
+/* The output function of the generator, also used as a hash. Equal words have equal hashes. Hashes of neighbouring words are
+ * unrelated. */
 static inline uint64_t mp_splitmix_mix(uint64_t z)
 {
     z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -27,7 +27,7 @@ static inline double mp_splitmix_uniform(uint64_t *state)
     return (double)(mp_splitmix_next(state) >> 11) * 0x1p-53;
 }
 
-/* Returns a uniform draw from [0, n), n > 0, with a bias of n / 2^32 (Lemire 2019). */
+/* Returns a random integer in [0, n), n > 0. Its distribution is uniform up to a bias of n / 2^32 (Lemire 2019). */
 static inline int mp_splitmix_below(uint64_t *state, int n)
 {
     return (int)((mp_splitmix_next(state) >> 32) * (uint64_t)n >> 32);

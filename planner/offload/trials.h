@@ -1,4 +1,5 @@
-/* trials.h - evaluates choices (choices.h) for a search: builds their plan and judges it with the timeline. */
+/* trials.h - evaluates choices of kept, offloaded and recomputed storages (choices.h) for a search: builds the plan and judges
+ * it with the timeline. */
 #pragma once
 
 #include "estimator/graph/liveness.h"
@@ -8,20 +9,21 @@
 /* A storage that may be offloaded or recomputed. */
 typedef struct mp_trial_candidate {
     int storage;
-    double rank; /* for rules: candidates of a higher rank are tried first */
+    double rank; /* set by a rule: candidates with a higher rank are tried first */
 } mp_trial_candidate;
 
 typedef struct mp_trials {
     mp_search *search;
     const mp_graph *graph;
     mp_choices choices;
-    int64_t ticks, over; /* of the accepted choices; `over`: bytes over the budget, summed over all steps; INT64_MAX: no plan */
+    int64_t ticks, over; /* results for the accepted choices: ticks of the plan; bytes over the budget, summed over all steps
+                            (INT64_MAX: no plan) */
     int64_t n_tries;
     size_t n_candidates;
     mp_trial_candidate *candidates;
 } mp_trials;
 
-/* Builds the plan of the current choices and judges it. MP_NOMEM. One offer. */
+/* Builds the plan of the current choices and returns its ticks and its bytes over the budget. MP_NOMEM. Costs one offer. */
 mp_status mp_trials_judge(mp_trials *trials, int64_t *ticks, int64_t *over, mp_error *err);
 
 /* Does nothing if keep-all fits. Otherwise finds the candidates: forward storages that the loss or backward reads. Then calls

@@ -1,5 +1,6 @@
-/* order.h - schedules that keep the list order. First runs of forward nodes follow the order of the graph's list, and so do
- * loss and backward nodes. Recomputations and updates may be anywhere. The bound for `this-order` assumes such schedules. */
+/* order.h - schedules that keep the list order. Their first runs of forward nodes follow the order of the graph's list, and so
+ * do loss and backward nodes. Recomputations and updates may be anywhere. The bound `this-order` holds for these schedules
+ * only. */
 #pragma once
 
 #include "memplan/timeline.h"

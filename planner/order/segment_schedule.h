@@ -10,17 +10,16 @@
 
 #include "memplan/timeline.h"
 
-/* `segment[node]`: the segment of every forward node (other entries are ignored). A backward node belongs to the segment of its
- * forward node. Without forward_of, it belongs to the segment of the latest non-kept storage that it reads. Otherwise it
- * belongs to the segment of the nodes that produce its inputs.
+/* `segment[node]`: the segment of a forward node; other entries are ignored. A backward node belongs to the segment of its
+ * forward node. If the graph does not name the forward node (forward_of), the latest non-kept storage that the backward node
+ * reads decides. If it reads none, the nodes that produce its inputs decide.
  *
- * `keep[storage]`: live from its first production to its last read. Updates are placed as by mp_updates_place. On MP_OK *steps
- * holds *n steps; release it with mp_free. MP_NOT_APPLICABLE: the graph has no backward phase. MP_INVALID: a node reads from a
- * later segment. MP_NOMEM. O(list lengths * recomputations).
- */
+ * `keep[storage]`: the storage is live from its first production to its last read. Updates are placed as by mp_updates_place.
+ * On MP_OK *steps holds *n steps; release it with mp_free. MP_NOT_APPLICABLE: the graph has no backward phase. MP_INVALID: a
+ * node reads from a later segment. MP_NOMEM. O(list lengths * recomputations). */
 mp_status mp_segment_schedule(const mp_graph *graph, const int *segment, int n_segments, const bool *keep, mp_step **steps,
                               size_t *n, mp_error *err);
 
-/* Adds small `saved` storages to `keep`, such as the statistics of a normalization: each of at most 1/64 of the bytes of the
- * node's other outputs. Recomputing the node for them is not worthwhile. */
+/* Marks small `saved` storages in `keep`, such as the statistics of a normalization. A storage is small if it has at most 1/64
+ * of the bytes of its node's other outputs. Recomputing a node for such a storage is not worthwhile. */
 void mp_segment_keep_small(const mp_graph *graph, bool *keep);

@@ -14,12 +14,12 @@
  * it with mp_free. MP_NOMEM. O(list lengths + n). */
 mp_status mp_updates_place(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out, mp_error *err);
 
-/* Returns keep-all (all other nodes in list order) with its updates placed as by mp_updates_place. Errors as
- * mp_updates_place. */
+/* Returns the steps of keep-all (all nodes in list order), with each update placed as early as mp_updates_place does. Errors
+ * as mp_updates_place. */
 mp_status mp_updates_place_early(const mp_graph *graph, mp_step **out, size_t *n_out, mp_error *err);
 
-/* Like mp_updates_place, but postpones an update if its step would exceed the budget (its workspace plus its gradients). It
- * runs after all other nodes; with MP_FUSE_FORWARD, after all other updates. It may exceed the budget even there. MP_NOMEM.
- * O(list lengths + n). */
+/* Like mp_updates_place, but postpones an update if its step would exceed the budget with the update's workspace and
+ * gradients. A postponed update runs after all other nodes; with MP_FUSE_FORWARD, after all other updates. It may exceed the
+ * budget even there. MP_NOMEM. O(list lengths + n). */
 mp_status mp_updates_place_within(const mp_graph *graph, const mp_step *steps, size_t n, int64_t budget_bytes, mp_step **out,
                                   size_t *n_out, mp_error *err);

@@ -1,5 +1,5 @@
-/* variant.h - a copy of a graph in which ticks, workspaces or phases can be changed, for searchers that need a different
- * view. */
+/* variant.h - a copy of a graph in which ticks, workspaces or phases can be changed. Some searchers search such a copy instead
+ * of the graph. */
 #pragma once
 
 #include "memplan/graph.h"

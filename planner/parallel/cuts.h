@@ -1,12 +1,13 @@
-/* cuts.h - cuts of a network into the stages of a pipeline. */
+/* cuts.h - cuts the blocks of a network into pipeline stages. */
 #pragma once
 
 #include "planner/parallel/stages.h"
 
-/* LATE and EVEN_STAGES have the least slowest stage. */
+/* The way to choose the stage boundaries. With LATE and EVEN_STAGES, the slowest stage is as fast as possible. */
 typedef enum mp_stage_cut {
-    MP_CUT_LATE,        /* late stages are full and early ones small, because early ones have more micro-batches in flight */
-    MP_CUT_EVEN_STAGES, /* the least sum of squared ticks: no stage is nearly empty */
+    MP_CUT_LATE,        /* late stages get as many blocks as that allows and early stages few, because early stages have more
+                           micro-batches in flight */
+    MP_CUT_EVEN_STAGES, /* of these cuts, the one with the least sum of squared stage ticks: no stage is nearly empty */
     MP_CUT_EVEN_RANKS,  /* EVEN_STAGES, then blocks move to a neighbour while the busier of the two ranks becomes less busy */
     MP_N_CUTS
 } mp_stage_cut;

@@ -12,13 +12,13 @@ typedef struct mp_stage_crossing {
 
 typedef struct mp_flow {
     const mp_graph *graph;
-    bool *needed;                 /* per stage and node: the stage runs the node */
+    bool *needed;                 /* per stage and node: the node runs in the stage */
     bool *for_weights;            /* per node: it computes weight gradients alone, or depends on such a node */
     bool *is_of_rank;             /* per storage: one copy per rank; false: one copy per chunk */
-    mp_stage_crossing *crossings; /* per storage */
+    mp_stage_crossing *crossings; /* per storage: the stage boundaries that it crosses */
     int *holders;                 /* per parameter: number of ranks that read it; 0: none */
     int *first, *last;            /* per parameter: the first and the last rank that read it */
-    int *summed;                  /* per gradient: its parameter, if several ranks read that parameter; otherwise -1 */
+    int *summed; /* per gradient: its parameter, if several ranks read this parameter and so sum the gradient; otherwise -1 */
 } mp_flow;
 
 /* Fills in pipeline->flow. Precondition: every node has a stage. MP_NOMEM. O(graph * stages). */

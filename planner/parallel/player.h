@@ -1,5 +1,5 @@
-/* player.h - the simulation of one step: parameters per block, the option of each block, and copies to host memory and back
- * (docs/internals/parallel.md, "With the host's memory"). */
+/* player.h - the simulation of one training step on a mesh: parameters per block, the recomputation option of each block, and
+ * copies to host memory and back (docs/internals/parallel.md, "With the host's memory"). */
 #pragma once
 
 #include "planner/parallel/stages.h"
@@ -7,20 +7,20 @@
 /* Two groups of parameters: MP_COMMON is sharded or replicated over dp and shard, MP_SPREAD are experts, split over ep. */
 enum { MP_COMMON, MP_SPREAD, MP_N_SHARES };
 
-/* Sums over the parameters that a block is the first to read. */
+/* Sums over the parameters whose first reader is one block. */
 typedef struct mp_block_sums {
-    /* unsharded bytes; `parts`: gradients that are partial sums over tp */
+    /* bytes before sharding: parameter values; gradients; gradients that are partial sums over tp */
     int64_t values[MP_N_SHARES], gradients[MP_N_SHARES], parts[MP_N_SHARES];
-    int64_t value_bytes, gradient_bytes, state_bytes; /* bytes on one rank */
+    int64_t value_bytes, gradient_bytes, state_bytes; /* bytes on one rank, after sharding */
     int64_t update_ticks;
 } mp_block_sums;
 
 typedef struct mp_player {
     const mp_step_request *request;
     mp_block_sums *sums; /* per block */
-    int *tied;           /* parameters that later blocks read as well */
+    int *tied;           /* indices of the parameters that later blocks read as well */
     size_t n_tied;
-    int *options;  /* per block: index of its chosen option */
+    int *options;  /* per block: index of the recomputation option chosen for it */
     bool *is_away; /* per block: its movable bytes are offloaded to the host */
     double *gone;  /* per parameter: time at which its state has left the device; scratch of mp_player_update_away */
     int64_t *brought;
@@ -51,23 +51,25 @@ static inline int64_t mp_player_stages(const mp_step_request *r)
 
 /* Adds up the parameters per block. The pool owns the arrays. MP_NOMEM. O(blocks + parameters). */
 mp_status mp_player_new(const mp_step_request *request, mp_pool *pool, mp_player *x, mp_error *err);
-/* Returns the sums over the parameters that a stage is the first to read. */
+/* Returns the sums over the parameters whose first reader is in a stage. */
 mp_block_sums mp_player_sums(const mp_player *x, const mp_stage *stage);
-/* Fills in the memory of all stages of a rank. Returns whether the rank fits. */
+/* Computes the memory of all stages of a rank. Returns true if the rank's memory suffices. */
 bool mp_player_hold(const mp_player *x, mp_stage *stages, int rank);
 
 /* Result of the updates of one stage with offloaded optimizer state. */
 typedef struct mp_away_updates {
     double seconds;
-    int64_t moved_bytes;   /* offloaded state */
-    int64_t largest_bytes; /* most of it that is on the device at once */
+    int64_t moved_bytes;   /* bytes of state kept on the host and copied for the updates */
+    int64_t largest_bytes; /* most bytes of this state that are on the device at once */
 } mp_away_updates;
 
 /* Returns the bytes of a parameter's state that a rank may offload to the host. */
 int64_t mp_player_movable_state(const mp_step_request *r, const mp_parameter_load *p);
-/* Simulates the updates of the parameters that a stage reads. State is copied in and out while other parameters are updated.
- * The device holds at most room_bytes of it, and at most three times the largest state. O(parameters). */
+/* Simulates the updates of the parameters that a stage reads. Optimizer state is copied in and out while other parameters are
+ * updated. The device holds at most room_bytes of copied state, and at most three times the largest state of a parameter.
+ * O(parameters). */
 mp_away_updates mp_player_update_away(const mp_player *x, const mp_stage *stage, int64_t room_bytes);
 /* Returns the seconds of a micro-batch's forward or backward pass in a stage. The copies of an offloaded block run parallel to
- * other blocks. A block may have one copy still running before it begins. The pass ends with its last copy. O(blocks). */
+ * the compute of other blocks. When a block begins, at most one earlier copy may still be running. The pass ends with its last
+ * copy. O(blocks). */
 double mp_player_pass(const mp_player *x, const mp_stage *stage, bool is_backward);

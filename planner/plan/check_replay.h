@@ -7,25 +7,25 @@
 
 typedef struct mp_instance {
     int storage;
-    int begin, end; /* steps [begin, end) */
-    int takes_over; /* the storage whose memory it takes over at `begin`; -1: none */
+    int begin, end; /* live in steps [begin, end) */
+    int takes_over; /* the storage whose memory this instance takes over at `begin`; -1: none */
     bool is_locked; /* an update on the second stream uses it until its end, so that its memory cannot be taken over */
 } mp_instance;
 
 typedef struct mp_replay {
     mp_pool *pool; /* owns all arrays */
     size_t n_steps;
-    const mp_alternative **alternatives; /* per step */
-    int *ends;                           /* per step: the first step that no longer overlaps with it */
+    const mp_alternative **alternatives; /* per step: the alternative that it runs */
+    int *ends;                           /* per step t: the first step that no longer overlaps with t */
     size_t n_instances;
     mp_instance *instances; /* grouped by storage, each group sorted by begin */
     int *start;             /* storage s has instances[start[s] .. start[s+1]) */
-    bool *checkpoint;       /* per storage: some backward node reads its first production */
+    bool *checkpoint;       /* per storage: some backward node reads the instance from its first production */
     struct {
         int64_t static_bytes, peak_bytes;
     } tiers[MP_MAX_TIERS];
-    int64_t static_bytes, peak_bytes; /* of the device */
-    int64_t ticks;                    /* the makespan */
+    int64_t static_bytes, peak_bytes; /* on the device */
+    int64_t ticks;                    /* makespan in ticks */
 } mp_replay;
 
 /* Replays steps with valid nodes, alternatives and waits. On MP_OK release *out with mp_replay_free. MP_REFUTED: a step reads a

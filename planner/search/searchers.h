@@ -5,9 +5,9 @@
 
 #include "memplan/search.h"
 
-/* Runs every searcher that suits the graph, one after the other. Fails as they do, but never with MP_NOT_APPLICABLE. */
+/* Runs every searcher that suits the graph, one after the other. Errors as those searchers, but never MP_NOT_APPLICABLE. */
 mp_status mp_run_auto(mp_search *search, mp_error *err);
-/* The same without the slowest part: the search by moves for a first plan when all other searchers have failed. */
+/* Like mp_run_auto, without its slowest part: annealing for a first plan when all other searchers have failed. */
 mp_status mp_run_auto_or_none(mp_search *search, mp_error *err);
 
 /* Offers keep-all, the baseline. At most two offers. */
@@ -17,8 +17,9 @@ mp_status mp_run_none(mp_search *search, mp_error *err);
  * no backward nodes. O(sizes * (n + offer)). */
 mp_status mp_run_chen(mp_search *search, mp_error *err);
 
-/* One list of checkpoints in the form that frameworks accept: the user's list, or a list found by search. MP_INVALID: the
- * forward pass does not compute a listed checkpoint. MP_NOT_APPLICABLE: no forward or no backward nodes. O(moves * offer). */
+/* Offers one list of checkpoints, in the form that frameworks accept: the user's list, or a list found by search. MP_INVALID:
+ * the forward pass does not compute a listed checkpoint. MP_NOT_APPLICABLE: no forward or no backward nodes. O(moves * offer).
+ */
 mp_status mp_run_segments(mp_search *search, mp_error *err);
 
 /* Kusumoto et al. 2019: sequences of lower sets of the forward graph. MP_NOT_APPLICABLE: no backward phase. O(rungs * pairs *
@@ -49,17 +50,17 @@ mp_status mp_run_lagrange_first(mp_search *search, mp_error *err);
  * `moves`, a second or two on large graphs. */
 mp_status mp_run_anneal(mp_search *search, mp_error *err);
 
-/* The first runs the three rules for copies below. The second proves a bound on plans with copies, then runs mp_run_anneal. */
+/* mp_run_offload_rules runs the three rules for copies: mp_run_cheapest_first, mp_run_largest_first and
+ * mp_run_saved_per_second. mp_run_copies proves a bound on plans with copies, then runs mp_run_anneal. */
 mp_status mp_run_offload_rules(mp_search *search, mp_error *err);
 mp_status mp_run_copies(mp_search *search, mp_error *err);
 
-/* Published rules for graphs with copies: they choose which storages are offloaded and which are recomputed. They serve as
- * baselines. O(candidates * offer), at most MP_OFFLOAD_WORK steps.
+/* The three rules are published methods for graphs with copies. They choose which storages are offloaded and which are
+ * recomputed, and serve as baselines. O(candidates * offer), at most MP_OFFLOAD_WORK steps.
  *
- * This one is torchtitan's auto_perf_maxing (pytorch/torchtitan#4636), a greedy rule. It offloads the storages with the most
- * recomputation time per byte, as many as the link can copy while compute hides it. Then it recomputes the storages with the
- * least recomputation time per byte.
- */
+ * mp_run_cheapest_first is torchtitan's auto_perf_maxing (pytorch/torchtitan#4636), a greedy rule. It offloads the storages
+ * with the most recomputation time per byte, as many as the link can copy while compute hides it. Then it recomputes the
+ * storages with the least recomputation time per byte. */
 mp_status mp_run_cheapest_first(mp_search *search, mp_error *err);
 /* DeepCompile's pass offload_activation (Tanaka et al. 2025). It offloads everything, then keeps storages while the plan fits,
  * the largest first. It recomputes nothing. */
@@ -67,8 +68,8 @@ mp_status mp_run_largest_first(mp_search *search, mp_error *err);
 /* Peng et al. 2020 (Capuchin). It offloads the storages with the longest unused time, while compute hides the copies. Then it
  * recomputes the storages that save the most bytes per second of recomputation, or offloads them if that costs less time. */
 mp_status mp_run_saved_per_second(mp_search *search, mp_error *err);
-/* Simulated annealing over the choices that these rules make, starting from the best plan. O(MP_CHOICES * offer), at most
- * MP_CHOICES_WORK steps. */
+/* Simulated annealing over the choice for each storage: kept, offloaded or recomputed. It starts from the best plan found
+ * before. O(MP_CHOICES * offer), at most MP_CHOICES_WORK steps. */
 mp_status mp_run_choices(mp_search *search, mp_error *err);
-/* Anneals from the plan of largest-first with evictions by copies only. It never recomputes. */
+/* Anneals from the plan of mp_run_largest_first. Evicted storages are copied out and back, never recomputed. */
 mp_status mp_run_copy_only(mp_search *search, mp_error *err);

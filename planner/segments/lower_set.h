@@ -1,4 +1,5 @@
-/* lower_set.h - lower sets of the forward graph: families of them, and dynamic programming over sequences of them. */
+/* lower_set.h - lower sets of the forward graph: finds families of lower sets, and searches sequences of them by dynamic
+ * programming. */
 #pragma once
 
 #include "memplan/memory.h"
@@ -32,9 +33,9 @@ typedef struct mp_lower_set_graph {
 /* A transition from a lower set of the family to a larger one that contains it. */
 typedef struct mp_lower_set_pair {
     int from;
-    int64_t cost_bytes; /* memory (2) without M(U) */
+    int64_t cost_bytes; /* memory (2) of this transition, without the term M(U_(i-1)) */
     int64_t kept_bytes; /* M(b(L') \ L): bytes that the transition adds to M(U) */
-    int64_t ticks;      /* T(V' \ b(L')), its overhead */
+    int64_t ticks;      /* T(V' \ b(L')): the transition's overhead (1) */
 } mp_lower_set_pair;
 
 /* A family of lower sets by ascending cardinality, without duplicates. The empty set is first, V is last. */
@@ -67,16 +68,17 @@ MP_OWNER(mp_lower_sets_free, mp_lower_sets)
  * forward pass. */
 void mp_lower_set_weights(const mp_graph *graph, const mp_dag *dag, int64_t *ticks, int64_t *needed_bytes);
 
-/* Dynamic programming over sequences of lower sets: finds the cheapest strategies within a model budget. For the user's budget,
- * a ladder of model budgets is tried, and the timeline judges the strategies.
+/* Dynamic programming over sequences of lower sets: finds the strategies with the least overhead (1) whose memory (2) is
+ * within a model budget. The model budget differs from the user's budget, because (2) is not the timeline's peak. So a ladder
+ * of model budgets is tried, and the timeline judges the strategies.
  *
- * The programme maps (L, overhead so far) to the least M(U), since only the sum of kept bytes matters for the rest. Among the
- * states of one lower set, dominated ones (in overhead and bytes) are dropped.
- */
+ * The programme maps (L, overhead so far) to the least M(U), because only the sum of kept bytes matters for the rest. Of two
+ * states with the same lower set, a state with no less overhead and no fewer bytes is dropped. */
 
 typedef enum mp_lower_set_aim {
-    MP_TIME_CENTRIC, /* the least overhead within the budget */
-    /* the largest overhead within the budget: coarse segments gain most from early freeing, which (2) ignores */
+    MP_TIME_CENTRIC, /* the strategy with the least overhead within the model budget */
+    /* the strategy with the largest overhead within the model budget: coarse segments gain most from early freeing, which (2)
+     * ignores */
     MP_MEMORY_CENTRIC
 } mp_lower_set_aim;
 
@@ -91,21 +93,22 @@ typedef struct mp_lower_set_strategies {
 } mp_lower_set_strategies;
 
 /* Finds strategies with an overhead of at most most_ticks (INT64_MAX: any). n = 0: no strategy is within budget and overhead.
- * Overheads are rounded to at most max_levels classes. The result is exact if the number of distinct overheads is below
- * max_levels: the sum of all ticks, or most_ticks if smaller, divided by the common divisor of all ticks. Release with
+ * Overheads are rounded to at most max_levels classes. The number of distinct overheads is the sum of all ticks, or most_ticks
+ * if smaller, divided by the common divisor of all ticks. If it is below max_levels, the result is exact. Release with
  * mp_lower_set_strategies_free. MP_NOMEM. O(pairs * levels). */
 mp_status mp_lower_set_search(const mp_lower_sets *sets, int64_t budget_bytes, mp_lower_set_aim aim, int max_levels,
                               int64_t most_ticks, bool charge_last, mp_lower_set_strategies *out, mp_error *err);
 void mp_lower_set_strategies_free(mp_lower_set_strategies *strategies); /* releases the arrays, not the struct */
 
-/* Finds the smallest budget for which the family has a strategy. MP_NOMEM. O(pairs * log bytes). */
+/* Finds the smallest model budget for which the family has a strategy. MP_NOMEM. O(pairs * log bytes). */
 mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_bytes, mp_error *err);
 
-/* Returns the peak of the strategy of a sequence, judged now or earlier. */
+/* Sets the peak in bytes of the strategy of a sequence, as the timeline measures it. A strategy is judged once; later calls
+ * repeat the result. */
 typedef mp_status (*mp_lower_set_judge)(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes,
                                         mp_error *err);
 
-/* Searches the family with a ladder of model budgets up to the user's budget. Strategies of every rung are judged, about
- * `moves` in total. A strategy judged for a budget is also judged for every larger budget. */
+/* Searches the family with a ladder of model budgets up to the user's budget. The timeline judges strategies for each model
+ * budget, about `moves` in total. A strategy judged for a user's budget is also judged for every larger one. */
 mp_status mp_lower_set_ladder(mp_search *search, const mp_lower_sets *sets, int64_t budget_bytes, int64_t moves,
                               mp_lower_set_judge judge, void *data, mp_error *err);

@@ -12,28 +12,29 @@
 #include "memplan/graph.h"
 #include "memplan/memory.h"
 
-/* A call of a module: the forward nodes at positions [first, end). When backward needs a storage of it, torch.utils.checkpoint
- * reruns [first, again_end): it stops as soon as all storages that backward reads are recomputed. */
+/* A call of a module: the forward nodes at positions [first, end). When backward needs a storage of the call,
+ * torch.utils.checkpoint reruns the nodes at [first, again_end). It stops as soon as all storages that backward reads are
+ * recomputed. */
 typedef struct mp_module_call {
     int module;
     int first, end, again_end;
 } mp_module_call;
 
 typedef struct mp_module {
-    const char *name; /* its name in PyTorch, "layers.0.attn" */
-    int parent;       /* the enclosing module, with a smaller index; -1: none */
+    const char *name; /* the module's path in PyTorch, such as "layers.0.attn" */
+    int parent;       /* index of the enclosing module, which is smaller; -1: none */
     int n_calls;
-    bool is_split; /* its operators are not consecutive: never chosen */
+    bool is_split; /* the module's operators are not consecutive in the list, so it is never wrapped */
 } mp_module;
 
 typedef struct mp_modules {
     const mp_graph *graph;
-    int n_positions, *node; /* the forward nodes, in list order */
+    int n_positions, *node; /* number of positions; per position, its forward node, in list order */
     int n;
     mp_module *modules; /* parents before their children */
     int n_calls;
     mp_module_call *calls; /* sorted by first position; an outer call precedes the calls inside it */
-    mp_pool *pool;         /* owns everything */
+    mp_pool *pool;         /* owns all arrays and names */
 } mp_modules;
 
 /* Finds the modules of a graph. A module with the same operators as its parent is left out. On MP_OK release *out with
@@ -42,7 +43,7 @@ mp_status mp_modules_new(const mp_graph *graph, mp_modules **out, mp_error *err)
 void mp_modules_free(mp_modules *modules);
 MP_OWNER(mp_modules_free, mp_modules)
 
-/* True if this storage, which backward reads, was saved by forward: it is not a gradient. O(1). */
+/* True if a storage that backward reads is an output of forward rather than a gradient. O(1). */
 bool mp_module_is_saved(const mp_storage *storage);
 
 /* True if the modules are the same, or one is inside the other. O(depth). */

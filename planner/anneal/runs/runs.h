@@ -83,8 +83,8 @@ typedef struct mp_runs {
     int64_t ticks;                    /* ticks of all compute runs that are turned on */
     int n_issued;                     /* number of issued runs that are turned on */
     mp_run_list queue;                /* the issued runs that are turned on, and their waits */
-    int64_t *
-        sums; /* Fenwick tree over the positions: ticks of the compute runs that are turned on; NULL: the graph has no copies */
+    /* Fenwick tree over the positions: ticks of the compute runs that are turned on; NULL: the graph has no copies */
+    int64_t *sums;
     int n_on, n_shifted; /* runs turned on; runs moved to make space since the last mp_runs_spread */
     mp_change *changes;
     size_t n_changes, changes_capacity;

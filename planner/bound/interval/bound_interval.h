@@ -28,8 +28,8 @@ typedef struct mp_bound_interval {
     int *storage_arc;     /* per storage: the arc from its vertex to producer_vertex; -1: none */
     int *producers_start, *producers; /* per storage: its producer, or all adders of a sum */
     int *producer_arc;                /* per entry of producers: the arc from the sum's vertex to this adder; -1: not a sum */
-    size_t
-        n_unbounded; /* number of arcs with unbounded capacity, which lead from nodes to their inputs and are the first arcs */
+    /* number of arcs with unbounded capacity, which lead from nodes to their inputs and are the first arcs */
+    size_t n_unbounded;
     /* set by mp_bound_interval_start: */
     int at;
     int64_t free_bytes; /* bytes of free memory at the start; negative: the needs of the start node alone do not fit */
@@ -49,8 +49,8 @@ typedef struct mp_bound_interval {
     bool *barred; /* per storage: it must not be live at the start */
     /* per storage, scaled ticks: price of being live at the start; reward for being available in the interval; NULL: all 0 */
     const int64_t *live_multiplier, *reward;
-    const int64_t
-        *run_ticks; /* per node, scaled ticks of a run in the interval, used instead of `ticks`; NULL: `ticks` is used */
+    /* per node, scaled ticks of a run in the interval, used instead of `ticks`; NULL: `ticks` is used */
+    const int64_t *run_ticks;
     /* the labels of the two cuts around the best multiplier: labels[0] exceeds the free memory, labels[1] fits */
     struct mp_bound_labels {
         bool *live;      /* per storage: live at the start */
