@@ -1,12 +1,12 @@
-/* away.h - lower bounds for plans with copies: on their ticks and on their bytes in other tiers. */
+/* away.h - lower bounds for plans with copies to other tiers: on their ticks, and on their bytes in these tiers. */
 #pragma once
 
 #include "memplan/bound.h"
 #include "memplan/search.h"
 
-/* Proves a lower bound on the ticks of all plans within the budgets. `ticks` is the time of a known plan; the bound covers
- * plans up to that time. tier_bytes as in mp_request, effort as in mp_bound_options. out->ticks -1: nothing proved. MP_NOMEM.
- * As mp_bound_within of the graph without its copies. */
+/* Proves a lower bound on the ticks of all plans within the budgets. `ticks` is the time of a known plan; no higher bound is
+ * tried. tier_bytes as in mp_request, effort as in mp_bound_options. out->ticks -1: nothing proved. MP_NOMEM. As
+ * mp_bound_within of the graph without its copies. */
 mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes, int64_t ticks, int effort,
                           mp_bound *out, mp_error *err);
 
