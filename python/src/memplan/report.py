@@ -41,7 +41,8 @@ SCALARS = (
     "back_bytes",
 )
 
-EXPORTERS = {"torch": Exporter, "torch_remat": RematExporter}  # the systems that can run modules again
+# the packages that can recompute modules without compilation, with their exporters
+EXPORTERS = {"torch": Exporter, "torch_remat": RematExporter}
 
 
 def exporter(by: str) -> type[Exporter]:
@@ -73,7 +74,7 @@ class Report:
         self.graphs: list[GraphReport] = []
         self.fallbacks: list[Fallback] = []
         self.measured_bytes: int | None = None  # set by measure()
-        self.measured_host_bytes: int | None = None  # the same for copies in host memory
+        self.measured_host_bytes: int | None = None  # peak of copies in host memory in the step that measure() ran
 
     def is_empty(self) -> bool:
         return not self.graphs and not self.fallbacks
@@ -109,9 +110,10 @@ class Report:
 
         The peak includes static memory. The step begins without gradients.
         """
-        has_breaks = any(g.gradients_elsewhere_bytes for g in self.graphs)  # no graph runs before the first
+        # with graph breaks, gradients of other graphs do not exist when the step begins
+        has_breaks = any(g.gradients_elsewhere_bytes for g in self.graphs)
         first = self.graphs[0] if has_breaks else self.graph
-        of_the_step = first.others_bytes + first.gradients_elsewhere_bytes  # the measurement includes it
+        of_the_step = first.others_bytes + first.gradients_elsewhere_bytes  # the measured peak includes these bytes already
         pools = {id(g.pool): g.pool for g in self.graphs if g.pool is not None}.values()
         for pool in pools:
             pool.measure_from_now()

@@ -14,11 +14,11 @@ from memplan.errors import LibraryError
 
 INTERFACE = 1
 STATUS_OK, STATUS_INFEASIBLE = 0, 5
-LOADED = 1  # PT_LOAD, a segment of the file that is mapped
+LOADED = 1  # PT_LOAD: the type of a file segment that the loader maps into memory
 ProgressCall = CFUNCTYPE(c_bool, c_double, c_int64, c_int64, c_int64, c_void_p)
 Ints = POINTER(c_int)
 
-# name: result, arguments
+# per function of planning.h: its result type, then its argument types
 CALLS: dict[str, tuple[object, ...]] = {
     "mp_planning_interface": (c_int,),
     "mp_planning_new": (c_void_p, c_char_p, c_double),

@@ -36,14 +36,14 @@ Watcher = Callable[[Progress], Any]
 
 @dataclass(frozen=True)
 class Copy:
-    """A step that copies a storage to host memory or back. Step number `until` waits for the copy."""
+    """A step that copies a storage to host memory or back. `until`: the index of the step that waits for the copy."""
 
     storage: int
     is_back: bool
     until: int
 
 
-Step = int | Copy  # a number is the index of a computed node
+Step = int | Copy  # a step of a plan; an int is the index of the node that the step computes
 
 
 class Interrupts:
@@ -161,10 +161,10 @@ class Planning:
 
     def __init__(self, name: str) -> None:
         self.library = library()
-        self.was_ended = False  # whether the watcher ended the last search
+        self.was_ended = False  # whether the caller's function ended the last search
         self.is_finished = False
         self.n_nodes = 0  # number of added nodes
-        self.moved: set[int] = set()  # state stored in host memory
+        self.moved: set[int] = set()  # storages of optimizer state that is stored in host memory
         self.handle: int | None = self.library.mp_planning_new(text(name), TICK_SECONDS)
         if self.handle is None:
             raise MemoryError("no memory for a graph")
@@ -222,7 +222,10 @@ class Planning:
         self.is_finished = True
 
     def offload(self, storages: Sequence[int], states: Sequence[int], link: str, bytes_per_second: float) -> None:
-        """Permit copies of these storages to host memory, over this link or at a rate other than 0. States are stored there."""
+        """Permit copies of these storages to host memory, over the named link; a rate other than 0 replaces the link's rate.
+
+        The storages `states`, optimizer state, are stored in host memory.
+        """
         numbers = [within(s, 32, "the number of a storage") for s in (*storages, *states)]
         array = (c_int * len(numbers))(*numbers)
         self._must(self.library.mp_planning_offload(self.handle, array, len(numbers), text(link), bytes_per_second))
@@ -311,7 +314,10 @@ class Planning:
         return bool(self.library.mp_planning_number(self.handle, text("stopped")) > 0)
 
     def share(self, name: str) -> float:
-        """Return extra time relative to keep-all: 0.25 means 25 % longer. NaN: unknown. `name`: a number of ticks."""
+        """Return a number of ticks as extra time relative to keep-all: 0.25 means 25 % longer.
+
+        NaN: unknown. `name`: of the number.
+        """
         ticks = int(self.library.mp_planning_number(self.handle, text(name)))
         baseline = self.number("keep_all_ticks")
         return ticks / baseline - 1 if ticks >= 0 and baseline else math.nan
@@ -322,7 +328,7 @@ class Planning:
         nodes, storages, until = (c_int * most)(), (c_int * most)(), (c_int * most)()
         self.library.mp_planning_steps(self.handle, nodes, most)
         self.library.mp_planning_copies(self.handle, storages, until, most)
-        away = set(self.moved)  # state is copied to the device before it is copied back
+        away = set(self.moved)  # optimizer state of which the next copy goes to the device
 
         def copy(node: int, storage: int, until: int) -> Copy:
             is_back = node < self.n_nodes or storage in away
@@ -336,7 +342,7 @@ class Planning:
         return [step for step in self.schedule() if isinstance(step, int)]
 
     def holders(self, most: int = 64) -> tuple[int, list[int]]:
-        """Return the node at the peak, and the live storages, largest first."""
+        """Return the node that runs at the peak, and the storages live there, largest first."""
         node, array = c_int(-1), (c_int * most)()
         n = int(self.library.mp_planning_holders(self.handle, node, array, most))
         return node.value, list(array)[: min(n, most)]

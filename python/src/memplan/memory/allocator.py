@@ -16,10 +16,10 @@ from memplan.errors import MemplanError
 
 KIB, MIB = 1 << 10, 1 << 20
 GRAIN = 512
-MOST_SMALL = MIB  # largest request for the small pool
+MOST_SMALL = MIB  # size in bytes of the largest request that uses the small pool
 SMALL_SEGMENT = 2 * MIB
 LEAST_OWN_SEGMENT = 10 * MIB  # requests of at least this size receive a segment of their own size
-LARGE_STEP = 2 * MIB  # rounding of such segments
+LARGE_STEP = 2 * MIB  # bytes; the sizes of these segments are multiples of it
 ADDRESS_SPACE = 1 << 46  # address range of an expandable segment
 UNLIMITED = 1 << 62
 
@@ -38,9 +38,9 @@ class Settings:
 
     expandable: bool = False
     max_split: int = UNLIMITED
-    max_rounding: int = 20 * MIB  # a block above max_split may exceed a request by this much
+    max_rounding: int = 20 * MIB  # bytes by which a block above max_split may exceed a request
     large_segment: int = 20 * MIB
-    divisions: int = 0  # number of rounding steps between powers of two; 0: none
+    divisions: int = 0  # number of sizes between two powers of two to which requests are rounded; 0: no such rounding
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -119,7 +119,7 @@ class Pool:
         self.is_small = is_small
         self.order: list[tuple[int, int]] = []
         self.free: dict[int, Block] = {}
-        self.unmapped: list[Block] = []  # by address
+        self.unmapped: list[Block] = []  # unmapped blocks, sorted by address
 
     def add(self, block: Block) -> None:
         if block.mapped:
@@ -226,7 +226,7 @@ class CachingAllocator:
         return True
 
     def _more(self, pool: Pool, size: int) -> Block | None:
-        """Return a new block of at least this size with memory from the device, outside of the pool."""
+        """Return a new block of at least this size. Its memory comes from the device, and the block is not in the pool."""
         if self.settings.expandable:
             return self._expanded(pool, size)
         segment = self.settings.segment(size)
@@ -237,9 +237,9 @@ class CachingAllocator:
         return block
 
     def _release_oversize(self, pool: Pool, size: int) -> bool:
-        """Free cached blocks above max_split: one that is large enough, or the largest until their sum is.
+        """Free cached blocks above max_split: a block of at least `size` bytes, or the largest ones until their sum is `size`.
 
-        Return whether this helps.
+        Return whether that many bytes were freed.
         """
         if self.settings.max_split == UNLIMITED:
             return False
@@ -313,7 +313,7 @@ class CachingAllocator:
         return block.pool.add_merged(block)
 
     def _unmap(self, block: Block) -> None:
-        """Unmap the pages that are completely within this free block."""
+        """Unmap the pages of a free block that contain no part of another block."""
         page, pool = self._page(block.pool), block.pool
         begin = -(-(block.address % ADDRESS_SPACE) // page) * page - block.address % ADDRESS_SPACE
         end = (block.address + block.size) % ADDRESS_SPACE // page * page - block.address % ADDRESS_SPACE

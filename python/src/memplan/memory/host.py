@@ -23,11 +23,12 @@ import torch
 from memplan.budget import Budget, in_units, only_bytes
 from memplan.errors import FallbackWarning
 
-LEAST_BYTES = 1 << 20  # smallest copy; below, latency dominates
-POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()  # by the number stored in graphs
+LEAST_BYTES = 1 << 20  # bytes of the smallest tensor that is worth a copy; latency dominates smaller copies
+# pools by the number that graphs use to refer to them
+POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()
 NUMBERS = itertools.count()
 STREAMS: dict[tuple[torch.device, str], Any] = {}
-EVENTS: dict[int, Any] = {}  # by destination address: the end of a copy, until it is awaited
+EVENTS: dict[int, Any] = {}  # by destination address: the event at the end of a copy, until a step waits for it
 
 
 def pays(n_bytes: int) -> bool:
@@ -36,7 +37,10 @@ def pays(n_bytes: int) -> bool:
 
 
 class Slab:
-    """A block of host memory that is not shared with forked processes. `is_pinned`: for a GPU."""
+    """A block of host memory that is not shared with forked processes.
+
+    `is_pinned`: whether the pages are locked, as GPU copies require.
+    """
 
     def __init__(self, n_bytes: int, is_pinned: bool) -> None:
         self.n_bytes, self.is_pinned = n_bytes, is_pinned
@@ -63,7 +67,7 @@ class Slab:
 
 
 class Pool:
-    """The slabs of one model. `most_bytes`: their maximum total size."""
+    """The slabs of one model. `most_bytes`: limit on their total size."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes, self.number = most_bytes, next(NUMBERS)
@@ -72,7 +76,7 @@ class Pool:
         self.returned: deque[Slab] = deque()  # slabs returned since the last lease; they return when Python frees their tensors
         self.leased: set[int] = set()  # start addresses of slabs in use
         self.leased_bytes = self.peak_bytes = 0
-        self.is_over = False  # whether the user has been warned
+        self.is_over = False  # whether memplan has warned that the slabs exceed most_bytes
         POOLS[self.number] = self
 
     def lease(self, n_bytes: int, is_pinned: bool, is_exact: bool = False) -> torch.Tensor:
@@ -126,7 +130,7 @@ def pool_for(offload: Budget | None) -> Pool | None:
     return Pool(only_bytes(offload)) if offload is not None else None
 
 
-# Operators of a plan
+# ---- operators in the graphs of a plan
 
 
 def lease_slab(pool: int, n_bytes: int, kind: str) -> torch.Tensor:
@@ -159,7 +163,7 @@ def issue(target: torch.Tensor, source: torch.Tensor, device: torch.device, way:
         STREAMS[device, way] = cuda.Stream(device)
     stream = STREAMS[device, way]
     stream.wait_stream(cuda.current_stream(device))
-    if (event := EVENTS.get(source.data_ptr())) is not None:  # a copy to the source is in progress
+    if (event := EVENTS.get(source.data_ptr())) is not None:  # another copy is still writing the source
         stream.wait_event(event)
     with cuda.stream(stream):
         target.copy_(source, non_blocking=True)
@@ -168,7 +172,7 @@ def issue(target: torch.Tensor, source: torch.Tensor, device: torch.device, way:
 
 
 def finish(way: str) -> None:
-    """Wait for all copies in this direction, so that the host may read their results."""
+    """Wait for all copies in the direction `way`, so that the host may read their results."""
     for (_, known), stream in STREAMS.items():
         if known == way:
             stream.synchronize()

@@ -16,18 +16,18 @@ from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors
 from memplan.graph.layouts import same_layout
 from memplan.graph.overwriting import may_write_into_first
 
-WORKSPACE = "memplan_workspace"  # key in a node's meta
+WORKSPACE = "memplan_workspace"  # key in a node's meta: workspace in bytes
 SECONDS = "memplan_seconds"
 EARLIER = "memplan_earlier"  # key in a node's meta: sizes of blocks that exist before the step and that the node frees
 
 
 @dataclass(eq=False)
 class Block:
-    """A piece of memory, and the variables that refer to it."""
+    """A piece of memory, with the variables of the code that refer to it."""
 
     n_bytes: int
     is_ours: bool  # allocated in this graph, so it may be overwritten
-    stays: bool  # held by others until the end
+    stays: bool  # held from outside the graph until the graph ends
     holders: list[fx.Node] = field(default_factory=list)
 
 
@@ -65,7 +65,7 @@ class Liveness:
             for a in node.all_input_nodes:
                 self.last_use[a] = self.at[node]
         self.in_place: set[fx.Node] = set()
-        self.blocks: dict[fx.Node, dict[int, Block]] = {}  # per node: blocks by storage key
+        self.blocks: dict[fx.Node, dict[int, Block]] = {}  # per node: the blocks of its results, by storage key
         self.made: dict[fx.Node, list[Block]] = {}
         for node in self.nodes:
             if node.op != "output":
@@ -94,8 +94,7 @@ class Liveness:
         self.blocks[node], self.made[node] = found, made
 
     def _takes_over(self, node: fx.Node) -> bool:
-        """Whether the result may overwrite the first argument: its memory ends here, belongs to the graph, and has the same
-        layout."""
+        """Whether the result may overwrite the first argument, which has the same layout, no later reader, and memory of the graph."""
         if node.op != "call_function" or not may_write_into_first(node):
             return False
         first = node.args[0]
@@ -140,7 +139,7 @@ class Liveness:
                     yield Event(block, -block.n_bytes, node)
 
     def earlier_blocks(self) -> list[Block]:
-        """Return the blocks that exist before the step and when the graph begins."""
+        """Return the blocks that exist before the step and still exist when the graph begins."""
         return [b for blocks in self.earlier.values() for b in blocks]
 
     def live_bytes(self, before: int = 0) -> list[int]:
@@ -172,7 +171,7 @@ class Liveness:
 
 
 def keys_of(nodes: Iterable[Any]) -> set[int]:
-    """Return the storages of the values of these nodes."""
+    """Return the storage keys of the values of these nodes."""
     return {storage_key(t) for n in nodes if isinstance(n, fx.Node) for t in tensors_of(n.meta.get("val"))}
 
 

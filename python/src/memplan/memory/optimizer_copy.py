@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-HOOKS = "hooks"  # suffix of attributes that hold the user's functions
+HOOKS = "hooks"  # end of attribute names under which optimizers store the user's hooks
 Made = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -48,7 +48,7 @@ class Copy:
         return [p for p in self.parameters if p.requires_grad]
 
     def kept(self, tensors_in: Callable[[Any], Iterator[torch.Tensor]]) -> Iterator[torch.Tensor]:
-        """The tensors in the states of all these optimizers."""
+        """The tensors in the states of the copied optimizers."""
         for optimizer in self.optimizers:
             yield from tensors_in(dict(optimizer.state))
 

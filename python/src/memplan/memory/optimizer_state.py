@@ -74,7 +74,7 @@ def stepped_bytes(
 def bytes_of_shapes(
     optimizer: torch.optim.Optimizer, local: Callable[[torch.Tensor], torch.Tensor], groups: list[dict[str, Any]]
 ) -> int:
-    """Returns the same, for one parameter at a time. Equal parameters are counted once."""
+    """Return the bytes that copies keep after a step, one parameter at a time. Equal parameters are counted once."""
     known: dict[Any, int] = {}
     total = 0
     for group in groups:
@@ -131,7 +131,7 @@ def small_numbers(like: torch.Tensor) -> torch.Tensor:
     return made
 
 
-# Gradients, by the parameter and a tensor of its shape
+# Functions that make a gradient from a parameter and a tensor of its shape.
 
 
 def plain(p: torch.Tensor) -> torch.Tensor:

@@ -28,7 +28,7 @@ from memplan.graph.layouts import is_dense
 from memplan.memory.host import Pool, copy_back, finish, issue, pays, wait
 
 EXCHANGED = "a parameter was exchanged for another tensor: make a new TrainStep"
-Tensors = dict[str, torch.Tensor]  # by their names in a parameter's state
+Tensors = dict[str, torch.Tensor]  # the tensors of a parameter's state, by their names in the state
 
 
 class Layout(NamedTuple):
@@ -74,7 +74,7 @@ def device_bytes(layouts: tuple[Layout, ...], device: torch.device) -> int:
 
 
 def require_room(n_bytes: int, pool: Pool, taken_bytes: int = 0) -> None:
-    """Raise MemplanError if the state does not fit."""
+    """Raise MemplanError if the host memory has no room for n_bytes of optimizer state."""
     if n_bytes > pool.most_bytes - taken_bytes:
         raise MemplanError(
             f"the optimizer's state takes {in_units(n_bytes)} of the host's memory, and offload= is {in_units(pool.most_bytes)}"
@@ -82,13 +82,14 @@ def require_room(n_bytes: int, pool: Pool, taken_bytes: int = 0) -> None:
 
 
 class States:
-    """The state of one optimizer."""
+    """The state of one optimizer, of which large tensors are in host memory."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, pool: Pool) -> None:
         self.optimizer, self.pool = optimizer, pool
         # state that updates have left on the device and that is not copied back yet
         self.on_device: dict[int, tuple[torch.Tensor, Tensors]] = {}
-        self.read: list[tuple[torch.Tensor, str, torch.Tensor]] = []  # tensors read by load_state_dict
+        # tensors removed by hold_back: the tensor in host memory, its name, the checkpoint's tensor
+        self.read: list[tuple[torch.Tensor, str, torch.Tensor]] = []
         before, after = weakref.WeakMethod(self.hold_back), weakref.WeakMethod(self.put_back)
         optimizer.register_load_state_dict_pre_hook(lambda _, given: call(given) if (call := before()) else None)
         optimizer.register_load_state_dict_post_hook(lambda _: call() if (call := after()) else None)
@@ -129,7 +130,7 @@ class States:
             self.optimizer.state[p][name] = self.home_for(t, p.device).copy_(t)
 
     def home_for(self, tensor: torch.Tensor, device: torch.device, before: torch.Tensor | None = None) -> torch.Tensor:
-        """Return memory for a tensor of this layout; `before` is reused if it fits."""
+        """Return host memory for a tensor of this layout; the memory of `before` is reused if it fits."""
         layout = layout_of(tensor)
         if before is not None and layout_of(before) == layout:
             return before
@@ -145,7 +146,10 @@ class States:
         return {name: wait(t, self.optimizer.state[parameter][name]) for name, t in brought.items()}
 
     def update(self, parameter: torch.Tensor, brought: Tensors, step: Callable[[], Any]) -> Tensors:
-        """Run the optimizer's step of a parameter on copied state. Return the state left on the device, also after an error."""
+        """Run the optimizer's step of a parameter on copied state.
+
+        Return the state that remains on the device. It is recorded even if the step fails.
+        """
         state = self.optimizer.state[parameter]
         homes = {name: state[name] for name in brought}
         state.update(brought)

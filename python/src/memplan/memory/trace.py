@@ -12,7 +12,7 @@ from memplan.memory.allocator import UNLIMITED, Block, CachingAllocator, Setting
 from memplan.memory.liveness import Block as Life
 from memplan.memory.liveness import Event, Liveness, keys_of
 
-STEPS = 3  # number of simulated steps, because a step uses blocks cached by the previous one
+STEPS = 3  # number of simulated steps; each step after the first reuses blocks that earlier steps have cached
 
 
 @dataclass
@@ -91,6 +91,6 @@ def trace_of(before: Mapping[str, int], forward: Liveness, backward: Liveness, h
 
 
 def by_key(liveness: Liveness, nodes: Iterable[fx.Node]) -> dict[int, Life]:
-    """Return the blocks of these nodes (for an output node, of its arguments) by storage key."""
+    """Return the blocks of these nodes' results by storage key. For an output node, return the blocks of its arguments."""
     those = [m for n in nodes for m in (n.all_input_nodes if n.op == "output" else [n])]
     return {key: block for n in those for key, block in liveness.blocks[n].items()}

@@ -56,7 +56,7 @@ class Again:
             of_storage.pop(s, None)
         self.makers = of_storage
         self.needed = self._needed()
-        self.made: set[Any] = set()  # parts, in steps()
+        self.made: set[Any] = set()  # the parts of forward that steps() has already inserted again
 
     def _is_gather(self, k: int) -> bool:
         source = self.operations[k].source
@@ -80,7 +80,7 @@ class Again:
         return found
 
     def _before(self, k: int) -> Iterator[int]:
-        """Yield the operators that must run again before operator k."""
+        """Yield the operators whose results operator k needs and that must run again for it."""
         for s in self.operations[k].reads:
             part = self.parts[self.makers[s]] if s in self.makers else None
             if part is not None and part not in self.made and part != self.parts.get(k):
@@ -99,7 +99,7 @@ class Again:
 @contextlib.contextmanager
 def whole_until_summed(capture: Capture) -> Iterator[None]:
     """Let the pack of a group's gradients read all parameters of the group, within the context."""
-    whole: dict[Any, list[fx.Node]] = {}  # for groups of equal shapes: the last one in forward is the first in backward
+    whole: dict[Any, list[fx.Node]] = {}  # by shapes of a group: gathers in forward order; backward uses the last one first
     packs: dict[fx.Node, Any] = {}
     for source in (o.source for o in capture.operations if o.source is not None):
         if source.target not in (GATHER, PACK):

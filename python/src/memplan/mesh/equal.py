@@ -11,12 +11,12 @@ from torch import fx, nn
 from memplan.graph.unroll import new_static, primals_of, require, unroll
 from memplan.plan.holders import module_of
 
-KEPT = 4  # captured blocks out of a list of equal ones: the first two and the last two
+KEPT = 4  # number of equal blocks that are captured: the first two and the last two
 PLAIN = (bool, int, float, str, type(None))
 
 
 def looks(block: nn.Module) -> list[Any]:
-    """Return the visible properties of a block: classes, parameters, buffers, and plain attributes of its modules."""
+    """Return the properties by which blocks are compared: classes, parameters, buffers, plain attributes of modules."""
     tensors = [*block.named_parameters(), *block.named_buffers()]
     seen: list[Any] = [(name, tuple(t.shape), t.dtype, t.requires_grad) for name, t in tensors]
     for name, module in block.named_modules():
@@ -41,7 +41,7 @@ def lists(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.ModuleLis
 
 @dataclass(frozen=True)
 class Repeats:
-    """`n` omitted blocks of the list `path`. They follow the first two of the equal blocks, which begin at index `first`."""
+    """`n` omitted blocks of the list `path`. The equal blocks begin at index `first`; the first two of them are captured."""
 
     path: str
     first: int

@@ -17,7 +17,8 @@ PARAM, GRAD, BUFFER, INPUT = "Parameter", "Gradient", "Buffer", "Inputs"
 ACTIVATION, TEMP, STATE = "Activation", "Temp", "OptState"
 ALL_GATHER, REDUCE_SCATTER, BUCKETS, OTHER = "All Gather", "Reduce Scatter", "DDP Buckets", "Other"
 WORKSPACES: dict[Any, str] = {GATHER: ALL_GATHER, REDUCE: REDUCE_SCATTER}
-BEGUN: dict[Any, str] = {begin_gather: ALL_GATHER, begin_sum: REDUCE_SCATTER}  # buffers held until these operators end
+# by operator that begins a collective: its buffer's kind
+BEGUN: dict[Any, str] = {begin_gather: ALL_GATHER, begin_sum: REDUCE_SCATTER}
 OF_STORAGES = {"activation": ACTIVATION, "saved": ACTIVATION, "gradient": GRAD}
 
 

@@ -63,7 +63,7 @@ class RankReport(Report):
 
     @property
     def fsdp_bytes(self) -> int:
-        """The sum of `fsdp_kinds`."""
+        """The bytes of FSDP2 without a plan at the peak: the sum of `fsdp_kinds`."""
         return sum(self.fsdp_kinds.values())
 
     @functools.cached_property

@@ -97,7 +97,7 @@ def fake_ranks(n: int) -> Iterator[None]:
 def blocks_of(model: nn.Module, kinds: Blocks = None) -> list[nn.Module]:
     """Return the modules that FSDP2 gathers one at a time. Raises MemplanError.
 
-    They are the modules of the given classes. By default they are the items of the outermost ModuleLists and Sequentials, as in
+    Blocks are the modules of the given classes, by default the items of the outermost ModuleLists and Sequentials, as in
     torchtitan and accelerate. Modules without parameters are omitted.
     """
     if kinds is not None:
@@ -129,7 +129,7 @@ class Placed:
     model: nn.Module
     own: dict[int, Any] = field(default_factory=dict)
     n_blocks: int = 0
-    has_buckets: bool = False  # DDP keeps a copy of gradients for communication
+    has_buckets: bool = False  # DDP keeps a second copy of all gradients in communication buckets
     repeats: Repeats | None = None
 
     def parameter_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Remedies for a planned step, as sentences with numbers."""
+"""Advice on a planned step, as sentences with numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memplan.budget import in_units
 if TYPE_CHECKING:
     from memplan.plan.graph_report import GraphReport
 
-WORTH_A_WORD = 0.1  # share of the peak; smaller amounts are not mentioned
+WORTH_A_WORD = 0.1  # share of the peak; advice about a smaller amount is omitted
 NEAR = 0.005  # if the extra time is this close to the lower bound, a better plan is not worth a search
 
 

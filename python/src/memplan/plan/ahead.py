@@ -1,5 +1,7 @@
-"""Overlap of collectives with compute. A gather begins before the plan needs it, and a reduction is awaited later, as far as
-the budget has room for their buffers. Operators and their order do not change, so results are bit-identical.
+"""Overlap of collectives with compute.
+
+A gather begins before the plan needs it, and a reduction is awaited later, as far as the budget has room for their buffers.
+Operators and their order do not change, so results are bit-identical.
 
 A gather of 2 ms that its layer needs at node 7, with 1 ms of compute in each node before:
 
@@ -27,7 +29,7 @@ from memplan.memory.liveness import SECONDS, WORKSPACE, Liveness
 
 @dataclass
 class Time:
-    """The collectives of a step: their seconds, and the seconds hidden by compute."""
+    """Sums over the collectives of a step: their seconds, and the seconds that compute hides."""
 
     seconds: float = 0.0
     hidden: float = 0.0
@@ -37,7 +39,7 @@ class Time:
 
 
 class Beside:
-    """The nodes of a graph, with the unused bytes and the compute time still available for overlap while each node runs.
+    """Per node of a graph: the unused bytes while it runs, and the part of its time that can still hide a collective.
 
     `spare`: unused bytes at the step's peak.
     """
@@ -45,7 +47,8 @@ class Beside:
     def __init__(self, graph: fx.Graph, room: list[int], spare: int) -> None:
         self.graph, self.room, self.spare = graph, room, spare
         self.nodes = list(graph.nodes)
-        self.taken = [0] * len(self.nodes)  # copies of collectives in progress, besides their held buffers
+        # per node: bytes of copies made by collectives that are in progress, besides the buffers they hold
+        self.taken = [0] * len(self.nodes)
         self.at = {node: i for i, node in enumerate(self.nodes)}
         self.free = [0.0 if is_collective(n) else float(n.meta.get(SECONDS, 0.0)) for n in self.nodes]
         self.first = next((i for i, n in enumerate(self.nodes) if n.op != "placeholder"), len(self.nodes))
@@ -69,7 +72,7 @@ class Beside:
                 break
             found.append(i)
             left -= self.free[i]
-        while found and self.free[found[-1]] == 0:  # hides nothing
+        while found and self.free[found[-1]] == 0:  # a node at the end of the range that hides nothing
             found.pop()
         left = seconds
         for i in found:
@@ -103,7 +106,7 @@ def spread(graph: fx.Graph, room: list[int], spare: int, time: Time) -> None:
     """
     beside = Beside(graph, room, spare)
     earliest = beside.first
-    # index of the collective, its two operators, the farthest node that hides a part of it
+    # per collective: its index, its two operators, and the farthest node that hides a part of it
     split: list[tuple[int, Apart, int]] = []
     for i, node in enumerate(beside.nodes):
         if not is_collective(node):
@@ -143,9 +146,9 @@ def spread(graph: fx.Graph, room: list[int], spare: int, time: Time) -> None:
 
 
 def rewrite(graph: fx.Graph, node: fx.Node, two: Apart, begins: tuple[fx.Node, int], ends: tuple[fx.Node, int]) -> None:
-    """Replace a collective by two operators, each before a node.
+    """Replace a collective by two operators, inserted before the nodes in `begins` and `ends`.
 
-    The second element of a pair is the bytes of other copies there.
+    The second element of a pair is the bytes of copies that other collectives make while the node runs.
     """
     given, group = node.args
     with graph.inserting_before(begins[0]):

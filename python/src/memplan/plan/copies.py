@@ -27,7 +27,7 @@ from memplan.memory.liveness import WORKSPACE
 if TYPE_CHECKING:
     from memplan.plan.emit import Emission
 
-GRAIN = 512  # offsets are multiples of this
+GRAIN = 512  # bytes; offsets of copies in host memory are multiples of it
 
 
 class Host:
@@ -52,7 +52,7 @@ class Host:
         self.slab = next((v.new_empty((1,), dtype=torch.uint8) for v in self.values.values()), None)
 
     def keys(self) -> set[int]:
-        """Return the storages that are not in device memory."""
+        """Return the keys of storages that are in host memory."""
         known = [*self.values.values(), *([] if self.slab is None else [self.slab])]
         return {storage_key(v) for v in known}
 
@@ -64,22 +64,22 @@ def fills(value: torch.Tensor, n_bytes: int) -> bool:
 
 
 def there(value: torch.Tensor) -> Any:
-    """Return a fake tensor of the same layout in host memory."""
+    """Return a fake tensor in host memory with the layout of the given tensor."""
     device = torch.device("cpu") if value.device.type == "cuda" else value.device
     return value.new_empty_strided(value.shape, value.stride(), device=device)
 
 
 class Copies:
-    """The copies of one emission."""
+    """The copies in the graphs that one Emission writes."""
 
     def __init__(self, emission: Emission, steps: list[Step], host: Host) -> None:
         self.emission, self.host = emission, host
         back = {c.storage for c in steps if isinstance(c, Copy) and c.is_back}
-        self.brought_back = back - host.moved.keys()  # other copies are useless
-        self.now: dict[int, fx.Node] = {}  # by storage: its copy
-        self.out: dict[int, fx.Node] = {}  # by storage: the copying operator
-        self.waits: dict[int, list[Copy]] = {}  # by step
-        self.state: dict[int, fx.Node] = {}  # state of an update on the device
+        self.brought_back = back - host.moved.keys()  # a copy out that no step copies back is omitted
+        self.now: dict[int, fx.Node] = {}  # by storage: the node of its copy in host memory
+        self.out: dict[int, fx.Node] = {}  # by storage: the node that copies it out
+        self.waits: dict[int, list[Copy]] = {}  # by step: the copies for which the step waits
+        self.state: dict[int, fx.Node] = {}  # by storage of moved state: the node of the state on the device
         self.state_of = {moved.update: s for s, moved in host.moved.items()}
         self.slab: fx.Node | None = None
         if self.brought_back:
@@ -162,7 +162,8 @@ class Copies:
             return 0
         nodes = list(self.emission.graph.nodes)
         at = {node: i for i, node in enumerate(nodes)}
-        placed: list[tuple[int, int, int, int]] = []  # first and last node, offset, end
+        # per placed copy: first and last node of its lifetime, offset, end of its bytes
+        placed: list[tuple[int, int, int, int]] = []
         height = 0
         for s, out in sorted(self.out.items(), key=lambda item: (-storage_bytes(self.host.values[item[0]]), item[0])):
             held = [out, *(u for u in out.users if u.target is wait)]

@@ -1,4 +1,4 @@
-"""From a plan to graphs: nodes in the plan's order, repeated nodes as copies, split into forward and backward."""
+"""Write a plan as graphs: nodes in the plan's order, recomputed nodes as copies, split into forward and backward."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from memplan.plan.copies import Copies, Host
 from memplan.torch_internals.capture import cut
 from memplan.torch_internals.tensors import fake_mode_of
 
-RANDOM_STATE = torch.get_rng_state()  # an example; only the layout matters
+RANDOM_STATE = torch.get_rng_state()  # an example of a generator state; only its layout is used
 SMALL_BYTES = 1 << 16  # small parameters and inputs up to this size are copied, so that the caller may overwrite them
 DRAWING = threading.RLock()  # the generator is shared by all threads: its state and the draw must belong together
 os.register_at_fork(before=DRAWING.acquire, after_in_parent=DRAWING.release, after_in_child=DRAWING.release)
@@ -59,7 +59,7 @@ def draw_again(state: torch.Tensor, function: Any, *args: Any, **kwargs: Any) ->
 
 
 class Emission:
-    """Writes the steps in order. `now` maps every value to its current instance."""
+    """Writes the steps of a plan in order. `now` maps a value to its current instance: the node of its latest run."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class Emission:
         self.now: dict[fx.Node, fx.Node] = {}
         self.forward: set[fx.Node] = set()
         self.in_forward = True
-        self.made_from: dict[fx.Node, list[fx.Node]] = {}  # views and items by their source
-        self.copies: dict[fx.Node, None] = {}  # copies of tensors that the caller may overwrite, and views of the copies
+        self.made_from: dict[fx.Node, list[fx.Node]] = {}  # by source node: the views and items that have been made from it
+        self.copies: dict[fx.Node, None] = {}  # copies of tensors that the caller may overwrite, and views of these copies
         for node in capture.joint.graph.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self.now[node] = self.add(self.graph.node_copy(node, lambda n: n))
@@ -183,7 +183,7 @@ class Emission:
                 function, arguments = second_form(node)
                 copy.target, copy.args = function, fx.node.map_arg(arguments, lambda n: self.now[n])
         workspace = self.costs[node].workspace_bytes
-        if copy.target is draw_again:  # the state of the generator is kept during the call
+        if copy.target is draw_again:  # the run saves the generator's present state, as a part of its workspace
             workspace += storage_bytes(self.state_like)
         known = {WORKSPACE: workspace, SECONDS: self.costs[node].seconds, "memplan_run": self.done[step]}
         copy.meta = {**copy.meta, **known}
@@ -239,7 +239,7 @@ def copy_of(graph: fx.Graph, node: fx.Node) -> fx.Node:
 
 
 def lie_in_copy(view: fx.Node) -> None:
-    """Recompute the fake value of a view so that it refers to the copy."""
+    """Compute a view's fake value again, so that it refers to the copy instead of the original."""
     target: Any = view.target
     arguments = fx.node.map_arg((view.args, view.kwargs), lambda n: n.meta["val"])
     view.meta["val"] = target(*arguments[0], **arguments[1])
@@ -268,7 +268,7 @@ def emit(
 
 
 def last(module: fx.GraphModule) -> fx.Node:
-    """Return the output node."""
+    """Return the output node of a graph."""
     found: fx.Node = next(iter(reversed(module.graph.nodes)))
     return found
 

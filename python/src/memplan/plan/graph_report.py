@@ -29,7 +29,7 @@ class Recomputed:
     op: str
     runs: int
     module: str  # the innermost module, "" if unknown
-    seconds: float  # per run
+    seconds: float  # seconds of one run
 
 
 @dataclass(frozen=True)
@@ -47,46 +47,46 @@ class GraphReport:
 
     name: str
     budget_bytes: int
-    planned_bytes: int  # the peak of the final graphs, with the observed use of the outputs
-    most_bytes: int  # the same if all outputs and their gradients live until the end of the step
-    forward_bytes: int  # the peak of forward
+    planned_bytes: int  # peak of a step in the graphs as executed, with the observed use of outputs
+    most_bytes: int  # peak of a step if all outputs and their gradients live until its end
+    forward_bytes: int  # peak during forward
     keep_all_bytes: int
     floor_bytes: int  # certified lower bound for any order of these operators
     static_bytes: int  # parameters, buffers, inputs, and the reserved or optimizer bytes that the user named
     saved_bytes: int  # tensors saved from forward to backward
-    waiting_bytes: int  # saved tensors plus outputs of forward
+    waiting_bytes: int  # bytes at the end of forward: saved tensors, and outputs for the user
     overhead: float  # extra time as a fraction of keep-all, by operator costs; NaN: unknown
-    proved_overhead: float  # lower bound of overhead for any plan within the budget; or NaN
-    seconds: float  # of a step, as the sum over operators; NaN: unknown
+    proved_overhead: float  # lower bound on the overhead of every plan within the budget; NaN: unknown
+    seconds: float  # seconds of a step: the sum over its operators; NaN: unknown
     plan_seconds: float  # time of capture, measurement and search
     n_operators: int
     recomputed: list[Recomputed]
     copied: list[Copied]
     host_bytes: int  # host memory for copies and optimizer state; 0 if unused
-    collectives: Time  # time of parameter gathers and gradient reductions
+    collectives: Time  # time of collectives that gather parameters and reduce gradients
     pool: Pool | None = field(repr=False)  # the pool of host memory
     device_type: str  # the device that runs the graph
-    context_bytes: int | None  # context memory of a GPU outside of the allocator; None without a GPU
-    notes: list[str]  # unexpected properties of the plan, for the user
+    context_bytes: int | None  # bytes that a GPU's context occupies outside of the allocator; None without a GPU
+    notes: list[str]  # notes for the user on surprising properties of the plan
     peak_at: str  # the operator that runs at the plan's peak
     holders: list[Holder] = field(repr=False)  # the non-static tensors in memory at the peak, largest first
     planning: Planning = field(repr=False)
     trace: Trace = field(repr=False)
     capture: Capture = field(repr=False)
     costs: dict[fx.Node, Cost] = field(repr=False)
-    measured_bytes: int | None = None  # measured by Inductor's feedback
-    rounds: int = 1  # of planning and measuring
+    measured_bytes: int | None = None  # peak measured under Inductor; None: not measured
+    rounds: int = 1  # number of rounds of planning and measuring
     others_bytes: int = 0  # part of static_bytes: tensors that other calls keep for their backward
     frame: Any = None  # PyTorch's number of the user's code frame
     cut_at: str = ""  # position of the graph break, FILE:LINE
     gradients_elsewhere_bytes: int = 0  # part of static_bytes: gradients of parameters in other graphs
     state_bytes: int = 0  # part of host_bytes: optimizer state
     in_flight: int = 1  # the largest number of calls awaiting backward, the current call included
-    in_halves: bool = False  # whether backward may run in two parts
+    in_halves: bool = False  # whether a pipeline schedule may run backward in two parts
     is_seen: bool = False  # whether memplan has observed the use of the outputs
 
     def __deepcopy__(self, _: Any) -> GraphReport:
-        return self  # an immutable plan
+        return self  # a GraphReport does not change, so copies are the same object
 
     def take_seen(self, n_bytes: int) -> None:
         """Record the peak of an observed use of the outputs. `planned_bytes` is the largest peak observed."""

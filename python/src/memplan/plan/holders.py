@@ -1,4 +1,4 @@
-"""Origins of memory: the node that made a tensor, its module, and its line of user code."""
+"""Where the memory at the peak comes from: the node that made each tensor, its module, and the line of user code."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Holder:
-    """A tensor in memory at the peak."""
+    """A tensor in memory at the peak of a plan."""
 
     name: str
     kind: str
     n_bytes: int
-    module: str  # the innermost module whose call created it, "" if unknown
+    module: str  # innermost module whose call created the tensor; "": unknown
     line: Line | None  # the line that created it; for backward nodes, the line of forward
 
 

@@ -28,11 +28,11 @@ class Options:
     progress: Watcher | None = None
     cache: str | None = None  # a folder, "off", or None for the default of the environment
     verify: bool = False
-    device: Device | None = None  # the device named by the user
-    autocast: Region = None  # of the named device, around the model
+    device: Device | None = None  # the device named by `device=`; None: the tensors' own device
+    autocast: Region = None  # autocast region around the model, on the named device
     offload: Budget | None = None
-    link: str | float | None = None  # None: the device's
-    timeout: float = 600.0  # seconds that ranks wait for each other, besides a search
+    link: str | float | None = None  # link between device and host; None: the usual link of the device
+    timeout: float = 600.0  # seconds that ranks wait for each other, besides the time of a search
 
     def __post_init__(self) -> None:
         self.line = Line(is_wanted=self.progress is None)

@@ -34,7 +34,7 @@ from memplan.plan.options import Options
 from memplan.run.together import ALONE, Together, in_memory, saved
 
 ROUNDS = 4  # number of searches; the peak of the final graphs may exceed the plan's peak
-OUTSIDE = "outside"  # memory besides a graph
+OUTSIDE = "outside"  # name of the storage that stands for memory outside of the graph
 USUAL_LINK = "pcie4"  # for GPUs missing from the library's table
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
 CUT_SHORT = "its search was cut short (time_limit=, progress=): a longer one may find a quicker plan, another run another"
@@ -44,12 +44,12 @@ CUT_SHORT = "its search was cut short (time_limit=, progress=): a longer one may
 class Emitted:
     forward: fx.GraphModule
     backward: fx.GraphModule
-    above: Liveness  # of forward
-    below: Liveness  # of backward
+    above: Liveness  # liveness of the forward graph
+    below: Liveness  # liveness of the backward graph
     peak_bytes: int
     saved_bytes: int
-    held_bytes: int  # held by the user, and not an input of backward
-    host_bytes: int  # size of the host memory for copies
+    held_bytes: int  # bytes that the user holds during backward and that backward does not read
+    host_bytes: int  # bytes of host memory for copies
     collectives: Time
 
     @property
@@ -90,10 +90,12 @@ class GraphPlanner:
         self.static_bytes = self.planning.number("static_bytes")
         self.state_like = fake_state(capture)
         self.copies_inputs = True
-        self.room_bytes = capture.operations[capture.boundary].workspace_bytes  # reserved for others at the end of forward
-        self.smallest_bytes: dict[tuple[Any, ...], int] = {}  # peak of the smallest plan without `outside_bytes`, by options
+        # bytes reserved for other calls at the end of forward
+        self.room_bytes = capture.operations[capture.boundary].workspace_bytes
+        self.smallest_bytes: dict[tuple[Any, ...], int] = {}  # by options: the peak of the smallest plan, without outside_bytes
         self.host: Host | None = None  # host memory for copies, if plans may copy
-        self.host_bytes = self.room_on_host = 0  # size of this memory, and the size given to the search
+        # host_bytes: bytes of host memory that copies use; room_on_host: bytes that the search may use
+        self.host_bytes = self.room_on_host = 0
         self.was_cut_short = False  # whether a search ended early, including searches without a plan
 
     def again(self, outside_bytes: int) -> GraphPlanner:
@@ -152,8 +154,7 @@ class GraphPlanner:
         return self.counted(made.forward, made.backward, made.host_bytes, time) if any(waits) else made
 
     def below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
-        """Return the liveness of backward while the user holds these storages, and the held bytes that are no inputs of
-        backward."""
+        """Return the liveness of backward while the user holds these storages, and held bytes that backward does not read."""
         held = held - self.static_keys
         given = keys_of(n for n in backward.nodes if n.op == "placeholder")
         stay = held | keys_of(self.capture.tangents)
@@ -216,7 +217,7 @@ class GraphPlanner:
         self.was_cut_short = False
         keep_all = self.planning.number("keep_all_bytes")
         budget = resolve(options.budget, keep_all, lambda: self._least_bytes(options), lambda: self.auto_bytes(options.device))
-        # the budget equals the smallest plan's peak
+        # for the budget "min", only the smallest plan fits
         found = None if is_smallest(options.budget) else self.within(budget, options)
         found = found or self._smallest(budget, options, is_first)
         return self._ahead(found, budget), budget
@@ -283,7 +284,7 @@ class GraphPlanner:
             least = max(1, sum(self.capture.storages[s].n_bytes for s in self.capture.moved))
             self.room_on_host = max(
                 least, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes)
-            )  # gaps between copies
+            )  # the copies have gaps between them, so the search gets less
 
     def search(self, target: int | None, options: Options) -> bool:
         """Find a plan within the target (None: the smallest), from the cache or by a search. Return whether there is one."""

@@ -13,7 +13,7 @@ from memplan.memory.allocator import ADDRESS_SPACE, Block, CachingAllocator, Poo
 from memplan.memory.trace import Trace
 from memplan.plan.holders import lines_of, module_of
 
-RANGES = 8  # address ranges reserved per device, so that devices share no address and viewers can represent all addresses
+RANGES = 8  # address ranges reserved per device, so that devices do not overlap and viewers can represent every address
 Frames = list[dict[str, Any]]
 
 
@@ -77,8 +77,9 @@ class Recorded(CachingAllocator):
         self.requests, self.device = requests, device
         self._next_address = ADDRESS_SPACE * (1 + device * RANGES)
         self.entries: list[dict[str, Any]] = []
-        self.ranges: list[tuple[int, int, Pool]] = []  # of segments: address, bytes
-        self.held: dict[int, tuple[Block, int, Frames]] = {}  # by address
+        self.ranges: list[tuple[int, int, Pool]] = []  # address ranges of the segments: first address, bytes, pool
+        # by address: the block that is in use there, its bytes and callers
+        self.held: dict[int, tuple[Block, int, Frames]] = {}
 
     def note(self, action: str, address: int, n_bytes: int, frames: Frames) -> None:
         time = {"time_us": len(self.entries), "stream": 0}
