@@ -24,7 +24,8 @@ from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
 from memplan.torch_internals.modules import note_step
 
-FUSE = {"backward": "backward", "after": "none"}  # the planner's names for the values of `fuse`
+# by value of the option `fuse`: the planner's name for the place of the updates
+FUSE = {"backward": "backward", "after": "none"}
 
 
 class StepBackend(Backend):

@@ -94,7 +94,7 @@ class Liveness:
         self.blocks[node], self.made[node] = found, made
 
     def _takes_over(self, node: fx.Node) -> bool:
-        """Whether the result may overwrite the first argument, which has the same layout, no later reader, and memory of the graph."""
+        """Whether the result may overwrite the first argument: same layout, no later reader, allocated in the graph."""
         if node.op != "call_function" or not may_write_into_first(node):
             return False
         first = node.args[0]

@@ -27,14 +27,14 @@ from memplan.run.verify import apart_from
 from memplan.torch_internals.capture import answers_told
 from memplan.torch_internals.tensors import tree_iter, versions_of
 
-# callers in these folders do not count
+# code in these folders may ask without consequences, because its answer does not change results
 NOT_ASKED = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, in_place.__file__))
 MOST_NAMED = 3
-CHECKPOINT_CALL = "activation_checkpoint"  # occurs in the name of captured calls of torch.utils.checkpoint
+CHECKPOINT_CALL = "activation_checkpoint"  # part of the name of captured calls of torch.utils.checkpoint
 NOTHING = torch.empty(0)
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 Run = Callable[..., Any]
-Print = tuple[torch.dtype, int, int]  # fingerprint of a tensor: type, number of elements, sum of its bits
+Print = tuple[torch.dtype, int, int]  # fingerprint of a tensor: type, number of elements, sum of its bits as integers
 
 
 class Listeners(threading.local):
@@ -93,7 +93,7 @@ class Asked:
         return versions_of(list(tree_iter((self.args[1:], self.kwargs))))
 
     def take(self, module: fx.GraphModule, inputs: Sequence[Any]) -> None:
-        """Compute the fingerprints of the captured graph before its first run."""
+        """Compute the fingerprints of the tensors in the captured graph before the graph's first run."""
         self.has_checkpoints |= any(CHECKPOINT_CALL in str(n.target) for n in module.graph.nodes)
         if self.copy is not None:
             with drawing_from([g.clone_state() for g in generators()]):
@@ -175,7 +175,7 @@ def put_others(states: tuple[Any, Any]) -> None:
 
 
 def print_of(tensor: torch.Tensor) -> Print:
-    """Return the fingerprint of a tensor, independent of its layout."""
+    """Return the fingerprint of a tensor. It does not depend on the tensor's layout."""
     parts = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     return tensor.dtype, tensor.numel(), int(parts.detach().view(BITS[parts.element_size()]).sum(dtype=torch.int64))
 

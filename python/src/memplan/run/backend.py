@@ -71,7 +71,7 @@ class Backend:
     """The backend of torch.compile. `is_cut`: graph breaks are permitted; each part then counts the gradients of all parts."""
 
     compiles_inference = False  # whether memplan compiles calls without gradients
-    keeps_captures = True  # whether a captured graph can be planned again
+    keeps_captures = True  # whether a captured graph can be planned again without a new capture
     plans_collectives = True
 
     def __init__(self, options: Options, report: Report | None = None, is_cut: bool = False, only_report: bool = False) -> None:
@@ -81,17 +81,18 @@ class Backend:
         self.model: Callable[[], torch.nn.Module | None] = lambda: None
         # number of the current options; graphs planned for earlier options are planned again at their next call
         self.generation = 0
-        self.saved: dict[Any, tuple[int, int]] = {}  # by frame of the user's code: saved bytes and host bytes of its last graph
+        # by frame of the user's code: bytes saved for backward, and bytes in host memory, of the frame's last graph
+        self.saved: dict[Any, tuple[int, int]] = {}
         self.pool = pool_for(options.offload)
         self.said: set[str] = set()
-        self.current: Captured | None = None  # the graph in compilation
+        self.current: Captured | None = None  # the graph that is being compiled; None: no compilation
         self.repeats: Any = None  # repeated blocks of the model that the capture omits
         self.estimated: GraphPlanner | None = None  # the planner of a compilation for a report only
         self.is_for_others = False  # whether the current graph serves all further sizes
         self.regions: dict[str, torch.dtype] = {}  # autocast regions around the model
-        self.accumulated_bytes = 0  # gradients of earlier batches, counted because of the options
-        self.more_bytes = 0  # memory besides a call that the options do not name
-        self.learned = Learned()  # a Stage in a pipeline
+        self.accumulated_bytes = 0  # bytes of gradients of earlier batches, which the options request to count
+        self.more_bytes = 0  # bytes of memory besides a call that were observed and that the options do not name
+        self.learned = Learned()  # observations of memory besides the calls; a Stage in a pipeline
         self.together: Together = ALONE  # the ranks that plan together
         self.planners: weakref.WeakKeyDictionary[Captured, GraphPlanner] = weakref.WeakKeyDictionary()
         self.__name__ = NAME
@@ -171,7 +172,7 @@ class Backend:
         return self.current
 
     def around(self, captured: Captured) -> Callable[..., Any]:
-        """Return the compiled graph with the wrappers that its present plan requires."""
+        """Return the compiled graph within the wrappers that its present plan requires."""
         if captured.error is not None:
             return raising(captured.error)
         assert captured.compiled is not None
@@ -219,7 +220,7 @@ class Backend:
             warnings.warn(f"memplan: {sentence}", FallbackWarning, stacklevel=4)
 
     def captures_again(self) -> bool:
-        """Start new plans if the memory besides the steps has changed. Return whether this requires a new capture."""
+        """Start new plans if the memory besides the model's calls has changed. Return whether PyTorch has to capture again."""
         options = self.learned.changed(self.options, self.report, bool(self.together))
         if options is not None:
             self.options = options
@@ -227,7 +228,10 @@ class Backend:
         return options is not None and not self.keeps_captures
 
     def count(self, n_bytes: int) -> None:
-        """Count additional bytes besides all calls. Existing graphs are planned again at their next call."""
+        """Add n_bytes to the memory that plans count besides the calls.
+
+        Existing graphs are planned again at their next call.
+        """
         self.more_bytes += n_bytes
         self.report.graphs.clear()
         self.saved.clear()
@@ -359,7 +363,7 @@ class Backend:
         return GraphPlanner(capture, costs, outside, name, self.together)
 
     def costs_of(self, capture: Capture, beside: Container[fx.Node] = ()) -> dict[fx.Node, Cost]:
-        """Return the costs of all operators except those in `beside`."""
+        """Return the measured costs of all operators of a capture, except the nodes in `beside`."""
         sources = [o.source for o in capture.operations if o.source is not None and o.source not in beside]
         device = self.options.device
         if device is None or not is_away(sources):

@@ -54,7 +54,7 @@ class Between:
         read = keys_of(given) - keys_of(inputs)
         self.n_inputs = len(inputs) if None in known else 0
         self.outputs = [bool(keys_of([o]) & read) for o in flat_outputs(forward)[:n_forward_outputs]]
-        self.names: Sequence[str] = ()  # of the inputs
+        self.names: Sequence[str] = ()  # names of the graph's inputs
         self.seen = threading.local()
 
     def forward(self, run: Run) -> Run:

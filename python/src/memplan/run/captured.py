@@ -53,19 +53,19 @@ class Captured:
     def __init__(self, backend: Backend, module: fx.GraphModule, name: str, frame: Any) -> None:
         self.backend = weakref.ref(backend)
         self.module, self.name, self.frame = module, name, frame
-        self.generation = backend.generation  # number of the backend's options that the plan is for
-        self.refusal = ""  # the reason why the graph cannot be planned
+        self.generation = backend.generation  # number of the options (backend.generation) for which the graph is planned
+        self.refusal = ""  # the reason why the graph cannot be planned; "": it can
         self.n_forward_outputs = 0
         self.inputs: list[bool] = []  # by input: whether it is a parameter or a buffer of the model
         self.graph: weakref.ref[GraphReport] | None = None  # the report of its plan
-        self.error: Exception | None = None  # raised instead of using a plan
+        self.error: Exception | None = None  # an error that each call raises, because no plan could be made
         self.between: Between | None = None
         self.handing: Handing | None = None
         self.cast_inside: list[str] = []  # backward operators that autocast affects in eager PyTorch
-        self.others: list[str] = []  # differences between the capture and eager
+        self.others: list[str] = []  # operations that captures compute with other rounding than eager
         self.cut_at = ""  # position of the graph break after this graph
         self.forward, self.backward = Runner(), Runner()
-        self.compiled: Callable[..., Any] | None = None  # by AOTAutograd
+        self.compiled: Callable[..., Any] | None = None  # the callable that AOTAutograd has compiled
         self.metadata: Any = None
         self.run: Callable[..., Any] | None = None
 
@@ -98,7 +98,7 @@ class Captured:
         return [k for k, is_lasting in enumerate(lasts[:n_primals]) if is_lasting]
 
     def hand_over(self, backward: fx.Graph, caps: Sequence[int]) -> str:
-        """Hand over gradients during backward, if possible. Return the note for the report."""
+        """Arrange that DDP receives gradients during backward, if possible. Return a note for the report, or ""."""
         self.handing = handing(backward, len(self.inputs), caps)
         return NO_OVERLAP if self.handing is None else self.handing.note()
 
@@ -127,7 +127,7 @@ class Captured:
         return self.run(*inputs)
 
     def tell_saved(self, forward: fx.Graph) -> None:
-        """Update PyTorch's metadata for a forward that saves other tensors than the compiled one."""
+        """Update PyTorch's metadata for a forward that saves other tensors than the forward at compilation."""
         saved = [o for o in flat_outputs(forward)[self.n_forward_outputs :] if isinstance(o, fx.Node)]
         tensors = [o for o in saved if isinstance(o.meta.get("val"), torch.Tensor)]
         self.metadata.num_symints_saved_for_bw = sum(is_number(o.meta.get("val")) for o in saved)

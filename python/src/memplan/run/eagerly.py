@@ -106,8 +106,8 @@ class Eagerly:
     def may_capture(self) -> bool:
         """Whether this call may use a capture.
 
-        After a failed capture, the first, second, fourth, eighth, ... call tries again, because a hook or branch may be gone.
-        """
+        After a failed capture, the first, second, fourth, eighth, ... call tries to capture again, because the hook or branch
+        that prevented the capture may be gone."""
         if (reason := beyond_capture()) is not None:
             self.say(reason)
             return False
@@ -115,7 +115,7 @@ class Eagerly:
         return self.n_since & (self.n_since - 1) == 0
 
     def is_captured(self) -> None:
-        """Withdraws the sentence on a failed capture if this call is planned."""
+        """Withdraw the report's sentence on a failed capture, because this call is planned."""
         if self.n_since and self.report.graphs:
             self.report.fallbacks[:] = [f for f in self.report.fallbacks if f.reason not in self.failed]
             sentence = (

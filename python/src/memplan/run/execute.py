@@ -32,7 +32,7 @@ class Writer:
         self.by_identity: dict[int, str] = {}
         self.written: list[fx.Node] = []
         self.functions: list[list[str]] = []
-        self.lines: list[str] = []  # of the current function
+        self.lines: list[str] = []  # code lines of the function that is being written
 
     def constant(self, value: Any) -> str:
         name = self.by_identity.setdefault(id(value), f"c{len(self.values)}")
@@ -74,7 +74,7 @@ class Writer:
         self.lines.append("arguments.clear()")
 
     def hand_over(self, made: list[Any], later: list[Any]) -> list[fx.Node]:
-        """End a part with these results. Return the values that later parts need."""
+        """End a part of the graph, which returns these results. Return the values that later parts need."""
         wanted = {o for o in later if isinstance(o, fx.Node)}
         done = {n for n in self.written if n.op != "output"}
         needed = [n for n in self.written if n in wanted or any(u not in done and u.op != "output" for u in n.users)]

@@ -29,13 +29,12 @@ from memplan.memory.liveness import keys_of
 from memplan.run.execute import Part, Run, compile_parts
 from memplan.run.second_order import node_of
 
-PARTS = 4  # per bucket
+PARTS = 4  # number of parts of backward per bucket
 FEWEST = 2  # minimum number of parts of a backward
 
 
 def complete(graph: fx.Graph) -> dict[int, int]:
-    """Return the positions at which the results are complete and have no further reader, so that autograd may take them
-    over."""
+    """Return the positions from which on autograd may take over each result: it is complete and has no further reader."""
     at = {node: i for i, node in enumerate(graph.nodes)}
     results = flat_outputs(graph)
     return {
@@ -46,7 +45,7 @@ def complete(graph: fx.Graph) -> dict[int, int]:
 
 
 def shares(graph: fx.Graph, caps: Sequence[int]) -> list[list[int]]:
-    """Return groups of results in order of completion, each a share of a bucket.
+    """Divide the results of backward into groups, in order of completion. Each group is a share of a bucket.
 
     Autograd hands over the results of one part in any order. A bucket that ends within a part is sent with the next part.
     """
@@ -77,7 +76,7 @@ def hasten(graph: fx.Graph) -> None:
 
 
 class Waiting:
-    """The remaining parts of one call's backward."""
+    """The parts of one call's backward that have not run."""
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
@@ -118,7 +117,7 @@ class Handing:
 
     def __init__(self, groups: list[list[int]]) -> None:
         self.groups = groups
-        self.now = threading.local()  # the call whose backward begins
+        self.now = threading.local()  # per thread: the call whose backward begins
 
     def note(self) -> str:
         return f"gradients are handed to DDP in {len(self.groups)} parts, each when it is complete: it sends them meanwhile"

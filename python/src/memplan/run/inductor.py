@@ -29,8 +29,8 @@ from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
 from memplan.torch_internals.capture import FOR_INDUCTOR, compile_with_inductor, to_go_on
 
-ROUNDS = 3  # of planning, compiling and measuring
-LITTLE = 0.03  # this share of a budget may remain unused
+ROUNDS = 3  # maximum number of rounds; a round plans, compiles and measures
+LITTLE = 0.03  # share of a budget that may remain unused without another round
 
 
 class InductorPlanner(GraphPlanner):

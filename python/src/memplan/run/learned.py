@@ -21,7 +21,7 @@ from memplan.run.ledger import Beside, Ledger, Owner
 if TYPE_CHECKING:
     from memplan.report import Report
 
-NO_SMALLER = -1  # instead of a cause: no smaller plan was found
+NO_SMALLER = -1  # used in place of a cause: no smaller plan was found
 MOST_TIMES = 4  # maximum number of times that steps are planned again
 
 
@@ -38,7 +38,7 @@ class Learned:
         self.n_bytes = self.n_times = 0  # observed bytes that plans count, and number of times that plans were made again
         self.uncounted_bytes = 0  # observed bytes that no plan counts yet
         self.most_kept: dict[Any, int] = {}  # by frame of the user's code: limit on saved bytes of its graphs
-        self.is_beyond = False  # whether uncounted bytes or limits have changed since the last plans
+        self.is_beyond = False  # whether uncounted_bytes or most_kept has changed since the last plans were made
         self.alone: dict[Any, tuple[int, int]] = {}  # by frame and sizes: keep-all and floor without other memory
         self.causes: set[int] = set()  # causes that were reported, as indices into Beside.causes()
 

@@ -44,7 +44,7 @@ class Ledger:
         return [call for ref in list(self.waiting.values()) if (call := ref()) is not None]
 
 
-LEDGER = Ledger()  # of the process
+LEDGER = Ledger()  # the calls of all models in this process that await their backward
 
 
 class Call:
@@ -87,7 +87,7 @@ class Beside:
     call_bytes: int
     n_calls: int
     gradient_bytes: int
-    uncounted_bytes: int  # negative if a plan has counted more
+    uncounted_bytes: int  # bytes besides the call that no plan counts; negative if plans count too much
     outside_bytes: int = 0
     cuts: tuple[str, ...] = ()
     learned_bytes: int = 0
@@ -151,7 +151,7 @@ class Booked:
         self.graph = weakref.ref(graph)
         self.planned_bytes, self.budget_bytes, self.saved_bytes = graph.most_bytes, graph.budget_bytes, graph.saved_bytes
         self.counted_bytes = accumulated_bytes + graph.others_bytes
-        # without memory besides the call
+        # bytes while the call awaits its backward, without memory of other calls
         self.until_backward_bytes = graph.static_bytes - self.counted_bytes + graph.waiting_bytes
         self.cut_at = graph.cut_at
         self.metadata = metadata
@@ -167,7 +167,7 @@ class Booked:
             self.book(node, parameters)
             self.returned.follow(node, inputs, outputs)
             mark_beside(node)
-            if not self.is_watched and not profiler_is_on():  # the first step without a profiler can be measured
+            if not self.is_watched and not profiler_is_on():  # the first step that no profiler observes can be measured
                 self.is_watched = True
                 there = LEDGER.n_bytes - self.saved_bytes + gradient_bytes(parameters)
                 known = {storage_key(here(t)) for t in tensors_of([inputs, outputs])}
@@ -203,7 +203,7 @@ class Booked:
 
     def go_beyond(self, n_bytes: int, n_calls: int, gradients: int, uncounted: int) -> None:
         calls = LEDGER.calls()
-        # the graph's own calls are planned together with it
+        # the plan counts the graph's own pending calls already
         waiting = [c for c in calls if c.booked.owner.ledger is not self.owner.ledger]
         kept = sum(c.n_bytes for c in waiting)
         less = (self.planned_bytes + uncounted - self.budget_bytes) // 2 if n_calls and kept else 0

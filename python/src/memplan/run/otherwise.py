@@ -1,5 +1,7 @@
-"""Surroundings of a call in which eager PyTorch computes other bits than a captured graph. One warning for each comes before
-the first such backward."""
+"""Detect calls for which eager PyTorch computes other bits than the captured graph.
+
+memplan warns before the first backward of each kind.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +34,16 @@ TRANSPOSED = f"the gradient of an output has another layout than the output, and
 
 
 class Surroundings:
-    """Of the calls of one compiled model."""
+    """Observes the calls of one compiled model for causes of different bits."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
-        self.was_read = False  # the model's modules
-        self.casts: dict[str, Any] = {}  # per kind of device: a node that stands for the region of autocast of the last call
+        self.was_read = False  # whether the model's modules have been examined
+        # per kind of device: a cast made in the last call, which identifies the autocast region of that call
+        self.casts: dict[str, Any] = {}
 
     def look(self, model: nn.Module | None) -> None:
-        """At a call that begins."""
+        """Examine the model and the autocast regions when a call begins."""
         hook = saved_tensors_hook()
         if hook is not None and not str(getattr(hook, "__module__", "")).startswith(("torch.", "memplan.")):
             self.say(PACKED)
@@ -57,7 +60,10 @@ class Surroundings:
                 self.say(BOTH_WAYS)
 
     def _look_at_region(self, kind: str) -> None:
-        """Autocast casts a parameter once per region: a cast of our own is the same node in the same region."""
+        """Detect whether this call is in the same autocast region as the last one.
+
+        In one region, autocast makes a cast only once.
+        """
         key = self.casts.get(kind, (None, None))[0]
         parameter = key if key is not None else nn.Parameter(torch.ones(1, 1, device=kind))
         product = torch.mm(parameter, parameter).grad_fn
@@ -68,7 +74,7 @@ class Surroundings:
 
 
 def transposed(gradient: Any, strides: tuple[int, ...]) -> bool:
-    """Whether a gradient has another order of its dimensions than the output. An expanded one is copied by eager, too."""
+    """Whether a gradient has its dimensions in another memory order than the output. Eager also copies an expanded gradient."""
     if not isinstance(gradient, torch.Tensor) or gradient.layout is not torch.strided or 0 in gradient.stride():
         return False
     long = [k for k, n in enumerate(gradient.shape) if n > 1]

@@ -29,7 +29,7 @@ class Outside(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """A pending call: its autograd node, the storages counted by its plan, and the receiver of the result."""
+    """A pending call: its autograd node, the storages that its plan counts, and the function that receives the measurement."""
 
     node: weakref.ref[Any]
     known: set[int]

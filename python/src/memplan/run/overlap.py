@@ -1,8 +1,7 @@
-"""Inputs that share memory.
+"""Detect inputs that share memory in another way than in the first call.
 
 PyTorch compiles writes into inputs for the overlap of the inputs at capture time, and does not check the overlap again. A later
-call with another overlap would silently compute wrong results.
-"""
+call with another overlap would silently compute wrong results."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Functions that PyTorch converts or gives up during a call.
+"""Detect parts of a call that PyTorch silently runs eagerly.
 
-With fullgraph=False, PyTorch captures a model in parts, and silently runs functions eagerly that it can neither capture nor
-break.
+With fullgraph=False, PyTorch captures a model in parts. It runs functions eagerly that it can neither capture nor break.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from memplan.torch_internals.capture import cuts_since, frames_told, n_cuts
 
 
 class Parts:
-    """The conversions of one call: number of functions, failures, and graph breaks."""
+    """What PyTorch did during one call: the number of converted functions, the failures, and the graph breaks."""
 
     def __init__(self) -> None:
         self.n_converted = 0
@@ -72,7 +71,7 @@ def runs_eagerly(inputs: Any, result: Any) -> bool:
 
 
 class Calls(threading.local):
-    """The calls of a thread, innermost last."""
+    """The compiled calls that run in a thread, innermost last."""
 
     def __init__(self) -> None:
         self.here: list[Parts] = []

@@ -19,7 +19,7 @@ from memplan.torch_internals.autograd import uncaptured
 if TYPE_CHECKING:
     from memplan.run.captured import Captured
 
-LEAST_SHARE = 1000  # outputs smaller than this fraction of the peak are ignored
+LEAST_SHARE = 1000  # an output smaller than 1/LEAST_SHARE of the peak is ignored
 WEAKLY: Any = reductions.StorageWeakRef
 
 

@@ -22,8 +22,9 @@ from memplan.torch_internals.autograd import graph_is_kept, is_node_of, uncaptur
 from memplan.torch_internals.capture import metadata_now
 from memplan.torch_internals.tensors import base_of, tree_iter, versions_of
 
-DEEPEST = 4  # maximum number of views between an output and the node that computed it
-FURTHEST = {torch.float64: 1e-9, torch.float32: 1e-3}  # maximum relative difference between planned and eager gradients
+DEEPEST = 4  # maximum number of views that node_of follows from an output to the node that computed it
+# maximum relative difference that memplan accepts between planned and eager gradients
+FURTHEST = {torch.float64: 1e-9, torch.float32: 1e-3}
 FURTHEST_OF_OTHERS = 0.1
 SENTENCE = (
     "memplan: a gradient of a gradient (create_graph=True) needs {name} to be run once more eagerly, and {why}: call the"
@@ -106,7 +107,7 @@ class Differentiable:
         if self.metadata is not None and hasattr(self.metadata, "bw_donated_idxs"):
             self.metadata.bw_donated_idxs = []  # later steps may retain their graph, even if the first one does not
         self.ambient = ambient()
-        self.is_expected = False  # whether the previous call's gradient was differentiated
+        self.is_expected = False  # whether the gradient of the previous call was differentiated, so that this call runs eagerly
 
     def __call__(self, *inputs: Any) -> Any:
         if not torch.is_grad_enabled():
@@ -122,7 +123,7 @@ class Differentiable:
         return outputs
 
     def watch_layouts(self, node: Any, outputs: Any) -> None:
-        """Says so if a gradient comes in another layout than its output."""
+        """Warn if a gradient arrives in another layout than its output."""
         strides = {t.output_nr: t.stride() for t in tensors_of(outputs) if t.grad_fn is node and t.dim() > 1}
 
         def look(gradients: Any) -> None:

@@ -44,7 +44,7 @@ def cast(value: Any, kind: torch.dtype) -> Any:
 
 
 class Whole(nn.Module):
-    """A sharded model to be called with gathered parameters."""
+    """Calls a sharded model with gathered parameters in place of its shards."""
 
     def __init__(self, module: nn.Module, forward: Callable[..., Any] | None, into: Any, out: Any) -> None:
         super().__init__()
@@ -114,8 +114,8 @@ class Sharded:
         return contextlib.nullcontext()
 
     def begin(self) -> None:
-        """Begin a call that gathers its own parameters."""
-        GOING.clear()  # left by an aborted step
+        """Prepare for a call in which the graph, not FSDP2, gathers the parameters."""
+        GOING.clear()  # collectives that an aborted step has left
         for number in self.groups:
             GROUPS[number].give_back()
 
@@ -137,8 +137,7 @@ class Sharded:
 
 
 class KeptWhole(Sharded):
-    """A pipeline stage under FSDP2, whose parameters and gradients stay gathered from the first micro-batch of a step to its
-    end.
+    """A pipeline stage under FSDP2. Its parameters and gradients stay gathered during the whole step.
 
     FSDP2 itself gathers before planned calls, and reduces when the schedule ends the step.
     """
@@ -155,7 +154,7 @@ class KeptWhole(Sharded):
         self.parts = [weakref.ref(m) for m in module.modules() if isinstance(m, sharding.kind())]
 
     def sums(self) -> bool | None:
-        return True  # after all calls of the step
+        return True  # the schedule reduces after all calls of the step
 
     def give_memory_back(self) -> None:
         for number in self.groups:

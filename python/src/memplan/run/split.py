@@ -34,19 +34,18 @@ class Split(NamedTuple):
     first: fx.GraphModule
     second: fx.GraphModule
     kept: list[fx.Node]
-    sent: list[Any]  # the gradients that `first` computes
+    sent: list[Any]  # nodes of the gradients that `first` computes
 
 
 class Asked:
     """The requested gradients of one call of a planned graph."""
 
     def __init__(self) -> None:
-        self.had: tuple[int, ...] = ()  # the gradients of the first part, after it has run
+        self.had: tuple[int, ...] = ()  # indices of the gradients that the first part has computed; empty: it has not run
         self.kept: list[Any] = []  # tensors that the first part keeps for the second
 
     def begin(self, node: Any) -> None:
-        """Record the requested gradients when autograd reaches the call's node, directly before the node runs in this
-        thread."""
+        """Record the requested gradients, directly before autograd runs the call's node in this thread."""
         has_two = graph_is_kept() or self.had
         NOW.call = self if has_two else None
         NOW.of = tuple(to is not None for to, _ in node.next_functions) if has_two else ()
@@ -54,7 +53,10 @@ class Asked:
 
 
 class Now(threading.local):
-    """The call that runs in this thread. `of`: whether each gradient may be requested; `wanted`: the requested gradients."""
+    """The call whose backward runs in this thread.
+
+    `of`: whether each gradient may be requested; `wanted`: the requested gradients.
+    """
 
     def __init__(self) -> None:
         self.call: Asked | None = None
@@ -72,10 +74,14 @@ class Halves:
         self.graph, self.compile = graph, compile
         self.gradients = flat_outputs(graph.graph)
         self.n_gradients = len(self.gradients)
-        self.runs: dict[tuple[int, ...], tuple[Run, Run]] = {}  # by the gradients of the first part
+        # by indices of the first part's gradients: the functions of both parts
+        self.runs: dict[tuple[int, ...], tuple[Run, Run]] = {}
 
     def run(self, arguments: list[Any]) -> Any:
-        """Return the requested gradients. Return None if all are requested, or if the request is unknown."""
+        """Return the requested gradients.
+
+        Return None if the whole backward has to run: all are requested, or the request is unknown.
+        """
         call, wanted, of = NOW.call, NOW.wanted, NOW.of
         NOW.call = None
         n_numbers = self.n_gradients - len(of)  # numbers among the inputs precede the tensors and have no autograd node
@@ -148,7 +154,7 @@ def dependent(graph: fx.Graph) -> set[fx.Node]:
 
 
 def part(module: fx.GraphModule, given: Sequence[fx.Node], nodes: set[fx.Node], outputs: Sequence[Any]) -> fx.GraphModule:
-    """Return a graph of these nodes, in the order of the original graph."""
+    """Return a graph that consists of these nodes, in their original order."""
     graph = fx.Graph()
     now: dict[fx.Node, fx.Node] = {}
     for node in given:

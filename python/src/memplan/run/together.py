@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from memplan.plan.options import Options
 
 T = TypeVar("T")
-TAG = 20451  # tag of memplan's messages in the group
-ANSWER_SECONDS = 5.0  # time for the first rank's answer, after its own wait for the others
-BROKEN_OFF_SECONDS = 5.0  # time that Ctrl-C waits for the others
+TAG = 20451  # tag of memplan's messages in the process group
+ANSWER_SECONDS = 5.0  # seconds for which a rank waits for the first rank's answer, after the first rank's own wait
+BROKEN_OFF_SECONDS = 5.0  # seconds for which Ctrl-C waits for the other ranks
 DONE = "that all have a plan"
 
 
@@ -59,7 +59,7 @@ class Together:
 
     def __init__(self, groups: Sequence[Any] = ()) -> None:
         self.groups = tuple(groups)
-        self.talking: list[Any] = []  # groups of the same ranks with messages in host memory
+        self.talking: list[Any] = []  # process groups of the same ranks, whose messages are in host memory
         self.name, self.seconds = "what is planned", 0.0
 
     def __bool__(self) -> bool:
@@ -206,7 +206,7 @@ class Together:
         words = sorted(words, key=lambda w: w.rank)
         first = words[0]
         troubles = [f"rank {w.rank} {w.trouble}" for w in words if w.trouble]
-        if len(troubles) == len(words):  # all ranks have failed: each raises its own error
+        if len(troubles) == len(words):  # every rank has failed, so each raises its own error
             return Word(first.rank, "")
         if not troubles:
             troubles = [
@@ -267,7 +267,7 @@ def receive(rank: int, group: Any, seconds: float) -> list[Word]:
 
 
 def wait(begin: Callable[[], Any], seconds: float) -> None:
-    """Wait for a message. Raises RankError with the state of the other rank."""
+    """Wait for one message of another rank. Raises RankError with the state of that rank."""
     start = time.monotonic()
     try:
         begin().wait(timedelta(seconds=seconds))
@@ -318,15 +318,16 @@ def agreed(
     own = set(capture.static_nodes)
     given = [t for n in capture.primals if n not in own and n.users for t in tensors_of(n.meta.get("val"))]
     sources = [o.source for o in capture.operations if o.source is not None]
-    differ = any(map(is_functional, sources))  # operands of functional collectives may differ with the rank's position
-    calls = [str(n.target) if differ or is_ours(n) else describe(n) for n in sources]  # the sizes of shards may differ
+    differ = any(map(is_functional, sources))  # operands of functional collectives may differ between ranks
+    # the sizes of shards may differ between ranks
+    calls = [str(n.target) if differ or is_ours(n) else describe(n) for n in sources]
     said = {name: [text] for name, text in options.items()}
     said |= {"the sizes of its inputs": [str(list(t.shape)) for t in given], "their types": [str(t.dtype) for t in given]}
     together.same({**said, "what it computes": calls})
     costs = dict(zip(costs, together.of_first(list(costs.values()), "seconds")))
     for node, cost in costs.items():
         capture.take_sizes(node, cost.result_bytes)
-    parameters = [s for s in capture.storages if s.kind == "parameter"]  # a capture may omit the padding of a rank's parameters
+    parameters = [s for s in capture.storages if s.kind == "parameter"]  # a capture may lack the padding of a rank's shards
     outside_bytes += sum(s.n_bytes for s in parameters)
     known = [outside_bytes, *(o.workspace_bytes for o in capture.operations), *(s.n_bytes for s in capture.storages)]
     outside_bytes, *most = (max(n_bytes) for n_bytes in zip(*together.of_all(known, "bytes")))

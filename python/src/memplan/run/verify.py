@@ -1,4 +1,4 @@
-"""verify=True: before the first real step of a graph, it runs as planned and eagerly, and the results are compared."""
+"""Option verify=True: before a graph's first real step, memplan runs it as planned and eagerly, and compares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory needs of one stage's plan, per kind of tensor in the replay of a schedule."""
+"""The memory that the plan of one pipeline stage needs, per kind of tensor in the replay of a schedule."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Needs:
             if is_split:
                 halves = split(emitted.backward, [k for k, n in enumerate(capture.primals) if n in inputs.received])
                 given = keys_of(n for n in graph.nodes if n.op == "placeholder")
-                # all of its inputs stay for the second half
+                # all inputs of the call stay until the second half of backward
                 first = Liveness(halves.first.graph, capture.sizes, static, given | held)
                 second = Liveness(halves.second.graph, capture.sizes, static, keys_of(capture.tangents) | held)
                 self.call_bytes[replay.INPUTS, has_output] = first.peak_bytes(held_bytes)
@@ -100,7 +100,7 @@ class Needs:
                 self.sizes[replay.KEPT] = sum(capture.sizes.get(key, size) for key, size in kept.items() if key not in known)
 
     def bytes_of(self, moment: replay.Moment) -> int:
-        """Return the bytes of the call itself at this moment."""
+        """Return the bytes that the call itself needs at this moment, besides the tensors of other calls."""
         known: tuple[Any, ...] = moment.phase, moment.has_output
         if moment.phase == replay.BACKWARD:
             known += (moment.beside[moment.stage, replay.GRADIENTS] > 0,)

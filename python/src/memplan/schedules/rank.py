@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from memplan.plan.graph_report import GraphReport
     from memplan.report import Report
 
-PROBES = 4  # number of shares tried; each halves the remaining interval
+PROBES = 4  # maximum number of shares that are tried; each trial halves the remaining interval
 LEFT = 50  # if more than 1/LEFT of the budget is unused, the limit is too low
-CORRECTIONS = 2  # of a call's budget by the unused or missing bytes over all moments
+CORRECTIONS = 2  # number of corrections of a call's budget by the bytes that are unused or missing over all moments
 NO_CALLS = (replay.MERGE, replay.GATHER, replay.SUM)
 ROOMS = (0.4, 1.0)  # shares of keep-all's memory reserved for other stages, for which the smallest plans are computed
 
@@ -51,7 +51,7 @@ class Plan(NamedTuple):
         return self.planner.planning.number("planned_ticks") * 1e-9
 
 
-Plans = dict[int, Plan]  # by captured stage
+Plans = dict[int, Plan]  # by index of a captured stage: its plan
 
 
 class Stage(Learned):
@@ -63,7 +63,7 @@ class Stage(Learned):
         super().__init__()
         self.rank, self.index, self.model = rank, index, model
         self.captured: GraphPlanner | None = None
-        self.smallest: Plan | None = None  # planned without the memory besides its calls
+        self.smallest: Plan | None = None  # plan of the stage alone, made without the memory besides its calls
         self.is_behind = False  # whether the stage still runs a plan made before the other stages were captured
 
     def whole(self) -> Whole:
@@ -131,7 +131,7 @@ class Rank:
         self.is_whole = False  # whether all stages were planned together
         self.budget_bytes = self.keep_all_bytes = 0
         self.defers = False  # whether a BudgetError is raised after the step, because other ranks wait within the step
-        self.trouble: BudgetError | None = None  # the error to raise then
+        self.trouble: BudgetError | None = None  # the error that is raised after the step
 
     def add(self, index: int, model: Callable[[], Any]) -> Stage:
         self.stages[index] = Stage(self, index, model)
@@ -145,14 +145,17 @@ class Rank:
         """The peak of the rank in a step."""
         return self.peak_bytes(self.plans)
 
-    # Memory
+    # ---- memory
 
     def static(self) -> int:
         known = [(s.captured.capture, s.model(), s.whole()) for s in self.stages.values() if s.captured is not None]
         return self.counted_bytes + sum(static_bytes(c, model, self.n_parts, whole) for c, model, whole in known)
 
     def beside_bytes(self, index: int, sizes: dict[int, dict[str, int]]) -> int:
-        """Return the largest memory besides a call of a stage. A stage that is not captured yet counts like this one."""
+        """Return the largest memory besides a call of a stage.
+
+        A stage without a capture is assumed to need as much as this stage.
+        """
         like = sizes[index]
         beside = [m.beside for m in self.moments if m.stage == index and m.phase not in NO_CALLS]
         return max(
@@ -174,7 +177,7 @@ class Rank:
                 most = max(most, static + beside + own)
         return most
 
-    # Plans
+    # ---- plans
 
     def plan_whole(self, options: Options) -> None:
         """Plan all captured stages together, once, when no call awaits its backward. Raises BudgetError."""
@@ -244,7 +247,10 @@ class Rank:
         return Needs(planner, emitted, is_split, index == self.last, self.stages[index].whole())
 
     def _planner(self, stage: Stage, limits: dict[int, int], room: float) -> GraphPlanner:
-        """Return a planner that counts the memory besides the stage at these limits, and enforces the stage's own limit."""
+        """Return a planner for a stage.
+
+        It counts the memory besides the stage if all stages save up to these limits. It limits the bytes that the stage saves.
+        """
         known = stage.captured
         assert known is not None
         capture = known.capture
@@ -295,14 +301,17 @@ class Rank:
         return self.static() + plan.needs.sizes[replay.WHOLE] + plan.emitted.peak_bytes - plan.planner.static_bytes
 
     def _room(self, index: int, limits: dict[int, int], budget: int) -> int:
-        """Return the budget of a call at these limits."""
+        """Return the bytes that a call of the stage may use if all stages save up to these limits."""
         sizes = {s: self.limited[s] | {replay.SAVED: limit} for s, limit in limits.items()}
         return budget - self.beside_bytes(index, sizes)
 
     def _at(
         self, limits: dict[int, int], stages: Sequence[Stage], target: int, budget: int, options: Options, rounds: int
     ) -> Plans | None:
-        """Return plans with these limits. The target of the calls is lowered until all moments are within the budget."""
+        """Return plans that save at most the given bytes per stage.
+
+        The target of the calls is lowered until all moments are within the budget.
+        """
         for _ in range(rounds):
             self.target = target
             found = self._plans(stages, limits, options, lambda planner: planner.within(target, options))  # noqa: B023
@@ -321,7 +330,10 @@ class Rank:
         return {s.index: s.smallest for s in stages if s.smallest is not None}
 
     def _least(self, stages: Sequence[Stage], everything: Plans, options: Options) -> Plans:
-        """Return the set of smallest plans with the lowest total peak. Sets differ in the room for other stages."""
+        """Return the set of smallest plans with the lowest total peak.
+
+        The candidate sets reserve different amounts of memory for other stages.
+        """
         dynamic = max(p.emitted.peak_bytes - p.planner.static_bytes for p in everything.values())
         found = [self.smallest(stages, options)]
         for share in ROOMS:

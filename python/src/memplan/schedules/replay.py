@@ -14,20 +14,20 @@ from typing import Any, NamedTuple
 # Tensors that a stage holds for one micro-batch, or for all micro-batches (GRADIENTS)
 SAVED = "saved"  # saved by the plan, from forward to backward
 INPUT = "input"  # received from the previous stage
-OUTPUT = "output"  # output that is not saved
+OUTPUT = "output"  # output of forward that the plan does not save
 OUTPUT_GRADIENT = "output gradient"  # received from the next stage
 INPUT_GRADIENT = "input gradient"
 KEPT = "kept"  # saved between the input gradients and the weight gradients, if these are computed separately
-GRADIENTS = "gradients"  # of the stage's parameters, as soon as some exist
-SENT = "sent"  # of a stage under FSDP2: the buffer of all ranks that gathers parameters
-WHOLE = "whole"  # gathered parameters
+GRADIENTS = "gradients"  # gradients of the stage's parameters, once some exist
+SENT = "sent"  # buffer of all ranks that gathers the parameters of a stage under FSDP2
+WHOLE = "whole"  # gathered parameters of a stage under FSDP2
 SUMMED = "summed"  # the rank's shards of the parameters' gradients
 
-FORWARD, BACKWARD, MERGE = "forward", "backward", "merge"  # calls
-GATHER, SUM = "gather", "sum"  # actions of FSDP2
+FORWARD, BACKWARD, MERGE = "forward", "backward", "merge"  # kinds of calls of a stage
+GATHER, SUM = "gather", "sum"  # actions of FSDP2 in a schedule's list
 # the two parts of BACKWARD under a zero-bubble schedule: input gradients and weight gradients
 INPUTS, WEIGHTS = "inputs", "weights"
-OF_ALL = -1  # in place of a micro-batch
+OF_ALL = -1  # used instead of a micro-batch's number: the tensor belongs to all micro-batches
 
 Part = tuple[int, str]  # a stage and a kind of tensor
 Action = tuple[int, str, int]  # stage, action, micro-batch, with torch.distributed.pipelining's names of actions
@@ -61,7 +61,7 @@ class Replay:
     ) -> None:
         self.stages, self.last, self.loss = set(stages), n_stages - 1, n_stages
         self.keeps_outputs, self.sharded = keeps_outputs, set(sharded)
-        self.alive: Counter[tuple[int, str, int]] = Counter()  # the number of references
+        self.alive: Counter[tuple[int, str, int]] = Counter()  # by stage, kind of tensor and micro-batch: number of references
         self.moments: list[Moment] = []
         if accumulates:
             self.alive.update((s, SUMMED if s in self.sharded else GRADIENTS, OF_ALL) for s in self.stages)
@@ -173,7 +173,7 @@ class Replay:
     def _backward(self, stage: int, part: int) -> None:
         self._begin_backward(stage, part, BACKWARD)
         self._end_backward(stage, part)
-        if stage == self.last > 0:  # losses live until the end of the step and hold the autograd graph, which holds this input
+        if stage == self.last > 0:  # losses live until the end of the step, and their autograd graph holds this input
             self._take(stage, INPUT, part)
 
     def _backward_of_inputs(self, stage: int, part: int) -> None:
@@ -200,7 +200,7 @@ class Replay:
                 self._drop(stage, OUTPUT, part)
 
 
-# Schedules that PyTorch implements as code instead of a list
+# ---- schedules that PyTorch implements as code instead of a list of actions
 
 
 def gpipe(stage: int, n_parts: int) -> list[Action]:

@@ -25,7 +25,7 @@ def small_node() -> Any:
 
 
 def shows_packed() -> bool:
-    node = small_node()  # has to outlive its saved tensor
+    node = small_node()  # the node has to outlive its saved tensor
     return hasattr(getattr(node, SAVED + "self", None), "data")
 
 
@@ -97,7 +97,7 @@ EVENTS_CONFIG = Private(
 )
 
 
-# Nodes
+# ---- nodes
 
 
 def is_node_of(node: Any, metadata: Any) -> bool:
@@ -151,8 +151,8 @@ def attributes(node: Any, prefix: str) -> Iterator[Any]:
                 yield from value if isinstance(value, (tuple, list)) else [value]
 
 
-MOST_SPANS = 4096  # only the latest are stored
-# first node created while packing hooks are active, and first node after that
+MOST_SPANS = 4096  # number of spans that are stored; the oldest are dropped
+# spans of node numbers: first node created while packing hooks are active, first node after these hooks
 PACKING: deque[list[float]] = deque(maxlen=MOST_SPANS)
 
 
@@ -170,7 +170,7 @@ def saved_tensors_hook() -> Any:
 
 
 def note_who_packs() -> None:
-    """Record from now on when saved-tensor hooks are active."""
+    """Record from now on in which spans of nodes saved-tensor hooks are active."""
     push, pop = PUSH_HOOKS.get(), POP_HOOKS.get()
     entered: list[list[float]] = []
 
@@ -213,7 +213,7 @@ def uncaptured(hook: Callable[..., Any]) -> Callable[..., Any]:
     return functools.partial(run_uncaptured, hook)
 
 
-# The engine
+# ---- the engine
 
 KEPT: list[bool] = []  # per running backward, innermost last: whether the graph is retained
 
@@ -253,7 +253,7 @@ if not KEEPS_GRAPH:
     note_what_is_kept()
 
 
-# The profiler
+# ---- the profiler
 
 
 def profiler_is_on() -> bool:

@@ -124,7 +124,7 @@ PARTITIONER_CLASS = Private(
 FOR_INDUCTOR = (INDUCTOR, PARTITIONER, PARTITIONER_CLASS, AS_TRACED, AS_COMPILED, COMPILE_CONTEXT)
 
 
-# Settings and errors
+# ---- settings and errors
 
 
 def setting(name: str, otherwise: Any) -> Any:
@@ -168,16 +168,16 @@ def limit() -> int:
 
 
 def limit_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that PyTorch raises at this limit."""
+    """Return the exceptions that PyTorch raises when the number of captures reaches its limit."""
     return (LIMIT.get(),) if LIMIT else ()
 
 
 def is_limit(error: BaseException) -> bool:
-    """Whether an error reports this limit. PyTorch 2.4 raises an unspecific exception."""
+    """Whether an error reports that the limit of captures is reached. PyTorch 2.4 raises an unspecific exception."""
     return isinstance(error, limit_errors()) or str(error).startswith("cache_size_limit reached")
 
 
-# The current state of PyTorch
+# ---- the current state of PyTorch
 
 
 def is_jit_traced() -> bool:
@@ -294,7 +294,7 @@ def counting(is_counted: bool) -> Iterator[Callable[[], bool]]:
         COUNT(before)
 
 
-# Compilation of graphs
+# ---- compilation of graphs
 
 
 def register(backend: Callable[..., Any], name: str) -> None:
@@ -322,7 +322,7 @@ def boxed(run: Callable[[list[Any]], Any]) -> Callable[..., Any]:
 
 
 def need_to_cut() -> None:
-    """Raise NotPlannable if this PyTorch version cannot partition graphs for others."""
+    """Raise NotPlannable if this PyTorch version has no function to partition a joint graph for given saved tensors."""
     if not EXTRACT:
         raise NotPlannable(f"PyTorch {torch.__version__} has no {EXTRACT}")
 
@@ -359,7 +359,7 @@ def drop_unread(module: fx.GraphModule, stays: Callable[[fx.Node], bool] = lambd
 
 
 def is_meant(node: fx.Node) -> bool:
-    """Whether a forward operator has effects besides its result."""
+    """Whether a forward operator is intended to stay, because it has effects besides its result."""
     return node.is_impure() and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
 
 

@@ -73,7 +73,7 @@ class Patience:
 
 
 def uses_of(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the number of references to a tensor, and to its storage."""
+    """Return the number of references to a tensor object, and to its storage."""
     if not (USES and USES_OF_MEMORY and MEMORY):
         return 0, 0
     own: Any = tensor.untyped_storage()
@@ -107,7 +107,7 @@ class GatherOnHost:
     """
 
     def __init__(self) -> None:
-        self.sent: torch.Tensor | None = None  # the buffer of the last gather
+        self.sent: torch.Tensor | None = None  # the buffer of the last gather; None: freed
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         self.sent = torch.empty(*size, dtype=dtype, device=device)

@@ -100,7 +100,7 @@ def schema_of(operator: Any) -> Any:
     return schemas[0] if schemas else None
 
 
-# Kernels by names of dispatch keys
+# ---- kernels by names of dispatch keys
 
 
 def key_of(name: str) -> Any:
@@ -177,7 +177,7 @@ def without_cast_cache_off() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(proxy_tensor, "disable_autocast_cache", contextlib.nullcontext)
 
 
-# Observation of operators
+# ---- observation of operators
 
 CALLERS = ("torch._compile", "torch._dynamo.eval_frame", __name__)  # modules whose frames call an observer
 

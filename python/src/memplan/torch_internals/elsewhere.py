@@ -90,7 +90,7 @@ def regions_of(value: Any) -> Iterator[Any]:
         if isinstance(value, torch.autocast):
             yield value
         for cell in getattr(value, "__closure__", None) or ():
-            with contextlib.suppress(ValueError):  # an empty cell
+            with contextlib.suppress(ValueError):  # an empty cell of a closure
                 if isinstance(cell.cell_contents, torch.autocast):
                     yield cell.cell_contents
         value = getattr(value, "__wrapped__", None) or getattr(value, "__func__", None)

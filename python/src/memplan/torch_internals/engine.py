@@ -91,7 +91,8 @@ def checked(gradient: torch.Tensor | None, edge: Edge) -> torch.Tensor | None:
         gradient = gradient.real
     if gradient.dtype != metadata.dtype:
         gradient = gradient.to(metadata.dtype)
-    if gradient.device != metadata.device and metadata.device.type != "meta":  # for an input in place of the user's
+    # an input of the capture has replaced the user's tensor
+    if gradient.device != metadata.device and metadata.device.type != "meta":
         if gradient.dim():
             raise RuntimeError(f"a gradient is on {gradient.device}, and its tensor is on {metadata.device}")
         gradient = gradient.to(metadata.device)

@@ -46,7 +46,7 @@ class Depth(threading.local):
 
 
 DEPTH = Depth()
-COUNT, LOCK = [0], threading.Lock()  # over all threads
+COUNT, LOCK = [0], threading.Lock()  # captures in progress in all threads, and the lock for this number
 
 
 @contextlib.contextmanager

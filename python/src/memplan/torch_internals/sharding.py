@@ -47,7 +47,7 @@ FAKE_STORE = Private(
     lost="meshes are refused",
     on_demand=True,
 )
-# classes of FSDP2 and of memplan
+# private classes of FSDP2, and memplan's replacements
 DEFAULT = ("DefaultAllGather", "DefaultReduceScatter", GatherOnHost.__name__, SumOnHost.__name__)
 
 
@@ -103,7 +103,7 @@ class Cut(NamedTuple):
 
 
 class Division(NamedTuple):
-    """The division of a gradient sum: divisors before and after, and the reductions over shard ranks and over replicas."""
+    """How FSDP2 divides a gradient sum: divisors before and after the sum, and the reductions over shard ranks and replicas."""
 
     before: float
     after: float
@@ -183,8 +183,7 @@ class ParameterGroup:
         return Division(before, whole / before, sums.SUM, sums.SUM)
 
     def sums(self) -> bool | None:
-        """Whether this step reduces gradients over the ranks, including those kept in earlier steps; otherwise gradients are
-        kept.
+        """Whether this step reduces gradients, also those kept in earlier steps, over the ranks (False: it keeps them).
 
         None: only partly, or this PyTorch version has no known way to keep gradients.
         """
@@ -197,7 +196,7 @@ class ParameterGroup:
         can_keep = bool(KEPT) and not any(self.cuts)
         return bool(known.reduce_grads) if can_keep or (known.reduce_grads and not self.has_kept()) else None
 
-    # Unsharded gradients, stored in FSDP2's own place
+    # ---- unsharded gradients, stored in FSDP2's own place
 
     def begin_to_keep(self) -> int:
         """Permit unsharded gradients from now on, and return their bytes.
@@ -244,7 +243,7 @@ class ParameterGroup:
         return kept.add_(gradient)
 
     def need_all_kept(self, which: Sequence[int]) -> None:
-        """Raise MemplanError if a kept gradient is not among the reduced ones."""
+        """Raise MemplanError if a kept gradient is not among the gradients that this step reduces."""
         for k, parameter in enumerate(self.known.fsdp_params):
             if k not in which and has_gradient(parameter):
                 raise MemplanError(
@@ -257,7 +256,7 @@ class ParameterGroup:
         if self.known.is_unsharded:
             self.known.reshard()
 
-    # Parameters that FSDP2 itself gathers for several calls
+    # ---- parameters that FSDP2 itself gathers for several calls
 
     def give_memory_back(self) -> None:
         """Free the buffer of a finished gather. With gloo, use memplan's classes for gathers and reductions."""
@@ -371,7 +370,7 @@ def hooks(module: nn.Module) -> list[Hook]:
         policy = state._mp_policy
         casts = policy.param_dtype if policy.cast_forward_inputs else None, policy.output_dtype
         before, behind = state._pre_forward_hook_handle, state._post_forward_hook_handle
-        several = getattr(before, "handles", None)  # for modules that are gathered together
+        several = getattr(before, "handles", None)  # a list of hooks exists for modules that are gathered together
         halves = (
             [(before, True), (behind, False)]
             if several is None
