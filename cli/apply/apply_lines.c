@@ -1,4 +1,4 @@
-/* apply_lines.c - the first lines of the output, common to all frameworks. */
+/* apply_lines.c - the first lines of `memplan apply`, which are the same for all frameworks. */
 #include "cli/apply/apply.h"
 
 #include <limits.h>

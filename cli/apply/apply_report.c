@@ -25,7 +25,8 @@ static bool writes_again(const mp_modules *m, const bool *chosen)
     return false;
 }
 
-/* True if a chosen module has no parameters. PyTorch may run it in place. */
+/* True if a chosen module has no parameters. In PyTorch such a module (ReLU) may overwrite its input
+ * (inplace=True). */
 static bool may_be_in_place(const mp_modules *m, const bool *chosen)
 {
     for (int k = 0; k < m->n_calls; k++) {
@@ -40,9 +41,9 @@ static bool may_be_in_place(const mp_modules *m, const bool *chosen)
     return false;
 }
 
-/* The Python function that recomputes a module. */
+/* A Python function that recomputes a module in backward, and the code that calls it. */
 typedef struct checkpointer {
-    const char *function, *wrapped; /* Python code */
+    const char *function, *wrapped; /* Python code: the function, and the wrapped module */
     bool is_torchs;
 } checkpointer;
 
@@ -83,7 +84,8 @@ static void print_pytorch(applied *x, const checkpointer *by, const mp_plan *pla
                  share < 1 ? floor(100 * share) / 100 : 1);
 }
 
-/* If the plan wraps whole modules, prints it. Otherwise prints the best plan of wrapped modules within its budget. */
+/* Prints a plan of wrapped modules: the user's plan if it wraps whole modules, otherwise the best such plan within its budget.
+ */
 static mp_status apply_pytorch(applied *x, const checkpointer *by)
 {
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .own = &mp_modules_solver};

@@ -17,13 +17,13 @@ enum { PRODUCTS = 64, TRIED = 8 }; /* products distinguished per block; products
 typedef struct selective {
     const blocks *blocks;
     const mp_graph *graph;
-    int n_products, first[PRODUCTS]; /* nodes of the first block's products */
-    int n_tried, tried[TRIED];       /* numbers of the products that may be kept */
-    int *number;                     /* per node: number of the product in its block; -1: not a product */
-    bool *kept;                      /* per node: its result is kept */
+    int n_products, first[PRODUCTS]; /* number of products in a block; the node of each product in the first block */
+    int n_tried, tried[TRIED];       /* number and indices of the products that may be kept */
+    int *number;                     /* per node: index of the product within its block; -1: not a product */
+    bool *kept;                      /* per node: its result is kept, not recomputed */
 } selective;
 
-/* The best subset so far; k -1: none has fitted yet. */
+/* The best subset of kept products up to now. */
 typedef struct found {
     int k;
     unsigned set;
@@ -47,8 +47,8 @@ static void find_products(selective *s)
     }
 }
 
-/* True if a product writes copies of its operands, which PyTorch recreates. Attention's additional outputs are small and do not
- * count. */
+/* True if a product writes copies of its operands, which PyTorch recreates when it recomputes. The small additional outputs of
+ * attention do not count. */
 static bool writes_copies(const mp_graph *graph, const mp_node *node)
 {
     const mp_alternative *base = node->alternatives;
@@ -61,7 +61,7 @@ static bool writes_copies(const mp_graph *graph, const mp_node *node)
     return all - most > most / 4;
 }
 
-/* Chooses the most expensive products. */
+/* Chooses the most expensive products as candidates for keeping. */
 static void choose_tried(selective *s)
 {
     for (; s->n_tried < TRIED; s->n_tried++) {
@@ -87,8 +87,8 @@ static bool is_in_set(const selective *s, unsigned set, int number)
     return false;
 }
 
-/* Finds the smallest number of recomputed blocks that fits while this subset of products is kept. More blocks need less
- * memory. */
+/* Finds the smallest number of recomputed blocks that fits the budget while the products in `set` are kept. More recomputed
+ * blocks need less memory. */
 static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found *best, mp_error *err)
 {
     int from = 0, to = s->blocks->n;

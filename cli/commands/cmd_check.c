@@ -1,4 +1,4 @@
-/* cmd_check.c - replays a plan and reports whether its claims hold. */
+/* cmd_check.c - the command check: replays a plan and reports whether its claims are true. */
 #include <stdio.h>
 #include <unistd.h>
 

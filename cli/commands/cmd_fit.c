@@ -1,4 +1,4 @@
-/* cmd_fit.c - finds the largest batch that fits into a memory. */
+/* cmd_fit.c - the command fit: finds the largest batch whose training step fits in a given memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +19,14 @@ static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any
 
 /* ---- options ---- */
 
-/* True for "20", which means 20 % here, since a number of bytes would make no sense. */
+/* True for a number without a unit, such as "20". --overhead reads it as per cent, because a number of bytes makes no sense
+ * there. */
 static bool is_plain_number(const char *text)
 {
     return strspn(text, "0123456789.") == strlen(text);
 }
 
-/* Reads the options. `within`: text such as "2.00 GiB", or the memory of a device. */
+/* Reads the options. Writes to `within` the memory as a text: "2.00 GiB", or the memory of a device by name. */
 static int settle(options *o, int64_t *memory_bytes, char *within, double *overhead)
 {
     const char *why;
@@ -49,7 +50,8 @@ static int settle(options *o, int64_t *memory_bytes, char *within, double *overh
     return EXIT_DONE;
 }
 
-/* Refuses a model with a fixed batch size. A model can be built at other batch sizes only if it requires --batch. */
+/* Refuses a model whose batch size is fixed in the file. Only a model that requires --batch can be built at other batch sizes.
+ */
 static mp_status refuse_fixed(const options *o, mp_error *err)
 {
     const char *path = o->operands[0];
@@ -70,8 +72,8 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
 typedef struct builder {
     const options *asked;
     char name[128];      /* name of the model, from the last graph built */
-    const char *program; /* as from subject_program, from the last graph built */
-    other_rules other;   /* keep-all at the batch kept_batch */
+    const char *program; /* the program of the last graph built, as from subject_program */
+    other_rules other;   /* peak of keep-all under the other rules, at the batch kept_batch */
 } builder;
 
 static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *err)
@@ -87,7 +89,7 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     return MP_OK;
 }
 
-/* Returns the largest batch that fits with everything kept; 1 if none does. */
+/* Returns the largest batch that fits if everything is kept; 1 if no batch fits. */
 static int64_t kept_batch(const mp_fit *found)
 {
     const int64_t batch = found->answers[MP_FIT_KEEP_ALL].batch;
@@ -141,7 +143,7 @@ static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbos
                a->solver);
 }
 
-/* Returns both numbers, in per cent, with as many digits as they need to differ. */
+/* Returns two fractions of time as per cent, `taken` and `allowed`. They have as many digits as needed to differ. */
 static const char *too_slow_text(double taken, double allowed)
 {
     enum { MOST_DIGITS = 6 };

@@ -1,4 +1,4 @@
-/* cmd_pack.c - finds offsets for the buffers of a CSV file, or for the tensors of a plan. */
+/* cmd_pack.c - the command pack: finds offsets for the buffers of a CSV file, or for the tensors of a plan. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,12 +19,12 @@
 typedef struct packing {
     progress shown;
     double started_at, shown_at; /* seconds */
-    double time_limit;           /* 0: none */
+    double time_limit;           /* seconds; 0: no limit */
     mp_pack_options options;
     mp_pack_result result;
-    int64_t capacity; /* -1: not given */
-    int64_t before;   /* arena of the original plan; -1: none */
-    const char *what; /* "buffers", "places" */
+    int64_t capacity; /* capacity in bytes, from --capacity; -1: not given */
+    int64_t before;   /* bytes of the arena of the plan that is packed; -1: it has none */
+    const char *what; /* the packed things, for messages: "buffers", "places" */
     size_t n;
 } packing;
 
@@ -133,7 +133,7 @@ static int pack_table(const options *o, packing *p)
     return st == MP_OK ? EXIT_DONE : output_failed(&err);
 }
 
-/* Packs the steps of a plan. A layout higher than the plan's own is discarded. */
+/* Packs the tensors of a plan's steps. If the new layout is higher than the plan's own, it is discarded. */
 static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *plan, packing *p, mp_error *err)
 {
     mp_status st = MP_OK;

@@ -1,4 +1,5 @@
-/* cmd_parallel.c - finds the fastest ways to split a network over devices, and states the reason against each other way. */
+/* cmd_parallel.c - the command parallel: finds the fastest ways to split a network over devices (meshes). For every other mesh
+ * it states why that mesh is not among the best. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,12 +19,13 @@
 /* ---- the request ---- */
 
 enum {
-    SAMPLES_PER_DEVICE = 4, /* samples of a step per device, without --global-batch */
+    SAMPLES_PER_DEVICE = 4, /* samples per device in a training step, if --global-batch is not given */
     MOST_REMEDIES = 6,
-    DOUBLINGS = 5, /* how often the number of devices is doubled if no mesh fits */
+    DOUBLINGS = 5, /* if no mesh fits, the number of devices is doubled at most this often */
     MOST_NOTES = 2
 };
-static const double alike = 0.03; /* meshes slower than the fastest by at most this share are ranked by simplicity */
+static const double alike =
+    0.03; /* share of a step's seconds: meshes slower than the fastest by at most this share are ranked by simplicity */
 
 typedef struct question {
     const options *asked;
@@ -34,8 +36,8 @@ typedef struct question {
     mp_mesh explained;
 } question;
 
-/* Builds the graph of one rank of a split. Its gradients are not yet summed over ranks, since they accumulate over
- * micro-batches. */
+/* Builds the graph of one rank of a mesh. Gradients are not summed over ranks in this graph, because they first accumulate
+ * over micro-batches. */
 static mp_status graph_of(void *data, const mp_mesh *mesh, int64_t micro_batch, mp_graph **out, int64_t *sent_bytes,
                           mp_error *err)
 {
@@ -76,7 +78,7 @@ static mp_status read_host(question *q, const own_device *device, mp_error *err)
     return MP_OK;
 }
 
-/* Reads the fixed dimensions. Dimensions that --mesh does not name are free. */
+/* Reads --mesh. The directions that it names are fixed; all other directions are free for the search. */
 static mp_status read_fixed(const options *o, mp_meshes_request *r, mp_error *err)
 {
     if (!o->model.mesh) return MP_OK;
@@ -85,7 +87,7 @@ static mp_status read_fixed(const options *o, mp_meshes_request *r, mp_error *er
     return MP_OK;
 }
 
-/* Translates the options into a request. If r->memory_bytes is 0, it becomes the memory of the device. */
+/* Converts the options into a request. If r->memory_bytes is 0, it becomes the memory of the device. */
 static mp_status fill(question *q, mp_error *err)
 {
     const options *o = q->asked;
@@ -135,7 +137,7 @@ static int settle(question *q)
     return fill(q, &err) == MP_OK ? EXIT_DONE : input_failed(&err);
 }
 
-/* Counts the FLOPs of a sample in the unsplit graph. If that graph cannot be built, they remain unknown. */
+/* Counts the FLOPs of one sample in the graph without a split. If that graph cannot be built, the FLOPs remain unknown. */
 static void count_flops(question *q, const mp_meshes *found)
 {
     const mp_mesh one = {.size = {1, 1, 1, 1, 1}};
@@ -150,12 +152,13 @@ static void count_flops(question *q, const mp_meshes *found)
 
 /* ---- remedies if no mesh fits ---- */
 
-/* A change of options. */
+/* A change of options that may make a mesh fit. */
 typedef struct remedy {
     char text[64];
     options changed;
     question question;
-    mp_meshes *found; /* the fastest mesh with the change; NULL: no mesh fits, or the change does not apply */
+    /* the fastest mesh with the changed options; NULL: no mesh fits, or the change does not apply to the model */
+    mp_meshes *found;
 } remedy;
 
 typedef struct remedy_list {
@@ -165,7 +168,7 @@ typedef struct remedy_list {
 
 static void search_remedy(const question *q, remedy *r)
 {
-    mp_error ignored = {0}; /* a change that does not apply is not offered */
+    mp_error ignored = {0}; /* if the change does not apply, it is not offered and the error is ignored */
     r->question = (question){.asked = &r->changed, .request.memory_bytes = q->request.memory_bytes};
     if (fill(&r->question, &ignored) != MP_OK) return;
     r->question.request.n_best = 1;
@@ -182,7 +185,7 @@ static remedy *add_remedy(const question *q, remedy_list *list, const char *text
     return r;
 }
 
-/* Returns the least bytes that any choice needs on a device. */
+/* Returns the least bytes that any choice needs on its fullest device. */
 static int64_t least_floor(const mp_meshes *found)
 {
     int64_t least = INT64_MAX;
@@ -191,8 +194,8 @@ static int64_t least_floor(const mp_meshes *found)
     return least;
 }
 
-/* Searches with each change of options that may help. The devices are doubled until a mesh fits. Numbers of devices that cannot
- * suffice are skipped: a doubling at most halves the floor. */
+/* Searches again with each change of options that may help. The number of devices is doubled until a mesh fits. A doubling at
+ * most halves the floor, so numbers of devices that cannot suffice are skipped. */
 static void find_remedies(const question *q, const mp_meshes *refused, remedy_list *list)
 {
     static const char *host[] = {"host"}, *adapters[] = {"16:*"};
@@ -232,7 +235,7 @@ typedef struct note_list {
     char items[MOST_NOTES][256];
 } note_list;
 
-/* Writes the notes: the fastest mesh leaves little memory; the type is the default. */
+/* Writes up to two notes: that the fastest mesh leaves little memory free, and that the data type is the default. */
 static void write_notes(const question *q, const mp_meshes *found, note_list *list)
 {
     const char *tight = found->n_best ? mesh_tight_text(found, q->request.memory_bytes) : NULL;
@@ -287,7 +290,7 @@ static void print_verdict(const question *q, const mp_meshes *found)
                        count_text(q->request.devices), q->request.devices == 1 ? "" : "s", q->within);
 }
 
-/* Prints the fastest choice of the mesh that --explain names: the reason against it, and its stages. */
+/* Prints the fastest choice of the mesh named by --explain: the reason against the mesh, and its stages. */
 static int explain(const question *q, const mp_meshes *found)
 {
     mp_error err = {0};

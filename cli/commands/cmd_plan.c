@@ -1,4 +1,4 @@
-/* cmd_plan.c - searches for a plan within a budget, writes it, and reports it. */
+/* cmd_plan.c - the command plan: searches for a plan within a budget, writes it to a file, and reports it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static bool is_by_modules(const search_options *o)
     return !strcmp(o->granularity, "module");
 }
 
-/* Checks the options for plans of wrapped modules. They are for PyTorch, which places tensors itself. */
+/* Checks the options for plans that wrap whole modules. Such plans are for PyTorch, which assigns offsets itself. */
 static int settle_modules(options *o)
 {
     const char *other = o->search.checkpoints ? "--checkpoints" : o->search.second_stream ? "--second-stream" : NULL;
@@ -139,7 +139,7 @@ static bool prints_text(const options *o)
     return !o->talk.json && !(o->output.out && !strcmp(o->output.out, "-"));
 }
 
-/* Prints a refusal that needs no search, before the search for the smallest budget begins. */
+/* If the budget is below the floor, prints the refusal at once, before the search for the smallest budget begins. */
 static void refuse_at_once(const options *o, outcome *out)
 {
     if (!is_below_floor(out) || !prints_text(o)) return;
@@ -154,7 +154,7 @@ static int search_failed(const mp_error *err)
     return err->code == MP_LIMIT ? no_plan_status(false) : rc;
 }
 
-/* Writes the plan and prints the answer, even if the file cannot be written. */
+/* Writes the plan file, then prints the answer. The answer is printed even if the file cannot be written. */
 static int answer(const options *o, outcome *out, mp_error *err)
 {
     mp_error unwritten = {0};

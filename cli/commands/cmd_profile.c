@@ -1,4 +1,5 @@
-/* cmd_profile.c - measures the time of each node of the training step, or the speed of copies, on this machine. */
+/* cmd_profile.c - the command profile: measures on this machine the time of each node of a training step, or the speed of
+ * copies. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,9 +23,9 @@
 #include "formats/json/json.h"
 #include "memplan/costs_json.h"
 
-enum { STEPS = 5 }; /* default of --steps; the first step is a warm-up and does not count */
+enum { STEPS = 5 }; /* default of --steps; the first step is a warm-up that does not count */
 
-/* Allocates the costs of all nodes in the pool. */
+/* Allocates the costs of all nodes from the pool. */
 static mp_status new_costs(const mp_program *program, mp_pool *pool, mp_node_cost **out, mp_error *err)
 {
     const mp_graph *g = program->graph;
@@ -46,11 +47,11 @@ static mp_status new_costs(const mp_program *program, mp_pool *pool, mp_node_cos
 /* The current measurement, for the progress line, and its time limit. */
 typedef struct watch {
     size_t round, n_rounds;
-    double start, end; /* by mp_clock_now; end 0: no limit */
+    double start, end; /* times of mp_clock_now; end 0: no limit */
     double shown_at;
     log_times logs;
     bool shows, any, stopped;
-    bool catches; /* signals are being caught */
+    bool catches; /* signals are caught and request a stop */
 } watch;
 
 static void watch_end(watch *w)
@@ -59,8 +60,8 @@ static void watch_end(watch *w)
     if (w->catches) interrupt_release();
 }
 
-/* Printed if a step does not end after a signal. The deadline is 1 s until a result exists, then the time of the last step plus
- * 2 s. */
+/* Printed if a step does not end in time after a signal. The time is 1 s until a result exists. Then it is the time of the
+ * last step plus 2 s. */
 #define LATE "memplan: stopped in the middle of a step that did not end; nothing is written\n"
 
 static bool look(const mp_train_progress *now, void *data)
@@ -82,8 +83,8 @@ static bool look(const mp_train_progress *now, void *data)
     return !w->stopped;
 }
 
-/* Trains with everything kept and records the seconds of each node. Every node uses its alternative `round`, or its last one.
- * *measured: at least one step after the warm-up was run. */
+/* Trains with everything kept and records the seconds of each node. Each node uses its alternative number `round`, or its last
+ * one if it has fewer. *measured: at least one step after the warm-up ran. */
 static mp_status measure_round(mp_train_request *request, size_t round, mp_node_cost *costs, train_outcome *t, bool *measured,
                                mp_error *err)
 {
@@ -112,14 +113,14 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
     return MP_OK;
 }
 
-/* Removes the algorithms after the first `n`, which were not measured. */
+/* Removes each node's algorithms after the first `n`, because they were not measured. */
 static void keep_algorithms(mp_node_cost *costs, size_t n_nodes, size_t n)
 {
     for (size_t i = 0; i < n_nodes; i++)
         if (costs[i].n_algorithms > n) costs[i].n_algorithms = n;
 }
 
-/* Measures all rounds. *left_out: number of rounds not measured for lack of time. */
+/* Measures one round per algorithm. *left_out: number of rounds that were not measured for lack of time. */
 static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_node_cost **costs, size_t *left_out,
                          mp_error *err)
 {
@@ -162,10 +163,11 @@ static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_n
     return MP_OK;
 }
 
-/* The time saved by choosing algorithms. */
+/* The seconds that a step saves if each node uses its fastest algorithm. */
 typedef struct choice {
-    size_t n_nodes, n_algorithms; /* nodes with several algorithms; total number of these algorithms */
-    double own, fastest;          /* seconds of these nodes: with the backend's choice; with the fastest algorithm of each */
+    size_t n_nodes, n_algorithms; /* number of nodes with several algorithms; number of algorithms of all these nodes */
+    double own,
+        fastest; /* seconds of these nodes per step: with the backend's own choice; with the fastest algorithm of each node */
 } choice;
 
 static choice choice_of(const mp_node_cost *costs, size_t n)

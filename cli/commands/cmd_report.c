@@ -1,4 +1,5 @@
-/* cmd_report.c - writes one page about a model: the memory of its step, with a plan or with everything kept. */
+/* cmd_report.c - the command report: writes one HTML page about the memory of a model's training step, with a plan or with
+ * everything kept. */
 #include <string.h>
 #include <strings.h>
 
@@ -18,8 +19,8 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *p)
     return search ? progress_show(search, p) : progress_next(p, mp_text("curve: %zu of %zu", k, n));
 }
 
-/* Finds a plan for the budget. If there is none, reports it, leaves the subject without a plan, and sets *no_plan to the exit
- * status. */
+/* Finds a plan for the budget. If there is none, prints the reason, leaves the subject without a plan, and sets *no_plan to
+ * the exit status. */
 static mp_status search(const options *o, const budget *b, subject *s, int *no_plan, mp_error *err)
 {
     MP_CLEARED_BY(outcome_free) outcome out = {.subject = s, .asked = o};
@@ -89,7 +90,7 @@ int cmd_report(options *o)
         return input_failed(&err);
     request.graph = s.graph;
     request.plan = s.plan;
-    request.sweep = has_curve || (o->output.curve && s.plan) ? &sweep : NULL; /* without curves: the page's own plan alone */
+    request.sweep = has_curve || (o->output.curve && s.plan) ? &sweep : NULL; /* without a curve the page shows the plan only */
     request.title = s.heading;
     return mp_report_page(&request, o->output.out, &err) == MP_OK ? EXIT_DONE : output_failed(&err);
 }

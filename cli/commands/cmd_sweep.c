@@ -1,4 +1,5 @@
-/* cmd_sweep.c - computes the trade-off curve: the plan of each searcher for each of several budgets. */
+/* cmd_sweep.c - the command sweep: computes the trade-off curve of memory and time, by running each searcher with several
+ * budgets. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,14 +22,14 @@
 
 typedef struct wanted {
     picture_file picture;
-    mp_pool *pool; /* owns the fields below */
+    mp_pool *pool; /* owns the fields below, in this struct */
     size_t n_solvers, n_budgets;
     const char **solvers, **budget_texts;
-    budget *budgets; /* one per text */
+    budget *budgets; /* per text in --budgets: the parsed budget */
     int64_t *bytes;
 } wanted;
 
-/* Splits a list at commas. */
+/* Splits the value of an option at its commas. */
 static int split(const char *option, const char *text, mp_pool *pool, const char ***parts, size_t *n)
 {
     size_t length = strlen(text), most = 1;
@@ -201,7 +202,7 @@ static bool any_feasible(const mp_sweep *found)
     return false;
 }
 
-/* True if it is proved for every budget that no plan fits. A failed search is not a proof. */
+/* True if no plan fits any of the budgets, and this is proved. A failed search is not a proof. */
 static bool is_none_proved(const mp_sweep *found)
 {
     size_t n = 0, n_proved = 0;

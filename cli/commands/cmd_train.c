@@ -1,4 +1,4 @@
-/* cmd_train.c - trains twice: with everything kept, and by the plan. */
+/* cmd_train.c - the command train: trains a model twice, with everything kept and by the plan, and compares the results. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,15 +31,15 @@
 enum { STEPS = 10 }; /* default of --steps */
 
 typedef struct step_progress {
-    const char *what; /* "keep-all", "plan" */
+    const char *what; /* name of the run in the progress line: "keep-all", "plan" */
     bool shows, any;
-    double start, shown_at; /* seconds */
+    double start, shown_at; /* in seconds of mp_clock_now */
     log_times logs;
-    /* if a signal arrives and the step does not end within the grace time, the process ends with this sentence: */
+    /* sentence with which the process ends if a signal arrives and the step does not end within the grace time: */
     const char *late;
-    unsigned grace;               /* seconds: one; if work would be lost, the time of a step more */
+    unsigned grace;               /* grace time in seconds: 1; if work would be lost, 1 plus the time of a step */
     bool saves, has_saved, ended; /* ended: a signal ends the training after this step */
-    bool is_rank;                 /* this is one of several ranks and uses their sentences */
+    bool is_rank;                 /* the process is one of several ranks and uses the sentences for ranks */
 } step_progress;
 
 #define LATE "memplan: stopped in the middle of a step that did not end; "
@@ -58,7 +58,7 @@ static void set_late(step_progress *p, const char *sentence)
         interrupt_force(sentence, p->grace);
 }
 
-/* Prevents signals from ending the process while it saves. The launcher may still end a rank. */
+/* Called before and after saving. In between, signals do not end the process. The launcher may still end a rank. */
 static void around_saving(bool begins, void *data)
 {
     step_progress *p = data;
@@ -146,7 +146,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     return st;
 }
 
-/* Searches for the plan of this process's pipeline stage. */
+/* Searches for the plan of the pipeline stage that this process runs. */
 static mp_status search_stage(const options *o, const budget *b, train_outcome *t, mp_error *err)
 {
     rank_plan_request request = {.asked = o, .budget = b};
@@ -157,7 +157,7 @@ static mp_status search_stage(const options *o, const budget *b, train_outcome *
     return MP_OK;
 }
 
-/* Sets the stash of a stage to the bytes that this plan keeps for other micro-batches. */
+/* Sets the stash of a stage to the bytes that `plan` keeps for the other micro-batches in flight. */
 static mp_status hold_for(train_outcome *t, const mp_plan *plan, mp_error *err)
 {
     int64_t bytes; /* train runs stages of a single chunk */
@@ -166,7 +166,7 @@ static mp_status hold_for(train_outcome *t, const mp_plan *plan, mp_error *err)
     return subject_hold(&t->subject, &bytes, err);
 }
 
-/* Builds keep-all with the plan's algorithms: different algorithms round differently, and both runs should have the same
+/* Builds keep-all with the plan's algorithms. Different algorithms round differently, and both runs should have the same
  * results. */
 static mp_status keep_all_like(train_outcome *t, mp_error *err)
 {
@@ -199,7 +199,7 @@ static mp_hyper hyper_of(const options *o)
     return h;
 }
 
-/* Searches on the first of the ranks with this graph, and sends the plan to the others. */
+/* Searches for a plan on the first rank with this graph, and sends the plan to the other ranks with it. */
 static mp_status find_plan(const options *o, const budget *b, train_outcome *t, ranks *r, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -277,7 +277,7 @@ static void tell_without_gradient(const options *o, const train_outcome *t, cons
             o->operands[0], n, t->n_parameters, model->tensors[first].name);
 }
 
-/* Sets the destinations of the plan's copies. Allocates that memory and all other memory of the plan, and releases it again, so
+/* Sets the memory or file of each tier that the plan copies to. Allocates all memory of the plan and releases it again, so
  * that a lack of memory shows before the first run. */
 static mp_status try_tiers(const train_outcome *t, mp_execution_options *execution, mp_error *err)
 {
@@ -297,7 +297,7 @@ static void step_progress_end(step_progress *shown)
     interrupt_release();
 }
 
-/* Opens this rank's part of the data. */
+/* Opens the part of the data that this rank trains on. */
 static mp_status open_data(const options *o, const text_list *files, const ranks *r, const mp_program *program, mp_feed **out,
                            mp_error *err)
 {
@@ -308,7 +308,7 @@ static mp_status open_data(const options *o, const text_list *files, const ranks
     return mp_inputs_open_part(program, files->items, files->n, (uint64_t)o->search.seed, &part, out, err);
 }
 
-/* Runs the training. *reads: a failure was in reading the user's input, not in training or saving. */
+/* Runs both trainings. *reads: the failure occurred while reading the user's input, not in training or saving. */
 static mp_status run(const options *o, const text_list *files, ranks *r, train_outcome *t, bool *reads, mp_error *err)
 {
     *reads = true;
@@ -427,7 +427,7 @@ static void tell_interrupted(const training_options *o, const train_outcome *t)
         complain("the training was interrupted after step %lld; nothing is saved without --save", done);
 }
 
-/* Warns of a loss on the test data that is not a number. Returns true if there is one. */
+/* Prints a warning if the loss on the test data is not a number. Returns true in this case. */
 static bool tell_bad_test(const options *o, const mp_report *r, bool is_silent)
 {
     if (!r->has_test || isfinite(r->test.loss)) return false;

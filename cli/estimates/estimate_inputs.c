@@ -10,7 +10,7 @@
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 
-/* Finds the range of an input's values. */
+/* Finds the smallest and largest synthetic value of an input. */
 static void range_of(const mp_tensor *t, const mp_input_role *role, int64_t *least, int64_t *greatest)
 {
     const int64_t last = t->rank ? t->dims[t->rank - 1] : 1;

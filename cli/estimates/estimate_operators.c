@@ -13,8 +13,8 @@
 
 typedef struct row {
     const mp_operator_summary *operator;
-    const char *name;              /* never NULL */
-    int64_t parameter_bytes, rank; /* rank: rows are sorted by descending rank */
+    const char *name;              /* name of the operator; never NULL */
+    int64_t parameter_bytes, rank; /* bytes of its parameters; rank: rows are sorted by descending rank */
 } row;
 
 json_t *flops_json(double flops)
@@ -130,7 +130,7 @@ mp_status operators_csv(const mp_graph *graph, const mp_summary *summary, const 
     return MP_OK;
 }
 
-/* Returns a dash for negative bytes, which mean "does not exist". */
+/* Returns "-" for negative bytes, which mean that the quantity does not exist. */
 static const char *bytes_or_dash(int64_t bytes)
 {
     return bytes < 0 ? "-" : mp_bytes_text(bytes);

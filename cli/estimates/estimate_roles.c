@@ -1,4 +1,5 @@
-/* estimate_roles.c - the roles of tensors from outside the graph (data, trained, kept or constant), as text and as JSON. */
+/* estimate_roles.c - prints, as text and JSON, the role of each tensor that no operator computes: data, trained, kept or
+ * constant. */
 #include "cli/estimates/estimate.h"
 
 #include <fnmatch.h>
@@ -33,13 +34,13 @@ static const char *reason_of(const mp_tensor *t, const model_options *o)
                            : (t->role_reason ? t->role_reason : "");
 }
 
-/* True if the tensor is from outside the graph, and not created by simplification. */
+/* True if no operator of the file computes the tensor, and simplification did not create it. */
 static bool is_listed(const mp_tensor *t)
 {
     return t->producer < 0 && t->role != MP_ROLE_ACTIVATION && (t->role != MP_ROLE_CONSTANT || t->role_reason);
 }
 
-/* True if the tensor's type would permit training it. Integers and settings are too many to list. */
+/* True if the tensor's type permits training it. Integers and settings are too many to list. */
 static bool is_decision(const mp_tensor *t)
 {
     return t->role != MP_ROLE_CONSTANT || (mp_dtype_is_float(t->dtype) && t->rank > 0 && mp_tensor_elements(t) > 1);

@@ -1,4 +1,5 @@
-/* estimate_savings.c - rebuilds the graph with one option changed, and evaluates evenly spread checkpoints. */
+/* estimate_savings.c - measures how much memory other options save: builds the graph again with one option changed, and
+ * evaluates evenly spread checkpoints. */
 #include "cli/estimates/estimate.h"
 
 #include <stdio.h>
@@ -22,8 +23,8 @@ static void add(savings *out, const char *what, int64_t peak_bytes, int64_t tick
     snprintf(row->what, sizeof row->what, "%s", what);
 }
 
-/* Adds the saving of an option. A refused combination (clipping within backward, an operator without a kernel) saves
- * nothing. */
+/* Adds the saving of the option `what`. A combination that memplan refuses (clipping within backward, an operator without a
+ * kernel) adds nothing. */
 static mp_status try_options(const options *asked, const char *what, savings *out, mp_error *err)
 {
     mp_error ours = {0};

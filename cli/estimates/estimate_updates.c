@@ -1,4 +1,4 @@
-/* estimate_updates.c - compares the training graphs with updates in each possible position. */
+/* estimate_updates.c - compares the training graphs of all modes of --fuse, which place the optimizer's updates differently. */
 #include "cli/estimates/estimate.h"
 
 #include <stdio.h>
