@@ -77,7 +77,7 @@ mp_status mp_architecture_set(mp_architecture *a, const char *size, int64_t valu
                    a->title, size);
 }
 
-/* Returns the number of patches along one side of the square image. */
+/* Returns the number of patches along one side of a square image, whose sequence consists of patches and a class token. */
 static int64_t patches_along(int64_t sequence)
 {
     int64_t side = 0;
@@ -106,7 +106,9 @@ static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence
                  {"key-value-heads", a->key_value_heads, INT32_MAX},
                  {"vocabulary", a->vocabulary, INT32_MAX},
                  {"sequence", sequence,
-                  a->family == MP_FAMILY_T5 ? MP_VALUE_MAX / 2 : MP_VALUE_MAX}}; /* positions are stored as values */
+                  a->family == MP_FAMILY_T5
+                      ? MP_VALUE_MAX / 2
+                      : MP_VALUE_MAX}}; /* the model stores positions as values, which limits the sequence */
     const int64_t side = patches_along(sequence);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         MP_ENSURE(sizes[k].size >= 1 && sizes[k].size <= sizes[k].most, err, MP_INVALID, "%s: %s=%lld is not from 1 to %lld",
@@ -197,7 +199,7 @@ static int patches_embedded(mp_sketch *n)
     return mp_sketch_dropout(n, "patch", mp_sketch_of_two(n, "patch", "Add", all, place));
 }
 
-/* Returns the first token of each sample. */
+/* Adds the operators that select the first token of each sample. */
 static int first_token(mp_sketch *n, const char *module, int x)
 {
     const mp_attribute axis = mp_attribute_int("axis", 1);
@@ -205,7 +207,7 @@ static int first_token(mp_sketch *n, const char *module, int x)
     return mp_sketch_put(n, module, "Gather", (int[]){x, first}, 2, &axis, 1);
 }
 
-/* Builds the operators after the layers. */
+/* Adds the operators after the layers, such as a final normalization, a pooler or a classifier. */
 static int put_out(mp_sketch *n, int x, int embedding)
 {
     const mp_architecture *a = n->shape;
@@ -226,7 +228,7 @@ static int put_out(mp_sketch *n, int x, int embedding)
     return mp_sketch_of_two(n, "classifier", "MatMul", x, turned);
 }
 
-/* Builds all layers; their names begin with `before`. */
+/* Builds all layers of a stack on tensor x; `before` is the prefix of their names. */
 static int layers_on(mp_sketch *n, const char *before, int x)
 {
     for (int64_t k = 0; k < n->shape->layers; k++) {
@@ -237,7 +239,7 @@ static int layers_on(mp_sketch *n, const char *before, int x)
     return x;
 }
 
-/* Builds an encoder and a decoder. */
+/* Builds a network with an encoder and a decoder. */
 static int encoded_and_decoded(mp_sketch *n, int *embedding)
 {
     const int tokens = of_tokens(n, "tokens"), decoded = of_tokens(n, "decoder_tokens"); /* data inputs precede weights */
@@ -289,7 +291,7 @@ const char *mp_architecture_block_path(const mp_architecture *a, const char *blo
 {
     static const struct {
         mp_architecture_family family;
-        const char *ours, *theirs; /* prefixes of paths */
+        const char *ours, *theirs; /* prefix of a path in memplan's model, and the prefix in Hugging Face's transformers */
     } rows[] = {
         {MP_FAMILY_GPT, "layers.", "transformer.h."},        {MP_FAMILY_LLAMA, "layers.", "model.layers."},
         {MP_FAMILY_BERT, "layers.", "bert.encoder.layer."},  {MP_FAMILY_VIT, "layers.", "vit.layers."},

@@ -16,7 +16,7 @@ static bool has_biases(const mp_sketch *n)
     return n->shape->family != MP_FAMILY_LLAMA && n->shape->family != MP_FAMILY_T5;
 }
 
-/* MODULE/PART */
+/* Writes and returns the name "MODULE/PART". */
 static const char *part_of(const char *module, const char *part, char text[NAME_MAX_BYTES])
 {
     snprintf(text, NAME_MAX_BYTES, "%s/%s", module, part);
@@ -95,7 +95,7 @@ int mp_layers_distances(mp_sketch *n, const char *stack)
     const int row_of_distance = mp_sketch_list(n, module, 2 * length - 1, numbers);
     for (int64_t k = 0; k < length; k++) numbers[k] = k;
     const int query = mp_sketch_integers(n, module, 2, rows, numbers);
-    for (int64_t k = 0; k < length; k++) numbers[k] = k + length - 1; /* makes all distances non-negative */
+    for (int64_t k = 0; k < length; k++) numbers[k] = k + length - 1; /* an offset, so that all distances are >= 0 */
     const int key = mp_sketch_integers(n, module, 2, columns, numbers);
     const int distance = mp_sketch_of_two(n, module, "Sub", key, query);
     const int row = mp_sketch_of_two(n, module, "Gather", row_of_distance, distance);
@@ -147,7 +147,7 @@ static int rotated(mp_sketch *n, const char *module, int x)
     return mp_sketch_of_two(n, module, "Add", left, right);
 }
 
-/* Repeats each head of keys or values for the queries that share it. */
+/* Repeats each head of keys or values once per query head that shares the head. */
 static int for_groups(mp_sketch *n, const char *module, int x)
 {
     if (n->repeat < 0) return x;
@@ -247,7 +247,8 @@ static int feed_forward(mp_sketch *n, int x)
     return mp_sketch_linear(n, "mlp/down", inner, a->feed_forward, a->width, has_biases(n));
 }
 
-/* Adds a part of a layer with its residual connection, with normalization before the part or after the sum. */
+/* Adds a part of a layer with its residual connection. Depending on the family, normalization is before the part or after the
+ * sum. */
 static int around(mp_sketch *n, const char *module, const char *norm, int (*part)(mp_sketch *n, int x), int x)
 {
     const bool behind = n->shape->family == MP_FAMILY_BERT;

@@ -4,19 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    OPERATOR_SET = 24,
-    NAME_MAX_BYTES = 128
-}; /* the first operator set with all required operators: RMSNormalization, Swish */
+enum { OPERATOR_SET = 24, NAME_MAX_BYTES = 128 }; /* the oldest operator set that contains RMSNormalization and Swish */
 
-/* Records the first failure. Returns true if there is none so far. */
+/* Records a failure, unless an earlier one is recorded. Returns true if no failure is recorded. */
 static bool went(mp_sketch *n, mp_status status)
 {
     if (n->status == MP_OK) n->status = status;
     return n->status == MP_OK;
 }
 
-/* Writes the name with the layer as prefix. */
+/* Writes the name of an operator with the current layer's name as prefix. */
 static const char *within(const mp_sketch *n, char separator, const char *name, char text[NAME_MAX_BYTES])
 {
     if (*n->layer)
@@ -114,7 +111,7 @@ int mp_sketch_numbers(mp_sketch *n, const char *module, int rank, const int64_t 
     const int64_t count = mp_product(dims, 0, rank);
     mp_value *value = mp_value_new(n->model, count, true);
     for (int64_t k = 0; value && k < count; k++)
-        value->f[k] = (double)(float)values[k]; /* single precision, as stored in a file */
+        value->f[k] = (double)(float)values[k]; /* rounded to single precision, because a file would store float32 */
     return constant(n, module, MP_DTYPE_FLOAT, rank, dims, value);
 }
 
@@ -131,7 +128,7 @@ int mp_sketch_transpose(mp_sketch *n, const char *module, int x, const int64_t *
     return mp_sketch_put(n, module, "Transpose", &x, 1, &perm, 1);
 }
 
-/* Returns the parameter MODULE.ENTRY. */
+/* Adds the parameter MODULE.ENTRY of this shape. */
 static int entry(mp_sketch *n, const char *module, const char *name, int rank, const int64_t *dims)
 {
     char text[NAME_MAX_BYTES];

@@ -12,23 +12,24 @@ typedef struct mp_sketch {
     mp_model *model;
     const mp_architecture *shape;
     int64_t batch, sequence;
-    char layer[40];   /* the current module: "layers.3"; "": none */
-    bool is_causal;   /* attention reads only earlier positions */
-    int bias, memory; /* tensor added to the scores; input of cross-attention; -1: none */
-    int64_t depth;    /* width of a head */
+    char layer[40];   /* name of the current layer, such as "layers.3"; "": outside of layers */
+    bool is_causal;   /* true: attention reads only positions up to the query's own */
+    int bias, memory; /* bias: tensor that is added to attention scores; memory: encoder output, the input of cross-attention;
+                         -1: none */
+    int64_t depth;    /* width of one attention head */
     mp_status status;
     mp_error *err;
-    /* Tensors shared by all layers; -1 if the family has none. */
-    int mask, hidden;             /* mask of kept scores in causal attention; the replacement for other scores */
-    int scale;                    /* scale of scores, or its square root for queries and keys */
-    int cosine, sine;             /* cosine and sine of rotary position angles */
-    int ratio, training;          /* inputs of dropout */
+    /* The indices of tensors that all layers share; -1 if the family has no such tensor. */
+    int mask, hidden; /* mask: true for scores that causal attention keeps; hidden: the value that replaces the other scores */
+    int scale;        /* factor of attention scores, or its square root, by which queries and keys are multiplied */
+    int cosine, sine; /* cosine and sine of rotary position angles */
+    int ratio, training;          /* constant inputs of dropout operators: the rate, and the training mode */
     int split_heads, split_pairs; /* shapes that split queries, and keys and values, into heads */
     int repeat, join_groups; /* shapes for repeating keys and values for heads that share them, and for joining the result */
     int merge_heads;         /* shape of the attention output */
 } mp_sketch;
 
-/* Adds a tensor from outside: a parameter, whose name gets the layer as prefix, or data. */
+/* Adds an input or a parameter of the model: a parameter, whose name gets the layer as prefix, or data. */
 int mp_sketch_parameter(mp_sketch *n, const char *name, int rank, const int64_t *dims);
 int mp_sketch_data(mp_sketch *n, const char *name, mp_dtype dtype, int rank, const int64_t *dims);
 
@@ -51,7 +52,7 @@ int mp_sketch_of_two(mp_sketch *n, const char *module, const char *kind, int x, 
 int mp_sketch_transpose(mp_sketch *n, const char *module, int x, const int64_t *order, size_t rank);
 /* Computes x times MODULE.weight (in, out), plus MODULE.bias if `biased`. */
 int mp_sketch_linear(mp_sketch *n, const char *module, int x, int64_t in, int64_t out, bool biased);
-/* Adds the family's normalization over features. */
+/* Adds the normalization of the architecture's family over the last dimension of x. */
 int mp_sketch_norm(mp_sketch *n, const char *module, int x);
-/* Adds a dropout if the shape's rate is positive. */
+/* Adds a dropout after x, if the architecture's dropout rate is positive. */
 int mp_sketch_dropout(mp_sketch *n, const char *module, int x);

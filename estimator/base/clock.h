@@ -1,4 +1,4 @@
-/* clock.h - a monotonic clock: seconds since a fixed moment of the program run. */
+/* clock.h - a monotonic clock: seconds since a fixed moment. The moment is the same for all calls in a process. */
 #pragma once
 
 double mp_clock_now(void);

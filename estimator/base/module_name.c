@@ -22,7 +22,7 @@ size_t mp_module_length(const char *name, int depth)
     return end;
 }
 
-/* Appends as much as fits, without splitting a UTF-8 character. */
+/* Appends as many bytes of a piece as fit into the text, without splitting a UTF-8 character. */
 static size_t append(char *text, size_t at, size_t size, const char *piece, size_t n)
 {
     if (n > size - 1 - at) {

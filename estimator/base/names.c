@@ -18,7 +18,7 @@ struct entry {
 
 struct mp_names {
     struct entry *entries;
-    mp_pool *pool; /* owns the entries */
+    mp_pool *pool; /* memory pool that owns the entries */
 };
 
 mp_names *mp_names_new(void)

@@ -7,10 +7,10 @@
 
 typedef struct mp_names mp_names;
 
-mp_names *mp_names_new(void); /* NULL: out of memory */
+mp_names *mp_names_new(void); /* creates an empty map; NULL: out of memory */
 void mp_names_free(mp_names *names);
 MP_OWNER(mp_names_free, mp_names)
-/* Returns the integer stored for this name; -1: none. O(length). */
+/* Returns the integer stored for this name; -1: the map does not contain the name. O(length). */
 int mp_names_find(const mp_names *names, const char *name);
 /* Stores `index` for `name`, replacing an earlier value. The name is not copied and must outlive the map. Returns false if
  * memory is short. */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MP_VISIBLE_MAX = 7 }; /* bytes of an escaped character with the terminating NUL */
+enum { MP_VISIBLE_MAX = 7 }; /* largest number of bytes of an escaped character, with the terminating NUL */
 
 /* Returns the next character of UTF-8 text (which must not be at its end) and advances *text. Invalid UTF-8: returns -1 and
  * advances by one byte. */

@@ -10,7 +10,8 @@ static bool comes_from_tier(const mp_graph *graph, int s)
     return graph->producer[s] >= 0 && mp_node_copies_state(graph, graph->producer[s]);
 }
 
-/* Removes storages that copies of state produce from an alternative. Its lists belong to the new graph. */
+/* Removes storages that copies of state produce from an alternative. The lists of the alternative belong to the new graph, so
+ * they may be changed. */
 static void leave_out(const mp_graph *graph, mp_alternative *a)
 {
     size_t n_reads = 0, n_pairs = 0;
@@ -68,7 +69,8 @@ mp_status mp_state_fold(const mp_graph *graph, mp_graph **out, mp_error *err)
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
     const bool has_tiers = copies_more(graph);
     const size_t n = graph->n_nodes - mp_graph_n_state_copies(graph);
-    const size_t n_channels = has_tiers ? graph->n_channels : channels_of(graph, n); /* collectives keep their channels */
+    const size_t n_channels =
+        has_tiers ? graph->n_channels : channels_of(graph, n); /* collectives keep their channel numbers */
     int number;
     MP_CHECK(mp_graph_new(graph->name, &folded, err));
     folded->options = graph->options;
@@ -102,7 +104,8 @@ mp_status mp_plain_ticks(const mp_graph *graph, int64_t *ticks, mp_error *err)
     MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
     MP_ENSURE(steps, err, MP_NOMEM, "no memory for a schedule of %zu steps", graph->n_nodes);
     if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_state_fold(graph, &folded, err));
-    const mp_graph *plain = folded ? folded : graph; /* in `graph`, keep-all copies no activation but all optimizer state */
+    const mp_graph *plain =
+        folded ? folded : graph; /* keep-all of `graph` would copy all optimizer state, which is no part of the user's step */
     MP_CHECK(mp_timeline_build(plain, steps, mp_keep_all(plain, steps), &timeline, err));
     *ticks = timeline->ticks;
     return MP_OK;

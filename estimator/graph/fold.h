@@ -1,4 +1,5 @@
-/* fold.h - folded graphs: without the copies of optimizer state that is stored in another tier. */
+/* fold.h - folded graphs: a graph without its copies of optimizer state. For graphs whose state is stored in another tier than
+ * the device. */
 #pragma once
 
 #include "memplan/timeline.h"

@@ -64,7 +64,7 @@ static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
     return MP_OK;
 }
 
-/* Reports why `node` cannot read s yet. */
+/* Sets the error: the reason why `node` cannot read storage s when the nodes with ran[] have run. */
 static mp_status explain(const mp_graph *graph, int node, int s, const bool *ran, mp_error *err)
 {
     int on_cycle = -1, maker = graph->producer[s];
@@ -115,7 +115,7 @@ struct checker {
     mp_graph *graph;
     int stamp;          /* number of the alternative that is being checked */
     struct mark *marks; /* per storage */
-    bool *base_adds;    /* per storage: the base alternative of the node adds to it */
+    bool *base_adds;    /* per storage: true if the base alternative of the node under test adds to it */
     int *adder;         /* per storage: a node with an alternative that adds to it; -1: none */
     int *base_writes;   /* per storage: 1 + the last node whose base alternative writes it; 0: none */
     mp_error *err;
@@ -222,7 +222,7 @@ static mp_status check_channel(struct checker *c, int node, const mp_alternative
     return MP_OK;
 }
 
-/* Checks an optional node. */
+/* Checks the rules for an optional node (a copy out). */
 static mp_status check_optional(const struct checker *c, int i)
 {
     const mp_node *node = &c->graph->nodes[i];

@@ -11,7 +11,7 @@
 
 enum { SERIALISATION_VERSION = 1 };
 
-/* A buffer that is passed to XXH3 when it is full, because XXH3 is faster on long inputs. */
+/* A buffer for input of XXH3. When the buffer is full, its bytes are passed to XXH3, because XXH3 is faster on long inputs. */
 struct stream {
     XXH3_state_t *xxh;
     size_t used;

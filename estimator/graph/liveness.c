@@ -1,4 +1,5 @@
-/* liveness.c - in-place pairs: those that an alternative inherits from its base, and an upper bound on their savings. */
+/* liveness.c - in-place pairs: the pairs that an alternative inherits from its base, and an upper bound on the memory that
+ * pairs save. */
 #include "estimator/graph/liveness.h"
 
 #include <string.h>

@@ -64,7 +64,8 @@ mp_status mp_plain_of(const mp_graph *graph, mp_plain *out, mp_error *err)
         if (!is_optional(graph, v)) MP_CHECK(copy_node(&plain, graph, v, &at, err));
     }
     for (size_t v = 0; v < plain.graph->n_nodes; v++) {
-        int *of = &plain.graph->nodes[v].forward_of; /* the plain graph has other node numbers */
+        int *of =
+            &plain.graph->nodes[v].forward_of; /* the node that forward_of refers to has another index in the plain graph */
         *of = *of < 0 || is_optional(graph, *of) ? -1 : number[*of];
     }
     MP_CHECK(mp_graph_finish(plain.graph, err));

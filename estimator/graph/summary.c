@@ -21,7 +21,7 @@ static void summarize_storages(const mp_graph *graph, mp_rules rules, mp_summary
         const mp_storage *storage = &graph->storages[s];
         int producer = graph->producer[s];
         bool made = producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD && !mp_storage_is_static(storage);
-        /* inputs are the batch and requested outputs; a gradient from outside has no tensor of the model */
+        /* the batch and requested outputs have tensors of the model; an input that is a gradient from outside has none */
         bool given = storage->kind == MP_KIND_INPUT && storage->n_tensors > 0 && rules == MP_RULES_PYTORCH;
         sum->kind_bytes[storage->kind] += storage->payload_bytes;
         if ((made || given) && read_by_backward(graph, (int)s)) sum->saved_activation_bytes += storage->payload_bytes;

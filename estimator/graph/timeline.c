@@ -11,13 +11,13 @@
 
 enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
 
-struct state {  /* the current state of a storage */
+struct state {  /* the state of a storage after the steps so far */
     int span;   /* the span of its current instance, NOT_LIVE or ALWAYS_LIVE */
-    int added;  /* number of contributions so far */
-    bool begun; /* some step has produced it; a reader of a carried gradient must then wait for all contributions */
+    int added;  /* number of contributions to the sum in the steps so far */
+    bool begun; /* true if some step has produced it. A reader of a carried gradient must then wait for all contributions */
 };
 
-struct pair { /* an in-place pair; it applies if one span ends and the other begins in this step */
+struct pair { /* an in-place pair that applies if the span of one storage ends and that of the other begins in this step */
     int step, from, to;
 };
 
@@ -47,7 +47,7 @@ static int later(int a, int b)
     return a > b ? a : b;
 }
 
-/* Extends the current instance of the storage to end at `end` or later. */
+/* Makes the storage's current instance live until step `end` at least. */
 static void live_until(struct builder *b, int storage, int end)
 {
     mp_span *span = &b->timeline->spans[b->states[storage].span];
@@ -205,8 +205,8 @@ static void resolve_in_place(struct builder *b)
     }
 }
 
-/* Adds the workspace of each step from its issue to its end. live_bytes and concurrent_bytes contain differences at this
- * point. */
+/* Adds the workspace of each step from its issue to its end. At this point, live_bytes[t] is still the difference to step t
+ * - 1. */
 static void add_workspaces(struct builder *b, const mp_step *steps)
 {
     mp_timeline *tl = b->timeline;

@@ -3,16 +3,16 @@
 
 #include "estimator/graph/liveness.h"
 
-/* A storage in the cache; a node of the list in order of use. */
+/* A storage in the simulated cache: an element of the list of storages in order of their last use. */
 typedef struct line {
-    int newer, older; /* neighbours in the order of use; -1: none */
+    int newer, older; /* storages used directly after and directly before this one; -1: none */
     bool is_in, is_dirty;
 } line;
 
 typedef struct cache {
     const mp_graph *graph;
     int64_t size, used, moved;
-    line *lines; /* per storage */
+    line *lines; /* one entry per storage of the graph */
     int newest, oldest;
 } cache;
 

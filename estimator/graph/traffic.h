@@ -1,4 +1,5 @@
-/* traffic.h - bytes moved between memory and the processor in a training step, if every step follows the same order.
+/* traffic.h - bytes moved between memory and the processor in a training step, if all training steps run their nodes in the
+ * same order.
  *
  * The model is one cache of `cache_bytes` that holds whole storages and evicts the least recently used one (LRU; stack
  * distances after Mattson et al. 1970). Reading a storage that is not in the cache costs its bytes. Evicting a written storage

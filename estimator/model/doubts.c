@@ -1,4 +1,4 @@
-/* doubts.c - counts weights whose role the file does not state. */
+/* doubts.c - counts weights of an ONNX file about which the file does not say whether they are trained. */
 #include "estimator/model/doubts.h"
 
 #include "estimator/model/model.h"

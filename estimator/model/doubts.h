@@ -1,4 +1,5 @@
-/* doubts.h - counts weights whose role the file does not state. Commands use the counts for warnings. */
+/* doubts.h - counts weights of an ONNX file about which the file does not say whether they are trained. Commands use the counts
+ * for warnings. */
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +11,7 @@ struct mp_model;
 typedef enum mp_doubt_kind {
     MP_DOUBT_UNSIGNED, /* computed by the exporter from weights or buffers; the file has lost the signature that distinguishes
                           the two */
-    MP_DOUBT_SHARED,   /* read by several operators in such a file: the exporter may have merged equal tensors */
+    MP_DOUBT_SHARED,   /* read by several operators in a file without signature: the exporter may have merged equal tensors */
     MP_DOUBT_MISSING,  /* parameters of the exported program that are missing in the file */
     MP_DOUBT_COPIED,   /* copies of a parameter that the file also contains, so the parameter counts twice */
     MP_DOUBT_ADOPTED,  /* stored as constant operators but trained, because the file has fewer weights as initializers */
@@ -22,8 +23,8 @@ typedef enum mp_doubt_kind {
 typedef struct mp_doubt {
     int n;
     int64_t elements;
-    const char *names; /* the first three names, "a, b, c, ..."; NULL: n is 0 */
+    const char *names; /* names of the first three tensors, "a, b, c, ..."; NULL: there are none */
 } mp_doubt;
 
-/* Counts one more tensor of the kind. MP_NOMEM. */
+/* Adds a tensor with its number of elements to the count of this kind. MP_NOMEM. */
 mp_status mp_model_doubt(struct mp_model *model, mp_doubt_kind kind, const char *name, int64_t elements, mp_error *err);

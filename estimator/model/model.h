@@ -44,16 +44,16 @@ typedef enum mp_attribute_kind {
 typedef struct mp_attribute {
     const char *name;
     mp_attribute_kind kind;
-    int64_t i;        /* INT */
-    double f;         /* FLOAT */
-    const char *text; /* TEXT */
-    size_t n;         /* INTS, FLOATS */
+    int64_t i;        /* value of an attribute of kind INT */
+    double f;         /* value of an attribute of kind FLOAT */
+    const char *text; /* value of an attribute of kind TEXT */
+    size_t n;         /* number of elements, for kinds INTS and FLOATS */
     int64_t *ints;
     double *floats;
-    mp_dtype dtype; /* TENSOR */
+    mp_dtype dtype; /* element type, for kind TENSOR */
     int rank;
     int64_t *dims;
-    mp_value *value; /* TENSOR: NULL when too large or absent */
+    mp_value *value; /* elements, for kind TENSOR; NULL: too many, or absent */
 } mp_attribute;
 
 /* Return an attribute that points to its argument, for operator drafts. */
@@ -65,7 +65,8 @@ mp_attribute mp_attribute_ints(const char *name, const int64_t *ints, size_t n);
 mp_status mp_attributes_copy(mp_model *model, const mp_attribute *from, size_t n, mp_attribute **out, mp_error *err);
 
 /* Return the value of an attribute, or `otherwise` if the attribute is absent or has another kind. */
-const mp_attribute *mp_operator_attribute(const struct mp_operator *op, const char *name); /* NULL: absent */
+const mp_attribute *mp_operator_attribute(const struct mp_operator *op,
+                                          const char *name); /* NULL: the operator lacks the attribute */
 int64_t mp_operator_int(const struct mp_operator *op, const char *name, int64_t otherwise);
 double mp_operator_float(const struct mp_operator *op, const char *name, double otherwise);
 const char *mp_operator_text(const struct mp_operator *op, const char *name, const char *otherwise);
@@ -76,9 +77,9 @@ enum { MP_RANK_MAX = 32 }; /* maximum rank; more dimensions are refused */
 
 /* The source of a tensor's data. */
 typedef enum mp_role {
-    MP_ROLE_ACTIVATION, /* computed by an operator */
-    MP_ROLE_DATA,       /* the batch: an input of every step */
-    MP_ROLE_PARAMETER,  /* trained, unless frozen */
+    MP_ROLE_ACTIVATION, /* a result of an operator */
+    MP_ROLE_DATA,       /* a data input, such as the batch: new values in every step */
+    MP_ROLE_PARAMETER,  /* a parameter: trained, unless frozen */
     MP_ROLE_BUFFER,     /* kept between steps but not trained: running statistics of batch normalization, masks */
     MP_ROLE_CONSTANT    /* fixed in the file, or folded from constants */
 } mp_role;
@@ -103,7 +104,7 @@ typedef struct mp_stored {
     int64_t packed_elements; /* number of elements of the packed weight, padding included */
 } mp_stored;
 
-/* A sequence of tensors, stored in the model's pool and immutable. */
+/* A list of tensors (ONNX type "sequence"), stored in the model's pool and immutable. */
 typedef struct mp_sequence {
     int n;
     int *items; /* tensor indices */
@@ -118,15 +119,15 @@ typedef struct mp_sequence_block mp_sequence_block;
 typedef struct mp_tensor_part {
     int dim;
     int64_t outer, ranks;
-    const int64_t *dims; /* of the whole tensor */
-    mp_value *value;     /* of the whole tensor; NULL: not known */
+    const int64_t *dims; /* dimensions of the whole tensor, before sharding */
+    mp_value *value;     /* elements of the whole tensor, before sharding; NULL: not known */
 } mp_tensor_part;
 
 typedef struct mp_tensor {
     const char *name;
     mp_dtype dtype;
-    int rank;                /* -1: unknown */
-    int64_t *dims;           /* `rank` sizes >= 0 */
+    int rank;                /* number of dimensions; -1: unknown */
+    int64_t *dims;           /* sizes of the dimensions, each >= 0 */
     mp_dtype declared_dtype; /* type declared in the file; UNDEFINED: none */
     int declared_rank;       /* rank declared in the file; -1: none */
     int64_t *declared_dims;  /* declared sizes; -1 for an open dimension */
@@ -134,8 +135,8 @@ typedef struct mp_tensor {
     const char *source;      /* source line in the user's program, "net.py:12: return x"; NULL: unknown */
     const char *role_reason; /* the rule that chose the role, for reports: "named with --data" */
     int producer;            /* the operator that writes the tensor; -1: it comes from outside */
-    mp_value *value;         /* NULL: unknown */
-    mp_mask mask;            /* UNKNOWN if there is a value */
+    mp_value *value;         /* the tensor's elements, if known at this time; NULL: unknown */
+    mp_mask mask;            /* structure of a boolean mask without `value`; UNKNOWN if there is a value */
     bool is_output;          /* a declared output of the model */
     bool is_target;          /* a target input of the appended loss */
     bool is_frozen;          /* a parameter that is not trained, because adapters are trained instead (adapters.h) */
@@ -170,25 +171,25 @@ typedef enum mp_guess {
     MP_GUESS_LOOP     /* a loop was unrolled, but the program may have run it as one operator */
 } mp_guess;
 
-struct mp_op; /* a row of the registry, ops.h */
+struct mp_op; /* a row of the operator registry (ops.h) */
 
 typedef struct mp_operator {
     const char *name;       /* unique: the name in the file, or a name built from its kind and first output */
-    const char *kind;       /* "Conv" */
-    const char *domain;     /* "" is ai.onnx */
+    const char *kind;       /* operator type, such as "Conv" */
+    const char *domain;     /* domain of the operator type; "" is ai.onnx */
     int version;            /* version of the domain's operator set, as imported by the file */
     const struct mp_op *op; /* registry row; NULL until mp_model_infer */
     int n_in, n_out;
-    int *in, *out; /* tensor indices; -1: omitted */
+    int *in, *out; /* indices of input and output tensors; -1: an omitted operand */
     size_t n_attributes;
     mp_attribute *attributes;
     int number;         /* 1 + its index before the model was split or adapted to a backend; 0: not recorded */
     const char *call;   /* the call in the source program, as recorded by the exporter; NULL: none */
-    bool removed;       /* true if folding or simplification removed it */
+    bool removed;       /* true if folding or simplification has removed the operator */
     mp_guess guess;     /* why the source program may have executed it in another way */
     int region;         /* the region that contains it; 0: the graph itself */
     mp_control control; /* type of control operator, as long as its regions[] exist */
-    int regions[2];     /* its subgraphs; 0: none */
+    int regions[2];     /* indices of the operator's subgraphs in model->regions; 0: none */
 } mp_operator;
 
 /* A subgraph of a control operator (If, Loop, Scan). Its operators are in the model's common list. Its results are additional
@@ -209,14 +210,14 @@ struct mp_model {
     size_t n_tensors, tensors_capacity;
     mp_tensor *tensors;
     size_t n_operators, operators_capacity;
-    mp_operator *operators; /* in file order; after mp_model_sort in execution order */
+    mp_operator *operators; /* operators in file order, and after mp_model_sort in execution order */
     size_t n_regions, regions_capacity;
-    mp_region *regions;    /* region 0 is the graph itself; none in a model without control operators */
+    mp_region *regions;    /* regions (subgraphs); region 0 is the main graph. A model without control operators has none */
     int *inputs, *outputs; /* tensor indices: declared inputs without initializers; declared outputs */
     size_t n_inputs, n_outputs, inputs_capacity, outputs_capacity;
     int folded_norms;             /* batch normalizations that the exporter has folded into other operators */
     bool is_of_newer_exporter;    /* PyTorch's torch.onnx.export with dynamo=True has written the file */
-    mp_doubt doubts[MP_N_DOUBTS]; /* weights whose role the file does not state */
+    mp_doubt doubts[MP_N_DOUBTS]; /* per kind of doubt: weights whose role the file does not state */
     struct mp_names *names;       /* tensor name -> index */
     struct mp_names *tensor_numbers, *operator_numbers; /* name stem -> the next number to append */
 };
@@ -234,12 +235,12 @@ mp_status mp_model_fresh_tensor(mp_model *model, const char *stem, int *index, m
 
 /* An operator to be added; everything is copied. */
 typedef struct mp_operator_draft {
-    const char *name; /* NULL or "": a name is generated */
+    const char *name; /* name of the operator; NULL or "": a name is generated */
     const char *kind, *domain;
     int version;
-    const int *in, *out; /* -1: omitted */
+    const int *in, *out; /* indices of input and output tensors; -1: an omitted operand */
     int n_in, n_out;
-    const mp_attribute *attributes; /* deep copies are made */
+    const mp_attribute *attributes; /* attributes; the new operator gets deep copies */
     size_t n_attributes;
 } mp_operator_draft;
 
@@ -273,7 +274,7 @@ int64_t mp_tensor_bytes(const mp_tensor *tensor);
 /* True if the shapes are known and both tensors have the same type and dimensions. */
 bool mp_same_shape(const mp_tensor *a, const mp_tensor *b);
 
-/* Return the k-th input or output of an operator; NULL: omitted. */
+/* Return the k-th input or output of an operator; NULL: the operand is omitted. */
 mp_tensor *mp_operator_in(const mp_model *model, const mp_operator *op, int k);
 mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k);
 

@@ -6,7 +6,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/requirement.h"
 
-/* The words used in the rows (ops.def). */
+/* Bits for the words that rows of ops.def use to name operands and saved values. */
 enum {
     ANY = -1,
     IN_PLACE = MP_TRAIT_IN_PLACE,
@@ -48,8 +48,10 @@ enum {
     EXTRA2 = MP_EXTRA(2),
     INPUTS = MP_INPUTS,
     UNBUILT = MP_UNBUILT,
-    ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 + EXTRA0, /* attention's operands, output and saved values */
-    RELU_BATCH = IN0 + IN1 + IN2 + EXTRA0 + EXTRA1,          /* batch normalization fused with the following operators */
+    ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 +
+                EXTRA0, /* values that the gradient of attention reads: all operands, the output, and the saved values */
+    RELU_BATCH =
+        IN0 + IN1 + IN2 + EXTRA0 + EXTRA1, /* values that the gradient of a batch normalization reads that is fused with ReLU */
     ADDED_BATCH = IN0 + IN1 + EXTRA0 + EXTRA1 + EXTRA2,
     UNMASKED = IN0 + IN1 + IN2 + OUT0 + EXTRA0,
     LSTM_STEPS = IN2 + IN4 + IN6 + IN7 + EXTRA0, /* read by every gradient that passes through the gates of a recurrent layer */
@@ -57,7 +59,8 @@ enum {
     RNN_STEPS = IN2 + IN4 + OUT0 + EXTRA0
 };
 
-/* Operands: use, initial values of a parameter, and for some the meaning of an element. */
+/* Words for operands in ops.def. A word sets the operand's use, the initial values of a parameter, and for some the meaning of
+ * an element. */
 #define MEANING(use, initial, meaning)                         \
     {                                                          \
         MP_USE_##use, MP_INITIAL_##initial, MP_MEANS_##meaning \
@@ -102,14 +105,15 @@ enum {
 #define NO_INPUT .min_in = 0, .max_in = 0
 #define OUT(least, most) .min_out = least, .max_out = most
 
-/* Layouts. */
+/* Words for memory layouts in ops.def. */
 #define ROW_MAJOR .layout = MP_HABIT_ROW_MAJOR
 #define FROM_ROW_MAJOR .layout = MP_HABIT_FROM_ROW_MAJOR
 #define MATRICES .layout = MP_HABIT_MATRICES
 #define AS_INPUTS .layout = MP_HABIT_AS_INPUTS
 #define SPATIAL .layout = MP_HABIT_SPATIAL
 
-/* Gradients. A list of needs is extended with its last entry, because further inputs have the same needs. */
+/* Words for gradients in ops.def: the values that each gradient needs. A list of needs is extended with its last entry, because
+ * further inputs have the same needs. */
 #define NEEDS_1(a) NEEDS_8(a, a, a, a, a, a, a, a)
 #define NEEDS_2(a, b) NEEDS_8(a, b, b, b, b, b, b, b)
 #define NEEDS_3(a, b, c) NEEDS_8(a, b, c, c, c, c, c, c)
@@ -133,7 +137,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define ONE(...) ONE_EACH(NEEDS(__VA_ARGS__), NEEDS(__VA_ARGS__))
 #define SPLIT(...) .gradient = MP_GRADIENT_SPLIT, .needs = {NEEDS(__VA_ARGS__), NEEDS(__VA_ARGS__)}
 
-/* Optional columns. */
+/* Words for the optional columns of ops.def. */
 #define TRAITS(list) .traits = list
 #define FLOPS(rule) .flops = rule
 #define EXTRAS(rule) .extras = rule
@@ -141,7 +145,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define CROSSES(forward, backward) .crosses = {MP_CROSSES_##forward, MP_CROSSES_##backward}
 #define AUTOCAST(how) .autocast = MP_AUTOCAST_##how
 
-/* Requirements. EACH means every operand. FROM(13, AXIS, 0, -1): only from operator set 13 on. */
+/* Words for requirements in ops.def. EACH means every operand. FROM(13, AXIS, 0, -1): only from operator set 13 on. */
 #define REQUIRES(...)                        \
     .requirements = (const mp_requirement[]) \
     {                                        \
@@ -179,7 +183,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define FROM(version, what, ...) DEMAND(what, what##_FIELDS(__VA_ARGS__), .from = version)
 #define BEFORE(version, what, ...) DEMAND(what, what##_FIELDS(__VA_ARGS__), .before = version)
 
-#define mp_fold_none NULL /* ops_rules.h declares it like a function, but it is NULL */
+#define mp_fold_none NULL /* ops_rules.h declares mp_fold_none like a function, but it stands for NULL: no fold rule */
 #define OP(op, of, version, in, out, shapes, folds, ...) \
     {.name = #op, .domain = of, .since = version, in, out, .shape = shapes, .fold = folds, __VA_ARGS__},
 static const mp_op rows[] = {

@@ -57,7 +57,7 @@ typedef enum mp_gradient_form {
 /* The use of an operand that comes from outside the graph. If a file does not state which tensors are trained, its reader
  * decides by these values (formats/onnx/onnx_roles.c). */
 typedef enum mp_input_use {
-    MP_USE_UNSTATED,  /* no such operand */
+    MP_USE_UNSTATED,  /* the operator has no operand at this position */
     MP_USE_NONE,      /* whole numbers or booleans: never trained */
     MP_USE_OTHER,     /* any use: gives no hint about training */
     MP_USE_WEIGHT,    /* usually trained */
@@ -71,7 +71,7 @@ typedef enum mp_input_use {
 
 /* The first values of a parameter that is used as this operand (executor/data/parameters.c). */
 typedef enum mp_initial {
-    MP_INITIAL_UNSTATED, /* no such operand */
+    MP_INITIAL_UNSTATED, /* the operator has no operand at this position */
     MP_INITIAL_NONE,     /* never a parameter */
     MP_INITIAL_SMALL,    /* unknown use: normal distribution, standard deviation 0.02 */
     MP_INITIAL_ZERO,
@@ -88,7 +88,7 @@ typedef enum mp_initial {
 /* The kind of values in an operand: numbers, indices, class labels, ... Made-up data follows it (executor/data/input_roles.c).
  */
 typedef enum mp_input_meaning {
-    MP_MEANS_NUMBER,    /* a number for arithmetic */
+    MP_MEANS_NUMBER,    /* an ordinary number, used in arithmetic */
     MP_MEANS_PASSED,    /* same meaning as the output's element */
     MP_MEANS_INDEX,     /* an index along the operator's axis of input 0 */
     MP_MEANS_INDICES,   /* the last dimension holds one index for each leading dimension of input 0 after `batch_dims` */
@@ -174,12 +174,12 @@ typedef bool (*mp_factor_rule)(const mp_model *model, const mp_operator *op, str
 
 typedef struct mp_op {
     const char *name, *domain;
-    int since;                            /* the first operator-set version of this row */
-    int min_in, max_in, min_out, max_out; /* -1: any number */
-    mp_op_input inputs[MP_OP_INPUTS];     /* per input (mp_op_input_of) */
+    int since;                            /* the first operator-set version with the meaning of this row */
+    int min_in, max_in, min_out, max_out; /* permitted numbers of inputs and outputs; maximum -1: any number */
+    mp_op_input inputs[MP_OP_INPUTS];     /* use and meaning of each input (mp_op_input_of) */
     mp_shape_rule shape;
-    mp_fold_rule fold;   /* NULL: never folded */
-    mp_flops_rule flops; /* NULL: no product */
+    mp_fold_rule fold;   /* rule that computes known values; NULL: the operator is never folded */
+    mp_flops_rule flops; /* rule for the FLOPs of a product; NULL: not a product */
     mp_layout_habit layout;
     unsigned traits;
     mp_autocast autocast;
@@ -187,8 +187,8 @@ typedef struct mp_op {
     /* needs[rules][k]: the values that the gradient of input k reads, besides the outputs' gradients. Further inputs of a
      * variadic operator have the needs of the last stated input. */
     uint32_t needs[MP_N_RULES][MP_GRADIENTS_MAX];
-    mp_extras_rule extras;                     /* NULL: none */
-    mp_factor_rule factors;                    /* NULL: cannot be split */
+    mp_extras_rule extras;                     /* rule for tensors that forward saves for backward only; NULL: none */
+    mp_factor_rule factors;                    /* rule for splitting over ranks; NULL: the operator cannot be split */
     mp_crossing crosses[2];                    /* collectives in forward and in backward */
     const struct mp_requirement *requirements; /* requirements on operands and attributes (requirement.h); NULL: none */
 } mp_op;
@@ -199,8 +199,8 @@ const mp_op *mp_op_find(const char *domain, const char *kind, int version);
 /* All rows, in the order of ops.def, for tables and tests. */
 size_t mp_op_count(void);
 const mp_op *mp_op_row(size_t k);
-/* Returns the use of input k. Further inputs of a variadic operator have the use of the last stated input. UNSTATED: no such
- * input, or no row (op NULL). */
+/* Returns the use of input k. Further inputs of a variadic operator have the use of the last stated input. The use is UNSTATED
+ * if there is no such input, or no row (op NULL). */
 mp_op_input mp_op_input_of(const mp_op *op, int k);
 /* True if a gradient of the operator reads its k-th output under any rules. */
 bool mp_op_gradient_reads_output(const mp_op *op, int k);

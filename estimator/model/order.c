@@ -11,7 +11,7 @@
 
 enum { NEW, OPEN, PLACED };
 
-/* An operator on the search path; its first `next` operands are done. */
+/* An operator on the search path. Its first `next` operands have been visited. */
 struct visit {
     int op, next;
 };
@@ -23,7 +23,7 @@ struct search {
     size_t depth;
     int *order;
     size_t n_placed;
-    bool *is_input; /* per tensor: a declared input */
+    bool *is_input; /* per tensor: true for a declared input of the model */
 };
 
 /* Finds the operator that must run before a tensor is read; -1: none. `reader` NULL: the tensor is a declared output. */
@@ -68,7 +68,7 @@ static mp_status place(const mp_model *model, struct search *s, int root, mp_err
     return MP_OK;
 }
 
-/* Moves the operators to their positions and renumbers the producers. */
+/* Moves the operators to their positions in the new order, and renumbers the producers of tensors. */
 static mp_status apply_order(mp_model *model, const struct search *s, mp_error *err)
 {
     MP_OWNED mp_operator *moved = mp_alloc(s->n_placed, sizeof *moved);

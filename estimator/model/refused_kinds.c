@@ -1,4 +1,4 @@
-/* refused_kinds.c - a list of kinds with counts, in the order in which they were added. */
+/* refused_kinds.c - a list of unsupported operator types with counts, in the order of their first occurrence. */
 #include "estimator/model/refused_kinds.h"
 
 #include <limits.h>

@@ -3,7 +3,9 @@
 
 #include "estimator/model/model.h"
 
-enum { MP_REFUSED_KINDS_MAX = 64 }; /* number of separate kinds; further kinds share one count */
+enum {
+    MP_REFUSED_KINDS_MAX = 64
+}; /* maximum number of operator types that are counted separately; all further types share one count */
 
 typedef struct mp_refused_kind {
     const char *domain, *kind, *node; /* node: name of the first operator of the kind */

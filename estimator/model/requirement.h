@@ -25,18 +25,18 @@
 #define MP_TYPES_PLAIN (MP_TYPES_NUMBERS | MP_TYPES_BOOL)
 
 typedef enum mp_requirement_kind {
-    MP_REQUIRES_NOTHING, /* the end of a list */
-    MP_REQUIRES_TYPES,   /* operand: its type is in `types` (one bit per mp_dtype) */
-    MP_REQUIRES_LIKE,    /* operand: it has the same type as `other` */
-    MP_REQUIRES_RANK,    /* operand: least .. most dimensions */
-    MP_REQUIRES_NUMBER,  /* operand: it has one element */
-    MP_REQUIRES_LIST,    /* operand: it has at most one dimension */
-    MP_REQUIRES_PER,     /* operand: one dimension, whose size equals dimension `least` of `other` */
-    MP_REQUIRES_ONTO,    /* operand: broadcasts to the shape of `other` */
-    MP_REQUIRES_FILLED,  /* operand: no dimension is 0 */
+    MP_REQUIRES_NOTHING, /* marks the end of a list of requirements */
+    MP_REQUIRES_TYPES,   /* the operand's type is in `types` (one bit per mp_dtype) */
+    MP_REQUIRES_LIKE,    /* the operand has the same type as operand `other` */
+    MP_REQUIRES_RANK,    /* the operand has least .. most dimensions */
+    MP_REQUIRES_NUMBER,  /* the operand has one element */
+    MP_REQUIRES_LIST,    /* the operand has at most one dimension */
+    MP_REQUIRES_PER,     /* the operand has one dimension, whose size equals dimension `least` of operand `other` */
+    MP_REQUIRES_ONTO,    /* the operand broadcasts to the shape of operand `other` */
+    MP_REQUIRES_FILLED,  /* no dimension of the operand is 0 */
     MP_REQUIRES_AXIS,    /* the attribute (default `least`) is a valid dimension index of the operand */
-    MP_REQUIRES_AXES,    /* each number of the attribute is a valid dimension; default: dimensions 0 and `least` must exist
-                          */
+    MP_REQUIRES_AXES,    /* each number of the attribute is a valid dimension index of the operand; without the attribute,
+                            dimensions 0 and `least` must exist */
     MP_REQUIRES_RANGE,   /* the attribute, if given, is in least .. most */
     MP_REQUIRES_DIVIDES, /* the attribute, which is mandatory, is at least 1 and divides dimension `least` of the operand */
     MP_REQUIRES_WORD     /* the attribute, if given, is one of `words` (separated by blanks) */

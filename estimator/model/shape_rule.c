@@ -1,4 +1,4 @@
-/* shape_rule.c - helpers for operator rules. */
+/* shape_rule.c - helpers for the rules of operators: reading operands, axes, broadcasting, and refusals. */
 #include "estimator/model/shape_rule.h"
 
 #include <inttypes.h>

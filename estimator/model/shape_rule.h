@@ -14,7 +14,7 @@ mp_tensor *mp_infer_in(mp_infer *c, int k);
 mp_tensor *mp_infer_out(mp_infer *c, int k);
 /* Sets type and shape of output k. No effect if the output is omitted. */
 mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64_t *dims);
-/* Gives output k the type and shape of a tensor. */
+/* Gives output k the type and shape of tensor x. */
 mp_status mp_infer_like(mp_infer *c, int k, const mp_tensor *x);
 /* Sets the type of output k if its shape depends on a missing value; the file's declared shape is used. Returns MP_OK. */
 mp_status mp_infer_defer(mp_infer *c, int k, mp_dtype dtype);
