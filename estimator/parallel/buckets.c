@@ -32,7 +32,7 @@ bool mp_exchange_has(const int *list, size_t n, int storage)
     return false;
 }
 
-/* Finds the update that reads a gradient, and the other storages of that update. */
+/* Finds the update that reads a parameter's gradient, and the storages of state and value that this update uses. */
 static void find_update(const mp_exchange *x, mp_exchanged *p)
 {
     const mp_graph *g = x->graph;
@@ -100,7 +100,7 @@ static mp_status find_parameters(mp_exchange *x)
                             .zero = mp_exchange_group(x, MP_DIM_SHARD, is_spread).n > 1 ? x->zero : 0};
         p->complete = g->producer[s];
         if (mp_storage_is_sum(g, s)) p->complete = last_adder(x, p);
-        if (p->complete < 0) continue; /* without producer: an input of the graph */
+        if (p->complete < 0) continue; /* a gradient without producer is an input of the graph */
         find_update(x, p);
         MP_ENSURE(p->update >= 0 || !p->zero, x->err, MP_INVALID,
                   "the mesh shares out optimizer state, and %s has no update: choose an optimizer",
@@ -147,9 +147,9 @@ static mp_status find_frozen(mp_exchange *x)
     return MP_OK;
 }
 
-/* A parameter, and its sort key. */
+/* A parameter with the key by which parameters are sorted. */
 typedef struct ranked {
-    int group; /* parameters that are exchanged with the same ranks have the same group */
+    int group; /* parameters with the same group are exchanged with the same ranks, and may share a bucket */
     int at, parameter;
 } ranked;
 
@@ -169,7 +169,7 @@ static int node_of(const mp_exchanged *p, by by)
     return by == BY_COMPLETION ? p->complete : by == BY_USE ? p->used : p->used_again;
 }
 
-/* Returns the number of parameters with this sort key; frozen ones have no gradient. */
+/* Returns the number of parameters that have this sort key; a frozen parameter has no gradient. */
 static size_t count(const mp_exchange *x, by by)
 {
     return by == BY_COMPLETION ? x->n_trained : x->n_parameters;
@@ -220,7 +220,7 @@ static size_t cut(const mp_exchange *x, const int *order, by by, mp_bucket *out)
     return n;
 }
 
-/* An update and its bucket; -1: no bucket, placed first. */
+/* An update with the bucket of its gradient; -1: the gradient has no bucket, and the update is placed first. */
 typedef struct placed {
     int bucket, node;
 } placed;
@@ -262,7 +262,7 @@ static mp_status place_gathers(mp_exchange *x)
     for (int k = 0; k < (int)x->graph->n_nodes; k++) place[x->sequence[k]] = k;
     for (size_t k = 0; k < x->n_gathered; k++) {
         mp_bucket *b = &x->gathered[k];
-        b->at = k ? x->gathered[k - 1].at : -1; /* at least the position of the previous bucket */
+        b->at = k ? x->gathered[k - 1].at : -1; /* a gather is not placed before the gather of the previous bucket */
         for (size_t j = 0; j < b->n; j++) {
             const int update = x->parameters[x->by_completion[b->first + j]].update;
             if (place[update] > b->at) b->at = place[update];

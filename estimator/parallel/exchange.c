@@ -12,7 +12,7 @@
 #include "estimator/graph/order_rules.h"
 #include "estimator/parallel/buckets.h"
 
-/* Returns the bytes of one rank's shard. */
+/* Returns the bytes of one rank's shard of a storage with these bytes. */
 static int64_t part(const mp_exchange *x, int64_t bytes, bool is_spread)
 {
     const int64_t n = mp_exchange_group(x, MP_DIM_SHARD, is_spread).n;
@@ -115,7 +115,8 @@ static double seconds_of(mp_exchange *x, mp_collective collective, mp_rank_group
 static mp_status let_wait(mp_exchange *x, const mp_bucket *b, mp_alternative *a)
 {
     int waits = -1;
-    if (!mp_update_order_of(x->graph).after_readers) return MP_OK; /* updates read the gradients of the previous step */
+    if (!mp_update_order_of(x->graph).after_readers)
+        return MP_OK; /* updates that run first read the gradients of the previous step, which are complete */
     for (size_t j = 0; j < b->n; j++) {
         mp_exchanged *p = &x->parameters[x->by_completion[b->first + j]];
         if (p->update < 0 || !x->graph->storages[p->reduced].persistent) continue;
@@ -152,7 +153,8 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
                             MP_PHASE_BACKWARD, seconds, is_apart ? b->n : 0, b->n, !is_apart || b->is_staged, &node));
     MP_CHECK(let_wait(x, b, node->alternatives));
     if (x->ranks->rules == MP_RULES_PYTORCH && b->zero) node->alternatives->workspace_bytes = b->bytes;
-    if (x->ranks->rules == MP_RULES_PYTORCH && !x->zero) { /* DDP copies gradients into permanent buckets */
+    if (x->ranks->rules == MP_RULES_PYTORCH &&
+        !x->zero) { /* as in DDP, which copies gradients into buckets that stay allocated */
         int storage;
         MP_CHECK(add_storage(x, "bucket of %s and others%s", x->writes[0], b->bytes, MP_KIND_BUFFER, &storage));
         x->reads[0] = storage;
@@ -201,7 +203,7 @@ static bool is_gradient(const mp_exchange *x, int storage)
     return of >= 0 && x->parameters[of].gradient == storage;
 }
 
-/* True for a gradient that its reduction changes in place. */
+/* True for a gradient that is not sharded: its reduction changes it in place. */
 static bool stays_whole(const mp_exchange *x, int storage)
 {
     return is_gradient(x, storage) && x->parameters[x->of_storage[storage]].zero < 2;
@@ -267,7 +269,7 @@ static mp_status sum_parts(mp_exchange *x, mp_alternative *a)
     return MP_OK;
 }
 
-/* Replaces the values in the reads of a backward node by the values gathered for backward. */
+/* In the reads of a backward node, replaces the parameter values gathered for forward by the values gathered for backward. */
 static mp_status read_again(mp_exchange *x, mp_node *node)
 {
     mp_alternative *copies = mp_pool_alloc(x->graph->pool, node->n_alternatives, sizeof *copies);
@@ -309,7 +311,7 @@ static mp_status list_nodes(mp_exchange *x, int *number)
     g->n_nodes = g->nodes_capacity = 0;
     for (int k = 0; k < (int)n; k++) {
         const int v = x->sequence[k];
-        /* group k + 1 is gathered before the first reader of group k */
+        /* keep-all starts the gather of group k + 1 before the first reader of group k, so that compute can hide it */
         while (x->zero == 3 && gathered < x->n_gathered && (!gathered || x->gathered[gathered - 1].at <= v) &&
                old[v].phase != MP_PHASE_UPDATE)
             MP_CHECK(add_gather(x, &x->gathered[gathered++], MP_PHASE_FORWARD));

@@ -1,8 +1,8 @@
-/* exchange.h - the exchanges of memplan/ranks/exchange.h, for callers with arrays that are indexed by node. */
+/* exchange.h - like memplan/ranks/exchange.h, for callers that have arrays indexed by node and must renumber them. */
 #pragma once
 
 #include "memplan/ranks/exchange.h"
 
-/* Like mp_graph_exchange; also writes the new index of each old node. */
+/* Like mp_graph_exchange. Also writes to number[i] the new index of the node that had index i. */
 mp_status mp_graph_exchange_numbered(mp_graph *graph, const mp_ranks *ranks, int *number, mp_rank_traffic *traffic,
                                      mp_error *err);

@@ -15,8 +15,8 @@ enum { EXPERTS, TOKENS };
 typedef struct spreader {
     mp_model *model;
     int64_t n;
-    size_t n_tensors; /* tensors before the exchanges were added */
-    bool *is_away;    /* per tensor: stored on the ranks of its experts */
+    size_t n_tensors; /* number of tensors before the exchanges of tokens were added */
+    bool *is_away;    /* per tensor: true if it is stored on the ranks of its experts */
     int *sent,
         *back; /* per tensor: the result of its exchange to the experts, and back; 0: none (index 0 cannot be a result) */
     bool found;
@@ -28,7 +28,7 @@ static const mp_tensor *tensor_of(const spreader *x, int tensor)
     return &x->model->tensors[tensor];
 }
 
-/* Appends an exchange. Sizes stay those of the whole model until all exchanges have been added. */
+/* Appends an all-to-all of a tensor. Sizes stay those of the whole model until all exchanges have been added. */
 static mp_status exchange(spreader *x, bool there, int *tensor)
 {
     const int from = *tensor;
@@ -62,7 +62,7 @@ static mp_status resize(spreader *x, int tensor, bool has_tokens)
     return MP_OK;
 }
 
-/* ---- choice of operators ---- */
+/* ---- choice of the operators that run on the ranks of the experts ---- */
 
 /* Returns the parameter behind a tensor, through transpositions and casts that keep the first dimension; -1: none. */
 static int stack_of(const spreader *x, int tensor)
@@ -115,7 +115,7 @@ static bool stays_away(const spreader *x, const mp_operator *op, const mp_operan
     return any;
 }
 
-/* ---- one operator ---- */
+/* ---- changes to one operator ---- */
 
 /* Marks a stack, and the tensors between parameter and product, as stored on the ranks of the experts. */
 static mp_status take_stack(spreader *x, const mp_operator *op, int tensor)

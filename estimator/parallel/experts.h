@@ -19,6 +19,6 @@
 #include "estimator/model/model.h"
 #include "memplan/ranks/mesh.h"
 
-/* Distributes the experts of a simplified model over mesh.ep, in place, before the split over tp. No effect for ep=1.
- * MP_INVALID: no experts, or ep does not divide their number. MP_NOMEM. O(operands). */
+/* Distributes the experts of a simplified model over mesh.ep, in place, before the split over tp. If ep is 1, the model is
+ * unchanged. MP_INVALID: no experts, or ep does not divide their number. MP_NOMEM. O(operands). */
 mp_status mp_model_spread_experts(mp_model *model, const mp_mesh *mesh, mp_error *err);

@@ -91,7 +91,7 @@ mp_status mp_network_read(const char *text, mp_interconnect *out, mp_error *err)
     return MP_OK;
 }
 
-/* How a group is distributed over nodes. */
+/* The distribution of the ranks of a group over nodes. */
 typedef struct spread {
     double local, nodes; /* ranks of the group per node, and number of nodes */
 } spread;

@@ -12,15 +12,15 @@
 
 static const mp_shard whole = {.dim = -1, .outer = 1};
 
-/* The state of one tensor. Tensors are indices. In the three members for derived tensors 0 means "none", because derived
- * tensors have larger indices. */
+/* The state of one tensor during the split. Members that refer to tensors are indices; 0 means "none", because tensors added by
+ * the split have larger indices. */
 typedef struct lie {
     mp_shard at;
     bool is_read;    /* an operator's split has been decided by this placement */
-    bool trains;     /* it may have a gradient */
-    int sum;         /* the tensor that holds the sum of its partial sums */
-    int replica;     /* its Replicate */
-    int gathered[2]; /* the gathered tensor, for operators that are not split, and for split ones */
+    bool trains;     /* true if it may have a gradient */
+    int sum;         /* index of the tensor that holds the sum over ranks of its partial sums */
+    int replica;     /* index of the output of its Replicate operator */
+    int gathered[2]; /* index of the gathered tensor: for operators that are not split, and for split operators */
 } lie;
 
 typedef struct splitter {
@@ -28,7 +28,7 @@ typedef struct splitter {
     const mp_ranks *ranks;
     int64_t n, batch;
     bool sequence, data;
-    mp_consumers readers; /* of the original model */
+    mp_consumers readers; /* readers of each tensor of the original model */
     size_t n_lies, capacity;
     lie *lies;
     mp_split *out;
@@ -71,7 +71,7 @@ static mp_status cut(splitter *x, int tensor, mp_shard at)
     return MP_OK;
 }
 
-/* Returns the dimensions of the whole tensor. */
+/* Returns the dimensions of a tensor before sharding. */
 static const int64_t *dims_of(const splitter *x, int tensor)
 {
     return mp_tensor_whole_dims(&x->model->tensors[tensor]);
@@ -114,7 +114,7 @@ static mp_status gather(splitter *x, const mp_operator *op, bool sums, int *tens
     return MP_OK;
 }
 
-/* True if the operator only permutes or casts one tensor. */
+/* True if the operator only permutes the dimensions of one tensor, or only converts its type. */
 static bool turns(const mp_operator *op)
 {
     return op->n_in == 1 && op->op->traits & (MP_TRAIT_PERMUTES | MP_TRAIT_CASTS);
@@ -189,7 +189,7 @@ static mp_status replicate(splitter *x, int *tensor)
     return MP_OK;
 }
 
-/* ---- choice of the factor ---- */
+/* ---- choice of the factor by which an operator is split ---- */
 
 static bool is_weight(const splitter *x, int tensor)
 {
@@ -232,7 +232,7 @@ static bool divides(const splitter *x, const mp_operator *op, const mp_operand_f
         const int d = mp_factor_of_input(x->model, op, f, k, factor);
         if (d < 0) continue;
         const int64_t size = dims_of(x, op->in[k])[d], outer = x->lies[op->in[k]].at.dim == d ? x->lies[op->in[k]].at.outer : 1;
-        const bool is_cut = x->lies[op->in[k]].at.dim == d; /* already split by an earlier operator */
+        const bool is_cut = x->lies[op->in[k]].at.dim == d; /* an earlier operator has already sharded this dimension */
         fits &= is_cut || size % (outer * x->n) == 0 || (may_differ && size >= 2 * x->n);
         if (is_cut) cut_size = size;
         any = true;
@@ -398,7 +398,8 @@ static mp_status visit(splitter *x, int index)
     mp_operand_factors f = {.columns = 0};
     mp_shard of = whole;
     if (op->op->gradient == MP_GRADIENT_VIEW && !op->op->factors) return visit_reshape(x, index);
-    for (int k = 0; k < op->n_in; k++) { /* use the derived tensors that already exist */
+    for (int k = 0; k < op->n_in;
+         k++) { /* replaces operands by the gathered or summed tensors that earlier operators have created */
         if (op->in[k] >= 0 && x->lies[op->in[k]].sum) op->in[k] = x->lies[op->in[k]].sum;
         if (op->in[k] >= 0 && x->lies[op->in[k]].gathered[0]) op->in[k] = x->lies[op->in[k]].gathered[0];
     }

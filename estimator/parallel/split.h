@@ -37,23 +37,23 @@
 /* The placement of a tensor in the split model: each rank holds 1/n of a dimension. The dimension is divided into `outer` runs,
  * such as the rows of a batch, and every rank holds a share of each run. */
 typedef struct mp_shard {
-    int dim; /* -1: replicated */
+    int dim; /* sharded dimension; -1: the tensor is replicated */
     int64_t outer;
 } mp_shard;
 
 typedef struct mp_split {
     mp_rank_group group;
     size_t n_tensors;
-    mp_shard *placements;            /* per tensor of the split model */
+    mp_shard *placements;            /* the placement of each tensor of the split model */
     int64_t whole_bytes, part_bytes; /* bytes of parameters: before the split, and on this rank */
     size_t n_gathered;               /* tensors gathered for an operator that is not split */
-    const char *gathered_for;        /* the first operator that needed a gathered tensor; NULL: none */
+    const char *gathered_for;        /* name of the first operator that needed a gathered tensor; NULL: none */
     const char
         *misdealt_for; /* the first operator that needed the elements in another distribution over the ranks; NULL: none */
 } mp_split;
-void mp_split_free(mp_split *split); /* releases the placements */
+void mp_split_free(mp_split *split); /* releases the placements, not the struct */
 
-/* Splits a simplified model with its loss over mesh.tp, in place; no effect for a group of one. Call it before a backend
+/* Splits a simplified model with its loss over mesh.tp, in place; if tp is 1, the model is unchanged. Call it before a backend
  * prepares the model. Release *out with mp_split_free. MP_NOMEM. O(operands). */
 mp_status mp_model_split(mp_model *model, const mp_ranks *ranks, mp_split *out, mp_error *err);
 

@@ -41,7 +41,7 @@ void mp_split_cost(const mp_ranks *ranks, const mp_work *work, mp_cost *cost, mp
     const mp_tensor *scores =
         work->op && work->op->op->traits & MP_TRAIT_CLASSES ? mp_operator_in(work->model, work->op, 0) : NULL;
     if (scores && scores->part && scores->part->dim == 1 && work->phase == MP_PHASE_LOSS) {
-        /* per line: the largest score, the sum, and the target's score */
+        /* values exchanged per line of scores: the largest score, the sum of exponentials, and the target's score */
         const int64_t lines = mp_tensor_elements(scores) / (scores->dims[1] ? scores->dims[1] : 1);
         cost->seconds +=
             3 * mp_collective_seconds(&ranks->network, MP_ALL_REDUCE, ranks->algorithm, of_tp, lines * (int64_t)sizeof(float));

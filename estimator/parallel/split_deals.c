@@ -60,7 +60,10 @@ mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *
     for (int d = 0; d < to->rank; d++) {
         if (before < passed * to->dims[d] && before % passed == 0) {
             const int64_t outer = before / passed;
-            const bool is_same = to->dims[d] == dims[at.dim] && outer == at.outer; /* evenly or not */
+            const bool is_same =
+                to->dims[d] == dims[at.dim] &&
+                outer ==
+                    at.outer; /* true if the dimension has the same size and runs, whether or not the ranks divide it evenly */
             return is_same || to->dims[d] % (outer * ranks) == 0 ? (mp_shard){d, outer} : whole;
         }
         passed *= to->dims[d];

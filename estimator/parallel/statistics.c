@@ -1,4 +1,5 @@
-/* statistics.c - finds the operators that compute batch statistics, and sets their number of ranks. */
+/* statistics.c - finds the operators that compute batch statistics, and records the number of ranks that share the statistics.
+ */
 #include "estimator/parallel/statistics.h"
 
 #include "estimator/model/ops.h"

@@ -72,12 +72,12 @@ static mp_status declared_downstream(mp_inference *w, size_t index, int t, const
     MP_ENSURE(marked, w->err, MP_NOMEM, "out of memory");
     marked[t] = true;
     *declared = NULL;
-    w->steps_ahead -= (int64_t)w->model->n_tensors / 64; /* marking also takes time */
+    w->steps_ahead -= (int64_t)w->model->n_tensors / 64; /* the limit of steps also counts the marking of tensors */
     for (size_t k = index + 1; k < w->model->n_operators && w->steps_ahead > 0 && !*declared; k++, w->steps_ahead--) {
         const mp_operator *op = &w->model->operators[k];
         if (op->removed || op->region) continue;
         if (op->n_in == 0 && !mp_is_sequence_operator(op))
-            MP_CHECK(w->visit(w, (int)k)); /* a constant, which may be a scalar */
+            MP_CHECK(w->visit(w, (int)k)); /* a constant, which may be a scalar; its shape must be known */
         if (!keeps_shape(w->model, op, marked)) continue;
         marked[op->out[0]] = true;
         if (is_declared(&w->model->tensors[op->out[0]])) *declared = &w->model->tensors[op->out[0]];
@@ -176,7 +176,7 @@ static mp_status infer_row(mp_inference *w, int index)
     return MP_OK;
 }
 
-/* True if the operator only renames a sequence. */
+/* True if the operator's output is the same sequence as its input, such as an Identity of a sequence. */
 static bool hands_sequence_on(const mp_inference *w, const mp_operator *op)
 {
     return !strcmp(op->kind, "Identity") && op->n_in == 1 && op->n_out == 1 && op->in[0] >= 0 && op->out[0] >= 0 &&

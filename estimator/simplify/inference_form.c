@@ -91,7 +91,7 @@ mp_guesses mp_model_guesses(const mp_model *model)
 /* Writes the operators that replace one batch normalization. */
 typedef struct writer {
     mp_model *model;
-    const char *name; /* of the replaced operator, and prefix of new names */
+    const char *name; /* name of the replaced operator, which is the prefix of new names */
     int version;
     mp_error *err;
 } writer;

@@ -1,4 +1,5 @@
-/* inference_form.h - counts places where a file differs from the network in training, or does not state how it was run. */
+/* inference_form.h - counts operators of a file that differ from the network in training, or whose execution the file does not
+ * state. */
 #pragma once
 
 #include "estimator/model/model.h"

@@ -6,7 +6,7 @@
 
 #include "estimator/simplify/infer.h"
 
-enum { UNIFORM_MAX = 1 << 14 }; /* elements of the largest constant that is checked for equal elements */
+enum { UNIFORM_MAX = 1 << 14 }; /* largest number of elements of a constant that is checked for equal elements */
 
 void mp_rewriter_update(mp_rewriter *r, int index)
 {

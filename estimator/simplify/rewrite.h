@@ -10,8 +10,8 @@
 
 typedef struct mp_rewriter {
     mp_model *model;
-    int *n_readers; /* per tensor: the number of operands that read it, plus one for a declared output */
-    int changes;    /* changes made by this pass */
+    int *n_readers; /* number of operands that read each tensor, plus one for a declared output */
+    int changes;    /* number of changes that the pass has made */
     mp_rules rules;
     mp_error *err;
 } mp_rewriter;
@@ -25,7 +25,7 @@ void mp_rewriter_start(mp_rewriter *r);
 /* Applies a rule to every operator that is not removed, in order. */
 mp_status mp_rewriter_each(mp_rewriter *r, mp_rewrite_rule rule);
 
-/* Updates the operands of one operator, for passes that keep state and cannot use mp_rewriter_each. */
+/* Updates the operands of one operator, for passes that visit operators themselves instead of by mp_rewriter_each. */
 void mp_rewriter_update(mp_rewriter *r, int op);
 
 /* Redirects the readers of `old` to `by`. Does not check the tensors; `old` must not be a declared output. */
@@ -50,8 +50,10 @@ const mp_operator *mp_view(const mp_rewriter *r, int tensor);
 bool mp_swaps_last_two(const mp_model *model, const mp_operator *op);
 /* True if the operator has this kind and ONNX's own domain. */
 bool mp_is_kind(const mp_operator *op, const char *kind);
-bool mp_known_scalar(const mp_rewriter *r, int tensor, double *c); /* true for a small constant whose elements all equal *c */
-bool mp_near(double value, double wanted); /* true within a thousandth, because fp16 exports round constants */
+bool mp_known_scalar(const mp_rewriter *r, int tensor,
+                     double *c); /* true if the tensor is a small constant whose elements are all equal; *c is that number */
+bool mp_near(double value,
+             double wanted); /* true if the numbers differ by less than a thousandth, because fp16 exports round constants */
 
 /* The operators of a pattern. */
 enum { MP_PATTERN_MAX = 24 };

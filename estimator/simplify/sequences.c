@@ -11,7 +11,7 @@
 
 typedef struct chunks {
     mp_model *model;
-    int n;          /* number of chunks */
+    int n;          /* number of chunks of a sequence */
     int64_t *sizes; /* time steps of each chunk */
     mp_error *err;
 } chunks;
@@ -162,7 +162,7 @@ static mp_status cut_input(chunks *c, int tensor, int axis, int *parts)
     return cut_split(c, tensor, axis, c->n, c->sizes, parts);
 }
 
-/* Indices of operands and outputs. */
+/* Indices of the operands and outputs of a recurrent layer. */
 enum { X, W, R, B, LENGTHS, H, C, P, N_IN };
 enum { Y, Y_H, Y_C, N_OUT };
 
@@ -179,7 +179,7 @@ typedef struct layer {
     chunks *cut;
     bool backwards;
     int in[N_IN];
-    int out[N_OUT]; /* -1: not read */
+    int out[N_OUT]; /* output tensors; -1: the output is not read */
     mp_attribute *attributes;
     size_t n_attributes;
 } layer;

@@ -16,8 +16,8 @@
 #include "estimator/model/model.h"
 
 typedef struct mp_sequence_report {
-    int n_layers; /* layers that were split, one per direction */
-    int n_chunks; /* chunks over all layers */
+    int n_layers; /* number of layers that were split; a bidirectional layer counts as two */
+    int n_chunks; /* number of chunks, summed over all split layers */
 } mp_sequence_report;
 
 /* Returns the default number of steps per chunk: about the square root of the sequence length. States between chunks and data

@@ -7,7 +7,7 @@
 #include "estimator/model/order.h"
 #include "estimator/simplify/rewrite.h"
 
-/* Real models need two to four rounds. A hostile file could need one per operator. */
+/* Maximum number of rounds. Real models need two to four. Without a limit, a hostile file could need one round per operator. */
 enum { ROUNDS_MAX = 64 };
 
 /* True if all outputs are known values. Constants of the file count even if they are too large to be stored. */

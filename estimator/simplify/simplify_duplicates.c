@@ -11,7 +11,9 @@
 #include "estimator/base/names.h"
 #include "estimator/simplify/rewrite.h"
 
-enum { CONSTANT_IN_KEY_MAX = 64 }; /* elements; a larger constant equals only itself */
+enum {
+    CONSTANT_IN_KEY_MAX = 64
+}; /* largest number of elements of constants that are compared; a larger constant equals only itself */
 
 /* A text under construction; `whole` is false after a failed allocation. */
 struct key {
@@ -133,8 +135,8 @@ static bool merge(mp_rewriter *r, int first, int index)
 
 struct state {
     struct key key;
-    mp_names *firsts; /* key -> the first operator with that key */
-    mp_pool *pool;    /* owns the keys */
+    mp_names *firsts; /* map from a key to the first operator with this key */
+    mp_pool *pool;    /* memory pool that owns the keys */
 };
 
 static mp_status merge_with_equal(mp_rewriter *r, struct state *s, int index)

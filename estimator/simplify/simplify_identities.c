@@ -61,7 +61,7 @@ static int one_output(const mp_rewriter *r, const mp_operator *op)
     return op->n_out == 1 ? 0 : -1;
 }
 
-/* True if only dimensions of size 1 move. */
+/* Returns input 0 if the Transpose moves only dimensions of size 1; else -1. */
 static int transpose(const mp_rewriter *r, const mp_operator *op)
 {
     return mp_permutation_moves_ones(r->model, op) ? 0 : -1;

@@ -76,7 +76,8 @@ bool mp_factors_channels(const mp_model *model, const mp_operator *op, mp_operan
     *f = (mp_operand_factors){.is_of_batch = true};
     f->in[0][1] = f->out[0][1] = 1;
     for (int k = 1; k < 5; k++) f->in[k][0] = 1;
-    for (int o = 1; o < op->n_out && o < MP_FACTOR_OUTPUTS; o++) f->out[o][0] = 1; /* statistics */
+    for (int o = 1; o < op->n_out && o < MP_FACTOR_OUTPUTS; o++)
+        f->out[o][0] = 1; /* outputs 1 and up are statistics, whose only dimension counts channels */
     f->in[5][1] = 1;
     return op->n_out <= MP_FACTOR_OUTPUTS;
 }
@@ -233,8 +234,8 @@ bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_operand_
     return true;
 }
 
-/* Losses over classes. The loss is a sum over lines, and can be split by them. Splitting by classes requires an exchange of
- * each line's largest score, sum and target score. */
+/* Losses over classes. A line contains the scores of one label. The loss is a sum over lines, and can be split by lines.
+ * Splitting by classes requires an exchange of each line's largest score, sum and target score. */
 bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     enum { CLASSES = 2 };
@@ -244,7 +245,7 @@ bool mp_factors_classes(const mp_model *model, const mp_operator *op, mp_operand
         f->in[0][d] = d + 1;
         if (d != 1) f->in[1][d ? d - 1 : 0] = d + 1;
     }
-    f->in[2][0] = CLASSES; /* class weights */
+    f->in[2][0] = CLASSES; /* input 2 has one weight per class */
     memcpy(f->out[1], f->in[0], sizeof f->out[1]);
     if (y->rank) memcpy(f->out[0], f->in[1], sizeof f->out[0]);
     return true;
@@ -260,7 +261,7 @@ bool mp_factors_elements(const mp_model *model, const mp_operator *op, mp_operan
     return op->n_in <= 2;
 }
 
-/* Tokens exchanged between experts: only the dimensions after the first two can be split. */
+/* All-to-all of tokens between the ranks of the experts: only the dimensions after the first two can be split. */
 bool mp_factors_all_to_all(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     *f = (mp_operand_factors){0};

@@ -17,7 +17,7 @@ enum { MP_FACTOR_OUTPUTS = 3 };
 
 struct mp_operand_factors {
     int in[MP_OP_INPUTS][MP_RANK_MAX];       /* per dimension: its factor, > 0; 0: cannot be split */
-    int out[MP_FACTOR_OUTPUTS][MP_RANK_MAX]; /* the same for results */
+    int out[MP_FACTOR_OUTPUTS][MP_RANK_MAX]; /* factors of the results' dimensions, in the same form as `in` */
     int columns, contracted; /* product with a weight: the factor of the weight's outputs, and of its inputs; else 0 */
     int rows;                /* look-up: the factor of the table's rows; else 0 */
     bool cuts, joins;        /* splits its operand into pieces, or joins operands, along any dimension */

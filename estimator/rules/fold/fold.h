@@ -11,9 +11,12 @@
 bool mp_fold_can_hold(mp_dtype dtype);
 
 typedef __int128 mp_wide;
-mp_wide mp_fold_widen(mp_dtype dtype, int64_t element); /* uint64 elements are stored as int64 with the same bits */
-int64_t mp_fold_wrap(mp_dtype dtype, mp_wide x);        /* reduces modulo 2^bits; bool: x != 0 */
-double mp_fold_round(mp_dtype dtype, double x);         /* rounds to the nearest number of the type, ties to even */
+mp_wide
+mp_fold_widen(mp_dtype dtype,
+              int64_t element); /* returns the element in 128 bits; uint64 elements are stored as int64 with the same bits */
+int64_t mp_fold_wrap(mp_dtype dtype,
+                     mp_wide x); /* returns the integer that x wraps to in this type: x modulo 2^bits; for bool 1 if x != 0 */
+double mp_fold_round(mp_dtype dtype, double x); /* returns the number of this type nearest to x; ties go to the even one */
 
 /* Returns element k of a value of this type as a real number. */
 double mp_fold_real(mp_dtype dtype, const mp_value *value, int64_t k);
@@ -36,7 +39,7 @@ const mp_value *mp_fold_in(mp_infer *c, int k);
 /* The argument of a fold rule. All values that the rule reads are known; REQUIRES and the shape rule are satisfied. */
 typedef struct mp_fold {
     mp_infer *c;
-    const mp_tensor *in; /* the first input; NULL: none */
+    const mp_tensor *in; /* the first input; NULL: the operator has no inputs */
     mp_tensor *out;      /* the first output */
     const mp_value *x;   /* value of the first input; NULL if only its shape is used */
     mp_value *y; /* value of the first output, initially zeros, which the rule fills in like further outputs; NULL: it shares a
@@ -48,9 +51,9 @@ enum { MP_WALK_OPERANDS = 3 };
 typedef struct mp_walk {
     int rank;
     int64_t dims[MP_RANK_MAX], index[MP_RANK_MAX];
-    int64_t at[MP_WALK_OPERANDS]; /* position of each operand's element */
+    int64_t at[MP_WALK_OPERANDS]; /* index of each operand's element for the current position of the walk */
     int64_t stride[MP_WALK_OPERANDS][MP_RANK_MAX];
-    int64_t k, n; /* the current element; the number of elements */
+    int64_t k, n; /* k: index of the current element in row-major order; n: number of elements */
 } mp_walk;
 /* Starts at the first element. Operands have stride 0 until their strides are set. */
 void mp_walk_start(mp_walk *walk, int rank, const int64_t *dims);
@@ -63,9 +66,9 @@ void mp_strides(int rank, const int64_t *dims, int64_t *strides);
 
 /* A function of two elements. `integers` returns false if the result is undefined; NULL: the function is only for reals. */
 typedef struct mp_pairing {
-    bool c_remainder; /* Mod with fmod = 1 */
+    bool c_remainder; /* true for Mod with fmod = 1: the remainder has the sign of the dividend */
     bool shift_left;
-    int bits; /* width of the operands' type */
+    int bits; /* width of the operands' integer type in bits */
 } mp_pairing;
 typedef struct mp_binary {
     const char *name;

@@ -114,7 +114,7 @@ bool mp_fold_gather_nd(const mp_fold *f)
 typedef struct scatter {
     const mp_fold *f;
     const mp_value *indices, *updates;
-    const mp_binary *reduction; /* NULL: the update replaces the element */
+    const mp_binary *reduction; /* function that combines an update with the element; NULL: the update replaces the element */
 } scatter;
 
 /* Starts a scatter; the output is a copy of the input. Returns false if the reduction is unknown. */

@@ -74,7 +74,7 @@ bool mp_fold_concat(const mp_fold *f)
     int64_t axis = mp_operator_int(f->c->op, "axis", 1);
     if (axis < 0) axis += out->rank;
     int64_t outer = mp_product(out->dims, 0, (int)axis), row = mp_product(out->dims, (int)axis, out->rank), start = 0;
-    if (!f->y->n) outer = 0; /* `outer` is unbounded in a tensor without elements */
+    if (!f->y->n) outer = 0; /* without elements, the product `outer` has no bound */
     for (int k = 0; k < f->c->op->n_in; k++) {
         const mp_tensor *in = mp_infer_in(f->c, k);
         const mp_value *x = mp_fold_in(f->c, k);

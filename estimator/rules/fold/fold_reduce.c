@@ -7,7 +7,7 @@
 
 typedef struct reduction {
     const char *kind, *step; /* step: the function that combines the result with one element */
-    int moved;               /* the first operator set with the axes as an input */
+    int moved;               /* the first operator-set version in which the axes are an input */
     bool mean, place;        /* mean: divide by the count; place: return the index of the extreme instead of its value */
 } reduction;
 

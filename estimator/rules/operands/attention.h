@@ -30,16 +30,21 @@
  * that differ this much do not occur in useful training. */
 #define MP_ATTENTION_HIDES (-1e4)
 
-enum { MP_ATTENTION_ADDED = 3, MP_ATTENTION_POSITIONS = 4 }; /* indices of the optional inputs */
+enum {
+    MP_ATTENTION_ADDED = 3,
+    MP_ATTENTION_POSITIONS = 4
+}; /* input indices of the optional added mask and of the optional boolean mask */
 
 typedef struct mp_attention {
     int64_t n_batch, rows, columns, depth, value_depth; /* n_batch: product of the batch dimensions */
 } mp_attention;
 
-/* Returns the attribute's name: permQ, permK, permV for inputs 0 to 2, permY for the output (3). */
+/* Returns the name of the attribute with the dimension order of an operand: permQ, permK, permV for inputs 0 to 2, permY for
+ * the output (3). */
 enum { MP_ATTENTION_Y = 3 };
 const char *mp_attention_perm_name(int k);
-/* Returns the permutation in that attribute; NULL: none, the stored tensor has the operator's dimension order. */
+/* Returns the dimension order in that attribute; NULL: the attribute is absent, the stored tensor has the operator's dimension
+ * order. */
 const int64_t *mp_attention_perm(const mp_operator *op, int k);
 /* Returns the sizes of input k in the operator's dimension order, from the stored sizes: dims[d] = sizes[perm[d]]. */
 void mp_attention_dims(const mp_model *model, const mp_operator *op, int k, int64_t dims[MP_RANK_MAX]);

@@ -10,7 +10,7 @@ enum { MP_EINSUM_LETTERS = 52, MP_EINSUM_LABELS = MP_EINSUM_LETTERS + MP_RANK_MA
 
 typedef struct mp_einsum {
     int n_operands;
-    int rank[MP_EINSUM_OPERANDS + 1]; /* rank of each operand; the last entry is the result */
+    int rank[MP_EINSUM_OPERANDS + 1]; /* number of dimensions of each operand; the last entry is for the result */
     int labels[MP_EINSUM_OPERANDS + 1][MP_RANK_MAX];
     int64_t size[MP_EINSUM_LABELS]; /* size of each label; -1: the label does not occur */
 } mp_einsum;

@@ -4,11 +4,11 @@
 #include "estimator/model/ops.h"
 
 typedef struct mp_recurrent {
-    int64_t n_steps, batch, input; /* sizes of X */
-    int64_t n_directions;          /* 1 or 2 */
+    int64_t n_steps, batch, input; /* n_steps: time steps; batch: samples; input: features per time step (dimensions of X) */
+    int64_t n_directions;          /* 1: one direction; 2: bidirectional */
     int64_t hidden;
-    int64_t gates;    /* 4: LSTM, 3: GRU, 1: RNN */
-    bool batch_first; /* layout = 1 */
+    int64_t gates;    /* gates per cell: 4 for LSTM, 3 for GRU, 1 for RNN */
+    bool batch_first; /* true if the batch is the first dimension of X and Y (attribute layout = 1) */
 } mp_recurrent;
 
 /* Returns the number of gates of a cell: LSTM 4, GRU 3, RNN 1. */
@@ -31,9 +31,9 @@ typedef enum mp_activation { MP_ACTIVATION_SIGMOID, MP_ACTIVATION_TANH, MP_ACTIV
 
 typedef struct mp_cell {
     mp_cell_kind kind;
-    bool linear_before_reset;        /* GRU: R h is computed before the reset gate is multiplied */
+    bool linear_before_reset;        /* GRU: true if the product R h is computed before it is multiplied by the reset gate */
     bool starts_reversed;            /* direction "reverse": direction 0 runs from the last step to the first */
-    mp_activation activations[2][3]; /* per direction: f, g, h */
+    mp_activation activations[2][3]; /* per direction: the activations f, g and h of the ONNX specification */
 } mp_cell;
 
 /* Reads the cell. Returns NULL, or the name of an unsupported attribute: "clip". */

@@ -6,12 +6,13 @@
 typedef enum mp_padding { MP_PADDING_EXPLICIT, MP_PADDING_VALID, MP_PADDING_SAME } mp_padding;
 
 typedef struct mp_window {
-    int n; /* spatial dimensions */
+    int n; /* number of spatial dimensions */
     mp_padding padding;
     bool ceil_mode;
     int64_t kernel[MP_RANK_MAX], stride[MP_RANK_MAX], dilation[MP_RANK_MAX];
-    int64_t span[MP_RANK_MAX];                    /* extent of the window, (kernel - 1) * dilation + 1 */
-    int64_t begin[MP_RANK_MAX], end[MP_RANK_MAX]; /* pads; zero unless the padding is explicit */
+    int64_t span[MP_RANK_MAX]; /* extent of the window in elements of the input: (kernel - 1) * dilation + 1 */
+    int64_t begin[MP_RANK_MAX],
+        end[MP_RANK_MAX]; /* padding before and after each dimension, in elements; zero unless the padding is explicit */
 } mp_window;
 
 /* Reads the attributes kernel_shape, strides, dilations, pads, auto_pad and ceil_mode for n spatial dimensions. `kernel` has
@@ -33,7 +34,7 @@ typedef struct mp_columns {
     mp_window window;
     int64_t image[MP_RANK_MAX],
         stops[MP_RANK_MAX]; /* per spatial dimension: the image size, and the number of window positions */
-    int64_t n_taps;         /* elements of one window */
+    int64_t n_taps;         /* number of elements of one window */
 } mp_columns;
 
 /* Reads the operands of Col2Im. *known is false (and missing_value set) if the sizes of image or window are unknown. MP_PARSE:

@@ -216,7 +216,9 @@ double mp_flops_attention(const mp_model *model, const mp_operator *op)
 double mp_flops_einsum(const mp_model *model, const mp_operator *op)
 {
     mp_einsum e;
-    mp_infer c = {.model = (mp_model *)model, .op = (mp_operator *)op, .missing_value = -1}; /* the rule does not modify them */
+    mp_infer c = {.model = (mp_model *)model,
+                  .op = (mp_operator *)op,
+                  .missing_value = -1}; /* mp_einsum_read takes a mutable model and operator, but does not modify them */
     if (op->n_in != 2 || mp_einsum_read(&c, &e) != MP_OK) return 0;
     double flops = 2;
     for (int k = 0; k < MP_EINSUM_LABELS; k++)

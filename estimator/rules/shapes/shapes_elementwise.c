@@ -82,7 +82,7 @@ static mp_dtype cast_target(const mp_operator *op)
 #undef WORD
     int64_t number = mp_operator_int(op, "to", MP_DTYPE_UNDEFINED);
     const char *text = mp_operator_text(op, "to", "");
-    for (size_t k = 1; k < sizeof words / sizeof *words; k++) /* starts at 1, because the first is UNDEFINED */
+    for (size_t k = 1; k < sizeof words / sizeof *words; k++) /* word 0 is UNDEFINED, which is no valid target */
         if (words[k].dtype == number || !strcmp(words[k].word, text)) return words[k].dtype;
     return MP_DTYPE_UNDEFINED;
 }

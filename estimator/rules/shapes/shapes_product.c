@@ -25,7 +25,7 @@ mp_status mp_shape_matmul(mp_infer *c)
            left, b->name, right, m.columns, n.rows);
     MP_FIT(mp_rule_broadcast(m.batch, m.n_batch, n.batch, n.n_batch, dims, &rank),
            "the batch dimensions of '%s' %s and '%s' %s do not fit together", a->name, left, b->name, right);
-    if (!m.is_vector) dims[rank++] = m.rows; /* rank <= MP_RANK_MAX - 2 so far */
+    if (!m.is_vector) dims[rank++] = m.rows; /* the batch dimensions leave room for two more */
     if (!n.is_vector) dims[rank++] = n.columns;
     /* products of 8-bit integers are summed in 32 bits */
     bool is_byte = a->dtype == MP_DTYPE_UINT8 || a->dtype == MP_DTYPE_INT8;

@@ -76,7 +76,8 @@ mp_status mp_shape_batch_normalization(mp_infer *c)
         MP_FIT(!per_channel || t->dims[0] == n_channels, "'%s' has %" PRId64 " elements for the %" PRId64 " channels of '%s'",
                t->name, t->dims[0], n_channels, x->name);
     }
-    for (int k = 5; k < c->op->n_in; k++) { /* input 5 is added to the result */
+    for (int k = 5; k < c->op->n_in;
+         k++) { /* input 5 of a fused normalization is added to its result, and therefore has the shape of the result */
         MP_CHECK(mp_rule_input(c, k, 1, MP_RANK_MAX, &t));
         MP_FIT(mp_same_shape(t, x), "'%s' %s has not the shape of '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own),
                x->name, mp_rule_shape_text(x->dims, x->rank, whole));
@@ -95,7 +96,7 @@ mp_status mp_shape_layer_normalization(mp_infer *c)
     int64_t dims[MP_RANK_MAX];
     MP_CHECK(mp_rule_input(c, 0, 1, MP_RANK_MAX, &x));
     MP_CHECK(mp_rule_axis(c, mp_operator_int(c->op, "axis", -1), x->rank, &axis));
-    for (int k = c->op->n_in - 1; k >= 1; k--) { /* the bias, then the scale */
+    for (int k = c->op->n_in - 1; k >= 1; k--) { /* inputs 2 and 1: the bias, then the scale */
         char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
         if (k > 1 && !mp_infer_in(c, k)) continue;
         MP_CHECK(mp_rule_input(c, k, 0, x->rank, &t));
@@ -151,7 +152,7 @@ mp_status mp_shape_loss(mp_infer *c)
     bool none = !strcmp(reduction, "none");
     MP_FIT(none || !strcmp(reduction, "mean") || !strcmp(reduction, "sum"), "reduction '%s' is not known", reduction);
     MP_CHECK(mp_infer_set(c, 0, scores->dtype, none ? labels->rank : 0, labels->dims));
-    return mp_infer_like(c, 1, scores); /* the logarithms of the probabilities */
+    return mp_infer_like(c, 1, scores); /* output 1: the logarithms of the probabilities */
 }
 
 mp_status mp_shape_element_loss(mp_infer *c)

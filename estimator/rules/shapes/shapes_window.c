@@ -106,7 +106,7 @@ mp_status mp_shape_pool(mp_infer *c)
     dims[1] = x->dims[1];
     MP_CHECK(mp_window_slide(c, &window, x->dims + 2, dims + 2));
     MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, dims));
-    return mp_infer_set(c, 1, MP_DTYPE_INT64, x->rank, dims); /* the positions of the maxima */
+    return mp_infer_set(c, 1, MP_DTYPE_INT64, x->rank, dims); /* output 1: the index of each maximum */
 }
 
 mp_status mp_shape_global_pool(mp_infer *c)

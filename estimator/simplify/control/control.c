@@ -27,7 +27,7 @@ static mp_status refuse_kinds(const mp_refused_kinds *refused, mp_error *err)
                    mp_refused_kinds_text(refused, text), refused->kinds[0].node);
 }
 
-/* True if this region is inside a branch of an If. */
+/* True if the region is a branch of an If, or is nested in one. */
 static bool is_conditional(const mp_model *model, const bool *is_branch, int region)
 {
     for (; region; region = model->regions[region].outer)
@@ -219,7 +219,7 @@ static mp_status copy_tensor(mp_inference *w, int region, int tensor, const char
 
 static mp_status copy_region(mp_inference *w, int root, int region, int outer, const char *prefix, int *copy);
 
-/* Limits the bytes of copies: a body may have few but large operators. */
+/* Adds the bytes of an operator's copy to the model's total, which is limited: a loop body may have few but large operators. */
 static mp_status count_bytes(mp_inference *w, const mp_operator *op, size_t prefix)
 {
     size_t bytes = (strlen(op->name) + prefix) * (size_t)(1 + op->n_out) + (size_t)(op->n_in + op->n_out) * sizeof(int);

@@ -26,15 +26,15 @@ typedef struct mp_inference {
     /* Infers one operator: shapes, types, known values. A control operator is replaced by the operators it executes. A sequence
      * operator is replaced by one on tensors, or removed. Pointers to operators and tensors are invalid afterwards. */
     mp_status (*visit)(struct mp_inference *w, int op);
-    int64_t fold_budget;     /* remaining number of elements that folding may compute */
-    int64_t steps_ahead;     /* remaining number of steps for the search for a declared shape */
-    mp_region_operators *of; /* operators of each region, in order; NULL: no regions */
+    int64_t fold_budget;     /* number of elements that constant folding may still compute */
+    int64_t steps_ahead;     /* number of operators that the search for a declared shape may still visit */
+    mp_region_operators *of; /* per region: its operators, in order; NULL: the model has no regions */
     size_t of_capacity;
     int *copy_of; /* per tensor of a region that is being copied: index of its copy + 1; 0: the tensor itself */
     size_t copy_capacity;
-    int64_t n_unrolled; /* operators added so far */
+    int64_t n_unrolled; /* number of operators that unrolling has added so far */
     int64_t unrolled_bytes;
-    int64_t n_copied; /* sequence elements copied so far */
+    int64_t n_copied; /* number of sequence elements that have been copied so far */
     mp_error *err;
 } mp_inference;
 
@@ -88,7 +88,7 @@ bool mp_is_sequence_operator(const mp_operator *op);
 /* Replaces a sequence operator by operators on tensors, or removes it. */
 mp_status mp_sequence_resolve(mp_inference *w, int op);
 
-/* True for ONNX's Attention. */
+/* True if the operator is Attention of ONNX (operator sets 23 and 24). */
 bool mp_is_attention_operator(const mp_operator *op);
 /* Replaces an Attention, whose operands are inferred, by products, softmax and masks. MP_UNSUPPORTED: it uses keys of earlier
  * calls, returns its scores, or has a window. */
@@ -98,5 +98,5 @@ mp_status mp_attention_expand(mp_inference *w, int op);
  * branches of an If. MP_UNSUPPORTED: "the model has operators that are not supported: NonMaxSuppression (2), StringNormalizer
  * (1); the first one is node 'x'". O(operators). */
 mp_status mp_model_check_supported(const mp_model *model, mp_error *err);
-/* Looks up the registry row of one operator. MP_UNSUPPORTED: no row. */
+/* Looks up the registry row of one operator. MP_UNSUPPORTED: the registry has no row for it. */
 mp_status mp_operator_find_row(mp_operator *op, mp_error *err);

@@ -10,13 +10,19 @@
 #include "estimator/simplify/control/control.h"
 
 enum { VERSION = 12, SET = 23, RANK = 4, N_OPERANDS = 3, BATCH = 0, HEADS = 1, ROWS = 2, DEPTH = 3 };
-enum { MASK = 3, PAST_KEY, PAST_VALUE, LENGTHS, SCORES = 3 }; /* indices of optional inputs, and of the last output */
+enum {
+    MASK = 3,
+    PAST_KEY,
+    PAST_VALUE,
+    LENGTHS,
+    SCORES = 3
+}; /* indices of the optional inputs, and of the output with the scores */
 
 typedef struct expansion {
     mp_inference *w;
-    mp_operator op; /* a copy, because pointers to operators become invalid */
+    mp_operator op; /* a copy of the operator, because a pointer to it becomes invalid when operators are added */
     mp_dtype dtype;
-    int64_t heads, groups; /* heads of queries; query heads per key head */
+    int64_t heads, groups; /* heads: number of query heads; groups: number of query heads per key head */
     const char *stem;
 } expansion;
 

@@ -41,7 +41,7 @@ static mp_status start(mp_inference *w, int index, int n_carried, unrolling *u)
 {
     const mp_operator *op = &w->model->operators[index];
     const mp_region *r = &w->model->regions[op->regions[0]];
-    const int first = op->control == MP_CONTROL_LOOP; /* a Loop's first result is its condition */
+    const int first = op->control == MP_CONTROL_LOOP; /* the first result of a Loop's body is its condition */
     *u =
         (unrolling){.op = *op, .region = op->regions[0], .n_carried = n_carried, .n_stacked = r->n_results - n_carried - first};
     MP_ENSURE(u->n_stacked >= 0 && op->n_out <= n_carried + u->n_stacked, w->err, MP_PARSE,
@@ -67,7 +67,7 @@ static mp_status iterate(mp_inference *w, unrolling *u, const char *number, int 
     const size_t n = (size_t)u->n_iterations * (size_t)u->n_stacked;
     MP_ENSURE(prefix && mp_grow(&u->items, &u->items_capacity, n + (size_t)u->n_stacked, sizeof *u->items), w->err, MP_NOMEM,
               "no memory to unroll '%s'", u->op.name);
-    /* also counts an empty body, or one with many carried values */
+    /* also counts work for a body without operators, or with many carried values */
     MP_CHECK(mp_inference_count(w, 1 + u->n_stacked + u->n_carried / 16, u->op.name));
     MP_CHECK(mp_control_run(w, u->region, u->actual, prefix, u->results));
     for (int k = 0; k < u->n_stacked; k++) u->items[n + (size_t)k] = u->results[first + u->n_carried + k];
@@ -100,7 +100,7 @@ static mp_status known_number(const mp_inference *w, const mp_operator *op, cons
 
 /* The end condition of a Loop. */
 typedef struct ending {
-    bool counts, asks; /* has a trip count; has a condition */
+    bool counts, asks; /* counts: the Loop has a trip count; asks: the Loop has a condition */
     int64_t trips, holds;
 } ending;
 

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { VERSION = 11 }; /* version of the operators created here: axes and sizes are attributes */
+enum { VERSION = 11 }; /* operator set of the operators created here, in which axes and sizes are attributes */
 
 mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, int64_t number, int *tensor)
 {
@@ -73,7 +73,7 @@ mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *
     return MP_OK;
 }
 
-enum { COPIED_MAX = 1 << 22 }; /* limit on copied list elements per model */
+enum { COPIED_MAX = 1 << 22 }; /* maximum number of list elements that are copied per model */
 
 /* Builds output 0 from `from`: the list of input 0, or an empty list if the operator reads no list. */
 typedef mp_status (*resolver)(mp_inference *w, const mp_operator *op, const mp_sequence *from);

@@ -33,7 +33,7 @@
 
 enum { FACTORS_MAX = 4 };
 
-/* The product coefficient * factors[0] * .. */
+/* A product in expanded form: coefficient * factors[0] * factors[1] * .. */
 struct product {
     double coefficient;
     int n, factors[FACTORS_MAX];
@@ -176,14 +176,14 @@ static double softplus_gate(const mp_rewriter *r, mp_pattern *pattern, int gate,
     return softplus && softplus->in[0] == x;
 }
 
-/* Returns the other factor of a product with this factor; -1: no such product. */
+/* If `factor` is an operand of the product, returns the other operand; else -1. */
 static int beside(const mp_operator *product, int factor)
 {
     if (!product || (product->in[0] != factor && product->in[1] != factor)) return -1;
     return product->in[product->in[0] == factor];
 }
 
-/* Returns the factor that is multiplied by a constant; -1: none. */
+/* If one operand of the product is a constant, returns the other operand; else -1. */
 static int beside_constant(const mp_rewriter *r, const mp_operator *product)
 {
     double c;
@@ -250,8 +250,9 @@ static const struct row {
     const char *kind;
     int version;
     const char *approximate;
-    bool (*is_exported)(const mp_rewriter *r, int root,
-                        int x); /* recognises the exported form of PyTorch's own operator; NULL: never */
+    bool (*is_exported)(
+        const mp_rewriter *r, int root,
+        int x); /* True if the tensors have the form in which PyTorch's own operator is exported; NULL: there is no such form */
 } rows[] = {
     {0.5, erf_gate, "Gelu", 20, NULL, is_exported_erf},
     {0.5, tanh_gate, "Gelu", 20, "tanh", is_exported_tanh},

@@ -9,8 +9,9 @@
 
 /* The reason why a product of a softmax and a matrix is not recognised as attention. */
 typedef struct attention_gap {
-    int op, tensor;  /* the operator or tensor that prevents it; -1: unknown */
-    const char *why; /* a clause that follows its name; NULL: there is no product of a softmax and a matrix */
+    int op, tensor;  /* index of the operator or tensor that prevents the match; -1: unknown */
+    const char *why; /* the reason, as the end of a sentence about this operator or tensor; NULL: there is no product of a
+                        softmax and a matrix */
 } attention_gap;
 
 /* Follows multiplications by known scalars backwards and returns the tensor before them; *scale collects the factors. The

@@ -243,7 +243,7 @@ static bool drop_plain_scale(mp_rewriter *r, int root, mp_status *st)
     for (int k = 1; k < op->n_out; k++)
         if (op->out[k] >= 0) return false;
     mp_pattern pattern = {.ops = {root}, .n = 1};
-    op->n_out = 1; /* memplan's operator has no outputs for statistics */
+    op->n_out = 1; /* memplan's operator has a single output: it has no outputs for statistics */
     return bias == 0 && fuse(r, &pattern, root, &core, &core.x, 1, st);
 }
 
@@ -270,7 +270,9 @@ static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
     if (t->rank != x->rank - 1 || t->dtype != x->dtype || t->dims[0] != x->dims[1]) return -1;
     for (int d = 1; d < t->rank; d++)
         if (t->dims[d] != 1) return -1;
-    if (!op) return t->role == MP_ROLE_PARAMETER ? tensor : -1; /* several may read it: exporters merge equal tensors */
+    if (!op)
+        return t->role == MP_ROLE_PARAMETER ? tensor
+                                            : -1; /* exporters merge equal parameters, so several operators may read this one */
     return mp_is_kind(op, "Unsqueeze") && mp_operator_in(r->model, op, 0)->rank == 1 ? op->in[0] : -1;
 }
 
