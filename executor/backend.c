@@ -30,8 +30,8 @@ const char *mp_backend_name(size_t k)
     return k == 0 ? mp_cpu.name : k - 1 < N_MODULES ? modules[k - 1] : NULL;
 }
 
-/* Returns the index of the module for a name such as "cuda" or "cuda:1", and writes the device's number. -1: the name is no
- * module. */
+/* Returns the index in modules[] of a name such as "cuda" or "cuda:1", and writes the device's number to *ordinal. -1: no
+ * module has this name. */
 static int module_of(const char *name, int *ordinal)
 {
     const char *colon = strchr(name, ':');

@@ -5,6 +5,6 @@
 
 #include "executor/kernel/backend.h"
 
-/* Creates a module's backend for the device with this number; the caller releases it with its `close`. Errors: as
+/* Creates a module's backend for the device with number `ordinal`; the caller releases it with its `close`. Errors: as
  * mp_module_symbol; MP_NOMEM. */
 mp_status mp_module_load(const char *name, int ordinal, mp_backend **out, mp_error *err);

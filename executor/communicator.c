@@ -1,4 +1,4 @@
-/* communicator.c - joins the ranks through a module, and compares values that must be equal on all ranks. */
+/* communicator.c - connects the ranks through a module such as MPI, and compares values that must be equal on all ranks. */
 #include "executor/ranks/communicator.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { JOIN_SECONDS = 60 };
 
-/* Gives every rank the identity of the process of each rank. */
+/* Exchanges the identities of the ranks' processes, so that every rank knows all of them. */
 static mp_status introduce(mp_communicator *world, mp_error *err)
 {
     const mp_peer self = mp_peer_self();
@@ -37,8 +37,8 @@ mp_status mp_communicator_open(const char *module, mp_communicator **out, mp_err
     MP_CHECK(join(&world, err));
     const mp_status st = introduce(world, err);
     if (st == MP_NOMEM) return st;
-    *out = world; /* set also if an unexpected process has joined: leaving would wait for it, but the caller can end the
-                     processes */
+    *out = world; /* set even if an unexpected process has joined: closing the communicator would wait for that process, but the
+                     caller can end all processes */
     world = NULL;
     return st;
 }

@@ -90,7 +90,7 @@ static mp_status reorder(const mp_backend *self, const mp_array *from, const mp_
     return mp_cpu_reorder(from, to, err);
 }
 
-/* Maps whole pages. They are zeroed and aligned, and return to the system as soon as they are released. */
+/* Allocates memory as whole pages, which are zeroed and aligned. A release returns the pages to the system immediately. */
 static void *allocate(const mp_backend *self, int64_t bytes)
 {
     (void)self;

@@ -2,8 +2,8 @@
  *
  * cuDNN's kernels for tensor cores read channels-last tensors. For other layouts they transpose a copy of every activation in
  * their workspace. The kernels for float32 without TF32 read row-major tensors, and copy channels-last ones. Example: a 3x3
- * convolution of 32 x 64 x 56 x 56 on an H200. In bfloat16 it copies 19 MB if row-major, nothing if channels-last. In float32
- * it copies nothing if row-major, 39 MB if channels-last. */
+ * convolution of 32 x 64 x 56 x 56 on an H200. In bfloat16, cuDNN copies 19 MB if the tensors are row-major, and nothing if
+ * they are channels-last. In float32, cuDNN copies nothing if they are row-major, and 39 MB if they are channels-last. */
 #include "executor/cuda/layouts.h"
 
 #include "estimator/model/ops.h"

@@ -4,8 +4,8 @@
 #include "estimator/model/model.h"
 #include "memplan/backend.h"
 
-/* mp_backend's adapt. In bfloat16 or with TF32, activations have the same layouts as on the CPU: channels-last around
- * convolutions. Weights that only convolutions read are channels-last too. In plain float32 all tensors are row-major. Batch
- * normalization is fused with the operators after it (executor/operators/fusions.h). MP_UNSUPPORTED: the type is neither FLOAT
- * nor BFLOAT16. */
+/* Implements mp_backend.adapt. In bfloat16 or with TF32, activations around convolutions are channels-last, as on the CPU.
+ * Weights that only convolutions read are channels-last too. In plain float32 all tensors are row-major. Batch normalization
+ * is fused with the operators after it (executor/operators/fusions.h). MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16.
+ */
 mp_status mp_cuda_adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err);

@@ -7,12 +7,15 @@
  * to the operator that finally uses them. If the use does not decide, the exporter's name for the input does. The first
  * matching rule applies:
  *
- * 1. a loss compares the input with its prediction: a target 2. index along an axis of a tensor, directly or after arithmetic
- * (x + 2, 64 x): integers below the axis's size; ids, or positions if the name of the input or of the table says so 3. number
- * of time steps to read: a length, set to all time steps 4. selects elements that a single number replaces, or adds a very
- * negative number: a mask, left open 5. integers that become an angle (rotary and sinusoid tables): positions 6. integers that
- * multiply activations: a mask, left open 7. a name like a mask: a mask; integers with a name like positions become positions
- * already before rule 3 8. otherwise: plain numbers */
+ *   1. a loss compares the input with its prediction: a target
+ *   2. index along an axis of a tensor, directly or after arithmetic (x + 2, 64 x): integers below the axis's size; ids, or
+ *      positions if the name of the input or of the table says so
+ *   3. number of time steps to read: a length, set to all time steps
+ *   4. selects elements that a single number replaces, or adds a very negative number: a mask, left open
+ *   5. integers that become an angle (rotary and sinusoid tables): positions
+ *   6. integers that multiply activations: a mask, left open
+ *   7. a name like a mask: a mask; integers with a name like positions become positions already before rule 3
+ *   8. otherwise: plain numbers */
 #pragma once
 
 #include "estimator/model/order.h"

@@ -13,7 +13,7 @@ enum { PATH = 4096 };
 
 MP_HANDLE_OWNER(dlclose, void *)
 
-/* Writes the folder of the running program; "" if the system does not say. */
+/* Writes the folder of the running program; "" if the system does not report it. */
 static void program_folder(char folder[PATH])
 {
     ssize_t n = readlink("/proc/self/exe", folder, PATH - 1);

@@ -1,8 +1,9 @@
-/* modules.h - finds and loads shared libraries that are part of the program, but only when they are requested.
+/* modules.h - finds and loads modules: shared libraries that belong to memplan and are loaded only when an option requests
+ * them.
  *
  * A module is a shared library "memplan_NAME.so". It calls functions of the program that loads it; the program is linked with
- * -rdynamic so that modules find them. A module stays loaded until the process ends. Search path: the folder in the environment
- * variable MEMPLAN_MODULES if it is set, else the program's own folder, then ../lib/memplan beside it. */
+ * -rdynamic so that modules find them. A module stays loaded until the process ends. Search path: the folder in the
+ * environment variable MEMPLAN_MODULES if it is set, else the program's own folder, then ../lib/memplan beside it. */
 #pragma once
 
 #include "memplan/error.h"

@@ -13,7 +13,7 @@ _Static_assert(sizeof(MPI_Request) <= sizeof(mp_message), "a request does not fi
 
 typedef struct joined {
     mp_communicator base;
-    int *counts, *starts; /* number and first index of elements per rank, for the current call */
+    int *counts, *starts; /* per rank: number of elements and first element, for the current MPI call */
 } joined;
 
 static mp_status failed(int code, const char *what, mp_error *err)
@@ -32,7 +32,7 @@ static mp_message number_of(MPI_Request request)
     return number;
 }
 
-/* MPI counts in an int, so large messages are counted in 8-byte words. */
+/* MPI counts elements in an int, so messages of more than INT_MAX bytes are counted in 8-byte words. */
 static mp_status count(int64_t bytes, MPI_Datatype *type, int *n, mp_error *err)
 {
     const bool in_words = bytes > INT_MAX && bytes % 8 == 0;
@@ -112,7 +112,7 @@ static mp_status all_reduce(mp_communicator *self, mp_dtype dtype, void *values,
     return MP_OK;
 }
 
-/* Writes the size and the start of every rank's part, in units of `unit`. */
+/* Writes the size and the start of every rank's part of n elements, each multiplied by `unit`. */
 static void deal(joined *m, int64_t n, int64_t unit)
 {
     const int64_t part = mp_rank_part(n, m->base.n);

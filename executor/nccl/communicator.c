@@ -1,8 +1,8 @@
 /* communicator.c - the NCCL communicator between the GPUs of ranks that MPI has joined, built as a module. No other file uses
  * NCCL.
  *
- * All NCCL kernels are enqueued on the backend's current stream. Captured steps therefore contain them, and later sums on that
- * stream run after them. The library (libnccl.so.2) is loaded here. */
+ * All NCCL kernels are enqueued on the backend's current stream. A captured pass therefore contains the NCCL kernels, and
+ * later work on the stream runs after them. This file loads the library (libnccl.so.2). */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,7 +123,7 @@ static mp_status end_group(mp_communicator *self, mp_error *err)
     return NCCL(m, ncclGroupEnd, );
 }
 
-/* A request counts as done when it is enqueued; this function reports failures since then. */
+/* A request counts as done as soon as it is enqueued. This function reports asynchronous failures of NCCL. */
 static mp_status test(mp_communicator *self, mp_message *number, bool *done, int64_t *arrived, mp_error *err)
 {
     (void)arrived;
@@ -162,7 +162,7 @@ static mp_status load(joined *m, mp_error *err)
     return MP_OK;
 }
 
-/* Rank 0 creates the unique ID with which all ranks join. */
+/* Connects the ranks: rank 0 creates NCCL's unique ID and sends it to all other ranks. */
 static mp_status meet(joined *m, mp_communicator *world, mp_error *err)
 {
     ncclUniqueId own = {{0}};

@@ -1,8 +1,8 @@
 /* nccl_calls.h - declarations of the NCCL functions in use, so that the build needs neither NCCL's header nor CUDA's. The
- * library is loaded when devices are joined. After <nccl.h>, the declarations use NCCL's own types
+ * library is loaded when devices are joined. If <nccl.h> is included before this file, the declarations use NCCL's own types
  * (tests/nccl/test_nccl_calls.c compares them).
  *
- * Enumerations are declared as unsigned integers, the type they are compatible with. */
+ * NCCL's enumerations are declared as unsigned integers, the compatible type. */
 #pragma once
 
 #include <stddef.h>

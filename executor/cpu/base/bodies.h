@@ -1,4 +1,5 @@
-/* bodies.h - the CPU's loop over the items of a body (executor/kernel/body.h): in blocks, on several threads. */
+/* bodies.h - the CPU's loops for operators with a body, a function that computes one item of the result
+ * (executor/kernel/body.h). Blocks of items run on several threads. */
 #pragma once
 
 #include "executor/cpu/base/parallel.h"
@@ -6,11 +7,11 @@
 
 typedef struct mp_body_blocks {
     const void *description;
-    int64_t n, size; /* number of all items, and of the items per block */
+    int64_t n, size; /* n: number of all items; size: number of items per block */
 } mp_body_blocks;
 
 /* Defines BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). Each block copies the description. The
- * compiler then knows that no store changes it, and keeps its members in registers. */
+ * compiler then knows that no store changes the copy, and keeps its members in registers. */
 #define MP_BODY_LOOP(description_type, body)                                                                 \
     static void body##_block(void *data, int64_t block)                                                      \
     {                                                                                                        \
@@ -27,7 +28,7 @@ typedef struct mp_body_blocks {
         return MP_OK;                                                                                        \
     }
 
-/* The number of items that hold workspace at the same time; items with workspace run one after the other. */
+/* The number of items that use workspace at the same time. On the CPU, items that need workspace run one after the other. */
 #define MP_BODY_SLOTS(x) 1
-/* Checks operand values before the run. Possible on the CPU because the host can read the data. */
+/* Checks values of operands, such as indices, before a kernel runs. On the CPU the check can read the operands. */
 #define MP_BODY_CHECK(question) MP_CHECK(question)

@@ -1,5 +1,5 @@
-/* families.h - the CPU's kernels: one table per family of operators, ended by a row without a kind. Private to executor/cpu/.
- */
+/* families.h - lists the tables of CPU kernels: one table per family of similar operators. A row without a kind ends a table.
+ * Private to executor/cpu/. */
 #pragma once
 
 #include "executor/kernel/kernel.h"
@@ -32,7 +32,7 @@
 MP_CPU_FAMILIES(MP_CPU_FAMILY)
 #undef MP_CPU_FAMILY
 
-/* Returns the row for an operator; NULL: the CPU has no kernel for it. */
+/* Returns the table row of an operator; NULL: the CPU has no kernel for the operator. */
 static inline const mp_kernel *mp_cpu_kernel(const mp_operator *op)
 {
 #define MP_CPU_TABLE(name) mp_cpu_##name,

@@ -1,5 +1,5 @@
-/* lines.c - reads and writes lines, and runs a function over lines in parallel. Each slot of workspace belongs to a fixed set
- * of lines. */
+/* lines.c - reads and writes lines, and runs a function over lines in parallel. The workspace has a slot per line in progress;
+ * the number of a line decides its slot. */
 #include "executor/cpu/base/lines.h"
 
 #include "executor/kernel/element.h"

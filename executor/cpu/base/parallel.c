@@ -16,7 +16,7 @@ int mp_parallel_threads(void)
 #endif
 }
 
-/* With fewer elements, starting threads takes longer than it saves. */
+/* Minimum number of elements for several threads. With fewer elements, the start of the threads takes longer than the loop. */
 enum { WORTH_THREADS = 1 << 14 };
 
 void mp_parallel(int64_t n, int64_t work, void (*body)(void *data, int64_t k), void *data)

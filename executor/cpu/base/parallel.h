@@ -1,5 +1,5 @@
-/* parallel.h - loops over threads whose results do not depend on the number of threads, and element blocks of any float type.
- * Private to executor/cpu/. */
+/* parallel.h - parallel loops whose results do not depend on the number of threads, and access to blocks of elements of FLOAT
+ * or BFLOAT16 arrays as floats. Private to executor/cpu/. */
 #pragma once
 
 #include "estimator/base/vector.h"
@@ -10,12 +10,12 @@
  * of elements that body reads or writes for one k. The results for one k must not depend on another k. */
 void mp_parallel(int64_t n, int64_t work, void (*body)(void *data, int64_t k), void *data);
 
-/* Returns the number of threads. Workspaces may depend on it, results must not. */
+/* Returns the number of threads. The size of a workspace may depend on this number, results must not. */
 int mp_parallel_threads(void);
 
-/* Loops over elements use blocks of this size, whatever the number of threads. */
+/* Number of elements per block in loops over elements, independent of the number of threads. */
 enum { MP_BLOCK = 4096 };
-/* Return the number of blocks of n elements, and the number of elements in block k. */
+/* mp_block_count returns the number of blocks for n elements. mp_block_size returns the number of elements in block k. */
 static inline int64_t mp_block_count(int64_t n)
 {
     return (n + MP_BLOCK - 1) / MP_BLOCK;
@@ -28,8 +28,8 @@ static inline int64_t mp_block_size(int64_t n, int64_t k)
 /* Returns n floats (n <= MP_BLOCK) from element `at` of an array (FLOAT or BFLOAT16): a pointer into a FLOAT array, else a
  * converted copy in `room`. */
 const float *mp_floats(const void *data, mp_dtype dtype, int64_t at, int64_t n, float *room);
-/* Returns the buffer for n floats that replace the elements from `at` on: the array's own memory if it holds floats, else
- * `room`. mp_floats_done then converts the floats in `room` (round to nearest even). */
+/* Returns the buffer into which a kernel writes the floats for the elements from `at` on: the array's own memory if it holds
+ * floats, else `room`. mp_floats_done then converts the floats in `room` (round to nearest even). */
 float *mp_floats_room(void *data, mp_dtype dtype, int64_t at, float *room);
 void mp_floats_done(void *data, mp_dtype dtype, int64_t at, int64_t n, const float *room);
 /* As mp_floats and mp_floats_done, for n elements of any type with a stride (0: one element repeated). mp_floats_put_apart also
@@ -52,7 +52,8 @@ void mp_floats_put_apart(void *data, mp_dtype dtype, int64_t at, int64_t stride,
 /* Returns the sum of n floats in a fixed order: 16 partial sums, so that the additions overlap, then the sum of the 16. */
 double mp_floats_sum(const float *x, int64_t n);
 
-/* Placed before a loop. It tells the compiler that iterations are independent, even if output and operand share memory. */
+/* Placed before a loop: tells the compiler that iterations are independent, even if an output shares its memory with an
+ * operand. */
 #ifdef __clang__
 #define MP_INDEPENDENT
 #else

@@ -1,4 +1,5 @@
-/* context.h - the state of a backend of this module between calls. Backends share no state. Private to executor/cuda/. */
+/* context.h - the state of a GPU backend between calls. Several backends, for several GPUs, share no state. Private to
+ * executor/cuda/. */
 #pragma once
 
 #include "executor/cuda/device/current.h"
@@ -13,8 +14,8 @@ struct mp_cuda_context {
     int ordinal;            /* number of the device among those visible by CUDA_VISIBLE_DEVICES */
     char label[16];         /* name in --device: "cuda", "cuda:1" */
     mp_cuda_settings settings;
-    mp_device card,
-        profile; /* card: data of the device, .name NULL until it is read; profile: the same data, adjusted to the settings */
+    mp_device card, profile; /* card: data of the device, with .name NULL until the data are read; profile: the data of `card`,
+                                adjusted to the settings */
 
     /* True if the device is open. */
     bool is_open;

@@ -93,7 +93,7 @@ static const mp_device *profile_of_card(mp_cuda_context *c)
 {
     struct cudaDeviceProp p;
     if (c->card.name) return &c->card;
-    c->card = *mp_device_find("h200"); /* also the device that dnn_describe.c assumes */
+    c->card = *mp_device_find("h200"); /* without a GPU, an H200 is assumed, as in dnn_describe.c */
     c->card.name = "cuda";
     if (look(c, NULL) != MP_OK || cudaGetDeviceProperties(&p, c->ordinal) != cudaSuccess) return &c->card;
     if (mp_device_of_card(p.name)) c->card = *mp_device_of_card(p.name);
@@ -142,8 +142,8 @@ static bool find(void *library, const char *name, void *function)
     return symbol;
 }
 
-/* Returns the device memory of this process from an initialised NVML. -1: the process is not listed, for example in a container
- * with its own process numbers. */
+/* Returns the device memory of this process in bytes, from an initialised NVML. -1: the process is not listed, for example in
+ * a container with its own process numbers. */
 static int64_t bytes_by(const nvml *library, int ordinal)
 {
     nvml_process list[PROCESSES];
@@ -157,8 +157,8 @@ static int64_t bytes_by(const nvml *library, int ordinal)
     return -1;
 }
 
-/* Returns the device memory of this process; -1: NVML is not available, or does not know. Called rarely, so NVML is unloaded
- * afterwards. */
+/* Returns the device memory of this process in bytes; -1: NVML is not available, or does not report it. The function is called
+ * rarely, so it unloads NVML at its end. */
 static int64_t process_bytes(int ordinal)
 {
     nvml of;

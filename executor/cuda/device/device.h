@@ -21,19 +21,19 @@ typedef struct mp_cuda_device {
     char name[64];
     int64_t memory_bytes;
     cudaStream_t stream;
-    cudnnHandle_t dnn; /* its stream is the first stream of the device */
+    cudnnHandle_t dnn; /* cuDNN handle; it uses the first stream of the device */
     cublasLtHandle_t blas;
 } mp_cuda_device;
 
 /* Returns the open device, after opening it if necessary. MP_UNSUPPORTED: the GPU or the driver is missing, the driver is too
- * old for this module, or the module has no code for the architecture; the message says which. If opening fails, all its
- * effects are undone. */
+ * old for this module, or the module has no code for the architecture; the message names the cause. A failure leaves nothing
+ * open. */
 mp_status mp_cuda_open(const mp_cuda_device **out, mp_error *err);
 /* Closes the device, which must not be in use; does nothing if it is not open. */
 void mp_cuda_close(void);
 
-/* mp_backend's device: the profile of the GPU, with its name and memory; the profile of an H200 if there is no GPU. Does not
- * open the device. */
+/* Implements mp_backend.device: returns the profile of the GPU, with its name and memory. Without a GPU, returns the profile
+ * of an H200. Does not open the device. */
 const mp_device *mp_cuda_profile(const mp_backend *self);
 
 /* The user's settings of the GPU's arithmetic. Set once, before a program is built; calls keep the settings from their
@@ -41,12 +41,12 @@ const mp_device *mp_cuda_profile(const mp_backend *self);
 typedef struct mp_cuda_settings {
     bool tf32; /* products and convolutions of float32 may use tensor cores, which round operands to TF32 (10 bits of mantissa)
                 */
-    bool fast; /* permits algorithms whose last bits may differ from run to run, and less exact ones (large Winograd tiles, FFT)
-                */
+    bool fast; /* permits algorithms whose results may differ in the last bits from run to run, and algorithms with larger
+                  rounding errors (large Winograd tiles, FFT) */
     int64_t workspace_limit; /* limit in bytes for the workspace of one library call */
 } mp_cuda_settings;
 
 const mp_cuda_settings *mp_cuda_settings_get(void);
 
-/* mp_backend's memory. The bytes of this process come from NVML (libnvidia-ml.so.1), if it is installed. */
+/* Implements mp_backend.memory. The bytes of this process are read with NVML (libnvidia-ml.so.1), if NVML is installed. */
 mp_status mp_cuda_memory(const mp_backend *self, mp_backend_memory *now, mp_error *err);

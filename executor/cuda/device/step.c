@@ -1,4 +1,5 @@
-/* step.c - copies the values of a step from the host to the device, where kernels read them. */
+/* step.c - copies the values of a pass (seed, step number, scalars of updates) from the host to the device, where kernels read
+ * them. */
 #include "executor/cuda/device/step.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
 
-/* Pinned buffers for the copies, used in turn. A new copy waits only if its buffer is still in use. */
+/* Number of pinned buffers for the copies, used in turn. A new copy waits only if an earlier copy still uses its buffer. */
 enum { ROOMS = 2 };
 
 typedef struct step_values {
@@ -19,7 +20,7 @@ typedef struct step_values {
 struct mp_cuda_step {
     step_values now;        /* values of the most recently enqueued copy */
     step_values *on_device; /* the values in device memory, read by kernels */
-    step_values *leaving;   /* array of ROOMS buffers in pinned memory */
+    step_values *leaving;   /* ROOMS buffers in pinned host memory */
     cudaEvent_t left[ROOMS];
     int turn;
 };

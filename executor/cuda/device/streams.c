@@ -1,8 +1,8 @@
-/* streams.c - the streams of the channels, timestamps, and the stream of inputs. Events synchronize the streams; a capture
- * turns the events into edges of its graph.
+/* streams.c - the streams of the channels, timestamps, and the stream that uploads inputs. CUDA events synchronize the
+ * streams; a capture turns the events into edges of a CUDA graph.
  *
- * The marks of a channel reuse a few events in turn. A reused event represents a later mark of the same stream. Waiting for a
- * later mark includes waiting for the earlier one. */
+ * A mark is a point in a channel's stream for which the first stream can wait. The marks of a channel reuse a few events in
+ * turn. A reused event represents a later mark of the stream, and a wait for it includes the earlier marks. */
 #include "executor/cuda/device/streams.h"
 
 #include "estimator/base/memory.h"
@@ -59,7 +59,8 @@ cudaStream_t mp_cuda_main_stream(void)
     return mp_cuda_current()->streams->first;
 }
 
-/* Creates the events before the stream, so that an existing stream has all its events. */
+/* Creates the stream and events of a channel at first use. The stream is created last, so an existing stream has all its
+ * events. */
 static mp_status open_side(side *x, mp_error *err)
 {
     if (x->stream) return MP_OK;
@@ -168,7 +169,8 @@ void mp_cuda_discard(const mp_backend *self, void *recording)
     cudaGraphExecDestroy(recording);
 }
 
-/* ---- uploads from pinned memory while passes run. An event makes an upload wait until the landing memory has been copied. */
+/* ---- uploads from pinned memory while passes run. An event makes an upload wait until the previous batch has been copied
+ * from the landing memory. */
 
 struct mp_cuda_inputs {
     cudaStream_t stream;

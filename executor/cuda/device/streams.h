@@ -1,7 +1,7 @@
-/* streams.h - the streams of a device: the first one, and one per other channel of a plan. Implements synchronization,
- * timestamps and recording of mp_backend, and a stream for the upload of inputs.
+/* streams.h - the CUDA streams of a device: the first stream for compute, and one stream per other channel of a plan.
+ * Implements synchronization, timestamps and recording of mp_backend, and a stream for the upload of inputs.
  *
- * Beside the first stream run only the nodes that the plan assigns to other channels: updates and the norm of gradients,
+ * Only nodes that the plan assigns to other channels run on other streams than the first: updates and the norm of gradients,
  * memplan's own kernels with workspace in the arena, copies to and from pinned memory, and NCCL's exchanges with other ranks.
  * All other libraries and their workspaces use the first stream. */
 #pragma once
@@ -16,8 +16,8 @@ typedef struct mp_cuda_streams mp_cuda_streams;
 mp_status mp_cuda_streams_open(mp_cuda_streams **out, mp_error *err);
 void mp_cuda_streams_close(mp_cuda_streams *streams); /* does nothing for NULL */
 
-/* Returns the current stream of the calling thread's backend: the first one, or the channel's stream between side_begin and
- * side_end. The device must be open. */
+/* Returns the current stream of the calling thread's backend: the first stream, or, between side_begin and side_end, the
+ * stream of the channel. The device must be open. */
 cudaStream_t mp_cuda_stream(void);
 cudaStream_t mp_cuda_main_stream(void); /* returns the first stream */
 
@@ -25,20 +25,20 @@ mp_status mp_cuda_side_begin(const mp_backend *self, int channel, mp_error *err)
 mp_status mp_cuda_side_end(const mp_backend *self, int channel, int mark, mp_error *err);
 mp_status mp_cuda_side_wait(const mp_backend *self, int channel, int mark, mp_error *err);
 
-/* Events on the first stream as timestamps. */
+/* Timestamps of mp_backend (note_time, seconds_between), as CUDA events on the first stream. */
 typedef struct mp_cuda_times mp_cuda_times;
 mp_status mp_cuda_note_time(const mp_backend *self, int k, mp_error *err);
 mp_status mp_cuda_seconds_between(const mp_backend *self, int from, int to, double *seconds, mp_error *err);
-/* Called when the device is closed; does nothing for NULL. */
+/* Releases the timestamps when the device is closed; does nothing for NULL. */
 void mp_cuda_times_close(mp_cuda_times *times);
 
-/* Capture a pass as a CUDA graph. */
+/* Implement record_begin, record_end, replay and discard of mp_backend: capture a pass as a CUDA graph. */
 mp_status mp_cuda_record_begin(const mp_backend *self, mp_error *err);
 mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error *err);
 mp_status mp_cuda_replay(const mp_backend *self, void *recording, mp_error *err);
 void mp_cuda_discard(const mp_backend *self, void *recording);
 
-/* The stream that uploads the next batch. */
+/* The stream that uploads the next batch, for pin, unpin, bring and land of mp_backend. */
 typedef struct mp_cuda_inputs mp_cuda_inputs;
 /* Creates the stream when the device is opened. The caller must close *out, even after a failure. */
 mp_status mp_cuda_inputs_open(mp_cuda_inputs **out, mp_error *err);

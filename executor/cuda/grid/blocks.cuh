@@ -1,4 +1,4 @@
-/* blocks.cuh - kernels whose threads cooperate: blocks with shared memory and phases, and warps.
+/* blocks.cuh - GPU kernels whose threads cooperate, in two forms: blocks with shared memory that run in phases, and warps.
  *
  *     struct f {
  *         enum { THREADS = 256 };

@@ -1,4 +1,5 @@
-/* bodies.cuh - the GPU's loop over the items of a body (executor/kernel/body.h): one thread per item. */
+/* bodies.cuh - the GPU's loops for operators with a body, a function that computes one item of the result
+ * (executor/kernel/body.h). One thread runs one item. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -19,7 +20,7 @@ extern "C" {
         return mp_launched(err);                                                             \
     }
 
-/* The number of items that hold workspace at the same time: one per element of the output. */
+/* The number of items that use workspace at the same time. On the GPU all items do, one per element of the output. */
 #define MP_BODY_SLOTS(x) mp_array_elements(&(x)->out[0])
-/* No check on the GPU, because a kernel cannot report errors while it runs. */
+/* Checks values of operands, such as indices, on the CPU only: a GPU kernel cannot report errors while it runs. */
 #define MP_BODY_CHECK(question)

@@ -1,4 +1,5 @@
-/* division.h - integer division by a number that is constant within a launch, as a multiplication and a shift.
+/* division.h - integer division by a number that is constant during a kernel launch. Replaces the division by a multiplication
+ * and a shift.
  *
  * T. Granlund, P. L. Montgomery: "Division by invariant integers using multiplication", PLDI 1994. For d > 1 let s be the
  * smallest number with d <= 2^s, and m = ceil(2^(63 + s) / d) < 2^64. Then n / d = (n m) >> (63 + s) for all n < 2^63. On a

@@ -1,5 +1,5 @@
-/* families.h - the GPU's kernels: one table per family of operators, ended by a row without a kind. All kernels only enqueue
- * work on mp_cuda_stream(). Private to executor/cuda/. */
+/* families.h - lists the tables of GPU kernels: one table per family of similar operators. A row without a kind ends a table.
+ * All kernels only enqueue work on mp_cuda_stream(). Private to executor/cuda/. */
 #pragma once
 
 #include "executor/kernel/kernel.h"
@@ -36,7 +36,7 @@ MP_CUDA_FAMILIES(MP_CUDA_FAMILY)
 MP_CUDA_LIBRARY_FAMILIES(MP_CUDA_FAMILY)
 #undef MP_CUDA_FAMILY
 
-/* Returns the row for an operator in the tables of memplan's own kernels; NULL: none. */
+/* Returns the table row of an operator among memplan's own kernels; NULL: they do not include the operator. */
 static inline const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {
 #define MP_CUDA_TABLE(name) mp_cuda_##name,

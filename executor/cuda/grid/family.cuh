@@ -1,4 +1,5 @@
-/* family.cuh - host code shared by the families of memplan's own kernels. */
+/* family.cuh - helper functions for the host code of memplan's own GPU kernels: operands, alignment of workspace, lines of
+ * arrays. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -23,7 +24,7 @@ static inline bool mp_has_input(const mp_operands *x, int i)
     return i < x->n_in && x->in[i].dtype != MP_DTYPE_UNDEFINED;
 }
 
-/* One operand as a parameter of kernels; data NULL: the operand is absent. */
+/* An operand as kernels receive it; data NULL: the operand is absent. */
 struct mp_operand {
     void *data;
     mp_dtype dtype;
@@ -59,7 +60,7 @@ struct mp_line_places {
     }
 };
 
-/* Returns the offsets, with contiguous outer dimensions merged. */
+/* Returns the sizes and strides of an array's lines for kernels; outer dimensions that are contiguous are merged. */
 static inline mp_line_places mp_line_places_of(const mp_lines *lines)
 {
     mp_line_places p = {};

@@ -1,11 +1,12 @@
 /* grid.cuh - launches of memplan's own kernels: over elements, strided operands, blocks, and rows with reductions.
  *
- * A kernel is a struct with the operands as members and MP_BODY functions. A launcher runs it on the stream of the open device.
- * With MP_CUDA_TWIN, a C++ compiler compiles the same bodies as plain loops on the host, so that they are tested without a GPU.
- * Wherever the order of operations matters, both use the same order. Launchers only enqueue; mp_launched reports failed
- * launches (cudaGetLastError). No result depends on the launch: the number of terms alone decides how a sum is split.
+ * A kernel is a struct with the operands as members and MP_BODY functions. A launcher runs it on the stream of the open
+ * device. With MP_CUDA_TWIN, a C++ compiler compiles the same bodies as plain loops on the host, so that they are tested
+ * without a GPU. Wherever the order of operations matters, the GPU and the host loops use the same order. Launchers only
+ * enqueue; mp_launched reports failed launches (cudaGetLastError). No result depends on the number of blocks or threads of a
+ * launch: only the number of terms decides how a sum is split.
  *
- * Bodies run in parallel and in any order. The data that one body writes must not be read or written by another.
+ * Bodies run in parallel and in any order. No body may read or write data that another body writes.
  *
  * The structs of a file are in an unnamed namespace. A kernel is instantiated by the name of its struct, and two files may use
  * the same name. */
@@ -50,7 +51,7 @@ extern "C" {
 
 enum { MP_GRID_THREADS = 256, MP_GRID_BLOCKS = 1 << 16 };
 
-/* Returns MP_OK, or the failure of the most recent launches. Call at the end of a call's run. */
+/* Returns MP_OK, or the failure of the most recent kernel launches. Every run function of a GPU kernel ends with it. */
 static inline mp_status mp_launched(mp_error *err)
 {
 #ifdef MP_CUDA_TWIN

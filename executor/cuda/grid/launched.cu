@@ -1,4 +1,4 @@
-/* launched.cu - mp_launched for C code. */
+/* launched.cu - reports failed launches of GPU kernels to C code (mp_launched of grid.cuh). */
 #include "executor/cuda/grid/grid.cuh"
 
 extern "C" {

@@ -1,7 +1,7 @@
-/* launched.h - reports failed launches to C code. */
+/* launched.h - reports failed launches of GPU kernels to C code. */
 #pragma once
 
 #include "memplan/error.h"
 
-/* Returns MP_OK, or MP_IO if a recent launch failed. Call at the end of a call's run. */
+/* Returns MP_OK, or MP_IO if a recent kernel launch failed. Every run function of a GPU kernel ends with it. */
 mp_status mp_cuda_launched(mp_error *err);

@@ -13,20 +13,21 @@
  *     };
  *
  * The terms of an output are split into stretches. The split depends on sizes and layout only. If outputs are adjacent in
- * memory, one thread reduces a stretch; otherwise the threads of a row do so together. A second launch joins the stretches of
- * each output. */
+ * memory, one thread reduces a stretch; otherwise the threads of a row reduce it together. A second launch joins the stretches
+ * of each output. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
 
-/* Offsets of terms and outputs in N operands. */
+/* The offsets of terms and outputs in N operands. Kept dimensions number the outputs, reduced dimensions the terms of an
+ * output. */
 template <int N> struct mp_reduce_places {
     int n_kept, n_reduced;
     int64_t n_out, n_terms;
     mp_divisor kept[MP_ARRAY_RANK], reduced[MP_ARRAY_RANK];
     int64_t kept_at[N][MP_ARRAY_RANK], reduced_at[N][MP_ARRAY_RANK];
 
-    /* Reduces the dimensions along which operand `by` has stride 0; all dimensions if by < 0. */
+    /* The reduced dimensions are those along which operand `by` has stride 0; with by < 0, all dimensions are reduced. */
     mp_reduce_places(const mp_loops *loops, int by)
     {
         n_kept = n_reduced = 0;
@@ -60,7 +61,8 @@ template <int N> struct mp_reduce_places {
     }
 };
 
-/* The split of an output's terms into stretches. */
+/* The split of the terms of an output into stretches of consecutive terms: n_stretches of `length` terms each, the last may be
+ * shorter. */
 struct mp_cut {
     bool by_columns;
     int64_t n_stretches, length;
@@ -97,7 +99,7 @@ template <int N, class F> struct mp_reducing {
     mp_reduce_places<N> places;
     F f;
     mp_cut cut;
-    typename F::value *partial; /* n_stretches values per output; used if n_stretches > 1 */
+    typename F::value *partial; /* workspace: n_stretches values per output; used if n_stretches > 1 */
 
     MP_BODY void done(int64_t k, int64_t stretch, const int64_t *output, typename F::value total) const
     {
@@ -108,7 +110,8 @@ template <int N, class F> struct mp_reducing {
     }
 };
 
-/* One thread per output and stretch. It loads several terms before it joins the first, so that the load latencies overlap. */
+/* Adjacent outputs: one thread per output and stretch. A thread loads several terms before it joins the first, so that the
+ * load latencies overlap. */
 template <int N, class F> struct mp_reduce_columns {
     mp_reducing<N, F> x;
     MP_BODY void operator()(int64_t index) const
@@ -142,7 +145,7 @@ template <int N, class F> struct mp_reduce_columns {
     }
 };
 
-/* The threads of a row reduce one stretch of an output together. */
+/* Outputs that are not adjacent in memory: the threads of a row reduce one stretch of an output together. */
 template <int N, class F> struct mp_reduce_rows {
     typedef typename F::part value;
     enum { PHASES = 1 };
@@ -227,7 +230,7 @@ struct mp_float_sum {
     MP_BODY value join_wide(value a, value b) const { return value{a.x + b.x}; }
 };
 
-/* Two sums at once, each as in mp_float_sum. */
+/* Two sums in one pass over the terms, each as in mp_float_sum. */
 struct mp_float_sums {
     struct part {
         float a, b;

@@ -1,12 +1,12 @@
 /* vectors.cuh - loads and stores of up to 16 bytes of adjacent FLOAT or BFLOAT16 elements.
  *
  * A vector is the W adjacent elements [W v, W v + W) of an array that is aligned to 16 bytes. A kernel over vectors has one
- * thread per vector, mp_vectors<W>(n) in total. The last vector may have fewer than W elements; mp_vector_size returns the
- * number. If a kernel is compiled for a type T, W is mp_width<T>, the number of elements in 16 bytes, and no type test is
- * needed at run time. If types are only known at run time, W is 4.
+ * thread per vector, mp_vectors<W>(n) in total. The last vector may have fewer than W elements; mp_vector_size returns its
+ * number of elements. If a kernel is compiled for a type T, W is mp_width<T>, the number of elements in 16 bytes, and no type
+ * test is needed at run time. If types are only known at run time, W is 4.
  *
- * The compiler keeps a thread's arrays in registers only if it knows every index. Therefore loops always run to W, and elements
- * beyond the size are skipped inside the loop. */
+ * The compiler keeps a thread's arrays in registers only if it knows every index. Therefore loops always run to W, and
+ * elements beyond the size are skipped inside the loop. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -22,7 +22,8 @@ template <int W> MP_BODY int mp_vector_size(int64_t n, int64_t v)
     return n - v * W < W ? (int)(n - v * W) : W;
 }
 
-/* True if the array can be read and written in vectors. */
+/* True if an array can be read and written in vectors of 16 bytes: its type is FLOAT or BFLOAT16, and its address is aligned.
+ */
 static inline bool mp_takes_vectors(const void *data, mp_dtype dtype)
 {
     return (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16) && (uintptr_t)data % 16 == 0;
@@ -67,7 +68,7 @@ MP_BODY void mp_store_one(void *data, mp_dtype dtype, int64_t at, float value)
         ((uint16_t *)data)[at] = mp_to_bfloat16(value);
 }
 
-/* Reads a vector; elements beyond the size become 0. */
+/* Reads vector v of an array as floats; elements beyond `size` become 0. */
 template <int W> MP_BODY void mp_load_vector(const void *data, mp_dtype dtype, int64_t v, int size, float (&to)[W])
 {
     if (size < W) {
@@ -112,7 +113,7 @@ template <int W> MP_BODY void mp_store_vector(void *data, mp_dtype dtype, int64_
     }
 }
 
-/* Runs a statement with T as the dtype, which must be FLOAT or BFLOAT16. */
+/* Runs STATEMENT with T defined as the C++ type of `dtype`, which must be FLOAT or BFLOAT16. */
 #define MP_BY_DTYPE(dtype, STATEMENT)                 \
     do {                                              \
         if ((dtype) == MP_DTYPE_FLOAT) {              \

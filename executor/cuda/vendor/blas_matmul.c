@@ -9,7 +9,7 @@ MP_HANDLE_OWNER(cublasLtMatmulPreferenceDestroy, cublasLtMatmulPreference_t)
 
 enum { STORAGE_ALIGNMENT = 64 };
 
-/* A batch dimension of all three operands; strides are in elements. */
+/* A batch dimension of a product: its size, and its strides in a, b and c in elements. */
 typedef struct batch {
     int64_t size, stride[3];
 } batch;
@@ -38,8 +38,8 @@ static int read_batches(const mp_stack *const *s, batch *all)
     return n;
 }
 
-/* Returns the largest power of 2 that divides every address. Storages are aligned to STORAGE_ALIGNMENT, but strides between
- * matrices may be multiples of less. */
+/* Returns the largest power of 2, in bytes, that divides the addresses of all matrices of an operand. Storages are aligned to
+ * STORAGE_ALIGNMENT, but strides between matrices may have a smaller alignment. */
 static uint32_t alignment_of(const mp_blas_matmul *m, int operand, int64_t step_bytes)
 {
     uint64_t all = STORAGE_ALIGNMENT | (uint64_t)step_bytes;
@@ -77,7 +77,7 @@ static mp_status describe(const mp_stack *s, const batch *b, int operand, cublas
     return MP_OK;
 }
 
-/* Queries the heuristics and keeps the first result. */
+/* Queries cublasLt's heuristics and keeps their first algorithm. */
 static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error *err)
 {
     const mp_cuda_device *device = NULL;
@@ -120,7 +120,7 @@ static mp_status describe_operation(mp_blas_matmul *m, mp_dtype dtype, bool left
 {
     bool tf32 = dtype == MP_DTYPE_FLOAT && mp_cuda_settings_get()->tf32;
     int32_t turns[2] = {left_turned ? CUBLAS_OP_T : CUBLAS_OP_N, right_turned ? CUBLAS_OP_T : CUBLAS_OP_N};
-    /* the epilogue sums over cublasLt's operand A or B, whichever is our b */
+    /* the bias gradient sums over the rows of b, which is operand A or B of cublasLt */
     uint32_t gradient = m->is_turned ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
     uint32_t epilogue = m->bias == MP_BLAS_BIAS ? CUBLASLT_EPILOGUE_BIAS : gradient;
     const void *somewhere = m; /* any address: the heuristics only test that it is not NULL */
@@ -147,7 +147,7 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
     *m = (mp_blas_matmul){.alpha = (float)alpha, .beta = (float)beta, .bias = bias};
     mp_stack_straighten(&s[2]);
     m->is_turned = s[2].column_stride != 1;
-    if (m->is_turned) { /* computes c^T = b^T a^T, which is row-major */
+    if (m->is_turned) { /* c is column-major, so c^T = b^T a^T is computed, which is row-major */
         s[0] = mp_stack_transposed(*b);
         s[1] = mp_stack_transposed(*a);
         s[2] = mp_stack_transposed(s[2]);

@@ -4,8 +4,8 @@
  * that cublasLt expects, and nothing is copied. Batch dimensions with one common stride become one strided batch; the others
  * become a loop.
  *
- * The algorithm is the first one from the heuristics, without in-place reductions. Split sums use the workspace in a fixed
- * order, so results are bit-identical from run to run.
+ * The algorithm is the first one from the heuristics, without in-place reductions. Sums that are split over blocks are added
+ * through the workspace in a fixed order, so results are bit-identical from run to run.
  *
  * The heuristics of cublasLt need a GPU. Without one, the algorithm is unknown, and the workspace is set to its limit:
  * MP_BLAS_WORKSPACE, or the limit of mp_cuda_settings if that is smaller. */
@@ -17,7 +17,7 @@
 
 enum { MP_BLAS_WORKSPACE = 32 << 20, MP_BLAS_LOOPS = 8 };
 
-/* The epilogue of a product: a vector with one value per column of c. */
+/* The use of the bias vector, with one value per column of c, at the end of a product. */
 typedef enum mp_blas_bias {
     MP_BLAS_NO_BIAS,
     MP_BLAS_BIAS,         /* adds the vector to every row of c */
@@ -32,16 +32,16 @@ typedef struct mp_blas_matmul {
     mp_blas_bias bias;
     float alpha, beta;
     int64_t workspace_bytes;
-    /* The batch dimensions that become loops, outermost first; strides in bytes for a, b, c. */
+    /* Batch dimensions over which the host loops, outermost first; strides in bytes for a, b and c. */
     int n_loops;
     int64_t loops[MP_BLAS_LOOPS], strides[3][MP_BLAS_LOOPS];
 } mp_blas_matmul;
 
 /* Prepares c = alpha a b + beta c. c has all batch dimensions. MP_UNSUPPORTED: neither rows nor columns of a matrix are
- * contiguous, or there is no algorithm. The caller releases *out, even after a failure. */
+ * contiguous, or cublasLt has no algorithm. The caller releases *out, even after a failure. */
 mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, double beta,
                                  mp_blas_bias bias, mp_blas_matmul *out, mp_error *err);
-/* Enqueues the product. `bias` is an output if it is a gradient, else an input. */
+/* Enqueues the product. `bias` is the bias vector: an output with MP_BLAS_BIAS_GRADIENT, else an input. */
 mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void *b, void *c, void *bias, void *workspace,
                              mp_error *err);
 void mp_blas_matmul_release(mp_blas_matmul *m); /* does nothing for a zeroed one */

@@ -1,10 +1,10 @@
 /* blas_products.c - MatMul, FusedMatMul and Gemm with cublasLt.
  *
- * Y = A B, dA = dY B^T, dB = A^T dY. Transpositions are strides, so nothing is copied. A right factor without batch dimensions
- * multiplies all rows of the left factor at once. If an operand was broadcast over batch dimensions, one gradient per batch is
- * computed in the workspace, and these gradients are summed. Accumulation uses the library's beta. The gradient of a bias is
- * computed together with dB, which reads all of dY anyway. If the library has no algorithm for both, it is computed as a sum
- * over columns. */
+ * Y = A B, dA = dY B^T, dB = A^T dY. Transpositions are strides, so nothing is copied. If the right operand has no batch
+ * dimensions, one product covers all rows of the left operand. If an operand was broadcast over batch dimensions, one gradient
+ * per batch is computed in the workspace, and these gradients are summed. Accumulation uses the library's beta. The gradient
+ * of a bias is computed together with dB, which reads all of dY anyway. If cublasLt has no algorithm for both, the bias
+ * gradient is computed as a separate sum over the rows of dY. */
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -19,18 +19,20 @@
 /* A product that may accumulate into its result, and may use the workspace. */
 typedef struct product {
     mp_blas_matmul matmul;
-    bool is_there, sums; /* sums: the product writes terms to the workspace, which are summed afterwards */
-    mp_array terms, to;  /* the terms and the result of their sum, with equal numbers of dimensions */
+    bool is_there,
+        sums; /* is_there: the product is needed; sums: the product writes terms to the workspace, which another kernel sums */
+    mp_array terms, to; /* the terms and the result of their sum, with equal numbers of dimensions */
     int64_t terms_bytes;
-    bool
-        gives_bias; /* also computes the gradient of the bias. To accumulate it, the product first writes it to the workspace */
+    bool gives_bias; /* the product also computes the gradient of the bias. If that gradient must be accumulated, it is first
+                        written to the workspace */
     int64_t bias_at;
 } product;
 
 typedef struct state {
     product forward, gradient[2];
     double beta;
-    bool has_bias, prefilled; /* the third operand: added by the library, or copied to the output first */
+    bool has_bias, prefilled; /* of the third operand C (bias). has_bias: cublasLt adds it; prefilled: it is copied to the
+                                 output before the product */
     bool empty;               /* the summed dimension has size 0, so the result is zero */
 } state;
 
@@ -52,7 +54,8 @@ static void want(mp_call *call, int64_t bytes)
     if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
 }
 
-/* Prepares the gradient of a factor, if possible together with the gradient of the bias (bias NULL: none). */
+/* Prepares the gradient of operand `factor` (0: A, 1: B), if possible together with the gradient of the bias. bias NULL: no
+ * bias gradient is needed. */
 static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, const mp_array *bias, mp_call *call,
                                   mp_error *err)
 {
@@ -85,7 +88,7 @@ static mp_status run_gradient(const product *p, const mp_operands *x, int factor
     bool add = adds & MP_BIT(factor), add_bias = p->gives_bias && (adds & MP_BIT(2));
     m.beta = add && !p->sums ? 1 : 0;
     MP_CHECK(mp_blas_matmul_run(&m, a, b, p->sums ? x->workspace : to, add_bias ? bias_room : bias, room, err));
-    if (add_bias) { /* each sum has a single term, so no workspace is needed */
+    if (add_bias) { /* the bias gradient is added to an existing one as a sum with a single term, so no workspace is needed */
         mp_array terms = x->d_in[2];
         terms.data = bias_room;
         mp_cuda_sum_to(&terms, &x->d_in[2], 1, true, NULL);
@@ -145,7 +148,8 @@ static mp_status prepare_forward(const mp_operands *x, mp_factors f, mp_call *ca
     if (s->empty) return st;
     st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, s->prefilled, s->has_bias ? MP_BLAS_BIAS : MP_BLAS_NO_BIAS,
                                 &s->forward.matmul, s->has_bias ? NULL : err);
-    if (st != MP_OK && s->has_bias) { /* no algorithm adds the bias: the bias is copied to the output first */
+    if (st != MP_OK &&
+        s->has_bias) { /* cublasLt has no algorithm that adds the bias, so the bias is copied to the output first */
         mp_blas_matmul_release(&s->forward.matmul);
         s->has_bias = false;
         s->prefilled = true;

@@ -1,4 +1,4 @@
-/* dnn_attention.c - attention in bfloat16 by cuDNN if it has engines for it, else by memplan's own kernel.
+/* dnn_attention.c - attention in bfloat16 by cuDNN, if cuDNN has engines for the given shapes, else by memplan's own kernel.
  *
  * The choice depends only on the shapes and layouts of Q, K, V, Y and the mask, on the settings and on the GPU. Forward, its
  * recomputation and backward of a node therefore make the same choice. Without a GPU, cuDNN returns no engine even for known
@@ -7,7 +7,7 @@
  * Engines require K with its depth innermost. A K in another layout (transK) is copied to the workspace, and its gradient is
  * copied back. Gradients that are not bfloat16 are copied too. Boolean or float masks, and masks that are equal for all rows,
  * are converted to an additive mask in the workspace. Dropout uses cuDNN's own generator, seeded from the step's seed in every
- * run. Forward, its recomputation and backward drop the same elements, but not the same as memplan's own kernel. */
+ * run. Forward, its recomputation and backward therefore drop the same elements. memplan's own kernel drops other elements. */
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 
 #include <math.h>
@@ -30,12 +30,12 @@ typedef struct pass {
 typedef struct state {
     pass pass;
     float scale, hidden, kept, growth;
-    /* Offsets in the workspace of everything except operands; cuDNN's own workspace starts at 0. */
+    /* Workspace offsets in bytes of the tensors that are no operands of the node. cuDNN's own workspace starts at offset 0. */
     int64_t statistics_at, row_sums_at, dq_sums_at, k_at, gradient_at[3], seed_at, offset_at, mask_at;
-    bool makes_mask; /* true: a mask is computed from `masks` before each run */
+    bool makes_mask; /* true: an additive mask is computed from `masks` before each run */
     mp_joint_mask masks;
-    bool is_apart[3];      /* true for gradients of Q, K, V that are written to the workspace: not requested, or copied to the
-                              operand afterwards */
+    bool is_apart[3]; /* for the gradients of Q, K and V: true if cuDNN writes the gradient to the workspace, because it is not
+                         requested or is copied to the operand afterwards */
     mp_array k, k_aligned; /* K and its aligned copy, both as [.., columns, depth]; dtype UNDEFINED: K needs no copy */
 } state;
 
@@ -46,7 +46,8 @@ static bool forward_plan(const mp_attention_spec *form, pass *out, mp_error *ref
     return mp_dnn_plan_find(&g, &out->plan, refusal) == MP_OK;
 }
 
-/* Plans backward; false: cuDNN has no engine. With --fast, parts of dQ may be accumulated in memory in any order. */
+/* Selects a cuDNN engine for backward; false: cuDNN has none. With --fast, parts of dQ may be accumulated in memory in any
+ * order. */
 static bool backward_plan(const mp_attention_spec *form, pass *out, mp_error *refusal)
 {
     for (int adds_up = mp_cuda_settings_get()->fast; adds_up >= 0; adds_up--) {
@@ -73,8 +74,8 @@ static mp_array array_of(const mp_matrices *m, int64_t rows, int64_t columns)
     return a;
 }
 
-/* If cuDNN does not support the given mask, plans a mask in the workspace and describes attention with it in *form. False: the
- * mask is too large. */
+/* If cuDNN does not support the node's mask, reserves workspace for an additive mask, and replaces the mask in *form by it.
+ * Returns false if the mask is too large. */
 static bool make_mask(mp_attention_spec *form, state *s, int64_t *bytes)
 {
     const mp_matrices *added = &form->added;
@@ -89,7 +90,7 @@ static bool make_mask(mp_attention_spec *form, state *s, int64_t *bytes)
     return true;
 }
 
-/* If the depth of K is not innermost, plans an aligned copy, and describes attention with it in *form. */
+/* If the depth of K is not innermost, describes a copy of K with the depth innermost, and replaces K in *form by the copy. */
 static void align_k(mp_attention_spec *form, state *s)
 {
     const mp_attention *size = &form->size;

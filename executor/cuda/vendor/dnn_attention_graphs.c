@@ -9,8 +9,8 @@ typedef struct shape {
     int64_t dims[RANK], strides[RANK];
 } shape;
 
-/* Describes a stack of matrices, with size 1 for absent batch dimensions. A dimension of size 1 gets the extent of the
- * dimensions after it as its stride. */
+/* Describes a stack of matrices as a tensor of four dimensions: batch, head, row, column. Absent batch dimensions get size 1,
+ * and as stride the number of elements that the inner dimensions span. */
 static shape shape_of(const mp_matrices *m, int64_t rows, int64_t columns)
 {
     shape s = {{1, 1, rows, columns}, {0, 0, m->row_stride, m->column_stride}};
@@ -52,7 +52,7 @@ typedef struct builder {
     mp_dnn_graph *g;
     mp_dnn_attention *at;
     const mp_attention_spec *form;
-    shape q, k, v, y, scores, row; /* row: shape with one number per row of Q */
+    shape q, k, v, y, scores, row; /* shapes of Q, K, V, Y, of the scores, and (row) of a tensor with one number per row of Q */
 } builder;
 
 static builder start(const mp_attention_spec *f, mp_dnn_graph *g, mp_dnn_attention *at)
@@ -83,7 +83,8 @@ static int between(builder *b, cudnnDataType_t type, const shape *s)
     return k;
 }
 
-/* Adds a pointwise operation and returns its virtual result; `second` -1: no second operand. */
+/* Adds a pointwise operation on tensor x and tensor `second` (-1: none), and returns the index of its result, which has no
+ * memory. */
 static int point(builder *b, cudnnPointwiseMode_t mode, int x, int second, const shape *s)
 {
     int y = between(b, CUDNN_DATA_FLOAT, s);
@@ -110,7 +111,7 @@ static int scores_product(builder *b, int x, int y)
     return to;
 }
 
-/* Returns x with rows and columns exchanged, in bfloat16. */
+/* Adds the transpose of tensor x (rows and columns exchanged) in bfloat16, and returns its index. */
 static int turn(builder *b, int x, shape of)
 {
     shape s = turned(of);
@@ -127,7 +128,7 @@ static int index_along(builder *b, int x, int axis)
     return y;
 }
 
-/* Returns the scaled scores with the additive mask. */
+/* Adds the scaled scores, with the additive mask if there is one, and returns their index. */
 static int scaled_scores(builder *b, int q, int kt)
 {
     const mp_attention_spec *f = b->form;
@@ -140,7 +141,7 @@ static int scaled_scores(builder *b, int q, int kt)
     return point(b, CUDNN_POINTWISE_ADD, s, b->at->added, &b->scores);
 }
 
-/* Returns the scores with all elements above the diagonal replaced by -inf. */
+/* For causal attention, replaces all scores above the diagonal by -inf. Returns the index of the result. */
 static int below_diagonal(builder *b, int s)
 {
     if (!b->form->causal) return s;
@@ -165,7 +166,7 @@ static int64_t score_gradient_bytes(const builder *b)
                : INT64_MAX;
 }
 
-/* Returns the zeros and ones of dropout, which depend only on the seed; -1: no dropout. */
+/* Adds dropout's random tensor of zeros and ones, which depends only on seed and offset. Returns its index; -1: no dropout. */
 static int drawn(builder *b)
 {
     static const shape one = {{1, 1, 1, 1}, {1, 1, 1, 1}};
@@ -179,13 +180,14 @@ static int drawn(builder *b)
     return y;
 }
 
-/* Returns x with dropped elements set to zero; x itself without dropout. */
+/* Sets the dropped elements of tensor x to zero. Returns the index of the result; without dropout, x. */
 static int dropped(builder *b, int x, int drawn)
 {
     return drawn < 0 ? x : point(b, CUDNN_POINTWISE_MUL, x, drawn, &b->scores);
 }
 
-/* Returns x multiplied by c, the inverse of the kept share; x itself without dropout. */
+/* Multiplies tensor x by c, the inverse of the probability that dropout keeps an element. Returns the index of the result;
+ * without dropout, x. */
 static int grown(builder *b, int x, int drawn)
 {
     return drawn < 0 ? x : point(b, CUDNN_POINTWISE_MUL, x, b->at->growth, &b->scores);
@@ -208,7 +210,8 @@ void mp_dnn_attention_forward(const mp_attention_spec *f, mp_dnn_graph *g, mp_dn
     mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_ADD, (int[]){best, log, at->statistics}, 3);
     int p = point(&b, CUDNN_POINTWISE_DIV, e, sum, &b.scores), r = drawn(&b);
     p = grown(&b, dropped(&b, p, r), r);
-    if (p < MP_DNN_TENSORS) g->tensors[p].type = CUDNN_DATA_BFLOAT16; /* the type of V */
+    if (p < MP_DNN_TENSORS)
+        g->tensors[p].type = CUDNN_DATA_BFLOAT16; /* bfloat16, because P is multiplied by V, which is bfloat16 */
     at->v = given(&b, CUDNN_DATA_BFLOAT16, &b.v);
     at->y = given(&b, CUDNN_DATA_BFLOAT16, &b.y);
     product(&b, p, at->v, at->y);
@@ -271,9 +274,9 @@ static bool lies_well(const mp_matrices *m)
     return well;
 }
 
-/* Engines of 9.10.0 and 9.10.1 give wrong results, and older ones do not accept -inf for hidden scores. Up to 9.15.0, gradients
- * require a padding mask if the columns do not fill their tiles. NVIDIA's cudnn-frontend adds such a mask; memplan's graphs do
- * not. */
+/* Oldest supported versions of cuDNN. Engines of 9.10.0 and 9.10.1 give wrong results, and older engines do not accept scores
+ * of -inf. Up to 9.15.0, gradients require a padding mask if the number of columns is not a multiple of the tile size.
+ * NVIDIA's cudnn-frontend adds such a mask; memplan's graphs do not. */
 enum { OLDEST = 91002, OLDEST_WITH_ANY_COLUMNS = 91501 };
 
 const char *mp_dnn_attention_refusal(const mp_attention_spec *f, size_t version)

@@ -12,35 +12,37 @@
  * Without dropout, R and c are 1 and are not part of the graph. Operations are in the order of cudnn-frontend, which the
  * engines recognise.
  *
- * The statistics L are natural logarithms of sums of exponentials of scaled scores, float [B, H, rows, 1], packed. They are the
- * extra output "lse", which memplan's own kernels also write and read. */
+ * The statistics L are the logarithms of the sums of the exponentials of the scaled scores, one per row of Q: float [B, H,
+ * rows, 1], without gaps. They are the extra output "lse", which memplan's own kernels also write and read. */
 #pragma once
 
 #include "executor/cuda/vendor/dnn_graph.h"
 #include "executor/operators/attention/attention_spec.h"
 
-/* Indices of the graph's tensors with memory; -1: the graph has no such tensor. */
+/* Indices in the graph of the tensors that have memory or a value; -1: the graph does not contain the tensor. */
 typedef struct mp_dnn_attention {
     int q, k, v, y, statistics;
     int added;          /* additive mask, if any */
-    int scale, hidden;  /* passed by value: the scale; and the replacement for scores above the diagonal (-inf) */
-    int seed, offset;   /* of dropout, one int64 each */
-    int kept, growth;   /* passed by value: the kept share of dropout (backward only; 1 without dropout), and its inverse c */
+    int scale, hidden;  /* passed by value. scale: the factor on the scores; hidden: the replacement for scores above the
+                           diagonal (-inf) */
+    int seed, offset;   /* seed and offset of dropout's random numbers, one int64 each */
+    int kept, growth;   /* passed by value. kept: probability that dropout keeps an element (backward only; 1 without dropout);
+                           growth: its inverse, c */
     int dy, dq, dk, dv; /* backward only, like the members below */
     int row_sums, dq_sums; /* scratch: D, float [B, H, rows, 1]; and dQ in float, contiguous, if it is accumulated in memory */
 } mp_dnn_attention;
 
 /* For reports: returns the reason why cuDNN's engines cannot compute this attention; NULL: they may support it. Requirements:
  *
- * - bfloat16 for all operands
- * - the depth is the innermost dimension and a multiple of 8 up to 128
- * - the stride of rows is a multiple of 16 bytes
- * - at most two batch dimensions
- * - masks hide the scores that they replace; they are made additive (attention_spec.h) before a graph is built
- * - a version of cuDNN (from cudnnGetVersion) without known errors */
+ *   - bfloat16 for all operands
+ *   - the depth is the innermost dimension and a multiple of 8 up to 128
+ *   - the stride of rows is a multiple of 16 bytes
+ *   - at most two batch dimensions
+ *   - masks set the replaced scores to -inf; they are made additive (attention_spec.h) before a graph is built
+ *   - a version of cuDNN (from cudnnGetVersion) without known errors */
 const char *mp_dnn_attention_refusal(const mp_attention_spec *form, size_t version);
 void mp_dnn_attention_forward(const mp_attention_spec *form, mp_dnn_graph *g, mp_dnn_attention *at);
-/* Builds the graph of backward. With adds_up, it uses engines in which blocks of columns accumulate into dQ in any order.
- * Without, dS is stored in the engine's workspace (B x H x rows x columns in bfloat16), and results are bit-identical in every
- * run. */
+/* Builds the graph of backward. With adds_up, uses engines that accumulate into dQ in any order, so the last bits may differ
+ * from run to run. Without adds_up, the engine stores dS in its workspace (B x H x rows x columns in bfloat16), and results
+ * are bit-identical in every run. */
 void mp_dnn_attention_backward(const mp_attention_spec *form, bool adds_up, mp_dnn_graph *g, mp_dnn_attention *at);

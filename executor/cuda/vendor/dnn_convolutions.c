@@ -1,9 +1,9 @@
 /* dnn_convolutions.c - Conv and ConvTranspose with cuDNN.
  *
- * A transposed convolution is the data gradient of a convolution whose input is its output. Forward and data gradient are
- * therefore exchanged, and the filter gradient uses its two activations in the opposite order. Operands keep their layout. A
- * bias is added by the convolution's engine if cuDNN has a suitable one, else by a separate kernel. The gradient of a bias is a
- * separate sum. A gradient is accumulated by the engine if cuDNN has a suitable one, else by mp_call_run. */
+ * ConvTranspose computes the data gradient of a convolution. For ConvTranspose, forward and data gradient are therefore
+ * exchanged, and input and output change places in the filter gradient. Operands keep their layout. The convolution's engine
+ * adds the bias if cuDNN has such an engine, else a separate kernel does. The gradient of the bias is a separate sum. The
+ * engine accumulates a gradient if cuDNN has such an engine, else mp_call_run does. */
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -18,13 +18,15 @@
 enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: the minimum rank that cuDNN accepts */
 
 typedef struct state {
-    const mp_dnn_plan *plans[N_PASSES];  /* NULL: the pass is not requested */
-    const mp_dnn_plan *adding[N_PASSES]; /* the same passes with accumulation; NULL: not requested, or no engine supports it */
+    const mp_dnn_plan *plans[N_PASSES];  /* engine of each pass; NULL: the pass is not needed */
+    const mp_dnn_plan *adding[N_PASSES]; /* engine of each pass that accumulates into its result; NULL: accumulation is not
+                                            needed, or no engine supports it */
     bool bias_apart;                     /* forward: a separate kernel adds the bias */
 } state;
 
-/* Returns the padding at the end of a dimension. cuDNN rounds the number of windows down, so several values give the same
- * windows. The padding at the start is preferred, because most engines require equal padding on both sides. */
+/* Returns the padding at the end of a dimension. cuDNN rounds the number of windows down, so several paddings give the same
+ * windows. If possible, the result equals the padding at the start, because most engines require equal padding on both sides.
+ */
 static int64_t pad_behind(const mp_sliding *s, int d)
 {
     int64_t least = s->end[d] > 0 ? s->end[d] : 0, most = s->end[d] + s->stride[d] - 1;
@@ -49,7 +51,7 @@ static void set_window(mp_dnn_operation *o, const mp_sliding *s)
 static void describe(mp_dnn_graph *g, int pass, const mp_sliding *s, const mp_array *x, const mp_array *w, const mp_array *y,
                      const mp_array *bias, bool adds)
 {
-    /* operands of each pass; the result is the last */
+    /* operands of each pass in cuDNN's order; the last one is the result */
     const mp_array *of[N_PASSES][3] = {{x, w, y}, {x, y, w}, {y, w, x}};
     const mp_array *turned[N_PASSES][3] = {{x, w, y}, {y, x, w}, {y, w, x}};
     static const mp_dnn_kind kinds[2][N_PASSES] = {{MP_DNN_CONVOLVE, MP_DNN_CONVOLVE_FILTER, MP_DNN_CONVOLVE_DATA},
@@ -122,7 +124,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return MP_OK;
 }
 
-/* Plans one pass in *plan; `bias` and `adds` as in describe. */
+/* Selects the engine of one pass. `bias` and `adds` are passed to describe. */
 static mp_status plan_pass(const mp_operands *x, mp_call *call, int pass, const mp_sliding *s, const mp_array *y,
                            const mp_array *bias, bool adds, const mp_dnn_plan **plan, mp_error *err)
 {
@@ -135,7 +137,7 @@ static mp_status plan_pass(const mp_operands *x, mp_call *call, int pass, const 
     return MP_OK;
 }
 
-/* Plans the gradient of input `factor`. */
+/* Selects the engines for the gradient of input `factor` (0: activations, 1: filter). */
 static mp_status plan_gradient(const mp_operands *x, mp_call *call, int pass, int factor, const mp_sliding *s,
                                const mp_array *y, mp_error *err)
 {

@@ -3,5 +3,5 @@
 
 #include "executor/kernel/kernel.h"
 
-/* mp_backend's algorithms; an empty list for operators other than convolutions. */
+/* Implements mp_backend.algorithms. The list is empty for operators other than convolutions. */
 mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err);

@@ -12,10 +12,10 @@
 
 enum { NO_PARAMETERS = -1 };
 
-/* One row per mp_dnn_kind, with the attributes of its operands in order. */
+/* One row per kind of operation (mp_dnn_kind): its cuDNN descriptor type, and the attributes of its operands in order. */
 static const struct form {
     cudnnBackendDescriptorType_t type;
-    int parameters; /* descriptor type of its parameters */
+    int parameters; /* descriptor type of the operation's parameters, such as stride and padding */
     cudnnBackendAttributeName_t parameters_at, operands[MP_DNN_OPERANDS];
 } forms[MP_DNN_N_KINDS] = {
     [MP_DNN_CONVOLVE] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
@@ -56,7 +56,7 @@ static const struct form {
                        {OPERATION(RNG_YDESC), OPERATION(RNG_SEED), OPERATION(RNG_OFFSET_DESC)}},
 };
 
-/* Attributes of a convolution's scale factors: alpha, beta. */
+/* The attributes of a convolution for its scalars alpha and beta: result = alpha * convolution + beta * old result. */
 static const cudnnBackendAttributeName_t factors[][2] = {
     [MP_DNN_CONVOLVE] = {OPERATION(CONVOLUTION_FORWARD_ALPHA), OPERATION(CONVOLUTION_FORWARD_BETA)},
     [MP_DNN_CONVOLVE_DATA] = {OPERATION(CONVOLUTION_BWD_DATA_ALPHA), OPERATION(CONVOLUTION_BWD_DATA_BETA)},

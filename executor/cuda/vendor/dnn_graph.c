@@ -1,4 +1,4 @@
-/* dnn_graph.c - builds graphs, keeps their plans, and runs them. */
+/* dnn_graph.c - builds cuDNN operation graphs as plain data, stores the execution plan of each graph, and runs plans. */
 #include "executor/cuda/vendor/dnn_graph.h"
 
 #include <stdio.h>

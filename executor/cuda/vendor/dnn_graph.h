@@ -1,17 +1,17 @@
 /* dnn_graph.h - operation graphs of cuDNN: described as plain data, planned once, run any number of times. Private to
  * executor/cuda/.
  *
- * A graph is a list of tensors and of operations on them. Its plan is an engine configuration of cuDNN: the first one from the
- * heuristics (mode A, then the fallback mode) that is deterministic, exact enough (mp_cuda_settings) and within the workspace
- * limit. Plans are stored with their backend, including refusals, so equal graphs are planned once.
+ * A graph is a list of tensors and of operations on them. The plan of a graph is an engine configuration of cuDNN: the first
+ * one from the heuristics (mode A, then the fallback mode) that is deterministic, exact enough (mp_cuda_settings) and within
+ * the workspace limit. Plans are stored with their backend, including refusals, so equal graphs are planned once.
  *
- * Engines that compile kernels during planning take seconds each. They are skipped unless the graph allows them (may_compile).
- * Convolutions, with or without bias, have other engines; attention does not.
+ * An engine that compiles its kernels during planning takes seconds. Such engines are skipped unless the graph allows them
+ * (may_compile). Attention has only such engines; convolutions, with or without bias, also have others.
  *
  * Graphs and plans are created with the handle of the open GPU. Without a GPU, cuDNN plans for the properties of an H200:
- * compute capability 9.0, 132 multiprocessors (dnn_describe.c). Such plans have that GPU's engines and workspaces, and cannot
- * run. cuDNN names engines that compile only if a driver is installed. If cuDNN reports that only the driver is missing for a
- * graph, a plan is assumed, with the workspace stated in the graph. */
+ * compute capability 9.0, 132 multiprocessors (dnn_describe.c). Such plans have the engines and workspaces of an H200, and
+ * cannot run. cuDNN lists engines that compile kernels only if a driver is installed. If cuDNN reports that only the driver is
+ * missing for a graph, a plan is assumed, with the workspace stated in the graph. */
 #pragma once
 
 #include <cudnn.h>
@@ -25,7 +25,7 @@ typedef struct mp_dnn_tensor {
     int64_t type; /* cudnnDataType_t */
     int64_t rank, dims[MP_DNN_RANK], strides[MP_DNN_RANK];
     int64_t is_virtual;  /* true: an intermediate result between operations, without memory */
-    int64_t is_by_value; /* true: its address is in host memory, which is read when the plan runs */
+    int64_t is_by_value; /* true: a value in host memory, which is read when the plan runs */
 } mp_dnn_tensor;
 
 /* The kind of an operation, with its operands in order. -1 marks an absent operand. */
@@ -45,9 +45,9 @@ typedef struct mp_dnn_operation {
     int64_t kind;
     int64_t mode; /* cuDNN's pointwise or reduction mode */
     int64_t operands[MP_DNN_OPERANDS];
-    int64_t axis;       /* for pointwise GEN_INDEX: the axis of the index */
+    int64_t axis;       /* for pointwise GEN_INDEX: the axis along which indices are generated */
     double probability; /* probability that a random element is 1 */
-    int64_t n;          /* number of spatial dimensions of a window */
+    int64_t n;          /* number of spatial dimensions of a convolution */
     int64_t stride[MP_DNN_SPATIAL], dilation[MP_DNN_SPATIAL], begin[MP_DNN_SPATIAL], end[MP_DNN_SPATIAL];
     int64_t adds; /* true: a convolution accumulates into its result */
 } mp_dnn_operation;
@@ -64,11 +64,12 @@ typedef struct mp_dnn_graph {
  * planned. */
 int mp_dnn_tensor_add(mp_dnn_graph *g, cudnnDataType_t type, int rank, const int64_t *dims, const int64_t *strides);
 int mp_dnn_operation_add(mp_dnn_graph *g, mp_dnn_kind kind, int64_t mode, const int *operands, int n);
-/* Adds the tensor of an array; dimensions of size 1 are inserted after the second one until there are at least `rank`. */
+/* Adds a tensor with the layout of an array. If the array has fewer than `rank` dimensions, dimensions of size 1 are inserted
+ * after the second one. */
 int mp_dnn_array_add(mp_dnn_graph *g, const mp_array *a, int rank);
 /* Adds a scale, bias or statistic of n channels: `rank` dimensions, of which the second has size n and the others size 1. */
 int mp_dnn_channels_add(mp_dnn_graph *g, cudnnDataType_t type, int rank, int64_t n);
-/* Adds one float of host memory, with `rank` dimensions of size 1. */
+/* Adds one float in host memory, which is passed by value, as a tensor with `rank` dimensions of size 1. */
 int mp_dnn_scalar_add(mp_dnn_graph *g, int rank);
 
 /* Returns cuDNN's type for FLOAT, BFLOAT16, INT32, UINT8; FLOAT for other types, which callers have already refused. */
@@ -82,8 +83,8 @@ mp_status mp_dnn_plan_find(const mp_dnn_graph *g, const mp_dnn_plan **out, mp_er
 /* Lists the permitted engine configurations, starting with the choice of mp_dnn_plan_find; an engine may occur several times. n
  * = 0: none. MP_NOMEM. */
 mp_status mp_dnn_algorithms(const mp_dnn_graph *g, mp_algorithms *out, mp_error *err);
-/* Returns the plan with the configuration of this name; algorithm NULL: as mp_dnn_plan_find. MP_UNSUPPORTED: cuDNN has no such
- * configuration on this machine. */
+/* Returns the plan with the engine configuration named `algorithm`; NULL: as mp_dnn_plan_find. MP_UNSUPPORTED: cuDNN has no
+ * such configuration on this machine. */
 mp_status mp_dnn_plan_find_named(const mp_dnn_graph *g, const char *algorithm, const mp_dnn_plan **out, mp_error *err);
 int64_t mp_dnn_plan_workspace_bytes(const mp_dnn_plan *plan);
 bool mp_dnn_plan_is_assumed(
@@ -95,4 +96,4 @@ bool mp_dnn_plan_notes(const mp_dnn_plan *plan,
 mp_status mp_dnn_plan_run(const mp_dnn_plan *plan, void *const *addresses, void *workspace, mp_error *err);
 /* Frees all cuDNN execution plans of the calling thread's backend, and the device properties used for them. */
 void mp_dnn_forget(void);
-size_t mp_dnn_plan_count(void); /* returns the number of stored plans, including refused graphs */
+size_t mp_dnn_plan_count(void); /* returns the number of plans stored with the thread's backend, including refused graphs */

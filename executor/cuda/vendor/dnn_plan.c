@@ -1,5 +1,5 @@
-/* dnn_plan.c - selects the engine for a graph: the first one from cuDNN's heuristics that the settings permit, or the one with
- * a given name. */
+/* dnn_plan.c - selects the cuDNN engine for a graph: the first engine from cuDNN's heuristics that the settings permit, or the
+ * engine with a given name. */
 #include "executor/cuda/vendor/dnn_plan.h"
 
 #include <inttypes.h>
@@ -11,11 +11,13 @@
 #include "executor/cuda/device/errors.h"
 #include "executor/cuda/vendor/dnn_describe.h"
 
-/* Returns the numerical notes that forbid an engine for this graph. */
+/* Returns a bit set of cuDNN's numerical notes. An engine with one of these notes is not permitted for the plan's graph and
+ * settings. */
 static uint32_t forbidden(const mp_dnn_plan *p)
 {
     uint32_t notes = 0;
-    bool floats = true; /* in graphs with bfloat16 tensors, float tensors are only biases and statistics */
+    bool floats =
+        true; /* true: no tensor is bfloat16; in graphs with bfloat16 tensors, float tensors are only biases and statistics */
     for (int64_t k = 0; k < p->graph.n_tensors; k++)
         if (p->graph.tensors[k].type == CUDNN_DATA_BFLOAT16) floats = false;
     if (!p->settings.fast)
@@ -89,7 +91,8 @@ static bool is_listed(const mp_algorithms *list, const char *name)
     return false;
 }
 
-/* Creates the execution plan of a configuration; *fits is false if cuDNN cannot create it, or its workspace is too large. */
+/* Creates the execution plan of an engine configuration. *fits is false if cuDNN cannot create the plan, or if the workspace
+ * is too large. */
 static mp_status try_plan(mp_dnn_plan *p, cudnnBackendDescriptor_t config, bool *fits, mp_error *err)
 {
     MP_OWNED_BY(cudnnBackendDestroyDescriptor) cudnnBackendDescriptor_t plan = NULL;
@@ -109,8 +112,8 @@ static mp_status try_plan(mp_dnn_plan *p, cudnnBackendDescriptor_t config, bool 
     return MP_OK;
 }
 
-/* Selects the first permitted configuration, or the one with the requested name. With `list`, selects none and lists all
- * permitted ones. */
+/* Selects the first permitted engine configuration, or the one with the requested name. With `list`, lists all permitted
+ * configurations instead of selecting one. */
 static mp_status choose(mp_dnn_plan *p, cudnnBackendDescriptor_t *configs, int64_t n, mp_algorithms *list, mp_error *err)
 {
     uint32_t never = forbidden(p);
@@ -140,7 +143,7 @@ static mp_status choose(mp_dnn_plan *p, cudnnBackendDescriptor_t *configs, int64
     return MP_OK;
 }
 
-/* True if the heuristics returned nothing because kernels cannot be compiled on this machine. */
+/* True if cuDNN's last error means that this machine has no driver and therefore cannot compile kernels. */
 static bool is_driver_missing(void)
 {
     char why[4000] = "";
@@ -150,7 +153,7 @@ static bool is_driver_missing(void)
 
 typedef struct proposals {
     cudnnBackendDescriptor_t heuristics, *list;
-    int64_t n, given; /* the first `given` of the n elements are proposals */
+    int64_t n, given; /* n: number of allocated descriptors; the first `given` of them are proposals */
 } proposals;
 
 static void proposals_free(proposals *x)
@@ -161,7 +164,7 @@ static void proposals_free(proposals *x)
     if (x->heuristics) cudnnBackendDestroyDescriptor(x->heuristics);
 }
 
-/* Lists cuDNN's proposals; MP_OK also if there are none. */
+/* Lists the engine configurations that cuDNN's heuristics propose; MP_OK also if there are none. */
 static mp_status propose(const mp_dnn_plan *p, cudnnBackendHeurMode_t mode, proposals *out, mp_error *err)
 {
     cudnnBackendDescriptor_t graph = p->made[p->n_made - 1];
@@ -183,8 +186,8 @@ static mp_status propose(const mp_dnn_plan *p, cudnnBackendHeurMode_t mode, prop
                            err);
 }
 
-/* Queries the heuristics in this mode, and selects or lists configurations. If the mode fails or returns nothing, p->config
- * stays NULL. */
+/* Queries cuDNN's heuristics in `mode`, and selects or lists engine configurations. If the heuristics fail or propose nothing,
+ * p->config stays NULL. */
 static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_algorithms *list, mp_error *err)
 {
     MP_CLEARED_BY(proposals_free) proposals found = {0};
@@ -194,7 +197,8 @@ static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_algorit
     return choose(p, found.list, found.given < found.n ? found.given : found.n, list, err);
 }
 
-/* Without a GPU: assumes an engine for a graph for which only the driver is missing. */
+/* Without a GPU: if cuDNN proposes no engine only because the driver is missing, assumes an engine with the workspace stated
+ * in the graph. */
 static void assume(mp_dnn_plan *p)
 {
     const mp_cuda_device *device;

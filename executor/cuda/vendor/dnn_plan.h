@@ -1,4 +1,5 @@
-/* dnn_plan.h - the state of a plan, from a graph to its engine. Used by dnn_graph.c, dnn_describe.c and dnn_plan.c only. */
+/* dnn_plan.h - the state of a cuDNN execution plan, from the operation graph to the selected engine. Used by dnn_graph.c,
+ * dnn_describe.c and dnn_plan.c only. */
 #pragma once
 
 #include "executor/cuda/device/device.h"
@@ -11,19 +12,22 @@ struct mp_dnn_plan {
     mp_dnn_graph graph;
     mp_cuda_settings settings;         /* the settings when the plan was created */
     char algorithm[MP_ALGORITHM_NAME]; /* name of the requested configuration; "": the first permitted one */
-    /* Descriptors in the order of creation: tensors, then for each operation its parameters and itself, then the graph. */
+    /* cuDNN descriptors in the order of creation: all tensors; for each operation its parameters, then the operation; the
+     * graph. */
     cudnnBackendDescriptor_t made[MP_DNN_TENSORS + 2 * MP_DNN_OPERATIONS + 1];
     int n_made;
-    cudnnBackendDescriptor_t config, plan; /* the chosen engine configuration and its execution plan */
+    cudnnBackendDescriptor_t config, plan; /* the selected engine configuration, and cuDNN's execution plan for it */
     int64_t workspace_bytes, engine_index;
     bool lacks_driver; /* the heuristics know the graph, but returned no engine because there is no driver */
     bool is_assumed;   /* an engine was assumed: config and plan are NULL */
-    uint32_t notes;    /* bit k: numerical note k */
+    uint32_t notes;    /* bit k: the engine has cuDNN's numerical note k */
     mp_error why;      /* code MP_UNSUPPORTED: planning was refused for this reason */
 };
 
-/* Fills the members after `graph`, `settings` and `algorithm`. The caller closes the plan, even after a failure. */
+/* Selects an engine for p->graph under p->settings (and p->algorithm), and fills all other members. The caller closes the
+ * plan, even after a failure. */
 mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err);
-/* Lists the permitted configurations in the heuristics' order, without opening a plan. The caller must still close it. */
+/* Lists the permitted engine configurations in the heuristics' order, without opening an execution plan. The caller must still
+ * call mp_dnn_plan_close. */
 mp_status mp_dnn_plan_list(mp_dnn_plan *p, mp_algorithms *out, mp_error *err);
 void mp_dnn_plan_close(mp_dnn_plan *p);
