@@ -15,7 +15,7 @@
 #include "cli/options/outputs.h"
 #include "estimator/base/clock.h"
 
-/* Stores standard input if an operand or input file is "-". Refuses more than one. */
+/* If an operand or input file is "-", stores standard input so that it can be read as a file. Refuses a second "-". */
 static int keep_input(const options *o)
 {
     size_t n = 0;
@@ -29,7 +29,7 @@ static int keep_input(const options *o)
     return n ? input_keep() : EXIT_DONE;
 }
 
-/* Runs the command. Its output files are checked first, so that no work is lost. */
+/* Checks the command's output files, so that no long work is lost, then runs the command. */
 static int answer(const command *c, options *o)
 {
     int rc = keep_input(o);
@@ -63,8 +63,8 @@ static int run(int argc, char **argv)
     return rc;
 }
 
-/* Opens /dev/null in place of closed standard files, so that no other file gets their descriptors. It is opened in the wrong
- * mode, so that reading or writing it fails as on a closed file. */
+/* Opens /dev/null in place of each standard file (input, output, errors) that is closed. Otherwise another file could get its
+ * descriptor. The mode is wrong on purpose, so that reading or writing fails as on a closed file. */
 static bool stand_in_for_closed(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

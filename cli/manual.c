@@ -22,7 +22,8 @@
     "Graphviz's "                                                                                                            \
     "DOT (.dot, .gv). PLAN is a file that `memplan plan -o` wrote."
 
-/* True for options that shape the graph. They are explained once for all commands with a model. */
+/* True for options that shape the training graph. All commands with a model accept them, so they are described once for all
+ * these commands. */
 static bool is_shared(const option_row *row)
 {
     return row->key != NULL;
@@ -62,7 +63,7 @@ static bool markdown_option(const option_row *row)
     return ok;
 }
 
-/* Prints the options specific to this command (c NULL: the shared ones). Options for experiments are last. */
+/* Prints the options that only command c accepts; if c is NULL, the shared options. Options for experiments come last. */
 static bool markdown_options(const command *c)
 {
     bool ok = true, any = false;
@@ -111,7 +112,7 @@ static bool markdown(void)
     return ok && markdown_options(NULL);
 }
 
-/* ---- the JSON schema of the options in graph and plan files ---- */
+/* ---- the JSON schema of the `options` object in graph and plan files ---- */
 
 static void schema_choice(const option_row *row)
 {
@@ -168,7 +169,7 @@ static void schema(void)
     puts("    \"threads\": {\"type\": \"integer\", \"minimum\": 1}\n  }\n}");
 }
 
-/* ---- roff ---- */
+/* ---- man pages, in roff ---- */
 
 static void roff(const char *text)
 {

@@ -1,4 +1,4 @@
-/* input.c - copies standard input to a file without a name. */
+/* input.c - copies standard input to a temporary file without a name. */
 #include "cli/messages/input.h"
 
 #include <ctype.h>

@@ -11,11 +11,11 @@
 #include "cli/messages/rank_interrupt.h"
 #include "cli/messages/terminal.h"
 
-static volatile sig_atomic_t asked, speaks; /* asked: number of the received signal; 0: none */
-static const char *volatile last_words;     /* NULL: the process may stop without a deadline */
-static volatile unsigned grace;             /* deadline in seconds if last_words is set */
+static volatile sig_atomic_t asked, speaks; /* asked: number of the received signal, 0 if none; speaks: a message is shown */
+static const char *volatile last_words;     /* sentence to print if the deadline passes; NULL: no deadline */
+static volatile unsigned grace;             /* seconds from the signal to the deadline, if last_words is set */
 static struct sigaction old_int, old_term, old_alarm;
-static bool has_term, is_silent; /* is_silent: another rank prints the message */
+static bool has_term, is_silent; /* is_silent: the process is a rank and another rank prints the message */
 
 static void on_interrupt(int signal)
 {
@@ -28,7 +28,8 @@ static void on_interrupt(int signal)
     errno = kept;
 }
 
-/* Calls only async-signal-safe functions: no buffers are flushed and no exit functions run. */
+/* Handles the alarm at the deadline. Calls only async-signal-safe functions: no buffers are flushed and no exit functions run.
+ */
 static void on_alarm(int signal)
 {
     const char *words = last_words;

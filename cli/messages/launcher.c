@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KILL_SECONDS 1.0 /* Open MPI's default */
+#define KILL_SECONDS 1.0 /* seconds from SIGTERM to SIGKILL by default in Open MPI */
 
-/* Returns the number in the first of these variables that has one; `otherwise` if none has. */
+/* Returns the value of the first environment variable of the list that contains a number; `otherwise` if none does. */
 static int number_in(const char *const *names, size_t n, int otherwise)
 {
     for (size_t k = 0; k < n; k++) {
@@ -42,7 +42,8 @@ static pid_t parent_of(pid_t process)
     if (!file) return 0;
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
-    const char *name_end = strrchr(text, ')'); /* a program's name may contain any character */
+    const char *name_end = strrchr(
+        text, ')'); /* the closing parenthesis after the program's name; the name may contain any character, parentheses too */
     long long parent = 0;
     return name_end && sscanf(name_end + 1, " %*c %lld", &parent) == 1 ? (pid_t)parent : 0;
 }

@@ -1,4 +1,4 @@
-/* messages.c - messages on standard error, and the matching exit statuses. */
+/* messages.c - prints messages on standard error, and maps library errors to exit statuses. */
 #include "cli/messages/messages.h"
 
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 #define PREFIX "memplan: "
 enum { SENTENCE_MAX = 8192 };
 
-static int this_rank = -1; /* -1: a single process */
-static bool output_lost;   /* a message about failed standard output was printed */
+static int this_rank = -1; /* this process's rank number; -1: a single process */
+static bool output_lost;   /* output to standard output was lost, and a message said so */
 
 static void speak(const char *format, va_list args)
 {

@@ -1,4 +1,4 @@
-/* nearest.c - the edit distance between a misspelled word and known names. */
+/* nearest.c - the edit distance between a misspelled word and a known name. */
 #include "cli/messages/nearest.h"
 
 #include <limits.h>

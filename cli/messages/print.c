@@ -1,5 +1,5 @@
-/* print.c - splits a format into its conversions. Control characters in %s texts become visible; snprintf formats everything
- * else. */
+/* print.c - printf for people: splits a format into its conversions. Control characters in the texts of %s are shown as
+ * escapes. snprintf formats all other conversions. */
 #include "cli/messages/print.h"
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@ typedef struct sink {
 static void put(sink *s, const char *bytes, size_t n)
 {
     if (s->file) {
-        (void)fwrite(bytes, 1, n, s->file); /* errors are checked at the end of the program */
+        (void)fwrite(bytes, 1, n, s->file); /* write errors are checked at the end of the program */
     } else if (s->n < s->size) {
         const size_t fits = n < s->size - s->n ? n : s->size - s->n;
         memcpy(s->text + s->n, bytes, fits);
@@ -26,11 +26,11 @@ static void put(sink *s, const char *bytes, size_t n)
     s->n += n;
 }
 
-/* One conversion, such as "%-*.3s", with the values of its stars. precision -1: none. */
+/* One conversion of a format, such as "%-*.3s". Each star is replaced by its value. precision -1: none. */
 typedef struct conversion {
     char flags[8];
     int width, precision;
-    char length, kind; /* length modifier: 0, 'l', 'L' for ll, 'z' */
+    char length, kind; /* length modifier: 0, 'l', 'z', or 'L' for "ll"; the conversion's letter */
 } conversion;
 
 static int read_number(const char **at, va_list *args)
@@ -80,7 +80,7 @@ static void put_text(sink *s, const conversion *c, const char *text)
 {
     const size_t n = c->precision >= 0 ? strnlen(text, (size_t)c->precision) : strlen(text);
     const bool left = strchr(c->flags, '-') || c->width < 0;
-    sink shown = {0}; /* without a destination it only counts bytes */
+    sink shown = {0}; /* a sink without a destination, which only counts bytes */
     put_visible(&shown, text, n);
     const size_t width = (size_t)abs(c->width), blanks = width > shown.n ? width - shown.n : 0;
     if (!left) put_blanks(s, blanks);
@@ -88,7 +88,7 @@ static void put_text(sink *s, const conversion *c, const char *text)
     if (left) put_blanks(s, blanks);
 }
 
-/* Prints any other conversion with snprintf. */
+/* Prints any conversion other than %s with snprintf. */
 static void put_value(sink *s, const conversion *c, va_list *args)
 {
     char format[32], text[512];

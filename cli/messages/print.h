@@ -1,5 +1,5 @@
-/* print.h - printf for people. Texts for %s often have their origin in files. Characters that would control a terminal, line
- * breaks included, are shown as escapes (visible_text.h). The format itself is not changed. */
+/* print.h - printf for people. The texts of %s often come from files. Characters in them that would control a terminal, line
+ * breaks included, are shown as escapes (visible_text.h). The format string is printed unchanged. */
 #pragma once
 
 #include <stdarg.h>

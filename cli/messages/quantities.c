@@ -43,7 +43,8 @@ static bool parse_number(const char *text, const char **end, double *value, int6
 
 static bool parse_bytes(const char *text, int64_t *bytes, bool *bare, const char **why)
 {
-    /* case is ignored; a single letter is a binary unit, as for GPUs, containers and batch systems */
+    /* Units of bytes. Upper and lower case are the same. A single letter is a binary unit, as for GPUs, containers and batch
+     * systems. */
     static const struct {
         const char *name;
         int64_t bytes;
@@ -120,7 +121,10 @@ bool budget_parse(const char *text, budget *out, const char **why)
 int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t smallest_bytes)
 {
     const int64_t from = b->kind == BUDGET_ABOVE_MIN ? smallest_bytes : 0;
-    const int64_t way = peak_bytes > from ? peak_bytes - from : 0; /* the smallest plan, with its arena, may exceed the peak */
+    const int64_t way =
+        peak_bytes > from
+            ? peak_bytes - from
+            : 0; /* bytes from the smallest plan to keep-all; 0 if the smallest plan, with its arena, exceeds keep-all's peak */
     if (b->kind == BUDGET_BYTES) return b->bytes;
     double bytes = (double)from + floor((double)way * b->percent / 100);
     return bytes >= 9.2e18 ? INT64_MAX : (int64_t)bytes;

@@ -10,30 +10,31 @@
 /* Parses a whole number in decimal digits. Returns false for any other text, and for a number that is too large. */
 bool parse_count(const char *text, int64_t *count);
 
-/* A budget in the form of --budget: bytes; a percentage of the keep-all peak; a point between the smallest plan and keep-all
- * (min: the smallest plan itself); the free memory of the device (auto); or all of its memory (device). */
+/* A budget as the user writes it for --budget: bytes; a percentage of the peak of keep-all; a point between the smallest plan
+ * (min) and keep-all; the free memory of the device (auto); or the whole memory of the device (device). */
 typedef struct budget {
     enum { BUDGET_BYTES, BUDGET_OF_PEAK, BUDGET_ABOVE_MIN, BUDGET_FREE, BUDGET_DEVICE } kind;
     int64_t bytes;
     double percent;
-    const char *bare; /* the text of a budget in bytes without a unit; otherwise NULL */
+    const char *bare; /* the user's text, if it is a number of bytes without a unit; otherwise NULL */
 } budget;
 
-/* Parses "8GiB", "800MB", "16e9", "1.5 GiB", "60%", "min", "min+50%". "floor" is a synonym of "min". On failure returns false,
- * and *why is the reason, as the end of a sentence. */
+/* Parses a budget: "8GiB", "800MB", "16e9", "1.5 GiB", "60%", "min", "min+50%", "auto", "device". "floor" is a synonym of
+ * "min". On failure returns false, and *why is the reason, as the end of a sentence. */
 bool budget_parse(const char *text, budget *out, const char **why);
 /* True if the budget depends on the device's memory (auto, device). */
 bool budget_is_of_device(const budget *b);
-/* Returns the bytes of a budget, rounded down, if it does not depend on the device. For device budgets use room_budget. */
+/* Returns the bytes of a budget that does not depend on the device, rounded down. peak_bytes is the peak of keep-all;
+ * smallest_bytes is the memory of the smallest plan. For other budgets use room_budget. */
 int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t smallest_bytes);
 
 /* Returns the reason why a budget without a unit is probably a mistake, as the end of a sentence ("60 is 60 bytes; did you mean
  * 60%?"). peak_bytes is the peak of keep-all. Returns NULL if it is not a mistake. */
 const char *budget_lacks_unit(const budget *b, int64_t peak_bytes);
 
-/* Texts allocated as by mp_text (formats/base/text.h). */
+/* Return formatted texts, which mp_text (formats/base/text.h) allocates. */
 const char *count_text(int64_t count);    /* "7,978,123,456" */
 const char *seconds_text(double seconds); /* "12.3 ms" */
 const char *flops_text(double flops);     /* "262.1 GFLOP" */
-/* Returns the relative difference of `value` to `base`: "+12.3 %", or "0 %" if they are equal. */
+/* Returns how much `value` exceeds `base`, in per cent: "+12.3 %"; "0 %" if they are equal. */
 const char *extra_text(double value, double base);

@@ -11,8 +11,9 @@
 #include "cli/messages/messages.h"
 #include "executor/ranks/peers.h"
 
-/* Fractions of the time until the launcher's SIGKILL. First, waits for ranks on other machines fail and name the rank. Then
- * rank 0 prints the message for all ranks. The other ranks end later than rank 0, which would otherwise report them as lost. */
+/* Stages of a rank's end, as fractions of the time from the launcher's SIGTERM to its SIGKILL. First, waits for ranks on other
+ * machines fail, and the message names that rank. Then rank 0 prints the message for all ranks. The other ranks end after rank
+ * 0. If they ended earlier, rank 0 would report them as lost. */
 #define CALL_OFF 0.25
 #define SPEAK 0.2
 #define OUTLIVE 0.3
@@ -20,14 +21,15 @@
 
 typedef enum stage { STAGE_NONE, STAGE_CALL_OFF, STAGE_SPEAK, STAGE_END, STAGE_IN_STEP, STAGE_LATE } stage;
 
-static volatile sig_atomic_t asked, next; /* asked: number of the received signal; next: the stage at the next alarm */
+static volatile sig_atomic_t asked,
+    next; /* asked: number of the received signal; next: the stage that begins at the next alarm */
 static const char *volatile late;
 static volatile bool is_on, trains, is_first;
 static const mp_peers *peers;
 static pid_t launcher;
 static double kill_seconds;
 
-/* Sets the next alarm to a fraction of the launcher's time. */
+/* Sets the alarm for a stage, at a fraction `share` of the time until the launcher's SIGKILL. */
 static void set_alarm(stage at, double share)
 {
     const double seconds = share * kill_seconds;
@@ -55,7 +57,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     errno = kept;
 }
 
-/* Calls only async-signal-safe functions. */
+/* Handles an alarm: enters the next stage. Calls only async-signal-safe functions. */
 static void on_alarm(int signal)
 {
     const int kept = errno;

@@ -1,10 +1,9 @@
-/* rank_interrupt.h - SIGINT and SIGTERM sent to a rank, or by the launcher to all ranks.
+/* rank_interrupt.h - handles SIGINT and SIGTERM in a rank of a training. The launcher may send them to all ranks.
  *
  * Before the training, these signals end all ranks of the machine, and rank 0 prints one message. During a training, they
- * request a stop: the ranks agree at the end of the step and save, and rank 0 prints one message. The launcher sends SIGKILL
- * soon after SIGTERM. If the step or the save is not finished shortly before that, rank 0 prints which saved state remains. A
- * second signal of the same kind ends the rank.
- */
+ * request a stop: at the end of the step the ranks agree and save, and rank 0 prints one message. The launcher sends SIGKILL
+ * soon after SIGTERM. If the step or the save would not finish before SIGKILL, rank 0 prints which saved state remains. A
+ * second signal of the same kind ends the rank. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,8 +14,8 @@
 void rank_interrupt_begin(const mp_communicator *world);
 /* True from rank_interrupt_begin on. */
 bool rank_interrupt_is_on(void);
-/* From this call on, a signal requests a stop. If the launcher's SIGKILL is near, the sentence is printed; it must remain
- * valid. NULL: nothing would be lost, so nothing is printed. */
+/* From this call on, a signal requests a stop. If the ranks have not stopped shortly before the launcher's SIGKILL, rank 0
+ * prints the sentence. It must remain valid. NULL: no work would be lost, so nothing is printed. */
 void rank_interrupt_late(const char *sentence);
 bool rank_interrupt_asked(void);
 /* Returns the exit status of a training stopped before it had an answer: 130, or 143 after SIGTERM. */

@@ -11,7 +11,7 @@
 
 enum { TEXT_MAX = 4096, PIPE_WIDTH = 80, WIDEST_TEXT = 100 };
 
-/* Returns the columns of a text. A continuation byte of a UTF-8 character has no column. */
+/* Returns the number of terminal columns of a text of n bytes. Continuation bytes of UTF-8 characters have no column. */
 static int columns_of(const char *text, size_t n)
 {
     int columns = 0;
@@ -36,8 +36,8 @@ void screen_list(const char *format, ...)
     printf("%.*s%.*s\n", (int)kept, text, width, more);
 }
 
-/* Returns where a row of more than `width` columns breaks: behind its last gap between cells, else between words, else
- * anywhere. */
+/* Returns the index at which to break a row of more than `width` columns: behind the last gap between two cells, otherwise
+ * between two words, otherwise anywhere. */
 static size_t row_break(const char *text, int width)
 {
     const size_t most = terminal_fitting(text, width), indent = strspn(text, " ");
@@ -50,7 +50,10 @@ static size_t row_break(const char *text, int width)
 
 void screen_row(const char *format, ...)
 {
-    enum { CELL = 24 }; /* columns: a cell moves so that it ends below the end of the line above, and cells of rows align */
+    enum {
+        CELL = 24
+    }; /* columns of a cell in a continued row: cells move so that they end below the end of the line above, and so that the
+          cells of several rows align */
     char text[TEXT_MAX];
     va_list args;
     va_start(args, format);

@@ -1,4 +1,4 @@
-/* terminal.c - the width of the terminal, its colours, and the line that is overwritten. */
+/* terminal.c - the width of the terminal, its colours, and the status line that a new text overwrites. */
 #include "cli/messages/terminal.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ bool terminal_takes_color(int fd, const char *when)
     return !strcmp(when, "auto") && !(no && *no) && launcher_rank() < 0 && terminal_rewrites(fd);
 }
 
-/* Writes with a single call if possible, so that a signal handler's text cannot interrupt the line. */
+/* Writes a text, if possible with a single system call, so that a signal handler's text cannot interrupt it. */
 static void put(int fd, const char *text, size_t n)
 {
     while (n > 0) {

@@ -13,11 +13,11 @@ bool terminal_rewrites(int fd);
  * NO_COLOR is set). */
 bool terminal_takes_color(int fd, const char *when);
 
-/* Returns the number of bytes of a text that fit into this number of columns. A continuation byte of a UTF-8 character has no
- * column. */
+/* Returns how many bytes of a text fit in the given number of columns. Continuation bytes of UTF-8 characters have no column.
+ */
 size_t terminal_fitting(const char *text, int columns);
 
-/* Replaces the current line by a text, truncated so that it does not wrap. */
+/* Replaces the text of the current line. A text wider than the terminal is truncated, so that it does not wrap. */
 void terminal_line(int fd, const char *text);
-/* Clears the current line. */
+/* Clears the text of the current line. */
 void terminal_clear(int fd);

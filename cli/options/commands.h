@@ -10,7 +10,7 @@ typedef struct command {
     const char *name;
     int (*run)(options *o);
     const char *operands;           /* as shown in the usage line: "MODEL PLAN" */
-    int min_operands, max_operands; /* -1: any number, and options are not parsed */
+    int min_operands, max_operands; /* fewest and most operands; -1: any number, and words are not parsed as options */
     const char *summary;
     const char *example;
 } command;
@@ -19,7 +19,7 @@ extern const command commands[N_COMMANDS]; /* indexed by command_id */
 
 /* Returns the command with this name; NULL if there is none. */
 const command *command_find(const char *name);
-/* As command_find, but prints an error that suggests the closest command if there is none. */
+/* Like command_find. If there is no such command, prints an error that suggests the nearest name. */
 const command *command_named(const char *name);
 
 #define COMMAND(ID, name, ...) int cmd_##name(options *o);

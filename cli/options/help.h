@@ -12,9 +12,9 @@ void help_command_short(FILE *to, const command *c);
 
 /* True if the command accepts the option. Shared with manual.c. */
 bool help_takes(const command *c, const option_row *row);
-/* Returns "; one of a, b (default: a)" with `quote` around each name, as mp_text does; "" if the option has no fixed
- * choices. */
+/* Returns "; one of a, b (default: a)", with `quote` around each name; "" if the option has no fixed choices. mp_text
+ * allocates it. */
 const char *help_choices(const option_row *row, const char *quote);
-/* Prints words up to the column `columns`, and ends the line. The first line begins at the cursor, in `column`; the others
- * begin at `indent`. */
+/* Prints words, wrapped at the column `columns`, and ends the line. The first word is printed at the column `column`, where
+ * the output has ended. Further lines begin at the column `indent`. */
 void help_wrap(FILE *to, const char *text, int indent, int column, int columns);

@@ -1,4 +1,4 @@
-/* option_rows.c - the option table generated from options.def, and the names that an option can have as its value. */
+/* option_rows.c - the option table, generated from options.def, and the names that are allowed as values of options. */
 #include "cli/options/options.h"
 #include "cli/options/own_device.h"
 #include "estimator/base/names.h"
@@ -55,7 +55,7 @@ static const char *device_choice(size_t k)
     return NULL;
 }
 
-/* True for values of --device outside the table: backends, changed devices and device files. */
+/* True for values of --device that are not in the list of choices: backends, changed devices and device files. */
 static bool is_other_device(const char *name)
 {
     return mp_backend_is_name(name) || device_is_own(name) || device_is_file(name);

@@ -36,7 +36,8 @@ const char *option_dashes(const option_row *row)
     return row->name[1] ? "--" : "-";
 }
 
-/* Returns the row for a word of `length` bytes without its dashes; -1 if there is none. A single letter has one dash. */
+/* Returns the index of the option with this name of `length` bytes, given without its dashes; -1 if there is none. An option
+ * of a single letter has one dash, all others two. */
 static int find_option(const char *word, size_t length, int n_dashes, command_id command)
 {
     for (int k = 0; k < N_OPTIONS; k++) {
@@ -126,7 +127,7 @@ static bool is_utf8(const char *text)
     return json;
 }
 
-/* Stores a value. The caller has checked that the option may have one. */
+/* Stores a value in the option's field. The caller has checked that the option takes a value. */
 static int store(options *o, const option_row *row, const char *value)
 {
     void *field = field_of(o, row);
@@ -185,7 +186,7 @@ static int store(options *o, const option_row *row, const char *value)
     return EXIT_DONE;
 }
 
-/* Parses the option at argv[*k], and its value in the next word or after '='. */
+/* Parses the option at argv[*k]. Its value is in the next word or after '='. */
 static int take_option(options *o, int argc, char **argv, int *k)
 {
     const char *word = argv[*k], *equals = strchr(word, '=');
@@ -217,7 +218,7 @@ static int count_operands(const options *o)
     return EXIT_DONE;
 }
 
-/* Replaces the name of a device file by a text that describes the same device. */
+/* If --device names a file, replaces the file name by a text that describes the same device. */
 static int read_device_file(options *o)
 {
     mp_error err = {0};

@@ -59,7 +59,7 @@ static json_t *to_json(const options *o, const option_row *row)
     return NULL;
 }
 
-/* True if this option belongs in the `options` of a graph. */
+/* True if this option is written to the `options` object of a graph. */
 static bool is_said(const options *o, const option_row *row)
 {
     const void *field = (const char *)o + row->offset;
@@ -90,7 +90,7 @@ static mp_status adopt_list(text_list *list, const json_t *array, const char *ke
     return MP_OK;
 }
 
-/* Converts a JSON object of sizes to a list of NAME=N. An array inside the source keeps the texts alive. */
+/* Converts a JSON object of sizes to a list of texts NAME=N. `source` keeps these texts alive in an array. */
 static mp_status adopt_bindings(options *o, text_list *list, json_t *object, const char *key, mp_error *err)
 {
     const char *name;
@@ -147,7 +147,7 @@ static mp_status adopt(options *o, const option_row *row, json_t *value, mp_erro
     return MP_OK;
 }
 
-/* True if both are equal as JSON or as numbers, since other programs write 1.0 as 1. */
+/* True if two values are equal as JSON or as numbers. Other programs write 1.0 as 1. */
 static bool is_same(const json_t *a, const json_t *b)
 {
     return json_equal(a, b) || (json_is_number(a) && json_is_number(b) && json_number_value(a) == json_number_value(b));

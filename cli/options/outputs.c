@@ -1,4 +1,4 @@
-/* outputs.c - the output files named by options: checks them before the work, and reports them afterwards. */
+/* outputs.c - the output files named by options: checks them before the command's work, and reports their sizes afterwards. */
 #include "cli/options/outputs.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "formats/data/checkpoint.h"
 #include "formats/onnx/onnx_weights.h"
 
-/* Returns the file named by option k; NULL if there is none, or for standard output. */
+/* Returns the file named by option k; NULL if option k names no file, or names standard output. */
 static const char *output_of(const options *o, int k)
 {
     const option_row *row = &option_rows[k];
@@ -49,8 +49,8 @@ static bool is_weights(const char *model, const struct stat *file)
     return found;
 }
 
-/* Returns the role of the file among this run's inputs; NULL if it is not an input. The state that --resume reads may be
- * overwritten. */
+/* Returns the role of the file among the inputs of this run; NULL if it is not an input. The file that --resume reads is not
+ * counted, because it may be overwritten. */
 static const char *input_in(const options *o, option_id output, const struct stat *file)
 {
     const struct {
@@ -84,7 +84,7 @@ static int spare_inputs(const options *o)
     return EXIT_DONE;
 }
 
-/* Refuses names for -o that end like pictures or like another input format, if the output is JSON or a table. */
+/* Refuses names for -o with the extension of a picture or of another input format, if the output is JSON or a table. */
 static int spare_endings(const options *o)
 {
     static const char *const others[] = {".onnx", ".dot", ".gv", ".svg", ".png", ".pdf", ".html"};

@@ -1,4 +1,4 @@
-/* own_device.c - reads the device profiles with changes that --device accepts. */
+/* own_device.c - reads a device that --device describes as a known device with changes. */
 #include "cli/options/own_device.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 
-enum { CHANGE_MAX = 64 }; /* maximum bytes of a value */
+enum { CHANGE_MAX = 64 }; /* most bytes of a value in a change */
 
 typedef struct change {
     const char *key;
     size_t offset; /* of the field in mp_device */
-    double unit;   /* factor on a positive number; 0: the value is in bytes */
-    int64_t least; /* smallest bytes */
+    double unit;   /* factor from the user's unit to the field's unit; 0: the value is a number of bytes */
+    int64_t least; /* smallest value, if it is a number of bytes */
 } change;
 
 static const change changes[] = {{"memory", offsetof(mp_device, memory_bytes), 0, 1},
@@ -70,7 +70,7 @@ static bool make_change(own_device *d, const char *key, const char *value, const
     return false;
 }
 
-/* Parses one change, "fp16=60", of `length` bytes. */
+/* Parses and applies one change, such as "fp16=60", of `length` bytes. */
 static bool read_change(own_device *d, const char *text, size_t length)
 {
     char word[2 * CHANGE_MAX], *equals;
@@ -122,7 +122,7 @@ bool device_is_file(const char *text)
     return n > 5 && !strcmp(text + n - 5, ".json");
 }
 
-/* Sets the location of the error to the first occurrence of a key in the file, which was read before. */
+/* Sets the location (line and column) of an error to the first occurrence of a key in the file. */
 static void locate_key(const char *path, const char *key, mp_error *err)
 {
     mp_file file;
@@ -156,7 +156,7 @@ static bool value_text(const json_t *value, char *text)
     return n > 0 && n < CHANGE_MAX;
 }
 
-/* Reads the keys of a device file. *at: the last key read. */
+/* Reads the keys of a device file. *at is the key that was read last, for error messages. */
 static mp_status read_keys(json_t *object, mp_text_builder *out, const char **at, mp_error *err)
 {
     const char *key, *like = json_string_value(json_object_get(object, "like")), *why = NULL;

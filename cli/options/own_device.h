@@ -1,10 +1,11 @@
-/* own_device.h - a device that is not in the table, given to --device as a table device with changes:
+/* own_device.h - devices that are not in the table of device profiles. --device describes such a device as a table device with
+ * changes:
  *
- *     a100,memory=40GiB            bandwidth in GB/s, fp32, tf32, fp16 and bf16 in TFLOP/s, launch in microseconds
- *     t4,memory=15GiB,fp16=60,bandwidth=280,reserve=1GiB,name=ours
+ * a100,memory=40GiB
+ * t4,memory=15GiB,fp16=60,bandwidth=280,reserve=1GiB,name=ours
  *
- * A file may contain the same (docs/reference/formats.md). It is converted to this text form, which plans and graphs store.
- */
+ * Units: bandwidth in GB/s; fp32, tf32, fp16 and bf16 in TFLOP/s; launch in microseconds. A file may contain the same values
+ * (docs/reference/formats.md). It is converted to this text form, which plans and graphs store. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,9 +16,10 @@
 enum { DEVICE_TITLE_MAX = 128, DEVICE_NAME_MAX = 32 };
 
 typedef struct own_device {
-    mp_device profile; /* its name is the parsed text, its title is the field below */
+    /* the table device with the changes applied; its name is the user's text, its title is the field below */
+    mp_device profile;
     char title[DEVICE_TITLE_MAX];
-    char name[DEVICE_NAME_MAX]; /* short name: its own, or the name of the device that it is based on */
+    char name[DEVICE_NAME_MAX]; /* short name: the value of name=, or the name of the table device */
 } own_device;
 
 /* Finds the profile for a device's name or for a device with changes. The result points into *out and `text`. Returns false if
