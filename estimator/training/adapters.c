@@ -12,15 +12,15 @@
 enum { ALPHA = 8, NAME_MAX_BYTES = 512, STEPS_MAX = 4 };
 
 typedef struct pair {
-    int a, b; /* tensors; -1: the matrix has no adapter yet */
+    int a, b; /* indices of the adapter's tensors A and B for a matrix; -1: the matrix has no adapter so far */
 } pair;
 
 typedef struct writer {
     mp_model *model;
     const mp_adapters *asked;
-    pair *of;   /* per tensor */
-    int *owner; /* per added operator: its product */
-    size_t n;   /* number of operators before the first addition */
+    pair *of;   /* per tensor of the model: its adapter, if the tensor is a matrix */
+    int *owner; /* per added operator: index of the product that it belongs to */
+    size_t n;   /* number of operators before adapters were added */
     mp_error *err;
 } writer;
 
@@ -164,7 +164,7 @@ static mp_status place(writer *w)
     size_t n = 0, added = w->n;
     MP_OWNED mp_operator *placed = mp_alloc(m->n_operators, sizeof *placed);
     MP_ENSURE(placed, w->err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < w->n; k++) { /* products were adapted in operator order */
+    for (size_t k = 0; k < w->n; k++) { /* the added operators are listed in the order of their products */
         placed[n++] = m->operators[k];
         while (added < m->n_operators && w->owner[added] == (int)k) placed[n++] = m->operators[added++];
     }

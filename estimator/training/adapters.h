@@ -21,7 +21,7 @@ typedef struct mp_adapters {
     size_t n;
     const char *const *train; /* shell patterns of parameters that are trained in addition */
     size_t n_train;
-    mp_rules rules; /* PYTORCH: the scaling is a separate operator, as in peft */
+    mp_rules rules; /* MP_RULES_PYTORCH: the scaling is a separate operator, as in peft */
 } mp_adapters;
 
 /* True if a text has the form RANK:PATTERN; *rank and *pattern are then set. */

@@ -45,7 +45,8 @@ static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
     const mp_tensor *t = &c->model->tensors[from];
     const mp_dtype other = to == MP_DTYPE_FLOAT ? c->low : MP_DTYPE_FLOAT;
     if (t->dtype != other) return MP_OK;
-    if (c->gathers_low && to == c->low && is_parameter(c->model, from)) return MP_OK; /* ranks gather it in this type */
+    if (c->gathers_low && to == c->low && is_parameter(c->model, from))
+        return MP_OK; /* ranks gather the parameter in the type `to` already */
     const bool is_shared = (c->shares_all || t->role == MP_ROLE_PARAMETER) && (size_t)from < c->n_tensors;
     int copy = is_shared ? c->copy[from] - 1 : -1;
     if (copy < 0) {

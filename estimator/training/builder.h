@@ -15,35 +15,36 @@ typedef struct mp_list {
  * exists. */
 typedef struct mp_pending {
     int storage;
-    int forward; /* the forward node that it comes from */
+    int forward; /* index of the forward node whose backward contributes */
     struct mp_pending *next;
 } mp_pending;
 
 /* The gradient buffer of a tensor and of all views of it. */
 typedef struct mp_gradient_buffer {
-    int storage;         /* -1: none yet */
-    int n_contributions; /* contributions in the whole graph: the first writes, the others add */
-    int n_started;       /* contributions with an existing node */
+    int storage;         /* storage of the gradient; -1: it has no storage so far */
+    int n_contributions; /* number of contributions in the whole graph; the first one writes the storage, the others add to it
+                          */
+    int n_started;       /* number of contributions whose node exists already */
     bool starts_as_view; /* PyTorch's rules: the first contribution is a view, to which autograd does not add in place */
-    mp_pending *pending; /* contributions that have no node yet, oldest first */
-    mp_pending *latest;  /* the newest pending contribution, if any */
+    mp_pending *pending; /* list of contributions that have no node so far, oldest first */
+    mp_pending *latest;  /* the last element of `pending`; NULL: the list is empty */
 } mp_gradient_buffer;
 
 typedef struct mp_builder {
-    mp_pool *pool; /* owns the arrays that are not part of the bindings */
+    mp_pool *pool; /* memory pool that owns the arrays, except those of the bindings */
     const mp_model *model;
     const mp_training_options *options;
     const mp_target *target;
-    const char *optimizer_name; /* kind of update nodes */
+    const char *optimizer_name; /* name of the optimizer, used as the operator type of update nodes */
     mp_consumers consumers;
-    int loss; /* tensor; -1: gradients of the outputs are inputs */
+    int loss; /* index of the loss tensor; -1: no loss, and the gradients of the outputs are inputs of the graph */
     mp_graph *graph;
     mp_error *err;
     bool *relevant;     /* per operator: the loss (without a loss: an output) depends on it */
     bool *has_gradient; /* per tensor: it depends on a trained parameter, and the loss depends on it */
     int *storage;       /* per tensor: its storage; -1: none */
     int *key;           /* per tensor: the tensor that it is a view of (itself if it is no view); views share a gradient */
-    mp_gradient_buffer *gradient;       /* per key */
+    mp_gradient_buffer *gradient;       /* per tensor index in `key`: its gradient buffer */
     int *forward;                       /* per operator: its forward node; -1: none */
     int (*extras)[MP_EXTRAS_MAX];       /* per operator: storages of its extras; -1: none */
     int (*copies)[2];                   /* per operator, PyTorch's rules: contiguous copies of inputs 0 and 1; -1: none */
@@ -76,8 +77,8 @@ void mp_builder_task(mp_builder *b, mp_task task, int op);
 mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
                           int forward_of, double flops, int64_t unmoved_bytes, int *index);
 
-/* Returns the storage of operand k of an operator. -1: none, because the operand is omitted, or small enough to be a kernel
- * argument. */
+/* Returns the storage of operand k of an operator. -1: the operand has no storage, because it is omitted, or small enough to be
+ * a kernel argument. */
 int mp_builder_operand(const mp_builder *b, int op, int k);
 
 /* Adds the storages of tensors, and the forward and loss nodes. MP_NOMEM, and errors of the target's costs. */

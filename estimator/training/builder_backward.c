@@ -12,7 +12,7 @@
 
 #include "estimator/training/builder.h"
 
-/* Tiled attention: backward computes five products, each with the size of one of forward's two. */
+/* FLOPs of backward relative to forward for tiled attention: five products instead of two, all of the same size. */
 #define TILED_BACKWARD 2.5
 
 /* The inputs whose gradients one node computes. */
@@ -205,7 +205,7 @@ static mp_status put_needs(mp_builder *b, int k, int i)
     return MP_OK;
 }
 
-/* True if the current node reads the storage. */
+/* True if the storage is among the current node's reads. */
 static bool is_read(const mp_builder *b, int storage)
 {
     for (size_t k = 0; k < b->reads.n; k++)
@@ -290,7 +290,7 @@ static mp_status build_alias(mp_builder *b, int k)
     return MP_OK;
 }
 
-/* Without a loss: adds the gradients of the outputs as inputs. */
+/* Without a loss: adds the gradients of the model's outputs as input storages of the graph. */
 static mp_status build_given_gradients(mp_builder *b)
 {
     for (size_t k = 0; b->loss < 0 && k < b->model->n_outputs; k++) {
@@ -304,7 +304,8 @@ static mp_status build_given_gradients(mp_builder *b)
     return MP_OK;
 }
 
-/* Adds given gradients of parameters. No operator produces a parameter, so no visit has added them. */
+/* Adds the given gradients of outputs that are parameters. No operator produces a parameter, so no visited operator has added
+ * them. */
 static mp_status complete_parameters(mp_builder *b)
 {
     for (int t = 0; b->loss < 0 && t < (int)b->model->n_tensors; t++)

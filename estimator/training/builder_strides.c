@@ -148,7 +148,7 @@ static int64_t copy_bytes(const mp_builder *b, const mp_operator *op, int i)
     const layout from = layout_of(b, op->in[i]);
     const int64_t bytes = mp_builder_bytes(b, op->in[i]);
     if (op->op->shape == mp_shape_einsum) return is_permuted(&from) ? bytes : 0;
-    if (!product || !other || !y) return 0; /* convolutions accept strides */
+    if (!product || !other || !y) return 0; /* a convolution reads strided operands without a copy */
     const bool has_batch = other->rank >= 3;
     layout whole = has_batch ? dense(y->dims, y->rank) : from;
     if (has_batch) expand(&from, &whole, 2);

@@ -15,7 +15,7 @@ typedef struct writer {
     mp_error *err;
 } writer;
 
-/* Appends one operator and infers it. Its only output is a new tensor. */
+/* Appends one operator to the model and infers its shapes. Its only output is a new tensor, *out. */
 static mp_status put(const writer *w, const char *kind, const char *domain, int version, const int *in, int n_in,
                      const mp_attribute *attributes, size_t n_attributes, const char *output, int *out)
 {
@@ -210,7 +210,7 @@ static bool has_classes(const mp_tensor *t)
     return t->rank >= 2 && t->dims[t->rank == 3 ? 2 : 1] > 1;
 }
 
-/* Refuses options of another loss. */
+/* Refuses options that belong to another loss than `loss`. */
 static mp_status check_options(const mp_loss_options *o, mp_loss loss, mp_error *err)
 {
     const bool classes = o->label_smoothing != 0 || o->ignore_index || o->class_weights;
@@ -229,7 +229,8 @@ static mp_status check_options(const mp_loss_options *o, mp_loss loss, mp_error 
     return MP_OK;
 }
 
-/* Lists the file's floating-point tensors that did not become parameters; --train would make them parameters. */
+/* Lists the names of the file's floating-point tensors that did not become parameters, for an error message; --train would make
+ * them parameters. */
 static const char *not_taken(const mp_model *model, char text[320])
 {
     enum { NAMES = 3 };
@@ -272,7 +273,8 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
         *loss = own;
         goto cast;
     } else {
-        for (size_t k = 0; k < model->n_outputs; k++) /* a result before a parameter that is an output itself */
+        for (size_t k = 0; k < model->n_outputs;
+             k++) /* an output that is computed is preferred to an output that is a parameter */
             if (trained[model->outputs[k]] && (output < 0 || is_result(model, model->outputs[k]) > is_result(model, output)))
                 output = model->outputs[k];
         MP_ENSURE(output >= 0, err, MP_INVALID, "no output of the model depends on a parameter, so there is nothing to train%s",

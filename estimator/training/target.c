@@ -55,9 +55,10 @@ const mp_device *mp_device_of_card(const char *card)
 {
     const mp_device *found = NULL;
     char name[256] = "";
-    bool begins[256] = {false}; /* positions where a word of the card's name begins */
+    bool begins[256] = {false}; /* begins[i] is true if a word of the card's name begins at position i */
     size_t n = 0;
-    for (const char *at = card; *at && n + 1 < sizeof name; at++) /* "NVIDIA GeForce RTX 4090" contains rtx4090 */
+    for (const char *at = card; *at && n + 1 < sizeof name;
+         at++) /* a device's name may be in the middle of the card's name: "NVIDIA GeForce RTX 4090" contains rtx4090 */
         if (*at != ' ')
             name[n++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
         else

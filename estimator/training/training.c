@@ -28,7 +28,7 @@ int mp_optimizer_moments(mp_optimizer optimizer)
 
 int64_t mp_optimizer_state_bytes(mp_optimizer optimizer, int64_t elements)
 {
-    enum { SMALLEST = 4096, BLOCK = 256 }; /* min_8bit_size and blocksize of bitsandbytes 0.50 */
+    enum { SMALLEST = 4096, BLOCK = 256 }; /* thresholds of bitsandbytes 0.50: min_8bit_size and blocksize, in elements */
     const int64_t largest = INT64_MAX / 16;
     int64_t bytes = 4 * mp_optimizer_moments(optimizer);
     if (elements > largest) return -1;
@@ -121,7 +121,7 @@ static mp_status build_updates(mp_builder *b)
     return MP_OK;
 }
 
-static const double tick_seconds = 1e-9; /* tick length of every graph built from a model */
+static const double tick_seconds = 1e-9; /* length of a tick in graphs built from a model: 1 ns */
 
 MP_NAMED(loss, "auto", "cross-entropy", "mse", "l1", "smooth-l1", "huber", "bce", "kl-div", "cosine", "none")
 MP_NAMED(optimizer, "adamw", "adam", "sgd", "momentum", "none", "adamw8bit")

@@ -5,12 +5,13 @@
 #include "estimator/base/memory.h"
 #include "memplan/training.h"
 
-/* A memory to copy to, and its names in the graph. */
+/* A memory tier that tensors are copied to, with its names in the graph. */
 typedef struct place {
     const mp_link *link;
-    const char *tier, *where;         /* "host", "the host" */
-    const char *out, *in, *both_ways; /* channel names; a shared link uses the third one for both directions */
-    int64_t alignment;                /* alignment of its offsets; 0: the graph's */
+    const char *tier, *where; /* tier: name of the tier, "host"; where: the same in names of storages and nodes, "the host" */
+    const char *out, *in,
+        *both_ways;    /* names of the channels for copies out, copies in, and, if both directions share a link, for both */
+    int64_t alignment; /* alignment of offsets in the tier in bytes; 0: the graph's alignment */
     int tier_number, out_number, in_number;
 } place;
 
@@ -40,7 +41,8 @@ static mp_status add_place(extension *x, const place *wanted)
 static int64_t ticks_of(const mp_graph *graph, const mp_link *link, double rate, int64_t bytes)
 {
     const double ticks = ceil((link->latency_seconds + (double)bytes / rate) / graph->tick_seconds);
-    return ticks < (double)(INT64_MAX / 2) ? (int64_t)ticks : INT64_MAX; /* also for NaN; mp_graph_finish checks the sum */
+    return ticks < (double)(INT64_MAX / 2) ? (int64_t)ticks
+                                           : INT64_MAX; /* NaN also gives INT64_MAX; mp_graph_finish checks the sum of ticks */
 }
 
 static bool holds(const int *list, size_t n, int storage)

@@ -2,7 +2,7 @@
  *
  * Reading maps the file, so that unread weights of a huge model are never loaded. Writing creates a new file beside the old one
  * and renames it once everything is on the disk. A full disk or a crash therefore leaves the old file intact. The new file is
- * locked as long as its writer lives. A killed run's file is not locked, and the next run removes it. */
+ * locked as long as its writing process runs. A killed run's file is not locked, and the next run removes it. */
 #include "formats/base/file.h"
 
 #include <dirent.h>
@@ -19,7 +19,8 @@
 #include "formats/base/text.h"
 
 enum {
-    READ_AHEAD_BYTES = 64 << 20, /* larger files are read without read-ahead, which would load skipped parts */
+    READ_AHEAD_BYTES = 64 << 20, /* files above this size are mapped without read-ahead, because read-ahead would load parts
+                                    that are never read */
     TEMPORARY_TRIES = 100
 };
 
@@ -171,7 +172,7 @@ static mp_status sync_folder(const char *path, mp_error *err)
 
 /* A temporary file that will replace another file. */
 typedef struct beside {
-    char *name; /* empty: the replacement is done */
+    char *name; /* name of the temporary file; empty: it has replaced the other file */
     int fd, lock;
 } beside;
 
@@ -189,7 +190,8 @@ static mp_status replace(const char *path, const struct stat *old, const mp_file
     MP_CLEARED_BY(beside_free) beside b = {.name = mp_alloc(size, 1), .fd = -1, .lock = -1};
     MP_ENSURE(b.name, err, MP_NOMEM, "no memory to write a file");
     MP_CHECK(open_beside(path, b.name, size, &b.fd, err));
-    b.lock = fcntl(b.fd, F_DUPFD_CLOEXEC, 0); /* keeps the lock after fd is closed; fd must be closed before the rename */
+    b.lock = fcntl(b.fd, F_DUPFD_CLOEXEC,
+                   0); /* a second descriptor keeps the lock after fd is closed; fd must be closed before the rename */
     if (b.lock < 0) return system_failure(err, "writing failed");
     MP_CHECK(write_all(b.fd, parts, n, err));
     if (old && fchmod(b.fd, old->st_mode & 07777) != 0) return system_failure(err, "the file's permissions cannot be kept");
@@ -250,7 +252,7 @@ mp_status mp_file_try(const char *path, mp_error *err)
     MP_OWNED char *name = NULL;
     if (!strcmp(path, "-")) return MP_OK;
     MP_CHECK(examine(path, &info, &exists, err));
-    if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe: opening it could have side effects */
+    if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe is not opened, because opening could have side effects */
         if (access(path, W_OK) != 0) return system_failure(err, "the file cannot be written");
         return MP_OK;
     }

@@ -11,14 +11,14 @@
 typedef struct mp_file {
     const uint8_t *bytes;
     size_t size;
-    void *mapping; /* private */
+    void *mapping; /* the memory to unmap or free, for mp_file_close */
 } mp_file;
 
 /* Opens a regular file of at most limit_bytes; "-" is standard input, if it is a regular file. MP_IO: the file cannot be opened
  * or read, is a directory, ...; MP_PARSE: larger than the limit. The message is a sentence without the path; err->input is the
  * path. Close with mp_file_close. */
 mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_error *err);
-void mp_file_close(mp_file *file); /* a zeroed struct is allowed */
+void mp_file_close(mp_file *file); /* unmaps or frees the contents; a zeroed struct is allowed */
 
 /* True if the path is a folder that the process can examine. */
 bool mp_is_folder(const char *path);
@@ -32,7 +32,7 @@ mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_err
 /* Checks that mp_file_write can write to a path, before the data exist: creates the temporary file and removes it again. MP_IO,
  * as mp_file_write. */
 mp_status mp_file_try(const char *path, mp_error *err);
-/* mp_file_write for several pieces in order. */
+/* Writes several pieces in order, like mp_file_write. */
 typedef struct mp_file_part {
     const void *bytes;
     size_t size;

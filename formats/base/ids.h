@@ -8,7 +8,7 @@ typedef struct mp_ids {
     struct mp_id {
         int64_t id;
         int index;
-    } * rows; /* sorted by id */
+    } * rows; /* pairs of an id and its index, sorted by id */
 } mp_ids;
 
 /* Collect the ids of a graph's storages or nodes. Release with mp_ids_free (a zeroed struct is allowed). MP_NOMEM. O(n log

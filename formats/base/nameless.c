@@ -1,4 +1,4 @@
-/* nameless.c - opens unnamed files, reserves their disk space, and maps them. */
+/* nameless.c - opens unnamed temporary files, reserves their disk space, and maps them. */
 #define _GNU_SOURCE
 #include "formats/base/nameless.h"
 
@@ -22,7 +22,7 @@ int mp_nameless_open(const char *folder, int flags)
     return file;
 }
 
-/* True if a file may have this length. Beyond the process's own limit a call would raise a signal. */
+/* True if the process's limit (ulimit -f) permits a file of this length. Beyond this limit, a write would raise a signal. */
 static bool may_be(int64_t bytes)
 {
     struct rlimit most;
@@ -34,11 +34,11 @@ bool mp_nameless_make_room(int file, int64_t bytes)
 {
     if (!may_be(bytes)) return false;
     if (fallocate(file, 0, 0, bytes) == 0) return true;
-    /* if the file system cannot reserve space, missing space is noticed while writing */
+    /* without reservation, missing disk space is noticed only when pages are written */
     return errno == EOPNOTSUPP && ftruncate(file, bytes) == 0;
 }
 
-/* Maps a file after reserving all its space, because a page write without space would raise a signal. */
+/* Maps a file after reserving its disk space, because writing to a page without disk space would raise a signal. */
 static void *map(int file, int64_t bytes)
 {
     if (!may_be(bytes) || (errno = posix_fallocate(file, 0, bytes)) != 0) return MAP_FAILED;

@@ -1,4 +1,5 @@
-/* nameless.h - unnamed files: disk space that the system frees when they are closed, however the process ends. */
+/* nameless.h - unnamed temporary files: the system frees their disk space when they are closed, even if the process is killed.
+ */
 #pragma once
 
 #include <stdbool.h>

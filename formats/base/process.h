@@ -8,7 +8,7 @@
  * system does not report it. */
 int64_t mp_process_bytes(void);
 int64_t mp_process_peak_bytes(void);
-/* Resets the peak, if the system permits it. */
+/* Resets the peak to the current resident bytes, if the system permits it. */
 void mp_process_forget_peak(void);
 
 /* The number of running calls into libraries that do not check allocations: Graphviz with its drawing libraries, and oneDNN

@@ -23,17 +23,17 @@ const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes);
  * is too long is cut at a character boundary. O(length). */
 const char *mp_short_name(const char *name);
 
-MP_OWNER(free, char) /* the owner of a text allocated by the C library or another library */
+MP_OWNER(free, char) /* MP_OWNED_BY(free) may own a text that the C library or another library has allocated */
 
 /* A text that grows at its end; empty if zeroed. Release with mp_text_builder_free, or release `text` with mp_free. */
 typedef struct mp_text_builder {
-    char *text; /* NULL: empty so far */
+    char *text; /* the text so far, NUL-terminated; NULL: empty */
     size_t length, capacity;
     bool failed; /* true after out-of-memory; later text is ignored, so the caller checks once, at the end */
 } mp_text_builder;
 
 void mp_text_builder_free(mp_text_builder *out);
 void mp_text_put(mp_text_builder *out, const char *text);
-void mp_text_put_bytes(mp_text_builder *out, const char *bytes, size_t n); /* like mp_text_put, for the first n bytes */
+void mp_text_put_bytes(mp_text_builder *out, const char *bytes, size_t n); /* appends the first n bytes of a text */
 /* Appends a text formatted as by printf, truncated to 511 bytes. */
 void mp_text_format(mp_text_builder *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

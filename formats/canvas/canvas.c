@@ -24,16 +24,16 @@
 #define FONT "DejaVu Sans,Verdana,sans-serif"
 
 enum { NUMBER_MAX = 48, COLOR_MAX = 16 };
-#define POINT_LIMIT 1e6     /* limit of every coordinate */
-#define PIXEL_LIMIT 32000.0 /* maximum side of a PNG in cairo */
+#define POINT_LIMIT 1e6     /* limit of the absolute value of every coordinate, in points */
+#define PIXEL_LIMIT 32000.0 /* maximum number of pixels along one side of a PNG in cairo */
 #define PIXELS_LIMIT 100e6  /* maximum number of pixels of a PNG */
 #define PNG_DPI 192.0
 #define RAISED 0.2 /* fraction of the font size by which Graphviz raises a text with pango */
 #define CORNER 0.5 /* half of the minimum size of a node, rounded as in Graphviz */
-#define INCH 72.0  /* in points */
+#define INCH 72.0  /* points per inch */
 
 typedef struct node_box {
-    double x, y, width, height; /* x and y: the centre */
+    double x, y, width, height; /* x and y: the centre of the box, in points */
     char fill[COLOR_MAX], stroke[COLOR_MAX];
     char *tooltip;
 } node_box;
@@ -41,11 +41,11 @@ typedef struct node_box {
 struct mp_canvas {
     double width, height;
     mp_pool *pool;
-    char *title; /* NULL: none */
+    char *title; /* title of the picture; NULL: none */
     mp_text_builder drawing;
     node_box *boxes;
     size_t n_boxes, boxes_capacity;
-    bool failed; /* an allocation failed during recording */
+    bool failed; /* true after a failed allocation while operations were recorded */
 };
 
 /* ---- recording ---- */
@@ -89,12 +89,13 @@ void mp_canvas_free(mp_canvas *canvas)
 static const char *number_text(double value, double scale, int digits, char *text)
 {
     long long power = 1, units;
-    if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT; /* also true for NaN */
+    if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT; /* the condition is also true for NaN */
     if (value > POINT_LIMIT) value = POINT_LIMIT;
     for (int k = 0; k < digits; k++) power *= 10;
     units = llround(value * scale * (double)power);
     snprintf(text, NUMBER_MAX, "%s%lld.%0*lld", units < 0 ? "-" : "", llabs(units) / power, digits, llabs(units) % power);
-    for (size_t n = strlen(text); text[n - 1] == '0' || text[n - 1] == '.'; n--) { /* 12.50 -> 12.5, 12.00 -> 12 */
+    for (size_t n = strlen(text); text[n - 1] == '0' || text[n - 1] == '.';
+         n--) { /* removes trailing zeros: 12.50 becomes 12.5, and 12.00 becomes 12 */
         bool point = text[n - 1] == '.';
         text[n - 1] = '\0';
         if (point) break;
@@ -184,7 +185,7 @@ void mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *
     if (n < 2 || !(length > 0)) return;
     dx *= size / length;
     dy *= size / length;
-    const double base_x = tip[0] - dx, base_y = tip[1] - dy; /* the head's width is 0.8 of its length */
+    const double base_x = tip[0] - dx, base_y = tip[1] - dy; /* the width of the arrowhead is 0.8 of its length */
     const double head[] = {tip[0], tip[1], base_x - 0.4 * dy, base_y + 0.4 * dx, base_x + 0.4 * dy, base_y - 0.4 * dx};
     mp_canvas_area(canvas, head, 3, color);
 }
@@ -365,7 +366,7 @@ static void remove_date(char *bytes, size_t size)
 
 typedef struct layout {
     GVC_t *gvc;
-    Agraph_t *graph; /* NULL: not laid out */
+    Agraph_t *graph; /* the graph with positions; NULL: it is not laid out */
 } layout;
 
 static void layout_free(layout *l)

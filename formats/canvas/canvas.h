@@ -18,12 +18,12 @@
 /* ---- the colours of all pictures: one meaning per colour ---- */
 
 #define MP_COLOR_PAPER "#ffffff"
-#define MP_COLOR_CLEAR "#ffffff00" /* for boxes that only have a tooltip */
+#define MP_COLOR_CLEAR "#ffffff00" /* transparent: for boxes that only have a tooltip */
 #define MP_COLOR_TEXT "#0f172a"
 #define MP_COLOR_MUTED "#64748b"
 #define MP_COLOR_GRID "#e2e8f0"
 #define MP_COLOR_WIRE "#94a3b8"
-#define MP_COLOR_LIMIT "#dc2626" /* budget or floor */
+#define MP_COLOR_LIMIT "#dc2626" /* colour of budgets and floors */
 
 /* ---- colours of memory contents by category ---- */
 #define MP_COLOR_STATIC "#cbd5e1"
@@ -35,7 +35,7 @@
 #define MP_COLOR_GRADIENT "#a78bfa"
 #define MP_COLOR_WORKSPACE "#10b981"
 
-/* ---- a picture ---- */
+/* ---- recording and writing a picture ---- */
 
 typedef struct mp_canvas mp_canvas;
 

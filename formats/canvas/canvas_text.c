@@ -9,7 +9,7 @@
 #include "estimator/base/visible_text.h"
 #include "formats/base/text.h"
 
-#define HEAD_SHARE 0.4 /* fraction of a shortened text before the ellipsis */
+#define HEAD_SHARE 0.4 /* fraction of a shortened text that is kept before the ellipsis */
 
 enum { REPLACEMENT = 0xFFFD, WIDE_FROM = 0x2E80 /* East Asian scripts and symbols: width equals height */ };
 

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAIL = 64 }; /* number of bytes at the end in which startxref is searched */
+enum { TAIL = 64 }; /* number of bytes at the end of the file in which "startxref" is searched */
 
 /* Contents of the newest trailer. */
 typedef struct trailer {
-    unsigned long at;         /* position of its cross-reference section */
-    unsigned long size, root; /* number of objects; object number of the catalogue */
-    bool table;               /* the section is a table (old form), not a stream */
+    unsigned long at;         /* position of the trailer's cross-reference section in the file */
+    unsigned long size, root; /* number of objects in the file, and object number of the catalogue */
+    bool table;               /* true: the cross-reference section is a table (old form); false: a stream */
 } trailer;
 
 /* Returns the position of a word in bytes[from..to); `to`: not found. */

@@ -7,13 +7,13 @@
 
 typedef enum mp_plot_scale {
     MP_PLOT_LINEAR,
-    MP_PLOT_COUNTS /* from 0, proportional to the logarithm of 1 + value */
+    MP_PLOT_COUNTS /* axis from 0 on which the position is proportional to the logarithm of 1 + value */
 } mp_plot_scale;
 
 typedef struct mp_plot_axis {
     mp_plot_scale scale;
-    double low, high; /* range of values, low < high */
-    double from, to;  /* range of points */
+    double low, high; /* values at the ends of the axis, low < high */
+    double from, to;  /* coordinates of the ends of the axis, in points */
     double unit;      /* axis numbers are round multiples of this unit and are divided by it: 1, or the bytes of a GiB */
 } mp_plot_axis;
 
@@ -33,8 +33,8 @@ typedef struct mp_plot {
     mp_plot_axis x, y;
     size_t x_ticks, y_ticks; /* approximate number of labels per axis */
     const char *x_title, *y_title;
-    const char *y_suffix; /* suffix of each number: "%" */
-    bool signed_y;        /* positive numbers have a plus sign */
+    const char *y_suffix; /* suffix of each number on the y axis, such as "%" */
+    bool signed_y;        /* true: positive numbers on the y axis have a plus sign */
 } mp_plot;
 
 /* Draws the grid, the numbers and the titles of the axes. The y title is above the panel. */

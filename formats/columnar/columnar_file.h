@@ -7,7 +7,7 @@
 
 #include "formats/data/dataset.h"
 
-/* Rows [from, from + n). */
+/* A range of rows of a file: [from, from + n). */
 typedef struct mp_row_range {
     int64_t from, n;
 } mp_row_range;

@@ -22,9 +22,9 @@ namespace
 
 struct open_file {
     mp_columnar_file base;
-    std::unique_ptr<arrow::MemoryPool> pool; /* outlives the objects allocated from it */
+    std::unique_ptr<arrow::MemoryPool> pool; /* memory of all Arrow objects below; it is declared first so that it is destroyed last */
     std::unique_ptr<parquet::arrow::FileReader> reader;
-    std::vector<int64_t> starts; /* first row of each row group; total number of rows at the end */
+    std::vector<int64_t> starts; /* index of the first row of each row group; the last entry is the total number of rows */
 };
 
 /* The rows read of a column so far, and the position for the next row. */
@@ -84,7 +84,7 @@ mp_dtype number_type(const arrow::DataType &type)
     }
 }
 
-/* The elements of list k in an array of lists: values [begin, begin + n). */
+/* A list in an array of lists: its elements are the values [begin, begin + n). */
 struct extent {
     int64_t begin, n;
 };

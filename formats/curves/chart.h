@@ -23,7 +23,7 @@
 typedef enum mp_layer { MP_LAYER_LIST(MP_LAYER_ENUM) MP_N_LAYERS } mp_layer;
 #undef MP_LAYER_ENUM
 
-/* The activity of a step, for the ribbon. */
+/* The activity of a step, which the ribbon of the picture shows by a colour. */
 typedef enum mp_activity {
     MP_ACTIVITY_FORWARD,
     MP_ACTIVITY_RECOMPUTE,
@@ -38,26 +38,26 @@ typedef struct mp_timeline_column {
     int first, last, shown;
     int64_t bytes[MP_N_LAYERS];
     int64_t total, keep_all; /* keep_all: the maximum of live bytes in keep-all over the same fraction of keep-all's steps */
-    mp_activity activity;    /* the activity of most of its steps */
+    mp_activity activity;    /* the activity that most steps of the range have */
 } mp_timeline_column;
 
-/* The columns of one tier. */
+/* The columns of the picture for one memory tier. */
 typedef struct mp_tier_columns {
     const mp_tier_use *use, *keep_all;
-    int64_t always[MP_N_LAYERS]; /* bytes of always-live storages per layer */
+    int64_t always[MP_N_LAYERS]; /* bytes of always-live storages, by layer */
     mp_timeline_column *columns;
 } mp_tier_columns;
 
 typedef struct mp_timeline_columns {
-    mp_pool *pool; /* owns the arrays */
+    mp_pool *pool; /* memory pool that owns the arrays */
     const mp_graph *graph;
     size_t n_steps;
     const mp_step *steps;
     mp_timeline *timeline, *keep_all;
-    mp_layer *layer;       /* per span of the timeline */
-    mp_activity *activity; /* per step */
-    int64_t plain_ticks;   /* ticks of the user's original step (mp_plain_ticks) */
-    int64_t *ends;         /* per step: its end in ticks (makespan.h) */
+    mp_layer *layer;       /* layer of each span of the timeline */
+    mp_activity *activity; /* activity of each step */
+    int64_t plain_ticks;   /* ticks of the user's original step, without recomputation and copies (mp_plain_ticks) */
+    int64_t *ends;         /* end of each step in ticks since the start of the training step (makespan.h) */
     size_t n_activity[MP_N_ACTIVITIES];
     size_t n;
     mp_tier_columns *tiers;      /* per tier of the graph; all tiers have the same ranges of steps */
@@ -101,8 +101,8 @@ void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const m
  * issued at the same time have separate rows. */
 enum { MP_LANE_ROWS_MAX = 8 }; /* further steps share the last rows */
 typedef struct mp_lanes {
-    int rows[MP_MAX_CHANNELS]; /* 0: no lane */
-    int *row;                  /* per step, within its lane */
+    int rows[MP_MAX_CHANNELS]; /* number of rows of each channel's lane; 0: the channel has no lane */
+    int *row;                  /* per step: its row within the lane */
 } mp_lanes;
 
 /* Assigns the rows. On MP_OK clear `out` with mp_lanes_clear. MP_NOMEM. O(steps). */
@@ -124,8 +124,8 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
                         mp_error *err);
 
 typedef struct mp_byte_zone {
-    double from, to;  /* range of bytes */
-    double low, high; /* range of points */
+    double from, to;  /* bytes at the ends of the zone */
+    double low, high; /* y coordinates of the ends of the zone, in points */
 } mp_byte_zone;
 
 typedef struct mp_byte_scale {
@@ -152,7 +152,7 @@ typedef struct mp_timeline_chart {
     mp_canvas *canvas;
     mp_frame frame;
     mp_byte_scale scale;
-    int64_t budget_bytes; /* MP_NO_LIMIT: no line */
+    int64_t budget_bytes; /* budget to draw as a line; MP_NO_LIMIT: no line */
     bool saves;           /* true: also draw keep-all's curve */
 } mp_timeline_chart;
 

@@ -6,8 +6,8 @@
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 
-#define SIZE 13.0        /* font size */
-#define NAME_WIDTH 300.0 /* maximum width of a node's name */
+#define SIZE 13.0        /* font size of labels, in points */
+#define NAME_WIDTH 300.0 /* maximum width of a node's name in a label, in points */
 
 static double height_of(const mp_timeline_chart *p, int64_t bytes)
 {
@@ -69,16 +69,16 @@ static label_box find_place(const mp_timeline_chart *p, double x, double y, doub
 }
 
 typedef struct point_label {
-    const char *text, *more; /* the second line; "": no second line */
+    const char *text, *more; /* first and second line of the label; `more` is "" without a second line */
     bool bold;
     const char *color;
-    double x, y;   /* the labelled point */
-    label_box box; /* box of the text; a line leads from it to the point */
+    double x, y;   /* coordinates of the point that the label describes */
+    label_box box; /* box of the label's text; a line leads from the box to the point */
 } point_label;
 
 enum { LABELS_MAX = 2, OBSTACLES_MAX = 6 };
 
-/* Boxes where no further label may be placed. */
+/* Boxes that further labels must not cover. */
 typedef struct obstacles {
     label_box boxes[OBSTACLES_MAX];
     size_t n;

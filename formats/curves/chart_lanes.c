@@ -11,11 +11,11 @@
 #include "formats/canvas/canvas.h"
 
 #define ROW_HEIGHT 17.0
-#define LANE_HEIGHT 54.0 /* maximum height of a lane; with many rows the rows become lower */
-#define LANE_GAP 5.0     /* above each lane */
+#define LANE_HEIGHT 54.0 /* maximum height of a lane in points; if the lane has many rows, they become lower */
+#define LANE_GAP 5.0     /* space above each lane, in points */
 #define NAME_SIZE 10.0
 #define TITLE_SIZE 12.0
-#define NAME_WIDTH 60.0 /* minimum width of a bar with a shortened name */
+#define NAME_WIDTH 60.0 /* minimum width of a bar that shows a name, in points */
 
 enum { TOOLTIPS_MAX = 600 };
 

@@ -6,8 +6,8 @@
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 
-#define LABEL_SPACE 62.0 /* above all data, for at most two labels */
-#define UNIT_SPACE 30.0  /* part of LABEL_SPACE for the unit of the axis */
+#define LABEL_SPACE 62.0 /* height in points above all data, for at most two labels */
+#define UNIT_SPACE 30.0  /* part of LABEL_SPACE that contains the unit of the axis */
 
 enum { KEEP_ALL_PARTS = 700, SEPARATED_MAX = 110 };
 
@@ -70,7 +70,8 @@ static void name_bands(const mp_timeline_chart *p)
         int64_t always = tier->always[k];
         double low = height_of(p, below), high = height_of(p, below + always);
         below += always;
-        if (p->scale.cut_below && below == tier->use->static_bytes) high -= 11; /* the mark of the break */
+        if (p->scale.cut_below && below == tier->use->static_bytes)
+            high -= 11; /* leaves room for the mark of the scale's break */
         if (high - low < 13 || k > MP_LAYER_OPTIMIZER) continue;
         mp_canvas_text(p->canvas, p->frame.left + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_COLOR_TEXT,
                        mp_text("%s: %s", mp_layer_name((mp_layer)k), mp_bytes_text(always)));

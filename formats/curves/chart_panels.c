@@ -11,14 +11,14 @@
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 
-#define BUDGET_SHOWN 1.25 /* a budget above this multiple of the arena is not drawn */
+#define BUDGET_SHOWN 1.25 /* a budget of more than this multiple of the arena is not drawn */
 #define ROW_HEIGHT 20.0
 #define PANEL_HEAD 30.0
 #define ARENA_HEIGHT 330.0
-#define ARENA_GAP 16.0   /* above its heading */
-#define AXIS_HEIGHT 24.0 /* below the address map */
+#define ARENA_GAP 16.0   /* space above the heading of the address map, in points */
+#define AXIS_HEIGHT 24.0 /* height of the step numbers below the address map, in points */
 #define NAME_SIZE 12
-#define PLACE_SIZE 10 /* font size of names in the address map */
+#define PLACE_SIZE 10 /* font size of names in the address map, in points */
 
 enum { ROWS_MAX = 12, TOOLTIPS_MAX = 1500, NAMES_MAX = 400 };
 

@@ -9,17 +9,17 @@
 
 #include "formats/canvas/plot.h"
 
-#define SQUEEZED_BELOW 50.0 /* height of a compressed zone, limited to the fraction LOW_SHARE of the total */
+#define SQUEEZED_BELOW 50.0 /* height of a compressed zone in points, limited to the fraction LOW_SHARE of the total height */
 #define SQUEEZED_ABOVE 74.0
 #define LOW_SHARE 0.22
-#define ALWAYS_SHARE 0.3  /* largest fraction of the height without compression */
-#define BEYOND_FACTOR 2.2 /* largest ratio of curve to plan without compression */
+#define ALWAYS_SHARE 0.3  /* static bytes up to this fraction of the height are not compressed */
+#define BEYOND_FACTOR 2.2 /* keep-all's curve up to this multiple of the plan's peak is not compressed */
 #define HEADROOM 1.15
-#define LABEL_ROOM 52.0 /* between the plan's peak and the upper break, for the label of the peak */
-#define WAVE 1.8        /* height of the waves of a break mark */
+#define LABEL_ROOM 52.0 /* height in points between the plan's peak and the upper break, for the label of the peak */
+#define WAVE 1.8        /* height of the waves of a break mark, in points */
 #define HALF_BAND 2.0
 
-#define GRID_APART 22.0 /* minimum distance of grid lines */
+#define GRID_APART 22.0 /* minimum distance of grid lines, in points */
 
 enum { LABEL_MAX = 48, GRID_LINES = 7 };
 

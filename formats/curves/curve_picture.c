@@ -15,27 +15,28 @@
 #include "memplan/solver.h"
 
 #define WIDTH 1040.0
-#define HEIGHT 560.0 /* with a legend of one row */
+#define HEIGHT 560.0 /* height of the picture in points, if the legend has one row */
 #define MARGIN 24.0
 #define PANELS_TOP 412.0
 #define PANELS_BOTTOM 62.0
 #define LEFT_FROM 76.0
-#define LEFT_TO 600.0 /* beside the study of checkpoints, else as far as it */
+#define LEFT_TO 600.0 /* right end of the left panel; without the right panel, the left panel ends at RIGHT_TO */
 #define RIGHT_FROM 716.0
 #define RIGHT_TO (WIDTH - MARGIN - 8)
 #define IMPOSSIBLE_COLOR "#f1f5f9"
-#define LABEL 12.0 /* size of text in the panels */
+#define LABEL 12.0 /* font size in the panels, in points */
 #define TITLE_SIZE 20.0
-#define TITLE_LEAST 13.0  /* size of long titles */
-#define TITLE_WIDTH 620.0 /* of the title at that size, without the result */
+#define TITLE_LEAST 13.0  /* smallest font size of a title, for long titles */
+#define TITLE_WIDTH 620.0 /* maximum width of a title at the smallest font size; a longer title omits the result */
 #define ROW 17.0
 #define LEGEND_ROW 20.0
 #define LEADER_GAP 8.0
-#define TEXT_GAP 4.0 /* between a leader and its text */
-#define BESIDE 40.0  /* distance by which labels may extend beyond the panel */
-#define APART 8.0    /* times as slow curves would press the others onto a linear axis */
-#define ALIKE 0.05   /* of the memory between floor and keep-all: curves that end so close together are compared */
-#define BELOW 0.15   /* per cent below 0 on a logarithmic axis */
+#define TEXT_GAP 4.0 /* distance between a leader line and its text, in points */
+#define BESIDE 40.0  /* distance in points by which labels may extend beyond the panel */
+#define APART 8.0    /* the axis of time is logarithmic if one curve is slower than another one by this factor */
+#define ALIKE \
+    0.05 /* as a fraction of the memory between floor and keep-all: curves whose lowest peaks differ by less are compared */
+#define BELOW 0.15 /* per cent below 0 at which a logarithmic axis begins */
 
 static const char *const colors[] = {MP_COLOR_KEPT, "#d97706", "#10b981", "#8b5cf6",
                                      "#be185d",     "#0e7490", "#4d7c0f", "#475569"};
@@ -159,7 +160,7 @@ static void heading(const picture *p, const char *title)
     text(p, x + 23, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, impossible);
 }
 
-/* ---- memory against extra time ---- */
+/* ---- the left panel: memory against extra time ---- */
 
 /* Returns the number of label rows above the curves. */
 static double label_rows(const mp_sweep *sweep)
@@ -276,7 +277,7 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
         const double x = mp_plot_at(&panel->x, (double)points[i].peak_bytes);
         const double y = mp_plot_at(&panel->y, mp_curve_percent(p->sweep, points[i].ticks));
         marker(p, k, x, y);
-        if (n && y >= xy[2 * n - 1]) continue; /* neither smaller nor faster */
+        if (n && y >= xy[2 * n - 1]) continue; /* a point that is neither smaller nor faster than an earlier point */
         if (n) {
             xy[2 * n] = x;
             xy[2 * n + 1] = xy[2 * n - 1];

@@ -7,7 +7,7 @@
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 
-#define LABEL 12.0 /* size of text */
+#define LABEL 12.0 /* font size of labels, in points */
 
 double mp_curve_percent(const mp_sweep *sweep, int64_t ticks)
 {

@@ -22,7 +22,7 @@ typedef struct picture {
     const mp_played *played;
     mp_canvas *canvas;
     mp_plot_axis time;
-    double top; /* top of the first row */
+    double top; /* y coordinate of the top of the first row, in points */
 } picture;
 
 /* Returns the colour of a turn, by its result; later chunks are darker. */
@@ -102,7 +102,7 @@ mp_status mp_pipeline_picture(const mp_pipeline_shape *shape, const mp_played *p
     p.canvas = canvas;
     p.time = (mp_plot_axis){MP_PLOT_LINEAR, 0, played->seconds * 1e3, LEFT, RIGHT, 1};
     draw_axis(&p);
-    p.time.high /= 1e3; /* turns are in seconds */
+    p.time.high /= 1e3; /* the axis shows milliseconds, and turns are in seconds */
     mp_canvas_heading(canvas, LEFT - 60, height - 34, 17,
                       mp_text("%s: %lld micro-batches on %d ranks, %s, %.4g ms", title, (long long)shape->n_micro_batches,
                               shape->n_ranks, mp_schedule_name(shape->schedule), played->seconds * 1e3));

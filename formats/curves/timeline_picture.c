@@ -18,17 +18,17 @@
 #define WIDTH 1260.0
 #define LEFT 98.0
 #define RIGHT (WIDTH - 108.0)
-#define HEAD_HEIGHT 126.0 /* headline, second line, legend, unit */
+#define HEAD_HEIGHT 126.0 /* height in points of headline, second line, legend and unit */
 #define CHART_HEIGHT 408.0
 #define TIER_HEIGHT 190.0
 #define TIER_HEAD 26.0
-#define AXIS_HEIGHT 32.0   /* below a tier's panel */
-#define RIBBON_HEIGHT 62.0 /* including the step numbers */
+#define AXIS_HEIGHT 32.0   /* height in points below the panel of an additional tier, for step numbers */
+#define RIBBON_HEIGHT 62.0 /* height in points of the ribbon and the step numbers */
 #define FOOT_HEIGHT 16.0
-#define BUDGET_SHOWN 1.25 /* a budget above this multiple of everything else is written, not drawn */
+#define BUDGET_SHOWN 1.25 /* a budget of more than this multiple of the largest peak is written as text, not drawn */
 #define TITLE_SIZE 21.0
-#define TITLE_LEAST 14.0  /* size of long titles */
-#define TITLE_WIDTH 760.0 /* of the title at that size, without what was found */
+#define TITLE_LEAST 14.0  /* smallest font size of a title, for long titles */
+#define TITLE_WIDTH 760.0 /* maximum width of a title at the smallest font size; a longer title omits the result */
 #define LEGEND_SIZE 12.5
 #define LEGEND_ROW 18.0
 #define DOT "   \xC2\xB7   "
@@ -37,12 +37,12 @@ enum { COLUMNS_MAX = 700 };
 
 typedef struct picture {
     const mp_timeline_columns *columns;
-    const mp_plan *plan; /* NULL: keep-all */
+    const mp_plan *plan; /* the plan to draw; NULL: keep-all */
     const char *title;
     mp_canvas *canvas;
-    mp_timeline_chart charts[MP_MAX_TIERS]; /* the device's chart is the first */
+    mp_timeline_chart charts[MP_MAX_TIERS]; /* one chart per tier; the device's chart is the first */
     const mp_lanes *lanes;
-    bool saves; /* keep-all differs from the plan and is drawn for comparison */
+    bool saves; /* true if keep-all differs from the plan, so that its curve is drawn for comparison */
     mp_error *err;
 } picture;
 

@@ -177,13 +177,13 @@ mp_status mp_checkpoint_try(const char *path, mp_error *err)
 /* ---- reading ---- */
 
 typedef struct part {
-    const char *file; /* file name in the folder */
+    const char *file; /* name of the part's file in the folder */
     mp_safetensors *tensors;
 } part;
 
 struct mp_checkpoint {
     mp_pool *pool;
-    json_t *index; /* NULL: a single file, parts[0] */
+    json_t *index; /* the folder's index; NULL: the checkpoint is a single file, parts[0] */
     size_t n;
     part *parts;
 };

@@ -20,10 +20,10 @@
 
 enum { MP_SAVE_NAME = 64, MP_SAVE_PATH = 4096 };
 
-/* A running save into a folder. */
+/* A save into a folder that has begun and is not committed. */
 typedef struct mp_save {
-    char folder[MP_SAVE_PATH], name[MP_SAVE_NAME]; /* "step-12.18c0f3" */
-    int lock; /* lock on the folder, so that no other training saves there at the same time; -1: none */
+    char folder[MP_SAVE_PATH], name[MP_SAVE_NAME]; /* folder: path of the folder; name: name of this save, "step-12.18c0f3" */
+    int lock; /* descriptor that locks the folder, so that no other training saves there at the same time; -1: not locked */
     int n_parts;
 } mp_save;
 
@@ -55,8 +55,8 @@ typedef struct mp_checkpoint mp_checkpoint;
  * An index of an older version has no checksums. MP_PARSE, located at the part: the part is missing, truncated, damaged, from
  * another save, or lacks a tensor. MP_PARSE, MP_IO, MP_NOMEM as mp_safetensors_open. */
 mp_status mp_checkpoint_open(const char *path, mp_checkpoint **out, mp_error *err);
-void mp_checkpoint_close(mp_checkpoint *checkpoint); /* NULL is allowed */
+void mp_checkpoint_close(mp_checkpoint *checkpoint); /* closes all files; NULL is allowed */
 MP_OWNER(mp_checkpoint_close, mp_checkpoint)
-/* As mp_safetensors_find and mp_safetensors_metadatum. */
+/* Like mp_safetensors_find and mp_safetensors_metadatum, over all parts. */
 const mp_named_tensor *mp_checkpoint_find(const mp_checkpoint *checkpoint, const char *name);
 const char *mp_checkpoint_metadatum(const mp_checkpoint *checkpoint, const char *key);

@@ -12,11 +12,11 @@ typedef struct mp_dataset {
     mp_dtype dtype;
     int rank;
     int64_t dims[MP_DATASET_RANK];
-    bool big_endian; /* for multi-byte elements of IDX */
+    bool big_endian; /* true if elements of several bytes are big-endian, as in IDX files */
     const uint8_t *data;
     mp_file file;
-    void *owned;         /* `data` points into this block; NULL: into the file */
-    size_t mapped_bytes; /* size of `owned` if it is a mapped unnamed file; 0: memory */
+    void *owned;         /* memory that owns the elements; NULL: `data` points into the mapped file */
+    size_t mapped_bytes; /* size of `owned` if `owned` is a mapped unnamed file; 0: it is ordinary memory */
 } mp_dataset;
 
 /* Opens an .npy or IDX file; the first bytes identify the format. Close with mp_dataset_close (a zeroed struct is allowed).
