@@ -68,6 +68,7 @@
     X(mp_architecture_count())                                                                           \
     X(mp_architecture_row(0))                                                                            \
     X(mp_architecture_find("Llama 3 8B"))                                                                \
+    X(mp_architecture_block_path(&architecture, "layers.3", hash, sizeof hash))                          \
     X(mp_architecture_set(&architecture, "layers", 2, &err))                                             \
     X(mp_plan_need(w->plan))                                                                             \
     X(mp_share_way_name(MP_SHARE_TURNS))                                                                 \
