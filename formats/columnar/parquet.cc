@@ -22,7 +22,7 @@ namespace
 
 struct open_file {
     mp_columnar_file base;
-    std::unique_ptr<arrow::MemoryPool> pool; /* memory of all Arrow objects below; it is declared first so that it is destroyed last */
+    std::unique_ptr<arrow::MemoryPool> pool; /* declared before the Arrow objects that use it, so it is destroyed last */
     std::unique_ptr<parquet::arrow::FileReader> reader;
     std::vector<int64_t> starts; /* index of the first row of each row group; the last entry is the total number of rows */
 };

@@ -27,16 +27,15 @@
 #define LABEL 12.0 /* font size in the panels, in points */
 #define TITLE_SIZE 20.0
 #define TITLE_LEAST 13.0  /* smallest font size of a title, for long titles */
-#define TITLE_WIDTH 620.0 /* maximum width of a title at the smallest font size; a longer title omits the result */
+#define TITLE_WIDTH 620.0 /* maximum width of the given title at size TITLE_LEAST, without the result that follows it */
 #define ROW 17.0
 #define LEGEND_ROW 20.0
 #define LEADER_GAP 8.0
 #define TEXT_GAP 4.0 /* distance between a leader line and its text, in points */
 #define BESIDE 40.0  /* distance in points by which labels may extend beyond the panel */
 #define APART 8.0    /* the axis of time is logarithmic if one curve is slower than another one by this factor */
-#define ALIKE \
-    0.05 /* as a fraction of the memory between floor and keep-all: curves whose lowest peaks differ by less are compared */
-#define BELOW 0.15 /* per cent below 0 at which a logarithmic axis begins */
+#define ALIKE 0.05   /* fraction of the memory from floor to keep-all; curves with closer lowest peaks are compared */
+#define BELOW 0.15   /* per cent below 0 at which a logarithmic axis begins */
 
 static const char *const colors[] = {MP_COLOR_KEPT, "#d97706", "#10b981", "#8b5cf6",
                                      "#be185d",     "#0e7490", "#4d7c0f", "#475569"};

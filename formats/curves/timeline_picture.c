@@ -28,7 +28,7 @@
 #define BUDGET_SHOWN 1.25 /* a budget of more than this multiple of the largest peak is written as text, not drawn */
 #define TITLE_SIZE 21.0
 #define TITLE_LEAST 14.0  /* smallest font size of a title, for long titles */
-#define TITLE_WIDTH 760.0 /* maximum width of a title at the smallest font size; a longer title omits the result */
+#define TITLE_WIDTH 760.0 /* maximum width of the given title at size TITLE_LEAST, without the result that follows it */
 #define LEGEND_SIZE 12.5
 #define LEGEND_ROW 18.0
 #define DOT "   \xC2\xB7   "
