@@ -1,4 +1,5 @@
-/* budget_bytes.c - computes keep-all's peak, the smallest plan if needed, and a device's memory minus the reserve. */
+/* budget_bytes.c - computes the peak of keep-all, the smallest plan if a budget needs it, and a device's memory minus its
+ * reserve. */
 #include "cli/reports/budget_bytes.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include "cli/subject/subject.h"
 #include "memplan/smallest.h"
 
-/* True if plans have offsets. A sweep compares live bytes only. */
+/* True if the command's plans have offsets. A sweep has none and compares live bytes only. */
 static bool has_arena(const options *o)
 {
     return o->search.offsets && o->command != CMD_SWEEP;

@@ -12,7 +12,7 @@ const char *link_option(const mp_link *l)
                    l->latency_seconds * 1e6, l->is_shared ? ",turns" : "");
 }
 
-/* Returns the slowdown of compute, or of copies, when both run at the same time, in percent. */
+/* Returns, in per cent, how much longer compute or a copy takes if both run at the same time. `share` is this as a fraction. */
 static const char *longer(double share)
 {
     return mp_text("%.0f %%", 100 * (share > 1 ? share - 1 : 0));

@@ -1,4 +1,4 @@
-/* mesh_rate.c - rates of a step over many devices. */
+/* mesh_rate.c - computes and prints the rates of a training step on many devices. */
 #include "cli/reports/mesh_rate.h"
 
 #include <string.h>

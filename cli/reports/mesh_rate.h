@@ -1,25 +1,28 @@
-/* mesh_rate.h - samples and tokens per second of a step, and its share of the devices' peak FLOPs (MFU). */
+/* mesh_rate.h - the rates of a training step: samples and tokens per second, and the share of the devices' peak FLOP/s that it
+ * uses (MFU). */
 #pragma once
 
 #include "cli/subject/subject.h"
 #include "memplan/ranks/meshes.h"
 
 typedef struct mesh_rate {
-    int64_t tokens;    /* tokens of a sample: the longest integer input of two dimensions; 0: no such input */
-    double flops;      /* FLOPs of forward and backward of a sample, without recomputation; 0: unknown */
-    double peak_flops; /* peak FLOP/s of a device, in `type` */
-    const char *type;  /* type of matrix products: "bf16" */
+    /* tokens per sample: the length of the longest integer input with two dimensions; 0: there is no such input */
+    int64_t tokens;
+    double flops;      /* FLOPs of the forward and backward pass for one sample, without recomputation; 0: unknown */
+    double peak_flops; /* peak FLOP/s of one device for products in `type` */
+    const char *type;  /* data type of matrix products, such as "bf16" */
 } mesh_rate;
 
-/* Returns the type of matrix products: --amp, or else --dtype. */
+/* Returns the data type of matrix products: the value of --amp; without --amp, of --dtype. */
 const char *mesh_rate_type(const model_options *o);
 /* Sets peak_flops and type. */
 void mesh_rate_of_device(const model_options *o, const mp_device *device, mesh_rate *out);
-/* Sets the tokens of a sample of the subject's model. */
+/* Sets the number of tokens per sample of the subject's model. */
 void mesh_rate_of_model(const subject *s, mesh_rate *out);
 /* Returns the FLOPs of a graph's forward, loss and backward. Each node counts once. O(nodes). */
 double mesh_rate_flops(const mp_graph *graph);
-/* Returns the share of the peak FLOP/s of all devices that a step of `samples` samples uses; 0: unknown. */
+/* Returns the share (0 to 1) of the peak FLOP/s of all devices that a step uses. The step has `samples` samples and takes
+ * `seconds`. 0: unknown. */
 double mesh_rate_share(const mesh_rate *r, int64_t devices, int64_t samples, double seconds);
-/* Prints one sentence with the rates of a step. */
+/* Prints one sentence with the rates of a training step. */
 void mesh_rate_print(const mesh_rate *r, int64_t devices, int64_t samples, double seconds);

@@ -1,4 +1,5 @@
-/* mesh_report.c - prints meshes, their stages, and the reasons against other meshes. */
+/* mesh_report.c - prints the meshes found by `memplan parallel`, their pipeline stages, and the reasons against other meshes.
+ */
 #include "cli/reports/mesh_report.h"
 
 #include <math.h>
@@ -9,10 +10,10 @@
 #include "cli/messages/screen.h"
 
 enum { MESH_COLUMNS = 28 };
-static const double tight_share = 0.97; /* fraction of the memory: a fuller stage is called tight */
+static const double tight_share = 0.97; /* fraction of the memory: a mesh with a fuller stage is called tight */
 /* fraction of the memory: a choice with a fuller stage is not offered as an alternative */
 static const double loose_share = 0.95;
-static const double worth = 0.05; /* an alternative takes longer by at most this fraction */
+static const double worth = 0.05; /* fraction of the step's seconds: an alternative takes longer by at most this */
 
 const char *mesh_choice_name(const mp_mesh_choice *c)
 {
@@ -21,7 +22,7 @@ const char *mesh_choice_name(const mp_mesh_choice *c)
     return mp_text("%s %s", mp_mesh_write(&c->mesh).text, mp_schedule_name(c->schedule));
 }
 
-/* Prints a row. A long name is on a line of its own. */
+/* Prints the table row of a choice. A long name is printed on a line of its own. */
 static void print_choice(const mp_mesh_choice *c)
 {
     const char *name = mesh_choice_name(c);
@@ -32,7 +33,7 @@ static void print_choice(const mp_mesh_choice *c)
                seconds_text(c->bubble_seconds), seconds_text(c->exposed_seconds));
 }
 
-/* Returns the seconds of recomputation in a step, at the stage with the most. */
+/* Returns the seconds per step in which the stage with the most recomputation recomputes. */
 static double recomputing(const mp_mesh_choice *c)
 {
     double most = 0;

@@ -1,17 +1,20 @@
-/* mesh_report.h - prints meshes, their stages, and the reasons against other meshes. */
+/* mesh_report.h - prints the meshes found by `memplan parallel`, their pipeline stages, and the reasons against other meshes.
+ */
 #pragma once
 
 #include "memplan/ranks/meshes.h"
 
-/* The returned texts are those of mp_text (formats/base/text.h). */
-const char *mesh_choice_name(const mp_mesh_choice *c); /* "pp=4 interleaved 2": the mesh, and any schedule but 1f1b */
+/* mp_text (formats/base/text.h) allocates the texts that these functions return. */
+const char *
+mesh_choice_name(const mp_mesh_choice *c); /* the mesh, and its schedule unless that is 1f1b: "pp=4 interleaved 2" */
 /* Returns the reason why a choice is not among the best: one sentence without its subject. */
 const char *mesh_reason_text(const mp_mesh_choice *c, const mp_mesh_choice *best, const char *within);
-/* Returns how full the first mesh is, and a remedy; NULL: it leaves a margin. At least one mesh must fit. */
+/* Returns a sentence about how full the memory is with the fastest mesh, and a remedy. NULL: enough memory is free. At least
+ * one mesh must fit. */
 const char *mesh_tight_text(const mp_meshes *found, int64_t memory_bytes);
 
 void mesh_print_best(const mp_meshes *found);
 void mesh_print_stages(const mp_mesh_choice *c, bool has_host);
-/* Prints for each verdict the number of choices set aside, and the nearest one: the fastest, or the one that needs the least
- * memory. */
+/* Prints how many choices were set aside for each reason, and for each reason the nearest choice: the fastest, or the one that
+ * needs the least memory. `within` names the memory. */
 void mesh_print_set_aside(const mp_meshes *found, const char *within);

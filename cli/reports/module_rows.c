@@ -14,12 +14,12 @@
 enum { DEPTH_MAX = 3, TITLE_MAX = 512 };
 
 typedef struct module {
-    const char *name; /* name of its first operator */
-    size_t length;    /* bytes of the name that form the module; 0: no module */
-    size_t repeats;   /* number of equal modules after it, up to the name in `last` */
+    const char *name; /* name of the module's first operator, which begins with the module's name */
+    size_t length;    /* bytes of `name` that are the module's name; 0: the operator is in no module */
+    size_t repeats;   /* number of equal modules that follow and are part of this row; `last` names the last one */
     const char *last;
     size_t last_length;
-    size_t n_others; /* number of other modules that the row represents */
+    size_t n_others; /* number of further modules that the row sums up ("others") */
     int64_t saved_bytes, parameter_bytes, ticks;
     int64_t rank; /* rows are sorted by descending rank */
 } module;
@@ -29,7 +29,7 @@ typedef struct table {
     const mp_summary *summary;
     size_t n;
     module *modules;
-    int64_t *parameters; /* bytes, per operator of the summary */
+    int64_t *parameters; /* per operator of the summary: bytes of its parameters */
 } table;
 
 mp_status operator_parameters(const mp_graph *graph, const mp_summary *summary, int64_t **bytes, mp_error *err)
@@ -76,7 +76,7 @@ static bool is_repeated(const module *head, const module *next)
            module_is_next(head->last, head->last_length, next->name, next->length);
 }
 
-/* Merges equal neighbours into one row. */
+/* Merges consecutive equal modules into one row. */
 static void fold(table *t)
 {
     size_t left = 0;
@@ -116,7 +116,7 @@ static void sort_by(table *t, const char *sort)
     qsort(t->modules, t->n, sizeof *t->modules, by_rank);
 }
 
-/* Merges all rows from index `rows` - 1 on into one. */
+/* Merges the rows from index `rows` - 1 on into one row, so that `rows` rows remain. */
 static void join_rest(table *t, size_t rows)
 {
     module rest = {.name = ""};

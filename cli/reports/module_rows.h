@@ -5,15 +5,15 @@
 
 #include "memplan/summary.h"
 
-/* Prints at most `rows` lines. Modules are listed to the greatest depth that allows this. Consecutive equal blocks are one
- * line. If even the outermost modules are too many, prints the first ones by `sort` and the rest as one line. `sort`: "kept",
- * "parameters" or "time", largest first, or "name". NULL: network order, but the largest by kept bytes if there are too many.
- * Prints nothing if the names contain no modules. MP_NOMEM. */
+/* Prints a table of modules in at most `rows` lines. Modules are listed to the greatest depth for which the table has no more
+ * lines. Consecutive equal blocks are one line. If there are more outermost modules than lines, the first ones by `sort` are
+ * printed, and the rest as one line. `sort`: "kept", "parameters" or "time", largest first, or "name". NULL: network order; if
+ * there are too many modules, the largest by kept bytes. Prints nothing if the names contain no modules. MP_NOMEM. */
 mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_t rows, const char *sort, mp_error *err);
-/* Returns the outermost modules as a new reference; NULL if out of memory. */
+/* Returns the kept bytes, parameters and time of the outermost modules as a new JSON reference; NULL if out of memory. */
 json_t *modules_json(const mp_graph *graph, const mp_summary *summary);
-/* Computes the parameter bytes of each operator of the summary. A parameter counts for the first operator that reads it. On
- * MP_OK release *bytes with mp_free. MP_NOMEM. */
+/* Computes the parameter bytes of each operator of the summary. A parameter that several operators read counts for the first
+ * of them only. On MP_OK release *bytes with mp_free. MP_NOMEM. */
 mp_status operator_parameters(const mp_graph *graph, const mp_summary *summary, int64_t **bytes, mp_error *err);
-/* Returns the key of a row for sorting in descending order; 0 if rows are sorted by name. */
+/* Returns the number by which a row is sorted, largest first, for the column `sort`; 0 if rows are sorted by name. */
 int64_t module_rank(const char *sort, int64_t saved_bytes, int64_t parameter_bytes, int64_t ticks);

@@ -1,4 +1,4 @@
-/* pipeline.c - collects the results of all ranks of a pipeline, and simulates a step. */
+/* pipeline.c - collects the results of all ranks of a pipeline, and simulates a training step of all ranks. */
 #include "cli/reports/pipeline.h"
 
 #include <stdio.h>
@@ -14,7 +14,9 @@ mp_status pipeline_asked(const options *o, bool *out, mp_error *err)
     MP_ABOUT(err, o->operands[0]);
     mp_pipeline_shape shape;
     *out = false;
-    if (subject_is_graph(o->operands[0])) return MP_OK; /* loading a graph file reports the options that are for models only */
+    if (subject_is_graph(o->operands[0]))
+        return MP_OK; /* an operand that is a graph file has no pipeline; options for models are then reported as errors when
+                         the graph is loaded */
     MP_CHECK(subject_pipeline(o, &shape, err));
     *out = shape.n_ranks > 1 && !o->model.rank;
     return MP_OK;
@@ -50,7 +52,7 @@ options pipeline_rank_options(const pipeline *p, int rank, rank_options *space)
     return one;
 }
 
-/* Assigns the seconds of a rank's chunks to their stages. */
+/* Assigns the busy seconds of a rank to the pipeline stages of its chunks. */
 static mp_status take_seconds(const pipeline *p, const mp_rank *of, int rank, const mp_step *steps, size_t n,
                               mp_stage_seconds *to, mp_error *err)
 {
@@ -61,7 +63,7 @@ static mp_status take_seconds(const pipeline *p, const mp_rank *of, int rank, co
     return MP_OK;
 }
 
-/* Records the rank's keep-all step without copies. Extra time is relative to it. */
+/* Records the time of the rank's keep-all step without copies. Extra time is relative to this time. */
 static mp_status take_plain(pipeline *p, const subject *s, int rank, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;

@@ -1,13 +1,12 @@
-/* pipeline_plan.c - finds a plan for every rank of a pipeline, each within the budget and written to its own file.
+/* pipeline_plan.c - finds a plan for every rank of a pipeline. Each plan is within the budget and is written to its own file.
  *
- * The stash of other micro-batches on a rank is a multiple of the bytes that its plan keeps, and counts in the budget. The plan
- * and the stash therefore depend on each other. The plan is searched with a guessed stash. A plan that keeps more needs a
- * larger guess. A plan that keeps less permits a smaller one. The smallest guess with which a plan was found is the result.
- * Then the stash is set to the exact bytes that the plan keeps.
+ * The stash of a rank holds the other micro-batches in flight. Its bytes are a multiple of the bytes that the rank's plan
+ * keeps, and they count in the budget. So the plan and the stash depend on each other. The plan is searched with a guessed
+ * stash. If the plan found keeps more, the next guess is larger. If it keeps less, the next guess may be smaller. The plan
+ * with the smallest sufficient guess is the result. Then the stash is set to the exact bytes that the plan keeps.
  *
- * Each chunk has its own stash. The guesses of all chunks are in proportion to keep-all, so that a guess is a single number:
- * the largest stash.
- */
+ * Each chunk has its own stash. The guesses of all chunks are in proportion to their stashes in keep-all. So a guess is a
+ * single number: the largest stash of a chunk. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +22,10 @@
 #include "memplan/arena.h"
 #include "memplan/check.h"
 
-enum { GUESSES = 8, FINENESS = 100 }; /* guesses end when they differ by less than this fraction of the budget */
+enum {
+    GUESSES = 8,
+    FINENESS = 100
+}; /* at most this many guesses per rank; guessing ends when two guesses differ by less than budget / FINENESS */
 
 typedef struct rank_search {
     const options *asked;
@@ -31,16 +33,16 @@ typedef struct rank_search {
     int64_t budget_bytes;
     unsigned stages_off, solvers_off;
     int n_chunks;
-    int64_t *keep_all; /* per chunk: the stash of keep-all */
-    int64_t *guessed;  /* per chunk: the guessed stash */
-    int64_t *found;    /* per chunk: the stash of the last plan found */
-    int64_t *held;     /* per chunk: the stash of the best plan so far */
+    int64_t *keep_all; /* per chunk: bytes of its stash in keep-all */
+    int64_t *guessed;  /* per chunk: bytes of its guessed stash */
+    int64_t *found;    /* per chunk: bytes of its stash with the plan found last */
+    int64_t *held;     /* per chunk: bytes of its stash with the best plan */
     mp_step *steps;    /* steps of the best plan; NULL: none */
     size_t n_steps;
-    int64_t ticks, most_held; /* ticks and largest stash of the best plan */
-    char *solver;             /* the searcher that found it */
+    int64_t ticks, most_held; /* makespan of the best plan; its largest stash in bytes */
+    char *solver;             /* name of the searcher that found the best plan */
     uint64_t seed;
-    mp_pool *pool; /* owns the four arrays of bytes */
+    mp_pool *pool; /* owns keep_all, guessed, found and held */
 } rank_search;
 
 static void rank_search_clear(rank_search *x)
@@ -64,8 +66,8 @@ static int64_t share_of(int64_t number, int64_t part, int64_t whole)
     return part >= whole ? number : (int64_t)ceil((double)number * ((double)part / (double)whole));
 }
 
-/* Returns the smallest guess that covers the found stash. If a chunk needs more than in keep-all, it is one byte above
- * keep-all's largest stash. */
+/* Returns the smallest guess (largest stash of a chunk) that covers the stash of the plan found last. If some chunk needs more
+ * than in keep-all, returns one byte more than keep-all's largest stash. */
 static int64_t guess_for(const rank_search *x)
 {
     const int64_t most = most_of(x, x->keep_all);
@@ -77,7 +79,7 @@ static int64_t guess_for(const rank_search *x)
     return guess;
 }
 
-/* Stores a plan if it is faster than the best so far, or equally fast with a smaller stash. */
+/* Stores a plan if it is faster than the best plan, or equally fast with a smaller stash. */
 static mp_status remember(rank_search *x, const mp_plan *plan, const int64_t *held, mp_error *err)
 {
     const int64_t most = most_of(x, held);
@@ -96,7 +98,8 @@ static mp_status remember(rank_search *x, const mp_plan *plan, const int64_t *he
     return MP_OK;
 }
 
-/* Searches for a plan with a guessed stash. *needed: the guess that would suffice for the found plan; -1: no plan was found. */
+/* Searches for a plan with the guessed stash. *needed is the guess that would suffice for the plan found; -1: no plan was
+ * found. */
 static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_error *err)
 {
     const int64_t most = most_of(x, x->keep_all);
@@ -123,7 +126,7 @@ static mp_status search_with(rank_search *x, int64_t guess, int64_t *needed, mp_
     return !lacks || mp_plan_need(plan) + lacks <= x->budget_bytes ? remember(x, plan, x->found, err) : MP_OK;
 }
 
-/* Returns the stash if a plan kept as much as fits, and its other memory were the same as keep-all's. */
+/* Returns a first guess: the largest stash with which the rank fits, if all its other memory is as in keep-all. */
 static int64_t first_guess(const rank_search *x, int64_t keep_all_held, int64_t in_flight, int64_t keep_all_peak)
 {
     const int64_t over = keep_all_peak - x->budget_bytes;
@@ -131,9 +134,9 @@ static int64_t first_guess(const rank_search *x, int64_t keep_all_held, int64_t 
     return less < keep_all_held ? keep_all_held - less : keep_all_held / 2;
 }
 
-/* Searches with guesses between `low` (too small) and `high` (large enough, or too large). If a plan keeps less than guessed,
- * the next guess is the stash of that plan. Otherwise it is half-way between the limits. If no guess yields a plan, tries the
- * stash of keep-all, which suffices for every plan. */
+/* Searches with guesses between `low`, which is too small, and `high`, which is sufficient or too large. If a plan keeps less
+ * than guessed, the next guess is the stash of that plan. Otherwise it is half-way between the limits. If no guess yields a
+ * plan, tries the stash of keep-all, which suffices for every plan. */
 static mp_status search(rank_search *x, const pipeline_rank *rank, mp_error *err)
 {
     int64_t low = 0, high = rank->held_bytes, needed;
@@ -170,7 +173,7 @@ static mp_status settle(rank_search *x, mp_plan **out, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the floor of a rank that holds nothing for other micro-batches. */
+/* Returns the floor of a rank in *floor_bytes, without a stash for other micro-batches. */
 static mp_status find_floor(rank_search *x, int64_t *floor_bytes, mp_error *err)
 {
     memset(x->guessed, 0, (size_t)x->n_chunks * sizeof *x->guessed);
@@ -201,7 +204,7 @@ mp_status pipeline_plan_rank(rank_plan_request *r, subject *s, mp_plan **out, mp
     const mp_request request = outcome_request(&all);
     MP_CHECK(outcome_find_budget(&all, r->budget, &request, err));
     r->budget_bytes = x.budget_bytes = all.budget_bytes;
-    if (rank.keep_all_peak_bytes <= x.budget_bytes) { /* a faster plan may keep more than this one */
+    if (rank.keep_all_peak_bytes <= x.budget_bytes) { /* keep-all fits, but a faster plan may keep even more bytes */
         MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
         MP_CHECK(mp_plan_new(s->graph, "none", steps, keep_all->n_steps, &plan, err));
         if (r->asked->search.offsets) MP_CHECK(mp_arena_layout(s->graph, plan, err));
@@ -264,7 +267,7 @@ static void print_verdict(const pipeline *p, int without)
                        p->mesh, program, budget, extra_text(p->played->seconds, p->keep_all_played->seconds));
 }
 
-/* Prints the floor of each rank without a plan, and how to find the smallest budget. Returns whether a floor proves that no
+/* For each rank without a plan, prints its floor, and how to find the smallest budget. Returns true if a floor proves that no
  * plan exists. */
 static bool print_floors(const pipeline *p, bool is_quiet)
 {
@@ -282,7 +285,7 @@ static bool print_floors(const pipeline *p, bool is_quiet)
     return is_proved;
 }
 
-/* Refuses options that are for a single graph only. */
+/* Refuses options that make sense only for a single graph. */
 static int refuse(const options *o, const budget *b)
 {
     const char *what = o->search.checkpoints                     ? "--checkpoints"

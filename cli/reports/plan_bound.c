@@ -1,4 +1,5 @@
-/* plan_bound.c - explains the bound: one line per stage, and the recomputation required by the deciding interval. */
+/* plan_bound.c - explains the bound of a plan: one line per stage of the proof, and the recomputation that the deciding
+ * interval of steps requires. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -167,7 +168,7 @@ static json_t *node_json(const mp_graph *graph, int node)
     return node < 0 ? json_null() : json_integer(graph->nodes[node].id);
 }
 
-/* Returns JSON null if no interval decides the bound. */
+/* Returns the deciding interval as JSON; JSON null if the bound does not come from an interval. */
 static json_t *interval_json(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;

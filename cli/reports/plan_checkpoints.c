@@ -1,4 +1,4 @@
-/* plan_checkpoints.c - finds the borders of recomputation in one pass over the steps. */
+/* plan_checkpoints.c - finds the checkpoints that a user must set to follow a plan, in one pass over the plan's steps. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -8,10 +8,12 @@
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
 
-/* Facts about a storage, collected in the pass over the steps. */
+/* Facts about a storage, as bits: it was produced; it was produced again; a recomputation starts from it; it is kept for
+ * backward; it is computed from recomputed storages. */
 enum { MADE = 1, MADE_AGAIN = 2, STARTS = 4, KEPT = 8, BEHIND = 16 };
 
-/* True for activations. Storages produced on channels other than compute are gathered parameters and do not count. */
+/* True if storage s is an activation. Storages produced on channels other than compute are gathered parameters and do not
+ * count. */
 static bool is_activation(const mp_graph *graph, int s)
 {
     const int producer = graph->producer[s];
@@ -21,7 +23,8 @@ static bool is_activation(const mp_graph *graph, int s)
            graph->nodes[producer].alternatives[0].channel <= MP_CHANNEL_SECOND_STREAM;
 }
 
-/* Marks the storages computed from recomputed ones, directly or through storages that are neither kept nor recomputed. */
+/* Marks (BEHIND) the storages that are computed from recomputed storages, directly or through storages that are neither kept
+ * nor recomputed. */
 static void mark_behind(const mp_graph *graph, unsigned char *seen)
 {
     for (size_t k = 0; k < graph->n_nodes; k++) {

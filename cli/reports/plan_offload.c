@@ -1,4 +1,4 @@
-/* plan_offload.c - reports the copies of a plan to other tiers and back, and the waiting time of the step for them. */
+/* plan_offload.c - reports the copies of a plan to other tiers and back, and how long a step waits for them. */
 #include "cli/reports/plan.h"
 
 #include "cli/messages/interrupt.h"
@@ -10,7 +10,7 @@
 #include "memplan/makespan.h"
 #include "planner/solve/away.h"
 
-/* Activation bytes by kind and by fate: kept, recomputed or copied. */
+/* Bytes of activations of one kind, by how the plan treats them: kept, recomputed or copied. */
 typedef struct fate_bytes {
     int64_t bytes[MP_N_KINDS][MP_N_FATES];
 } fate_bytes;
@@ -25,8 +25,8 @@ static mp_status add_fates(const mp_graph *graph, const mp_plan *plan, fate_byte
     return MP_OK;
 }
 
-/* Returns an upper bound on the seconds by which copies slow down compute: each byte is read or written once in the device's
- * memory. Negative: unknown device. */
+/* Returns an upper bound on the seconds by which copies slow down compute, because each copied byte is read or written once in
+ * the device's memory. Negative: the device is unknown. */
 static double slowdown_of(const subject *s, const mp_copying *copying)
 {
     const mp_backend *backend = s->program ? s->program->backend : NULL;
@@ -36,7 +36,7 @@ static double slowdown_of(const subject *s, const mp_copying *copying)
     return (double)(copying->out_bytes + copying->in_bytes) / device.profile.bytes_per_second;
 }
 
-/* Prints a line per kind of storage for which there is a choice. */
+/* Prints a line for each kind of storage that the plan could keep, recompute or copy. */
 static void print_fates(const fate_bytes *fates)
 {
     for (int kind = MP_KIND_ACTIVATION; kind <= MP_KIND_SAVED; kind++) {
@@ -76,7 +76,7 @@ static void print_waits(const outcome *out, const mp_plan *plan, const mp_copyin
                 is_end ? "" : node_text(graph, plan->steps[copying->longest_wait].node));
 }
 
-/* Ends a search when Ctrl-C was pressed. */
+/* Called during a search. Returns false, which ends it, when the user has pressed Ctrl-C. */
 static bool goes_on(const mp_progress *progress, void *data)
 {
     (void)progress;

@@ -1,4 +1,4 @@
-/* plan_outcome.c - prints budget, table, arena and peak of an outcome. */
+/* plan_outcome.c - prints the parts of a plan's report: budget, table rows, arena and peak. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* plan_refusal.c - prints why no plan was found: the proof, the cause of the floor, and a sufficient budget. */
+/* plan_refusal.c - prints why a search found no plan: the proof, the storages that cause the floor, and a budget that
+ * suffices. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -16,7 +17,8 @@ static void print_static(const mp_graph *graph)
     screen_text(6, "  and %s", static_text(graph));
 }
 
-/* True if `s` sorts after `than`: it is smaller, or equal with a higher index. True if `than` is -1. */
+/* True if storage `s` comes after storage `than` in the order of printing: descending bytes, then ascending index. True if
+ * `than` is -1. */
 static bool comes_after(const mp_graph *graph, int s, int than)
 {
     if (than < 0) return true;
@@ -24,7 +26,7 @@ static bool comes_after(const mp_graph *graph, int s, int than)
     return a < b || (a == b && s > than);
 }
 
-/* Prints the floor at the end of backward: the gradients read by the updates that follow. */
+/* Prints the reason for a floor at the end of backward: the gradients that the updates read afterwards. */
 static void print_floor_at_end(const outcome *out)
 {
     const mp_graph *graph = out->subject->graph;
@@ -34,7 +36,7 @@ static void print_floor_at_end(const outcome *out)
     print_static(graph);
 }
 
-/* Prints a floor caused by a tensor that must remain live until a node reads it, or be recomputed before. */
+/* Prints the reason for a floor at a tensor that must stay live until a node reads it, or be recomputed before. */
 static void print_floor_held(const outcome *out)
 {
     const mp_graph *graph = out->subject->graph;
@@ -49,8 +51,8 @@ static void print_floor_held(const outcome *out)
     print_static(graph);
 }
 
-/* Prints the node at which the floor occurs, the largest storages that it uses, and the other storages live at that moment in
- * every order. */
+/* Prints the node at which the floor occurs, the largest storages that the node uses, and the other storages that are live
+ * then in every order. */
 static void print_floor(const outcome *out)
 {
     enum { HOLDERS = 5 };
@@ -68,7 +70,7 @@ static void print_floor(const outcome *out)
     const int *const lists[] = {alternative->reads, alternative->writes, alternative->adds};
     const size_t lengths[] = {alternative->n_reads, alternative->n_writes, alternative->n_adds};
     int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - alternative->workspace_bytes;
-    int last = -1; /* the last printed storage; the next is the largest that sorts after it by (bytes, index) */
+    int last = -1; /* the storage printed last; the next one is the first after it in the order of comes_after */
     mp_label label;
     screen_text(0, "The floor is held by %s, which needs at once:", node_text(graph, out->floor_reason.node));
     for (int line = 0;; line++) {
@@ -98,7 +100,7 @@ bool is_below_floor(const outcome *out)
     return out->budget_bytes < out->floor_bytes;
 }
 
-/* True if the options demand one specific plan, which the search has tried. */
+/* True if the options leave only one plan, such as a given list of checkpoints, and the search has tried it. */
 static bool is_one_plan(const search_options *o)
 {
     return o->checkpoints || !strcmp(o->solver, "none");

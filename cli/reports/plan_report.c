@@ -1,4 +1,4 @@
-/* plan_report.c - prints the result of a search, as text (at most 24 lines without -v and --list) and as JSON. */
+/* plan_report.c - prints a plan, as text (at most 24 lines without -v and --list) and as JSON. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -14,9 +14,9 @@
 #include "memplan/arena.h"
 #include "planner/segments/module_tree.h"
 
-enum { LINES = 4 }; /* lines for checkpoints; also for the other rules */
+enum { LINES = 4 }; /* lines for the checkpoints and the other rules together */
 
-/* Computes peak and time of segments between the plan's checkpoints, as frameworks recompute them. *applies is false for graphs
+/* Computes peak and time if a framework recomputes whole segments between the plan's checkpoints. *applies is false for graphs
  * without a backward phase. */
 static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *applies, int64_t *peak, int64_t *ticks,
                              mp_error *err)
@@ -29,7 +29,7 @@ static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *a
     return st;
 }
 
-/* Prints the number of modules that no plan can wrap, and the first names. */
+/* Prints how many modules no plan can wrap, and the first of their names. */
 static mp_status print_left_out(const outcome *out, mp_error *err)
 {
     enum { NAMES = 72 };
@@ -68,7 +68,7 @@ static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error
     return print_left_out(out, err);
 }
 
-/* Prints the number of nodes with algorithms that do not use their fastest one. */
+/* Prints how many nodes with several algorithms do not use their fastest one. */
 static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
 {
     size_t n = 0, n_slower = 0;
@@ -79,7 +79,7 @@ static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
     if (n) print("  algorithms: %zu of %zu nodes take a slower one for its smaller workspace\n", n_slower, n);
 }
 
-/* Prints the distance of the plan's time from the bound. */
+/* Prints by how much the plan's time exceeds the bound. */
 static void print_bound(const outcome *out)
 {
     const mp_answer *a = &out->answer;
@@ -96,7 +96,7 @@ static void print_bound(const outcome *out)
                     a->effort == MP_EFFORT_THOROUGH || !out->asked->talk.verbose ? "" : " (--effort thorough goes on)");
 }
 
-/* Prints the verdict again as the last line, since the first line may have scrolled away. */
+/* Prints the verdict as the last line. The verdict is also the first line, which may have scrolled away. */
 static void print_verdict(const outcome *out)
 {
     const mp_plan *plan = out->answer.plan;
@@ -164,7 +164,7 @@ mp_status print_plan(const outcome *out, mp_error *err)
     return MP_OK;
 }
 
-/* Prints the answer as JSON. Without a plan within the budget the header describes the smallest plan found. */
+/* Prints the answer as JSON. If no plan fits the budget, the header describes the smallest plan found. */
 mp_status print_plan_json(const outcome *out, mp_error *err)
 {
     const mp_graph *graph = out->subject->graph;

@@ -1,4 +1,4 @@
-/* rank_rows.c - the measurements of each rank of a training, as rows and JSON, and a trace of all ranks. */
+/* rank_rows.c - prints the measurements of each rank of a training, as table rows and JSON, and writes a trace of all ranks. */
 #include "cli/reports/rank_rows.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "executor/ranks/exchanges.h"
 #include "formats/json/json.h"
 
-enum { SILENT_SECONDS = 600 }; /* the default timeout of an execution */
+enum { SILENT_SECONDS = 600 }; /* the default timeout of an execution, in seconds */
 
 /* Returns the fraction of the network time during which the rank computed; -1: it used no network. */
 static double hidden(const mp_rank_report *of)
@@ -18,7 +18,7 @@ static double hidden(const mp_rank_report *of)
     return of->network_seconds > 0 ? fmax(0, 1 - of->wait_seconds / of->network_seconds) : -1;
 }
 
-/* Returns the sums over all ranks. Times are averaged. */
+/* Returns the measurements of all ranks together: sums of bytes, and averages of times. */
 static mp_rank_report sum_of(const mp_report *r)
 {
     mp_rank_report sum = {0};
@@ -44,7 +44,7 @@ static void print_rank(const char *name, const mp_rank_report *before, const mp_
                hidden(of) < 0 ? "-" : mp_text("%.0f %%", 100 * hidden(of)));
 }
 
-/* Kinds of sent data: the collectives of a rank, followed by the exchanges inside operators. */
+/* Kinds of data that a rank sends: its collectives by kind, then the exchanges inside operators. */
 enum { OF_OPERATORS = MP_N_COLLECTIVES, N_SENT };
 
 static const mp_sent *sent_of(const mp_rank_report *of, int kind)
@@ -79,7 +79,7 @@ static void print_rows(const train_outcome *t)
              "under way to others, what was computed in");
 }
 
-/* Prints the schedule of a pipeline step. */
+/* Prints the schedule of a training step in a pipeline. */
 static void print_stages(const train_outcome *t)
 {
     const mp_report *r = &t->after;
@@ -92,7 +92,7 @@ static void print_stages(const train_outcome *t)
                 mp_bytes_text(r->n_losses ? most / (int64_t)r->n_losses : 0));
 }
 
-/* True if the network contains an operator with batch statistics. */
+/* True if an operator of the network computes statistics over the batch (batch normalization). */
 static bool has_statistics(const train_outcome *t)
 {
     const mp_model *model = t->subject.model;
@@ -142,7 +142,7 @@ static json_t *peaks_json(const mp_rank_report *of)
                      (json_int_t)of->measured_peak_bytes, "process_bytes", (json_int_t)of->process_bytes);
 }
 
-/* Returns the measurements of one rank, or of all ranks together. */
+/* Returns the measurements of one rank, or of all ranks together, as JSON. */
 static json_t *measured_json(const mp_rank_report *before, const mp_rank_report *of)
 {
     return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:o}", "before", peaks_json(before), "after", peaks_json(of),
@@ -184,7 +184,7 @@ json_t *train_ranks_json(const train_outcome *t)
     return object;
 }
 
-/* The other ranks send their events to rank 0, one after the other. */
+/* Rank 0 writes the file. The other ranks send their events to rank 0, one rank after the other. */
 mp_status train_write_trace(const train_outcome *t, const ranks *r, const mp_step_time *times, const options *o, mp_error *err)
 {
     MP_OWNED char *own = NULL;

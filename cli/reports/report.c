@@ -1,4 +1,5 @@
-/* report.c - texts about live storages at the peak, static memory by kind, nodes, and attention kernels. */
+/* report.c - prints the live storages at the peak, static memory by kind, names of nodes, and the kernels used for attention.
+ */
 #include "cli/reports/report.h"
 
 #include <stdio.h>
@@ -47,19 +48,20 @@ const char *node_text(const mp_graph *graph, int node)
     return mp_text("%s (%s%s%s)", name, op ? n->op : "", op && !said ? " " : "", said ? "" : phase);
 }
 
-/* Returns a name; if it is longer than `most` bytes, without its middle, since its ends are most informative. */
+/* Returns a name. If it is longer than `most` bytes, its middle is left out, because the ends tell the most. */
 static const char *elided(const char *name, size_t most)
 {
     static const char gap[] = "...";
     const size_t n = strlen(name), kept = most - sizeof gap + 1;
     size_t head = kept / 2, tail = n - (kept - kept / 2);
     if (n <= most) return name;
-    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--; /* does not split a UTF-8 character */
+    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80)
+        head--; /* moves back to the start of a UTF-8 character, so that it is not split */
     while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
     return mp_text("%.*s%s%s", (int)head, name, gap, name + tail);
 }
 
-/* Prints the peak in one sentence. */
+/* Prints the peak in one sentence: its node and the largest live storages. */
 static void report_peak_shortly(const mp_graph *graph, const mp_timeline *timeline, int node, const int *spans, size_t n)
 {
     const char *source = graph->nodes[node].source, *largest = "";

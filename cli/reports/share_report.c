@@ -1,5 +1,5 @@
-/* share_report.c - prints a split: budgets and times, the price of memory, the alternative ways to share, and limits for
- * MPS. */
+/* share_report.c - prints how a card is split among jobs: budgets and times, the price of memory, other ways to share, and
+ * memory limits for MPS. */
 #include "cli/reports/share_report.h"
 
 #include <stdio.h>
@@ -79,27 +79,29 @@ static const mp_share_option *option_of(const sharing *s, mp_share_way way, size
     return &sharing_job_of(s, job)->plans.options[k];
 }
 
-/* Returns the offset of two jobs in lock-step; NULL: they do not fit, or this is not a pair of jobs. */
+/* Returns the fixed offset between the steps of two jobs in lock-step. NULL: the jobs do not fit in lock-step, or there are
+ * not two jobs. */
 static const mp_share_offset *offset_of(const sharing *s, mp_share_way way)
 {
     const mp_share_split *x = &s->ways[way].split;
     return way == MP_SHARE_LOCKSTEP && x->fits ? &s->lockstep.offsets[x->chosen[0]] : NULL;
 }
 
-/* True if this way of sharing applies to the jobs. */
+/* True if a way of sharing applies to these jobs; lock-step needs two jobs with equal numbers of steps. */
 static bool is_for(const sharing *s, mp_share_way way)
 {
     return way != MP_SHARE_LOCKSTEP || s->lockstep.n;
 }
 
-/* True if limits for MPS are useful: the jobs fit and do not run on the CPU. */
+/* True if memory limits for MPS are useful: the jobs fit, and do not run on the CPU. */
 static bool has_limits(const sharing *s)
 {
     const mp_program *program = sharing_job_of(s, 0)->subject.program;
     return s->ways[s->way].split.fits && !(program && program->backend->is_host);
 }
 
-/* Returns the memory limit that MPS should set for a process, in MiB: of job `job`, or by turns of the common process. */
+/* Returns the memory limit of a process for MPS, in MiB. If jobs run at the same time, it is the process of job `job`; by
+ * turns, the common process. */
 static int64_t limit_mib(const sharing *s, size_t job)
 {
     const int64_t mib = 1024 * 1024;
@@ -139,7 +141,7 @@ static const char *names_text(const sharing *s, size_t n)
     return text;
 }
 
-/* Returns the common program of all jobs, ", in PyTorch"; "" if they have several. */
+/* Returns the program that trains all jobs, as ", in PyTorch"; "" if different programs do. */
 static const char *program_of(const sharing *s)
 {
     const char *program = subject_program(&sharing_job_of(s, 0)->subject);
@@ -180,7 +182,7 @@ static void print_verdict(const sharing *s, const options *o)
                    mp_bytes_text(need), mp_bytes_text(need - s->room.memory_bytes));
 }
 
-/* Prints a job with its budget. If the jobs do not fit, prints it with its smallest plan. */
+/* Prints the line of job i with its budget; if the jobs do not fit, with the memory of its smallest plan. */
 static void print_job(const sharing *s, size_t i, bool verbose)
 {
     const sharing_way *w = &s->ways[s->way];
@@ -192,7 +194,7 @@ static void print_job(const sharing *s, size_t i, bool verbose)
                seconds_text((double)o->ticks * TICK), sharing_job_of(s, i)->subject.title, exact);
 }
 
-/* Prints keep-all of the jobs under the other rules. */
+/* Prints the peaks of keep-all of the jobs under the other rules. */
 static void print_others(const sharing *s)
 {
     const char *list = "", *name = "", *option = "";
@@ -226,7 +228,7 @@ static void print_offset(const sharing *s)
                 mp_bytes_text(x->bound_bytes));
 }
 
-/* Prints the gain from more memory and the cost of less. */
+/* Prints the price of memory in seconds per GiB, and how much more memory the next faster split takes. */
 static void print_price(const sharing *s)
 {
     const sharing_way *w = &s->ways[s->way];

@@ -1,4 +1,4 @@
-/* share_run.c - trains the jobs of a split alone and by turns, and compares losses, parameters and memory. */
+/* share_run.c - trains the jobs of a split alone and by turns, and compares losses, parameters and memory of both runs. */
 #include "cli/reports/share_run.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ mp_status sharing_can_run(const sharing *s, const options *o, mp_error *err)
     return MP_OK;
 }
 
-/* The parameter sources, feeds and requests of the trainings. */
+/* The inputs of the trainings of all jobs: parameter sources, data feeds and requests. */
 typedef struct sources {
     size_t n;
     mp_parameter_source **parameters;

@@ -6,19 +6,19 @@
 
 typedef struct sharing_run {
     size_t n;
-    mp_report *alone; /* per job */
+    mp_report *alone; /* per job: the report of its training alone */
     mp_turns turns;
 } sharing_run;
 
-/* Checks that every job can be run. MP_INVALID, MP_UNSUPPORTED. */
+/* Checks that every job can be trained on this machine. MP_INVALID, MP_UNSUPPORTED. */
 mp_status sharing_can_run(const sharing *s, const options *o, mp_error *err);
-/* Trains every job by its plan of the split, alone and then by turns. Release *out with sharing_run_free in any case. Errors as
- * mp_train_turns. */
+/* Trains every job by its plan of the split, first alone and then by turns with the others. Release *out with sharing_run_free
+ * on any status. Errors as mp_train_turns. */
 mp_status sharing_run_all(const sharing *s, const options *o, sharing_run *out, mp_error *err);
 void sharing_run_free(sharing_run *r);
 
-/* The first is true if every job has the same losses and parameters as its training alone, bit-identical. The second is true if
- * the used arena equals the planned one. */
+/* The first is true if every job has bit-identical losses and parameters in both runs, alone and by turns. The second is true
+ * if the arena used has the planned size. */
 bool sharing_run_is_same(const sharing_run *r);
 bool sharing_run_is_as_planned(const sharing_run *r);
 void print_sharing_run(const sharing *s, const sharing_run *r);

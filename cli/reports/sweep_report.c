@@ -1,4 +1,4 @@
-/* sweep_report.c - prints a trade-off curve: on a terminal one line per budget, otherwise all searchers. */
+/* sweep_report.c - prints a trade-off curve: on a terminal the best plan per budget, otherwise the plans of all searchers. */
 #include "cli/reports/sweep_report.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 
-/* Returns the first columns of a row. */
+/* Returns the first columns of a table row: budget, peak, the peak as per cent of keep-all, and extra time. */
 static const char *line_text(const mp_sweep *found, const char *budget, int64_t peak_bytes, int64_t ticks)
 {
     return mp_text("  %11s  %11s  %5.1f %%  %9s", budget, mp_bytes_text(peak_bytes),
@@ -16,7 +16,7 @@ static const char *line_text(const mp_sweep *found, const char *budget, int64_t 
                    extra_text((double)ticks, (double)found->keep_all_ticks));
 }
 
-/* True if no searcher found a cheaper plan within the same budget. */
+/* True if no searcher found a faster plan for the same budget. */
 static bool is_cheapest(const mp_sweep *found, const mp_sweep_point *p)
 {
     for (size_t k = 0; k < found->n_curves; k++)
@@ -34,7 +34,7 @@ static const mp_sweep_bound *bound_at(const mp_sweep *found, int64_t budget_byte
     return NULL;
 }
 
-/* Prints a point. `name`: the searcher, or "". */
+/* Prints the row of one plan. `name`: its searcher, or "". */
 static void print_point(const mp_sweep *found, const mp_sweep_point *p, const char *name, const char *note)
 {
     const mp_sweep_bound *bound = bound_at(found, p->budget_bytes);
@@ -63,7 +63,8 @@ static bool is_better(const mp_sweep_point *p, const mp_sweep_point *other)
     return p->ticks != other->ticks ? p->ticks < other->ticks : p->peak_bytes < other->peak_bytes;
 }
 
-/* Prints, for every budget, the cheapest plan of all searchers; of equal ones the smallest, then the first. */
+/* For every budget, prints the fastest plan of all searchers. Of equally fast plans, it is the one with the smallest peak,
+ * then the first. */
 static void print_best(const mp_sweep *found)
 {
     for (int64_t last = -1;;) {
@@ -84,7 +85,7 @@ static void print_best(const mp_sweep *found)
     }
 }
 
-/* Prints three lists of evenly spread checkpoints: too few, the best number, too many. */
+/* Prints three lists of evenly spread checkpoints: one with too few checkpoints, the best one, and one with too many. */
 static void print_spread(const mp_sweep *found)
 {
     size_t best = 0;
@@ -107,7 +108,7 @@ static void print_spread(const mp_sweep *found)
     }
 }
 
-/* Prints the ends of the curve: the cheapest plan within the smallest feasible budget, and keep-all. */
+/* Prints the ends of the curve: the fastest plan within the smallest feasible budget, and keep-all. */
 static void print_verdict(const talk_options *o, const subject *s, const mp_sweep *found)
 {
     const char *title = s->title, *all = mp_bytes_text(found->keep_all_bytes);

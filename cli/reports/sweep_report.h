@@ -1,10 +1,10 @@
-/* sweep_report.h - a trade-off curve as text. */
+/* sweep_report.h - prints a trade-off curve (plans for several budgets) as text. */
 #pragma once
 
 #include "cli/options/options.h"
 #include "cli/subject/subject.h"
 #include "memplan/sweep.h"
 
-/* Prints the cheapest plan for every budget, on a terminal in 24 lines. In a pipe, with --list or with -v, prints the plans of
+/* On a terminal, prints the fastest plan for every budget, in 24 lines. In a pipe, with --list or with -v, prints the plans of
  * every searcher. */
 void print_sweep(const talk_options *o, const subject *s, const mp_sweep *found);

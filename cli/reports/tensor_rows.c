@@ -14,21 +14,22 @@ enum { DEPTH_MAX = 4, NAMED = 4, LIST_GROUPS = 32 };
 
 /* The tensors of one module. */
 typedef struct group {
-    size_t module; /* bytes of the name that form the module */
-    size_t first;  /* index in `order` */
+    size_t module; /* bytes of a tensor's name that are the module's name */
+    size_t first;  /* index in `order` of the module's first tensor */
     size_t n;
-    size_t repeats; /* number of equal groups that follow */
+    size_t repeats; /* number of following groups that are equal and part of the same row */
 } group;
 
 typedef struct grouping {
     const char *const *names;
     size_t n_names, n;
     group *groups;
-    size_t *order; /* indices of names, by group */
+    size_t *order; /* indices of the tensors' names, sorted by group */
     bool *taken;
 } grouping;
 
-/* Returns the length in bytes of the module part of a name. Only names that begin with a slash contain modules. */
+/* Returns the length in bytes of the module part of a name, for modules of at most this depth. Only names that begin with a
+ * slash contain modules. */
 static size_t module_length(const char *name, int depth)
 {
     return name[0] == '/' ? mp_module_length(name, depth) : 0;
@@ -83,7 +84,7 @@ bool module_is_next(const char *a, size_t n, const char *b, size_t m)
     return i == n && j == m && differs;
 }
 
-/* True if group b follows `last` by number, and has the same tensors as a. */
+/* True if the number in the name of group b is the next after group `last`, and b has the same tensors as group a. */
 static bool repeats(const grouping *g, const group *a, const group *last, const group *b)
 {
     if (a->n != b->n || !a->module || !b->module) return false;
@@ -93,7 +94,7 @@ static bool repeats(const grouping *g, const group *a, const group *last, const 
     return true;
 }
 
-/* Folds groups that repeat the previous one. Returns the number of remaining groups. */
+/* Merges each group into the group before it if it repeats that group. Returns the number of remaining groups. */
 static size_t fold(grouping *g)
 {
     size_t left = 0;
@@ -125,7 +126,7 @@ static const char *module_of(const grouping *g, const group *row)
     return row->module ? mp_text("%s", mp_module_text(name_at(g, row->first), row->module, text, sizeof text)) : "(no module)";
 }
 
-/* Returns the title of a row: "h.0 - h.18". */
+/* Returns the title of a row: one module, or a range of modules such as "h.0 - h.18". */
 static const char *title_of(const grouping *g, const group *row)
 {
     if (!row->repeats) return module_of(g, row);

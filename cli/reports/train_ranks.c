@@ -1,4 +1,5 @@
-/* train_ranks.c - joins the ranks of a training, compares them, distributes one plan to all, and lets them leave. */
+/* train_ranks.c - joins the ranks of a training, compares their options and data, sends one plan to all ranks of a graph, and
+ * lets the ranks leave together. */
 #include "cli/reports/train_ranks.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@
 #include "memplan/check.h"
 
 enum { JOIN_SECONDS = 60 };
-enum { PLANNING_SECONDS = 600 }; /* most seconds between the first and the last rank that has its plan */
+enum { PLANNING_SECONDS = 600 }; /* most seconds that the first rank with a plan waits for the last one */
 
 static const char *last_words;
 
@@ -28,8 +29,8 @@ static void on_alarm(int signal)
     _exit(EXIT_NO);
 }
 
-/* Sets a deadline for a call of the launcher's library: the process ends with the sentence if the call does not return. NULL:
- * cancels it. */
+/* Sets a deadline for a call of the launcher's library. If the call does not return in time, the process ends with the
+ * sentence. NULL cancels the deadline. */
 static void limit(const options *o, const char *sentence)
 {
     const double seconds = o->training.timeout > 0 ? o->training.timeout : JOIN_SECONDS;
@@ -66,7 +67,7 @@ mp_status train_check_alone(ranks *r, mp_error *err)
     if (r->world || n == 1) return MP_OK;
     r->all_failed = true;
     r->is_told = launcher_rank() > 0;
-    /* an error status would make the launcher end rank 0 before it prints the reason */
+    /* with an error status, the launcher would end rank 0 before rank 0 prints the reason */
     r->status = r->is_told ? EXIT_DONE : EXIT_USAGE;
     return MP_FAIL(err, MP_INVALID,
                    "the launcher has started %d processes, and without --mesh each would be a training of its own; add --mesh "
@@ -133,9 +134,9 @@ mp_status train_agree(const options *o, const train_outcome *t, ranks *r, const 
     return MP_OK;
 }
 
-/* ---- one plan for all ---- */
+/* ---- one plan for all ranks of a graph ---- */
 
-/* Returns the number of ranks that share this rank's graph. Their numbers are consecutive. */
+/* Returns the number of ranks that have the same graph as this rank. Their rank numbers are consecutive. */
 static int of_one_graph(const train_outcome *t, const ranks *r)
 {
     return mp_communicator_size(r->world) / (int)t->subject.ranks.mesh.size[MP_DIM_PP];
@@ -146,12 +147,13 @@ bool train_searches(const train_outcome *t, const ranks *r)
     return !r->world || mp_communicator_rank(r->world) % of_one_graph(t, r) == 0;
 }
 
-/* A rank's message after its search: its exit status if it failed, and the stash that its plan needs. */
+/* A rank's message to the others after its search: its exit status if the search failed, and the bytes of stash that its plan
+ * needs. */
 typedef struct ended_search {
     int64_t status, held_bytes;
 } ended_search;
 
-/* Reads and checks the plan that another rank sent. */
+/* Reads the plan that another rank sent, and checks it on this rank's graph. */
 static mp_status take_plan(train_outcome *t, const char *text, int from, int64_t held_bytes, mp_error *err)
 {
     subject *s = &t->subject;
@@ -161,7 +163,7 @@ static mp_status take_plan(train_outcome *t, const char *text, int from, int64_t
     return st == MP_OK ? subject_check_held(s, s->plan->steps, s->plan->n_steps, err) : st;
 }
 
-/* Evaluates the messages of all ranks about their searches. */
+/* Evaluates the messages of all ranks about their searches. If one failed, all fail. */
 static mp_status hear(ranks *r, const ended_search *all, mp_error *err)
 {
     const int n = mp_communicator_size(r->world), own = mp_communicator_rank(r->world);
@@ -240,7 +242,7 @@ int train_leave(const options *o, ranks *r, int status)
     rank_interrupt_end();
     if (r->world && status != EXIT_DONE && !r->all_failed) {
         fflush(NULL);
-        limit(o, ""); /* the reason was printed already */
+        limit(o, ""); /* no sentence, because the reason has been printed */
         r->world->end(r->world, status);
     }
     if (r->world) limit(o, "memplan: the other ranks have not ended in time, though all work was done\n");

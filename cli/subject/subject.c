@@ -1,4 +1,4 @@
-/* subject.c - builds a training graph from a path and options, and selects the backend that will run it. */
+/* subject.c - builds a training graph from a model's path and the options, and selects the backend that will run it. */
 #include "cli/subject/subject.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ static mp_dtype dtype_of(const char *name)
                                    : MP_DTYPE_UNDEFINED;
 }
 
-/* Finds the tensor named by --output. If simplification removed it, finds its replacement. */
+/* Finds the tensor named by --output. If simplification removed the tensor, finds the tensor that replaced it. */
 static mp_status find_output(const mp_model *model, const char **name, mp_error *err)
 {
     int tensor = mp_model_find(model, *name);
@@ -66,7 +66,8 @@ static mp_status find_output(const mp_model *model, const char **name, mp_error 
     return MP_FAIL(err, MP_INVALID, "--output: there is no tensor '%s'", *name);
 }
 
-/* True if attention is fused. The backend must have a kernel for it; under PyTorch's rules nothing is run. */
+/* True if attention becomes one operator. The backend must have a kernel for it. Under PyTorch's rules no kernel is needed,
+ * because nothing is run. */
 static bool fuses_attention(const model_options *o, const mp_backend *backend, mp_rules rules)
 {
     const mp_operator fused = {
@@ -85,7 +86,7 @@ mp_status subject_device(const model_options *o, const mp_backend **backend, own
     return MP_OK;
 }
 
-/* Applies the options for the backend's computation. If the device itself is needed and missing, that error is reported
+/* Applies the options that change how the backend computes (fast, TF32, ...). If the device is missing, this error is reported
  * first. */
 static mp_status settle(const options *o, const mp_backend *backend, mp_error *err)
 {
@@ -104,7 +105,8 @@ static mp_status settle(const options *o, const mp_backend *backend, mp_error *e
     return MP_OK;
 }
 
-/* True if a backend can run the split model. If not, plans are made for a device profile, and the reason is stored. */
+/* True if a backend can run the model split over ranks. If not, plans are made for a device profile, and s->not_run holds the
+ * reason. */
 static bool runs_parts(subject *s, const mp_backend *backend, int loss)
 {
     if (s->ranks.mesh.size[MP_DIM_TP] == 1) return true;
@@ -120,7 +122,8 @@ static bool runs_parts(subject *s, const mp_backend *backend, int loss)
     return s->not_run.code == MP_OK;
 }
 
-/* True if the graph can become a program. A pipeline can for the schedules that memplan runs, and not for profile and share. */
+/* True if memplan can run the training graph, so that it becomes a program. A pipeline can be run under some schedules only,
+ * and not by profile and share. */
 static bool is_run(const options *o, const mp_pipeline_shape *pipeline)
 {
     const bool is_known = pipeline->schedule == MP_SCHEDULE_GPIPE || pipeline->schedule == MP_SCHEDULE_1F1B;
@@ -148,7 +151,7 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
                                   .accumulate = (int)o->model.accumulate};
     MP_CLEARED_BY(loss_options_free) loss_options details = {0};
     int loss;
-    /* gradients are kept for the next micro-batch */
+    /* gradients are kept from one micro-batch to the next */
     if (pipeline->n_micro_batches > 1) wanted.accumulate = (int)pipeline->n_micro_batches;
     MP_ENSURE(!wanted.amp || wanted.dtype == MP_DTYPE_FLOAT, err, MP_INVALID,
               "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", o->model.amp, o->model.dtype);
@@ -214,7 +217,8 @@ static mp_status build_graph(subject *s, const options *o, const mp_pipeline_sha
     return subject_offload(o, &device, s, err);
 }
 
-/* Warns of an unknown operator set version. Operators are then read as in the last known version. */
+/* Warns that a model has a version of the ONNX operator set that memplan does not know. Operators are then read as in the last
+ * known version. */
 static void warn_of_version(const char *path, const mp_model *model)
 {
     enum { KNOWN = 28 }; /* version of ONNX's own operator set in onnx 1.23 */
@@ -257,7 +261,7 @@ int64_t subject_batch(const subject *s)
     return 0;
 }
 
-/* Writes the title, "resnet50, batch 32". For a graph without a name it uses the file's path. */
+/* Writes the subject's title, "resnet50, batch 32". If a graph has no name, the title contains its file's path. */
 static void write_title(subject *s)
 {
     const int64_t batch = subject_batch(s);
@@ -265,7 +269,8 @@ static void write_title(subject *s)
     snprintf(s->title, sizeof s->title, "%s%s", name, batch > 0 ? mp_text(", batch %lld", (long long)batch) : "");
 }
 
-/* Writes the heading of pictures: the title, and all that distinguishes this step from others of the network. */
+/* Writes the heading of pictures: the title, and the options by which this step differs from other steps of the same network.
+ */
 static void write_heading(subject *s)
 {
     static const char *const stated[] = {"mesh", "rank", "dtype", "amp"};
@@ -306,7 +311,9 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         MP_CHECK(build_graph(out, o, &pipeline, err));
         warn_of_inference_form(path, &out->inference, o->model.keep_inference_norms);
         const bool has_attention = out->attention.n + out->attention.n_missed > 0 || out->inference.has_softmax;
-        const bool is_told = o->model.is_second || o->source; /* the warning was printed when the plan was made */
+        const bool is_told =
+            o->model.is_second ||
+            o->source; /* the warning was printed when the plan was made, or for the first graph of a comparison */
         if (!is_told && mp_rules_find(o->model.rules) == MP_RULES_PYTORCH)
             MP_CHECK(warn_of_guesses(path, out->model, out->file && has_attention ? &out->inference : NULL, err));
     }

@@ -1,4 +1,5 @@
-/* subject_loss.c - parses lists of weights, given as text or in files, and a label that may be negative. */
+/* subject_loss.c - parses the options of the loss: lists of class weights, given as text or in files, and the ignored label,
+ * which may be negative. */
 #include "cli/subject/subject.h"
 
 #include <errno.h>

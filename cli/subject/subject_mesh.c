@@ -1,4 +1,5 @@
-/* subject_mesh.c - reads the mesh that the subject's device belongs to, and its network. Reports the bytes that it sends. */
+/* subject_mesh.c - reads the mesh and the network of the subject's ranks from the options, and reports the bytes that a rank
+ * sends. */
 #include <string.h>
 
 #include "cli/messages/screen.h"

@@ -1,4 +1,4 @@
-/* subject_model.c - loads the model of a command: a file, or a network known by name. */
+/* subject_model.c - loads the model of a command: an ONNX file, or a network that memplan knows by name. */
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ const mp_architecture *subject_architecture(const char *path)
     return strcmp(path, "-") && access(path, F_OK) ? mp_architecture_find(path) : NULL;
 }
 
-/* Reads --dim NAME=N. The pool owns the names. */
+/* Reads the sizes given by --dim NAME=N. The pool owns the copies of the names. */
 static mp_status read_dimensions(const model_options *o, mp_pool *pool, mp_dimension *dimensions, mp_error *err)
 {
     for (size_t k = 0; k < o->dims.n; k++) {
@@ -30,7 +30,7 @@ static mp_status read_dimensions(const model_options *o, mp_pool *pool, mp_dimen
 
 enum { NAME_MAX_BYTES = 64 };
 
-/* Writes a name as mp_names_are_alike reads it: small letters without separators. Longer names are cut. */
+/* Writes a name in small letters without separators, as mp_names_are_alike compares names. Longer names are truncated. */
 static const char *plain(const char *name, char text[NAME_MAX_BYTES])
 {
     size_t n = 0;
@@ -40,7 +40,8 @@ static const char *plain(const char *name, char text[NAME_MAX_BYTES])
     return text;
 }
 
-/* Fails with the names of the table that begin with this one, otherwise with those at the smallest edit distance. */
+/* Fails with an error that names the known networks whose names begin with this one. If there are none, it names those at the
+ * smallest edit distance. */
 static mp_status refuse_unknown(const char *name, const char *what, mp_error *err)
 {
     char word[NAME_MAX_BYTES], known[NAME_MAX_BYTES], names[256] = "";
@@ -61,7 +62,7 @@ static mp_status refuse_unknown(const char *name, const char *what, mp_error *er
     return MP_FAIL(err, MP_INVALID, "%s; did you mean %s?", what, names);
 }
 
-/* True if a path has a folder, or an ending of letters as files have: "model.onnx", and not "llama3.1-8b". */
+/* True if a path looks like a file: it has a folder, or an ending of letters such as "model.onnx". "llama3.1-8b" does not. */
 static bool looks_like_file(const char *path)
 {
     const char *point = strrchr(path, '.');

@@ -1,4 +1,5 @@
-/* subject_offload.c - reads the destination, link and limit of copies, and extends the graph. */
+/* subject_offload.c - reads --offload and --link: the tier that tensors are copied to, its link and its size. Adds the copies
+ * to the graph. */
 #include "cli/subject/subject.h"
 
 #include <stdlib.h>
@@ -11,15 +12,15 @@
 
 enum { RATE_MAX = 40 };
 
-/* One --offload option. */
+/* The destination of copies that one --offload option names. */
 typedef struct destination {
     bool is_host;
-    mp_link link;  /* from the device to the host, or from the host to the disk */
-    double rate;   /* rate stated by --link, in bytes/s; 0: --link names a link */
-    int64_t bytes; /* 0: no limit */
+    mp_link link;  /* link between the device and the host, or between the host and the disk */
+    double rate;   /* rate in bytes/s, if --link states a rate; 0: --link names a known link */
+    int64_t bytes; /* size limit of the tier in bytes; 0: no limit */
 } destination;
 
-/* Parses "24GB/s", of `n` bytes. */
+/* Parses a rate such as "24GB/s", of `n` bytes of text, as bytes/s. */
 static bool read_rate(const char *text, size_t n, double *rate)
 {
     char bytes[RATE_MAX];
@@ -33,7 +34,7 @@ static bool read_rate(const char *text, size_t n, double *rate)
     return true;
 }
 
-/* Parses "24GB/s" as the rate in both directions, or the output of 'profile --link': "5.1GB/s,4.9GB/s,12us,turns". */
+/* Parses a link: one rate for both directions, "24GB/s", or the output of 'profile --link', "5.1GB/s,4.9GB/s,12us,turns". */
 static bool read_link(const char *text, mp_link *link)
 {
     const size_t n = strcspn(text, ",");
@@ -48,7 +49,7 @@ static bool read_link(const char *text, mp_link *link)
     return link->latency_seconds >= 0 && link->latency_seconds < 1e6 && (link->is_shared || !strcmp(end, "us"));
 }
 
-/* Finds the link of destination k: the --link at the same position, or the usual link. */
+/* Finds the link of the k-th --offload: the k-th --link, or the usual link if there is none. */
 static mp_status find_link(const model_options *o, size_t k, const char *usual, const own_device *device, destination *out,
                            mp_error *err)
 {
@@ -66,8 +67,8 @@ static mp_status find_link(const model_options *o, size_t k, const char *usual, 
     return MP_OK;
 }
 
-/* Reads the k-th --offload. A folder becomes the subject's folder. It must exist if it is named on the command line, or if
- * copies are written to it. A folder from a plan need not exist on this machine. */
+/* Reads the k-th --offload. If it names a folder, this becomes the subject's folder. The folder must exist if it is named on
+ * the command line, or if copies are written to it. A folder from a plan need not exist on this machine. */
 static mp_status read_destination(const options *o, size_t k, const own_device *device, subject *s, destination *out,
                                   mp_error *err)
 {
@@ -90,7 +91,7 @@ static mp_status read_destination(const options *o, size_t k, const own_device *
     return find_link(&o->model, k, out->is_host ? device->profile.link : "nvme4", device, out, err);
 }
 
-/* Limits the rate of copies to and from a tier. */
+/* Limits the rate of copies to and from a tier to bytes_per_second. */
 static void limit_rate(subject *s, int tier, double bytes_per_second)
 {
     const mp_graph *g = s->graph;
@@ -115,7 +116,8 @@ static mp_status check_places(const model_options *o, mp_error *err)
 
 mp_status subject_host(const options *o, const own_device *device, bool *has_host, mp_link *link, int64_t *bytes, mp_error *err)
 {
-    MP_CLEARED_BY(subject_free) subject none = {0}; /* receives the folder, which is then refused */
+    MP_CLEARED_BY(subject_free)
+    subject none = {0}; /* only its folder is set; a folder is then refused, because the command copies to the host only */
     destination read;
     MP_CHECK(check_places(&o->model, err));
     *has_host = o->model.offload.n > 0;
@@ -158,7 +160,7 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     MP_ENSURE(n_copied, err, MP_INVALID, "--offload: there is nothing to copy: no activation%s has %s or more",
               o->model.offload_state ? " and no optimizer state" : "", mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));
     for (int m = 1; m < (int)s->graph->n_tiers; m++) {
-        if (is_away && host.rate > 0) break; /* a GPU's link is never throttled */
+        if (is_away && host.rate > 0) break; /* the rate of a GPU's link is never limited artificially */
         const bool is_host = !strcmp(s->graph->tiers[m], "host");
         s->tier_bytes[m] = is_host ? host.bytes : disk.bytes;
         if (host.rate > 0 && (is_host || !disk.rate || host.rate < disk.rate))

@@ -1,4 +1,5 @@
-/* subject_other_rules.c - builds the graph again under the other rules, and describes the result. */
+/* subject_other_rules.c - builds the training graph again under the other rules (PyTorch's or those of memplan's executor),
+ * and reports the peak of keep-all under these rules. */
 #include "cli/subject/subject.h"
 
 #include "cli/messages/quantities.h"
@@ -17,11 +18,11 @@ options other_options(const options *o)
     asked.model.rules = mp_rules_name(rules);
     asked.model.is_second = true;
     asked.model.costs = NULL;
-    asked.model.offload = asked.model.link = (text_list){0}; /* the comparison is about keep-all */
+    asked.model.offload = asked.model.link = (text_list){0}; /* the comparison is about keep-all without copies */
     asked.model.offload_state = false;
     if (rules == MP_RULES_PYTORCH) {
         asked.model.fused_attention = true;
-        asked.model.chunk_steps = 0; /* PyTorch does not divide sequences */
+        asked.model.chunk_steps = 0; /* PyTorch does not divide sequences into chunks */
     }
     return asked;
 }

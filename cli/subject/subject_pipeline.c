@@ -1,4 +1,5 @@
-/* subject_pipeline.c - cuts the graph of one pipeline rank out of a training graph, and sets its stash. */
+/* subject_pipeline.c - cuts the graph of one pipeline rank out of a whole training graph, and sets the rank's stash for other
+ * micro-batches. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 enum { USUAL_CHUNKS = 2 };
 
-/* Returns the first pipeline option that was given; NULL: none. */
+/* Returns the name of the first pipeline option that was given; NULL: none was. */
 static const char *given_option(const model_options *m)
 {
     return m->micro_batches ? "micro-batches"
@@ -50,7 +51,7 @@ mp_status subject_pipeline(const options *o, mp_pipeline_shape *out, mp_error *e
     return mp_schedule_check(out, err);
 }
 
-/* Parses "0,6,12": one block per stage. */
+/* Parses --stages, such as "0,6,12": the first block of each stage. */
 static mp_status read_begins(const char *text, int n, int *begins, mp_error *err)
 {
     int k = 0;
@@ -76,7 +77,7 @@ static mp_status read_rank(const options *o, int n, int *rank, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the memory for which stages are balanced, as in `parallel`; 0: stages are balanced by time alone. */
+/* Returns the bytes of a rank for which stages are balanced, as in `parallel`. 0: stages are balanced by time alone. */
 static int64_t memory_of(const options *o, const mp_device *device)
 {
     const int64_t reserve = option_given(o, OPT_RESERVE) ? o->search.reserve : device->reserve_bytes;
@@ -84,7 +85,7 @@ static int64_t memory_of(const options *o, const mp_device *device)
     return device->memory_bytes > reserve ? device->memory_bytes - reserve : 0;
 }
 
-/* Returns the ticks of exchanges over tp. */
+/* Returns the ticks of the exchanges between the ranks of tp. */
 static int64_t exchange_ticks(const mp_graph *graph)
 {
     static const char *const ops[] = {"AllReduce", "Replicate", "AllGather", "Assemble", "ReduceScatter", "TakePart"};
@@ -96,7 +97,8 @@ static int64_t exchange_ticks(const mp_graph *graph)
     return ticks;
 }
 
-/* Scales the traffic of the whole graph to this rank's share for all micro-batches, and adds the transfers between stages. */
+/* Scales the bytes that the whole graph sends to this rank's share, for all micro-batches. Adds the bytes sent between stages.
+ */
 static void share_traffic(subject *s, int64_t whole_ticks)
 {
     const double share = whole_ticks ? (double)exchange_ticks(s->graph) / (double)whole_ticks : 0;
@@ -140,7 +142,7 @@ mp_status subject_cut(const options *o, const mp_pipeline_shape *shape, const mp
     return MP_OK;
 }
 
-/* Stores the stage boundaries and the stash in the graph's options; NULL: no stash. */
+/* Stores the stage boundaries and the stash in the graph's `options`. held NULL: no stash. */
 static mp_status say(subject *s, const char *held, mp_error *err)
 {
     enum { BLOCK_DIGITS = 12 };
@@ -151,7 +153,9 @@ static mp_status say(subject *s, const char *held, mp_error *err)
     if (!options || !begins) return MP_NO_MEMORY(err);
     for (int q = 0, used = 0; q < n; q++)
         used += snprintf(begins + used, (size_t)(n * BLOCK_DIGITS - used), "%s%d", q ? "," : "", s->begins[q]);
-    json_object_del(options, "stages"); /* keeps the order of the option table: stages, rank, held */
+    json_object_del(
+        options,
+        "stages"); /* deleted and added again, so that the options keep the order of the option table: stages, rank, held */
     json_object_del(options, "held");
     json_t *rank = json_incref(json_object_get(options, "rank"));
     json_object_del(options, "rank");
@@ -171,7 +175,7 @@ static mp_status held_in_keep_all(const subject *s, int64_t *bytes, mp_error *er
     return mp_rank_held_bytes(&s->rank, steps, mp_keep_all(s->graph, steps), bytes, err);
 }
 
-/* Sets the stash to `bytes`; `text` is the same list for the options. */
+/* Sets the stash to `bytes`. `text` is the same list as a text, which the graph's options store. */
 static mp_status hold(subject *s, const int64_t *bytes, const char *text, mp_error *err)
 {
     MP_CHECK(mp_rank_hold(&s->rank, bytes, err));
@@ -202,7 +206,7 @@ mp_status subject_hold(subject *s, const int64_t *bytes, mp_error *err)
     return hold(s, kept, text, err);
 }
 
-/* Parses "3GiB,2GiB": one amount per chunk, or one for all. */
+/* Parses --held, such as "3GiB,2GiB": one number of bytes per chunk, or one for all chunks. */
 static mp_status read_held(const char *text, int n, int64_t *held, mp_error *err)
 {
     int k = 0;

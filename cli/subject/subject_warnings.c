@@ -1,5 +1,5 @@
-/* subject_warnings.c - warns that a file is an inference graph, or that it does not show how PyTorch runs the network, and how
- * to export it. */
+/* subject_warnings.c - warns that a model file was exported for inference, or that it does not show how PyTorch runs the
+ * network. Each warning says how to export the file correctly. */
 #include "cli/subject/subject.h"
 
 #include <stdatomic.h>
@@ -8,7 +8,8 @@
 #include "estimator/base/memory.h"
 #include "formats/base/text.h"
 
-/* Returns the list with "2 dropouts are switched off" appended; unchanged if n is 0. */
+/* Appends an entry such as "2 dropouts are switched off" to a list in words, and returns it. If n is 0, returns the list
+ * unchanged. */
 static const char *with(const char *list, int n, const char *what, const char *is, const char *are)
 {
     return n ? mp_text("%s%s%d %s%s %s", list, *list ? ", " : "", n, what, n > 1 ? "s" : "", n > 1 ? are : is) : list;
@@ -33,7 +34,7 @@ void warn_of_inference_form(const char *path, const mp_inference_form *form, boo
         complain("%s: warning: %s", path, found);
 }
 
-/* Returns the number of tensors and elements, and the first names: "2 tensors of 96 elements (val_0, val_1)". */
+/* Returns the text "2 tensors of 96 elements (val_0, val_1)": numbers of tensors and elements, and the first names. */
 static const char *counted(const mp_doubt *doubt, const char *what)
 {
     const char *elements = doubt->elements ? mp_text(" of %lld elements", (long long)doubt->elements) : "";
@@ -67,7 +68,7 @@ void warn_of_weights(const char *path, const mp_model *model)
             complain("%s: warning: %s %s", path, counted(&model->doubts[k], rows[k].what), rows[k].sentence);
 }
 
-/* Lists the kinds of guessed formulas: "12 Gelu, 3 Swish". */
+/* Lists how many operators were guessed from their formula, by kind: "12 Gelu, 3 Swish". */
 static mp_status list_formulas(const mp_model *model, const char **text, mp_error *err)
 {
     MP_OWNED bool *counted = mp_alloc(model->n_operators, sizeof *counted);
@@ -87,7 +88,8 @@ static mp_status list_formulas(const mp_model *model, const char **text, mp_erro
     return MP_OK;
 }
 
-/* Returns a sentence about dropout that a file with attention may have lost; NULL if it has it, or another warning says so. */
+/* Returns a warning that a file with attention may have lost its dropout. NULL: the file has dropout, or another warning says
+ * so. */
 static const char *missing_dropout(const mp_inference_form *form)
 {
     if (!form->has_dropout) return "no dropout, of which the file has none (an export in evaluation loses it)";
