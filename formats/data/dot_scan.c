@@ -8,13 +8,13 @@
 
 #include "formats/base/text.h"
 
-enum { NEVER = 1 << 28 }; /* size of a group with unknown size */
+enum { NEVER = 1 << 28 }; /* number of nodes assumed for a group whose size the scan cannot know */
 
 typedef enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_SUBGRAPH, TOKEN_EDGE, TOKEN_OTHER } token_kind;
 
 typedef struct token {
     token_kind kind;
-    char symbol; /* for TOKEN_OTHER */
+    char symbol; /* the character, for tokens of kind TOKEN_OTHER */
     const char *text;
     size_t length;
     int line, column;
@@ -137,23 +137,23 @@ static mp_status next(scanner *s, token *out)
     return MP_OK;
 }
 
-/* The state of the scan at a token. */
+/* The state of the scan after the tokens read so far. */
 typedef struct state {
-    token last; /* the previous token */
+    token last; /* the last token that was read */
     bool in_list;
-    bool named; /* the last token was "subgraph" or its name */
+    bool named; /* true if the last token was "subgraph" or the name after it */
     int depth;
     int64_t n_names, n_mentions, n_tokens, n_edges;
-    struct level {            /* a group in braces */
-        int64_t names_before; /* n_names at the begin of the group */
-        bool edge_into;       /* an edge leads to the group */
-        int64_t left;         /* number of source nodes of that edge */
+    struct level {            /* a group in braces that is open */
+        int64_t names_before; /* n_names when the group began */
+        bool edge_into;       /* true if an edge leads to the group */
+        int64_t left;         /* number of nodes at the source end of the edge that leads to the group */
         bool hidden;          /* the group refers to a subgraph by name */
-        int chain;            /* edges of the enclosing statement */
+        int chain;            /* number of edges so far in the statement that contains the group */
     } levels[MP_DOT_DEPTH_MAX + 1];
-    int64_t left;      /* number of nodes in the previous item */
-    bool edge;         /* an edge starts at that item */
-    int64_t edge_left; /* number of source nodes of that edge, also for a following list of nodes */
+    int64_t left;      /* number of nodes in the last item (a node or a group) */
+    bool edge;         /* true if an edge starts at the last item */
+    int64_t edge_left; /* number of nodes at the source end of that edge; it also applies to a following list of nodes */
     bool in_edge;
     int chain;
     size_t n_attributes;
@@ -180,7 +180,7 @@ static mp_status note_attribute(const scanner *s, state *now)
     return MP_OK;
 }
 
-/* Counts a node or group of `count` nodes that is the target of an edge, or the start of a statement. */
+/* Counts an item of `count` nodes: a node, or a group. The item is the target of an edge, or starts a statement. */
 static mp_status note_end(const scanner *s, state *now, const token *t, int64_t count)
 {
     if (now->edge) {
@@ -197,7 +197,7 @@ static mp_status note_end(const scanner *s, state *now, const token *t, int64_t 
     return MP_OK;
 }
 
-/* Counts one more node at the same end of an edge: "a, b -> c, d". */
+/* Counts one more node of a list at one end of an edge: "a, b -> c, d". */
 static mp_status note_another(const scanner *s, state *now, const token *t)
 {
     int64_t left = now->left + 1;
@@ -215,7 +215,7 @@ static mp_status note_brace(const scanner *s, state *now, const token *t)
         now->edge = false;
         return MP_OK;
     }
-    if (now->depth == 0) return MP_OK; /* the parser reports this */
+    if (now->depth == 0) return MP_OK; /* Graphviz's parser reports an unmatched brace */
     struct level level = now->levels[now->depth--];
     now->levels[now->depth].hidden |= level.hidden;
     now->edge = level.edge_into;

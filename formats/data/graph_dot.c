@@ -73,13 +73,13 @@ static mp_status parse(const char *path, const char *text, Agraph_t **out, mp_er
 /* ---- attributes ---- */
 
 typedef struct reader {
-    mp_pool *pool; /* owns all arrays */
+    mp_pool *pool; /* memory pool that owns all arrays */
     Agraph_t *g;
     mp_graph *graph;
     size_t n;
-    Agnode_t **nodes;   /* in file order */
-    int *index_of_rank; /* execution order: position in the graph -> index */
-    double *seconds;    /* by position in the graph */
+    Agnode_t **nodes;   /* the nodes of the DOT graph, in file order */
+    int *index_of_rank; /* by position in the execution order: index of the node in `nodes` */
+    double *seconds;    /* seconds of each node, by position in the execution order */
     mp_error *err;
 } reader;
 
@@ -241,7 +241,7 @@ static mp_status build(reader *r)
     MP_CHECK(mp_graph_new("", &r->graph, r->err));
     int *place_of = mp_pool_alloc(r->pool, r->n, sizeof *place_of), *reads = mp_pool_alloc(r->pool, r->n, sizeof *reads);
     int *seen = mp_pool_alloc(r->pool, r->n, sizeof *seen);
-    r->graph->name = copy_name(r, agnameof(r->g)[0] == '%' ? "" : agnameof(r->g)); /* "%..." means that there is no name */
+    r->graph->name = copy_name(r, agnameof(r->g)[0] == '%' ? "" : agnameof(r->g)); /* cgraph names an anonymous graph "%..." */
     r->graph->fuse = MP_FUSE_BACKWARD;
     MP_ENSURE(!mp_pool_failed(r->pool) && r->graph->name, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
     for (size_t place = 0; place < r->n; place++) MP_CHECK(add_node(r, place, place_of, reads, seen));
@@ -267,7 +267,9 @@ mp_status mp_graph_dot_read(const char *path, mp_graph **out, mp_error *err)
     MP_CHECK(mp_file_open(path, FILE_MAX, &file, err));
     MP_ENSURE(text = mp_alloc(file.size + 1, 1), err, MP_NOMEM, "no memory for a file of %zu bytes", file.size);
     if (file.size) memcpy(text, file.bytes, file.size);
-    size_t mark = strncmp(text, "\xef\xbb\xbf", 3) ? 0 : 3; /* a byte order mark, which cgraph would read as part of a name */
+    size_t mark = strncmp(text, "\xef\xbb\xbf", 3)
+                      ? 0
+                      : 3; /* a byte order mark is skipped, because cgraph would read it as part of a name */
     MP_CHECK(mp_dot_scan(path, text + mark, file.size - mark, err));
     MP_CHECK(parse(path, text + mark, &r.g, err));
     mp_library_works++; /* if cgraph runs out of memory without an error, its graph is incomplete */

@@ -16,13 +16,13 @@ enum meaning { ID, LOWER, UPPER, SIZE, ALIGNMENT, OFFSET, GAPS, OTHER, N_MEANING
 static const struct column_name {
     const char *name;
     enum meaning meaning;
-    bool is_last; /* the column has the last time of an item, not the first time after it */
+    bool is_last; /* true: the column states the last time of an item; false: the first time after the item's end */
 } column_names[] = {
     {"id", ID, false},       {"buffer", ID, false},           {"buffer_id", ID, false},  {"lower", LOWER, false},
     {"begin", LOWER, false}, {"start", LOWER, false},         {"upper", UPPER, false},   {"end", UPPER, true},
     {"size", SIZE, false},   {"alignment", ALIGNMENT, false}, {"offset", OFFSET, false}, {"gaps", GAPS, false}};
 
-typedef struct text { /* a part of the file */
+typedef struct text { /* a part of the file: length bytes from `at` */
     const char *at;
     size_t length;
 } text;
@@ -34,13 +34,13 @@ typedef struct row_id {
 
 typedef struct reader {
     mp_pack_table *table;
-    const char *path, *at, *end; /* [at, end) is unread */
+    const char *path, *at, *end; /* path: path of the file; [at, end): the part of the file that is unread */
     const char *line_at;
     int line;
     text fields[COLUMNS_MAX];
     int n_fields, n_columns;
-    int column[N_MEANINGS]; /* -1: none */
-    int64_t after_last;     /* 1: upper bounds are inclusive */
+    int column[N_MEANINGS]; /* per meaning: index of the column with this meaning; -1: the file has no such column */
+    int64_t after_last;     /* 1 if the file's upper bounds are inclusive, else 0; it is added to each upper bound */
     size_t rows_capacity, items_capacity, pieces_capacity, ids_capacity;
     row_id *ids;
     char **rows;
@@ -176,7 +176,7 @@ static mp_status add_pieces(reader *r, mp_pack_item *item, int64_t lower, int64_
     return MP_OK;
 }
 
-/* Returns the line without its offset field. */
+/* Returns a copy of the current line without its offset field. */
 static char *row_text(const reader *r)
 {
     const text *last = &r->fields[r->n_fields - 1];
@@ -186,7 +186,8 @@ static char *row_text(const reader *r)
     const text *offset = &r->fields[r->column[OFFSET]];
     const size_t from = (size_t)(offset->at - r->line_at), first = r->column[OFFSET] == 0;
     size_t skip =
-        offset->length + (r->n_fields > 1); /* plus one comma: before the field, or after it if it is the first field */
+        offset->length +
+        (r->n_fields > 1); /* bytes to omit: the field and one comma, before the field or, if it is the first field, after it */
     memmove(row + from - !first, row + from - !first + skip, strlen(row) - (from - !first + skip) + 1);
     return row;
 }
@@ -253,7 +254,7 @@ static mp_status check_ids(reader *r)
 
 static mp_status read_table(reader *r)
 {
-    int empty = 0; /* line number of the first in the current run of empty lines */
+    int empty = 0; /* line number of the first line in the current run of empty lines */
     r->table->pool = mp_pool_new();
     MP_ENSURE(r->table->pool, r->err, MP_NOMEM, "no memory for the buffers");
     if (r->at == r->end) return MP_FAIL_AT(r->err, MP_PARSE, r->path, 1, 1, "the file is empty");

@@ -95,7 +95,7 @@ struct mp_safetensors {
     size_t n;
 };
 
-/* The data range of a tensor. */
+/* The bytes of a tensor in the file, from begin to end. */
 typedef struct stretch {
     int64_t from, to;
     const char *name;

@@ -11,19 +11,20 @@
 
 /* Bytes produced by the nodes of a block, by fate. */
 typedef struct mp_block_fact {
-    int64_t bytes[MP_N_FATES]; /* fate NONE: always live (outputs the user requested) */
+    int64_t bytes[MP_N_FATES]; /* fate NONE: bytes of always-live storages, such as outputs that the user requested */
     size_t n_checkpoints;
-    bool ends_in_checkpoint; /* later blocks read a checkpoint of this block */
+    bool ends_in_checkpoint; /* true if a checkpoint of this block is read by later blocks */
 } mp_block_fact;
 
 typedef struct mp_block_facts {
-    mp_pool *pool; /* owns the arrays */
+    mp_pool *pool; /* memory pool that owns the arrays */
     const mp_graph *graph;
     const mp_graph_blocks *blocks;
-    const mp_plan *plan; /* NULL: keep-all */
-    mp_fate *fates;      /* per storage */
-    bool *checkpoint;    /* per storage; all false without a plan, because everything is kept */
-    mp_block_fact *of;   /* per block */
+    const mp_plan *plan; /* the plan; NULL: keep-all */
+    mp_fate *fates;      /* fate of each storage */
+    bool *checkpoint;    /* per storage: true for a checkpoint of the plan. Without a plan all are false, because keep-all keeps
+                            everything */
+    mp_block_fact *of;   /* facts about each block */
     mp_block_fact total;
 } mp_block_facts;
 
@@ -48,9 +49,9 @@ void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char 
 
 /* An entry of a legend. */
 typedef struct mp_legend_row {
-    const char *color; /* colour of the swatch */
-    bool bold;         /* the swatch has a bold outline */
-    double line;       /* width of a line drawn instead of the swatch; 0: a swatch */
+    const char *color; /* colour of the entry's swatch */
+    bool bold;         /* true if the swatch has a bold outline */
+    double line;       /* width of the line that replaces the swatch, in points; 0: the entry has a swatch */
     const char *text;
 } mp_legend_row;
 

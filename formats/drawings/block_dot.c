@@ -40,7 +40,7 @@ static size_t share_colors(const mp_block_fact *fact, char *text)
         const int64_t bytes = fact->bytes[mp_fate_order[k]];
         const long long thousandths = total ? (long long)(1000.0 * (double)bytes / (double)total) : 0;
         left -= bytes;
-        if (!thousandths) continue; /* too thin to be visible */
+        if (!thousandths) continue; /* the share of this colour is less than a thousandth, which is invisible */
         length += (size_t)snprintf(text + length, COLORS_MAX - length, "%s%s", n ? ":" : "", mp_fate_color(mp_fate_order[k]));
         if (left && thousandths < 1000)
             length += (size_t)snprintf(text + length, COLORS_MAX - length, ";0.%03lld", thousandths);

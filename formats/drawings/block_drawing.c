@@ -17,7 +17,7 @@ enum {
 #define LEGEND_SIZE 11.5
 #define LEGEND_LINE 20.0
 #define SWATCH 12.0
-#define TITLE_SPACE 50.0 /* above the legend */
+#define TITLE_SPACE 50.0 /* height in points above the legend, for the title */
 
 static const struct {
     const char *color, *text;

@@ -9,10 +9,10 @@
 #include "estimator/base/module_name.h"
 
 enum {
-    LEVELS_MAX = 64,  /* deeper levels of names are ignored */
-    FEW = 12,         /* with fewer blocks the next level is expanded and folded */
-    TITLE_MAX = 24,   /* longer module names lose their outer modules */
-    PERIOD_MAX = 128, /* the longest repetition that is searched */
+    LEVELS_MAX = 64,  /* maximum number of module levels in a name; deeper levels are ignored */
+    FEW = 12,         /* if the first level of modules has fewer blocks, the next level is expanded and folded */
+    TITLE_MAX = 24,   /* maximum length of a title; longer module names lose their outer modules */
+    PERIOD_MAX = 128, /* maximum number of blocks in a repetition that is searched */
     TOGETHER_MAX = 8  /* maximum number of modules that repeat as one group */
 };
 
@@ -38,7 +38,8 @@ static mp_status list_nodes(builder *b)
     for (size_t k = 0; k < graph->n_nodes; k++) {
         mp_phase phase = graph->nodes[k].phase;
         out->block_of[k] = -1;
-        if (mp_copy_way_of(graph, (int)k, 0) != MP_COPY_NONE) continue; /* no operator: the fate of a tensor shows its copies */
+        if (mp_copy_way_of(graph, (int)k, 0) != MP_COPY_NONE)
+            continue; /* copies are no operators of the picture; the fate of a tensor shows its copies */
         if (phase == MP_PHASE_FORWARD || phase == MP_PHASE_LOSS) out->nodes[out->n_nodes++] = (int)k;
     }
     return MP_OK;
@@ -79,7 +80,7 @@ static void cut_blocks(builder *b, int depth)
 static uint64_t signature(const builder *b, const mp_graph_block *block, bool sizes)
 {
     static const uint64_t prime = 1099511628211u;
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    uint64_t hash = 14695981039346656037u; /* start value of the hash function FNV-1a */
     for (size_t k = 0; k < block->n; k++) {
         const mp_node *node = &b->graph->nodes[b->out->nodes[block->first + k]];
         const mp_alternative *alternative = &node->alternatives[0];
@@ -208,7 +209,7 @@ static mp_status fold_blocks(builder *b, int depth, size_t most)
  * expanded and folded. */
 static mp_status cut_and_fold(builder *b, int depth, size_t most)
 {
-    int deepest = 1; /* at this depth every node is a block */
+    int deepest = 1; /* depth at which every node is a block of its own */
     for (size_t k = 0; k < b->out->n_nodes; k++) {
         int levels = mp_module_depth(name_of(b, k)) + 1;
         if (levels > deepest) deepest = levels < LEVELS_MAX ? levels : LEVELS_MAX;
@@ -315,7 +316,8 @@ static mp_status find_edges(builder *b)
     const mp_graph *graph = b->graph;
     MP_OWNED mp_block_edge *edges = NULL;
     size_t n = 0, capacity = 0;
-    MP_OWNED int *writer = mp_alloc(graph->n_storages, sizeof *writer); /* per storage: block + 1 */
+    MP_OWNED int *writer =
+        mp_alloc(graph->n_storages, sizeof *writer); /* per storage: 1 + the block that wrote it last; 0: none */
     if (!writer) return MP_NO_MEMORY(b->err);
     for (size_t k = 0; k < out->n_nodes; k++) {
         const mp_alternative *alternative = &graph->nodes[out->nodes[k]].alternatives[0];

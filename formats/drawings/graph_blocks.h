@@ -12,26 +12,26 @@
 enum { MP_BLOCK_TEXT = 256 };
 
 typedef struct mp_graph_block {
-    size_t first, n; /* its nodes: nodes[first .. first + n) */
-    size_t n_parts;  /* modules or operators folded into it; 1: not folded */
-    size_t repeats;  /* number of equal consecutive modules that it represents; 0: no repetition */
-    int depth;       /* number of expanded module levels */
+    size_t first, n; /* the block contains nodes[first .. first + n) */
+    size_t n_parts;  /* number of modules or operators that are folded into the block; 1: it is not folded */
+    size_t repeats;  /* number of equal consecutive modules that the block represents; 0: the block is no repetition */
+    int depth;       /* number of module levels that are expanded at this block */
     const char *title, *subtitle;
 } mp_graph_block;
 
 typedef struct mp_block_edge {
-    int from, to; /* blocks; from < to */
+    int from, to; /* indices of the producing and the reading block; from < to */
 } mp_block_edge;
 
 typedef struct mp_graph_blocks {
     size_t n_nodes;
-    int *nodes; /* the forward and loss nodes, in list order */
+    int *nodes; /* indices of the forward and loss nodes, in list order */
     size_t n;
     mp_graph_block *blocks;
-    int *block_of; /* per node of the graph: its block; -1: none */
+    int *block_of; /* per node of the graph: index of its block; -1: the node is in no block */
     size_t n_edges;
     mp_block_edge *edges; /* from a producer to a reader, each pair once, sorted by (from, to) */
-    mp_pool *pool;        /* owns everything above */
+    mp_pool *pool;        /* memory pool that owns all arrays */
 } mp_graph_blocks;
 
 /* Builds the blocks of a graph. depth k > 0: expands k levels of modules without folding. depth 0: expands as many levels as

@@ -12,7 +12,7 @@
 #define MARGIN 24.0
 #define ASPECT 1.45
 #define LEAST_WIDTH 420.0
-#define TRUNK 2.2 /* width of a wire that carries the outputs of several boxes */
+#define TRUNK 2.2 /* line width of a wire that carries the outputs of several boxes, in points */
 enum { TOOLTIPS_MAX = 2000 };
 
 static size_t write_legend(const mp_block_facts *facts, const mp_placement *placed, mp_legend_row *rows)

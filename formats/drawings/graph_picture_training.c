@@ -17,15 +17,15 @@
 
 #define MARGIN 24.0
 #define ROW (MP_BLOCK_HEIGHT + 22)
-#define ACROSS 58.0     /* between the columns of a panel */
-#define PANEL_GAP 44.0  /* between panels */
-#define LANE_GAP 6.0    /* between wires beside a column */
-#define PANEL_HEAD 48.0 /* above the boxes of a panel */
+#define ACROSS 58.0     /* distance between the columns of a panel, in points */
+#define PANEL_GAP 44.0  /* distance between panels, in points */
+#define LANE_GAP 6.0    /* distance between wires beside a column, in points */
+#define PANEL_HEAD 48.0 /* height above the boxes of a panel, for its title, in points */
 enum { ROWS_WANTED = 40, ROWS_MAX = 600 };
 
 typedef enum column { FORWARD, AGAIN, BACKWARD, N_COLUMNS } column;
 
-/* One of the three drawings of the training step. */
+/* One of the three drawings of the training step, with its own columns. */
 typedef struct panel {
     const char *title;
     char about[128];
@@ -34,7 +34,7 @@ typedef struct panel {
     const mp_step *steps;
     size_t n_steps;
     bool present[N_COLUMNS];
-    double left, x[N_COLUMNS], width; /* positions relative to the panel's left side */
+    double left, x[N_COLUMNS], width; /* left: x coordinate of the panel; x: left side of each column relative to `left` */
     bool *box[N_COLUMNS];             /* per column and row: true if there is a box */
     int64_t *gradient_bytes;          /* per row: bytes of gradients that backward produces */
 } panel;
@@ -43,9 +43,9 @@ typedef struct drawing {
     const mp_graph *graph;
     const mp_graph_blocks *blocks;
     mp_canvas *canvas;
-    mp_pool *pool; /* owns all arrays */
+    mp_pool *pool; /* memory pool that owns all arrays */
     int *row;      /* per node of the graph: its row */
-    double top;    /* top of the boxes */
+    double top;    /* y coordinate of the top of the boxes, in points */
     size_t n_lanes[2];
     int *lane[2]; /* per row: lane of its wire beside the forward and the backward column; -1: none */
     mp_error *err;
@@ -70,23 +70,24 @@ static void find_rows(drawing *d)
             d->row[node] = (int)((n_backward - 1 - k++) * d->blocks->n / n_backward);
         else if (it->forward_of >= 0)
             d->row[node] = d->blocks->block_of[it->forward_of];
-        if (d->row[node] < 0) d->row[node] = (int)d->blocks->n - 1; /* the loss */
+        if (d->row[node] < 0)
+            d->row[node] = (int)d->blocks->n - 1; /* a node without row is the loss, which is shown in the last row */
     }
 }
 
-static int row_of(const drawing *d, int node) /* -1: none */
+static int row_of(const drawing *d, int node) /* returns the row of a node; -1: the node is in no row */
 {
     return d->row[node];
 }
 
-static double row_y(const drawing *d, int row) /* middle of the row */
+static double row_y(const drawing *d, int row) /* returns the y coordinate of the middle of a row */
 {
     return d->top - row * ROW - MP_BLOCK_HEIGHT / 2;
 }
 
 /* ---- contents of a panel ---- */
 
-/* True if a step of the plan computes again; a copy brought back computes nothing. */
+/* True if a step of the plan recomputes something; a copy brought back computes nothing. */
 static bool is_again(const drawing *d, const panel *p, size_t t)
 {
     return p->plan && p->plan->recompute && p->plan->recompute[t] &&
@@ -96,7 +97,7 @@ static bool is_again(const drawing *d, const panel *p, size_t t)
 static void find_boxes(const drawing *d, panel *p)
 {
     for (size_t k = 0; k < d->blocks->n; k++) p->box[FORWARD][k] = true;
-    bool *ran = p->box[AGAIN]; /* the array serves as scratch memory here */
+    bool *ran = p->box[AGAIN]; /* the array of boxes is free at this point and serves as scratch memory */
     for (size_t t = 0; t < p->n_steps; t++) {
         const mp_node *node = &d->graph->nodes[p->steps[t].node];
         int row = row_of(d, p->steps[t].node);
@@ -160,7 +161,7 @@ typedef struct maker {
 typedef struct makers {
     maker *all;
     size_t n, capacity;
-    int *last; /* per storage; -1: none yet */
+    int *last; /* per storage: the last run that contributed to its content; -1: none so far */
 } makers;
 
 static mp_status makers_start(makers *m, const drawing *d)
@@ -214,7 +215,8 @@ static mp_status find_lanes(drawing *d, int side)
             }
         MP_CHECK(note_makers(&made, alternative, FORWARD, row, d->err));
     }
-    for (size_t k = 0; k < n; k++) { /* k and `end` count in the direction of the wires */
+    for (size_t k = 0; k < n; k++) { /* rows and `end` are counted in the direction of the wires: downwards beside forward,
+                                        upwards beside backward */
         int from = side ? (int)(n - 1 - k) : (int)k;
         d->lane[side][from] = -1;
         if (!reach[from]) continue;
@@ -266,7 +268,7 @@ static void wire_across(const drawing *d, const panel *p, column from, int row, 
     arrow(d, color, (double[]){x, a, x + 9, a, x + 9, gap, turn, gap, turn, b, end, b}, 6);
 }
 
-/* The wire of a read; each is drawn once per panel. */
+/* A wire from a producing run to a reading run; equal wires are drawn once per panel. */
 typedef struct link {
     column from, to;
     int from_row, to_row;
@@ -304,7 +306,8 @@ static mp_status draw_links(const drawing *d, const panel *p)
         const mp_node *node = &graph->nodes[p->steps[t].node];
         const mp_alternative *alternative = &node->alternatives[p->steps[t].alternative];
         int row = row_of(d, p->steps[t].node);
-        if (row < 0 || alternative->returns) continue; /* a copy brought back is the forward run's result */
+        if (row < 0 || alternative->returns)
+            continue; /* the content of a copy that is brought back comes from the forward run */
         column c = node->phase == MP_PHASE_BACKWARD ? BACKWARD : is_again(d, p, t) ? AGAIN : FORWARD;
         for (size_t i = 0; i < alternative->n_reads; i++)
             for (int m = made.last[alternative->reads[i]]; m >= 0; m = made.all[m].next) {

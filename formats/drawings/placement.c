@@ -5,24 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOT_GAP 14.0   /* between boxes of a row */
-#define ROW_GAP 16.0    /* between rows, without tracks */
-#define TRACK_GAP 5.0   /* between horizontal wires in a gap between rows */
-#define LANE_GAP 6.0    /* between vertical wires beside a column */
-#define GUTTER_GAP 16.0 /* beside the lanes, on both sides together */
+#define SLOT_GAP 14.0   /* distance between the boxes of a row, in points */
+#define ROW_GAP 16.0    /* distance between rows without wires in between, in points */
+#define TRACK_GAP 5.0   /* distance between horizontal wires in a gap between rows, in points */
+#define LANE_GAP 6.0    /* distance between vertical wires beside a column, in points */
+#define GUTTER_GAP 16.0 /* free space beside the lanes of a gutter, both sides together, in points */
 
 /* A part of a bundle's wire, beside a column or above all columns. Readers in other columns have a separate lane. Such a reader
  * reads all boxes of the bundle; a reader in the same column reads only the boxes that joined the other lane above it. */
 typedef struct stretch {
-    int from;         /* the bundle */
-    int gutter;       /* number of the column beside which it runs; -1: above all columns */
-    bool on;          /* true: to readers in other columns, of a bundle with several boxes */
-    double low, high; /* y range beside a column; above the columns: range of gutters */
+    int from;   /* the bundle whose output the stretch carries */
+    int gutter; /* index of the column beside which the stretch runs; -1: above all columns */
+    bool on;    /* true: to readers in other columns, of a bundle with several boxes */
+    double low,
+        high; /* y coordinates of the ends of a stretch beside a column; for a stretch above the columns, indices of gutters */
     int lane;
 } stretch;
 
 typedef struct router {
-    mp_pool *pool; /* owns all arrays but the stretches */
+    mp_pool *pool; /* memory pool that owns all arrays except `stretches` */
     size_t n;
     const mp_block_edge *edges;
     size_t n_edges;
@@ -30,12 +31,12 @@ typedef struct router {
     size_t n_rows, n_columns;
     int *row, *slot, *column;    /* row and slot: per box; column: per row */
     size_t *outs, *ins;          /* per row: tracks below it for leaving wires; tracks above it for entering wires */
-    int *out_track, *in_track;   /* per box; -1: all its wires are straight */
-    bool *routed;                /* per edge: its wire runs beside columns */
-    int *bundle;                 /* per box: the bundle whose wire it shares */
-    size_t *members;             /* per bundle: its number of boxes */
-    int *skip;                   /* per bundle: its number among the bundles that pass over rows; -1: none */
-    size_t *lanes;               /* per gutter (index 0: before all columns): required lanes */
+    int *out_track, *in_track;   /* per box: its track below and above its row; -1: all its wires are straight */
+    bool *routed;                /* per edge: true if its wire runs beside columns */
+    int *bundle;                 /* per box: the bundle that the box belongs to */
+    size_t *members;             /* per bundle: number of its boxes */
+    int *skip;                   /* per bundle: a number if its wire passes over rows; -1: it leads to the next row only */
+    size_t *lanes;               /* per gutter: number of lanes that it needs. Gutter 0 is left of all columns */
     double *top, *left, *gutter; /* per row: its top; per column: its left side, and the x at which its lanes begin */
     stretch *stretches;
     size_t n_stretches, capacity;
@@ -82,7 +83,8 @@ static mp_status wrap(router *r, double aspect)
     if (mp_pool_failed(r->pool)) return MP_NO_MEMORY(r->err);
     for (size_t k = 0; k < r->n_rows; k++) r->column[k] = 0;
     number_tracks(r);
-    for (size_t k = 0; k < r->n_edges; k++) { /* uses only the farthest wire of a box, because all its wires share a lane */
+    for (size_t k = 0; k < r->n_edges;
+         k++) { /* considers only the farthest wire of a box, because all wires of a box share one lane */
         const mp_block_edge *e = &r->edges[k];
         if (k + 1 < r->n_edges && r->edges[k + 1].from == e->from) continue;
         crossing[r->row[e->from]]++;
@@ -174,7 +176,7 @@ static mp_status find_stretches(router *r)
         const bool on = leads_on(r, e);
         if (enter == leave) {
             MP_CHECK(stretch_to(r, from, leave, on, out_y(r, e->from), in_y(r, e->to)));
-        } else { /* above the columns in between */
+        } else { /* between distant columns, the wire runs above all columns */
             MP_CHECK(stretch_to(r, from, leave, on, out_y(r, e->from), 0));
             MP_CHECK(stretch_to(r, from, -1, on, leave, enter));
             MP_CHECK(stretch_to(r, from, enter, on, 0, in_y(r, e->to)));
@@ -205,7 +207,9 @@ static int by_box(const void *a, const void *b)
  * lanes in gutter g. */
 static mp_status give_lanes(router *r, size_t *lanes)
 {
-    double *end = mp_pool_alloc(r->pool, r->n_stretches, sizeof *end); /* per lane of the current gutter: its last y so far */
+    double *end = mp_pool_alloc(
+        r->pool, r->n_stretches,
+        sizeof *end); /* per lane of the current gutter: y coordinate at which the last stretch in the lane ends */
     if (!end) return MP_NO_MEMORY(r->err);
     if (r->n_stretches) qsort(r->stretches, r->n_stretches, sizeof *r->stretches, by_gutter);
     for (size_t k = 0; k < r->n_stretches; k++) {

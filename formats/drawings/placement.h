@@ -18,26 +18,26 @@
 
 typedef enum mp_wire_end {
     MP_WIRE_PLAIN,
-    MP_WIRE_ARROW, /* ends at a reader */
-    MP_WIRE_JOINT, /* ends where it joins a bundle */
-    MP_WIRE_TRUNK  /* the lane of a bundle, or a connection between lanes */
+    MP_WIRE_ARROW, /* the wire ends at a reader */
+    MP_WIRE_JOINT, /* the wire ends where it joins a bundle */
+    MP_WIRE_TRUNK  /* the wire is the lane of a bundle, or connects two lanes */
 } mp_wire_end;
 
 typedef struct mp_wire {
-    int from;   /* the box whose output it carries; for a bundle the first box */
-    int bundle; /* the first box of its bundle; -1: a wire between single boxes */
-    int skip;   /* wires with the same number form one connection across rows; -1: leads to the next row */
+    int from;   /* index of the box whose output the wire carries; for a bundle, the first box of the bundle */
+    int bundle; /* first box of the wire's bundle; -1: the wire connects single boxes */
+    int skip;   /* number of the connection across rows that the wire is a part of; -1: the wire leads to the next row */
     mp_wire_end end;
     size_t n;
-    double xy[8]; /* n points */
+    double xy[8]; /* x and y of n points */
 } mp_wire;
 
 typedef struct mp_placement {
-    mp_pool *pool;        /* owns the arrays per box */
+    mp_pool *pool;        /* memory pool that owns the arrays */
     double width, height; /* size of the whole drawing, from (0, 0) at the top left; y grows downwards */
-    double *x, *y;        /* per box: its top left corner */
+    double *x, *y;        /* x and y coordinate of each box's top left corner */
     size_t n_columns;
-    int *column; /* per box */
+    int *column; /* index of each box's column */
     size_t n_wires, wires_capacity;
     mp_wire *wires;
 } mp_placement;

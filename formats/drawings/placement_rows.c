@@ -7,7 +7,7 @@
 /* A box while its row is being ordered. */
 typedef struct place {
     int box, rank;
-    bool main; /* it is on the main line, which is drawn leftmost */
+    bool main; /* true for boxes of the main line (the longest path), which is drawn leftmost */
     double barycenter;
     int remaining; /* length of the longest path from this box to a sink */
 } place;
@@ -27,7 +27,7 @@ static int by_place(const void *a, const void *b)
 static void find_ranks(size_t n, const mp_block_edge *edges, size_t n_edges, int *rank, int *remaining)
 {
     for (size_t k = 0; k < n; k++) rank[k] = remaining[k] = 0;
-    for (size_t k = 0; k < n_edges; k++) /* sorted by from, which is a topological order */
+    for (size_t k = 0; k < n_edges; k++) /* edges are sorted by `from`, which is a topological order */
         if (rank[edges[k].to] < rank[edges[k].from] + 1) rank[edges[k].to] = rank[edges[k].from] + 1;
     for (size_t k = n_edges; k-- > 0;)
         if (remaining[edges[k].from] < remaining[edges[k].to] + 1) remaining[edges[k].from] = remaining[edges[k].to] + 1;
@@ -47,7 +47,7 @@ static void find_main_line(size_t n, const mp_block_edge *edges, size_t n_edges,
     for (size_t k = 1; k < n; k++)
         if (remaining[k] > remaining[at]) at = k;
     for (size_t k = 0; k < n; k++) on_line[k] = k == at;
-    for (size_t k = 0; k < n_edges; k++) { /* sorted by from, and from < to: successors come later */
+    for (size_t k = 0; k < n_edges; k++) { /* edges are sorted by `from`, and from < to, so successors come later */
         const mp_block_edge *e = &edges[k];
         if ((size_t)e->from != at || rank[e->to] != rank[at] + 1 || remaining[e->to] != remaining[at] - 1) continue;
         at = (size_t)e->to;
@@ -156,7 +156,7 @@ static size_t cut(size_t n, const double *heights, const double *widths, const s
 size_t mp_placement_wrap(size_t n, const double *heights, const double *widths, const size_t *crossing, double aspect,
                          int *column)
 {
-    enum { PARTS = 4 }; /* parts of a column, because few rows do not divide evenly */
+    enum { PARTS = 4 }; /* number of parts into which a column is divided, because few rows do not divide evenly */
     double total = 0, area = 0, width, height, best = INFINITY, target = 0;
     for (size_t r = 0; r < n; r++) {
         total += heights[r];
@@ -182,7 +182,7 @@ typedef struct bundler {
     const bool *routed;
     const int *row;
     size_t n_edges;
-    size_t *first;             /* per box, and one more: index of its first edge */
+    size_t *first;             /* per box: index of its first edge; one more element at the end */
     int *bundle, *next, *last; /* next: per box, the box that joined its bundle after it (-1: none); last: per bundle, the box
                                   that joined last */
 } bundler;
@@ -232,12 +232,12 @@ mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_ed
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a drawing of %zu boxes", n);
     for (size_t k = 0; k < n_edges; k++) b.first[edges[k].from + 1] = k + 1;
     for (size_t k = 0; k < n; k++) {
-        if (b.first[k + 1] < b.first[k]) b.first[k + 1] = b.first[k]; /* the box has no edges */
+        if (b.first[k + 1] < b.first[k]) b.first[k + 1] = b.first[k]; /* a box without outgoing edges has an empty range */
         bundle[k] = b.last[k] = (int)k;
         b.next[k] = -1;
     }
     for (size_t k = 0; k < n; k++) {
-        int to = -1; /* its first reader through a routed wire */
+        int to = -1; /* the box's first reader through a wire that runs beside columns */
         for (size_t e = b.first[k]; e < b.first[k + 1] && to < 0; e++)
             if (routed[e]) to = edges[e].to;
         if (to < 0) continue;

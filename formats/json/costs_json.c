@@ -52,7 +52,7 @@ typedef struct reader {
     mp_graph *graph;
     const mp_costs_options *options;
     const json_t *rows;
-    mp_names *names; /* name of a node -> its row */
+    mp_names *names; /* map from a node's name to its row in the file */
     mp_error *err;
 } reader;
 
@@ -136,7 +136,7 @@ static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_
     mp_alternative *alternatives = mp_pool_alloc(r->graph->pool, json_array_size(list), sizeof *alternatives);
     MP_ENSURE(alternatives, r->err, MP_NOMEM, "no memory for the costs");
     for (size_t k = 0; k < json_array_size(list); k++) {
-        mp_json_record one = *row; /* with the row of the node, so that messages name the node */
+        mp_json_record one = *row; /* keeps the position of the node's row, so that messages name the node */
         bool permitted;
         one.object = json_array_get(list, k);
         if (!json_is_object(one.object)) return mp_json_record_fail(row, "algorithm %zu is no object", k);

@@ -23,10 +23,10 @@ enum { N_FLAGS = sizeof flag_names / sizeof *flag_names };
 
 struct reader {
     mp_graph *graph;
-    mp_ids ids;   /* of storages */
-    size_t *seen; /* per storage: number of the last list that contained it */
+    mp_ids ids;   /* ids of the file's storages */
+    size_t *seen; /* per storage: number of the last list in which it occurred, to detect repetitions */
     size_t n_lists;
-    double *seconds; /* of all alternatives, in file order */
+    double *seconds; /* seconds of all alternatives, in file order */
     size_t n_seconds, seconds_capacity;
     mp_error *err;
 };
@@ -167,7 +167,7 @@ static mp_status read_flags(const mp_json_record *row, unsigned *flags)
     for (size_t i = 0; i < json_array_size(array); i++) {
         const char *name;
         MP_CHECK(mp_json_element_text(row, "flags", array, i, &name));
-        for (int k = 0; k < N_FLAGS; k++) /* unknown flags belong to other programs */
+        for (int k = 0; k < N_FLAGS; k++) /* flags that memplan does not know belong to other programs and are ignored */
             if (!strcmp(name, flag_names[k].name)) *flags |= flag_names[k].flag;
     }
     return MP_OK;
@@ -197,7 +197,7 @@ static mp_status read_node(struct reader *r, const mp_json_record *row)
     node->n_alternatives = n;
     MP_CHECK(read_alternative(r, row, NULL, 0, &alternatives[0]));
     for (size_t k = 1; k < n; k++) {
-        mp_json_record alternative = *row; /* with the row of the node, so that messages name the node */
+        mp_json_record alternative = *row; /* keeps the position of the node's row, so that messages name the node */
         alternative.object = json_array_get(listed, k - 1);
         if (!json_is_object(alternative.object)) return mp_json_record_fail(row, "alternative %zu is no object", k);
         MP_CHECK(read_alternative(r, &alternative, &alternatives[0], r->seconds[first], &alternatives[k]));
@@ -457,7 +457,8 @@ static json_t *names_json(const char *const *names, size_t n)
 static json_t *header_json(const mp_graph *graph)
 {
     const size_t channels = MP_CHANNEL_SECOND_STREAM + 1,
-                 tiers = MP_TIER_DEVICE + 1; /* the default channels and tier of every graph */
+                 tiers = MP_TIER_DEVICE +
+                         1; /* every graph has the default channels and tier, so only additional ones are written */
     json_t *header = json_pack("{s:s, s:i, s:o, s:o, s:o, s:I, s:f, s:s, s:s}", "format", "memplan-graph", "version", 1, "name",
                                mp_json_text(graph->name), "options", mp_json_parse(graph->options), "target",
                                mp_json_text(graph->target), "alignment", (json_int_t)graph->alignment, "tick_seconds",

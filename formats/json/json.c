@@ -12,7 +12,7 @@
 
 _Thread_local mp_json_limits mp_json_most = {1 << 30, 2000000, 8000000};
 
-/* Bytes per container and per element. memplan's own files stay below both limits. */
+/* A file may always have one container per 16 bytes and one element per 4 bytes. memplan's own files have fewer. */
 enum { CONTAINER_BYTES = 16, ELEMENT_BYTES = 4 };
 
 static size_t larger(size_t a, size_t b)
@@ -263,7 +263,7 @@ void mp_json_start(mp_json_out *out, json_t *header)
     json_object_foreach(header, key, value)
     {
         mp_text_put(&out->text, between);
-        mp_text_put(&out->text, key); /* keys are memplan's own and need no escaping */
+        mp_text_put(&out->text, key); /* keys are written by memplan itself and need no escaping */
         mp_text_put(&out->text, "\":");
         put_value(&out->text, value, JSON_COMPACT);
         between = ",\n \"";

@@ -30,13 +30,13 @@ extern _Thread_local mp_json_limits mp_json_most;
  * json_decref. MP_PARSE: syntax, a repeated key, another format, too large. MP_UNSUPPORTED: a later version. MP_IO,
  * MP_NOMEM. */
 mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_error *err);
-/* The same for `size` bytes in memory. A syntax error is located in `name`. */
+/* Like mp_json_read, for `size` bytes in memory. A syntax error is located in `name`. */
 mp_status mp_json_read_text(const void *text, size_t size, const char *name, const char *format, json_t **out, mp_error *err);
 
 /* An object and its position in its file. */
 typedef struct mp_json_record {
     const json_t *object;
-    const char *array; /* "nodes"; NULL: the file's own object */
+    const char *array; /* name of the array that contains the object, such as "nodes"; NULL: the file's own object */
     size_t index;
     mp_error *err;
 } mp_json_record;
@@ -80,7 +80,7 @@ char *mp_json_print(const json_t *value, int indent);
 /* A document under construction. The first failure is kept until mp_json_finish returns it. */
 typedef struct mp_json_out {
     mp_text_builder text;
-    bool first; /* the current array is still empty */
+    bool first; /* true while the current array is empty */
 } mp_json_out;
 
 void mp_json_start(mp_json_out *out, json_t *header); /* takes ownership of the header; its fields are written in order, one per

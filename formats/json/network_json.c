@@ -41,7 +41,7 @@ mp_status mp_network_json_read(const char *path, mp_interconnect *out, mp_error 
     MP_CHECK(mp_json_get_array(&own, "levels", true, &levels));
     if (!json_array_size(levels)) return mp_json_record_fail(&own, "\"levels\" is empty: a network has one or two");
     for (size_t k = 0; k < json_array_size(levels); k++) MP_CHECK(read_level(levels, k, &found, err));
-    if (!found.inside.name) { /* every device is its own node */
+    if (!found.inside.name) { /* without a level within nodes, every device is a node of its own */
         found.inside = found.across;
         found.inside.devices = 1;
     }

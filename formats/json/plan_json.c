@@ -17,7 +17,7 @@ struct reader {
     mp_error *err;
 };
 
-/* Reads a number of bytes; -1: not stated. */
+/* Reads a number of bytes; -1: the plan does not state it. */
 static mp_status read_bytes(const mp_json_record *top, const char *key, int64_t *bytes)
 {
     *bytes = -1;
@@ -229,7 +229,8 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
         else if (step->until <= (int)t)
             MP_CHECK(
                 mp_json_record_fail(&row, "\"until\" is %d, and the step that waits has to come after this one", step->until));
-        plan->recompute[t] = ran[step->node]; /* default value if the flag is missing: correct */
+        plan->recompute[t] = ran[step->node]; /* if the file does not state the flag, it gets the correct value: whether the
+                                                 node has run before */
         MP_CHECK(mp_json_get_flag(&row, "recompute", &plan->recompute[t]));
         ran[step->node] = true;
         MP_CHECK(read_frees(r, &row, t, &frees_capacity));
@@ -239,8 +240,8 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
     }
     plan->n_steps = n;
     if (is_timed)
-        MP_CHECK(
-            mp_makespan(r->graph, plan->steps, n, NULL, &plan->ticks, r->err)); /* otherwise the checker refuses the plan */
+        MP_CHECK(mp_makespan(r->graph, plan->steps, n, NULL, &plan->ticks,
+                             r->err)); /* a plan with invalid steps has no makespan; the checker refuses it */
     if (!claims_frees) {
         mp_free(plan->frees_start);
         mp_free(plan->frees);

@@ -12,13 +12,13 @@
 typedef struct mp_onnx_function {
     const Onnx__FunctionProto *proto;
     size_t n_defaults;
-    Onnx__AttributeProto **defaults; /* default values of attributes that a call omits */
+    Onnx__AttributeProto **defaults; /* n_defaults attributes, with the values that apply if a call omits them */
 } mp_onnx_function;
 
 typedef struct mp_onnx_functions {
     size_t n;
     mp_onnx_function *list;
-    mp_names *index; /* key -> position in the list */
+    mp_names *index; /* map from a function's key to its position in `list` */
     mp_pool *pool;
     mp_onnx_budget *budget;
 } mp_onnx_functions;
@@ -26,13 +26,13 @@ typedef struct mp_onnx_functions {
 /* Collects the file's functions. MP_PARSE: a function without a name, or two with the same name. MP_NOMEM. On MP_OK release
  * with mp_onnx_functions_free, before the file. */
 mp_status mp_onnx_functions_read(const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_onnx_functions *out, mp_error *err);
-void mp_onnx_functions_free(mp_onnx_functions *functions); /* a zeroed struct is allowed */
+void mp_onnx_functions_free(mp_onnx_functions *functions); /* releases the members; a zeroed struct is allowed */
 
 /* Finds the function that a node calls; *found is NULL if the file has none with that name. MP_NOMEM. */
 mp_status mp_onnx_function_of(const mp_onnx_functions *functions, const Onnx__NodeProto *node, const mp_onnx_function **found,
                               mp_error *err);
 
-/* Returns the domain; "" for ONNX's own operators, whose domain some files call "ai.onnx". Never NULL. */
+/* Returns a node's domain; "" for ONNX's own operators, whose domain some files call "ai.onnx". Never NULL. */
 const char *mp_onnx_domain(const char *domain);
 /* Checks that each operator set is imported once, with a plausible version. MP_PARSE. */
 mp_status mp_onnx_check_imports(const Onnx__ModelProto *file, mp_error *err);
@@ -41,7 +41,7 @@ int mp_onnx_version(Onnx__OperatorSetIdProto *const *imports, size_t n, const ch
 
 /* The scope for name look-up of a node: the graph, a function call, or a subgraph. A subgraph sees the names of its
  * surroundings, and its own definitions hide them. A function sees only its own names. */
-enum { MP_ONNX_CALL_DEPTH_MAX = 64 }; /* nesting of calls and subgraphs */
+enum { MP_ONNX_CALL_DEPTH_MAX = 64 }; /* maximum nesting depth of function calls and subgraphs */
 
 typedef struct mp_onnx_binding {
     const char *name;
@@ -49,13 +49,15 @@ typedef struct mp_onnx_binding {
 } mp_onnx_binding;
 
 typedef struct mp_onnx_scope {
-    const struct mp_onnx_scope *outer;   /* the scope of the call or control operator; NULL: this is the graph */
+    const struct mp_onnx_scope
+        *outer; /* scope that contains the call or the control operator; NULL: the scope is the main graph */
     const struct mp_onnx_scope *visible; /* for a subgraph: the scope that resolves names the subgraph does not define */
     int depth, region;
     const mp_onnx_function *function; /* the called function, also inside its subgraphs; NULL: none */
     const char *prefix;               /* prefix of new names; NULL: names of the graph are unchanged */
-    mp_names *tensors; /* for inputs of a function: the model's tensor, or MP_ONNX_LEFT_OUT; NULL outside functions */
-    const mp_onnx_binding *attributes; /* arguments of the call */
+    mp_names *tensors; /* map from a function's inputs to tensors of the model, or MP_ONNX_LEFT_OUT for an omitted input; NULL
+                          outside functions */
+    const mp_onnx_binding *attributes; /* attributes that the call passes to the function */
     size_t n_attributes;
 } mp_onnx_scope;
 static inline void mp_onnx_scope_free(mp_onnx_scope *scope)
@@ -72,11 +74,12 @@ typedef struct mp_onnx_builder {
     mp_status (*add_nodes)(struct mp_onnx_builder *b, const mp_onnx_scope *s, Onnx__NodeProto *const *nodes, size_t n);
     const Onnx__ModelProto *file;
     mp_onnx_functions functions;
-    int64_t work, n_calls; /* work for functions and subgraphs so far */
+    int64_t work,
+        n_calls; /* work: elements and names that functions and subgraphs have added so far; n_calls: number of calls so far */
     mp_error *err;
 } mp_onnx_builder;
 
-/* Returns s, or "" for NULL. */
+/* Returns s, or "" if s is NULL. */
 const char *mp_onnx_text(const char *s);
 /* Counts work that a small file can multiply (functions, subgraphs). MP_PARSE: too much. */
 mp_status mp_onnx_charge(mp_onnx_builder *b, int64_t work);
@@ -153,10 +156,10 @@ typedef enum mp_onnx_origin {
 } mp_onnx_origin;
 
 typedef struct mp_onnx_origins {
-    mp_onnx_origin *of; /* per tensor of the model */
-    int folded_norms;   /* batch normalizations of the exported program that are no longer operators of the graph */
-    bool is_newer;      /* written by PyTorch's newer exporter */
-    bool is_unsigned;   /* written by the newer exporter, but a later tool removed the signature */
+    mp_onnx_origin *of; /* origin of each tensor of the model */
+    int folded_norms;   /* number of batch normalizations of the exported program that are no longer operators of the graph */
+    bool is_newer;      /* true if PyTorch's newer exporter has written the file */
+    bool is_unsigned;   /* true if the newer exporter has written the file, and a later tool has removed the signature */
 } mp_onnx_origins;
 
 /* Reads the metadata that PyTorch's newer exporter writes: the program's inputs by kind
@@ -168,7 +171,7 @@ typedef struct mp_onnx_origins {
  * mp_onnx_origins_free. O(metadata). */
 mp_status mp_onnx_origins_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_onnx_origins *out,
                                mp_error *err);
-void mp_onnx_origins_free(mp_onnx_origins *origins); /* a zeroed struct is allowed */
+void mp_onnx_origins_free(mp_onnx_origins *origins); /* releases the members; a zeroed struct is allowed */
 
 /* Sets role and role_reason of every declared input and initializer (whose role is MP_ROLE_CONSTANT before). All operators must
  * exist, the type of every input must be known, and its shape if it is fixed (rank -1: a dimension is open). `origins`
@@ -181,16 +184,16 @@ mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const m
 void mp_onnx_set_role(mp_tensor *t, mp_role role, const char *reason);
 /* Chooses the role of an initializer. `state`: the file's initializers are named like a state dictionary. */
 void mp_onnx_choose_initializer(const mp_model *model, mp_tensor *t, const mp_onnx_use *u, mp_onnx_origin origin, bool state);
-/* True if the elements are in the file and all equal. */
+/* True if the tensor's elements are in the file and are all equal. */
 bool mp_onnx_is_uniform(const mp_tensor *t);
-/* True if all reads of the tensor are reads as a weight. */
+/* True if operators read the tensor only as a weight. */
 bool mp_onnx_is_weight(const mp_tensor *t, const mp_onnx_use *u);
 
 /* Converts weights that operators write as constants to initializers, if they have more elements than the weights among
  * initializers and inputs. Initializers must have roles; inputs must not have roles yet. MP_NOMEM. O(operands). */
 mp_status mp_onnx_roles_adopt(mp_model *model, const mp_onnx_use *uses, mp_error *err);
-/* Converts such constants to initializers if their own name, or the name of a tensor rearranged from them, matches the pattern.
- * A pattern with wildcards matches only weights. Sets *any if there is a match. MP_NOMEM. */
+/* Converts weights that operators write as constants to initializers if their own name, or the name of a tensor rearranged from
+ * them, matches the pattern. A pattern with wildcards matches only weights. Sets *any if there is a match. MP_NOMEM. */
 mp_status mp_onnx_roles_adopt_named(mp_model *model, const mp_onnx_use *uses, const char *pattern, bool *any, mp_error *err);
 /* Counts the matrices that PyTorch's older exporter transposed although the file also contains the original, for example as the
  * rows of an embedding. Call before roles are chosen, because values are required. MP_NOMEM. O(such matrices times tensors). */

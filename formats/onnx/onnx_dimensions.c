@@ -16,7 +16,7 @@ enum { OPEN = -1 };
 
 typedef struct symbol {
     const char *name;
-    int64_t size; /* OPEN: unknown so far */
+    int64_t size; /* size of the dimension; OPEN: not determined so far */
     bool by_batch;
 } symbol;
 
@@ -25,7 +25,7 @@ typedef struct binder {
     const mp_onnx_options *options;
     symbol *symbols;
     size_t n_symbols, capacity;
-    mp_names *index; /* name -> index in symbols */
+    mp_names *index; /* map from a dimension's name to its index in `symbols` */
     mp_error *err;
 } binder;
 
@@ -88,7 +88,8 @@ mp_status mp_onnx_inputs(mp_model *model, const Onnx__GraphProto *graph, const m
     for (size_t k = 0; k < graph->n_input; k++) {
         const Onnx__ValueInfoProto *info = graph->input[k];
         int index = info->name ? mp_model_find(model, info->name) : -1;
-        if (index >= 0 && model->tensors[index].role == MP_ROLE_CONSTANT) continue; /* old files list initializers as inputs */
+        if (index >= 0 && model->tensors[index].role == MP_ROLE_CONSTANT)
+            continue; /* old files list initializers as inputs, too */
         MP_ENSURE(index < 0, err, MP_PARSE, "the graph has two inputs named '%s'", info->name);
         MP_CHECK(check_input(info, err));
         MP_CHECK(mp_model_tensor(model, info->name, &index, err));

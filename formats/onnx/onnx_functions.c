@@ -9,7 +9,9 @@
 
 #include "formats/onnx/scan/onnx_scan.h"
 
-enum { VERSION_MAX = 1000 }; /* largest accepted version of an operator set; the newest is far below */
+enum {
+    VERSION_MAX = 1000
+}; /* largest version of an operator set that is accepted; the newest version in use is far below it */
 
 const char *mp_onnx_domain(const char *domain)
 {

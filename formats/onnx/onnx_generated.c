@@ -21,7 +21,7 @@ bool mp_onnx_is_sines(const mp_tensor *t)
     return 2 * ones == width && others > 0;
 }
 
-enum { SIDE_MAX = 1 << 14 }; /* largest side of a mask that is read */
+enum { SIDE_MAX = 1 << 14 }; /* maximum number of rows or columns of a mask that is read */
 
 /* True if the tensor may be a mask that is the same for every sample. */
 static bool is_square(const mp_tensor *t)

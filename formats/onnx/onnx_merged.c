@@ -19,8 +19,8 @@
 
 typedef struct separator {
     mp_model *model;
-    int *reader;    /* per tensor: its first reader other than an Identity; -1: none */
-    mp_names *kept; /* "SOURCE MODULE" -> the tensor that this module reads instead of the source */
+    int *reader;    /* per tensor: index of its first reader that is not an Identity; -1: none */
+    mp_names *kept; /* map from "SOURCE MODULE" to the tensor that this module reads instead of the source */
     mp_error *err;
 } separator;
 

@@ -46,9 +46,9 @@ enum {
 }; /* longer paths are omitted, longer lines truncated */
 
 typedef struct scope {
-    char path[PATH_MAX_BYTES];   /* "/layer1/layer1.0"; "": none */
-    char call[CALL_MAX_BYTES];   /* "conv2d", unique in the program; "": none */
-    char source[LINE_MAX_BYTES]; /* "net.py:12: return x + self.conv1(x)" */
+    char path[PATH_MAX_BYTES];   /* path of modules, "/layer1/layer1.0"; "": none */
+    char call[CALL_MAX_BYTES];   /* name of the call, "conv2d", unique in the program; "": none */
+    char source[LINE_MAX_BYTES]; /* source line, "net.py:12: return x + self.conv1(x)"; "": none */
 } scope;
 
 /* Reads the path of modules: all quoted names except the last, which is the name of the call. */
@@ -61,7 +61,7 @@ static void read_path(const char *text, scope *s)
         if (!close) break;
         const size_t length = (size_t)(close - open - 1);
         if (!length) continue;
-        if (n + length + 2 > PATH_MAX_BYTES) n = before = 0; /* omits the whole path instead of truncating it */
+        if (n + length + 2 > PATH_MAX_BYTES) n = before = 0; /* a path that is too long is omitted as a whole, not truncated */
         before = n;
         path[n++] = '/';
         memcpy(path + n, open + 1, length);

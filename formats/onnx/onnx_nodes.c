@@ -15,7 +15,8 @@
 
 enum {
     CALLS_MAX = 1 << 17,
-    INLINE_WORK_MAX = 1 << 24 /* limit on operands, attributes, elements and bytes of names that functions and subgraphs add */
+    INLINE_WORK_MAX =
+        1 << 24 /* maximum number of operands, attributes, elements and bytes of names that functions and subgraphs may add */
 };
 
 const char *mp_onnx_text(const char *s)
@@ -80,7 +81,7 @@ const Onnx__AttributeProto *mp_onnx_find_binding(const mp_onnx_binding *list, si
     return NULL;
 }
 
-enum { ATTRIBUTES_MAX = 128 }; /* per node */
+enum { ATTRIBUTES_MAX = 128 }; /* maximum number of attributes per node */
 
 /* Collects the node's attributes, with references resolved; attributes without a value are omitted. `list` has room for all. */
 static mp_status bind_attributes(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, mp_onnx_binding *list,
@@ -243,7 +244,8 @@ static int imported_version(const mp_onnx_builder *b, const mp_onnx_scope *s, co
     const Onnx__FunctionProto *f = s->function ? s->function->proto : NULL;
     int version = f ? mp_onnx_version(f->opset_import, f->n_opset_import, domain) : 0;
     if (!version) version = mp_onnx_version(b->file->opset_import, b->file->n_opset_import, domain);
-    bool imports_by_default = b->file->ir_version < 3 && !*domain; /* files older than imports use operator set 1 */
+    bool imports_by_default = b->file->ir_version < 3 &&
+                              !*domain; /* files older than format version 3 import no operator sets, and use operator set 1 */
     return version || !imports_by_default ? version : 1;
 }
 

@@ -22,10 +22,10 @@ typedef struct reader {
     mp_model *model;
     mp_onnx_budget *budget;
     mp_pool *pool;
-    mp_names *signature; /* name in the exported program's state -> mp_onnx_origin */
-    mp_names *sources;   /* names of tensors from which floating-point tensors were computed */
+    mp_names *signature; /* map from a name in the exported program's state to its mp_onnx_origin */
+    mp_names *sources;   /* set of names of tensors from which the exporter has computed floating-point tensors */
     mp_onnx_origin *of;
-    const char **means, **parameters; /* running means and parameters of the exported program, by name */
+    const char **means, **parameters; /* names of the running means and of the parameters in the exported program */
     size_t n_means, means_capacity, n_parameters, parameters_capacity;
     bool is_signed;
     mp_error *err;
@@ -102,7 +102,9 @@ static mp_status take_source(reader *r, int tensor, const char *name)
 {
     const int said = mp_names_find(r->signature, name), at = mp_model_find(r->model, name);
     const mp_tensor *t = &r->model->tensors[tensor];
-    const bool is_written = at >= 0 && r->model->tensors[at].producer >= 0; /* then only its shape was known */
+    const bool is_written =
+        at >= 0 && r->model->tensors[at].producer >=
+                       0; /* an operator of the file still writes the source, so the exporter knew only its shape */
     const bool is_state =
         !is_written && !mp_onnx_names_result(name) && !mp_onnx_names_table(name) && !mp_onnx_names_statistic(name);
     MP_ENSURE(mp_names_set(r->sources, name, 1), r->err, MP_NOMEM, "no memory for the file's metadata");
@@ -194,7 +196,8 @@ static mp_status count_folded_norms(const reader *r, const Onnx__GraphProto *gra
 {
     int n = 0, there = 0, scale;
     if (!r->n_means) return count_marked_norms(r, graph, out);
-    for (size_t k = 0; k < r->n_means; k++) { /* detectors freeze batch normalization as arithmetic, whose scale is a buffer */
+    for (size_t k = 0; k < r->n_means;
+         k++) { /* in detectors, a frozen batch normalization is arithmetic, whose scale is a buffer */
         MP_CHECK(kind_beside(r, r->means[k], running_mean, "weight", &scale));
         n += scale != MP_ONNX_ORIGIN_BUFFER;
     }

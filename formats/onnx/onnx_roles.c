@@ -173,7 +173,7 @@ static void choose_input_state(const mp_model *model, mp_tensor *t, const mp_onn
         choose_state(model, t, u, MP_ONNX_ORIGIN_UNSAID);
 }
 
-/* Facts about the whole file. */
+/* Facts about the whole file that the rules use. */
 typedef struct evidence {
     bool weights_inside, open_inputs;
 } evidence;

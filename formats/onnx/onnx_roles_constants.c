@@ -7,7 +7,9 @@
 
 #include "estimator/model/ops.h"
 
-enum { CHAIN_MAX = 16 }; /* maximum number of consecutive rearrangements that --train follows */
+enum {
+    CHAIN_MAX = 16
+}; /* maximum number of consecutive transpositions and views that --train follows from a tensor to its constant */
 
 /* Finds the integers that an operator reads as a shape, from an initializer or a Constant; NULL: unknown. */
 static const mp_value *shape_value(const mp_model *model, int tensor)
@@ -111,7 +113,7 @@ mp_status mp_onnx_roles_adopt(mp_model *model, const mp_onnx_use *uses, mp_error
         const mp_tensor before = *t;
         MP_CHECK(adopt(model, op, &c, err));
         mp_onnx_choose_initializer(model, t, u, MP_ONNX_ORIGIN_UNSAID, false);
-        if (t->role == MP_ROLE_CONSTANT) { /* restore the constant */
+        if (t->role == MP_ROLE_CONSTANT) { /* the rules keep it as a constant, so the conversion is undone */
             *t = before;
             op->removed = false;
         } else if (inside && t->role == MP_ROLE_PARAMETER) {
@@ -172,7 +174,7 @@ static bool may_be_transposed(const mp_tensor *a, const mp_tensor *b)
 mp_status mp_onnx_roles_doubt_tied(mp_model *model, const mp_onnx_use *uses, mp_error *err)
 {
     static const char folded[] =
-        "onnx::MatMul_"; /* a weight that PyTorch's older exporter has transposed, without its original name */
+        "onnx::MatMul_"; /* prefix of names of weights that PyTorch's older exporter has transposed and renamed */
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         if (strncmp(t->name, folded, sizeof folded - 1) || t->producer >= 0) continue;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names of state, and of tables. */
+/* Ends of names in state dictionaries, and ends of names of look-up tables. */
 static const char entries[] = "weight bias running_mean running_var num_batches_tracked in_proj_weight in_proj_bias gamma beta "
                               "inv_freq position_ids";
 static const char tables[] = "mask causal_mask attn_mask cos sin cos_cached sin_cached freqs_cis inv_freq original_inv_freq "
@@ -86,7 +86,9 @@ bool mp_onnx_is_state_dictionary(const mp_model *model)
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         if (t->role != MP_ROLE_CONSTANT || !mp_dtype_is_float(t->dtype)) continue;
-        if (!strncmp(t->name, "onnx::", 6)) continue; /* folded by PyTorch's older exporter, which keeps the other names */
+        if (!strncmp(t->name, "onnx::", 6))
+            continue; /* the older exporter renames only tensors that it has folded, so this name proves nothing about the
+                         others */
         if (mp_onnx_names_result(t->name) || !is_identifier(t->name)) return false;
         entries_within |= strchr(t->name, '.') && mp_onnx_names_entry(t->name);
     }

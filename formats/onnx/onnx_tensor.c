@@ -111,11 +111,11 @@ static int64_t integer(mp_dtype dtype, uint64_t bits)
     return value;
 }
 
-/* The typed array with the elements of a type. */
+/* The array of a TensorProto that contains the elements of a type. */
 typedef struct typed_array {
     const void *elements;
     size_t n;
-    bool is_wide; /* entries of 64 bits, not 32 */
+    bool is_wide; /* true if the array's entries have 64 bits; false: 32 bits */
 } typed_array;
 
 static typed_array typed_array_of(const Onnx__TensorProto *tensor, mp_dtype dtype)
@@ -280,7 +280,8 @@ static mp_status text_attribute(mp_model *model, const ProtobufCBinaryData *text
 {
     size_t length = 1, at = 0;
     for (size_t k = 0; k < n; k++) {
-        if (texts[k].len && memchr(texts[k].data, 0, texts[k].len)) return MP_OK; /* bytes, not text: no rule reads them */
+        if (texts[k].len && memchr(texts[k].data, 0, texts[k].len))
+            return MP_OK; /* texts with zero bytes are binary data, which no rule reads */
         length += texts[k].len + 1;
     }
     char *text = mp_pool_alloc(model->pool, length, 1);

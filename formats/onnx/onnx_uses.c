@@ -5,7 +5,7 @@
 
 #include "estimator/model/ops.h"
 
-enum { PASSES_MAX = 4 }; /* number of consecutive rearrangements that are always followed */
+enum { PASSES_MAX = 4 }; /* number of consecutive rearrangements of a tensor that are followed in every file */
 
 static const mp_op *row_of(const mp_operator *op)
 {
@@ -31,7 +31,7 @@ static unsigned how_read(const mp_operator *op, mp_input_use operand)
                                    [MP_USE_SETTING] = MP_ONNX_READ_SETTING,
                                    [MP_USE_TABLE] = MP_ONNX_READ_OTHER,
                                    [MP_USE_COMPARED] = MP_ONNX_READ_COMPARED,
-                                   [MP_USE_THROUGH] = 0 /* like the output is read: see note_passes */};
+                                   [MP_USE_THROUGH] = 0 /* note_passes sets it: the input is read like the output */};
     return operand == MP_USE_ROWS && mp_operator_int(op, "axis", 0) != 0 ? MP_ONNX_READ_OTHER : how[operand];
 }
 
@@ -44,7 +44,7 @@ static void note_reads(const mp_operator *op, mp_onnx_use *uses)
         mp_input_use operand = mp_op_input_of(row, k).use;
         u->n_reads++;
         u->n_factor += is_kind(op, "Mul Div");
-        if (op->control) continue; /* like its regions read it: see note_regions */
+        if (op->control) continue; /* note_regions sets it: the operand is read like the regions read it */
         u->n_table += operand == MP_USE_TABLE;
         u->how |= how_read(op, operand);
     }

@@ -14,11 +14,13 @@ enum {
 };
 
 typedef struct mp_onnx_use {
-    unsigned how;         /* set of MP_ONNX_READ_* bits */
-    int n_reads, n_table; /* operands that read it; those among them in elementwise operators */
-    int n_factor;         /* operands that multiply or divide by it */
-    int n_scaling;        /* operands that scale attention scores by it, before a softmax */
-    bool makes_weight;    /* computed without any input, and read as a weight; or a weight is computed from it alone */
+    unsigned how;         /* ways in which the tensor is read: a set of MP_ONNX_READ_* bits */
+    int n_reads, n_table; /* n_reads: number of operands that are this tensor; n_table: how many of them belong to elementwise
+                             operators */
+    int n_factor;         /* number of operators Mul and Div that read the tensor */
+    int n_scaling;        /* number of operands by which attention scores are scaled before a softmax */
+    bool makes_weight; /* the tensor depends on no input and is read as a weight, or a weight is computed from this tensor alone
+                        */
 } mp_onnx_use;
 
 /* Finds the uses of all tensors. *out has one entry per tensor; release it with mp_free. MP_NOMEM. O(operands). */

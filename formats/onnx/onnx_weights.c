@@ -56,8 +56,8 @@ typedef struct copy {
 struct mp_onnx_weights {
     mp_file file;
     const char *path;
-    const char *folder;    /* the model's folder, with a slash, or "" */
-    const char *permitted; /* an additional folder for external values; NULL: none */
+    const char *folder;    /* the model's folder with a slash at its end; "": the current folder */
+    const char *permitted; /* second folder in which external values may be; NULL: none */
     mp_pool *pool;
     mp_names *names;
     payload *payloads;
@@ -69,10 +69,10 @@ struct mp_onnx_weights {
 /* The required fields of a TensorProto. */
 typedef struct tensor {
     mp_dtype dtype;
-    const uint8_t *raw, *raw_end; /* NULL: typed fields */
+    const uint8_t *raw, *raw_end; /* the bytes of raw_data; NULL: the elements are in typed fields */
     bool external;
     char location[256];
-    int64_t offset, length; /* of external data; length -1: to the end */
+    int64_t offset, length; /* position and length of external data in its file, in bytes; length -1: to the end of the file */
 } tensor;
 
 static char *text_of(mp_pool *pool, const mp_wire_field *f)
@@ -384,7 +384,7 @@ static void take(taker *t, const uint8_t *bytes, size_t size, uint64_t number)
     if (bytes)
         memcpy(element, bytes, size < 8 ? size : 8);
     else
-        memcpy(element, &number, sizeof number); /* little-endian: the low bytes are first */
+        memcpy(element, &number, sizeof number); /* the machine is little-endian, so the low bytes of the number come first */
     size_t out = (size_t)mp_dtype_bits(t->wanted) / 8;
     convert(element, t->is, t->wanted, 1, (char *)t->to + (size_t)t->taken * out);
     t->taken++;

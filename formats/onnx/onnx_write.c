@@ -9,7 +9,7 @@
 
 enum { IR_VERSION = 10 };
 
-/* All messages are in the pool. */
+/* The state of writing a model. All messages are in the pool. */
 typedef struct writer {
     const mp_model *model;
     mp_pool *pool;

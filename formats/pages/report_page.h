@@ -6,8 +6,8 @@
 
 typedef struct mp_report_request {
     const mp_graph *graph;
-    const mp_plan *plan;   /* NULL: keep-all */
-    const mp_sweep *sweep; /* NULL: no trade-off curve */
+    const mp_plan *plan;   /* the plan to show; NULL: keep-all */
+    const mp_sweep *sweep; /* the trade-off curve to show; NULL: none */
     const char *title;
     int64_t floor_bytes;
 } mp_report_request;

@@ -11,7 +11,7 @@
 #include "formats/curves/chart.h"
 #include "formats/json/json.h"
 
-enum { PROCESS = 1, STREAM = 1 }; /* channel c is thread STREAM + c */
+enum { PROCESS = 1, STREAM = 1 }; /* thread numbers of the trace: channel c is thread STREAM + c */
 #define MICROSECONDS 1e6
 
 bool mp_is_trace_path(const char *path)

@@ -41,10 +41,10 @@ static const struct younger {
     {&onnx__function_proto__descriptor, 13, MP_ONNX_FUNCTION_OVERLOAD, NULL},
 };
 
-/* Fields that are not copied. */
+/* Names of fields that are not copied into the skeleton. */
 static const char *const dropped_fields[] = {"doc_string", "metadata_props", "training_info", "quantization_annotation"};
 
-/* TensorProto's payload fields. */
+/* Field numbers of a TensorProto's payload. */
 enum { FLOATS = 4, INT32S = 5, STRINGS = 6, INT64S = 7, RAW = 9, DOUBLES = 10, UINT64S = 11 };
 
 static mp_status put(scanner *s, const void *bytes, size_t n)
@@ -125,7 +125,8 @@ static mp_status judge_payload(scanner *s, const tensor_facts *t, bool *keep)
     MP_ENSURE(t->rank <= MP_RANK_MAX, s->err, MP_PARSE, "tensor '%.*s' has more than %d dimensions", name_length,
               (const char *)t->name, MP_RANK_MAX);
     for (int k = 0; k < t->rank && elements >= 0; k++)
-        if (!mp_multiply(elements, t->dims[k], &elements)) elements = -1; /* refused later, with the tensor's name */
+        if (!mp_multiply(elements, t->dims[k], &elements))
+            elements = -1; /* another check refuses the size later, with the tensor's name */
     *keep = false;
     if (elements < 0 || type == MP_DTYPE_UNDEFINED) return MP_OK;
     bool fits = mp_multiply(elements, mp_dtype_bits(type), &bits);
@@ -244,7 +245,7 @@ static mp_status count_message(scanner *s, const descriptor *d, const uint8_t *a
 static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at, const uint8_t *end, int depth)
 {
     bool is_tensor = d == &onnx__tensor_proto__descriptor, keep_payload = true;
-    uint64_t seen = 0; /* bit k: singular message k of the descriptor was seen */
+    uint64_t seen = 0; /* bit k is set if singular field k of the message type, one that contains a message, was seen */
     MP_CHECK(count_message(s, d, at, depth));
     if (is_tensor) {
         tensor_facts facts;

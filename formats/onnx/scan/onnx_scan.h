@@ -9,13 +9,13 @@
 #include "memplan/error.h"
 
 enum {
-    MP_ONNX_DEPTH_MAX = 64,         /* nesting of messages */
-    MP_ONNX_MESSAGES_MAX = 1 << 22, /* in one file */
-    MP_ONNX_NODES_MAX = 1 << 20,    /* in one file, and after the functions are inlined */
-    MP_ONNX_SKELETON_MAX = 1 << 29, /* bytes of the skeleton, without removed payloads */
-    MP_ONNX_PAYLOADS_MAX = 1 << 26, /* bytes of kept payloads */
-    MP_ONNX_IMPORTS_MAX = 64,       /* operator sets in one list */
-    MP_ONNX_FLOATS_MAX = 1024       /* elements of the largest floating-point payload kept */
+    MP_ONNX_DEPTH_MAX = 64,         /* maximum nesting depth of messages */
+    MP_ONNX_MESSAGES_MAX = 1 << 22, /* maximum number of messages in a file */
+    MP_ONNX_NODES_MAX = 1 << 20,    /* maximum number of nodes in a file, and after functions are inlined */
+    MP_ONNX_SKELETON_MAX = 1 << 29, /* maximum number of bytes of a skeleton, without removed payloads */
+    MP_ONNX_PAYLOADS_MAX = 1 << 26, /* maximum number of bytes of all payloads that are kept */
+    MP_ONNX_IMPORTS_MAX = 64,       /* maximum number of operator sets in one list */
+    MP_ONNX_FLOATS_MAX = 1024       /* maximum number of elements of a floating-point payload that is kept */
 };
 
 /* Fields that may be newer than the schema. The skeleton stores them under field numbers that no schema uses, so protobuf-c
@@ -40,11 +40,12 @@ typedef struct mp_onnx_skeleton {
  * its tensor's type and shape is refused. MP_PARSE names the message, field and byte, or the tensor. MP_NOMEM. On MP_OK release
  * *out with mp_onnx_skeleton_free. O(size without payloads). */
 mp_status mp_onnx_scan(const uint8_t *bytes, size_t size, mp_onnx_skeleton *out, mp_error *err);
-void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton); /* a zeroed struct is allowed */
+void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton); /* releases the skeleton; a zeroed struct is allowed */
 
 typedef struct mp_onnx_budget {
     ProtobufCAllocator allocator;
-    size_t left; /* remaining bytes; freeing does not increase it, so the total of all allocations is limited */
+    size_t left; /* number of bytes that may still be allocated; freeing does not increase it, so the total of all allocations
+                    is limited */
     bool exhausted, out_of_memory;
 } mp_onnx_budget;
 
