@@ -125,7 +125,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
     """
     call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
     eagerly = Eagerly(backend.report, name_of(function))
-    surroundings = Surroundings(backend.say)
+    surroundings = Surroundings(backend.say, lambda: backend.learned.ledger.n_calls)
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def tell_of_others() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -71,6 +72,36 @@ def with_gradient(strides: tuple[int, int]) -> Callable[[Any], Any]:
     return lambda model: model(batch()).backward(torch.empty_strided((4, WIDTH), strides).fill_(1))
 
 
+def in_one_region(steps: bool) -> Callable[[Any], Any]:
+    """Each call has its backward before the next one. `steps`: and weights change."""
+
+    def run(model: Any) -> None:
+        with autocast():
+            for k in (1, 2):
+                model(batch() * k).backward()
+                if steps:
+                    torch.optim.SGD(model.parameters(), 0.1).step()
+
+    return run
+
+
+def read_by(loss: Callable[[torch.Tensor], torch.Tensor], *shape: int) -> Callable[[Any], Any]:
+    return lambda model: loss(model(torch.linspace(-1, 1, math.prod(shape)).reshape(shape))).backward()
+
+
+def beside_itself(h: torch.Tensor) -> torch.Tensor:
+    """Its gradient is a part of a larger tensor."""
+    return torch.cat([h, h.detach()], 1).pow(2).mean()
+
+
+def on_pixels(*after: nn.Module, window: int = 3) -> Callable[[], nn.Module]:
+    return lambda: nn.Sequential(nn.Conv2d(3, 8, window), *after)
+
+
+def as_classes(h: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(h.transpose(1, 2), torch.zeros(h.shape[:2], dtype=torch.long))
+
+
 def layers() -> nn.Module:
     return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
 
@@ -83,6 +114,8 @@ OTHERWISE: dict[str, tuple[Callable[[], nn.Module], Callable[[Any], Any], str]] 
     "hooks": (Squared, twice_within(rounded), "saved_tensors_hooks"),
     "hooks of PyTorch's": (Squared, twice_within(save_on_cpu), ""),
     "one region of autocast": (Squared, twice_within(autocast), "one region of torch.autocast"),
+    "a backward of each in one region": (Squared, in_one_region(False), ""),
+    "steps in one region": (Squared, in_one_region(True), "one region of torch.autocast"),
     "two regions of autocast": (Squared, twice_within(autocast, each=True), ""),
     "autocast without its cache": (Squared, twice_within(uncached), ""),
     "cached parametrizations": (parametrized, twice_within(parametrize.cached), "parametrize.cached"),
@@ -92,6 +125,17 @@ OTHERWISE: dict[str, tuple[Callable[[], nn.Module], Callable[[Any], Any], str]] 
     "a GRU both ways": (lambda: Gru(True), lambda m: m(batch()).backward(), "bidirectional GRU"),
     "a GRU": (lambda: Gru(False), lambda m: m(batch()).backward(), ""),
     "a transposed gradient": (layers, with_gradient((1, 4)), "another layout than the output"),
+    "transposed logits": (layers, read_by(as_classes, 3, 5, WIDTH), ""),
+    "transposed logits of one sample": (layers, read_by(as_classes, 1, 5, WIDTH), "another layout than the output"),
+    "batch second": (layers, read_by(lambda h: h.transpose(0, 1).pow(2).mean(), 3, 5, WIDTH), ""),
+    "a part of a row": (layers, read_by(beside_itself, 5, WIDTH), ""),
+    "channels last": (on_pixels(), read_by(lambda h: h.permute(0, 2, 3, 1).reshape(-1, 8).pow(2).mean(), 2, 3, 9, 9), ""),
+    "channels of a window of 1": (on_pixels(window=1), read_by(beside_itself, 2, 3, 9, 9), "another layout than the output"),
+    "channels of BatchNorm": (
+        on_pixels(nn.BatchNorm2d(8)),
+        read_by(beside_itself, 2, 3, 9, 9),
+        "another layout than the output",
+    ),
     "a gradient of ones": (layers, with_gradient((WIDTH, 1)), ""),
     "an expanded gradient": (layers, lambda m: m(batch()).sum().backward(), ""),
 }
@@ -101,6 +145,7 @@ OTHERWISE: dict[str, tuple[Callable[[], nn.Module], Callable[[Any], Any], str]] 
 def test_other_bits_are_told_of_once(name: str) -> None:
     make, run, word = OTHERWISE[name]
     model = make()
+    eager = copy.deepcopy(model)
     memplan.compile(model, "100%", time_limit=0, cache="off")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -110,6 +155,10 @@ def test_other_bits_are_told_of_once(name: str) -> None:
     said = [s for w in caught if "may differ from eager's" in (s := str(w.message))]
     assert len(said) == bool(word) and all(word in s for s in said), said
     assert model.memplan.graphs
+    for _ in range(0 if word else 3):
+        eager.zero_grad()
+        run(eager)
+    assert word or all(torch.equal(a.grad, b.grad) for a, b in zip(eager.parameters(), model.parameters(), strict=True))
 
 
 def test_running_eagerly_is_withdrawn_when_a_call_is_planned() -> None:

@@ -156,3 +156,13 @@ def test_the_gradient_that_an_input_has_is_counted() -> None:
     model.zero_grad()
     with pytest.warns(memplan.FallbackWarning, match="gradients of 64.00 KiB are there already"):
         compiled(x).square().mean().backward()
+
+
+def test_the_gradient_that_a_frozen_parameter_has_is_counted() -> None:
+    torch._dynamo.reset()
+    model, x = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)), torch.randn(256, 64)
+    model[0].weight.grad = torch.zeros(128, 64)
+    model[0].weight.requires_grad_(False)
+    compiled = memplan.compile(model, "100%", cache="off", time_limit=1)
+    with pytest.warns(memplan.FallbackWarning, match="gradients of 32.00 KiB are there already"):
+        compiled(x).square().mean().backward()

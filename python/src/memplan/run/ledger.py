@@ -160,7 +160,7 @@ class Booked:
     def __call__(self, *inputs: Any) -> Any:
         if self.metadata is None or not torch.is_grad_enabled():
             return self.compiled(*inputs)
-        parameters = [weakref.ref(i) for i in inputs if isinstance(i, torch.Tensor) and i.requires_grad and i.is_leaf]
+        parameters = [weakref.ref(i) for i in inputs if isinstance(i, torch.Tensor) and i.is_leaf]
         self.compare(parameters, LEDGER.n_bytes, LEDGER.n_calls)
         outputs = self.compiled(*inputs)
         if (node := node_of(outputs, self.metadata)) is not None:

@@ -25,8 +25,9 @@ CACHED = (
     f"torch.nn.utils.parametrize.cached around the call: eager computes a weight once for all calls, a plan in each, {BITS}"
 )
 REGION = (
-    "a second call in one region of torch.autocast: eager casts each weight once for both calls and adds their gradients in the"
-    f" lower precision, a plan casts in each call, {BITS}; enter the region anew for each call to have eager's"
+    "a second call in one region of torch.autocast: eager casts each weight once for both calls, keeps the cast when the weight"
+    f" changes, and adds gradients in the lower precision; a plan casts in each call, {BITS}; enter the region anew for each"
+    " call to have eager's"
 )
 GENERATES = f"forward is a generator, which is captured as a whole: gradients are added in another order, {BITS}"
 BOTH_WAYS = f"a bidirectional GRU is captured as single operators: gradients are added in another order, {BITS}"
@@ -36,11 +37,12 @@ TRANSPOSED = f"the gradient of an output has another layout than the output, and
 class Surroundings:
     """Observes the calls of one compiled model for causes of different bits."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
+    def __init__(self, say: Callable[[str], None], waiting: Callable[[], int]) -> None:
+        self.say, self.waiting = say, waiting  # waiting: number of calls of the model that await their backward
         self.was_read = False  # whether the model's modules have been examined
         # per kind of device: a cast made in the last call, which identifies the autocast region of that call
         self.casts: dict[str, Any] = {}
+        self.versions: list[int] = []  # of the parameters in the last call
 
     def look(self, model: nn.Module | None) -> None:
         """Examine the model and the autocast regions when a call begins."""
@@ -49,9 +51,13 @@ class Surroundings:
             self.say(PACKED)
         if parametrizations_are_cached() and model is not None and any(map(is_parametrized, model.modules())):
             self.say(CACHED)
-        for kind in ("cpu", "cuda"):
-            if torch.is_autocast_enabled(kind) and torch.is_autocast_cache_enabled():
-                self._look_at_region(kind)
+        kinds = [k for k in ("cpu", "cuda") if torch.is_autocast_enabled(k)]
+        if kinds and torch.is_autocast_cache_enabled() and torch.is_grad_enabled():
+            versions = [p._version for p in model.parameters()] if model is not None else []
+            is_other = self.waiting() > 0 or versions != self.versions  # a backward between two calls adds in full precision
+            self.versions = versions
+            for kind in kinds:
+                self._look_at_region(kind, is_other)
         if model is not None and not self.was_read:
             self.was_read = True
             if inspect.isgeneratorfunction(type(model).forward):
@@ -59,8 +65,8 @@ class Surroundings:
             if any(isinstance(m, nn.GRU) and m.bidirectional for m in model.modules()):
                 self.say(BOTH_WAYS)
 
-    def _look_at_region(self, kind: str) -> None:
-        """Detect whether this call is in the same autocast region as the last one.
+    def _look_at_region(self, kind: str, is_other: bool) -> None:
+        """Warn if this call is in the same autocast region as the last one, and eager's bits may differ (`is_other`).
 
         In one region, autocast makes a cast only once.
         """
@@ -68,14 +74,6 @@ class Surroundings:
         parameter = key if key is not None else nn.Parameter(torch.ones(1, 1, device=kind))
         product = torch.mm(parameter, parameter).grad_fn
         cast = product.next_functions[0][0] if product is not None else None
-        if cast is not None and cast is self.casts.get(kind, (None, None))[1]:
+        if is_other and cast is not None and cast is self.casts.get(kind, (None, None))[1]:
             self.say(REGION)
         self.casts[kind] = parameter, cast
-
-
-def transposed(gradient: Any, strides: tuple[int, ...]) -> bool:
-    """Whether a gradient has its dimensions in another memory order than the output. Eager also copies an expanded gradient."""
-    if not isinstance(gradient, torch.Tensor) or gradient.layout is not torch.strided or 0 in gradient.stride():
-        return False
-    long = [k for k, n in enumerate(gradient.shape) if n > 1]
-    return [gradient.stride(k) for k in long] != [strides[k] for k in long]

@@ -17,7 +17,8 @@ from torch import fx
 
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
-from memplan.run.otherwise import TRANSPOSED, transposed
+from memplan.run.layouts import transposed
+from memplan.run.otherwise import TRANSPOSED
 from memplan.torch_internals.autograd import graph_is_kept, is_node_of, uncaptured
 from memplan.torch_internals.capture import metadata_now
 from memplan.torch_internals.tensors import base_of, tree_iter, versions_of
@@ -123,11 +124,16 @@ class Differentiable:
         return outputs
 
     def watch_layouts(self, node: Any, outputs: Any) -> None:
-        """Warn if a gradient arrives in another layout than its output."""
+        """Warn if a gradient has another layout than its output, and the bits may depend on that."""
         strides = {t.output_nr: t.stride() for t in tensors_of(outputs) if t.grad_fn is node and t.dim() > 1}
+        made_by = self.module.graph.output_node().args[0]
+        by = {}
+        if isinstance(made_by, (tuple, list)) and isinstance(outputs, (tuple, list)) and len(made_by) == len(outputs):
+            pairs = zip(outputs, made_by, strict=True)
+            by = {t.output_nr: n for t, n in pairs if isinstance(t, torch.Tensor) and t.grad_fn is node}
 
         def look(gradients: Any) -> None:
-            if any(transposed(gradients[k], s) for k, s in strides.items() if k < len(gradients)):
+            if any(transposed(gradients[k], s, by.get(k)) for k, s in strides.items() if k < len(gradients)):
                 self.say(TRANSPOSED)
 
         if strides:
