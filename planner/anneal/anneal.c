@@ -21,7 +21,8 @@
 enum { WALKS = MP_ANNEAL_WALKS };
 enum { REPAIR, STRAY, EXPLORE, COOL, N_ROUNDS };
 
-/* Temperatures in multiples of the median ticks of a forward node. `lost` applies to all walks while no plan is known. */
+/* The settings of one kind of round. Temperatures are multiples of the median ticks of a forward node. While no plan is known,
+ * all walks use the temperature `lost`. */
 typedef struct round {
     double share, hot[WALKS], lost, cold;
 } round;
@@ -50,15 +51,16 @@ static round round_of(int kind)
 typedef struct annealing {
     mp_search *search;
     mp_anneal_walk walks[WALKS];
-    mp_anneal_order best; /* the order that a round starts from: the best plan, or else the smallest order */
-    int64_t least_bytes;  /* peak of the smallest order, without static bytes */
+    /* the order that a round starts from: the best plan; if there is none, the order with the smallest peak */
+    mp_anneal_order best;
+    int64_t least_bytes; /* peak bytes of the order with the smallest peak, without static bytes */
     atomic_bool stop;
-    _Atomic int64_t enough; /* lower bound in ticks, without updates */
+    _Atomic int64_t enough; /* in ticks, without updates: a walk ends when it reaches this lower bound */
     int64_t update_ticks;
-    bool is_lost; /* the only plan known was found by the descent */
+    bool is_lost; /* the only known plan was found by the walks towards smaller peaks */
     double unit;
     int64_t n_moves;
-    double shares; /* sum of the shares of the remaining rounds */
+    double shares; /* sum of the time shares of the remaining rounds */
     int n_rounds;  /* number of finished rounds */
 } annealing;
 
@@ -91,14 +93,14 @@ static mp_status offer(mp_search *search, const mp_anneal_order *found, mp_error
     return mp_search_offer(search, steps, n, NULL, NULL, err);
 }
 
-/* True if the graph is so large that only the last round fits into the time. */
+/* True if the graph is so large that only the last round (COOL) fits into the time limit. */
 static bool is_large(const mp_request *request)
 {
     return request->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* True if the remaining rounds are not worth their time: the best plan is within a thousandth of a step, and a thirtieth of the
- * extra time, of the bound. Always false for small graphs. */
+/* True if the remaining rounds are not worth their time. The best plan must be close to the bound: within a thousandth of a
+ * step, and within a thirtieth of its extra time. Always false for small graphs. */
 static bool is_close(mp_search *search)
 {
     const int64_t ticks = mp_search_best_ticks(search);
@@ -165,7 +167,7 @@ static void set_walks(annealing *a, int n_rounds, double elapsed, double end)
     }
 }
 
-/* Keeps the smallest order of walks that found no plan. */
+/* Keeps the order with the smallest peak, from walks that found no plan. */
 static mp_status take_smallest(annealing *a, mp_error *err)
 {
     for (int k = 0; k < WALKS; k++) {
@@ -178,8 +180,9 @@ static mp_status take_smallest(annealing *a, mp_error *err)
     return MP_OK;
 }
 
-/* Finds a first plan by walks towards smaller peaks. If the leading walk finds one, it ends the other walk. The other walk's
- * plan counts only if the leader has none. The plan recomputes much, so later rounds start from the previous order instead. */
+/* Finds a first plan by two walks towards smaller peaks. If the leading walk finds a plan, the other walk ends. The other
+ * walk's plan counts only if the leading walk found none. The plan recomputes much, so later rounds start from the order
+ * before this one. */
 static mp_status run_descent(annealing *a, mp_error *err)
 {
     static const double hot[WALKS] = {MP_ANNEAL_DESCENT_HOT, MP_ANNEAL_DESCENT_COOLER},
@@ -225,7 +228,8 @@ static mp_status run_round(annealing *a, int kind, mp_error *err)
     return offer(a->search, &a->best, err);
 }
 
-/* True if a plan is unlikely: none is known, and either none can exist or the smallest order is far over the budget. */
+/* True if a plan is unlikely: none is known, and either the budget is proved infeasible or the smallest order is far over it.
+ */
 static bool is_hopeless(const annealing *a)
 {
     const mp_request *request = mp_search_request(a->search);
@@ -236,7 +240,7 @@ static bool is_hopeless(const annealing *a)
            (double)a->least_bytes > MP_ANNEAL_DESCENT_NEAR * (double)budget_bytes;
 }
 
-/* Returns the ticks of the best plan, not counting the descent's plan; INT64_MAX: none. */
+/* Returns the ticks of the best plan, except a plan of the walks towards smaller peaks; INT64_MAX: none. */
 static int64_t best_ticks(const annealing *a)
 {
     return a->is_lost ? a->best.ticks : mp_search_best_ticks(a->search);
@@ -257,7 +261,7 @@ static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
     return st;
 }
 
-/* Runs short rounds near the start while they gain enough. With quick effort there is only one round. */
+/* Runs short rounds (REPAIR) as long as each gains enough. With quick effort there is only one round. */
 static mp_status repair(annealing *a, int *n_idle, mp_error *err)
 {
     const int most = mp_search_effort(a->search) == MP_EFFORT_QUICK ? 1 : MP_EFFORT_ROUNDS;
@@ -275,8 +279,8 @@ static void clear_order(mp_anneal_order *order)
     mp_free(order->steps);
 }
 
-/* Runs more short rounds if the plan is far from the bound, since another local minimum may be better. Later rounds start from
- * the order before these rounds. With copies the bound is weaker, so the distance must be larger. */
+/* Runs further short rounds (STRAY) if the plan is far from the bound, because another local minimum may be better. Rounds
+ * after these start from the order before them. With copies the bound is weaker, so the plan must be further from it. */
 static mp_status stray(annealing *a, int n_idle, mp_error *err)
 {
     MP_CLEARED_BY(clear_order) mp_anneal_order start = {0};
@@ -294,7 +298,7 @@ static mp_status stray(annealing *a, int n_idle, mp_error *err)
     return mp_anneal_order_copy(&a->best, start.steps, start.n, start.ticks, err);
 }
 
-/* True if the plan of the short rounds is good enough to stop. */
+/* True if the plan of the short rounds is close enough to the bound to stop. */
 static bool will_do(annealing *a)
 {
     return mp_search_effort(a->search) != MP_EFFORT_THOROUGH && best_ticks(a) < INT64_MAX;
@@ -329,7 +333,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
         a.shares = round_of(EXPLORE).share + round_of(COOL).share;
         const bool had_none = a.best.ticks == INT64_MAX;
         if (!is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err));
-        /* without a plan the first such round only searches for one */
+        /* if no plan was known, the first of these rounds only searches for one */
         if (had_none && !is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err));
         a.shares -= round_of(EXPLORE).share;
     }

@@ -52,14 +52,15 @@ static bool stopped(mp_anneal_walk *w)
     if (w->leads) mp_search_count_moves(w->search, MP_ANNEAL_LOOK);
     if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
     if (w->leads && !w->is_apart) atomic_store(w->enough, mp_search_proved(w->search) - w->update_ticks);
-    if (w->best.ticks <= atomic_load(w->enough)) { /* the leader's result counts then, regardless of the other walks */
+    if (w->best.ticks <=
+        atomic_load(w->enough)) { /* if the leading walk reaches the bound, its result counts, regardless of the other walks */
         if (w->leads && !w->is_apart) atomic_store(w->stop, true);
         return true;
     }
     return atomic_load(w->stop);
 }
 
-/* Returns the finished fraction of a walk after k moves: by moves or by time, whichever is larger. */
+/* Returns the fraction of a walk that is done after k moves: the fraction of its moves or of its time, whichever is larger. */
 static double progress_of(const mp_anneal_walk *w, int64_t k)
 {
     const double by_moves = (double)k / (double)w->n_moves, elapsed = mp_search_elapsed(w->search);
@@ -67,10 +68,10 @@ static double progress_of(const mp_anneal_walk *w, int64_t k)
     return by_moves > by_time ? by_moves : by_time;
 }
 
-/* The penalty per byte over the budget in each step. */
+/* The penalty per byte over the budget in each step, and its state. */
 typedef struct penalty {
     double ticks, least;
-    int n_over; /* number of consecutive checks with the budget exceeded */
+    int n_over; /* number of consecutive checks at which the order exceeded the budget */
 } penalty;
 
 static void adjust(penalty *p, bool is_over)
@@ -87,7 +88,8 @@ static double temperature(const mp_anneal_walk *w, const penalty *p, double prog
     return has_none(w) ? t * pow(p->ticks / p->least, MP_ANNEAL_PENALTY_HEAT) : t;
 }
 
-/* Returns the penalty with which an excess of one whole budget in one step costs `units` units. */
+/* Returns the penalty per byte with which one whole budget of excess in one step costs `units` times the unit of temperatures.
+ */
 static double penalty_of(const mp_anneal_walk *w, const mp_runs *x, double units)
 {
     return units * w->unit / (double)(x->limit[0] > 0 ? x->limit[0] : 1);
@@ -98,19 +100,21 @@ static double energy(const mp_runs *x, double penalty_ticks)
     return (double)mp_runs_ticks(x) + penalty_ticks * (double)mp_runs_over(x);
 }
 
-/* Returns the energy. If it exceeds `most`, the result may be any value above `most`. */
+/* Returns the energy of the order: its ticks plus the penalty. If the energy exceeds `most`, the result may be any value above
+ * `most`. */
 static double energy_within(const mp_runs *x, double penalty_ticks, double most)
 {
     const double MOST_TICKS = 0x1p62, beside = penalty_ticks * (double)mp_runs_over(x), ticks = most - beside + 1;
     return (double)mp_runs_ticks_within(x, ticks < MOST_TICKS ? (int64_t)ticks : INT64_MAX) + beside;
 }
 
-/* Draws the highest energy to accept, then a move. Returns true if the move was made, with the new energy in *now. */
+/* Draws the highest acceptable energy, then a move. Returns true if the move was made and is acceptable, with the new energy
+ * in *now. */
 static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double penalty_ticks, double *now)
 {
     const double MOST_TICKS = 0x1p62, most = *now - temperature * log(1 - mp_mover_uniform(mover));
     const bool done = mp_move(mover, most < MOST_TICKS ? (int64_t)most : INT64_MAX);
-    /* the ticks of compute are known before the makespan is computed */
+    /* the sum of compute's ticks is checked first, because the makespan takes longer to compute */
     const bool may = done && !x->failed && (double)x->ticks + penalty_ticks * (double)mp_runs_over(x) <= most;
     const double then = may ? energy_within(x, penalty_ticks, most) : INFINITY;
     const bool is_kept = then <= most;
@@ -134,7 +138,7 @@ static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, 
     return MP_OK;
 }
 
-/* Lowers the peak step by step until the budget is met. */
+/* Lowers the limit step by step, until the order's peak is within the budget. */
 static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
     const int64_t goal_bytes = x->limit[0];
@@ -147,7 +151,7 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
         const bool looks = k % MP_ANNEAL_LOOK == 0, is_end = x->limit[0] <= goal_bytes;
         if (looks && stopped(w)) break;
         if (looks && x->n_shifted > x->n_on) mp_runs_spread(x);
-        /* if the limit is met easily, recomputations can be dropped: lower it before the next check */
+        /* if the order meets the limit easily, recomputations can be dropped, so the limit is lowered before the next check */
         const bool is_smaller = !mp_runs_over(x) && (looks || is_end || k - last > MP_ANNEAL_DESCENT_EASY);
         if (is_smaller && is_end) {
             if (w->leads) atomic_store(w->stop, true);
@@ -168,7 +172,7 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
     return MP_OK;
 }
 
-/* True if a part far over the budget will probably not meet it in the moves after the first k. */
+/* True if a part (`is_apart`) that is far over the budget after k moves will probably not meet it in the remaining moves. */
 static bool will_not_do(const mp_anneal_walk *w, int64_t k)
 {
     return w->is_apart && has_none(w) && k > w->n_moves / MP_ANNEAL_WINDOW_PATIENCE &&

@@ -13,10 +13,10 @@ typedef struct window {
     size_t begin, end;
     bool is_over; /* keep-all exceeds the budget in this window */
     mp_step *steps;
-    size_t n_steps; /* length of the order found; 0: use the nodes in list order */
+    size_t n_steps; /* length of the order found for the window; 0: its nodes run in list order */
 } window;
 
-/* A window that is being searched now. */
+/* A window for which a walk is running. */
 typedef struct place {
     mp_part part;
     mp_anneal_order list; /* all nodes of the window once, in list order */
@@ -26,12 +26,12 @@ typedef struct place {
 typedef struct cutting {
     mp_search *search;
     const mp_graph *graph;
-    int64_t budget_bytes; /* without static bytes; if some window has no plan: the smallest peak reached there */
+    int64_t budget_bytes; /* without static bytes; if some window has no plan, the smallest peak reached in that window */
     double unit;
-    int *number; /* scratch, per storage */
+    int *number; /* scratch of mp_part_init, one element per storage */
     window *windows;
     size_t n, n_over, n_done; /* number of windows; of windows over the budget; of windows searched */
-    bool is_lost;             /* some window has no plan: the others then only need its peak */
+    bool is_lost;             /* some window has no plan; from then on, other windows only need to reach its peak */
     place places[WALKS];
     mp_anneal_walk walks[WALKS];
     atomic_bool stop;
@@ -42,7 +42,7 @@ bool mp_anneal_has_windows(const mp_graph *graph)
     return !graph->has_copies && mp_graph_is_local(graph) && mp_graph_has_parts(graph);
 }
 
-/* Chooses the begin of each window: the position with the fewest bytes crossing, in the second half of the previous window. */
+/* Chooses the begin of each window: in the second half of the window before it, the position that the fewest bytes cross. */
 static mp_status find_windows(cutting *c, mp_error *err)
 {
     const size_t n = c->graph->n_nodes;
@@ -110,7 +110,7 @@ static mp_status take_place(cutting *c, int k, const window *w, double from, dou
     return MP_OK;
 }
 
-/* Stores the result of the walk: its best order, or else its smallest. */
+/* Stores the result of a window's walk: its best order, or, if it found no plan, its order with the smallest peak. */
 static mp_status take_found(cutting *c, int k, window *w, mp_error *err)
 {
     const mp_anneal_walk *walk = &c->walks[k];
@@ -128,7 +128,7 @@ static mp_status take_found(cutting *c, int k, window *w, mp_error *err)
 
 /* ---- all windows ---- */
 
-/* Searches the next windows over the budget, starting at *next, as many as can be walked at once. */
+/* Searches windows over the budget, from window *next on, as many as walks can run at once. */
 static mp_status search_some(cutting *c, size_t *next, mp_error *err)
 {
     window *now[WALKS];

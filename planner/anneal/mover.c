@@ -1,4 +1,4 @@
-/* mover.c - random draws of runs, positions and storages; relocation of runs; and the mover's tables. */
+/* mover.c - random draws of runs, positions and storages; moving a run to another position; and the tables of a mover. */
 #include "planner/anneal/mover.h"
 
 #include <math.h>
@@ -53,8 +53,8 @@ int mp_mover_any_position(mp_mover *m)
     return run < 0 ? -1 : x->runs[run].position;
 }
 
-/* mp_mover_any_live for large graphs, in which few storages are live at a time. Draws an output of a run before the position.
- * The logarithm of the distance is uniform, so that near runs are drawn more often. */
+/* mp_mover_any_live for large graphs in which few storages are live at a time. Draws an output of a run before the position.
+ * The logarithm of the run's distance is uniform, so that near runs are drawn more often. */
 static int any_live_near(mp_mover *m, int position, int *reader)
 {
     const mp_runs *x = m->runs;
@@ -112,8 +112,8 @@ void mp_mover_drop(mp_mover *m, int run)
     }
 }
 
-/* Reserves a place before another run for a run, or for one of an issued run and its wait; the other one keeps its place.
- * Returns the issued run. */
+/* Reserves a position for a run, before the run `before`. If the run is issued or a wait, only this one of the two moves, and
+ * its mate keeps its position. Returns the issued run. */
 static int reserve_there(mp_runs *x, const mp_node_run *r, int before)
 {
     if (r->mate < 0) return mp_runs_reserve(x, r->node, r->alternative, before);
@@ -125,7 +125,7 @@ int mp_mover_relocate(mp_mover *m, int run, int before)
 {
     mp_runs *x = m->runs;
     const mp_node_run r = x->runs[run];
-    /* removed together with its mate */
+    /* an issued run and its wait are removed together */
     if (before < 0 || before == run || r.position < 0 || mp_runs_position(x, before) < 0) return -1;
     const int there = reserve_there(x, &r, before);
     if (there < 0 || !mp_runs_allows(x, r.node, r.alternative, x->runs[there].position, r.is_wait ? r.mate : run)) return -1;
@@ -142,7 +142,7 @@ bool mp_is_repeatable(const mp_graph *g, int node)
     return node >= 0 && mp_node_may_rerun(&g->nodes[node]);
 }
 
-/* Returns the mean number of storages read per forward node, static storages excluded. */
+/* Returns the mean number of non-static storages that a forward node reads. */
 static double mean_reads(const mp_graph *g)
 {
     size_t n = 0, n_reads = 0;

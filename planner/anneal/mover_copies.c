@@ -4,13 +4,13 @@
 
 #include "planner/math/tuning.h"
 
-/* Returns the run at a position, or else the next one after it. */
+/* Returns the run at a position; if the position is empty, the next run after it. */
 static int run_from(const mp_runs *x, int position)
 {
     return x->run_at[position] >= 0 ? x->run_at[position] : mp_runs_neighbour(x, position, 1);
 }
 
-/* Ticks of the copies that a move has issued so far. Copies of the outputs of one node queue on the link. */
+/* Ticks of the copies that the current move has issued. Copies of the outputs of one node queue on the link. */
 typedef struct queued {
     int64_t out_ticks, back_ticks;
 } queued;
@@ -30,8 +30,8 @@ static int run_at_end(const mp_runs *x, const mp_alternative *copy, int position
     return run_from(x, mp_runs_reach(x, end + before + copy->ticks - waited));
 }
 
-/* Copies a storage out as soon as it is produced, unless that copy exists. The copy is waited for before run *wait. If it
- * usually ends later, *wait moves to its end. Returns false if it would end after the reader. */
+/* Copies a storage out as soon as it is produced, unless that copy exists. A wait for the copy is placed before run *wait. If
+ * the copy ends later, *wait usually moves to its end. Returns false if the copy would end after the run `reader`. */
 static bool copy_out(mp_mover *m, const mp_way *copy, int *wait, int reader, queued *queue)
 {
     mp_runs *x = m->runs;
@@ -51,8 +51,8 @@ static bool copy_out(mp_mover *m, const mp_way *copy, int *wait, int reader, que
     return out >= 0;
 }
 
-/* Copies a storage back for a reader. The begin is drawn between run `at` and the reader, usually so early that compute hides
- * this copy and the earlier copies of the move. */
+/* Copies a storage back for a reader. The position at which the copy begins is drawn between run `at` and the reader. It is
+ * usually so early that compute hides this copy and the move's earlier copies. */
 static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, queued *queue)
 {
     mp_runs *x = m->runs;
@@ -70,8 +70,8 @@ static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, queu
     return true;
 }
 
-/* Copies s out, with a wait before run `at`, and back for a reader. Drops the recomputation that served the reader if nothing
- * reads it any more. A failure half-way ends the move. */
+/* Copies storage s out, waiting for it before run `at`, and back for a reader. If nothing reads the recomputation that served
+ * the reader any more, drops it. If a copy fails, the move is given up. */
 static bool copy(mp_mover *m, int s, int at, int reader, queued *queue)
 {
     const mp_runs *x = m->runs;
@@ -114,8 +114,8 @@ bool mp_move_copy_instead(mp_mover *m)
     const int s = r.does->n_writes ? r.does->writes[mp_mover_below(m, (int)r.does->n_writes)] : -1;
     const int before = s < 0 ? -1 : mp_run_list_find(x, &x->producers[s], r.position) - 1;
     if (before < 0) return false;
-    const int position = mp_lifetime_end(x, s, before); /* no run between there and `run` reads the storage */
-    mp_mover_drop(m, run);                              /* dropped first, since its ticks cannot hide the copies */
+    const int position = mp_lifetime_end(x, s, before); /* no run between this position and `run` reads the storage */
+    mp_mover_drop(m, run); /* dropped before the copies are placed, because its ticks cannot hide them */
     return copy_all(m, r.node, position);
 }
 

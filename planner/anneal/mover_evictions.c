@@ -21,8 +21,8 @@ bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
     return true;
 }
 
-/* Recomputes a node before another run. Its inputs that are not live are recomputed too, with probability `deeper`. Returns -1
- * if no position is free, or if it takes too many ticks. */
+/* Recomputes a node before another run. Each input that is not live there is recomputed too, with probability `deeper`.
+ * Returns -1 if no position is free, or if the move would exceed its ticks. */
 static int rerun(mp_mover *m, int node, int alternative, int before, double deeper)
 {
     const mp_node *of = &m->runs->graph->nodes[node];
@@ -34,7 +34,7 @@ static int rerun(mp_mover *m, int node, int alternative, int before, double deep
     if (run < 0) return -1;
     m->reruns_left--;
     m->pending_ticks += ticks;
-    /* on failure the reserved run is never turned on; undo releases it */
+    /* after a failure the reserved run is never turned on, and mp_runs_undo releases it */
     m->has_given_up = !mp_move_rerun_inputs(m, run, deeper);
     if (m->has_given_up) return -1;
     mp_runs_turn_on(m->runs, run);
@@ -117,8 +117,8 @@ static int64_t ticks_of(const mp_runs *x, int run)
     return x->graph->nodes[x->runs[run].node].alternatives[0].ticks;
 }
 
-/* Evicts storages at a position that take at most most_ticks to recompute, and recomputes each before its next read. With
- * `until_fits`, stops once the budget is met. Returns false if nothing was evicted. */
+/* Evicts storages at a position, each of which takes at most most_ticks to recompute, and recomputes each before its next
+ * read. With `until_fits`, stops when the position is within the budget. Returns false if nothing was evicted. */
 static bool evict_cheap(mp_mover *m, int position, int64_t most_ticks, bool until_fits)
 {
     mp_runs *x = m->runs;

@@ -23,8 +23,8 @@ static void sort_by_position(const mp_runs *x, int *list, int n)
         }
 }
 
-/* Moves all later readers of the instance of s that is live at a position to before that position. The first producers of their
- * inputs move too, recursively. */
+/* Moves all later readers of the instance of s that is live at a position to just before that position. The first producers of
+ * their inputs move too, recursively. */
 static bool advance(mp_mover *m, int s, int position)
 {
     mp_runs *x = m->runs;
@@ -32,7 +32,7 @@ static bool advance(mp_mover *m, int s, int position)
     int n = 0;
     for (int r = mp_runs_next_read(x, s, position); r >= 0; r = mp_runs_next_read(x, s, x->runs[r].position))
         if (!add(m, &n, r)) return false;
-    for (int i = 0; i < n; i++) { /* n grows inside the loop */
+    for (int i = 0; i < n; i++) { /* the loop adds elements, so n grows */
         const mp_alternative *alternative = mp_runs_alternative(x, m->list[i]);
         for (size_t k = 0; k < alternative->n_reads; k++) {
             const int producer = mp_runs_latest_producer(x, alternative->reads[k], x->runs[m->list[i]].position);
@@ -46,8 +46,8 @@ static bool advance(mp_mover *m, int s, int position)
     return n > 0;
 }
 
-/* Moves a run to after a position. If it is the first producer of a storage, the readers up to that position move too,
- * recursively. */
+/* Moves a run to just after a position. If it is the first producer of a storage, the readers of the storage up to that
+ * position move too, recursively. */
 static bool delay(mp_mover *m, int run, int position)
 {
     mp_runs *x = m->runs;
@@ -83,7 +83,7 @@ bool mp_move_clear(mp_mover *m)
     return mp_mover_relocate(m, producer, before) >= 0;
 }
 
-/* Returns a random run at a distance of at most `most` runs. */
+/* Returns a random run that is at most `most` runs away from a run. */
 static int run_away(mp_mover *m, int run, int most)
 {
     const mp_runs *x = m->runs;
@@ -94,8 +94,8 @@ static int run_away(mp_mover *m, int run, int most)
     return at;
 }
 
-/* Draws a run. If the order has copies and has been over the budget for long, it sometimes draws a run at or near a step over
- * the budget. Waits for copies separate such runs, so that few reorderings help and these must be found. */
+/* Draws a run. If an order with copies has exceeded the budget for long, it sometimes draws a run at or near a step over the
+ * budget. Waits for copies separate such runs, so few reorderings help, and these must be found. */
 static int any_crowded(mp_mover *m)
 {
     const mp_runs *x = m->runs;
@@ -113,7 +113,7 @@ static bool move_shift_extra(mp_mover *m)
     const int run = mp_mover_any_extra(m);
     if (run < 0) return false;
     const mp_alternative *alternative = mp_runs_alternative(x, run);
-    if (alternative->n_writes && mp_mover_below(m, 2)) { /* moves it to just before its next reader */
+    if (alternative->n_writes && mp_mover_below(m, 2)) { /* half of the moves: just before the next reader */
         const int s = alternative->writes[mp_mover_below(m, (int)alternative->n_writes)];
         if (mp_storage_is_static(&x->graph->storages[s])) return false;
         return mp_mover_relocate(m, run, mp_runs_next_read(x, s, x->runs[run].position)) >= 0;
@@ -145,7 +145,7 @@ static bool move_shift_window(mp_mover *m)
     return true;
 }
 
-/* Moves the first run of a node far away and recomputes its inputs there. */
+/* Moves the first run of a node far away, and recomputes its inputs at the new position. */
 static bool send_away(mp_mover *m, int run, int before)
 {
     mp_runs *x = m->runs;
@@ -188,12 +188,12 @@ static bool reads_from(const mp_runs *x, int run, const int *list, int n)
     return false;
 }
 
-/* Moves any run. Runs in between that depend on it, or that it depends on, move with it. */
+/* Moves any run past others. Runs in between that depend on it, or on which it depends, move with it. */
 static bool move_shift_related(mp_mover *m)
 {
     mp_runs *x = m->runs;
     const int run = any_crowded(m), step = mp_mover_below(m, 2) ? 1 : -1;
-    int n = 1, n_moving = 0, at = run, target = run; /* target: the farthest run that all moving runs pass */
+    int n = 1, n_moving = 0, at = run, target = run; /* target: the farthest run that all moving runs pass by */
     if (run < 0) return false;
     m->list[0] = run;
     for (int k = 1 + mp_mover_below(m, MP_MOVE_SHIFT_RELATED_FAR); k > 0; k--) {
@@ -220,8 +220,8 @@ static bool move_shift_related(mp_mover *m)
     return true;
 }
 
-/* Moves the first run of a node: to between its producers and its reader, or past a few runs, or sometimes far away with its
- * inputs recomputed there. */
+/* Moves the first run of a node: between the producers of its inputs and its first reader, past a few runs, or sometimes far
+ * away, with its inputs recomputed there. */
 static bool move_shift_first(mp_mover *m)
 {
     const int run = any_crowded(m), kind = mp_mover_below(m, MP_MOVE_AWAY_ONE_IN);
@@ -264,13 +264,13 @@ static bool change_algorithm(mp_mover *m, int node)
     if (n > MP_MOVE_LIST) return false;
     const int alternative = (x->runs[runs->runs[0]].alternative + 1 + mp_mover_below(m, n_alternatives - 1)) % n_alternatives;
     for (int k = 0; k < n; k++) m->list[k] = runs->runs[k];
-    for (int k = 0; k < n; k++) /* a copy back does not compute */
+    for (int k = 0; k < n; k++) /* a copy back is an alternative that does not compute */
         if (!mp_runs_alternative(x, m->list[k])->returns && use_alternative(m, m->list[k], alternative) < 0) return false;
     return true;
 }
 
-/* Changes the alternative of one run. Produces the inputs that the new alternative lacks, and drops recomputations that only
- * the old one read. */
+/* Changes the alternative of one run. Recomputes the inputs that the new alternative needs, and drops recomputations that only
+ * the old alternative read. */
 static bool change_alternative(mp_mover *m)
 {
     mp_runs *x = m->runs;

@@ -1,16 +1,17 @@
-/* arena.c - offsets for one plan: on the device, in other tiers, and proofs that no arena is smaller. */
+/* arena.c - computes the offsets of one plan, on the device and in other tiers, and proves lower bounds on the size of an
+ * arena. */
 #include "memplan/arena.h"
 
 #include "planner/arena/arena_items.h"
 
-/* Selects one arena of a graph. */
+/* One arena of a graph: its tier and alignment. */
 typedef struct target {
     const mp_graph *graph;
     int tier;
     int64_t alignment;
 } target;
 
-/* Assigns offsets to the items of the plan's steps. *layout NULL: only computes a lower bound on the arena. */
+/* Assigns offsets to the items of the plan's steps. If `layout` is NULL, only computes a lower bound on the arena. */
 static mp_status lay_out(target of, const mp_plan *plan, const mp_pack_options *exact, const mp_arena_options *options,
                          mp_tier_layout *layout, mp_pack_result *result, mp_error *err)
 {

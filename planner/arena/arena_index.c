@@ -7,12 +7,12 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
-typedef struct extent { /* of a placed piece: [offset, top) */
+typedef struct extent { /* the memory of a placed piece: offsets [offset, top) */
     int64_t offset, top;
 } extent;
 
-/* Every step of a node is full, except for small gaps, from the bottom to a height between `least` and `most`. `raised` is a
- * height that is not applied to its children yet. */
+/* Every step of a tree node is full from the bottom up to a height between `least` and `most`, except for small gaps. `raised`
+ * is a height that the node's children have not received yet. */
 typedef struct filled {
     int64_t least, most, raised;
 } filled;
@@ -23,20 +23,20 @@ typedef struct noted {
 } noted;
 
 struct mp_arena_index {
-    mp_pool *pool; /* owns this and all arrays */
+    mp_pool *pool; /* owns this struct and all arrays */
     const mp_arena_problem *problem;
     int n_steps; /* a power of 2 */
     size_t *start;
-    int *n;           /* per node: its extents are extents[start[v] .. start[v] + n[v]), sorted by offset */
-    int64_t *highest; /* per node: the highest top of its extents and its descendants' extents */
-    filled *filled;   /* per node: its fill level */
+    int *n; /* per tree node: number of its extents, which are extents[start[v] .. start[v] + n[v]), sorted by offset */
+    int64_t *highest; /* per tree node: the highest top among the extents of the node and its descendants */
+    filled *filled;   /* per tree node: the height up to which its steps are full */
     extent *extents;
-    int64_t slack; /* gaps up to this size count as full */
+    int64_t slack; /* gaps of at most this size count as full */
     int n_refills, n_noted;
     noted *noted; /* all placed pieces */
 };
 
-typedef struct stretch { /* a node, and its steps [begin, end) */
+typedef struct stretch { /* a tree node, and its steps [begin, end) */
     int node, begin, end;
 } stretch;
 
@@ -133,7 +133,7 @@ static void hand_down(mp_arena_index *x, int node)
     f->raised = 0;
 }
 
-/* Returns the largest height to which some step of the piece is full. */
+/* Returns the largest height up to which any step of the piece is full. */
 static int64_t full_to(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
 {
     const filled *f = &x->filled[s.node];
@@ -143,7 +143,8 @@ static int64_t full_to(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
     return larger(full_to(x, child_of(s, 0), piece), full_to(x, child_of(s, 1), piece));
 }
 
-/* Places a piece at `offset`: raises the full height of those of its steps that are full up to `offset`. */
+/* Places a piece at `offset`. At each step of the piece that is full up to `offset`, raises that height to the top of the
+ * piece. */
 static void fill(mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64_t offset, int64_t top)
 {
     filled *f = &x->filled[s.node];
@@ -166,8 +167,8 @@ static int by_offset(const void *a, const void *b)
     return (x->piece > y->piece) - (x->piece < y->piece);
 }
 
-/* Recomputes the full heights for pieces of at least this size, which do not fit into smaller gaps. After the first times it
- * assumes half the size, so that refills are rare. */
+/* Recomputes the full heights for pieces of at least `size`, which do not fit in smaller gaps. After the first few calls it
+ * assumes half of `size`, so that it is rarely called again. */
 static void refill(mp_arena_index *x, int64_t size, int64_t *work)
 {
     x->slack = x->n_refills++ < MP_ARENA_EXACT_REFILLS ? size - 1 : (size - 1) / 2;
@@ -197,7 +198,7 @@ static int first_above(const mp_arena_index *x, int node, int64_t offset, int64_
 }
 
 /* Raises the offset of a piece above the extents that it would overlap, in one pass through the tree. Returns true if the
- * offset changed. */
+ * offset changed, so that a further pass is needed. */
 static bool raise_offset(const mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64_t *offset, int64_t *work)
 {
     bool raised_any = false;

@@ -1,4 +1,5 @@
-/* arena_items.c - the items of a plan. Instances that must or may share an offset form one item. Workspaces are items too. */
+/* arena_items.c - lists the items of a plan. Instances that must share an offset, or may, form one item. Each workspace is an
+ * item. */
 #include "planner/arena/arena_items.h"
 
 #include "estimator/base/memory.h"
@@ -14,8 +15,8 @@ static void join(mp_arena_items *g, int a, int b)
     g->outlives[a] = true;
 }
 
-/* True if `to` may share the offset of `from`: no other spans of their rings are live at the same time. If no storage outlives
- * the step, all of one ring must end before all of the other begins. */
+/* True if span `to` may share the offset of span `from`. No other spans of their rings may be live at the same time. If no
+ * storage is live beyond the end of the step, one ring must end before the other begins. */
 static bool may_join(const mp_arena_items *g, int from, int to)
 {
     int a = from, b = to;
@@ -30,8 +31,8 @@ static bool may_join(const mp_arena_items *g, int from, int to)
     return true;
 }
 
-/* Joins spans that must share an offset, and spans that may. A carried gradient has two lives, and its bytes do not move
- * between training steps. An output may take over the memory of an input. */
+/* Joins spans in rings. Spans that must share an offset are the two lives of a carried gradient, because its bytes do not move
+ * between training steps. Spans that may share an offset are an output and the input whose memory it takes over. */
 static void make_rings(mp_arena_items *g, int *newest)
 {
     const mp_timeline *tl = g->timeline;
@@ -54,7 +55,7 @@ static void make_rings(mp_arena_items *g, int *newest)
     }
 }
 
-/* Appends a piece to the last item. It begins no earlier than the end of the item's last piece. */
+/* Appends a piece to the item that is listed last. The piece begins no earlier than the end of that item's last piece. */
 static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece piece)
 {
     mp_pack_piece *before = item->n_pieces ? &pieces[item->piece + item->n_pieces - 1] : NULL;
@@ -81,7 +82,7 @@ static int64_t workspace_of(const mp_arena_items *g, const mp_plan *plan, int t)
     return g->tier == MP_TIER_DEVICE ? node->alternatives[plan->steps[t].alternative].workspace_bytes : 0;
 }
 
-/* Converts bytes to units. `node`: the first node that needs them. */
+/* Converts bytes to multiples of the alignment. `node` is the first node that needs these bytes, for the error message. */
 static mp_status count_units(const mp_arena_items *g, int64_t bytes, int node, int64_t *units, mp_error *err)
 {
     int64_t rounded;
@@ -92,13 +93,13 @@ static mp_status count_units(const mp_arena_items *g, int64_t bytes, int node, i
     return MP_OK;
 }
 
-/* Numbers the rings by their first spans. Rings of 0 bytes get no number. Returns the number of rings. */
+/* Numbers the rings in the order of their first spans. Rings of 0 bytes get no number. Returns the number of rings. */
 static size_t number_rings(mp_arena_items *g)
 {
     size_t n = 0;
     const int n_spans = (int)g->timeline->n_spans;
     for (int k = 0; k < n_spans; k++) g->item[k] = -1;
-    for (int k = 0; k < n_spans; k++) { /* if any span of a ring has bytes, its first span has */
+    for (int k = 0; k < n_spans; k++) { /* if any span of a ring has bytes, the ring's first span has bytes */
         if (g->item[k] >= 0 || !bytes_of(g, g->timeline->spans[k].storage)) continue;
         const int number = (int)n++;
         for (int at = k; g->item[at] < 0; at = g->next[at]) g->item[at] = number;
@@ -200,7 +201,8 @@ mp_status mp_arena_items_place(const mp_arena_items *g, const mp_plan *plan, con
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *s = &tl->spans[k];
         const int64_t bytes = bytes_of(g, s->storage);
-        /* a gradient carried in and produced again in step 0 has two lives that begin there; the second is longer */
+        /* A gradient that is carried in and produced again in step 0 has two lives that begin at this step. The second one is
+         * longer. */
         const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].begin == s->begin;
         if (!bytes || again) continue;
         places[n++] = (mp_place){s->storage, s->begin, s->end, items[g->item[k]].offset * g->alignment, bytes};

@@ -1,19 +1,19 @@
-/* arena_pair.c - one arena for two plans that repeat their steps at the same time: their items on a circle of time.
+/* arena_pair.c - offsets in one arena for two plans that repeat their steps at the same time (lock-step). Time is a circle,
+ * because both plans start again after a common period.
  *
- * The circle is divided into slots. In each slot both plans are at one of their steps. A new slot begins where a step of either
- * plan begins. Steps of zero ticks have their own slots. Two items whose steps overlap in time share a slot. Items without a
- * common slot therefore overlap neither in time nor when the steps run one by one in slot order.
- */
+ * The circle is divided into slots. In each slot both plans are at one of their steps. A new slot begins where a step of
+ * either plan begins. Steps of zero ticks have their own slots. Two items whose steps overlap in time have a common slot.
+ * Items without a common slot can therefore share memory. This also holds if the steps run one by one in slot order. */
 #include <string.h>
 
 #include "memplan/arena.h"
 #include "planner/arena/arena_items.h"
 
-/* The steps of a plan in the order in which they begin on the circle. */
+/* The steps of a plan in the order in which they begin in the common period. */
 typedef struct circle {
     size_t n;       /* number of steps, plus one if the plan waits for the end of the period */
     int *order;     /* the steps */
-    int64_t *times; /* their begin times, in [0, period) */
+    int64_t *times; /* per step: time of its begin in ticks, in [0, period) */
     int *slot;      /* per step: its first slot; slot[n] is the slot of step 0, where the last step ends */
 } circle;
 
@@ -30,7 +30,7 @@ static mp_status make_circle(const mp_arena_half *half, int64_t delay, int64_t p
     c->times = mp_pool_alloc(pool, c->n, sizeof *c->times);
     c->slot = mp_pool_alloc(pool, n_steps + 2, sizeof *c->slot);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the arena of %zu steps", n_steps);
-    size_t first = 0, at = 0; /* steps from `first` on begin after the end of the period, which is also its begin */
+    size_t first = 0, at = 0; /* the steps from `first` on begin after the end of the period, and are moved to its begin */
     while (first < c->n && starts[first] + delay < period) first++;
     for (size_t t = first; t < c->n; t++) {
         c->order[at] = (int)t;
@@ -105,7 +105,7 @@ mp_status mp_arena_layout_pair(const mp_arena_half halves[2], int64_t period, in
         MP_CHECK(mp_arena_items_of(halves[j].graph, halves[j].plan, MP_TIER_DEVICE, alignment, items[j], &own[j], err));
         MP_CHECK(make_circle(&halves[j], j ? delay : 0, period, pool, &circles[j], err));
         x.n += own[j].n;
-        n_pieces += own[j].n_pieces + own[j].n; /* at most one piece per item crosses the end */
+        n_pieces += own[j].n_pieces + own[j].n; /* at most one piece of an item crosses the end of the period */
         x.beside += own[j].beside;
     }
     x.n_steps = (size_t)cut_slots(circles);

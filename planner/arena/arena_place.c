@@ -12,18 +12,20 @@ typedef struct placed {
     int item;
 } placed;
 
-typedef struct obstacle { /* offsets between low and high (exclusive) that a new item of several pieces cannot have */
+typedef struct obstacle { /* the offsets between low and high (both excluded) that a new item cannot have, because of one placed
+                             item */
     int64_t low, high;
 } obstacle;
 
 struct mp_arena_placer {
     mp_arena_problem *problem;
-    mp_pool *pool; /* owns the four arrays below */
+    mp_pool *pool; /* owns the four arrays below this field */
     placed *placed;
     obstacle *obstacles;
-    int64_t *lowest;       /* per rank, for MP_ARENA_LOWEST_FIRST: lowest offset above the placed items live at the same time */
-    int *unplaced;         /* ranks of unplaced items */
-    mp_arena_index *index; /* with many items: first fit through an index, without the arrays above */
+    int64_t *lowest; /* for MP_ARENA_LOWEST_FIRST, per index in the given order: the lowest offset above the placed items that
+                        are live at the same time */
+    int *unplaced;   /* indices in the given order of the unplaced items */
+    mp_arena_index *index; /* if there are many items, first fit uses this index of gaps, and not the arrays above */
 };
 
 mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem)
@@ -54,7 +56,8 @@ void mp_arena_placer_free(mp_arena_placer *p)
     mp_free(p);
 }
 
-/* Finds the largest sizes of x and y while both are live. Returns false if they are never live together. */
+/* Finds the largest sizes that items x and y have while both are live. Returns false if they are never live at the same time.
+ */
 static bool sizes_together(const mp_arena_problem *problem, const mp_arena_item *x, const mp_arena_item *y, int64_t *x_size,
                            int64_t *y_size)
 {
@@ -80,9 +83,9 @@ static bool sizes_together(const mp_arena_problem *problem, const mp_arena_item 
     return *x_size > 0;
 }
 
-/* Returns the lowest offset that no obstacle covers, or with `tightest` the offset in the smallest gap. Obstacles are sorted by
- * the offsets of their items. Their low ends need not ascend, since a new item below an obstacle only avoids it at the steps at
- * which both are live. The relevant value is therefore the lowest low end among all later obstacles. */
+/* Returns the lowest offset that no obstacle covers, or with `tightest` the offset in the smallest gap. Obstacles are sorted
+ * by the offsets of their items. Their low ends need not ascend, because a new item below an obstacle avoids it only at steps
+ * at which both are live. So a gap ends at the lowest low end of all later obstacles. */
 static int64_t find_gap(obstacle *obstacles, size_t n, bool tightest)
 {
     int64_t low = INT64_MAX, floor = 0, at = -1, slack = INT64_MAX;
@@ -113,7 +116,7 @@ static int64_t offset_of_profile(mp_arena_placer *p, const mp_arena_item *x, siz
     return find_gap(p->obstacles, n, tightest);
 }
 
-/* Like find_gap, for an item of a single piece, which needs its full size below every placed item. */
+/* Like find_gap, for an item of a single piece. Such an item needs its full size below every placed item. */
 static int64_t offset_of_block(const mp_arena_placer *p, const mp_arena_item *x, size_t n_placed, bool tightest, size_t *seen)
 {
     int64_t floor = 0, at = -1, space = INT64_MAX;

@@ -1,5 +1,5 @@
-/* arena_search.c - tries several orders of placement. If none is low enough, the packer's search (memplan/pack.h) receives the
- * items with their pieces, and improves their offsets or proves them lowest. */
+/* arena_search.c - the search for offsets of the items of one arena. It tries several orders of placement. If no result is low
+ * enough, the packer's exact search (memplan/pack.h) improves the offsets, or proves that they are the lowest. */
 #include "planner/arena/arena.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "planner/math/tuning.h"
 
-/* Returns the number of live items larger than `dust`, summed over all steps; at most `most`. */
+/* Returns the number of live items larger than `dust`, summed over all steps. The count stops at `most`. */
 static int64_t count_live(const mp_arena_problem *x, int64_t dust, int64_t most)
 {
     int64_t n = 0;
@@ -17,7 +17,7 @@ static int64_t count_live(const mp_arena_problem *x, int64_t dust, int64_t most)
     return n < most ? n : most;
 }
 
-/* Returns the node limit of the packer's search. */
+/* Returns the limit on nodes of the packer's search tree, for the items larger than `dust`. */
 static int64_t count_nodes(const mp_arena_problem *x, int64_t dust)
 {
     const int64_t n = MP_ARENA_EXACT_WORK / (count_live(x, dust, MP_ARENA_EXACT_WORK) + 1);
@@ -65,9 +65,9 @@ static mp_status improve_by_pack(mp_arena_problem *x, mp_error *err)
     return MP_OK;
 }
 
-/* Places only the items larger than `dust`, within one capacity, with MP_ARENA_NEAR_TIMES / part times the usual nodes. Does
- * nothing if these cannot place each item once. *placed: these items now have offsets. The caller computes the height. The
- * bound may rise, as in improve_by_pack. MP_NOMEM. */
+/* Places only the items larger than `dust`, within one capacity, by the packer. The node limit is MP_ARENA_NEAR_TIMES / part
+ * times the usual one. Does nothing if that is not enough to place each item once. *placed: these items now have offsets. The
+ * caller computes the height. The bound may rise, as in improve_by_pack. MP_NOMEM. */
 static mp_status place_by_pack(mp_arena_problem *x, int64_t dust, int64_t capacity, int part, bool *placed, mp_error *err)
 {
     const mp_pack_options bounded = {
@@ -102,10 +102,11 @@ typedef struct search {
     mp_arena_problem *problem;
     mp_arena_placer *placer;
     key *keys;
-    int *order; /* the order of the current attempt */
+    int *order; /* the items in the order of the current attempt */
     int64_t *best_offsets;
-    int64_t *live, *crowd; /* per step: live bytes, in units; per item: the maximum over its steps */
-    int64_t *changes;      /* scratch: per step, the change of live bytes */
+    int64_t *live,
+        *crowd;       /* live bytes per step, as multiples of the alignment; per item, the largest live bytes of its steps */
+    int64_t *changes; /* scratch, per step: by how much the live bytes change */
     int64_t work;
     int fullest;
 } search;
@@ -127,7 +128,8 @@ static void measure(search *f)
     f->problem->bound = problem->n_steps ? f->live[f->fullest] : 0;
 }
 
-/* Computes the maximum of live[t] over each item's lifetime. highest[t] covers `width` steps from t on; the width doubles. */
+/* Computes f->crowd: the largest live bytes during each item's lifetime. highest[t] is the maximum over `width` steps from t
+ * on, and the width doubles in each round. */
 static void measure_crowds(search *f, int64_t *highest)
 {
     const mp_arena_problem *problem = f->problem;
@@ -199,7 +201,7 @@ static bool settled(const search *f)
     return f->problem->height <= f->problem->bound || f->work > MP_ARENA_WORK || stopped(f->problem);
 }
 
-/* Keeps the offsets of an attempt if its height is the lowest so far. */
+/* Keeps the offsets of an attempt if its height is the lowest of all attempts. */
 static void judge(search *f, int64_t height)
 {
     const size_t n = f->problem->n;
@@ -239,7 +241,7 @@ static void put_best(const search *f)
     for (size_t k = 0; k < f->problem->n; k++) f->problem->items[k].offset = f->best_offsets[k];
 }
 
-/* Returns the largest live bytes of any step, in units, counting only items with sizes in (low, high]. */
+/* Returns the largest live bytes of any step, as a multiple of the alignment, counting only items with sizes in (low, high]. */
 static int64_t most_live(const search *f, int64_t low, int64_t high)
 {
     const mp_arena_problem *problem = f->problem;
@@ -259,8 +261,8 @@ static int64_t most_live(const search *f, int64_t low, int64_t high)
     return most;
 }
 
-/* Returns the largest power of two such that all items up to it, stacked on the others, leave a share of the free capacity; 0:
- * none. */
+/* Returns the size below which items count as dust: a power of two. If all dust were stacked on the other items, a share of
+ * the free capacity would remain. 0: there is no such size. */
 static int64_t dust_size(const search *f, int64_t capacity)
 {
     const int64_t least = (int64_t)(MP_ARENA_DUST_LEAVES * (double)(capacity - f->problem->bound));
@@ -272,7 +274,8 @@ static int64_t dust_size(const search *f, int64_t capacity)
     return dust;
 }
 
-/* Places the larger items by first fit, in the order of their offsets, so that none rises. Then places the dust. */
+/* Places the larger items by first fit in the order of their offsets, so that no offset rises. Then places the small items
+ * (dust). */
 static void add_dust(search *f, int64_t dust)
 {
     for (size_t k = 0; k < f->problem->n; k++) {
@@ -285,9 +288,9 @@ static void add_dust(search *f, int64_t dust)
     judge(f, mp_arena_place(f->placer, f->order, MP_ARENA_FIRST_FIT, f->problem->height, &f->work));
 }
 
-/* Searches within one capacity. Small items are "dust": they need almost no memory on top of the others, and without them the
- * search has fewer items and sizes. It is started with several dust sizes, since the number of omitted items changes the order
- * in which it tries placements. */
+/* Searches for offsets within one capacity. Small items ("dust") are left out, because they need almost no memory on top of
+ * the others. Without them the search has fewer items and sizes. The search is repeated with several dust sizes, because the
+ * omitted items change the order in which it tries placements. */
 static mp_status search_within(search *f, int64_t capacity, int part, mp_error *err)
 {
     const mp_arena_problem *problem = f->problem;
@@ -302,8 +305,9 @@ static mp_status search_within(search *f, int64_t capacity, int part, mp_error *
     return MP_OK;
 }
 
-/* Free memory in addition to the live bytes makes a search much easier. Tries `wanted`, which is enough, or else a thousandth
- * above the live bytes. If that fails, makes shorter searches between that capacity and the height. */
+/* A search is much easier if memory is left beyond the live bytes. Tries the height `wanted`, which is enough; without
+ * `wanted`, a height a thousandth above the live bytes. If that fails, makes shorter searches at heights between that and the
+ * current height. */
 static mp_status search_nearby(search *f, mp_error *err)
 {
     const mp_arena_problem *problem = f->problem;
@@ -348,7 +352,7 @@ mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err)
     f.changes = f.live + problem->n_steps + 1;
     measure(&f);
     measure_crowds(&f, highest);
-    if (problem->only_bound && is_large(&f) && !problem->exact) { /* a placement would not change the bound */
+    if (problem->only_bound && is_large(&f) && !problem->exact) { /* for a bound only: a placement would not change the bound */
         problem->height = problem->bound;
         return MP_OK;
     }

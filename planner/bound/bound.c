@@ -1,5 +1,5 @@
-/* bound.c - runs the stages of the bound in turn and records the stage that proved the most. Reports the storages that the
- * deciding interval does not keep live. */
+/* bound.c - runs the stages of the bound one after the other, and records the stage that proved the most. Reports the storages
+ * that the deciding interval (the interval with the largest bound) does not keep live. */
 #include "planner/bound/bound.h"
 
 #include <stdlib.h>
@@ -22,8 +22,9 @@ static mp_bound_value solve(mp_bound_interval *x, int from, int to)
     return mp_bound_interval_solve(x);
 }
 
-/* Sets from, to and multiplier of *bound to the interval with the largest bound. The intervals are between neighbouring
- * boundaries or, if `overlapping`, from each boundary to the end. Each boundary precedes the next. O(n * cuts). */
+/* Finds the interval with the largest bound, and sets from, to and multiplier of *bound. The intervals are between
+ * neighbouring boundaries or, if `overlapping`, from each boundary to the end of the step. Each boundary precedes the next.
+ * O(n * cuts). */
 static void bound_decide(mp_bound_interval *x, const int *nodes, int n, bool overlapping, mp_bound *bound)
 {
     int64_t most = -1;
@@ -45,7 +46,7 @@ static int by_bytes(const void *a, const void *b)
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
-/* Fills in the report about this interval. MP_NOMEM. A few cuts. */
+/* Fills in the report about the deciding interval. MP_NOMEM. A few cuts. */
 static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_bound_report *report, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -65,13 +66,13 @@ static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_b
     return MP_OK;
 }
 
-/* One run of all stages at a given effort, over the best chain of intervals. */
+/* The state of one run of all stages at a given effort, over the best chain of intervals. */
 typedef struct pass {
     mp_bound_chain *chain;
     mp_bound_selection *selection;
     int *nodes, n;         /* the boundaries of the best chain */
     int *split, n_split;   /* the boundaries of the chain with coupled intervals */
-    int64_t ticks;         /* the best bound so far, in ticks beyond first runs */
+    int64_t ticks;         /* the best bound up to now: ticks in addition to the first run of each node */
     mp_bound_stage stage;  /* the stage that proved `ticks`, or proved that no plan fits */
     bool is_infeasible;    /* true if a stage proved that no plan fits */
     mp_bound_work counted; /* the part of the intervals' work already attributed to finished stages */
@@ -118,7 +119,7 @@ static bool goes_on(const pass *p, mp_bound_stage stage)
     return mp_bound_is_on(&p->chain->options, stage) && !mp_bound_chain_ended(p->chain);
 }
 
-/* Records the bounds of the single interval and of the best chain. One search finds both. */
+/* Records two bounds that one search found: of the best single interval, and of the best chain of intervals. */
 static void take_chain(pass *p)
 {
     const mp_bound_chain *c = p->chain;
@@ -141,8 +142,8 @@ static mp_status couple(pass *p, mp_error *err)
     return MP_OK;
 }
 
-/* Bounds overlapping intervals in three steps: between the nodes of the chain and others, then between better nodes, then by
- * branch and bound. */
+/* Bounds overlapping intervals in three steps: with the boundaries of the chain and others, then with better boundaries, then
+ * by branch and bound. */
 static mp_status overlap(pass *p, mp_error *err)
 {
     mp_bound_chain *c = p->chain;
@@ -158,7 +159,7 @@ static mp_status overlap(pass *p, mp_error *err)
     return MP_OK;
 }
 
-/* Sets the interval that decides the bound of a pass. */
+/* Finds the interval that decides the bound of a run of the stages. */
 static void locate(pass *p, mp_bound *bound)
 {
     mp_bound_chain *c = p->chain;
@@ -179,8 +180,8 @@ static void locate(pass *p, mp_bound *bound)
     }
 }
 
-/* Runs all stages at options->effort, up to the first run of node `until` (-1: to the end). Raises *bound, whose ticks exclude
- * first runs. Adds to *work. */
+/* Runs all stages at options->effort, up to the first run of node `until` (-1: to the end of the step). Raises *bound, whose
+ * ticks exclude the first run of each node. Adds to *work. */
 static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                           mp_bound_selection *selection, mp_bound *bound, mp_bound_work *work, mp_error *err)
 {
@@ -209,8 +210,8 @@ static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, cons
 
 /* ---- the bound ---- */
 
-/* Runs passes of increasing effort and keeps the best bound. More effort therefore never weakens the bound. *first_ticks: the
- * bound of the first pass. */
+/* Runs all stages with increasing effort and keeps the best bound. So more effort never weakens the bound. *first_ticks: the
+ * bound of the first run. */
 static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             int64_t *first_ticks, mp_error *err)
 {
@@ -228,8 +229,9 @@ static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, co
     return MP_OK;
 }
 
-/* Fixes the order of pairs of nodes in plans below a target. The new bound is the smaller of the target and the bound of these
- * plans. Targets depend on the bound of the first pass only, so they are the same for every effort. */
+/* Raises the bound by fixing the order of pairs of nodes (bound_settle.h) in plans that take less than a target. The new bound
+ * is the smaller of the target and the bound of these plans. Targets depend on the bound of the first run of the stages only,
+ * so they are the same for every effort. */
 static mp_status run_settle(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, int64_t first_ticks,
                             mp_bound *bound, mp_error *err)
 {
@@ -251,8 +253,8 @@ static mp_status run_settle(const mp_graph *graph, int64_t budget_bytes, const m
     return MP_OK;
 }
 
-/* Chooses boundaries with little free memory. Bounds the recomputation before each by a pass, and the recomputation after it
- * exactly. */
+/* Chooses boundaries with little free memory. Bounds the recomputation before each boundary by a run of the stages, and the
+ * recomputation after it by a search over live-in sets (bound_demand.h). */
 static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             mp_error *err)
 {
@@ -357,7 +359,7 @@ static int64_t compute_ticks(const mp_alternative *alternative)
     return alternative->channel <= MP_CHANNEL_SECOND_STREAM ? alternative->ticks : 0;
 }
 
-/* Returns the ticks of running every node once, each in the cheapest alternative that can be its first run. */
+/* Returns the ticks of running every node once, each in the fastest alternative that can be its first run. */
 static int64_t least_ticks(const mp_graph *graph)
 {
     int64_t sum = 0;
@@ -407,7 +409,8 @@ static mp_status run_stages(const mp_precedence *order, int64_t budget_bytes, co
     return explain(order, budget_bytes, options, bound, err);
 }
 
-/* Bounds the makespan by the nodes on other channels and the compute that must precede and follow them. */
+/* Bounds the makespan by the nodes on channels other than compute, and by the compute that must precede and follow these
+ * nodes. */
 static mp_status run_channels(mp_problem *problem, int64_t least, const mp_bound_options *options, mp_bound *bound,
                               mp_error *err)
 {

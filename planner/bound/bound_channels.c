@@ -17,9 +17,9 @@ typedef struct channels {
     const mp_precedence *order;
     job *jobs;
     size_t n;
-    bool *waits;   /* per storage: the current job writes or changes it, so that later users wait for the job */
+    bool *waits;   /* per storage: the current job writes or changes it, so that later users of the storage wait for the job */
     bool *is_read; /* per storage: the current job reads it */
-    int *behind;   /* nodes that certainly begin after the current job has ended */
+    int *behind;   /* nodes that begin after the current job has ended, in every plan */
 } channels;
 
 /* Returns the least ticks of compute in a node's first run. */
@@ -43,8 +43,8 @@ static bool any(const bool *marks, const int *list, size_t n)
     return false;
 }
 
-/* True if a node on compute must wait for the job in each of its alternatives: it uses an output of the job or changes an input
- * of the job. */
+/* True if a compute node must wait for the job in each of its alternatives, because it uses an output of the job or changes an
+ * input of the job. */
 static bool waits_for(const channels *x, int node)
 {
     const mp_node *n = &x->order->graph->nodes[node];
@@ -77,7 +77,7 @@ static void measure(const channels *x, job *j)
         if (mp_precedes(o, v, j->node)) j->head += of_compute(x, v);
         if (mp_precedes(o, j->node, v) && waits_for(x, v)) x->behind[n++] = v;
     }
-    for (int v = 0; v < n_nodes; v++) { /* these nodes and their successors on compute */
+    for (int v = 0; v < n_nodes; v++) { /* the nodes that wait for the job, and their successors on compute */
         bool is_behind = false;
         for (int k = 0; k < n && !is_behind; k++) is_behind = x->behind[k] == v || mp_precedes(o, x->behind[k], v);
         if (is_behind) j->tail += of_compute(x, v);
@@ -109,8 +109,8 @@ static int by_head(const void *a, const void *b)
     return x->head != y->head ? (x->head > y->head) - (x->head < y->head) : x->node - y->node;
 }
 
-/* Simulates the jobs of one channel, sorted by head. It always runs the released job with the longest tail (preemptive).
- * Returns the largest sum of end and tail. */
+/* Simulates the jobs of one channel, which are sorted by head. At any time it runs the job with the longest tail among those
+ * whose head has passed, and interrupts others for it. Returns the largest sum of end and tail. */
 static int64_t preemptive(job *jobs, size_t n)
 {
     int64_t clock = 0, latest = 0;

@@ -1,5 +1,5 @@
-/* bound_demand.c - the dynamic programme over live-in sets, backward from boundary to boundary, limited to states below a
- * target. */
+/* bound_demand.c - the dynamic programme over live-in sets (bound_demand.h). It runs backward from boundary to boundary, and
+ * only keeps states below a target. */
 #include "planner/bound/bound_demand.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 
-/* An earlier boundary, and the nodes that must run after it. */
+/* An earlier boundary, and the nodes that must run after it because of the current live-in set. */
 struct start {
     int at;
     int64_t ticks;
@@ -20,15 +20,15 @@ struct mp_bound_demand {
     mp_bound_interval *x;
     const mp_bound_options *options;
     int *nodes, n;                /* the boundaries, each preceding the next */
-    int64_t *free_bytes, *before; /* per boundary: free memory; least ticks before it */
+    int64_t *free_bytes, *before; /* per boundary: bytes of free memory; least ticks before it */
     mp_bound_ranks ranks;
     mp_bound_reruns reruns;
     mp_bound_states now, next;
-    /* for the current boundary: */
+    /* state at the current boundary: */
     int at;
     struct start starts[MP_DEMAND_STARTS];
     int n_starts;
-    /* for the current target: */
+    /* state for the current target: */
     int64_t target, best, work_left;
     int best_at;          /* the boundary that proved `best` */
     bool full;            /* the table of states is full, or the work limit is reached */
@@ -143,7 +143,8 @@ static void choose_starts(mp_bound_demand *d)
     }
 }
 
-/* Returns the least ticks before the boundary, if the storages in `set` are live at it or produced right after it. */
+/* Returns the least ticks before the current boundary, if the storages in `set` are live at the boundary or produced right
+ * after it. */
 static int64_t ticks_before(const mp_bound_demand *d, const uint64_t *set)
 {
     int64_t most = d->before[d->at];
@@ -164,8 +165,8 @@ static void put(mp_bound_demand *d, const uint64_t *set, int64_t ticks, int64_t 
     if (!mp_bound_states_put(&d->next, set, ticks, used)) d->full = true;
 }
 
-/* For every state with this rank in its set, creates two states: the storage is live at the boundary, or it is produced after
- * it. Higher ranks are decided already: if still in the set, they are live. */
+/* For every state with this storage (rank) in its set, creates two states: the storage is live at the boundary, or it is
+ * produced after it. Storages of higher rank have been decided: if they are still in the set, they are live. */
 static void settle(mp_bound_demand *d, int rank)
 {
     mp_bound_states *t = &d->next;
@@ -183,7 +184,7 @@ static void settle(mp_bound_demand *d, int rank)
         else
             t->used[i] += bytes;
         mp_bits_remove(d->set, rank);
-        if (!bytes) put(d, d->set, ticks, used); /* zero bytes: always available */
+        if (!bytes) put(d, d->set, ticks, used); /* storages of zero bytes are always available */
         if (!bytes || !o->repeatable[v]) continue;
         for (int r = d->ranks.first[v]; r < rank; r++) mp_bits_remove(d->set, r);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++)
@@ -192,7 +193,7 @@ static void settle(mp_bound_demand *d, int rank)
     }
 }
 
-/* Derives the states of boundary `at` from those of the next boundary. */
+/* Computes the states of boundary `at` from the states of the next boundary. */
 static void go_back(mp_bound_demand *d)
 {
     const uint64_t *needed = d->reruns.needed + (size_t)d->at * (size_t)d->ranks.words;

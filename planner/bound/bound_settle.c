@@ -1,5 +1,5 @@
-/* bound_settle.c - finds pairs of nodes for which one of the two orders is too slow, and the bound that a target then
- * proves. */
+/* bound_settle.c - finds pairs of nodes for which one of the two orders takes at least the target, and the bound that the
+ * target then proves. */
 #include "planner/bound/bound_settle.h"
 
 #include <string.h>
@@ -9,13 +9,13 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-/* An attempt with one target. */
+/* The state of a search with one target. */
 typedef struct trial {
     const mp_bound_options *options;
     mp_precedence *order;
     mp_bound_interval *x;
     int64_t target;
-    int64_t best;    /* ticks: the largest bound of an interval that starts at a node with a fixed order */
+    int64_t best;    /* largest bound in ticks of an interval that starts at a node whose order was fixed */
     bool is_reached; /* true if no plan can be below the target */
     int n_settled;   /* number of fixed pairs */
     uint64_t *after; /* scratch: a set of vertices */
@@ -26,7 +26,7 @@ static bool has_ended(const trial *t)
     return t->is_reached || (t->options->stop && t->options->stop(t->options->data));
 }
 
-/* Returns the bound of the interval from a node to the end; the target if nothing fits. */
+/* Returns the bound of the interval from a node to the end of the step, in ticks; the target if no plan fits the budget. */
 static int64_t ticks_from(trial *t, int node, const uint64_t *assumed_after)
 {
     t->x->assumed_after = assumed_after;
@@ -53,7 +53,7 @@ static mp_status settle_pair(trial *t, int u, int v, mp_error *err)
     return MP_OK;
 }
 
-/* True if s was produced before v, is large, and may be dead at v because its reader may have run. */
+/* True if s is large and was produced before v, and may be dead at v, because its last reader may have run before v. */
 static bool is_large(const trial *t, int s)
 {
     const mp_bound_interval *x = t->x;
@@ -74,7 +74,7 @@ static mp_status settle_at(trial *t, int v, int *large, mp_error *err)
     return MP_OK;
 }
 
-/* Repeats over all nodes until no more pairs are fixed. */
+/* Visits all nodes repeatedly until a visit fixes no more pairs, at most MP_BOUND_SETTLE_ROUNDS times. */
 static mp_status settle_all(trial *t, mp_error *err)
 {
     const mp_graph *graph = t->order->graph;

@@ -13,7 +13,7 @@
 
 typedef struct mp_bound_settled {
     int64_t ticks;        /* lower bound proved for plans in any order, without the first run of each node */
-    mp_precedence *order; /* precedence in all plans that take less than `target`; NULL: no pair was fixed that helps */
+    mp_precedence *order; /* precedence in all plans that take less than `target`; NULL: no target above `ticks` helped */
     int64_t target;       /* in ticks, without the first run of each node */
     mp_bound_work work;
 } mp_bound_settled;

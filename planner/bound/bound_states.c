@@ -1,5 +1,5 @@
-/* bound_states.c - a hash table of live-in sets with open addressing, and the removal of dominated states. Also the
- * recomputations that a later read requires at each boundary. */
+/* bound_states.c - a hash table of live-in sets with open addressing, and the removal of dominated states. Also computes, per
+ * boundary, the recomputations that a later read requires. */
 #include "planner/bound/bound_states.h"
 
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static int choose(mp_bound_states *t)
         bool dominated = false;
         for (int j = 0; j < n_left && j < MP_DEMAND_COMPARED && !dominated; j++)
             dominated = is_part(mp_bound_states_set(t, (int)t->keys[j]), mp_bound_states_set(t, i), t->words);
-        if (!dominated) t->keys[n_left++] = i; /* n_left <= k: the overwritten entry has been read */
+        if (!dominated) t->keys[n_left++] = i; /* n_left <= k, so the overwritten entry has been read */
     }
     return n_left;
 }
@@ -122,7 +122,8 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_
     k->end = mp_pool_alloc(k->pool, graph->n_nodes, sizeof *k->end);
     MP_ENSURE(!mp_pool_failed(k->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
     for (size_t s = 0; s < graph->n_storages; s++)
-        if (x->storage_vertex[s] >= 0) k->end[graph->producer[s]]++; /* counts outputs first; becomes the end below */
+        if (x->storage_vertex[s] >= 0)
+            k->end[graph->producer[s]]++; /* first counts the outputs of each node; becomes `end` below */
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
         if (v == o->n - 1) continue;
@@ -150,7 +151,7 @@ static uint64_t *nodes_for(const mp_bound_reruns *m, int i, int rank)
     return m->nodes + ((size_t)i * (size_t)m->ranks->n + (size_t)rank) * (size_t)m->words;
 }
 
-/* Computes the required recomputations for boundary i. Precondition: the interval x starts there. */
+/* Computes the required recomputations for boundary i. Precondition: the interval x starts at boundary i. */
 static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
 {
     const mp_precedence *o = m->order;
@@ -160,7 +161,8 @@ static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
         if (x->bytes[s] <= x->free_bytes || !o->repeatable[v]) continue;
         if (x->ticks[v]) mp_bits_add(nodes, v);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++) {
-            const int read = m->ranks->rank[o->reads[k]]; /* its producer has a lower rank, so its set is complete */
+            const int read =
+                m->ranks->rank[o->reads[k]]; /* the producer of this storage has a lower rank, so its set is complete */
             if (read >= 0) mp_bits_unite(nodes, nodes_for(m, i, read), (size_t)m->words);
         }
     }

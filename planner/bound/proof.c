@@ -1,4 +1,5 @@
-/* proof.c - computes the bound of a search: its effort, the class of orders that it covers, and its thread. */
+/* proof.c - computes the bound of a search: chooses the effort, whether the bound is for the list order or any order, and runs
+ * the thread. */
 #include "planner/bound/proof.h"
 
 #include <math.h>
@@ -47,7 +48,7 @@ struct mp_proof {
     pthread_mutex_t mutex; /* protects is_found */
     pthread_cond_t found;
     bool is_apart, is_found;
-    /* belongs to the thread until is_found */
+    /* used by the thread alone until is_found */
     mp_bound bound;
     mp_status status;
     mp_error err;

@@ -1,4 +1,5 @@
-/* memory_profile.c - a two-level segment tree over positions and chunks of positions with pending additions. */
+/* memory_profile.c - the live bytes along an order of positions, as a two-level segment tree: positions, and chunks of
+ * positions with pending additions. */
 #include "planner/anneal/runs/memory_profile.h"
 
 #include <string.h>
@@ -51,7 +52,7 @@ static inline int64_t sum_over(const int64_t *excess, int64_t pending)
     return over;
 }
 
-/* Recomputes a chunk's highest excess and sum after its positions have changed. */
+/* Recomputes the highest excess and the sum of positive excesses of a chunk, after its positions have changed. */
 static inline void settle(mp_profile *profile, int chunk)
 {
     const int64_t *excess = profile->excess + (ptrdiff_t)chunk * MP_PROFILE_CHUNK, pending = profile->pending[chunk];

@@ -23,7 +23,7 @@ void mp_run_list_insert(mp_runs *x, mp_run_list *list, int run)
 void mp_run_list_remove(const mp_runs *x, mp_run_list *list, int run)
 {
     const int at = mp_run_list_find(x, list, x->runs[run].position);
-    if (at >= list->n || list->runs[at] != run) return; /* not inserted because memory ran out */
+    if (at >= list->n || list->runs[at] != run) return; /* the run was not inserted, because memory ran out */
     memmove(list->runs + at, list->runs + at + 1, (size_t)(list->n - at - 1) * sizeof *list->runs);
     list->n--;
 }
@@ -90,7 +90,7 @@ int64_t mp_runs_ticks_before(const mp_runs *x, int position)
 int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
 {
     int64_t rest = mp_runs_ticks_before(x, position) - ticks;
-    int step = 1, at = 0; /* positions before `at` sum up to at most `rest` */
+    int step = 1, at = 0; /* the positions before `at` sum up to at most `rest` */
     if (rest < 0) return -1;
     while (step <= x->profile->n_positions / 2) step *= 2;
     for (; step > 0; step /= 2) {
@@ -103,7 +103,7 @@ int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
 
 int mp_runs_reach(const mp_runs *x, int64_t ticks)
 {
-    int step = 1, at = 0; /* compute before `at` takes less than `ticks` */
+    int step = 1, at = 0; /* compute takes less than `ticks` before `at` */
     while (step <= x->profile->n_positions / 2) step *= 2;
     for (; step > 0; step /= 2) {
         if (at + step > x->profile->n_positions || x->sums[at + step] >= ticks) continue;
@@ -116,7 +116,8 @@ int mp_runs_reach(const mp_runs *x, int64_t ticks)
 
 int64_t mp_runs_ticks_within(const mp_runs *x, int64_t most)
 {
-    int64_t free_at[MP_MAX_CHANNELS] = {0}, compute = 0, before = 0, last = 0; /* compute: end of the compute steps so far */
+    int64_t free_at[MP_MAX_CHANNELS] = {0}, compute = 0, before = 0,
+            last = 0; /* compute: end in ticks of the compute steps up to now */
     for (int k = 0; k < x->queue.n; k++) {
         mp_node_run *r = &x->runs[x->queue.runs[k]];
         const int64_t sum = mp_runs_ticks_before(x, r->position);

@@ -80,8 +80,8 @@ static int64_t level_before(const mp_runs *x, int run, int tier)
            mp_lifetimes_begun(x, run, tier);
 }
 
-/* Moves the runs at positions [begin, end) by one into the adjacent empty position, with their live bytes. The vacated position
- * gets the bytes that are live before the first run, or after the last one. */
+/* Moves the runs at positions [begin, end) by one position into the adjacent empty one, with their live bytes. The vacated
+ * position gets the live bytes before the first run, or after the last one. */
 static void shift(mp_runs *x, int begin, int end, int by)
 {
     const int next = x->run_at[end];
@@ -113,9 +113,9 @@ static void make_space(mp_runs *x, int begin, int end, int by)
     if (!x->failed) shift(x, begin, end, by);
 }
 
-/* Finds a position for a run before another run. It uses the gap there, nearer to the other run, since the inputs of the new
- * run may be inserted before it next. Without a gap, it shifts neighbours to the nearest empty position. Returns -1 if no
- * position is free. */
+/* Finds a position for a run that is to run just before run before_run. It takes an empty position in the gap before
+ * before_run, near before_run, because the inputs of the new run may be inserted before it next. If there is no gap, it shifts
+ * neighbours to the nearest empty position. Returns -1 if no position is free. */
 static int find_position(mp_runs *x, int before_run)
 {
     const int position = x->runs[before_run].position, end = x->profile->n_positions - 1;

@@ -1,5 +1,5 @@
-/* runs_lifetimes.c - derives lifetimes from the lists of producers and readers, and updates the affected ranges of the
- * profile. */
+/* runs_lifetimes.c - computes the lifetimes of storages from their lists of producers and readers, and updates the memory
+ * profile where lifetimes change. */
 #include "planner/anneal/runs/runs.h"
 
 #include <limits.h>
@@ -45,7 +45,7 @@ bool mp_lifetime_of_sum(const mp_runs *x, int s, int *begin, int *end)
 
 /* ---- in-place pairs ---- */
 
-/* True if a run at this position reads an instance of s that ends there. Static storages never end. */
+/* True if a run at this position reads an instance of s, and the instance ends with this read. Static storages never end. */
 static bool ends_at(const mp_runs *x, int s, int position)
 {
     int begin, end;
@@ -89,7 +89,7 @@ static void pair_at(mp_runs *x, int position)
 
 /* ---- lists ---- */
 
-/* Updates the profile when the end of an instance moves. */
+/* Updates the memory profile when the end of an instance of s moves between two positions. */
 static void move_end(mp_runs *x, int s, int from, int to)
 {
     if (from < to) add(x, s, from, to, 1);
@@ -108,7 +108,7 @@ void mp_lifetime_add_producer(mp_runs *x, int s, int run)
     mp_run_list_insert(x, producers, run);
     if (x->failed) return;
     const int end = mp_lifetime_end(x, s, before + 1);
-    if (old_end > position + 1) { /* the two new instances cover the old one, except for the gap between them */
+    if (old_end > position + 1) { /* the two new instances cover the old instance, except for the gap between them */
         const int new_end = mp_lifetime_end(x, s, before);
         add(x, s, new_end, position, -1);
         pair_at(x, new_end - 1);
@@ -136,7 +136,7 @@ void mp_lifetime_remove_producer(mp_runs *x, int s, int run)
     }
 }
 
-/* Moves the ends of gradients after a change to the readers of a storage that updates change. */
+/* Updates the ends of gradients after the readers of a storage, which their updates change, have changed. */
 static void move_updates(mp_runs *x, int s)
 {
     for (int k = x->gradients_start[s]; k < x->gradients_start[s + 1]; k++) {

@@ -59,13 +59,13 @@ static int first_position(const mp_runs *x, const mp_run_list *list, int without
     return INT_MAX;
 }
 
-/* True if a node may add to a sum at a position: before all readers of the sum and, if the order of additions is fixed, between
- * the neighbouring adders. */
+/* True if a node may add to a sum at a position. It must be before all readers of the sum. If the order of additions is fixed,
+ * it must be between the adders next to it in the list. */
 static bool may_add(const mp_runs *x, int node, int s, int position, int without_run)
 {
     const mp_graph *g = x->graph;
     const bool any = g->storages[s].any_sum_order;
-    bool before = true; /* the adders seen so far precede this node in the list */
+    bool before = true; /* true while the adders visited precede this node in the list */
     for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++) {
         const int other = g->adders[a];
         if (other == node) {
@@ -97,7 +97,7 @@ static bool may_read(const mp_runs *x, int s, int position, int without_run)
     return true;
 }
 
-/* Returns the runs that produce a storage; NULL: it is static and never written. */
+/* Returns the list of runs that produce a storage; NULL: the storage is static and no node writes it. */
 static const mp_run_list *producers_of(const mp_runs *x, int s)
 {
     if (!mp_storage_is_static(&x->graph->storages[s])) return &x->producers[s];
@@ -121,7 +121,7 @@ bool mp_runs_allows(const mp_runs *x, int node, int alternative, int position, i
     return true;
 }
 
-/* True if every read of a storage remains valid without the instance that a run produces. */
+/* True if every read of storage s remains valid without the instance that this run produces. */
 static bool is_spare(const mp_runs *x, int s, int run)
 {
     const mp_run_list *producers = producers_of(x, s);
@@ -157,7 +157,7 @@ static bool is_under_way(const mp_runs *x, int run, int position)
     return r->mate >= 0 && !r->is_wait && r->position < position && mp_runs_position(x, r->mate) > position;
 }
 
-/* True if a run is issued on this channel (-1: never), so that later copies on the channel queue after it. */
+/* True if a run is issued on this channel (-1: no channel), so that later copies on the channel queue after the run. */
 static bool is_behind(const mp_runs *x, int run, int channel)
 {
     return x->runs[run].mate >= 0 && x->runs[run].does->channel == channel;
@@ -210,16 +210,16 @@ static bool adds_to(const mp_runs *x, int run, int s)
     return mp_list_has(x->runs[run].does->adds, x->runs[run].does->n_adds, s);
 }
 
-/* True if two runs may both use a sum while the first one is still in progress: both read it, or the later one reads it on the
- * same channel. */
+/* True if two runs may both use a sum while the first run is still in progress. Either both read the sum, or the later one
+ * reads it on the same channel. */
 static bool may_share(const mp_runs *x, int s, int issued, int later)
 {
     if (adds_to(x, later, s)) return false;
     return !adds_to(x, issued, s) || is_behind(x, later, x->runs[issued].does->channel);
 }
 
-/* True if a run has no conflict over a sum: neither with copies in progress when it begins nor, if it is issued, with runs that
- * begin before its wait. A static sum has no lists; the order of its adders is checked instead. */
+/* True if a run has no conflict over a sum with a copy in progress when the run begins. If the run is issued, runs that begin
+ * before its wait must not conflict either. A static sum has no lists; the order of its adders is checked instead. */
 static bool shares_sum(const mp_runs *x, int run, int s)
 {
     const mp_node_run *r = &x->runs[run];
@@ -232,7 +232,7 @@ static bool shares_sum(const mp_runs *x, int run, int s)
     return true;
 }
 
-/* True if, before the wait of an issued run, no run changes its inputs or uses its outputs. */
+/* True if no run changes the inputs of an issued run, or uses its outputs, before its wait. */
 static bool is_left_alone(const mp_runs *x, int run)
 {
     const mp_node_run *r = &x->runs[run];

@@ -32,7 +32,7 @@ static void find_candidates(mp_bound_chain *c)
     }
 }
 
-/* Chooses the first points: the candidate with the largest shortage in each range of candidates. */
+/* Chooses the first points: from each range of candidates, the one with the largest shortage. */
 static void spread_points(mp_bound_chain *c)
 {
     for (int p = 0; p < c->most; p++) {
@@ -45,8 +45,8 @@ static void spread_points(mp_bound_chain *c)
     }
 }
 
-/* Chooses the next points: the points of the best chain, which begins at `best`, and candidates on both sides of each, `step`
- * apart. */
+/* Chooses the next points: the points of the best chain, which begins at `best`, and candidates before and after each point,
+ * `step` apart. */
 static void gather_points(mp_bound_chain *c, int best, int step, bool *chosen)
 {
     int n_chain = 0;
@@ -85,8 +85,8 @@ static int64_t ticks_to_end(mp_bound_chain *c, int i)
     return ticks;
 }
 
-/* Finds the best chain from every point. The bound of an interval is at most that of a longer one with the same start. This
- * skips most cuts. */
+/* Finds the best chain from every point. The bound of an interval is at most the bound of a longer interval with the same
+ * start, so most cuts can be skipped. */
 static void find_chains(mp_bound_chain *c)
 {
     const bool chains = mp_bound_is_on(&c->options, MP_BOUND_DISJOINT);
@@ -96,7 +96,7 @@ static void find_chains(mp_bound_chain *c)
             c->next[i] = -1;
             continue;
         }
-        int longer = -1; /* end of the last interval that was bounded */
+        int longer = -1; /* end of the last interval whose bound was computed */
         c->rest[i] = c->single[i] = ticks_to_end(c, i);
         c->next[i] = -1;
         int64_t most = c->single[i];

@@ -12,7 +12,7 @@
 
 #include "planner/math/tuning.h"
 
-enum { ONE = 1024 }; /* fixed-point unit of labels */
+enum { ONE = 1024 }; /* the value 1 in the fixed-point numbers of `excess` */
 
 typedef struct couple {
     mp_bound_interval *x;
@@ -20,7 +20,8 @@ typedef struct couple {
     int n;
     size_t n_storages;
     int64_t *multiplier, *best_multiplier; /* per boundary and storage, scaled ticks */
-    int *excess; /* per boundary and storage, in units of ONE: fraction live minus fraction available before */
+    int *excess; /* per boundary and storage, where ONE is a whole storage: fraction live at the boundary minus fraction
+                    available at the end of the previous interval */
     bool infeasible;
 } couple;
 
@@ -43,7 +44,7 @@ static int64_t evaluate(couple *c)
         for (int l = 0; l < 2; l++) {
             for (size_t s = 0; s < m && share[l]; s++) {
                 if (k > 0 && x->labels[l].live[s] && !x->covers_two[s]) c->excess[(size_t)(k - 1) * m + s] += share[l];
-                /* a storage that costs nothing counts as available */
+                /* a storage of zero bytes counts as available */
                 const bool there = x->labels[l].available[s] || !x->bytes[s];
                 if (k < c->n - 1 && there) c->excess[(size_t)k * m + s] -= share[l];
             }

@@ -1,15 +1,14 @@
-/* bound_interval.c - formulates an interval as a closure problem: the reads of its nodes, the storages that may be live at its
- * start, and the free memory there. Builds the network for the minimum cut.
+/* bound_interval.c - formulates an interval as a closure problem, and builds the network for its minimum cut. The problem
+ * consists of the reads of the interval's nodes, the storages that may be live at its start, and the free memory at the start.
  *
- * The network has a vertex for each node that may run in the interval, and for each storage that such a node reads or produces.
- * A storage vertex is true if the storage is available when read. True vertices are on the source's side.
+ * The network has a vertex for each node that may run in the interval, and for each storage that such a node reads or
+ * produces. A storage vertex is true if the storage is available when it is read. True vertices are on the source's side.
  * - A node that runs needs its inputs: arcs of unbounded capacity.
- * - A needed storage is live at the start, at a price of the multiplier times its bytes, or produced in the interval: an arc to
- *   its producer.
+ * - A needed storage is either live at the start or produced in the interval. Live, it costs the multiplier times its bytes.
+ * Produced, it needs its producer: an arc.
  * - A node that runs takes ticks: its capacity to the sink.
  * - A needed sum that is not live at the start was not begun before it. All its adders then run later. The arc leads to a
- *   vertex of the sum. Unbounded arcs lead from there to the adders that certainly run in the interval.
- */
+ * vertex of the sum. Unbounded arcs lead from there to the adders that run in the interval in every plan. */
 #include "planner/bound/interval/bound_interval.h"
 
 #include "estimator/graph/liveness.h"
@@ -28,7 +27,7 @@ static bool is_undecided_somewhere(const mp_precedence *o, int v)
 }
 
 /* Finds the nodes that would produce s in the interval if s is not live at its start. Returns their number; 0 if s is static,
- * or certainly produced before or after. */
+ * or if it is produced before or after the interval in every plan. */
 static int find_producers(const mp_precedence *o, int s, bool undecided, int *producers)
 {
     const mp_certain_life life = mp_certain_life_of(o, s);
@@ -117,8 +116,8 @@ static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_er
     return MP_OK;
 }
 
-/* Returns true if a producer of s certainly runs up to the first run of `node` (-1: up to the end). For a sum that begins in
- * the interval, closes the arcs of adders that may run later. */
+/* Returns true if in every plan a producer of s runs up to the first run of `node` (-1: up to the end of the step). For a sum
+ * that begins in the interval, closes the arcs of adders that may run later. */
 static bool bound_network_allow(mp_bound_interval *x, int s, int node)
 {
     bool is_certain = false;
@@ -131,7 +130,7 @@ static bool bound_network_allow(mp_bound_interval *x, int s, int node)
     return is_certain;
 }
 
-static const int64_t MOST_TICKS = INT64_C(1) << 40; /* limit on the scaled ticks of all nodes together */
+static const int64_t MOST_TICKS = INT64_C(1) << 40; /* most scaled ticks of all nodes together */
 
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err)
 {
@@ -214,8 +213,8 @@ static bool is_needed_after(const mp_bound_interval *x, const mp_certain_life *l
     return life->stays;
 }
 
-/* Returns the bytes of a list that are not counted elsewhere: static storages, storages kept in any case, and storages always
- * read are left out. */
+/* Returns the bytes of the storages in a list that are not counted elsewhere. Static storages, storages that are kept in any
+ * case, and storages that the node always reads are omitted. */
 static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
 {
     const mp_precedence *o = x->order;
@@ -236,8 +235,8 @@ static bool may_apply(const void *data, mp_in_place p)
     return !x->must_be_live[p.from] && !x->must_be_live[p.to];
 }
 
-/* Returns the bytes that the node needs in this alternative. Kept storages, and recomputable storages that it always reads, are
- * not counted. */
+/* Returns the bytes that the node needs in this alternative. Storages that are kept in any case, and recomputable storages
+ * that the node always reads, are not counted. */
 static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternative *alternative)
 {
     return alternative->workspace_bytes + own_bytes(x, alternative->reads, alternative->n_reads) +
@@ -255,7 +254,7 @@ static bool has_undecided_producer(const mp_bound_interval *x, int s)
     return false;
 }
 
-/* Computes the bytes of s at the start. They are 0 if the node there reads or writes s itself. */
+/* Computes the bytes of s at the start of the interval. They are 0 if the start node reads or writes s. */
 static void weigh(mp_bound_interval *x, int s)
 {
     const mp_precedence *o = x->order;
@@ -312,9 +311,9 @@ static void require(mp_bound_interval *x, int s)
     x->required[x->n_required++] = s;
 }
 
-/* Handles a choice: one of two storages must be available, and neither is required otherwise. The second is produced from the
- * first, so either the first is available or the second is live. The first then represents both, with the smaller bytes of the
- * two, and the second is free. No plan costs more under this rule, so the bound remains valid. */
+/* Handles a node that reads one of two storages, of which neither is required for another reason. The second is produced from
+ * the first, so either the first is available or the second is live. The first then represents both, with the smaller bytes of
+ * the two, and the second is free. No plan costs more under this rule, so the bound remains valid. */
 static void require_either(mp_bound_interval *x, int first, int second)
 {
     if (x->is_required[first] || x->is_required[second] || !x->bytes[first] || !x->bytes[second]) return;
@@ -325,7 +324,7 @@ static void require_either(mp_bound_interval *x, int first, int second)
 }
 
 /* Marks as required the storages that nodes after the start, up to and including `node`, read in every alternative. With
- * `choices`, handles instead the pairs of storages of which they read one. */
+ * `choices`, handles instead the nodes that read one of two storages (require_either). */
 static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
 {
     const mp_precedence *o = x->order;

@@ -12,7 +12,8 @@
 #include "estimator/graph/liveness.h"
 #include "planner/math/tuning.h"
 
-/* A labelling as a line: its ticks, plain and scaled, and its bytes live at the start. */
+/* A labelling (which storages are live and which nodes run) as a line: its ticks, plain and scaled, and its bytes live at the
+ * start. */
 struct line {
     int64_t ticks, scaled, bytes;
 };
@@ -22,7 +23,7 @@ int64_t mp_bound_interval_scale(const mp_bound_interval *x, int64_t ticks)
     return (int64_t)((__int128)ticks * x->scale_num / x->scale_den);
 }
 
-/* Returns a cost above that of any labelling without forbidden live storages. The sum over all storages fits into an
+/* Returns a cost above the cost of any labelling in which no forbidden storage is live. The sum over all storages fits into an
  * int64_t. */
 static int64_t forbidden_cost(const mp_bound_interval *x)
 {
@@ -48,7 +49,7 @@ static void set_capacities(mp_bound_interval *x, int64_t numerator, int64_t deno
         if (x->barred[s]) price = forbidden_cost(x);
         x->cut->drain[vertex] = x->can_be_made[s] ? 0 : price;
         if (x->storage_arc[s] >= 0) x->cut->capacity[x->storage_arc[s]] = x->can_be_made[s] ? price : 0;
-        if (x->is_required[s]) /* always available: only its cost matters */
+        if (x->is_required[s]) /* a required storage is always available, so only its cost matters */
             x->cut->supply[vertex] = price;
         else
             x->cut->supply[vertex] = denominator && x->reward ? x->reward[s] : 0;
@@ -58,7 +59,7 @@ static void set_capacities(mp_bound_interval *x, int64_t numerator, int64_t deno
         if (vertex < 0) continue;
         const int64_t price = !denominator ? 0 : x->run_ticks ? x->run_ticks[v] : mp_bound_interval_scale(x, x->ticks[v]);
         x->cut->drain[vertex] = price > 0 ? price : 0;
-        /* negative costs are shifted by the most that they can earn: see all_rewards */
+        /* negative costs are shifted by the most that a storage can earn: see all_rewards */
         x->cut->supply[vertex] = price < 0 ? -price : 0;
     }
 }
@@ -106,7 +107,7 @@ static struct line read_line(mp_bound_interval *x, bool all_live, struct mp_boun
         for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
             const int v = x->producers[k];
             if (x->runs[v] || (x->producer_arc[k] >= 0 && !x->cut->capacity[x->producer_arc[k]])) continue;
-            x->runs[v] = true; /* counted once, even if it has several needed outputs */
+            x->runs[v] = true; /* counted once, even if several of its outputs are needed */
             n = add_reads(x, v, labels, n);
             line.ticks += x->ticks[v];
             line.scaled += mp_bound_interval_scale(x, x->ticks[v]);
@@ -185,7 +186,7 @@ mp_bound_value mp_bound_interval_solve(mp_bound_interval *x)
         return value;
     }
     set_capacities(x, 1, 0);
-    value.infeasible = run_cut(x) > free_bytes; /* not even the fewest live bytes fit */
+    value.infeasible = run_cut(x) > free_bytes; /* not even the labelling with the fewest live bytes fits */
     if (value.infeasible) return value;
     lines[FITS] = read_line(x, false, &x->labels[FITS]);
     if (lines[FITS].bytes <= free_bytes) best = close_in(x, lines, free_bytes, best, &value.multiplier);

@@ -129,7 +129,8 @@ static int by_worth(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* Returns the most that the items from k on can earn within `room` bytes, if one item may be split (fractional knapsack). */
+/* Returns the most that the items of a knapsack from k on can earn within `room` bytes, if one item may be split (fractional
+ * knapsack). */
 static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_t n, int64_t room)
 {
     int64_t sum = 0;
@@ -140,7 +141,7 @@ static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_
     return sum;
 }
 
-/* Returns the most that items, sorted by worth, can earn within `room` bytes without splitting (knapsack). Depth-first branch
+/* Returns the most that knapsack items, sorted by worth, can earn within `room` bytes without splitting. Depth-first branch
  * and bound (Horowitz and Sahni 1974). After a limit of steps, returns the current upper bound. */
 static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room)
 {
@@ -167,8 +168,8 @@ static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room
     return certain;
 }
 
-/* Returns the most that live storages can earn within the free memory of boundary i; INT64_MAX: the storages decided live do
- * not fit. */
+/* Returns the most scaled ticks that live storages can earn within the free memory of boundary i. INT64_MAX: the storages that
+ * are decided to be live do not fit. */
 static int64_t most_earned(const mp_bound_overlap *o, int i)
 {
     int64_t room = o->free_bytes[i], sum = 0;
@@ -193,8 +194,9 @@ static int64_t most_earned(const mp_bound_overlap *o, int i)
     return sum + earned_wholly(o->items, n, room);
 }
 
-/* Applies the decisions at a boundary to an interval that starts there. Storages decided not live are barred. Storages decided
- * live remain open, since their price is paid at the boundary. Storages that represent two also remain open. */
+/* Applies the decisions at a boundary to an interval that starts at it. A storage decided not live is barred. A storage
+ * decided live remains open, because its price is paid at the boundary. A storage that represents two storages also remains
+ * open. */
 static void settle(const mp_bound_overlap *o, int boundary)
 {
     for (size_t s = 0; s < o->n_storages; s++) {

@@ -22,21 +22,27 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: impossible; available for free; added once a row needs it */
+enum {
+    NONE = -1,
+    ALWAYS = -2,
+    OPEN = -3
+}; /* values used instead of a column: the storage or run is impossible; it is available at no cost; its column is added when a
+      row needs it */
 
 struct mp_bound_relax {
     mp_pool *pool; /* owns all arrays */
     mp_bound_overlap *o;
     mp_linear linear;
-    double unit;             /* scale of ticks */
-    int *memory_row;         /* per boundary: the row of its free memory */
-    double *bytes_unit;      /* per boundary: scale of bytes */
-    int *live;               /* per boundary and storage: its column */
-    int *runs;               /* per boundary and node: its column */
-    int *in;                 /* per node: its column in the current interval */
-    int *run_row;            /* per pair and node; -1: none */
-    int *live_row, *n_rows;  /* per pair and storage: its first row, and the number of consecutive rows */
-    int *n_reward_rows;      /* per pair and storage: number of these rows, at the end, for being live at the interval's end */
+    double unit;            /* factor between ticks and the programme's costs */
+    int *memory_row;        /* per boundary: the row of its free memory */
+    double *bytes_unit;     /* per boundary: factor between bytes and the coefficients of its memory row */
+    int *live;              /* per boundary and storage: column of "the storage is live" */
+    int *runs;              /* per boundary and node: column of "the node runs before the next boundary" */
+    int *in;                /* per node: column of "the node runs in the current interval" */
+    int *run_row;           /* per pair of boundaries and node: the row that limits the node's runs; -1: none */
+    int *live_row, *n_rows; /* per pair of boundaries and storage: its first row, and the number of consecutive rows */
+    int *n_reward_rows; /* per pair and storage: number of the last of these rows that exist because the storage is live at the
+                           interval's end */
     int *latest, n_storages; /* storages that can be live, last produced first */
     double *made;            /* per node: the fraction that can run in the current interval */
 };
@@ -88,7 +94,7 @@ static int run_column(mp_bound_relax *r, int i, int v)
     return r->runs[place];
 }
 
-/* Returns the column of v in the interval. Its value is at most the runs of v between the boundaries of the interval. */
+/* Returns the column "v runs in the interval". It is at most the runs of v between the boundaries of the interval. */
 static int in_column(mp_bound_relax *r, int p, int v)
 {
     const mp_bound_pair pair = r->o->pairs[p];
@@ -140,7 +146,8 @@ static void add_row_of(mp_bound_relax *r, size_t place, int live, int in, int de
     if (!r->n_rows[place]++) r->live_row[place] = row;
 }
 
-/* Adds the row: the fraction of s that the column demands (NONE: all of it) is live at the start or produced. */
+/* Adds a row: the fraction of storage s that the column `demanded` requires (NONE: the whole storage) is live at the start of
+ * the interval or produced in it. */
 static void add_row(mp_bound_relax *r, int p, int s, int demanded)
 {
     const size_t place = (size_t)p * r->o->n_storages + (size_t)s;
@@ -249,7 +256,7 @@ static double value_of(const mp_bound_relax *r, int column)
     return column == ALWAYS ? 1 : column < 0 ? 0 : r->linear.x[column];
 }
 
-/* Returns the available fraction of s, given the fractions of nodes run in the interval. */
+/* Returns the fraction of s that is available in the interval, given the fraction of each node that runs there. */
 static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
 {
     const int column = r->live[(size_t)pair.from * r->o->n_storages + (size_t)s];
@@ -261,7 +268,8 @@ static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
     return at_most_one(value_of(r, column) + made);
 }
 
-/* Returns the violation of an interval by the solution, if its nodes run as far as their inputs allow. */
+/* Returns by how much the solution violates the rows of an interval, if the interval's nodes run as far as their inputs allow.
+ */
 static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
 {
     const mp_bound_overlap *o = r->o;

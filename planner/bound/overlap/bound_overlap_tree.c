@@ -7,16 +7,17 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
-/* A node of the tree: its parent's decisions and one additional decision. */
+/* A node of the search tree: the decisions of its parent, and one more decision. */
 struct leaf {
     int parent;
-    int place; /* the decided storage: boundary * storages + storage */
+    int place; /* the storage and boundary of this decision: boundary * storages + storage */
     bool live;
     bool open;
-    int64_t value; /* certified bound in scaled ticks; INT64_MAX: nothing fits */
+    int64_t value; /* certified bound in scaled ticks; INT64_MAX: no plan fits */
 };
 
-/* Average gain in the programme's value from deciding a storage, per unit of distance from its fractional value. */
+/* The average gain in the programme's value from deciding a storage, per unit of distance between its fraction and the
+ * decision. */
 struct history {
     double gain[2];
     int n[2];
@@ -30,9 +31,9 @@ typedef struct tree {
     size_t capacity;
     int n;
     mp_pool *pool;           /* owns the three arrays below */
-    struct history *history; /* per place: its history */
-    unsigned char *basis;    /* scratch: the programme's basis, restored after a look-ahead */
-    bool *used;              /* per pair: its multipliers were nonzero in some leaf */
+    struct history *history; /* per boundary and storage: its history of gains */
+    unsigned char *basis;    /* scratch: a basis of the programme, saved before a look-ahead and restored after it */
+    bool *used;              /* per pair of boundaries: its multipliers were not zero in some leaf */
 } tree;
 
 static int column_of(const tree *t, int place)
@@ -44,7 +45,7 @@ static void settle(tree *t, int place, unsigned char decision)
 {
     const int column = column_of(t, place);
     t->o.decision[place] = decision;
-    if (column < 0) return; /* no remaining interval uses it: the decision only affects the free memory */
+    if (column < 0) return; /* no remaining interval uses the storage, so the decision only affects the free memory */
     mp_linear_limit(mp_bound_relax_linear(t->relax), column, decision == MP_BOUND_LIVE ? 1 : 0,
                     decision == MP_BOUND_NOT_LIVE ? 0 : INFINITY);
 }
@@ -72,7 +73,7 @@ static void mark_used(tree *t)
             t->used[p] = o->live[k] || o->reward[k];
 }
 
-/* Keeps the marked intervals and the intervals between neighbours. */
+/* Keeps the intervals marked as used, and the intervals between neighbouring boundaries. */
 static mp_status drop_idle(tree *t, mp_error *err)
 {
     mp_bound_overlap *o = &t->o;
@@ -84,7 +85,8 @@ static mp_status drop_idle(tree *t, mp_error *err)
     return mp_bound_relax_renew(o, &t->relax, &t->work_left, &solved, err);
 }
 
-/* Chooses the intervals between neighbours, the intervals to the end, and the intervals that a few programmes find violated. */
+/* Chooses the intervals of the tree: between neighbouring boundaries, from each boundary to the end, and those that the
+ * solutions of a few programmes violate. */
 static mp_status choose_pairs(tree *t, mp_error *err)
 {
     mp_bound_overlap *o = &t->o;
@@ -102,8 +104,8 @@ static mp_status choose_pairs(tree *t, mp_error *err)
     return MP_OK;
 }
 
-/* Look-ahead: returns the gain in the programme's value after a few iterations with one more decision. Restores the
- * programme. */
+/* Look-ahead: returns the gain in the programme's value after a few iterations with one more decision. Restores the programme
+ * afterwards. */
 static double look(tree *t, int place, bool live, double part)
 {
     enum { MOST = 1000000 };
@@ -139,7 +141,8 @@ static double score_of(double without, double with)
     return fmax(without, least) * fmax(with, least);
 }
 
-/* Scores the storages with a fractional live value: by their history, or without one by their share of the free memory. */
+/* Scores the storages that are live to a fraction. The score is the gain that the history predicts; without a history, the
+ * share of the free memory. */
 static void score_places(const tree *t, double *part, double *score)
 {
     const mp_linear *l = mp_bound_relax_linear(t->relax);
@@ -190,7 +193,8 @@ static mp_status solve_leaf(tree *t, int leaf, int *place, mp_error *err)
     bool solved;
     MP_CHECK(mp_bound_relax_solve(t->relax, t->work_left, &solved, err));
     t->work_left -= mp_bound_relax_linear(t->relax)->work;
-    const int64_t value = mp_bound_overlap_value(&t->o); /* without a solution the earlier multipliers are still valid */
+    const int64_t value =
+        mp_bound_overlap_value(&t->o); /* if the programme was not solved, the earlier multipliers are still valid */
     if (value > t->leaves[leaf].value) t->leaves[leaf].value = value;
     if (solved) mark_used(t);
     return solved && value < INT64_MAX && t->work_left > 0 ? choose_place(t, place, err) : MP_OK;
@@ -227,7 +231,7 @@ static mp_status grow(tree *t, mp_error *err)
         if (visits == MP_BOUND_TREE_ALL_VISITS) MP_CHECK(drop_idle(t, err));
         MP_CHECK(visit(t, leaf, &place, err));
         const int64_t value = t->leaves[leaf].value;
-        if (place < 0 && value == before) break; /* it cannot be branched on, and no other leaf has a smaller bound */
+        if (place < 0 && value == before) break; /* the leaf cannot be branched on, and no other leaf has a smaller bound */
         if (place < 0) continue;
         t->leaves[leaf].open = false;
         for (int live = 0; live < 2; live++) MP_CHECK(add_leaf(t, leaf, place, live, value, err));

@@ -1,4 +1,5 @@
-/* bound_select.c - tries boundaries and keeps the useful ones. */
+/* bound_select.c - chooses the boundaries of overlapping intervals: adds candidates, solves the linear programme, and keeps
+ * the boundaries at which memory has a price. */
 #include "planner/bound/overlap/bound_select.h"
 
 #include <string.h>
@@ -58,7 +59,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
     return MP_OK;
 }
 
-/* Returns element k of a sequence that fills 0 .. n - 1 more and more evenly (van der Corput). */
+/* Returns element k of a sequence of the numbers 0 .. n - 1 that covers their range more and more evenly (van der Corput). */
 static int spread_place(int k, int n)
 {
     int64_t place = 0, whole = 1;
@@ -66,8 +67,9 @@ static int spread_place(int k, int n)
     return (int)(place * n / whole);
 }
 
-/* Adds boundaries, up to `most` in total. For each next place in the sequence it adds the candidate near that place with the
- * least free memory, unless it was tried before. Candidates follow the first boundary. Returns the number of boundaries. */
+/* Adds boundaries, up to `most` in total. Each step takes the next place in the sequence of spread_place. It adds the
+ * candidate near this place with the least free memory, unless that was tried before. Candidates follow the first boundary.
+ * Returns the number of boundaries. */
 static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, mp_bound_selection *s)
 {
     int first = 0;
@@ -87,7 +89,7 @@ static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, 
     return n;
 }
 
-/* Keeps the first boundary, and the boundaries whose free memory has a price. */
+/* Keeps the first boundary, and the boundaries at which free memory has a price above 0. */
 static int drop_worthless(int *nodes, int n, const int64_t *worth)
 {
     int64_t sum = 0;
@@ -112,9 +114,9 @@ bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *s
     return mp_bound_interval_ticks(c->interval, s->value) >= ticks / 8 * 7;
 }
 
-/* Raises *value, in scaled ticks, by linear programmes over the intervals between neighbouring boundaries and from the first
- * boundary. Further rounds add the most violated intervals. worth[i]: price of the free memory at boundary i in the best
- * programme. */
+/* Raises *value, in scaled ticks, by linear programmes. The first programme has the intervals between neighbouring boundaries
+ * and those from the first boundary. Later programmes add the most violated intervals. worth[i]: price of the free memory at
+ * boundary i in the best programme. */
 static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *value,
                          int64_t *worth, mp_error *err)
 {
@@ -166,7 +168,7 @@ static mp_status try_nodes(mp_bound_chain *c, mp_bound_selection *s, const int *
     return MP_OK;
 }
 
-/* Solves programmes over these boundaries and additional ones, up to `most` in total. */
+/* Solves programmes with these boundaries and additional ones, up to `most` in total. */
 static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const int *start, int n_start, int most, int rounds,
                                 int64_t *ticks, mp_error *err)
 {
@@ -197,7 +199,7 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     for (int k = 1; k < MP_BOUND_SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
     for (int k = 0; k < MP_BOUND_REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
-        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* the programme has no room for more intervals */
+        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* the programme has no space for more intervals */
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, s->n + k * MP_BOUND_REFINE_MORE, MP_BOUND_REFINE_PROGRAMMES, ticks, err));
     }
     s->is_done = true;
