@@ -183,7 +183,7 @@ typedef struct mp_operator {
     int *in, *out; /* indices of input and output tensors; -1: an omitted operand */
     size_t n_attributes;
     mp_attribute *attributes;
-    int number;         /* 1 + its index before the model was split or adapted to a backend; 0: not recorded */
+    int number;         /* 1 + the operator's index before the model was split or adapted to a backend; 0: not recorded */
     const char *call;   /* the call in the source program, as recorded by the exporter; NULL: none */
     bool removed;       /* true if folding or simplification has removed the operator */
     mp_guess guess;     /* why the source program may have executed it in another way */

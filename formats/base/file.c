@@ -98,7 +98,7 @@ static mp_status write_through(const char *path, const mp_file_part *parts, size
     return close(fd) != 0 && st == MP_OK ? system_failure(err, "writing failed") : st;
 }
 
-/* Opens the folder of the file; -1: it cannot be read. */
+/* Opens the folder that contains the file; -1: the folder cannot be read. */
 static int open_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -118,7 +118,8 @@ static bool is_temporary(const char *name, const char *base)
     return k > pid && *k == '-' && k[1 + strspn(k + 1, digits)] == '.' && !strcmp(k + 1 + strspn(k + 1, digits), ".tmp");
 }
 
-/* Removes temporary files beside the file that killed runs of this user left. They are recognised by their missing lock. */
+/* Removes temporary files that killed processes of this user have left in the file's folder. A running process locks its
+ * temporary file, so an unlocked one is left over. */
 static void remove_left_behind(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;

@@ -9,7 +9,7 @@
 #include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
 
-/* Returns the buffer for the next text; it held the text created MP_TEXTS calls ago. */
+/* Returns the buffer for the next text. The buffer is reused: the text from MP_TEXTS calls ago becomes invalid. */
 static char *next_text(void)
 {
     static _Thread_local char texts[MP_TEXTS][MP_TEXT_MAX];

@@ -283,7 +283,7 @@ static char *escaped_line(mp_pool *pool, const char *text, size_t extra)
     return to;
 }
 
-/* Returns a box's name for SVG viewers: the first line of its tooltip, numbered if another box has the same name. */
+/* Returns a box's name for SVG viewers: the first line of its tooltip, with a number if another box has this name. */
 static char *node_name(mp_pool *pool, Agraph_t *g, const char *tooltip, size_t number)
 {
     char *name = escaped_line(pool, tooltip, NUMBER_MAX);

@@ -62,7 +62,8 @@ void mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const c
 void mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
                     const char *text);
 
-/* Draws the picture's heading, a bold line of text that starts at x. In formats with a title, it is also the title. */
+/* Draws the picture's heading, a bold line of text that starts at x. In file formats that store a title, the heading is also
+ * the file's title. */
 void mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text);
 
 /* Writes the picture in the format given by the ending of path: svg, png or pdf. Atomic, as mp_file_write. MP_INVALID: another

@@ -33,7 +33,8 @@ typedef enum mp_activity {
     MP_N_ACTIVITIES
 } mp_activity;
 
-/* A range of steps, represented by its step with the most live bytes. */
+/* A column of the picture: a range of consecutive steps. Its values are those of the step in the range with the most live
+ * bytes. */
 typedef struct mp_timeline_column {
     int first, last, shown;
     int64_t bytes[MP_N_LAYERS];
@@ -110,7 +111,8 @@ mp_status mp_lanes_find(const mp_timeline_columns *columns, mp_lanes *out, mp_er
 void mp_lanes_clear(mp_lanes *lanes);
 /* Returns the names of the storages that a step copies, "a, b"; for other steps the node's name. Validity as mp_text. */
 const char *mp_lane_name(const mp_timeline_columns *columns, size_t step);
-/* Draws a bar for each step in a lane, from its issue to its wait, downwards from frame->high. */
+/* mp_lanes_draw draws the lanes downwards from frame->high. A step of a lane is a bar from its issue to the step that waits for
+ * it. */
 double mp_lanes_height(const mp_timeline_columns *columns, const mp_lanes *lanes);
 void mp_lanes_draw(const mp_timeline_columns *columns, const mp_lanes *lanes, mp_canvas *canvas, const mp_frame *frame);
 
@@ -118,7 +120,7 @@ void mp_lanes_draw(const mp_timeline_columns *columns, const mp_lanes *lanes, mp
 double mp_largest_height(const mp_timeline_columns *columns);
 void mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
 
-/* Draws the offsets of a plan over its steps. */
+/* mp_arena_draw draws the address map: the places of a plan's storages in the arena, over the steps of the plan. */
 double mp_arena_height(void);
 mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
                         mp_error *err);

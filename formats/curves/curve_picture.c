@@ -117,7 +117,7 @@ static size_t legend_rows(const mp_sweep *sweep)
     return row + 1;
 }
 
-/* Returns a sentence about the fastest plan among those with the least memory. */
+/* Returns a sentence about the plan with the lowest peak; among plans with this peak, about the fastest. */
 static const char *finding(const mp_sweep *sweep, const char *title)
 {
     const mp_sweep_point *best = NULL;
@@ -167,7 +167,7 @@ static double label_rows(const mp_sweep *sweep)
     return (double)(sweep->n_curves < MOST_LABELS ? sweep->n_curves : MOST_LABELS);
 }
 
-/* Returns the largest extra time of a curve, in per cent. *peak_bytes is its smallest peak. */
+/* Returns the largest extra time of the plans of a curve, in per cent. *peak_bytes receives the lowest peak of these plans. */
 static double slowest(const mp_sweep_curve *curve, const mp_sweep *sweep, int64_t *peak_bytes)
 {
     double most = 0;
@@ -194,7 +194,7 @@ static bool is_far_apart(const mp_sweep *sweep)
     return false;
 }
 
-/* Creates the panel. The title of its memory axis is written to `title` of TITLE_MAX bytes. */
+/* Creates the left panel. The title of its memory axis is written to `title` of TITLE_MAX bytes. */
 static mp_plot memory_panel(const mp_sweep *sweep, char *title)
 {
     const char *name;
@@ -260,7 +260,8 @@ static int by_peak(const void *a, const void *b)
     return (x->ticks > y->ticks) - (x->ticks < y->ticks);
 }
 
-/* Draws a curve as steps up to keep-all: a plan fits every budget from its peak on, until a faster plan fits. */
+/* Draws a curve as steps up to keep-all: a plan is the best one from the budget that equals its peak up to the budget at which
+ * a faster plan fits. */
 static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
 {
     const mp_sweep_curve *c = &p->sweep->curves[k];
@@ -294,11 +295,13 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
     return MP_OK;
 }
 
-/* A label for the upper end of one or several curves in the same point: the lowest peak and its time. */
+/* A label for the upper end of a curve: its lowest peak and the time of that plan. Curves that end in one point share a label.
+ */
 typedef struct end_label {
-    double x, y;        /* coordinates of the point */
-    double text_x;      /* x at which its leader meets its row; the row is its index in the list */
-    size_t curve, more; /* the first curve; number of other curves that end in the point */
+    double x, y;   /* coordinates of the point */
+    double text_x; /* x coordinate at which the leader line meets the label's row. The row's number is the label's index in the
+                      list */
+    size_t curve, more; /* curve: the first curve that ends in the point; more: number of other curves that end there */
     int64_t peak_bytes, ticks;
     char names[64], text[160];
 } end_label;

@@ -51,7 +51,7 @@ static const char *after_save(const char *name)
     return after(after_word(after(after_word(name, "step-"), digits), "."), hexadecimals);
 }
 
-/* True for a part of a save other than `kept`, or for a temporary file of such a part. */
+/* True if the file is a part of another save than `kept`, or a temporary file of such a part. */
 static bool is_of_another(const char *name, const char *kept)
 {
     const size_t n = strlen(kept);
@@ -225,7 +225,7 @@ static mp_status open_part(const mp_checkpoint *c, const char *folder, part *p, 
     return compare_part(c, p, err);
 }
 
-/* Returns the part with this file; adds it if necessary. */
+/* Returns the checkpoint's part that is stored in this file. Adds the part to the list if it is not there. */
 static part *part_of(mp_checkpoint *c, const char *file)
 {
     size_t k = 0;

@@ -27,7 +27,7 @@ typedef struct mp_save {
     int n_parts;
 } mp_save;
 
-/* A tensor and its part. */
+/* A tensor of a save, with the number of the part that contains it. */
 typedef struct mp_save_entry {
     const char *tensor;
     int part;

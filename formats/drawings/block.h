@@ -55,7 +55,7 @@ typedef struct mp_legend_row {
     const char *text;
 } mp_legend_row;
 
-/* Return the height of a heading at this width, and draw the heading with its top at y. */
+/* mp_heading_height returns the height of a heading of this width. mp_heading_draw draws the heading with its top at y. */
 double mp_heading_height(const mp_legend_row *rows, size_t n, double width);
 void mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const char *title, const char *subtitle,
                      const mp_legend_row *rows, size_t n);

@@ -168,8 +168,8 @@ static size_t count_folded(const run *runs, size_t n_runs, size_t least)
     return n;
 }
 
-/* Folds neighbours within runs of siblings, the same number everywhere, until `most` blocks remain or nothing more can be
- * folded. */
+/* Folds neighbouring siblings into one block each, about the same number everywhere, until at most `most` blocks remain or no
+ * blocks can be folded. */
 static mp_status fold_blocks(builder *b, int depth, size_t most)
 {
     mp_graph_blocks *out = b->out;
@@ -234,7 +234,7 @@ static mp_status cut_and_fold(builder *b, int depth, size_t most)
 
 /* ---- names ---- */
 
-/* Returns the title of a single operator: its type, else its name, else its number. */
+/* Returns the title of a block of one operator: the operator's type; if unknown its name; else its number. */
 static const char *operator_title(const builder *b, size_t k, mp_label *number)
 {
     const mp_node *node = &b->graph->nodes[b->out->nodes[k]];

@@ -152,7 +152,7 @@ static mp_status panel_start(const drawing *d, panel *p)
 
 /* ---- wires ---- */
 
-/* A run that produced the current content of a storage: its writer, or one of its adders. */
+/* A run of a node that contributed to the current content of a storage: the run that wrote it, or a run that added to it. */
 typedef struct maker {
     column column;
     int row, next; /* next: another run that added to the storage; -1: none */

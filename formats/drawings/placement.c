@@ -88,7 +88,7 @@ static mp_status wrap(router *r, double aspect)
         const mp_block_edge *e = &r->edges[k];
         if (k + 1 < r->n_edges && r->edges[k + 1].from == e->from) continue;
         crossing[r->row[e->from]]++;
-        crossing[r->row[e->to]]--; /* cumulative sums of these differences are counts >= 0 */
+        crossing[r->row[e->to]]--; /* the array contains differences; their cumulative sums are counts >= 0 */
     }
     for (size_t k = 1; k < r->n_rows; k++) crossing[k] += crossing[k - 1];
     for (size_t k = 0; k < r->n; k++)

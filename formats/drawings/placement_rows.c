@@ -225,7 +225,8 @@ mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_ed
 {
     bundler b = {.edges = edges, .routed = routed, .row = row, .n_edges = n_edges, .bundle = bundle};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    int *newest = mp_pool_alloc(pool, n, sizeof *newest); /* per box: 1 + the last bundle that one of its inputs belongs to */
+    int *newest =
+        mp_pool_alloc(pool, n, sizeof *newest); /* per box: 1 + the latest bundle to which a box that it reads belongs */
     b.first = mp_pool_alloc(pool, n + 1, sizeof *b.first);
     b.next = mp_pool_alloc(pool, n, sizeof *b.next);
     b.last = mp_pool_alloc(pool, n, sizeof *b.last);

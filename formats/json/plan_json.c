@@ -168,7 +168,7 @@ static mp_status read_checkpoints(struct reader *r, const mp_json_record *top)
     return MP_OK;
 }
 
-/* Reads an integer field that must fit an int; -1 if it is missing. */
+/* Reads an integer field whose value must fit an int. A missing field gives -1. */
 static mp_status read_small(const mp_json_record *row, const char *key, bool required, int *value)
 {
     int64_t found = -1;

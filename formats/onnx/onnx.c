@@ -158,7 +158,8 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     return MP_OK;
 }
 
-/* Scans a file. If it is not an ONNX model and its name suggests another type, the error contains advice. */
+/* Scans an ONNX file. If the file is not an ONNX model and its name suggests another type, the error message contains advice.
+ */
 static mp_status scan(const char *path, const mp_file *file, mp_onnx_skeleton *skeleton, mp_error *err)
 {
     const char *hint = foreign_by_name(path);

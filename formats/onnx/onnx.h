@@ -195,8 +195,9 @@ mp_status mp_onnx_roles_adopt(mp_model *model, const mp_onnx_use *uses, mp_error
 /* Converts weights that operators write as constants to initializers if their own name, or the name of a tensor rearranged from
  * them, matches the pattern. A pattern with wildcards matches only weights. Sets *any if there is a match. MP_NOMEM. */
 mp_status mp_onnx_roles_adopt_named(mp_model *model, const mp_onnx_use *uses, const char *pattern, bool *any, mp_error *err);
-/* Counts the matrices that PyTorch's older exporter transposed although the file also contains the original, for example as the
- * rows of an embedding. Call before roles are chosen, because values are required. MP_NOMEM. O(such matrices times tensors). */
+/* Counts the matrices that PyTorch's older exporter has stored transposed, although the file also contains the original matrix,
+ * for example as an embedding. Call before roles are chosen, because values are required. MP_NOMEM. O(such matrices times
+ * tensors). */
 mp_status mp_onnx_roles_doubt_tied(mp_model *model, const mp_onnx_use *uses, mp_error *err);
 /* Counts tensors that are read as weights but not trained, as doubts of the model. MP_NOMEM. */
 mp_status mp_onnx_roles_doubt_constants(mp_model *model, const mp_onnx_use *uses, mp_error *err);
@@ -214,7 +215,8 @@ bool mp_onnx_is_sines(const mp_tensor *tensor);
 
 /* True if a name ends like an entry of a state dictionary: "enc.weight", "bn.running_var". */
 bool mp_onnx_names_entry(const char *name);
-/* True if a name is that of an attribute in a nested module, "m.logit_scale": it has a dot, and no part added by exporters. */
+/* True if a name has the form of an attribute in a nested module, "m.logit_scale": it contains a dot, and no component that
+ * exporters add. */
 bool mp_onnx_names_state(const char *name);
 /* True if a name ends like a constant look-up table: "causal_mask", "rotary.cos_cached", "pixel_mean". */
 bool mp_onnx_names_table(const char *name);

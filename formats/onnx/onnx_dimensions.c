@@ -128,7 +128,7 @@ static symbol *find_symbol(binder *b, const char *name)
     return k >= 0 ? &b->symbols[k] : NULL;
 }
 
-/* True if an input has no shape yet. */
+/* True if the shape of a declared input is not determined. */
 static bool lacks_shape(const binder *b, const Onnx__ValueInfoProto *info, int *index)
 {
     *index = mp_model_find(b->model, info->name);

@@ -52,7 +52,8 @@ static mp_onnx_origin kind_of(const char *text, size_t length)
     return MP_ONNX_ORIGIN_UNSAID;
 }
 
-/* Returns the text between the next two quotation marks before `end`, and its length; NULL: none. */
+/* Returns the start of the text between the next two quotation marks before `end`, and the text's length; NULL: there is no
+ * quoted text. */
 static const char *quoted(const char *at, const char *end, size_t *length)
 {
     const char *open = memchr(at, '\'', (size_t)(end - at));
