@@ -157,7 +157,8 @@ static int for_groups(mp_sketch *n, const char *module, int x)
     return mp_sketch_of_two(n, module, "Reshape", repeated, n->join_groups);
 }
 
-/* Projects x to queries, and `memory` to keys and values, with one fused product or three products. */
+/* Adds the products of x that give queries, and the products of `memory` that give keys and values: one fused product, or three
+ * products. */
 static void project(mp_sketch *n, const char *module, int x, int memory, int out[OPERANDS])
 {
     static const char *const names[OPERANDS] = {"query", "key", "value"};

@@ -95,9 +95,9 @@ static inline bool mp_pair_next(const mp_graph *graph, const mp_alternative *alt
     return false;
 }
 
-/* Takes a pair unless a pair with the same input or output was taken in this `round`. A round is a nonzero number, such as one
- * per step. Call this in list order for the pairs that apply. used[s] is the last round that used storage s. Inline, because
- * searchers call it often. */
+/* Returns true if the in-place pair may be used: no pair with the same input or output was used in this `round`. A round is a
+ * nonzero number, such as one per step. Call this in list order for the pairs that apply. used[s] is the last round that used
+ * storage s. Inline, because searchers call it often. */
 static inline bool mp_pair_take(mp_in_place pair, int round, int *used)
 {
     if (used[pair.from] == round || used[pair.to] == round) return false;

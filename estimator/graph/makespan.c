@@ -35,7 +35,7 @@ mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int
 /* The steps of compute in order, with a clock that stops while compute waits. */
 typedef struct busy {
     size_t n;
-    int64_t *ends, *sums; /* per step of compute: its end, and the compute ticks until then */
+    int64_t *ends, *sums; /* per step on the compute channel: its end in ticks, and the compute ticks up to its end */
 } busy;
 
 /* Returns the ticks that compute has run until a time. */

@@ -368,7 +368,8 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
         between_bytes[t] += timeline->concurrent_bytes[t];
 }
 
-/* Issues the collectives of keep-all, each until the step that waits for it. Copies have already been issued. */
+/* Lets the collectives of keep-all run beside compute: each is issued at its position, and the step that needs its result waits
+ * for it. Copies are already issued. */
 static void issue_beside(const mp_graph *graph, mp_step *steps, size_t n)
 {
     for (size_t t = 0; t < n; t++) {

@@ -56,7 +56,7 @@ typedef struct mp_attribute {
     mp_value *value; /* elements, for kind TENSOR; NULL: too many, or absent */
 } mp_attribute;
 
-/* Return an attribute that points to its argument, for operator drafts. */
+/* Return an attribute for an operator draft. The attribute points to the argument, which is not copied. */
 mp_attribute mp_attribute_int(const char *name, int64_t i);
 mp_attribute mp_attribute_float(const char *name, double f);
 mp_attribute mp_attribute_ints(const char *name, const int64_t *ints, size_t n);
@@ -110,7 +110,8 @@ typedef struct mp_sequence {
     int *items; /* tensor indices */
     struct mp_sequence_block {
         int used, size;
-    } * block; /* the block that contains `items`; longer sequences may share it; NULL: no items */
+    } * block; /* the memory block that contains `items`. Longer sequences with these first tensors may share the block. NULL:
+                  the sequence is empty */
 } mp_sequence;
 typedef struct mp_sequence_block mp_sequence_block;
 

@@ -109,7 +109,8 @@ typedef struct mp_op_input {
 /* The memory layouts (mp_layout) that an operator reads and writes. */
 typedef enum mp_layout_habit {
     MP_HABIT_ROW_MAJOR,      /* reads any layout, writes row-major */
-    MP_HABIT_FROM_ROW_MAJOR, /* like ROW_MAJOR, but input 0 must also be row-major, because the output is a view of it */
+    MP_HABIT_FROM_ROW_MAJOR, /* like MP_HABIT_ROW_MAJOR, but input 0 must also be row-major, because the output is a view of
+                                input 0 */
     MP_HABIT_MATRICES,       /* reads and writes row-major, so that the last two dimensions are matrices */
     MP_HABIT_AS_INPUTS,      /* works in any layout that its inputs share, and writes the same layout */
     MP_HABIT_SPATIAL         /* fastest with channels-last layout of input 0 and outputs */
@@ -138,7 +139,7 @@ typedef enum mp_layout_habit {
 #define MP_TRAIT_PARTS (1u << 14)       /* a strided view of a part of its input (slice, split) */
 #define MP_TRAIT_PERMUTES (1u << 15)    /* a strided view with permuted dimensions (transposition) */
 #define MP_TRAIT_EXPANDS (1u << 16)     /* a strided view with repeated elements */
-#define MP_TRAIT_PADS (1u << 17)        /* pads; a view if all readers of its output have PADS_ITSELF */
+#define MP_TRAIT_PADS (1u << 17)        /* pads input 0; a view of it if all readers of the output have MP_TRAIT_PADS_ITSELF */
 #define MP_TRAIT_PADS_ITSELF (1u << 18) /* pooling with built-in padding in PyTorch; exporters write a separate Pad */
 
 /* The behaviour of an operator under torch.autocast on a GPU: the lists of lower precision and of fp32 in PyTorch 2.15,
@@ -165,7 +166,8 @@ typedef enum mp_crossing {
     MP_CROSSES_ALL_REDUCE,
     MP_CROSSES_ALL_GATHER,
     MP_CROSSES_REDUCE_SCATTER,
-    MP_CROSSES_ALL_TO_ALL /* over expert parallelism (ep); the others over tensor parallelism (tp) */
+    MP_CROSSES_ALL_TO_ALL /* an all-to-all over the ranks of expert parallelism (ep); the other collectives run over tensor
+                             parallelism (tp) */
 } mp_crossing;
 
 struct mp_operand_factors; /* factors.h */

@@ -12,7 +12,7 @@
 #include "estimator/graph/order_rules.h"
 #include "estimator/parallel/buckets.h"
 
-/* Returns the bytes of one rank's shard of a storage with these bytes. */
+/* Returns the bytes of one rank's shard of a storage that has `bytes` bytes in all. */
 static int64_t part(const mp_exchange *x, int64_t bytes, bool is_spread)
 {
     const int64_t n = mp_exchange_group(x, MP_DIM_SHARD, is_spread).n;
@@ -183,7 +183,7 @@ static mp_status add_gather(mp_exchange *x, const mp_bucket *b, mp_phase phase)
     return MP_OK;
 }
 
-/* Restricts an update to this rank's shard. reads[0 .. a->n_reads) is its new read list. */
+/* Changes an update so that it updates only this rank's shard of the parameter. reads[0 .. a->n_reads) is its new read list. */
 static mp_status share_update(mp_exchange *x, const mp_exchanged *p, mp_alternative *a, int *reads)
 {
     a->ticks = part(x, a->ticks, p->is_spread);
@@ -289,7 +289,7 @@ static mp_status read_again(mp_exchange *x, mp_node *node)
     return MP_OK;
 }
 
-/* Lists one original node, modified according to its phase. */
+/* Appends a copy of an original node to the new node list. Its reads and writes are changed according to its phase. */
 static mp_status list_node(mp_exchange *x, const mp_node *old)
 {
     mp_node *node;

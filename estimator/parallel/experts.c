@@ -17,8 +17,8 @@ typedef struct spreader {
     int64_t n;
     size_t n_tensors; /* number of tensors before the exchanges of tokens were added */
     bool *is_away;    /* per tensor: true if it is stored on the ranks of its experts */
-    int *sent,
-        *back; /* per tensor: the result of its exchange to the experts, and back; 0: none (index 0 cannot be a result) */
+    int *sent, *back; /* per tensor: the tensor after its exchange to the ranks of the experts, and after the exchange back; 0:
+                         not exchanged (index 0 is never such a tensor) */
     bool found;
     mp_error *err;
 } spreader;

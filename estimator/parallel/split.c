@@ -153,13 +153,14 @@ static mp_status make_part(splitter *x, int tensor, mp_shard at, bool *is_made)
     return cut(x, tensor, at);
 }
 
-/* Records an operator that needs the elements in another distribution. Its bytes are right, but its values would be wrong. */
+/* Records an operator that needs another distribution of its operand's elements over the ranks. Its bytes are estimated
+ * correctly, but executing it would give wrong values. */
 static void note_misdealt(splitter *x, const mp_operator *op)
 {
     if (!x->out->misdealt_for) x->out->misdealt_for = op->name;
 }
 
-/* Replaces *tensor by a sharded one. */
+/* Replaces *tensor by a tensor that is sharded according to `at`. */
 static mp_status take_part(splitter *x, const mp_operator *op, mp_shard at, int *tensor)
 {
     bool is_made = false;

@@ -50,7 +50,8 @@ int64_t mp_split_pieces_of_columns(const mp_model *model, const mp_consumers *re
     return model->tensors[tensor].rank ? pieces_behind(model, readers, ranks, tensor, HOPS) : 1;
 }
 
-/* Both shapes have the same number `before` of elements in the dimensions before the shard, including runs. */
+/* The two shapes match if they have the same number of elements (`before`) in the dimensions before the sharded one, multiplied
+ * by the runs. */
 mp_shard mp_split_reshaped(const mp_tensor *from, mp_shard at, const mp_tensor *to)
 {
     const mp_shard whole = {.dim = -1, .outer = 1};

@@ -64,8 +64,8 @@ static bool keeps_shape(const mp_model *model, const mp_operator *op, const bool
     return keeps;
 }
 
-/* Finds a declared shape for output t of operator `index`: the declared shape of a later tensor that elementwise operators
- * derive from t. NULL: none. */
+/* Finds a declared shape for output t of operator `index`. If elementwise operators derive a later tensor with a declared shape
+ * from t, this shape is also the shape of t. NULL: no shape is found. */
 static mp_status declared_downstream(mp_inference *w, size_t index, int t, const mp_tensor **declared)
 {
     MP_OWNED bool *marked = mp_alloc(w->model->n_tensors, sizeof *marked);
@@ -231,7 +231,8 @@ mp_status mp_operator_put(mp_model *model, mp_operator_draft draft, const char *
 mp_status mp_model_infer(mp_model *model, mp_error *err)
 {
     const size_t n = model->n_operators;
-    bool changed = false; /* operators were added after operators that read their outputs */
+    bool changed = false; /* true if an operator was added behind an operator that reads its output, so that the model must be
+                             sorted again */
     MP_CLEARED_BY(mp_control_free)
     mp_inference w = {.model = model, .visit = visit, .fold_budget = FOLD_BUDGET, .steps_ahead = AHEAD_BUDGET, .err = err};
     MP_CHECK(mp_model_check_supported(model, err));
@@ -293,6 +294,8 @@ mp_status mp_operator_on_numbers(const mp_model *model, const mp_operator *op, c
     }
     mp_model_free(alone);
     if (st == MP_NOMEM)
-        return MP_FAIL(err, MP_NOMEM, "out of memory"); /* any other failure means that the operator does not work on scalars */
+        return MP_FAIL(
+            err, MP_NOMEM,
+            "out of memory"); /* a failure other than exhausted memory means that the operator does not work on scalars */
     return MP_OK;
 }

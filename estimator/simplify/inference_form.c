@@ -31,7 +31,7 @@ static double first_number(const mp_tensor *t, double otherwise)
     return t->value->is_real ? t->value->f[0] : (double)t->value->i[0];
 }
 
-/* True if a dropout is disabled. In versions 7 to 11 the file does not state it; the result is false. */
+/* True if a dropout is disabled. In versions 7 to 11 the file does not state it; the function then returns false. */
 static bool is_idle_dropout(const mp_model *model, const mp_operator *op)
 {
     if (!is_kind(op, "Dropout")) return false;
@@ -88,7 +88,7 @@ mp_guesses mp_model_guesses(const mp_model *model)
     return guesses;
 }
 
-/* Writes the operators that replace one batch normalization. */
+/* The state of replacing one batch normalization by arithmetic operators. */
 typedef struct writer {
     mp_model *model;
     const char *name; /* name of the replaced operator, which is the prefix of new names */

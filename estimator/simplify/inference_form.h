@@ -18,7 +18,7 @@ typedef struct mp_inference_form {
 mp_inference_form mp_model_inference_form(const mp_model *model);
 
 typedef struct mp_guesses {
-    int formulas, loop_operators; /* number of operators with MP_GUESS_FORMULA, and with MP_GUESS_LOOP */
+    int formulas, loop_operators; /* number of operators whose guess (mp_guess) is MP_GUESS_FORMULA, and MP_GUESS_LOOP */
 } mp_guesses;
 
 /* Counts the operators with a guess in a simplified model. O(operators). */

@@ -16,7 +16,7 @@ typedef struct chunks {
     mp_error *err;
 } chunks;
 
-/* Adds a tensor "stem:k". */
+/* Adds a tensor for chunk k, with the name "stem:k". */
 static mp_status fresh(chunks *c, const char *stem, int k, int *out)
 {
     const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
@@ -48,7 +48,7 @@ static mp_status cut_split(chunks *c, int tensor, int axis, int n, const int64_t
     return add(c, mp_draft("Split", "", 11, &tensor, 1, attributes, 2), c->model->tensors[tensor].name, parts, n);
 }
 
-/* True if the tensor is a declared output, or is read by an operator that is not removed. O(operands). */
+/* True if the tensor is still needed: a declared output, or read by an operator that is not removed. O(operands). */
 static bool is_read(const mp_model *model, int tensor)
 {
     bool any = model->tensors[tensor].is_output;

@@ -51,7 +51,7 @@ mp_status mp_model_check_supported(const mp_model *model, mp_error *err)
     return MP_OK;
 }
 
-/* Refuses operators without a row in list[0..n), the operators of the chosen branch. */
+/* Refuses the chosen branch of an If, with operators list[0..n), if the registry lacks a row for one of them. */
 static mp_status check_branch(const mp_model *model, const int *list, size_t n, mp_error *err)
 {
     mp_refused_kinds refused = {.n_kinds = 0};
@@ -116,7 +116,8 @@ mp_status mp_inference_alias(mp_inference *w, int from, int to)
     return w->model->tensors[from].sequence ? MP_OK : add(w, &draft);
 }
 
-/* Removes unread operators from regions, from last to first, so that they need not be sorted before the control operator. */
+/* Removes operators of regions whose results nothing reads, from last to first, so that these operators need not be sorted
+ * before the control operator. */
 static mp_status drop_unread(mp_inference *w)
 {
     mp_model *model = w->model;

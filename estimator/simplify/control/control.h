@@ -13,7 +13,8 @@
 
 #include "estimator/model/model.h"
 
-/* Limits on the additions of unrolled loops to one model: operators, and bytes of their names, operands and attributes. */
+/* Limits per model on the copies that unrolled loops add: number of operators, and bytes of their names, operands and
+ * attributes. */
 enum { MP_UNROLLED_MAX = 1 << 16, MP_UNROLLED_BYTES_MAX = 1 << 28 };
 
 typedef struct mp_region_operators {
@@ -30,7 +31,7 @@ typedef struct mp_inference {
     int64_t steps_ahead;     /* number of operators that the search for a declared shape may still visit */
     mp_region_operators *of; /* per region: its operators, in order; NULL: the model has no regions */
     size_t of_capacity;
-    int *copy_of; /* per tensor of a region that is being copied: index of its copy + 1; 0: the tensor itself */
+    int *copy_of; /* per tensor: 1 + the index of its copy while its region is copied; 0: the copies read the tensor itself */
     size_t copy_capacity;
     int64_t n_unrolled; /* number of operators that unrolling has added so far */
     int64_t unrolled_bytes;

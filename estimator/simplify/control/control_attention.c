@@ -116,7 +116,7 @@ static mp_status check(const expansion *x)
     return MP_OK;
 }
 
-/* Converts operand k to the form (batch, heads, rows, depth). */
+/* Reshapes operand k to the dimensions (batch, heads, rows, depth), if its heads are side by side. */
 static mp_status split_heads(const expansion *x, int k, int *tensor)
 {
     static const int64_t to_front[RANK] = {0, 2, 1, 3};
@@ -245,7 +245,8 @@ static mp_status normalize(const expansion *x, int *tensor)
     return cast(x, x->dtype, tensor);
 }
 
-/* Writes the product with the values to the operator's output, in the layout of the inputs (three or four dimensions). */
+/* Multiplies probabilities and values. Writes the product to the operator's output, with three or four dimensions like the
+ * inputs. */
 static mp_status finish(const expansion *x, int probabilities, int values)
 {
     static const int64_t to_back[RANK] = {0, 2, 1, 3};

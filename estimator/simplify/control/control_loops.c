@@ -165,7 +165,7 @@ mp_status mp_control_loop(mp_inference *w, int index)
 typedef struct scanning {
     int n_states, n_scanned;
     const char *in_axes, *in_directions;
-    bool by_sample; /* before operator set 9: per sample of a batch */
+    bool by_sample; /* true before operator set 9: each sample of the batch is scanned separately */
 } scanning;
 
 /* Returns the k-th entry of a list; 0 if the list is omitted. */
@@ -219,7 +219,7 @@ static mp_status cut(mp_inference *w, const unrolling *u, const int *inputs, int
     return MP_OK;
 }
 
-/* Scans inputs[0..n_states + n_scanned) once. Results are written to the tensors out[]; -1: to new tensors. */
+/* Unrolls one scan over inputs[0..n_states + n_scanned). Results are written to the tensors out[]; -1: to new tensors. */
 static mp_status scan_once(mp_inference *w, unrolling *u, const scanning *s, const int *inputs, const char *sample, int *out)
 {
     MP_OWNED int *parts = NULL;
@@ -252,7 +252,7 @@ static mp_status scan_once(mp_inference *w, unrolling *u, const scanning *s, con
     return MP_OK;
 }
 
-/* Scans each sample of a batch. Before operator set 9 the batch is the first dimension of every input. */
+/* Unrolls one scan per sample of a batch. Before operator set 9 the batch is the first dimension of every input. */
 static mp_status scan_samples(mp_inference *w, unrolling *u, const scanning *s, const int *inputs)
 {
     const int n = s->n_states + s->n_scanned, n_out = u->op.n_out;

@@ -85,7 +85,7 @@ static mp_status refuse(const mp_inference *w, const mp_operator *op, mp_status 
 
 static const mp_sequence nothing = {.n = 0};
 
-/* Sets output 0 to the list `from` plus one item (-1: none). */
+/* Sets output 0 to the list `from` with one more tensor at its end (`item` -1: no more tensor). */
 static mp_status set_sequence(mp_inference *w, const mp_operator *op, const mp_sequence *from, int item)
 {
     mp_pool *pool = w->model->pool;
@@ -145,7 +145,8 @@ static mp_status construct(mp_inference *w, const mp_operator *op, const mp_sequ
     return MP_OK;
 }
 
-/* Sets output 0 to the list `from` with an item inserted at a position (item -1: with the item at that position removed). */
+/* Sets output 0 to the list `from` with tensor `item` inserted at a position (`item` -1: the tensor at that position is
+ * removed). */
 static mp_status rebuild(mp_inference *w, const mp_operator *op, const mp_sequence *from, int at, int item)
 {
     MP_CHECK(set_sequence(w, op, &nothing, -1));

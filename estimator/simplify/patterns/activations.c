@@ -1,7 +1,8 @@
 /* activations.c - recognises Gelu, Swish, HardSwish and Mish in the operators that exporters write for them.
  *
  * All of them have the form c * x * g(x): a product in any association and order, whose constants form c. The product at an
- * operator is expanded into constants and factors. One of the two factors must be x and the other a gate of x:
+ * operator is expanded into constants and two other operands. One of these operands must be x, and the other one must be a gate
+ * of x:
  *
  *     Gelu       1/2 * x * (1 + erf(x / sqrt 2))
  *     Gelu tanh  1/2 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
@@ -46,8 +47,8 @@ static bool add_factor(struct product *p, int tensor)
     return true;
 }
 
-/* Expands `tensor` into *p, and adds the visited operators to the pattern. A tensor with other readers (except the root) is a
- * single factor. Returns false if there are too many factors or operators. */
+/* Expands the product that `tensor` is into *p, and adds the visited operators to the pattern. A tensor (except the root) that
+ * operators outside the product read is not expanded. Returns false if the product has too many operands or operators. */
 static bool multiply_out(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_root, struct product *p)
 {
     const int index = mp_producer(r, tensor);
@@ -91,7 +92,7 @@ static bool is_power(const mp_rewriter *r, mp_pattern *pattern, int tensor, int 
     return p.n == power;
 }
 
-/* Returns the other operand of an addition of exactly this constant; -1: no such addition. */
+/* If the tensor is the sum of this constant and another operand, returns that operand; else -1. */
 static int plus(const mp_rewriter *r, mp_pattern *pattern, int tensor, double constant)
 {
     const mp_operator *op = mp_pattern_written_by(r, pattern, tensor, "Add");
@@ -101,7 +102,8 @@ static int plus(const mp_rewriter *r, mp_pattern *pattern, int tensor, double co
     return -1;
 }
 
-/* The gates. Each returns 1, or the factor of x in its argument; 0: the tensor is not this gate. */
+/* Functions that recognise a gate g(k x). Each returns the number k by which its argument multiplies x, usually 1; 0: the
+ * tensor is not this gate. */
 
 static double erf_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x)
 {
@@ -110,7 +112,7 @@ static double erf_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int 
     return erf && is_power(r, pattern, erf->in[0], x, 1, &c) && mp_near(c, 0.70710678);
 }
 
-/* True for sqrt(2 / pi) * (x + 0.044715 x^3), in this form or with x factored out of the sum. */
+/* True for sqrt(2 / pi) * (x + 0.044715 x^3), written as shown, or as x times a sum. */
 static bool is_tanh_argument(const mp_rewriter *r, mp_pattern *pattern, int tensor, int x)
 {
     const double scale = 0.79788456, cubic = 0.044715;
@@ -192,14 +194,14 @@ static int beside_constant(const mp_rewriter *r, const mp_operator *product)
     return -1;
 }
 
-/* Returns the gate of (x * gate) * c; -1: another form. */
+/* If the operator computes (x * gate) * c, returns the gate; else -1. */
 static int scaled_gate(const mp_rewriter *r, int root, int x)
 {
     const mp_operator *op = &r->model->operators[root];
     return mp_is_kind(op, "Mul") ? beside(mp_written_by(r, beside_constant(r, op), "Mul"), x) : -1;
 }
 
-/* Returns the gate of x * (c * gate) in a file of the newer exporter; -1: another form. */
+/* If the operator computes x * (c * gate), in a file of PyTorch's newer exporter, returns the gate; else -1. */
 static int newer_gate(const mp_rewriter *r, int root, int x)
 {
     const mp_operator *op = &r->model->operators[root];
@@ -226,7 +228,7 @@ static bool is_exported_tanh(const mp_rewriter *r, int root, int x)
     return square && square->in[0] == x && square->in[1] == x;
 }
 
-/* True for x * gate; the caller has already matched the gate. */
+/* True if the operator has the form x * gate. The caller has already recognised the gate. */
 static bool is_exported_product(const mp_rewriter *r, int root, int x)
 {
     return mp_is_kind(&r->model->operators[root], "Mul") && beside(&r->model->operators[root], x) >= 0;
@@ -271,7 +273,7 @@ static bool is_one_in_pytorch(const mp_rewriter *r, const struct row *row, const
     return calls == MP_CALLS_ONE || (*is_guessed && row->is_exported && row->is_exported(r, root, x));
 }
 
-/* True if no inner tensor is broadcast or converted, and none has a reader outside. */
+/* True if the pattern broadcasts and converts no tensor, and no operator outside the pattern reads its inner tensors. */
 static bool is_elementwise(const mp_rewriter *r, const mp_pattern *pattern, int root, int x)
 {
     for (int k = 0; k < pattern->n; k++) {

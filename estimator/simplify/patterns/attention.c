@@ -14,8 +14,8 @@ typedef struct attention_gap {
                         softmax and a matrix */
 } attention_gap;
 
-/* Follows multiplications by known scalars backwards and returns the tensor before them; *scale collects the factors. The
- * multiplications become part of the pattern. A product with other readers ends the search. */
+/* Follows multiplications by known scalars backwards and returns the tensor before them; *scale is multiplied by these scalars.
+ * The multiplications become part of the pattern. A product with other readers ends the search. */
 static int without_scale(const mp_rewriter *r, mp_pattern *pattern, int tensor, double *scale)
 {
     for (;;) {
@@ -150,8 +150,8 @@ static bool is_of_pytorch(const mp_attention_found *f)
     return f->ratio == 0 && (f->is_safe || (f->scale_q != 1 && mp_near(f->scale_q, f->scale_k)));
 }
 
-/* Returns the operand whose depth is not innermost in memory; -1: none. PyTorch has no fused kernel for such an operand, on the
- * CPU or on a GPU. It then computes two separate products and stores the scores. */
+/* Returns the tensor among Q, K and V whose depth is not innermost in memory; -1: there is no such tensor. PyTorch has no
+ * fused kernel for such an operand, on the CPU or on a GPU. It then computes two separate products and stores the scores. */
 static int read_by_columns(const mp_rewriter *r, const mp_attention_found *f)
 {
     const int last = mp_rewriter_tensor(r, f->q)->rank - 1;
@@ -160,7 +160,8 @@ static int read_by_columns(const mp_rewriter *r, const mp_attention_found *f)
     return mp_attention_reads_rows(r, f->v, last) ? -1 : f->v;
 }
 
-/* Tries one interpretation: `added` is the operand of an addition that is the mask; -1: no addition. */
+/* Tries to match attention under one assumption about the mask: `added` is the operand of an addition that is the mask; -1: no
+ * mask is added. */
 static bool match_with(const mp_rewriter *r, int root, int added, const bool *has_gradient, mp_pattern *pattern,
                        mp_attention_found *f, attention_gap *gap)
 {

@@ -35,7 +35,8 @@ bool mp_attention_reads_rows(const mp_rewriter *r, int tensor, int d);
 /* Replaces K and V by the tensors before their repetition for shared heads, if both are repeated in the same way or all heads
  * share one. */
 void mp_attention_take_out_groups(const mp_rewriter *r, mp_attention_found *found);
-/* Absorbs the transpositions in front of Q, K and V. */
+/* Removes the transpositions in front of Q, K and V: attention then reads the tensors before the transpositions, with the
+ * permutation as an attribute. */
 void mp_attention_take_in_operands(const mp_rewriter *r, mp_pattern *pattern, mp_attention_found *found);
 /* Absorbs a Transpose, operator `index`, that is the only reader of an attention. The attention then writes the Transpose's
  * output. Under PyTorch's rules only if the memory layout of the result is the Transpose's. MP_NOMEM. */

@@ -179,7 +179,8 @@ static bool counts_along(const mp_rewriter *r, int tensor, int back)
     return true;
 }
 
-/* Returns the structure of a comparison of rows with columns, which may be too large to fold. */
+/* Returns the structure of a mask that is computed by comparing row numbers with column numbers. Such a mask may be too large
+ * to fold. */
 static mp_mask mask_of_comparison(const mp_rewriter *r, const mp_operator *op)
 {
     static const struct {
@@ -197,7 +198,8 @@ static mp_mask mask_of_comparison(const mp_rewriter *r, const mp_operator *op)
     return MP_MASK_UNKNOWN;
 }
 
-/* Returns the structure of a mask without values, of which a slice from the front may be used. */
+/* Returns the structure of a mask whose values are unknown. The mask may be a slice, from the first element on, of a larger
+ * mask. */
 static mp_mask mask_of(const mp_rewriter *r, int tensor)
 {
     for (const mp_operator *op; (op = mp_writer(r, tensor));) {

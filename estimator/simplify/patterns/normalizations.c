@@ -32,7 +32,7 @@ static int before_cast(const mp_rewriter *r, int tensor)
     return cast->in[0];
 }
 
-/* Like before_cast; also adds the conversion to the pattern. */
+/* Returns the same tensor as before_cast, and adds the conversion to the pattern. */
 static int pass_cast(const mp_rewriter *r, mp_pattern *pattern, int tensor)
 {
     int from = before_cast(r, tensor);
@@ -65,7 +65,7 @@ static int trailing_axes(const mp_rewriter *r, const mp_operator *op)
     return reduced == (((uint64_t)1 << count) - 1) << (x->rank - count) ? count : 0;
 }
 
-/* Returns the operand of a square root, if the tensor is that root (or its reciprocal); -1: no. */
+/* If the tensor is a square root (or the reciprocal of one), returns the operand of the root; else -1. */
 static int radicand(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_reciprocal)
 {
     const mp_operator *op;
@@ -78,7 +78,7 @@ static int radicand(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool 
     return op && mp_known_scalar(r, op->in[0], &c) && c == 1 ? radicand(r, pattern, op->in[1], false) : -1;
 }
 
-/* Returns the tensor d if this tensor is the mean of d's squares plus epsilon; -1: no. */
+/* If the tensor is epsilon plus the mean of the squares of a tensor d, returns d; else -1. */
 static int squared(const mp_rewriter *r, mp_pattern *pattern, int tensor, struct core *core)
 {
     const mp_operator *sum = mp_pattern_written_by(r, pattern, tensor, "Add"), *mean, *square;
@@ -262,7 +262,8 @@ mp_status mp_rewrite_normalization(mp_rewriter *r, int root)
  * Scale and bias have one element per channel, [channels, 1, ...]. The newer exporter stores a parameter of that shape; the
  * older one writes an Unsqueeze of a parameter [channels]. */
 
-/* Returns the tensor [channels] that this one broadcasts over the dimensions after the channels; -1: none. */
+/* If the tensor has one value per channel, broadcast over the dimensions after the channels, returns the vector of these
+ * values; else -1. */
 static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
 {
     const mp_tensor *t = &r->model->tensors[tensor];
@@ -276,7 +277,7 @@ static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
     return mp_is_kind(op, "Unsqueeze") && mp_operator_in(r->model, op, 0)->rank == 1 ? op->in[0] : -1;
 }
 
-/* Returns x if the tensor is the group normalization of x without scale and bias; -1: no. */
+/* If the tensor is the group normalization of a tensor x, without scale and bias, returns x; else -1. */
 static int normalized(const mp_rewriter *r, mp_pattern *pattern, int tensor, int64_t *groups, double *epsilon)
 {
     double one, zero;
@@ -298,7 +299,8 @@ mp_status mp_rewrite_group_normalization(mp_rewriter *r, int root)
 {
     const mp_operator *sum = &r->model->operators[root];
     if (!mp_is_kind(sum, "Add")) return MP_OK;
-    for (int way = 0; way < 4; way++) { /* all choices of the operands for the product and the normalization */
+    for (int way = 0; way < 4;
+         way++) { /* tries both operands as the scaled product, and both operands of the product as the normalization */
         mp_pattern pattern = {.ops = {root}, .n = 1};
         int64_t groups;
         double epsilon;
@@ -324,7 +326,7 @@ mp_status mp_rewrite_group_normalization(mp_rewriter *r, int root)
  * The softmax of a row of all -infinity is 0 / 0 = NaN. The file replaces the row by zeros, but its gradient is still NaN, 0
  * times NaN. SafeSoftmax returns zeros, and its gradient, which is computed from the output, is also zero. */
 
-/* Returns the operand of IsNaN for which Where selects 0; -1: another selection. */
+/* If Where selects 0 where a tensor is NaN, and else the tensor, returns the tensor; else -1. */
 static int made_safe(const mp_rewriter *r, mp_pattern *pattern, const mp_operator *where)
 {
     double zero;
