@@ -1,5 +1,5 @@
-/* bodies.h - the operators that consist of one body (executor/kernel/body.h), one row each. Both backends create their kernels
- * from these rows. */
+/* bodies.h - lists the operators that are written once as a body for all backends (executor/kernel/body.h), one row each. Both
+ * backends create their kernels from these rows. */
 #pragma once
 
 #include "executor/operators/copies/triangle.h"
@@ -19,8 +19,8 @@
     X("Col2Im", "", mp_col2im, mp_col2im_kernel)  \
     X("LpNormalization", "", mp_lp, mp_lp_kernel) \
     X("LRN", "", mp_lrn, mp_lrn_kernel)
-/* Bodies whose items need workspace. NAME_prepare requests the workspace of one item, and the backend multiplies it by
- * MP_BODY_SLOTS(x), the number of items that it runs at once. */
+/* Bodies whose items need workspace. NAME_prepare requests the workspace of one item. The backend multiplies these bytes by
+ * MP_BODY_SLOTS(x), the number of items that run at once. */
 #define MP_SLOTTED_BODIES(X) X("Det", "", mp_det, NULL)
 /* Bodies whose operands may contain invalid values, such as a length beyond its axis. NAME_check reports them before the run,
  * if the backend can read the data. */
@@ -46,7 +46,7 @@
         call->workspace_bytes *= slots;                                                    \
         return MP_OK;                                                                      \
     }
-/* All kernels of a backend, and the rows of its table. */
+/* Define all kernels of a backend, and the rows of its kernel table. */
 #define MP_BODY_KERNELS                       \
     MP_BODIES(MP_BODY_KERNEL)                 \
     MP_SLOTTED_BODIES(MP_SLOTTED_BODY_KERNEL) \

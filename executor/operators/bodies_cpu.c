@@ -1,4 +1,4 @@
-/* bodies_cpu.c - the operators of bodies.h on the CPU. */
+/* bodies_cpu.c - defines the CPU kernels of the operators in bodies.h, which are written once for all backends. */
 #include "executor/cpu/base/bodies.h"
 
 #include "executor/cpu/base/families.h"

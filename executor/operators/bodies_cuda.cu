@@ -1,4 +1,4 @@
-/* bodies_cuda.cu - the operators of bodies.h on the GPU. */
+/* bodies_cuda.cu - defines the GPU kernels of the operators in bodies.h, which are written once for all backends. */
 #include "executor/cuda/grid/bodies.cuh"
 
 extern "C" {

@@ -7,9 +7,12 @@
 #include "estimator/model/order.h"
 #include "estimator/simplify/rewrite.h"
 
-enum { NORMALIZED = 5, ADDED = 6 }; /* number of operands of the normalization, without and with an addition */
+enum {
+    NORMALIZED = 5,
+    ADDED = 6
+}; /* number of operands of the fused normalization: NORMALIZED without, ADDED with a residual addition */
 
-/* Returns the batch normalization per channel that writes this tensor; -1: none. */
+/* Returns the index of the BatchNormalization that writes `tensor`; -1: another operator writes it. */
 static int normalization_of(const mp_rewriter *r, int tensor)
 {
     const int index = mp_producer(r, tensor);
@@ -24,8 +27,8 @@ static bool same_layout(const mp_tensor *a, const mp_tensor *b)
     return mp_same_shape(a, b) && a->dtype == b->dtype && a->stored.layout == b->stored.layout;
 }
 
-/* Returns the normalization whose output is an operand of this addition, and the other operand; -1: no such normalization, or
- * the shapes differ. */
+/* Returns the index of the BatchNormalization whose output is an operand of the addition `add`, and in *other the second
+ * operand. -1: no operand is normalized, or the operands have different shapes. */
 static int added_to(const mp_rewriter *r, const mp_operator *add, int *other)
 {
     const mp_tensor *tensors = r->model->tensors;

@@ -1,8 +1,8 @@
 /* layouts.c - chooses the tensors that are channels-last in memory.
  *
  * Convolutions, pooling and normalization over channels run fastest with channels innermost. The operators between them work
- * element by element in any order. The tensors of all these operators are therefore channels-last. A Reorder is inserted if an
- * operator requires its operand in the other layout; for example, a reshape is a view only of row-major elements. */
+ * element by element in any order. The tensors of all these operators are therefore channels-last. If an operator requires
+ * another layout, a Reorder operator is inserted before it. Example: a reshape is a view only if its operand is row-major. */
 #include "executor/operators/layouts.h"
 
 #include "estimator/model/ops.h"
@@ -20,13 +20,13 @@ static bool layout_matters(const mp_tensor *t)
 typedef struct chooser {
     mp_model *model;
     size_t n_tensors; /* number of tensors of the original model */
-    int *reordered;   /* per tensor of the original model: its copy in the other layout, -1: none */
+    int *reordered;   /* per tensor of the original model: index of its copy in the second layout, -1: none */
     bool *settled;    /* per tensor of the original model: true once an operator that reads it has been visited */
     mp_error *err;
 } chooser;
 
-/* Provides operand i of operator k in this layout; a Reorder is inserted if the operand has the other layout. Input data gets
- * the layout that its first reader requires. */
+/* Provides operand i of operator k in `layout`: inserts a Reorder if the operand has another layout. An input of the network
+ * gets the layout that its first reader requires. */
 static mp_status want_layout(chooser *c, int k, int i, mp_layout layout)
 {
     mp_model *m = c->model;

@@ -1,6 +1,5 @@
-/* layouts.h - the memory layout of a model's tensors, for every backend: channels-last around convolutions, row-major
- * elsewhere.
- */
+/* layouts.h - the memory layout of a model's tensors, as all backends use it: channels-last around convolutions, row-major
+ * elsewhere. */
 #pragma once
 
 #include "estimator/model/model.h"

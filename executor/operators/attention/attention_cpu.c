@@ -1,6 +1,6 @@
 /* attention_cpu.c - attention on the CPU, in tiles with a running maximum and sum of each row (Milakov, Gimelshein 2018,
- * "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). A job is a block of rows of one matrix. It
- * processes the columns from left to right, so results do not depend on the number of threads. */
+ * "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). A thread computes a block of rows of one
+ * matrix. It processes the columns from left to right, so results do not depend on the number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -11,10 +11,10 @@
 
 typedef struct rooms {
     float *scores, *sums, *q, *k, *v;
-    float *best, *total, *u; /* best, total: per row; u: per column */
+    float *best, *total, *u; /* per row: maximum (best) and sum (total) so far; u: per column, dropout's random numbers */
 } rooms;
 
-/* Lays out the buffers of a worker from `base` on, and sets *n to the number of floats; base NULL: only computes the number. */
+/* Lays out the buffers of a worker from `base` on, and sets *n to their number of floats. base NULL: only sets *n. */
 static rooms lay_out(const mp_attention *size, float *base, int64_t *n)
 {
     const int64_t rows = MP_TILE_ROWS, columns = MP_TILE_COLUMNS;
@@ -70,11 +70,11 @@ static void finish_rows(const mp_attention_job *j, const mp_tile_part *of_y, roo
     for (int64_t i = 0; i < of_y->rows; i++) {
         const float *sum = r->sums + i * s->spec.size.value_depth;
         const bool is_closed = s->spec.safe && r->best[i] == -INFINITY;
-        float factor = is_closed ? 0 : 1 / r->total[i]; /* a row without visible scores gives 0 times infinity, that is NaN,
-                                                           unless closed rows must be zero */
+        float factor = is_closed ? 0 : 1 / r->total[i]; /* a row whose scores are all masked gives 0 times infinity, that is
+                                                           NaN, unless the operator requires zeros */
         if (!y.turned) mp_row_scale(sum, s->spec.size.value_depth, factor, y.at + i * y.ld);
         for (int64_t k = 0; y.turned && k < s->spec.size.value_depth; k++) y.at[k * y.ld + i] = sum[k] * factor;
-        /* for a closed row: infinity, so that backward computes probabilities of 0 */
+        /* infinity for a row whose scores are all masked, so that backward computes probabilities of 0 */
         if (lse) lse[of_y->matrix * s->spec.size.rows + of_y->row + i] = is_closed ? INFINITY : r->best[i] + logf(r->total[i]);
     }
     mp_tile_write(&s->spec.y, j->x->out[0].data, of_y, &y);
@@ -148,14 +148,15 @@ typedef struct backward_rooms {
     float *sum_added;                 /* the gradient of the whole additive mask */
 } backward_rooms;
 
-/* Returns the part of the additive mask for a matrix as one tile; rows or columns that share elements count once. */
+/* Returns the part of the additive mask that belongs to a matrix, as one tile. If the mask is broadcast over rows or columns,
+ * the tile has one row or column. */
 static mp_tile_part all_added(const mp_attention_state *s, int64_t matrix)
 {
     const mp_matrices *m = &s->spec.d_added;
     return (mp_tile_part){matrix, 0, 0, m->row_stride ? s->spec.size.rows : 1, m->column_stride ? s->spec.size.columns : 1};
 }
 
-/* True if all matrices along batch dimension d belong to one job. */
+/* True if all matrices along batch dimension d belong to one job, because they share elements of the additive mask. */
 static bool is_joined(const mp_attention_state *s, int d)
 {
     return s->spec.wants[MP_ATTENTION_ADDED] && !s->spec.d_added.batch_stride[d];
@@ -183,7 +184,7 @@ static int64_t matrix_of(const mp_attention_state *s, int64_t job, int64_t k)
     return matrix;
 }
 
-/* As lay_out, for backward. */
+/* Lays out the buffers of a worker for backward from `base` on, as lay_out does for forward. */
 static backward_rooms lay_out_backward(const mp_attention_state *s, float *base, int64_t *n)
 {
     const int64_t rows = MP_TILE_ROWS, columns = MP_TILE_COLUMNS, depth = s->spec.size.depth,
@@ -213,7 +214,7 @@ static backward_rooms lay_out_backward(const mp_attention_state *s, float *base,
     return r;
 }
 
-/* d[i] = dY[i] . Y[i] */
+/* Computes D of backward: d[i] is the dot product of rows i of dY and Y. */
 static void find_d(const mp_attention_job *j, int64_t matrix, backward_rooms *r)
 {
     const mp_attention *size = &j->s->spec.size;
@@ -231,14 +232,14 @@ static void find_d(const mp_attention_job *j, int64_t matrix, backward_rooms *r)
     }
 }
 
-/* Replaces dp by dS. */
+/* Computes the gradients of n scores from their probabilities p and the probabilities' gradients: dp becomes p (dp - d). */
 MP_VECTOR static void softmax_gradient(const float *p, int64_t n, float d, float *dp)
 {
     MP_INDEPENDENT
     for (int64_t k = 0; k < n; k++) dp[k] = p[k] * (dp[k] - d);
 }
 
-/* As softmax_gradient, with dropout; p becomes the factor for the product with dY. */
+/* As softmax_gradient, with dropout. p becomes the probabilities after dropout, which the gradient of V uses. */
 MP_VECTOR static void dropped_gradient(const float *u, int64_t n, float ratio, float d, float *p, float *dp)
 {
     float factor = 1 / (1 - ratio);
@@ -250,7 +251,7 @@ MP_VECTOR static void dropped_gradient(const float *u, int64_t n, float ratio, f
     }
 }
 
-/* Adds dS to the gradient of the additive mask. */
+/* Adds the gradients of a tile's scores, `ds`, to the gradient of the additive mask. */
 static void add_to_added(const mp_attention_state *s, const mp_tile_part *part, const float *ds, const mp_tile *sum)
 {
     const mp_tile_part all = all_added(s, part->matrix);

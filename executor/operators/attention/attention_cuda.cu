@@ -27,7 +27,7 @@ struct forward_tile {
         mp_own_tile scores, sums;
     };
     mp_attend a;
-    int64_t chunks; /* number of chunks of the value's depth */
+    int64_t chunks; /* number of chunks of MP_SIDE columns of V */
 
     static MP_BODY float shift_of(float best) { return best == -INFINITY ? 0 : best; }
 
@@ -98,7 +98,7 @@ struct forward_tile {
         }
         b.phase([&](int t, shared &s, own &o) {
             const mp_matrix_view y = a.y.matrix(m).from(row, chunk);
-            /* a row without visible scores gives 0 times infinity, that is NaN, unless closed rows must be zero */
+            /* a row whose scores are all masked gives 0 times infinity, that is NaN, unless the operator requires zeros */
             mp_each_own(t, [&](int i, int j, int r, int c) {
                 y.store(r, c, o.sums.x[i][j] * (a.safe && s.best[r] == -INFINITY ? 0 : 1 / s.total[r]));
             });
@@ -135,7 +135,8 @@ struct backward_own {
     mp_own_tile scores, dp, first, second;
 };
 
-/* Computes p (with dropout) and dS of the tile at (row, column). */
+/* Computes the probabilities p (after dropout) and the gradients dS of the scores, for the tile that begins at (row, column).
+ */
 template <class BLOCK>
 static MP_BODY void gradients_at(BLOCK &b, const mp_attend &a, const float *d, int64_t m, int64_t row, int64_t column)
 {
@@ -155,7 +156,7 @@ static MP_BODY void gradients_at(BLOCK &b, const mp_attend &a, const float *d, i
             if (row + r < a.size.rows && column + c < a.size.columns) {
                 const float w = a.kept(m, row + r, column + c);
                 p = mp_exp_to_zero(a.masked(add, place, row + r, column + c, o.scores.x[i][j]) - a.lse[at]);
-                /* replaced scores have no gradient */
+                /* scores that a mask replaced have no gradient */
                 if (!a.is_replaced(place, row + r, column + c)) ds = p * (o.dp.x[i][j] * w - d[at]);
                 p *= w;
             }
@@ -178,7 +179,7 @@ struct backward_columns {
     mp_attend a;
     mp_matrix_stack dk, dv;
     const float *d;
-    int64_t chunks; /* number of chunks of the larger depth of the requested gradients */
+    int64_t chunks; /* number of chunks of MP_SIDE columns of dK and dV, for the larger of both depths */
 
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
@@ -216,7 +217,7 @@ struct backward_rows {
     mp_attend a;
     mp_matrix_stack dq;
     const float *d;
-    int64_t chunks; /* number of chunks of the depth */
+    int64_t chunks; /* number of chunks of MP_SIDE columns of dQ */
 
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {

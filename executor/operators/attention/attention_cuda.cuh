@@ -1,4 +1,4 @@
-/* attention_cuda.cuh - tiles of scores, shared by forward and backward of attention.
+/* attention_cuda.cuh - tiles of attention scores on the GPU, shared by the kernels of forward and backward.
  *
  * A thread block processes a tile of SIDE x SIDE elements. Thread t owns the 4 x 4 elements with row = t / 16 modulo 16 and
  * column = t % 16 modulo 16. Products of tiles run over the inner dimension in slices of SLICE, which are first copied to
@@ -50,7 +50,7 @@ static MP_BODY void mp_tile_clear(mp_own_tile *c)
     mp_each_own(0, [&](int i, int j, int, int) { c->x[i][j] = 0; });
 }
 
-/* A view of one matrix; elements outside of it read as 0. */
+/* A view of one matrix; elements outside of the matrix read as 0. */
 struct mp_matrix_view {
     mp_operand of;
     int64_t start, rows, columns, row_stride, column_stride;
@@ -64,7 +64,7 @@ struct mp_matrix_view {
         if (is_inside(row, column)) of.store(start + row * row_stride + column * column_stride, value);
     }
     MP_BODY mp_matrix_view turned() const { return mp_matrix_view{of, start, columns, rows, column_stride, row_stride}; }
-    /* Returns the view that begins at this row and column. */
+    /* Returns the part of the view that begins at (row, column). */
     MP_BODY mp_matrix_view from(int64_t row, int64_t column) const
     {
         return mp_matrix_view{
@@ -88,7 +88,7 @@ struct mp_matrix_stack {
     }
 };
 
-/* Adds the product a b to c, where a is SIDE x depth and b is depth x SIDE. `which` returns the tile c from a thread's own
+/* Adds the product a b to c, where a is SIDE x depth and b is depth x SIDE. which(own) returns the part of c in a thread's own
  * data. */
 template <class BLOCK, class W> static MP_BODY void mp_block_product(BLOCK &block, mp_matrix_view a, mp_matrix_view b, W which)
 {
@@ -117,7 +117,7 @@ template <class BLOCK, class W> static MP_BODY void mp_block_product(BLOCK &bloc
     }
 }
 
-/* Adds a b to c, where `tile` returns a in shared memory; TURNED: uses the transpose of a. */
+/* Adds the product a b to c. tile(shared) returns a in shared memory. TURNED: uses the transpose of a. */
 template <bool TURNED, class BLOCK, class T, class W>
 static MP_BODY void mp_tile_product_shared(BLOCK &block, T tile, int64_t depth, mp_matrix_view b, W which)
 {
@@ -153,11 +153,11 @@ struct mp_attend {
     bool causal, keeps, safe;
     mp_matrix_stack q, k, v, y, dy, added, positions;
     float *lse;
-    const mp_cuda_pass *pass; /* NULL: no dropout */
+    const mp_cuda_pass *pass; /* seed and step of the pass for dropout; NULL: no dropout */
     uint32_t op;
 
     MP_BODY bool is_hidden(int64_t row, int64_t column) const { return causal && column > row + MP_SIDE - 1; }
-    /* Returns one score of matrix `m`, masked. */
+    /* Applies all masks to a score: returns the masked score. */
     MP_BODY float masked(const mp_matrix_view &add, const mp_matrix_view &place, int64_t row, int64_t column, float score) const
     {
         if (row >= size.rows || column >= size.columns || (causal && column > row)) return -INFINITY;
@@ -171,7 +171,7 @@ struct mp_attend {
         const int64_t at = place.start + row * place.row_stride + column * place.column_stride;
         return (((const uint8_t *)place.of.data)[at] != 0) != keeps;
     }
-    /* Returns the dropout factor of a probability; 0: the probability is dropped. */
+    /* Returns the number by which dropout multiplies a probability; 0: the probability is dropped. */
     MP_BODY float kept(int64_t m, int64_t row, int64_t column) const
     {
         if (!pass) return 1;

@@ -18,7 +18,7 @@ struct seed_of {
     MP_BODY void operator()(int64_t) const
     {
         *seed = mp_random_seed(pass->seed, pass->step, op);
-        *offset = 0; /* always 0: the seed differs from step to step */
+        *offset = 0; /* always 0: the seed already differs from pass to pass */
     }
 };
 

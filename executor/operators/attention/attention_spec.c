@@ -5,8 +5,8 @@
 
 #include "estimator/base/memory.h"
 
-/* Describes an array as a stack of matrices with the batch dimensions of `like`, right-aligned; turned: rows and columns are
- * exchanged. */
+/* Describes an array as a stack of matrices with the batch dimensions of `like`. Batch dimensions are aligned at the last one.
+ * turned: rows and columns are exchanged. */
 static mp_matrices matrices_of(const mp_array *a, const mp_array *like, bool turned)
 {
     mp_matrices m = {.dtype = a->dtype, .n_batch = like->rank - 2};
@@ -22,8 +22,8 @@ static mp_matrices matrices_of(const mp_array *a, const mp_array *like, bool tur
     return m;
 }
 
-/* Returns input k, or the output, with its dimensions permuted: dimension d of Q is dimension permQ[d] of the array, and
- * dimension permY[d] of Y is dimension d of the array. */
+/* Returns input k or the output of an attention with permuted dimensions, as the attributes permQ, ..., permY state. Dimension
+ * d of Q is dimension permQ[d] of the array; dimension d of the output array is dimension permY[d] of Y. */
 static mp_array meant(const mp_operands *x, const mp_array *a, int k)
 {
     const int64_t *perm = mp_attention_perm(x->op, k);

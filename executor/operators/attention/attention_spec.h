@@ -1,5 +1,5 @@
-/* attention_spec.h - the description of a ScaledDotProductAttention for every backend, read from its operands when a call is
- * prepared. */
+/* attention_spec.h - the sizes, layouts and masks of a ScaledDotProductAttention, read from its operands when a call is
+ * prepared. Every backend uses this description. */
 #pragma once
 
 #include "estimator/rules/operands/attention.h"
@@ -17,29 +17,30 @@ typedef struct mp_matrices {
 
 typedef struct mp_attention_spec {
     mp_attention size;
-    float scale, fill, ratio; /* ratio 0: no dropout */
+    float scale, fill, ratio; /* ratio: dropout probability, 0: no dropout */
     bool causal, keeps, safe;
-    mp_matrices q, k, v, y, added, positions; /* rows of k are columns of the scores, even if the operand K is transposed */
-    mp_matrices d_added;                      /* gradient of the additive mask, described as `added` */
-    bool wants[4];                            /* backward: true if the gradient of Q, K, V or the additive mask is requested */
+    mp_matrices q, k, v, y, added,
+        positions;       /* k: its rows belong to the columns of the scores, even if the operand K is transposed */
+    mp_matrices d_added; /* gradient of the additive mask, with the strides of `added` */
+    bool wants[4];       /* backward: true if the gradient of Q, K, V or the additive mask is requested */
 } mp_attention_spec;
 
-/* Reads the description. MP_UNSUPPORTED: a type is neither FLOAT nor BFLOAT16, the gradient of a boolean mask is requested, or
- * a gradient has another layout than its operand. */
+/* Reads the description of an attention from the operands. MP_UNSUPPORTED: a type is neither FLOAT nor BFLOAT16, the gradient
+ * of a boolean mask is requested, or a gradient has another layout than its operand. */
 mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, mp_error *err);
 
-/* ---- the joint mask: all masks combined into one additive mask, for libraries that support no other. */
+/* ---- the joint mask: all masks combined into one additive mask, for libraries that support only additive masks. */
 
 typedef struct mp_joint_mask {
     mp_matrices added, positions; /* the masks to combine; dtype UNDEFINED: absent */
-    mp_matrices to;               /* the joint mask, in BFLOAT16; stride 0 along batch dimensions with a common mask */
+    mp_matrices to;               /* the joint mask, in BFLOAT16; stride 0 along batch dimensions that share one mask */
     int64_t rows, columns, n;     /* n: number of matrices in `to` */
     float fill;
     bool keeps;
 } mp_joint_mask;
 
 /* Plans the joint mask of an attention: its columns are contiguous, and the stride of its rows is a multiple of 16 bytes.
- * *bytes becomes its size. False: the size overflows. */
+ * *bytes becomes the size of the joint mask. Returns false if the size overflows. */
 bool mp_joint_mask_read(const mp_attention_spec *form, mp_joint_mask *out, int64_t *bytes);
 
 /* Sets *at to the offset of matrix k of `to`, and `batch` to its index along every batch dimension. */
@@ -62,8 +63,8 @@ MP_INLINE int64_t mp_matrices_at(const mp_matrices *m, const int64_t *batch, int
     return at;
 }
 
-/* Returns the value added to a score. Finite values stay finite in bfloat16, so that a row with all scores hidden contains no
- * NaN. */
+/* Returns the value that the joint mask adds to a score. Finite values stay finite in bfloat16, so that a row whose scores are
+ * all masked contains no NaN. */
 MP_INLINE float mp_joint_mask_value(const mp_joint_mask *m, const void *added, const void *positions, const int64_t *batch,
                                     int64_t row, int64_t column)
 {

@@ -17,7 +17,7 @@ static int64_t start_of(const mp_matrices *m, const mp_tile_part *p)
     return at;
 }
 
-/* True if the columns of the part are contiguous; a single row or column may have any stride. */
+/* True if adjacent columns of the tile are adjacent in memory. A tile with a single column may have any stride. */
 static bool lies_by_rows(const mp_matrices *m, const mp_tile_part *p)
 {
     return m->column_stride == 1 || p->columns == 1;
@@ -32,7 +32,7 @@ bool mp_tile_is_there(const mp_matrices *m, const mp_tile_part *p)
     return m->dtype == MP_DTYPE_FLOAT && (lies_by_rows(m, p) || lies_by_columns(m, p));
 }
 
-/* Sets the address of a tile. True: it is a view of the matrix; false: it is in the room. */
+/* Sets the address of a tile. Returns true if the tile is a view of the matrix, false if it is a copy in `room`. */
 static bool place(const mp_matrices *m, const void *data, const mp_tile_part *p, float *room, mp_tile *tile)
 {
     tile->turned = !lies_by_rows(m, p) && lies_by_columns(m, p);
@@ -47,7 +47,8 @@ static bool place(const mp_matrices *m, const void *data, const mp_tile_part *p,
     return false;
 }
 
-/* Returns the offset of line k of the tile (a row; if turned, a column), and the stride of its elements. */
+/* Returns the offset in the matrix of line k of a tile, and the stride of the line's elements. A line is a row, or, if the
+ * tile is turned, a column. */
 static int64_t line_of(const mp_matrices *m, const mp_tile_part *p, bool turned, int64_t k, int64_t *step)
 {
     mp_tile_part line = *p;

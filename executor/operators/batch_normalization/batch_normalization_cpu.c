@@ -14,11 +14,13 @@
 #include "executor/operators/elementwise/elementwise_cpu.h"
 #include "executor/operators/normalizations/normalize_cpu.h"
 
-/* ---- channels innermost: column sums over stretches of rows, joined in order; then one pass over all rows. */
+/* ---- channels innermost: sums over each column, first within stretches of rows, then over the stretches in order; then one
+ * pass over all rows. */
 
 enum { STRETCHES = 64, LEAST_ROWS = 256, FLUSH = 64 };
 
-/* x as a matrix (rows, channels) in memory, with contiguous channels. */
+/* The input as a matrix (rows, channels) in memory, with contiguous channels. A stretch is a range of rows that one thread
+ * sums. */
 typedef struct batch_columns {
     int64_t rows, channels, rows_per_stretch, n_stretches;
 } batch_columns;
@@ -38,8 +40,8 @@ static bool columns_of(const mp_array *x, batch_columns *out)
     return c.channels > 0 && c.rows > 0;
 }
 
-/* Returns the bytes of a stretch: two double and two float sums per channel. The workspace holds all stretches, followed by
- * four rows of channel factors. */
+/* Returns the workspace bytes of a stretch of rows: two double and two float sums per channel. The workspace holds the sums of
+ * all stretches, then four rows of one float per channel. */
 static int64_t stretch_bytes(const batch_columns *c)
 {
     return c->channels * 24;
@@ -132,7 +134,8 @@ static float parameter(const mp_array *p, int64_t k, float otherwise)
     return p && p->data ? mp_load_float(p->data, p->dtype, k) : otherwise;
 }
 
-/* The ranks that share statistics, and the memory for their sums: two rows of doubles per rank. */
+/* The ranks that share the statistics of a batch, and the memory for their sums: two rows of doubles (one per channel) per
+ * rank. */
 typedef struct sharing {
     const mp_kernel_team *team; /* NULL: statistics of this rank only */
     double *all;
@@ -143,7 +146,7 @@ static int sharers(const sharing *s)
     return s->team ? s->team->n : 1;
 }
 
-/* All-gather: every rank receives the two rows of each rank. */
+/* All-gather of the sums: every rank receives the two rows of sums of each rank. */
 static mp_status give(const batch_columns *c, const sharing *s, const double *own, mp_error *err)
 {
     const int64_t n = 2 * c->channels, bytes = n * (int64_t)sizeof *own;
@@ -168,7 +171,7 @@ static mp_status join_moments(const batch_columns *c, const sharing *s, double *
     return MP_OK;
 }
 
-/* Replaces sums by the sums over all ranks. */
+/* Replaces this rank's sums by the sums over all ranks that share statistics. */
 static mp_status join_sums(const batch_columns *c, const sharing *s, double *sums, mp_error *err)
 {
     MP_CHECK(give(c, s, sums, err));
@@ -184,7 +187,7 @@ static mp_status measure_columns(const batch_columns *c, const sharing *s, const
 {
     const int64_t n = c->channels;
     float *shift = factors(c, workspace);
-    /* subtract the first row: it is close to the mean, so the sums of squares keep their precision */
+    /* subtracts the first row from all rows. The first row is close to the mean, so the sums of squares keep their precision */
     for (int64_t k = 0; k < n; k++) shift[k] = *mp_floats(x->data, x->dtype, k, 1, &shift[k]);
     double *sums = pair_sums(c, NULL, x->data, x->dtype, shift, workspace);
     for (int64_t k = 0; k < n; k++) {
@@ -200,7 +203,7 @@ static mp_status measure_columns(const batch_columns *c, const sharing *s, const
     return MP_OK;
 }
 
-/* Describes a row of channel factors as an operand that is broadcast along all other dimensions. */
+/* Describes a row of values, one per channel, as an operand that is broadcast along all other dimensions of x. */
 static mp_array row_of(const mp_array *x, float *values)
 {
     int64_t dims[MP_ARRAY_RANK];
@@ -240,7 +243,8 @@ static void apply_columns(const batch_columns *c, const mp_array *x, const mp_ar
     mp_elementwise(affine, NULL, in, 3, y);
 }
 
-/* Returns the factor that converts v - center to the normalized input. */
+/* Returns the number by which v - center is multiplied to give the normalized input: rstd for the input, 1 / scale for the
+ * output. */
 static double unit_of(bool from_output, const mp_array *scale, const float *rstd, int64_t k)
 {
     return from_output ? 1 / (double)parameter(scale, k, 1) : (double)rstd[k];

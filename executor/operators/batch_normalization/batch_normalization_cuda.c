@@ -1,5 +1,5 @@
 /* batch_normalization_cuda.c - batch normalization on the GPU with memplan's own kernels: with the batch's statistics in
- * training, with the running ones in evaluation. ReLU, or an addition and ReLU, can be fused with it.
+ * training, and the running statistics in evaluation. ReLU, or an addition and ReLU, can be fused into the same kernel.
  *
  * Running statistics are updated once per pass, at the node's first run, as on the CPU. */
 #include "estimator/base/memory.h"

@@ -1,8 +1,8 @@
-/* channel_norm_cuda.cu - batch normalization: two sums over each channel, and one pass over the elements.
+/* channel_norm_cuda.cu - batch normalization on the GPU: two sums over each channel, and one pass over the elements.
  *
- * This file has the kernels for any layout, and the work per channel. A channel is split into stretches. If channels are
- * innermost, adjacent threads sum adjacent channels; otherwise the threads of a row share a stretch. A second launch adds the
- * stretches of each channel. */
+ * This file has the kernels for any layout, and the kernels with one thread per channel. A channel is split into stretches. If
+ * channels are innermost, adjacent threads sum adjacent channels; otherwise the threads of a row share a stretch. A second
+ * launch adds the stretches of each channel. */
 #include "executor/operators/batch_normalization/channel_vectors.cuh"
 
 enum { COLUMN_THREADS = 1 << 17, COLUMN_LENGTH = 32, ROWS = 1 << 10, ROW_LENGTH = 1 << 12, ROW_LENGTH_MAX = 1 << 14 };
@@ -15,7 +15,7 @@ static int64_t parts(int64_t n, int64_t size)
     return (n + size - 1) / size;
 }
 
-/* Returns the number of stretches of a channel. */
+/* Returns the number of stretches into which the sum over a channel is split. */
 static int64_t stretches_of(const mp_channel_norm *c)
 {
     const bool columns = c->inner == 1;
@@ -27,7 +27,7 @@ static int64_t stretches_of(const mp_channel_norm *c)
     return n > 0 ? n : 1;
 }
 
-/* Offsets of elements: from channel c and position p, and the channel of an offset. */
+/* Converts a channel and a position to the offset of an element, and an offset to its channel. */
 struct places {
     int64_t channels, inner;
     bool is_small;
@@ -51,7 +51,7 @@ struct given {
     {
         return mp_channel_value(value(k), x.mean[c], gain(c), mp_load_one(x.shift.data, x.shift.dtype, c));
     }
-    /* Returns dy if the output is above zero, else 0. */
+    /* Returns dy where the fused ReLU's output is above zero, else 0. */
     MP_BODY float masked(int64_t c, int64_t k) const
     {
         const float g = mp_load_one(x.dy.data, x.dy.dtype, k);
@@ -76,7 +76,7 @@ struct pairs {
     MP_BODY value join(int, value s, value t) const { return pair{s.a + t.a, s.b + t.b}; }
 };
 
-/* The terms of the sums for the element at offset k of channel c. */
+/* The two terms that an element adds to the sums of its channel: functions of the element's offset k. */
 struct moments_term {
     given n;
     MP_BODY pair operator()(int64_t, int64_t k) const
@@ -170,13 +170,14 @@ template <class TERMS, class G> static void sum_vectors(const mp_channel_norm *c
     end_sums(c, g, first.partial, cut.n_parts, c->channels, 1);
 }
 
-/* Returns the vector width in the kernels of moments. */
+/* Returns the number of elements per vector in the kernels that compute mean and variance. */
 static int width_of_moments(const mp_channel_norm *c)
 {
     return c->value.dtype == MP_DTYPE_FLOAT ? mp_width<MP_DTYPE_FLOAT> : mp_width<MP_DTYPE_BFLOAT16>;
 }
 
-/* Returns the vector width of the other kernels; 0: the tensor's channels cannot be read in vectors. */
+/* Returns the number of elements per vector in the kernels of forward and backward; 0: the tensor's channels cannot be read in
+ * vectors. */
 static int width_of(const mp_channel_norm *c)
 {
     const int width = c->end == MP_CHANNEL_ADDED_RELU ? 8 : width_of_moments(c);
@@ -205,7 +206,8 @@ static int64_t sums_bytes(const mp_channel_norm *c)
     return c->channels * most;
 }
 
-/* Returns the memory after the partial sums: per channel the mean of dy, and the mean of dy times the normalized value. */
+/* Returns the workspace address after the partial sums. Backward stores two values per channel: the mean of dy, and the mean
+ * of dy times the normalized value. */
 static float *averages_of(const mp_channel_norm *c)
 {
     return (float *)((char *)c->workspace + sums_bytes(c));
@@ -270,7 +272,7 @@ struct apply_element {
     }
 };
 
-/* Also adds a tensor; each thread produces one byte of sign bits. */
+/* Forward with a fused addition and ReLU. Each thread processes eight elements and writes one byte of sign bits. */
 template <mp_dtype T> struct apply_byte {
     enum { W = 8 };
     given n;

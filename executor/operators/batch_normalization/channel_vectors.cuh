@@ -1,5 +1,5 @@
-/* channel_vectors.cuh - batch normalization with innermost channels, in vectors of 16 bytes. A thread keeps its channels and
- * their factors in registers, and processes row after row with several loads in flight.
+/* channel_vectors.cuh - batch normalization with innermost channels, in vectors of 16 bytes. A thread processes a fixed set of
+ * channels and keeps their scales and shifts in registers. It reads row after row with several loads in flight.
  *
  * Sums: a thread block processes some adjacent vectors, and one row per group of its threads at a time. A thread sums a few
  * rows in float, the block sums in double, and the sums of the blocks are added in double. Moments are sums of x minus the
@@ -13,14 +13,15 @@ extern "C" {
 #include "executor/operators/batch_normalization/channel_norm_cuda.h"
 }
 
-/* Placed before a loop over rows: unrolls it by TERMS::ROWS, so that as many loads are in flight. */
+/* Placed before a loop over rows: unrolls the loop by TERMS::ROWS, so that TERMS::ROWS loads are in flight. */
 #ifdef MP_CUDA_TWIN
 #define MP_CHANNEL_ROWS
 #else
 #define MP_CHANNEL_ROWS _Pragma("unroll TERMS::ROWS")
 #endif
 
-/* Returns one normalized value from its channel's factors, with the same operations in every layout. */
+/* Returns (v - center) * gain + shift, a normalized value. All kernels use this function, so the result is the same in every
+ * layout. */
 MP_BODY float mp_channel_value(float v, float center, float gain, float shift)
 {
     return fmaf(v - center, gain, shift);
@@ -34,7 +35,7 @@ MP_BODY float mp_channel_unit(const mp_channel_norm &n, int64_t c)
     return n.from_output ? 1 / mp_load_one(n.scale.data, n.scale.dtype, c) : n.rstd[c];
 }
 
-/* Vector width: the elements in 16 bytes, or 8 if they share a byte of sign bits. */
+/* Number of elements per vector: the elements in 16 bytes, or 8 if a vector has one byte of sign bits. */
 template <mp_dtype T, mp_channel_end END> constexpr int mp_channel_width = END == MP_CHANNEL_ADDED_RELU ? 8 : mp_width<T>;
 
 /* The division of rows among thread blocks; it depends only on sizes. */
@@ -66,7 +67,7 @@ struct mp_float_pair {
     float a, b;
 };
 
-/* The factors of the channels of vector v, for gradients. */
+/* The center, gain and shift of the channels of vector v, for the kernels of backward. */
 template <int W> struct mp_channel_factors {
     float center[W], gain[W], shift[W];
     MP_BODY mp_channel_factors(const mp_channel_norm &n, int64_t v)
@@ -81,7 +82,7 @@ template <int W> struct mp_channel_factors {
     }
 };
 
-/* Returns dy if the output is above zero, else 0; k is the index of the vector. */
+/* Returns in g the vector dy, with zeros where the fused ReLU's output is not above zero; k is the index of the vector. */
 template <mp_dtype T, mp_channel_end END, int W>
 MP_BODY void mp_channel_masked(const mp_channel_norm &n, const mp_channel_factors<W> &f, int64_t k, const float (&value)[W],
                                float (&g)[W])
@@ -145,7 +146,7 @@ template <class TERMS> struct mp_channel_sums {
     };
     TERMS terms;
     mp_channel_cut cut;
-    mp_float_pair *partial; /* sums of part p and channel c are at index p * channels + c */
+    mp_float_pair *partial; /* the sums of thread block p (along the rows) and channel c are at index p * channels + c */
 
     template <class BLOCK> MP_BODY void run(int64_t block, BLOCK &b) const
     {
@@ -181,7 +182,8 @@ template <class TERMS> struct mp_channel_sums {
     }
 };
 
-/* For the passes over elements: thread k processes vector k % vectors of the rows k / vectors, k / vectors + n_lanes, ... */
+/* The division of elements among threads: thread k processes vector k % vectors of the rows k / vectors, k / vectors +
+ * n_lanes, ... */
 struct mp_channel_lanes {
     int64_t vectors, n_lanes, positions;
 };
@@ -230,7 +232,7 @@ template <mp_dtype T, mp_channel_end END> struct mp_channel_apply {
     }
 };
 
-/* averages: per channel the mean of dy, and the mean of dy times the normalized value. */
+/* Computes dx. `averages` has two values per channel: the mean of dy, and the mean of dy times the normalized value. */
 template <mp_dtype T, mp_channel_end END> struct mp_channel_gradient {
     enum { W = mp_channel_width<T, END>, ROWS = 2 };
     mp_channel_norm n;

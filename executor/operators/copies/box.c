@@ -32,7 +32,7 @@ static void move_dim(mp_box *box, int from, int to)
     box->to[to] = box->to[from];
 }
 
-/* Moves dimension d to position `place`. */
+/* Moves dimension d of a box to position `place` in the order of dimensions. */
 static void insert_dim(mp_box *box, int d, int place)
 {
     if (d < 0 || d >= box->rank) return;

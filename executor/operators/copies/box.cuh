@@ -1,4 +1,5 @@
-/* box.cuh - offsets of element k of a box on the reading and the writing side, and types for elements of any size. */
+/* box.cuh - boxes (box.h) in GPU kernels: the offsets at which element k of a box is read and written, and types for elements
+ * of any size. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -7,7 +8,7 @@ extern "C" {
 #include "executor/operators/copies/box.h"
 }
 
-/* Computes the offsets of element k, with the last dimension innermost. */
+/* A box for kernels. Computes the read and write offsets of element k; the last dimension is innermost. */
 struct mp_boxed {
     int rank;
     int64_t n;

@@ -1,6 +1,6 @@
-/* boxes_cuda.cu - strided copies. If the two sides of a box have different innermost dimensions, it is copied in square tiles
- * through shared memory. All other boxes are copied with one element per thread; elements are as large as sizes, strides and
- * addresses permit. */
+/* boxes_cuda.cu - strided copies. If reads and writes of a box have different innermost dimensions, the box is copied in
+ * square tiles through shared memory. All other boxes are copied with one element per thread. Elements are merged to up to 16
+ * bytes if sizes, strides and addresses permit it. */
 
 #include "executor/cuda/grid/grid.cuh"
 #include "executor/cuda/grid/vectors.cuh"
@@ -96,7 +96,7 @@ template <class T> struct transposed_of {
     }
 };
 
-/* True if a settled box is copied in tiles: its two sides have different innermost dimensions, both longer than FEW. */
+/* True if a settled box is copied in tiles: reads and writes have different innermost dimensions, both longer than FEW. */
 static bool is_transposed(const mp_box *box)
 {
     enum { FEW = 4 };
@@ -230,7 +230,7 @@ void mp_cuda_put(const void *from, int64_t n, void *to)
 namespace
 {
 
-/* Finds, per stretch, the position after the last byte that differs from `byte`. */
+/* Finds, for each stretch of bytes, the position after the last byte that differs from `byte`. */
 struct others_of {
     struct value {
         int64_t end;

@@ -13,8 +13,8 @@ static char *at(const mp_array *a, int64_t element)
     return (char *)a->data + element * size_of(a);
 }
 
-/* Describes as a box the elements before (or behind) the corners along dimension d, restricted to the range between the corners
- * in the dimensions before d. The reading strides are 0. Returns the offset of the first element. */
+/* Describes as a box the elements before (or behind) the region [low, high) along dimension d. In the dimensions before d, the
+ * box covers only [low, high). The reading strides are 0. Returns the offset of the first element. */
 static int64_t slab_outside(const mp_array *a, const int64_t *low, const int64_t *high, int d, bool behind, mp_box *slab)
 {
     int64_t start = (behind ? high[d] : 0) * a->strides[d];
@@ -30,7 +30,7 @@ static int64_t slab_outside(const mp_array *a, const int64_t *low, const int64_t
     return start;
 }
 
-/* Fills the elements outside of the corners with the element at `given`; if given is NULL, with `value` in host memory. */
+/* Fills the elements outside of a region with the element at `given`, or, if given is NULL, with `value` in host memory. */
 static void fill_outside(const mp_copier *by, const mp_array *a, const mp_inside *inside, const void *given, const void *value)
 {
     for (int d = 0; d < a->rank; d++)
@@ -134,8 +134,8 @@ static void release(mp_call *call)
     if (m) mp_free(m->parts);
 }
 
-/* Checks backward: requested gradients must be FLOAT or BFLOAT16, like the gradients of their outputs, and their parts must
- * have at most MP_ARRAY_RANK dimensions. */
+/* Checks that backward is supported. Requested gradients and the gradients of their outputs must be FLOAT or BFLOAT16. Their
+ * parts must have at most MP_ARRAY_RANK dimensions. */
 static mp_status check_gradients(const mp_operands *x, const mp_copies *m, mp_error *err)
 {
     for (size_t k = 0; k < m->n_parts; k++) {

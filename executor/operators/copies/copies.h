@@ -12,7 +12,8 @@ typedef struct mp_copies_part {
     mp_box box;
 } mp_copies_part;
 
-/* A box within an array, given by its corners. `any` is true if the array has elements outside of the box. */
+/* A rectangular region of an array: the indices [low[d], high[d]) in each dimension d. any: the array has elements outside of
+ * the region. */
 typedef struct mp_inside {
     bool any;
     int64_t low[MP_ARRAY_RANK], high[MP_ARRAY_RANK];
@@ -22,9 +23,9 @@ typedef struct mp_copies {
     const struct mp_copier *by;
     size_t n_parts, capacity;
     mp_copies_part *parts;
-    bool overlaps; /* several parts read the same element of an input */
-    mp_inside cut; /* elements of input 0 outside of this box are not copied */
-    mp_inside pad; /* elements of output 0 outside of this box become in[filler], or `value` if that input is absent */
+    bool overlaps; /* true: several parts read the same element of an input */
+    mp_inside cut; /* elements of input 0 outside of this region are not copied */
+    mp_inside pad; /* elements of output 0 outside of this region become in[filler], or `value` if input `filler` is absent */
     int filler;
     uint64_t value; /* the bytes of the filling value */
 } mp_copies;
@@ -41,8 +42,8 @@ static inline bool mp_copies_repeats(const mp_copies_part *p)
  * mp_operands_out). MP_NOMEM. */
 typedef mp_status mp_copies_rule(const mp_operands *x, mp_copies *m, mp_error *err);
 
-/* Copies elements in index order to an array with other dimensions. MP_UNSUPPORTED: the layouts cannot be split into common
- * factors. */
+/* Copies elements in index order to an array with other dimensions. MP_UNSUPPORTED: no common loop nest describes both
+ * layouts. */
 mp_copies_rule mp_copies_reshape;
 mp_copies_rule mp_copies_transpose;
 mp_copies_rule mp_copies_reorder; /* copies to another layout of the same dimensions */
@@ -77,21 +78,21 @@ mp_copies_rule mp_copies_pad; /* MP_UNSUPPORTED: an unknown mode, or pads are on
 /* The functions of a backend that copy boxes; elements have `size` bytes. */
 typedef struct mp_copier {
     void (*copy)(const mp_box *box, int size, const void *from, void *to);
-    /* Sets all elements of the writing side to a value in host memory. */
+    /* Sets all elements that the box writes to a value in host memory. */
     void (*fill)(const mp_box *box, int size, const void *value, void *to);
     void (*zero)(const mp_array *to);
     /* add: `to` += `from`. sum: `to` = (or +=) the sum of `from` over the dimensions in which `to` has size 1. */
     void (*add)(const mp_array *from, const mp_array *to);
     void (*sum)(const mp_array *from, const mp_array *to, bool add, void *workspace);
     mp_status (*done)(mp_error *err); /* called at the end of a run */
-    /* Decides, when backward is prepared, which gradients the copier itself accumulates, and the workspace. */
+    /* When backward is prepared: sets the gradients that the copier itself accumulates, and the bytes of workspace. */
     void (*plan)(const mp_operands *x, const mp_copies *m, mp_call *call);
 } mp_copier;
 
-/* Describes the operator by its rule. The mp_copies becomes the call's state, and the copier runs it. MP_UNSUPPORTED: the type,
- * layout or rank of an operand is not supported; MP_NOMEM. */
+/* Describes the operator by its rule. The description (mp_copies) becomes the call's state. The copier `by` runs the call.
+ * MP_UNSUPPORTED: the type, layout or rank of an operand is not supported; MP_NOMEM. */
 mp_status mp_copies_prepare(const mp_operands *x, mp_call *call, const mp_copier *by, mp_error *err);
-/* True if backward writes the gradient of the input that this part reads. */
+/* True if backward must write the gradient of the input that part `p` reads. */
 bool mp_copies_wants(const mp_operands *x, const mp_copies_part *p);
 /* Describes the gradients of a part as two arrays. Dimensions along which the part repeats an element have size 1 in *to. */
 void mp_copies_arrays(const mp_copies_part *p, const mp_array *d_out, const mp_array *d_in, mp_array *from, mp_array *to);

@@ -1,5 +1,6 @@
-/* copies_cpu.c - copies boxes on the CPU: splits a settled box into items for threads, each several planes or a part of one.
- * Planes are copied in rows, in transposed tiles, or element by element. */
+/* copies_cpu.c - copies boxes on the CPU: splits a settled box into items for threads. The two innermost dimensions of a box
+ * form a plane; an item is several planes, or a part of one. Planes are copied in rows, in transposed tiles, or element by
+ * element. */
 #include "executor/operators/copies/copies_cpu.h"
 
 #include <string.h>
@@ -11,7 +12,8 @@
 
 /* ---- planes */
 
-/* True if the plane is copied in tiles; this is fastest if the number of rows is a multiple of PLANE_ROWS. */
+/* True if a plane is copied in tiles, because reads and writes have different innermost dimensions. Tiles are fastest if the
+ * number of rows is a multiple of PLANE_ROWS. */
 enum { PLANE_ROWS = 32 };
 static bool is_transposed(const mp_plane *p)
 {
@@ -138,7 +140,7 @@ void mp_plane_copy(const mp_plane *plane, int size, const void *from, void *to)
 
 enum { ITEM = 1 << 14 }; /* approximate number of elements per item */
 
-/* The split of a settled box into items: several planes each, or parts of the rows and columns of one plane. */
+/* The split of a settled box into items for threads. An item is several planes, or a block of rows and columns of one plane. */
 typedef struct cut {
     const mp_box *box;
     const char *from;
@@ -260,7 +262,8 @@ static mp_status done(mp_error *err)
     return MP_OK;
 }
 
-/* Adding bfloat16 across a transposition would convert single elements. A copy followed by an addition is much faster. */
+/* A transposed addition of bfloat16 would convert elements one by one. Instead, backward copies the gradient to the workspace,
+ * and mp_call_run adds the copy, which is much faster. */
 static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
 {
     call->adds = x->adds;
@@ -272,7 +275,7 @@ static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
     }
 }
 
-/* Fills are copies with reading strides of 0. */
+/* A fill is a copy with reading strides of 0, so mp_box_copy also fills. */
 static const mp_copier copier = {mp_box_copy, mp_box_copy, mp_cpu_array_zero, add, sum, done, plan};
 
 MP_COPIES_PREPARE

@@ -8,7 +8,7 @@
 #include "estimator/rules/operands/layout.h"
 #include "executor/kernel/element.h"
 
-/* Adds a part of rank 0. */
+/* Adds a part that copies one element from input `in` to output `out`; the caller adds its dimensions. */
 static mp_status new_part(mp_copies *m, int in, int out, mp_copies_part **part, mp_error *err)
 {
     if (!mp_grow(&m->parts, &m->capacity, m->n_parts + 1, sizeof *m->parts)) return MP_FAIL(err, MP_NOMEM, "out of memory");
@@ -20,7 +20,7 @@ static mp_status new_part(mp_copies *m, int in, int out, mp_copies_part **part, 
 
 /* ---- operators that copy every element once */
 
-/* Adds one part over dims with these strides on both sides. */
+/* Adds the only part of an operator: sizes `dims`, reading strides `from`, writing strides `to`. */
 static mp_status one_part(mp_copies *m, int rank, const int64_t *dims, const int64_t *from, const int64_t *to, mp_error *err)
 {
     mp_copies_part *p;
@@ -29,7 +29,8 @@ static mp_status one_part(mp_copies *m, int rank, const int64_t *dims, const int
     return st;
 }
 
-/* Splits the dimensions of two arrays into common factors; false: there are none. */
+/* Splits the dimensions of two arrays with equal numbers of elements into a common loop nest. Example: (4, 6) and (2, 12)
+ * become (2, 2, 6). Returns false if there is none. */
 static bool refine(const mp_array *a, const mp_array *b, mp_box *box)
 {
     int i = a->rank - 1, j = b->rank - 1;
@@ -48,7 +49,7 @@ static bool refine(const mp_array *a, const mp_array *b, mp_box *box)
     }
 }
 
-/* Copies the elements in index order to an array with other dimensions. */
+/* Describes a reshape: elements are copied in index order to an array with other dimensions. */
 mp_status mp_copies_reshape(const mp_operands *x, mp_copies *m, mp_error *err)
 {
     const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
@@ -83,8 +84,8 @@ mp_status mp_copies_reorder(const mp_operands *x, mp_copies *m, mp_error *err)
     return one_part(m, out->rank, out->dims, in->strides, out->strides, err);
 }
 
-/* Maps blocks of b x b pixels of `wide` to b * b groups of channels of `deep`, ordered by position and then channel, or (CRD)
- * by channel and then position. */
+/* Describes the copy between b x b pixels of `wide` and b * b channels of `deep`. The channels of `deep` are ordered by pixel
+ * position, then channel of `wide`; with channel_first (mode CRD), by channel, then position. */
 static mp_status blocks(const mp_operands *x, mp_copies *m, const mp_array *deep, const mp_array *wide, bool into_space,
                         bool channel_first, mp_error *err)
 {
@@ -110,7 +111,8 @@ mp_status mp_copies_space_to_depth(const mp_operands *x, mp_copies *m, mp_error 
 
 /* ---- operators that copy ranges along an axis */
 
-/* Adds a part of a concatenation or split with the dimensions of `small`. The caller sets its offsets. */
+/* Adds a part of a concatenation or split, with the dimensions of the smaller array, `small`. The caller sets the part's
+ * offsets. */
 static mp_status put_part(mp_copies *m, int in, int out, const mp_array *small, const mp_array *from, const mp_array *to,
                           mp_copies_part **p, mp_error *err)
 {
@@ -175,9 +177,8 @@ mp_status mp_copies_slice(const mp_operands *x, mp_copies *m, mp_error *err)
         m->cut.low[d] = !n ? 0 : step > 0 ? slice.start[d] : last;
         m->cut.high[d] = !n ? 0 : step > 0 ? last + 1 : slice.start[d] + 1;
         if (step != 1 && step != -1)
-            m->cut.high[d] =
-                m->cut
-                    .low[d]; /* with steps above 1 all elements are zeroed, because the skipped elements have a zero gradient */
+            m->cut.high[d] = m->cut.low[d]; /* with steps above 1, backward first sets all gradients to zero, because skipped
+                                               elements have a zero gradient */
         m->cut.any |= m->cut.low[d] > 0 || m->cut.high[d] < in->dims[d];
     }
     return MP_OK;
@@ -198,7 +199,7 @@ mp_status mp_copies_expand(const mp_operands *x, mp_copies *m, mp_error *err)
     return st;
 }
 
-/* Splits each dimension of the output into the number of repetitions and the input's dimension. */
+/* Describes a Tile: each dimension of the output becomes two loops, over the repetitions and over the input's elements. */
 mp_status mp_copies_tile(const mp_operands *x, mp_copies *m, mp_error *err)
 {
     const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
@@ -236,8 +237,8 @@ static const struct {
     int64_t (*source)(int64_t i, int64_t n);
 } modes[] = {{"constant", NULL}, {"edge", from_edge}, {"reflect", from_reflection}, {"wrap", from_other_end}};
 
-/* n elements of an output axis, starting at `to`. The source index starts at `from` and changes by `step` (-1, 0 or 1) per
- * element. */
+/* A range of an output axis of Pad: n elements, starting at index `to`. Their source index in the input starts at `from` and
+ * changes by `step` (-1, 0 or 1) per element. */
 typedef struct stretch {
     int64_t from, to, step, n;
 } stretch;
@@ -247,7 +248,7 @@ typedef struct axis_stretches {
     stretch *list;
 } axis_stretches;
 
-/* Limit on the elements of an axis padded in another mode than "constant"; a longer list would take minutes. */
+/* Maximum number of elements of an axis padded in a mode other than "constant". A longer list of ranges would take minutes. */
 enum { PADDED_MAX = 1 << 26 };
 
 static mp_status add_stretch(axis_stretches *s, stretch one, mp_error *err)
@@ -304,7 +305,7 @@ static mp_status read_value(const mp_operands *x, mp_copies *m, mp_error *err)
     return MP_OK;
 }
 
-/* Adds a part for every combination of stretches. */
+/* Adds a part for every combination of the axes' ranges. */
 static mp_status combine(mp_copies *m, const mp_array *in, const mp_array *out, const axis_stretches *axes, mp_error *err)
 {
     int64_t n = 1;
@@ -356,7 +357,7 @@ mp_status mp_copies_pad(const mp_operands *x, mp_copies *m, mp_error *err)
         m->pad.any |= s->n < out->dims[d];
     }
     MP_CHECK(combine(m, in, out, axes, err));
-    if (!m->n_parts) { /* the output is all padding: the gradient is zero, but must be written */
+    if (!m->n_parts) { /* no element of the input is copied: its gradient is zero, but must be written */
         mp_copies_part *p;
         MP_CHECK(new_part(m, 0, 0, &p, err));
         mp_box_put(&p->box, 0, in->rank ? 1 : 0, 1);

@@ -1,4 +1,5 @@
-/* triangle.h - Trilu copies a triangle of each matrix; its gradient is the same triangle of dy. For every backend. */
+/* triangle.h - Trilu copies a triangle of each matrix; its gradient is the same triangle of dy. Every backend uses this code.
+ */
 #pragma once
 
 #include "executor/kernel/body.h"
@@ -13,9 +14,9 @@ typedef struct mp_trilu {
     const int64_t *computed; /* the diagonal, if a node computes it at run time */
 } mp_trilu;
 
-/* Fills the description, which becomes the call's state. A constant diagonal is read now, because backward cannot read it
- * later. MP_UNSUPPORTED: the type or layout is not supported, or the diagonal of a gradient is computed at run time; MP_NOMEM.
- */
+/* Fills the description, which becomes the call's state. A constant diagonal is read when the call is prepared, because
+ * backward cannot read this operand when it runs. MP_UNSUPPORTED: the type or layout is not supported, or the diagonal of a
+ * gradient is computed at run time; MP_NOMEM. */
 mp_status mp_trilu_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_trilu_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 

@@ -1,5 +1,5 @@
-/* elementwise.h - elementwise operators, for every backend. elementwise.def lists them; an engine is a backend's set of
- * functions that run formulas over arrays. */
+/* elementwise.h - elementwise operators, for every backend. elementwise.def lists the operators and their formulas. A backend
+ * provides an engine: the functions that run formulas over arrays. */
 #pragma once
 
 #include "executor/kernel/kernel.h"
@@ -9,7 +9,8 @@
 /* The functions of a backend that run formulas. All arrays have data. On a GPU the functions only enqueue. */
 typedef struct mp_engine {
     /* Run a formula over n_in operands, which are broadcast to the shape of `out`. `out` may be the memory of an operand.
-     * floats: FLOAT and BFLOAT16; other types are converted. whole: integers and booleans; floats are truncated. */
+     * `floats` computes in float; operands of other types are converted. `whole` computes in int64_t, for integers and
+     * booleans; floats are truncated. */
     void (*floats)(mp_formula formula, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
     void (*whole)(mp_whole_formula formula, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
     /* Sets to = scale * (sum of `from`), both float, in a fixed order. The sum runs over the dimensions that have size 1 in
@@ -17,7 +18,7 @@ typedef struct mp_engine {
      * sum_workspace_bytes bytes. */
     void (*sum_to)(const mp_array *from, const mp_array *to, float scale, bool add, void *workspace);
     int64_t (*sum_workspace_bytes)(const mp_array *from, const mp_array *to);
-    mp_status (*end)(mp_error *err); /* called at the end of a run; returns its failure */
+    mp_status (*end)(mp_error *err); /* called at the end of a run; returns the first failure of the run */
 } mp_engine;
 
 /* Prepare calls that the engine runs: operators with one operand, with several operands, Where, and FastGelu and BiasGelu. */
@@ -26,7 +27,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
 mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_biased_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 
-/* True if operands of a formula may have this type. */
+/* True if formulas can compute with operands of type `dtype`. */
 static inline bool mp_elementwise_knows(mp_dtype dtype)
 {
     return mp_dtype_is_integer(dtype) ? mp_dtype_bits(dtype) >= 8

@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-/* Traits. ADDS: the terms of all gradients are dy. AVERAGES: a sum is divided by the number of operands. PICKS: the result is
- * one of the operands. SHIFTS: shifts left or right, depending on an attribute. SLOPES: the second operand may be a slope per
- * channel. */
+/* Traits of operators. ADDS: the gradient of every operand is dy. AVERAGES: the sum of the operands is divided by their
+ * number. PICKS: the result is one of the operands, as in Max. SHIFTS: shifts left or right, depending on an attribute.
+ * SLOPES: the second operand may be a slope per channel. */
 enum { ADDS = 1, AVERAGES = 2, PICKS = 4, SHIFTS = 8, SLOPES = 16 };
 
 typedef struct binary {
@@ -43,10 +43,10 @@ typedef struct state {
     const binary *b;
     mp_whole_formula whole;
     double parameters[MP_FORMULA_PARAMETERS];
-    mp_array *operands; /* the inputs in the shapes in which they are broadcast */
-    int64_t slot_bytes; /* bytes of one operand's terms in the workspace */
-    int64_t sums_at;    /* offset in the workspace for sums */
-    int64_t ties_at;    /* offset in the workspace for counts of ties */
+    mp_array *operands; /* per input: its shape for broadcasting */
+    int64_t slot_bytes; /* workspace bytes for the terms of one operand's gradient */
+    int64_t sums_at;    /* workspace offset of the memory that the engine needs for sums */
+    int64_t ties_at;    /* workspace offset of the numbers of operands that equal the result */
     mp_pool *pool;
 } state;
 
@@ -55,8 +55,8 @@ static void release(mp_call *call)
     mp_pool_free(((state *)call->state)->pool);
 }
 
-/* Returns input k in the shape in which it is broadcast: before operator set 7 it may have additional dimensions of size 1 at
- * the end. */
+/* Returns input k with its shape for broadcasting. Before operator set 7, the operator may append dimensions of size 1 to this
+ * shape. */
 static mp_array operand(const mp_operands *x, const state *s, int k)
 {
     mp_array a = s->operands[k];
@@ -95,8 +95,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     return s->engine->end(err);
 }
 
-/* Returns the array for the gradient of operand i, in the shape in which the operand is broadcast; the terms are summed into
- * it. */
+/* Returns the array into which the terms of operand i's gradient are summed, with the operand's shape for broadcasting. */
 static mp_array target_of(const mp_operands *x, const state *s, int i)
 {
     mp_array d = s->operands[i];
@@ -121,14 +120,15 @@ static bool spoils(const mp_operands *x, const mp_array *d)
     return spoils;
 }
 
-/* True for Max and Min with three or more operands. The operands that equal the result must be counted, because they share the
- * gradient. */
+/* True for Max and Min with three or more operands. All operands that equal the result share its gradient, so their number
+ * must be counted. */
 static bool counts_ties(const state *s, const mp_operands *x)
 {
     return (s->b->traits & PICKS) && x->n_in > 2;
 }
 
-/* Describes an array in the workspace: for the recomputed result (k = 0), or for the number of operands equal to it (k = 1). */
+/* Returns an array in the workspace: for the recomputed result (k = 0), or for the number of operands that equal the result (k
+ * = 1). */
 static mp_array tie_slot(const state *s, const mp_operands *x, int k)
 {
     mp_array slot = terms_of(x, x->d_out[0].dtype);
@@ -164,8 +164,8 @@ static void run_terms(const state *s, const mp_operands *x, int i, const mp_arra
     s->engine->floats(f, s->parameters, in, 4, to);
 }
 
-/* A gradient that would overwrite an input of later gradients stays in the workspace until all gradients are computed. The same
- * applies to a later gradient at the same address. */
+/* Computes the requested gradients. If a gradient would overwrite a tensor that later gradients of the node read, it stays in
+ * the workspace until all gradients are computed. So does a later gradient with the same address. */
 static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
@@ -202,7 +202,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return s->engine->end(err);
 }
 
-/* Reads the inputs in the shapes in which they are broadcast. This includes axis attributes of old operator sets, and PRelu's
+/* Determines the shapes in which the inputs are broadcast, including the axis attributes of old operator sets, and PRelu's
  * slope. */
 static mp_status see_operands(const mp_operands *x, state *s, mp_error *err)
 {
@@ -271,7 +271,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
     return MP_OK;
 }
 
-/* Functions of x + bias: the formulas with a bias, and the formulas without. */
+/* The formulas of a function of x + bias (FastGelu, BiasGelu), with and without a bias. */
 typedef struct biased {
     const char *kind;
     mp_formula with, with_slope, alone, alone_slope;

@@ -68,7 +68,7 @@ static void run_whole(const nest *x, const int64_t *at, int64_t n)
     }
 }
 
-/* Computes the offset of run r in every operand. */
+/* Computes the offset at which run r (an innermost loop) begins in every operand. */
 static void locate(const nest *x, int64_t r, int64_t *at)
 {
     for (int k = 0; k < x->loops.n; k++) at[k] = 0;
@@ -79,8 +79,8 @@ static void locate(const nest *x, int64_t r, int64_t *at)
     }
 }
 
-/* Runs m short runs as one; they are contiguous in the output. Operands that are also contiguous are read in place, others are
- * first gathered. */
+/* Processes m short runs (innermost loops) in one call of the row function. Their outputs are contiguous. Operands that are
+ * also contiguous are read in place; all others are first copied to a buffer. */
 static void run_together(const nest *x, const int64_t *at, int64_t m)
 {
     float rooms[ALL][MP_BLOCK];
@@ -168,7 +168,7 @@ typedef struct sum {
     int64_t column_blocks; /* for column sums: number of blocks of LANES along the innermost kept dimension */
     float scale;
     bool add;
-    double *partial; /* for a single output: one sum per stretch */
+    double *partial; /* for a single output: one sum per stretch of terms */
 } sum;
 
 static void store(const sum *x, int64_t at, double value)
@@ -194,8 +194,8 @@ static void kept_at(const sum *x, int64_t k, int until, int64_t *from, int64_t *
     *to = mp_strided_place(until, x->loops.kept, x->loops.to_stride, k);
 }
 
-/* Sums LANES adjacent outputs at once; they are contiguous in `from`. Stretches of rows are summed in float, the stretches in
- * double. */
+/* Computes LANES adjacent sums at once, whose terms are adjacent in `from`. Rows are summed in float within a stretch; the
+ * sums of the stretches are added in double. */
 static void sum_columns(void *data, int64_t block)
 {
     const sum *x = data;
@@ -242,7 +242,7 @@ static void sum_one(void *data, int64_t k)
     store(x, to, total);
 }
 
-/* Sums a part of one output's many contiguous terms. */
+/* For a single output with contiguous terms: sums one stretch of the terms. */
 static void sum_part(void *data, int64_t part)
 {
     const sum *x = data;

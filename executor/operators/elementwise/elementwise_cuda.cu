@@ -52,14 +52,14 @@ enum { X_REPEATS = 0, G_V_REPEATS = 0, A_B_REPEATS = 1, A_B_C_REPEATS = 1, G_A_B
     };
 #include "executor/operators/elementwise/elementwise.def"
 
-/* An operand as a parameter of kernels over vectors. */
+/* An operand as kernels over vectors receive it. */
 struct operand {
     void *data;
     mp_dtype dtype;
 };
 
-/* The part of an operand that vector v of the output reads. SIDE_BY_SIDE: its vector v; VECTOR, ELEMENT: its vector or element
- * (v / every) % period. */
+/* The part of an operand that is read for vector v of the output. SIDE_BY_SIDE: vector v of the operand; VECTOR, ELEMENT:
+ * vector or element (v / every) % period of the operand. */
 enum reading { SIDE_BY_SIDE, VECTOR, ELEMENT };
 struct source {
     operand from;
@@ -246,7 +246,7 @@ static bool run_vectors_in(const mp_loops *loops, const double *p, const mp_arra
     return true;
 }
 
-/* True for formulas whose operands and result may have different types. */
+/* True for formulas that convert types, so that operand and result may have different types. */
 template <class F> constexpr bool mixes_types = false;
 template <> constexpr bool mixes_types<copy_formula> = true;
 template <> constexpr bool mixes_types<copy_slope_formula> = true;
@@ -277,7 +277,7 @@ static bool run_formula_in_vectors(mp_formula formula, const mp_loops *loops, co
     }
 }
 
-/* Fills the members shared by the kernels for floats and for integers. */
+/* Fills the members that the kernels for floats and for integers have in common: formula parameters and operands. */
 template <class K> static void place(K *f, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
 {
     f->n = n_in;

@@ -1,4 +1,5 @@
-/* elementwise_cuda.h - formulas over broadcast operands on the GPU: functions of mp_engine, which only enqueue. */
+/* elementwise_cuda.h - formulas over broadcast operands on the GPU: implements the functions of mp_engine (elementwise.h). All
+ * functions only enqueue. */
 #pragma once
 
 #include "executor/operators/elementwise/elementwise.h"

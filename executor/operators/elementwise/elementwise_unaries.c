@@ -7,7 +7,7 @@
 
 enum { PARAMETERS = MP_FORMULA_PARAMETERS };
 
-/* A parameter of the formula, with its attribute and its default. */
+/* A parameter of a formula: the name of the operator's attribute, and the default value. */
 typedef struct parameter {
     const char *name;
     double otherwise;
@@ -45,7 +45,8 @@ typedef struct state {
     int lower, upper; /* for Clip with a bound computed at run time: the inputs with the bounds; 0: absent */
 } state;
 
-/* Runs Clip with bounds that are operands. For an absent bound, x is passed instead, and a parameter disables the bound. */
+/* Runs Clip with bounds that are computed at run time. If a bound is absent, x is passed in its place, and a parameter
+ * disables the bound. */
 static mp_status run_between(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;

@@ -61,7 +61,8 @@ MP_INLINE float mp_mish_slope(float v)
     float t = tanhf(mp_softplus(v));
     return t + v * (1 - t * t) / (1 + expf(-v));
 }
-/* Return the remainder with the sign of the divisor, and the matching quotient, as in Python and PyTorch. */
+/* mp_remainder returns the remainder of a / b with the sign of b, mp_floored_quotient the quotient rounded down, as in Python
+ * and PyTorch. */
 MP_INLINE float mp_remainder(float a, float b)
 {
     float rest = fmodf(a, b);
@@ -71,7 +72,7 @@ MP_INLINE float mp_floored_quotient(float a, float b)
 {
     return b == 0 ? a / b : rintf((a - mp_remainder(a, b)) / b);
 }
-/* Computes a op b for integers with wrap-around, which is undefined for signed integers in C. */
+/* Computes a op b for signed integers modulo 2^64. In C itself, the overflow of signed integers is undefined. */
 #define MP_WRAPPED(a, op, b) ((int64_t)((uint64_t)(a)op(uint64_t)(b)))
 MP_INLINE int64_t mp_whole_power(int64_t a, int64_t b)
 {

@@ -6,7 +6,7 @@
 #include "executor/operators/elementwise/elementwise.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 
-/* The operands of one iteration. */
+/* Declarations of a formula's operands in iteration k of a loop. Each macro is named after the operands that it declares. */
 #define X(type) const type x = in[0][k]
 #define G_V(type)                          \
     const type g = in[0][k], v = in[1][k]; \

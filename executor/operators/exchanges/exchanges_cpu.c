@@ -1,15 +1,15 @@
 /* exchanges_cpu.c - the exchanges of operators that are split over ranks (estimator/parallel/split.h), on the CPU: sums,
  * gathers of parts, and splits into parts.
  *
- * If each rank has one run of a tensor, ranks send from the tensor and receive into it directly. Otherwise parts are packed one
- * after the other in the workspace. */
+ * If the part of each rank is one contiguous run of the tensor, ranks send from the tensor and receive into it directly.
+ * Otherwise the parts are packed one after the other in the workspace. */
 #include <string.h>
 
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
 
 typedef enum form {
-    COPY,    /* a copy: the same on all ranks, or this rank's part */
+    COPY,    /* a copy without exchange: input and output have the same distribution over ranks */
     SUM,     /* all-reduce: the sum over the ranks, on all ranks */
     GATHER,  /* all-gather: parts become the whole tensor */
     SCATTER, /* reduce-scatter: this rank's part of the sum over the ranks */
@@ -26,7 +26,8 @@ typedef struct exchange {
     form form;
     mp_dtype dtype;
     int64_t element, whole, ranks; /* whole: number of elements of the whole tensor */
-    int64_t run, blocks;           /* each block of the whole tensor has one run per rank */
+    int64_t run,
+        blocks; /* run: elements of a contiguous piece of a rank; blocks: each block of the whole tensor has one run per rank */
 } exchange;
 
 /* True if both arrays are dense, with their dimensions in the same order. */
@@ -62,7 +63,7 @@ static int64_t workspace_of(const exchange *s)
     return s->form == SCATTER ? received + packed : s->form == GATHER ? packed : 0;
 }
 
-/* Copies a rank's runs between the whole tensor and its part. */
+/* Copies the runs of a rank from the whole tensor to its part, or back (into_whole). */
 static void deal(const exchange *s, int rank, char *whole, char *part, bool into_whole)
 {
     const int64_t bytes = s->run * s->element;

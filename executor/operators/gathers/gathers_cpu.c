@@ -13,24 +13,24 @@
 
 /* ---- elements */
 
-enum { LINES = 64 }; /* limit on the adjacent lines per item */
+enum { LINES = 64 }; /* maximum number of adjacent lines per item */
 
 typedef struct lines {
     const mp_array *table, *other, *indices;
     int axis;
     mp_index_reduction how;
     enum { PICK, REDUCE, CLEAR } task;
-    int side;         /* dimension along which the lines of an item are adjacent; -1: only one line */
+    int side;         /* dimension along which the lines of an item are adjacent; -1: an item is one line */
     int64_t per_side; /* number of items along `side` */
     int64_t index_stride[MP_ARRAY_RANK];
 } lines;
 
-/* Runs the task for n elements along a line, or for one element of each of n adjacent lines. `step` is the table's stride
- * between them, without the index. */
+/* Runs the task for n elements: along one line, or one element of each of n adjacent lines. `step` is the distance of these
+ * elements in the table if all indices are equal. */
 static void walk(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t step, int64_t other,
                  int64_t other_step)
 {
-    /* copies, because the compiler cannot rule out that a store changes *x */
+    /* copied to local variables, because the compiler cannot exclude that a store changes *x */
     const mp_array to = *x->table, indices = *x->indices;
     const int task = x->task, size = mp_dtype_bits(to.dtype) / 8;
     const mp_index_reduction how = x->how;
@@ -50,8 +50,8 @@ static void walk(const lines *x, int64_t n, int64_t index_at, int64_t index_step
     }
 }
 
-/* Adds a line of BFLOAT16 to its line of the table. Sums are computed in float, MP_BLOCK elements at a time, and rounded once.
- */
+/* Adds a line of BFLOAT16 values to the line of the table that the indices select. Sums are computed in float, MP_BLOCK
+ * elements at a time, and rounded once. */
 static void add_line(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t other,
                      int64_t other_step)
 {
@@ -131,8 +131,8 @@ static int64_t room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype 
     return plan->uses == MP_INDEX_PICKS ? list : plan->uses == (MP_INDEX_PICKS | MP_INDEX_REDUCES) ? 3 * list : 2 * list;
 }
 
-/* Returns the list of entries sorted by row. If the plan also picks, a copy is sorted, because picking uses the unsorted list.
- */
+/* Returns the list of entries, sorted by row. If the run also picks, a copy of the list is sorted, because picking uses the
+ * unsorted list. */
 static const uint64_t *sorted(mp_indexing *r)
 {
     const mp_row_entries *rows = &r->read;
@@ -145,7 +145,8 @@ static const uint64_t *sorted(mp_indexing *r)
     return r->sorted = mp_cpu_rows_sort(rows, list);
 }
 
-/* Lists the true elements of a condition as entries. MP_INVALID: their number differs from the output's. */
+/* Lists the true elements of a condition as entries. MP_INVALID: the number of true elements differs from the output's number
+ * of rows. */
 static mp_status read_condition(const mp_operands *x, const mp_row_entries *rows, uint64_t *list, mp_error *err)
 {
     const mp_array *condition = &x->in[1];

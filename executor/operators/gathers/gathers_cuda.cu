@@ -18,7 +18,8 @@ extern "C" {
 namespace
 {
 
-/* For index k, counted row-major: the offsets of its line in the table and of its element in the other array. */
+/* Plans by elements. For index k, counted row-major: the offset of its line in the table, and the offset of its element in the
+ * other array. */
 struct lines_of {
     mp_boxed places; /* from: the table, to: the other array */
     const void *indices;
@@ -65,7 +66,7 @@ struct picked {
     }
 };
 
-/* One thread reduces a whole line, from its beginning to its end. */
+/* One thread combines all elements of a line of the table with their updates, from the beginning of the line to its end. */
 struct line_reduced {
     lines_of x;
     mp_index_reduction how;
@@ -107,8 +108,8 @@ static int64_t reducing_room(const mp_index_plan *plan, mp_index_reduction how, 
     return plan->by_rows && plan->uses & MP_INDEX_REDUCES ? mp_cuda_rows_room(&plan->rows, how, dtype) : 0;
 }
 
-/* Returns the workspace bytes. After the memory for reducing rows follows the list of a condition's true elements, or a table
- * of sums in float. */
+/* Returns the workspace bytes of a plan. The workspace contains the memory for reducing rows, then the list of a condition's
+ * true elements, or a table of sums in float. */
 static int64_t room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype)
 {
     const int64_t bytes = mp_aligned(reducing_room(plan, how, dtype));

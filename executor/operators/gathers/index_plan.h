@@ -1,10 +1,11 @@
-/* index_plan.h - plans reads and writes of a table's elements by indices whose values are only known at run time, for every
- * backend.
+/* index_plan.h - describes reads and writes of a table's elements by index, for every backend. The values of the indices are
+ * known only at run time.
  *
- * Two kinds of plan cover all operators. Rows: entry k of a list selects a row of a table (Gather, GatherND, ScatterND,
- * Compress, MaxUnpool). Elements: every element of another array has its own index along one axis of the table (GatherElements,
- * ScatterElements). Picking copies the selected elements from the table to the other array. Reducing combines each selected
- * element with the other array's elements, in their order, so results do not depend on the number of threads. */
+ * Two kinds of description (mp_index_plan) cover all operators. Rows: entry k of a list selects a row of a table (Gather,
+ * GatherND, ScatterND, Compress, MaxUnpool). Elements: every element of another array has its own index along one axis of the
+ * table (GatherElements, ScatterElements). Picking copies the selected elements from the table to the other array. Reducing
+ * combines each selected element of the table with the elements of the other array that select it, in their order, so results
+ * do not depend on the number of threads. */
 #pragma once
 
 #include "executor/kernel/body.h"
@@ -19,8 +20,9 @@ typedef enum mp_index_reduction {
     MP_INDEX_MIN
 } mp_index_reduction;
 
-/* Returns a, the table's element of type T, reduced with b. U is the unsigned type in which sums and products of integers wrap
- * around, else T. A NaN on either side gives a NaN, except that SET returns b. */
+/* Returns the combination of a, an element of the table of type T, and b. For integers, U is the unsigned type of the same
+ * size, so that sums and products wrap around; otherwise U is T. A NaN on either side gives a NaN, except that SET returns b.
+ */
 #define MP_INDEX_REDUCE(how, T, U, a, b)                                  \
     ((how) == MP_INDEX_SET        ? (b)                                   \
      : (how) == MP_INDEX_ADD      ? (T)((U)(a) + (U)(b))                  \
@@ -50,20 +52,20 @@ MP_INLINE int64_t mp_grid_place(const mp_grid *g, int64_t index)
 }
 
 typedef struct mp_row_entries {
-    mp_grid named;   /* dimensions of the table that count rows */
-    mp_grid entries; /* dimensions of the other array that count entries */
-    int first;       /* number of leading coordinates of a row that equal the entry's batch coordinates; the others are read as
-                        indices */
+    mp_grid named;   /* dimensions of the table over which its rows are counted */
+    mp_grid entries; /* dimensions of the other array over which its entries are counted */
+    int first; /* number of leading coordinates of a row that equal the batch coordinates of the entry; all further coordinates
+                  are read from the indices */
     int64_t n_rows, n_entries;
     int ranks; /* > 1: number of ranks with equal parts of the table's rows. An entry for another rank's row picks zeros and
                   adds nothing */
     int64_t per_batch; /* number of entries per batch */
-    int read_rank;     /* number of coordinates read per entry */
+    int read_rank;     /* number of indices read per entry; read_dims: the sizes of the indexed dimensions */
     int64_t read_dims[MP_ARRAY_RANK];
-    mp_box frame; /* the elements of one row, settled; from: the table, to: the other array */
+    mp_box frame; /* the elements of one row as a box: read strides are the table's, write strides those of the other array */
 } mp_row_entries;
 
-/* Flags: the uses of the table in a run. */
+/* Flags: a run copies from the table (PICKS), combines into it (REDUCES), or sets elements to zero (CLEARS). */
 enum { MP_INDEX_PICKS = 1, MP_INDEX_REDUCES = 2, MP_INDEX_CLEARS = 4 };
 
 typedef struct mp_indexer mp_indexer;
@@ -79,17 +81,17 @@ typedef struct mp_index_plan {
     mp_row_entries rows;
 } mp_index_plan;
 
-/* One run of a plan. */
+/* One run of a call with an mp_index_plan. */
 typedef struct mp_indexing {
     const mp_index_plan *plan;
     const mp_operands *x;
     mp_array indices;
-    void *room;             /* workspace of mp_indexer.room bytes */
+    void *room;             /* workspace; the indexer's function `room` returns its bytes */
     const uint64_t *sorted; /* the CPU's list of entries, sorted by row; NULL: not sorted yet */
-    mp_row_entries read;    /* the plan's rows, with the number of entries in the CPU's list */
+    mp_row_entries read;    /* plan->rows, with n_entries set to the number of entries in the CPU's list */
 } mp_indexing;
 
-/* A backend's functions that run a plan. A table must have the layout of the plan; its type may differ. */
+/* The functions with which a backend runs an mp_index_plan. A table must have the layout in the plan; its type may differ. */
 struct mp_indexer {
     int64_t (*room)(const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype);
     /* Called before all other functions. MP_INVALID: an index is outside of its axis. The GPU does not check this; such an
@@ -115,7 +117,7 @@ mp_status mp_indices_check(const mp_operands *x, int indices, mp_error *err);
  * entries. MP_UNSUPPORTED: more than UINT32_MAX rows or entries. */
 mp_status mp_rows_along(const mp_operands *x, const mp_array *table, const mp_array *other, int axis, int n_entry_dims,
                         mp_row_entries *rows, mp_error *err);
-/* Same for rows selected by tuples of `length` indices, after the first `batch` dimensions of the table. */
+/* As mp_rows_along, for rows selected by tuples of `length` indices, after the first `batch` dimensions of the table. */
 mp_status mp_rows_by_tuple(const mp_operands *x, const mp_array *table, const mp_array *other, int batch, int length,
                            int n_entry_dims, mp_row_entries *rows, mp_error *err);
 
@@ -138,8 +140,8 @@ static inline int64_t mp_rows_list_bytes(const mp_row_entries *rows)
  * from the table in rank or exceed it in a dimension other than the axis. */
 mp_status mp_index_elements_check(const mp_operands *x, const mp_array *table, const mp_array *other, int axis, mp_error *err);
 
-/* Reserves the indexer's memory after the call's current workspace, and sets *at to its offset. MP_INVALID: the workspace is
- * too large. */
+/* Extends the call's workspace by the memory that the indexer needs, and sets *at to the offset of this memory. MP_INVALID:
+ * the workspace is too large. */
 mp_status mp_index_plan_room(const mp_operands *x, const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype,
                              mp_call *call, int64_t *at, mp_error *err);
 

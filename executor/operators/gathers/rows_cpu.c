@@ -29,7 +29,7 @@ mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, con
     return MP_OK;
 }
 
-/* A radix sort by the digits of the row, the lowest first. */
+/* A radix sort by the digits of the row number, the lowest digit first. */
 const uint64_t *mp_cpu_rows_sort(const mp_row_entries *rows, uint64_t *list)
 {
     uint64_t *from = list, *to = list + rows->n_entries;
@@ -70,7 +70,7 @@ static char *entry_of(const copying *x, uint64_t packed)
     return x->other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)packed) * x->size;
 }
 
-/* Copies entries one after the other, each a whole row. */
+/* Copies a block of entries one after the other; an entry is a whole row of the table. */
 static void copy_entries(void *data, int64_t item)
 {
     const copying *x = data;
@@ -94,7 +94,7 @@ COPY_PICKED(uint16_t)
 COPY_PICKED(uint32_t)
 COPY_PICKED(uint64_t)
 
-/* Copies all entries at one element of the frame, then at the next. Used for tables whose rows are not contiguous. */
+/* Copies one element of all entries' rows, then the next element. Used for tables whose rows are not contiguous. */
 static void copy_places(void *data, int64_t item)
 {
     const copying *x = data;
@@ -185,7 +185,8 @@ void mp_cpu_reduce(mp_index_reduction how, mp_dtype dtype, int64_t n, void *into
     }
 }
 
-/* ---- reducing. The sorted list is split into pieces. The piece with the first entry of a row reduces the whole row. */
+/* ---- reducing. The list of entries, sorted by row, is split into pieces. The thread of the piece with the first entry of a
+ * row combines all entries of the row. */
 enum { PIECE = 32, COLUMNS = 256 };
 typedef struct reducing {
     const mp_row_entries *rows;
@@ -195,7 +196,7 @@ typedef struct reducing {
     char *table;
     const char *other;
     int size;
-    int64_t columns; /* number of blocks of COLUMNS elements in the innermost dimension of the frame */
+    int64_t columns; /* number of blocks of COLUMNS elements in the innermost dimension of a row */
     int64_t n_outer, pieces;
 } reducing;
 
@@ -225,14 +226,14 @@ MP_VECTOR static void add_to(const float *values, int64_t n, float *sums)
     for (int64_t k = 0; k < n; k++) sums[k] += values[k];
 }
 
-/* Reduces n elements of a row with the same elements of entries list[first..last). Sums are computed in float and rounded once.
- */
+/* Combines n elements of a row of the table with the corresponding elements of the entries list[first..last). Sums are
+ * computed in float and rounded once. */
 static void reduce_row(const reducing *x, int64_t first, int64_t last, int64_t table, int64_t other, int64_t n)
 {
     static const uint64_t zero = 0;
     const mp_box *frame = &x->rows->frame;
     int64_t to = frame->from[frame->rank - 1],
-            from = frame->to[frame->rank - 1]; /* strides of the table and of the other array */
+            from = frame->to[frame->rank - 1]; /* strides of a row's elements in the table (to) and in the other array (from) */
     float sums[COLUMNS], room[COLUMNS];
     if (x->how == MP_INDEX_SET) {
         int64_t entry = other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[last - 1]);

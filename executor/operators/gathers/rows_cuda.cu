@@ -10,13 +10,13 @@ extern "C" {
 namespace
 {
 
-/* The grids and the frame of mp_row_entries on the device, in elements of the copied size. */
+/* mp_row_entries as kernels receive it. Sizes and strides count elements of the size in which rows are copied. */
 struct rows_as {
     mp_grid named, entries;
     mp_boxed frame;
     int64_t n_entries;
-    bool by_place; /* order of items. true: all entries at one element of the frame, then at the next; false: all elements of
-                      one entry first */
+    bool by_place; /* order of items. true: one element of all entries' rows, then the next element; false: all elements of one
+                      entry's row, then the next entry */
 
     explicit rows_as(const mp_row_entries *rows) : named(rows->named), entries(rows->entries), frame(&rows->frame)
     {
@@ -60,7 +60,8 @@ template <class T> struct cleared {
     }
 };
 
-/* Describes the rows as the largest elements that sizes, strides and addresses permit. Returns their size. */
+/* Merges the elements of a row to the largest elements (up to 16 bytes) that sizes, strides and addresses permit. Returns
+ * their size in bytes. */
 static int widen(mp_row_entries *rows, int size, const void *table, const void *other)
 {
     mp_box all = {}, *frame = &rows->frame;
@@ -116,14 +117,14 @@ struct reducing {
     int size;
     void *table;
     const void *other;
-    float *partial; /* per piece: the sums of its first row if that began in an earlier piece, and of its last row if that
-                       continues in the next */
+    float *partial; /* per piece of the list: the sums of its first row, if the row began in an earlier piece, and of its last
+                       row, if the row continues in the next piece */
 
     MP_BODY int64_t row(int64_t k) const { return (int64_t)(list[k] >> 32); }
     MP_BODY int64_t entry_at(int64_t k) const { return mp_grid_place(&rows.entries, (int64_t)(uint32_t)list[k]); }
 };
 
-/* Reduces all entries of one row at one element of the frame, if entry k of the list is the row's first. */
+/* If entry k of the sorted list is the first of its row, combines one element of the row with all entries of the row. */
 struct row_reduced {
     reducing x;
     MP_BODY void operator()(int64_t index) const
@@ -144,8 +145,8 @@ struct row_reduced {
     }
 };
 
-/* Sums the entries of a piece, row by row, at one element of the frame. The sum of a row whose entries are all in this piece is
- * added to the table; other sums are stored in `partial`. */
+/* Sums one element of the entries of a piece, row by row. If all entries of a row are in the piece, their sum is added to the
+ * table; otherwise it is stored in `partial`. */
 struct piece_summed {
     reducing x;
     MP_BODY void operator()(int64_t index) const
@@ -301,12 +302,14 @@ struct list_of {
     }
 };
 
-/* One pass of the sort over one digit. `count` counts a thread's entries by their digit, for counts_of and places_of. */
+/* One pass of the radix sort over one digit. `count` counts a thread's entries by their digit; the kernels counts_of and
+ * places_of use it. */
 struct pass {
     const uint64_t *from;
     int64_t n, n_blocks;
     int shift;
-    uint32_t *counts; /* number of entries by digit, then block; after sums_of, the position of the first such entry */
+    uint32_t *counts; /* per digit and block: number of entries; after the kernel sums_of, the position of the first of these
+                         entries */
 
     typedef uint16_t columns[DIGITS][MP_GRID_THREADS];
     MP_BODY int digit(uint64_t entry) const { return (int)(entry >> shift & (DIGITS - 1)); }

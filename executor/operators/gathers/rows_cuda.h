@@ -1,8 +1,9 @@
 /* rows_cuda.h - picks, clears and reduces rows of a table by index (index_plan.h) on the GPU. All functions only enqueue.
  * Private to executor/cuda/.
  *
- * A kernel cannot report errors: an index outside of its axis reads zero and writes nothing. Results are deterministic: entries
- * are first sorted by row, and the entries of a row are summed in their order, in pieces of MP_CUDA_PIECE entries. */
+ * A kernel cannot report errors: an index outside of its axis reads zero and writes nothing. Results are deterministic:
+ * entries are first sorted by row, and the entries of a row are summed in their order: first within pieces of MP_CUDA_PIECE
+ * entries, then over the pieces. */
 #pragma once
 
 #include "executor/operators/gathers/index_plan.h"
@@ -13,8 +14,8 @@ enum { MP_CUDA_PIECE = 32 };
 void mp_cuda_rows_pick(const mp_row_entries *rows, const mp_array *indices, int size, const void *table, void *other);
 /* table[row] = 0, for the row of every entry. */
 void mp_cuda_rows_clear(const mp_row_entries *rows, const mp_array *indices, int size, void *table);
-/* Reduces table[row] with other[entry] for every entry. A sum is rounded once. `room` has mp_cuda_rows_room bytes, aligned to
- * 16. */
+/* Combines table[row] with other[entry] for every entry. A sum is computed in float and rounded once. `room` is workspace of
+ * mp_cuda_rows_room bytes, aligned to 16. */
 void mp_cuda_rows_reduce(const mp_row_entries *rows, const mp_array *indices, mp_index_reduction how, mp_dtype dtype,
                          void *table, const void *other, void *room);
 int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_index_reduction how, mp_dtype dtype);

@@ -8,8 +8,8 @@ typedef struct scatter {
     mp_index_plan plan;
     int64_t rescue_at[3]; /* workspace offset for a copy of input i, if the output may overwrite the input's memory; -1: it
                              cannot */
-    int64_t parts_at;     /* workspace offset of `parts` */
-    int64_t room_at;      /* workspace offset of the indexer's memory */
+    int64_t parts_at;     /* workspace offset of the intermediate arrays of gradients (`parts`) */
+    int64_t room_at;      /* workspace offset of the memory that the indexer needs */
 } scatter;
 
 static mp_indexing indexing_of(const scatter *s, const mp_operands *x)
@@ -52,8 +52,8 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return by->done(err);
 }
 
-/* Intermediate arrays of run_shares in the workspace. All are FLOAT, except update_dy, which has the type of the output's
- * gradient. */
+/* Intermediate arrays of the gradients of maximum, minimum and product (run_shares), in the workspace. All are FLOAT, except
+ * update_dy, which has the type of the output's gradient. */
 typedef struct parts {
     mp_array results, marks;                                        /* in the layout of the table */
     mp_array update_results, update_marks, update_parts, update_dy; /* in the layout of the updates */
@@ -200,7 +200,8 @@ mp_status mp_scatter_elements_prepare(const mp_operands *x, mp_call *call, const
     return prepare(x, &p, call, err);
 }
 
-/* In forward, the table is the output. In backward it is the output's gradient, whose layout the data's gradient must have. */
+/* In forward, the table that indices select from is the output. In backward it is the output's gradient; the gradient of the
+ * data must have the same layout. */
 mp_status mp_scatter_nd_prepare(const mp_operands *x, mp_call *call, const mp_indexer *by, mp_error *err)
 {
     const mp_array *indices = &x->in[1], *updates = &x->in[2], *table = mp_operands_out(x, 0);

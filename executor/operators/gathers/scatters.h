@@ -1,25 +1,27 @@
-/* scatters.h - operators that write updates into a copy of their data: Scatter, ScatterElements, ScatterND. For every backend.
+/* scatters.h - operators that write updates into a copy of their data: Scatter, ScatterElements, ScatterND. Every backend uses
+ * this code.
  *
- * If several updates select one element, they are combined with it in their order; without a reduction, the last update
- * remains. Gradients without a reduction and for addition: the gradient of the updates is picked from the output's gradient.
- * The gradient of the data is the output's gradient; without a reduction it is zero at updated elements.
+ * If several updates select one element, they are combined with the element in their order; without a reduction, the last
+ * update remains. Gradients for addition, and without a reduction: the gradient of an update is the output's gradient at the
+ * selected element. The gradient of the data is the output's gradient; without a reduction it is zero at updated elements.
  *
- * The other reductions: the data's element and the updates that select it are the factors of one result. The gradient of a
- * maximum or minimum is divided equally among all factors that equal it, as in PyTorch's scatter_reduce. The gradient of a
- * product is the product of the other factors; zeros are counted separately. Three steps compute it. The factors are reduced
- * again, with zeros as ones in products. Then marks of the relevant factors are summed. Finally each factor gets its share. */
+ * Gradients for maximum, minimum and product: the data's element and the updates that select it are called the factors of one
+ * result. A maximum or minimum divides its gradient equally among all factors that equal it, as PyTorch's scatter_reduce does.
+ * In a product, the derivative by a factor is the product of all other factors; zeros are counted separately. Three steps
+ * compute these gradients. First the factors are combined again; in products, zeros are replaced by ones. Then the relevant
+ * factors are counted. Finally each factor gets its share of the gradient. */
 #pragma once
 
 #include "executor/operators/gathers/index_plan.h"
 
-/* An elementwise step of these gradients, in memory order. PART writes the factor (1 for a zero in a product). MARK writes 1
- * for a relevant factor, else 0. In a product, relevant factors are zeros; otherwise they are the factors that equal the
- * result. SHARE writes the gradient. */
+/* An elementwise step of the gradient of a maximum, minimum or product. PART writes the factor (1 for a zero in a product).
+ * MARK writes 1 for a relevant factor, else 0. In a product, relevant factors are zeros; otherwise they are the factors that
+ * equal the result. SHARE writes the gradient. */
 typedef enum mp_scatter_step_kind { MP_SCATTER_PART, MP_SCATTER_MARK, MP_SCATTER_SHARE } mp_scatter_step_kind;
 typedef struct mp_scatter_step {
     mp_scatter_step_kind step;
     mp_index_reduction how;
-    mp_array factors, dy, to; /* dy: the gradient of each factor's result, used by SHARE only */
+    mp_array factors, dy, to; /* dy: per factor, the gradient of its result, used by SHARE only */
     const float *results, *marks;
 } mp_scatter_step;
 
@@ -42,8 +44,8 @@ MP_INLINE void mp_scatter_step_item(const mp_scatter_step *s, int64_t k)
         mp_array_store(&s->to, k, mp_scatter_share(s->how, factor, s->results[k], mp_array_load(&s->dy, k), s->marks[k]));
 }
 
-/* Plan a call that the backend's indexer runs, and reserve workspace for saved inputs. MP_UNSUPPORTED: as mp_indices_check, or
- * the reduction has no kernel for this type, or no gradient. MP_INVALID: shapes do not match, or the workspace is too large.
- * MP_NOMEM. */
+/* Prepare calls that the backend's indexer runs. The workspace has room for copies of inputs that the output overwrites.
+ * MP_UNSUPPORTED: as mp_indices_check, or the reduction has no kernel for this type, or no gradient. MP_INVALID: shapes do not
+ * match, or the workspace is too large. MP_NOMEM. */
 mp_status mp_scatter_elements_prepare(const mp_operands *x, mp_call *call, const mp_indexer *by, mp_error *err);
 mp_status mp_scatter_nd_prepare(const mp_operands *x, mp_call *call, const mp_indexer *by, mp_error *err);

@@ -1,4 +1,5 @@
-/* sequences.h - ReverseSequence and OneHot, for every backend. An item of their bodies is a span of the output (body.h). */
+/* sequences.h - ReverseSequence and OneHot, for every backend. A body computes one item, which is a span of a row of the
+ * output (body.h). */
 #pragma once
 
 #include "executor/operators/gathers/index_plan.h"
@@ -17,7 +18,8 @@ mp_status mp_reverse_sequence_prepare(const mp_operands *x, mp_call *call, mp_er
 mp_status mp_reverse_sequence_check(const mp_operands *x, mp_error *err);
 mp_status mp_reverse_sequence_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Returns the offset of the source element of this batch and step, relative to the element with the same indices. */
+/* Returns the distance in `from` between the source of an output element and the element with the same indices as the output
+ * element. */
 MP_INLINE int64_t mp_reverse_sequence_shift(const mp_reverse_sequence *s, int64_t batch, int64_t step)
 {
     const int64_t n_steps = s->to.dims[s->time];
