@@ -92,7 +92,7 @@ static int64_t depth(const mp_architecture *a)
 
 enum { LAYERS_MAX = 10000 };
 
-/* Refuses inconsistent sizes, and sizes that would make the model too large. */
+/* Refuses an architecture with inconsistent sizes, or with sizes that would make the model too large. */
 static mp_status check(const mp_architecture *a, int64_t batch, int64_t sequence, mp_error *err)
 {
     const struct {
@@ -155,7 +155,7 @@ static int positions(mp_sketch *n)
     return index ? looked_up(n, "position", "position.weight", longest, mp_sketch_list(n, "position", n->sequence, index)) : -1;
 }
 
-/* Adds a data input with an integer per token. */
+/* Adds a data input of shape (batch, sequence) with one integer per token, such as a token number. */
 static int of_tokens(mp_sketch *n, const char *name)
 {
     return mp_sketch_data(n, name, MP_DTYPE_INT64, 2, (int64_t[]){n->batch, n->sequence});

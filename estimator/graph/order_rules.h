@@ -7,7 +7,7 @@
 
 #include "memplan/timeline.h"
 
-/* The place of the graph's updates. */
+/* When the updates of a graph may run, relative to backward and to readers of the parameters. */
 typedef struct mp_update_order {
     bool after_backward; /* updates run after all loss and backward nodes; false: they may run among these nodes */
     bool after_readers;  /* an update runs after the readers of the storages it changes; false: before them, at the start of the

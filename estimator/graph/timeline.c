@@ -12,7 +12,7 @@
 enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
 
 struct state {  /* the state of a storage after the steps so far */
-    int span;   /* the span of its current instance, NOT_LIVE or ALWAYS_LIVE */
+    int span;   /* span that contains the storage's current instance; NOT_LIVE or ALWAYS_LIVE if there is no such span */
     int added;  /* number of contributions to the sum in the steps so far */
     bool begun; /* true if some step has produced it. A reader of a carried gradient must then wait for all contributions */
 };

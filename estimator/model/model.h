@@ -89,8 +89,9 @@ const char *mp_role_name(mp_role role);
  * true. */
 typedef enum mp_mask {
     MP_MASK_UNKNOWN,
-    MP_MASK_PAST, /* true exactly on and below the diagonal of the last two dimensions: the elements that a causal mask keeps */
-    MP_MASK_FUTURE /* true exactly above the diagonal: the elements that a causal mask hides */
+    MP_MASK_PAST,  /* true for the elements on and below the diagonal of the last two dimensions, which a causal mask keeps;
+                      false for all others */
+    MP_MASK_FUTURE /* true for the elements above the diagonal, which a causal mask hides; false for all others */
 } mp_mask;
 
 /* How a backend stores a tensor, decided when the backend prepares a network. All zero means PLAIN. */

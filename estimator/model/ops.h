@@ -89,7 +89,7 @@ typedef enum mp_initial {
  */
 typedef enum mp_input_meaning {
     MP_MEANS_NUMBER,    /* an ordinary number, used in arithmetic */
-    MP_MEANS_PASSED,    /* same meaning as the output's element */
+    MP_MEANS_PASSED,    /* the element has the meaning of the output's element, because the operator passes it on */
     MP_MEANS_INDEX,     /* an index along the operator's axis of input 0 */
     MP_MEANS_INDICES,   /* the last dimension holds one index for each leading dimension of input 0 after `batch_dims` */
     MP_MEANS_CLASS,     /* a class index, less than the scalar in input 1 */
@@ -112,7 +112,7 @@ typedef enum mp_layout_habit {
     MP_HABIT_FROM_ROW_MAJOR, /* like MP_HABIT_ROW_MAJOR, but input 0 must also be row-major, because the output is a view of
                                 input 0 */
     MP_HABIT_MATRICES,       /* reads and writes row-major, so that the last two dimensions are matrices */
-    MP_HABIT_AS_INPUTS,      /* works in any layout that its inputs share, and writes the same layout */
+    MP_HABIT_AS_INPUTS,      /* computes in any layout that its inputs share, and writes its outputs in this layout */
     MP_HABIT_SPATIAL         /* fastest with channels-last layout of input 0 and outputs */
 } mp_layout_habit;
 

@@ -26,7 +26,8 @@ struct search {
     bool *is_input; /* per tensor: true for a declared input of the model */
 };
 
-/* Finds the operator that must run before a tensor is read; -1: none. `reader` NULL: the tensor is a declared output. */
+/* Returns the operator that must run before `reader` reads a tensor; -1: no operator must run before. `reader` NULL: the tensor
+ * is a declared output. */
 static mp_status producer_of(const mp_model *model, const struct search *s, const mp_operator *reader, int tensor,
                              int *producer, mp_error *err)
 {

@@ -43,7 +43,8 @@ static mp_status shrink(mp_exchange *x, mp_storage *storage, bool is_spread)
     return MP_OK;
 }
 
-/* Shards one parameter according to `zero`: the state in place; gradient and value as new storages. */
+/* Shards one parameter according to its ZeRO stage. The storages of its state shrink to the shard's bytes; the shards of
+ * gradient and value are new storages. */
 static mp_status share_out(mp_exchange *x, mp_exchanged *p)
 {
     mp_graph *g = x->graph;
@@ -154,7 +155,7 @@ static mp_status add_reduction(mp_exchange *x, size_t k)
     MP_CHECK(let_wait(x, b, node->alternatives));
     if (x->ranks->rules == MP_RULES_PYTORCH && b->zero) node->alternatives->workspace_bytes = b->bytes;
     if (x->ranks->rules == MP_RULES_PYTORCH &&
-        !x->zero) { /* as in DDP, which copies gradients into buckets that stay allocated */
+        !x->zero) { /* DDP copies gradients into buckets that stay allocated, so each bucket is a storage */
         int storage;
         MP_CHECK(add_storage(x, "bucket of %s and others%s", x->writes[0], b->bytes, MP_KIND_BUFFER, &storage));
         x->reads[0] = storage;

@@ -12,8 +12,8 @@
 /* Returns the ranks with different samples: over dp and shard, and over tp if tp shards the batch. */
 mp_rank_group mp_statistics_group(const mp_mesh *mesh);
 
-/* Synchronizes the batch normalizations of an inferred model if the ranks share statistics. No effect for one rank. MP_NOMEM.
- * O(operators). */
+/* Synchronizes the batch normalizations of an inferred model if the ranks share statistics. With one rank, the model is
+ * unchanged. MP_NOMEM. O(operators). */
 mp_status mp_model_share_statistics(mp_model *model, const mp_ranks *ranks, mp_error *err);
 
 /* Returns the bytes that all ranks together contribute for an operator in forward; the same number in backward. 0: no shared

@@ -1,5 +1,5 @@
-/* simplify.c - repeats the passes until nothing changes; removes known values and dead operators; creates operators with rows
- * of their own. */
+/* simplify.c - repeats the passes until nothing changes; removes known values and dead operators; replaces operators that need
+ * a separate row in ops.def. */
 #include "memplan/simplify.h"
 
 #include <string.h>

@@ -50,7 +50,7 @@ static bool is_parameter_view(const mp_rewriter *r, int tensor)
     return !mp_writer(r, tensor) && r->model->tensors[tensor].role != MP_ROLE_DATA;
 }
 
-/* Returns the parameter whose transposition this operand is; -1: none. */
+/* If the operand is a transposed parameter, returns the parameter; else -1. */
 static int transposed_parameter(const mp_rewriter *r, int tensor)
 {
     const mp_operator *op = mp_written_by(r, tensor, "Transpose");
@@ -62,7 +62,8 @@ static bool is_fused_product(const mp_operator *op)
     return !strcmp(op->kind, "FusedMatMul") && (!strcmp(op->domain, "com.microsoft") || !strcmp(op->domain, "memplan"));
 }
 
-/* False if a FusedMatMul transposes the batch, because the last two dimensions are then not the matrix. */
+/* True if the last two dimensions of operand k are its matrix. A FusedMatMul that transposes the batch has another order of
+ * dimensions. */
 static bool has_plain_batch(const mp_operator *op, int k)
 {
     return !mp_operator_int(op, k == 0 ? "transBatchA" : "transBatchB", 0);

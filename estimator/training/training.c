@@ -127,7 +127,7 @@ MP_NAMED(loss, "auto", "cross-entropy", "mse", "l1", "smooth-l1", "huber", "bce"
 MP_NAMED(optimizer, "adamw", "adam", "sgd", "momentum", "none", "adamw8bit")
 MP_NAMED(rules, "executor", "pytorch")
 
-/* Marks the operators that the loss depends on; without a loss, that an output depends on. */
+/* Marks the operators on which the loss depends. Without a loss, marks the operators on which an output depends. */
 static void mark_relevant(mp_builder *b, bool *demanded)
 {
     const mp_model *m = b->model;

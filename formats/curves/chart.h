@@ -78,7 +78,7 @@ MP_OWNER(mp_timeline_columns_free, mp_timeline_columns)
  * <= to <= 1. O(steps between them). */
 int64_t mp_keep_all_between(const mp_timeline_columns *columns, int tier, double from, double to);
 
-/* Returns the layer of storages with this always-live kind. */
+/* Returns the picture's layer for storages of an always-live kind. */
 mp_layer mp_layer_of_kind(mp_kind kind);
 const char *mp_layer_name(mp_layer layer), *mp_layer_color(mp_layer layer);
 /* Returns the colour of an activity. It is the colour of the layer that the activity produces or changes, so that one legend

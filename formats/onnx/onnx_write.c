@@ -85,7 +85,7 @@ static mp_status tensor_of(const writer *w, const char *name, mp_dtype dtype, in
     return MP_OK;
 }
 
-/* Describes an input or an output. */
+/* Describes an input or an output of the file: its name, element type and dimensions. */
 static mp_status value_info(const writer *w, int tensor, bool open, Onnx__ValueInfoProto **out)
 {
     const mp_tensor *t = &w->model->tensors[tensor];
@@ -158,7 +158,7 @@ static mp_status attribute_of(const writer *w, const mp_operator *op, const mp_a
     }
 }
 
-/* Lists the names of operands; "" for omitted ones. */
+/* Creates a list of the operands' names. An omitted operand has the name "". */
 static mp_status names_of(const writer *w, const int *tensors, int n, size_t *count, char ***out)
 {
     if (!LIST(w, *out, (size_t)n)) return no_memory(w);

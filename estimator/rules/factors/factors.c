@@ -47,7 +47,8 @@ static void align(const mp_model *model, const mp_operator *op, mp_operand_facto
 bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const bool is_alone =
-        op->op->traits & (MP_TRAIT_EXPANDS | MP_TRAIT_CASTS); /* the second operand only gives the shape or type */
+        op->op->traits &
+        (MP_TRAIT_EXPANDS | MP_TRAIT_CASTS); /* only the shape or type of the second operand is used, so it is not split */
     *f = (mp_operand_factors){0};
     if (op->n_in > MP_OP_INPUTS) return false;
     number_results(model, op, f);
@@ -206,7 +207,8 @@ bool mp_factors_parts(const mp_model *model, const mp_operator *op, mp_operand_f
     return true;
 }
 
-/* Sums and means over some dimensions are added over the ranks. Other reductions need these dimensions whole. */
+/* Reductions. If a reduced dimension is split, the ranks' results of a sum or mean are added. Other reductions do not permit
+ * splitting a reduced dimension. */
 bool mp_factors_reduce(const mp_model *model, const mp_operator *op, mp_operand_factors *f)
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);

@@ -6,7 +6,8 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
 
-/* Reads index k, counted from the front. Returns false if it is outside [-size, size). */
+/* Reads element k of `indices` as an index into a dimension of `size` elements. A negative index counts from the end. Returns
+ * false if the index is outside [-size, size). */
 static bool index_at(const mp_value *indices, int64_t k, int64_t size, int64_t *index)
 {
     int64_t i = indices->i[k];

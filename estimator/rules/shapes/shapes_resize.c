@@ -74,7 +74,7 @@ static mp_status resize_to_sizes(mp_infer *c, int input, const mp_tensor *x, con
         if (k == 0 || (smallest ? f < factor : f > factor)) factor = f;
     }
     for (int k = 0; k < n && (smallest || largest); k++) {
-        double size = floor(factor * (double)x->dims[axes[k]] + 0.5); /* rounds half up */
+        double size = floor(factor * (double)x->dims[axes[k]] + 0.5); /* rounds to the nearest integer; halves are rounded up */
         MP_FIT(size < 0x1p62, "the sizes are too large");
         dims[axes[k]] = (int64_t)size;
     }
