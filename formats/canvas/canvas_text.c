@@ -11,7 +11,10 @@
 
 #define HEAD_SHARE 0.4 /* fraction of a shortened text that is kept before the ellipsis */
 
-enum { REPLACEMENT = 0xFFFD, WIDE_FROM = 0x2E80 /* East Asian scripts and symbols: width equals height */ };
+enum {
+    REPLACEMENT = 0xFFFD,
+    WIDE_FROM = 0x2E80 /* characters from WIDE_FROM on, East Asian scripts and symbols, are as wide as high */
+};
 
 static const short advance[2][95] = {
     {318, 401, 460, 838, 636, 950, 780, 275, 390,  390, 500, 838, 318, 361, 318, 337, 636, 636, 636, 636, 636, 636, 636, 636,

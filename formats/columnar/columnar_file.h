@@ -15,8 +15,8 @@ typedef struct mp_row_range {
 typedef struct mp_columnar_file mp_columnar_file;
 struct mp_columnar_file {
     int64_t n_rows;
-    const char
-        *folder; /* folder for unnamed files that hold the data that was read; NULL: memory. Set by the caller after opening */
+    const char *folder; /* folder in which the data that is read is stored, as unnamed files; NULL: the data is stored in
+                           memory. The caller sets it after opening */
     /* Reads these ascending ranges of rows of a column, concatenated, to *out. The first dimension of *out counts rows. Close
      * *out with mp_dataset_close. Element types are MP_DTYPE_FLOAT, _DOUBLE, _INT32, _INT64 and _UINT8. MP_INVALID: unknown
      * column or element type, or a row that is null or has another length. MP_PARSE: damaged column data. MP_IO: as

@@ -62,7 +62,7 @@ typedef struct mp_timeline_columns {
     size_t n_activity[MP_N_ACTIVITIES];
     size_t n;
     mp_tier_columns *tiers;      /* per tier of the graph; all tiers have the same ranges of steps */
-    mp_timeline_column *columns; /* the device's columns */
+    mp_timeline_column *columns; /* columns of the device's tier */
     int peak_column;
 } mp_timeline_columns;
 
@@ -93,7 +93,8 @@ typedef struct mp_frame {
 /* Return the x coordinate of the begin of a step or column. */
 double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, double step);
 double mp_column_left(const mp_timeline_columns *columns, const mp_frame *frame, size_t column);
-/* Returns "/conv1/Conv (Conv, forward)", without words that the name already contains. Validity as mp_text. */
+/* Returns a node's title: its name, operator type and phase, as in "/conv1/Conv (Conv, forward)". Type and phase are omitted if
+ * the name contains them. Validity as mp_text. */
 const char *mp_node_title(const mp_graph *graph, int node);
 /* Draws the step numbers below frame->low. */
 void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
@@ -133,7 +134,8 @@ typedef struct mp_byte_zone {
 typedef struct mp_byte_scale {
     int n;
     mp_byte_zone zones[3];
-    bool cut_below, cut_above; /* the scale has a break above zones[0], and below zones[n - 1] */
+    bool cut_below,
+        cut_above; /* cut_below: the scale has a break above zones[0]; cut_above: it has a break below zones[n - 1] */
 } mp_byte_scale;
 
 /* Returns a scale between the heights low and high, for a plan between `always` and `most` bytes and a curve that reaches

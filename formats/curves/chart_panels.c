@@ -221,7 +221,7 @@ static void draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const
         mp_canvas_text(canvas, frame->right + 7, first - 14 * (double)k, MP_ALIGN_LEFT, NAME_SIZE, true, color, lines[k]);
 }
 
-/* Draws the arena's upper end, and the part of the budget that is left for the arena. */
+/* Draws two lines across the address map: the arena's upper end, and the part of the budget that is left for the arena. */
 static void draw_levels(const mp_plan *plan, double arena, double budget, mp_canvas *canvas, const mp_frame *frame,
                         const mp_byte_scale *scale)
 {

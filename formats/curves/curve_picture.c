@@ -394,7 +394,8 @@ static void curve_labels(const picture *p, const mp_plot *panel)
     }
     if (n == 0) {
         const double middle = (panel->x.from + panel->x.to) / 2;
-        const bool left = mp_plot_at(&panel->x, (double)p->sweep->floor_bytes) > middle; /* avoids the floor's line */
+        const bool left = mp_plot_at(&panel->x, (double)p->sweep->floor_bytes) >
+                          middle; /* places the text on the side where it does not cover the floor's line */
         text(p, left ? panel->x.from + 8 : panel->x.to - 8, panel->y.to - 2 * ROW, left ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL,
              false, MP_COLOR_MUTED, "nothing was found that takes less than keeping everything");
     }

@@ -148,7 +148,7 @@ typedef struct state {
         int64_t names_before; /* n_names when the group began */
         bool edge_into;       /* true if an edge leads to the group */
         int64_t left;         /* number of nodes at the source end of the edge that leads to the group */
-        bool hidden;          /* the group refers to a subgraph by name */
+        bool hidden;          /* true if the group refers to a subgraph by name, so that its size is unknown */
         int chain;            /* number of edges so far in the statement that contains the group */
     } levels[MP_DOT_DEPTH_MAX + 1];
     int64_t left;      /* number of nodes in the last item (a node or a group) */

@@ -12,10 +12,10 @@
 enum {
     MP_DOT_NODES_MAX = 100000,
     MP_DOT_EDGES_MAX = 200000,
-    MP_DOT_MENTIONS_MAX = 500000, /* mentions of nodes, in statements and edges */
-    MP_DOT_CHAIN_MAX = 1000,      /* edges per statement, also limited by Graphviz's parser */
-    MP_DOT_DEPTH_MAX = 32,        /* nesting of subgraphs */
-    MP_DOT_ATTRIBUTES_MAX = 32,   /* distinct attribute names */
+    MP_DOT_MENTIONS_MAX = 500000, /* maximum number of mentions of nodes, in statements and edges */
+    MP_DOT_CHAIN_MAX = 1000,      /* maximum number of edges per statement; Graphviz's parser limits them as well */
+    MP_DOT_DEPTH_MAX = 32,        /* maximum nesting depth of subgraphs */
+    MP_DOT_ATTRIBUTES_MAX = 32,   /* maximum number of distinct attribute names */
     MP_DOT_TOKENS_MAX = 4000000
 };
 

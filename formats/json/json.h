@@ -54,7 +54,7 @@ mp_status mp_json_get_object(const mp_json_record *row, const char *key, const j
 /* Read element number i of the array row[key]. */
 mp_status mp_json_element_int(const mp_json_record *row, const char *key, const json_t *array, size_t i, int64_t *value);
 mp_status mp_json_element_text(const mp_json_record *row, const char *key, const json_t *array, size_t i, const char **value);
-/* Records MP_PARSE with a sentence that begins with the row. */
+/* Records the failure MP_PARSE. Its message begins with the position of the row, such as "nodes[3] (Conv_1)". */
 mp_status mp_json_record_fail(const mp_json_record *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- building and writing ---- */

@@ -50,7 +50,7 @@ mp_status mp_onnx_check_imports(const Onnx__ModelProto *file, mp_error *err)
     return MP_OK;
 }
 
-/* Returns the last unknown field with this number; NULL: none. */
+/* Returns the message's last field with this number among the fields that protobuf-c does not know; NULL: there is none. */
 static const ProtobufCMessageUnknownField *unknown_field(const ProtobufCMessage *message, uint32_t id)
 {
     for (unsigned k = message->n_unknown_fields; k-- > 0;)

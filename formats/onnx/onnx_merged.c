@@ -39,7 +39,7 @@ static size_t module_of(const separator *s, int tensor, const char **name)
     return slash ? (size_t)(slash - *name) : 0;
 }
 
-/* Returns the length without a call number: "/a" in "/a_1". */
+/* Returns the length of a module name without the number of the call at its end: "/a" of "/a_1". */
 static size_t without_call(const char *module, size_t length)
 {
     size_t n = length;

@@ -190,7 +190,7 @@ static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, 
     return MP_OK;
 }
 
-/* Adds a tensor with its own name to the graph. */
+/* Adds a tensor under the name that the file states for it. */
 static mp_status add_named(mp_model *model, const char *name, int *index, mp_error *err)
 {
     MP_ENSURE(*name, err, MP_PARSE, "the file has an initializer without a name");

@@ -141,11 +141,11 @@ class InPlace:
                 return type(module).forward(module, *args, **kwargs) if own is None else own(*args, **kwargs)
             return compiled(*sharded.arguments(module, own), *args, **kwargs)
 
-        with suppress(TypeError, ValueError):  # the forward has no signature
+        with suppress(TypeError, ValueError):  # some forwards have no signature, for example functions written in C
             forward.__signature__ = inspect.signature(module.forward)  # type: ignore[attr-defined]
         self.forward = vars(module)["forward"] = forward
 
-    # A call
+    # ---- a call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run a call. PyTorch does not pass the module, and copies of a module's `__dict__` share this object."""
@@ -204,7 +204,7 @@ class InPlace:
         else:
             (self if self.forward is None else self.fresh()).install(module)
 
-    # Copies
+    # ---- copies
 
     def _state(self) -> Any:
         """Return the state to pickle, that of a module never compiled. A shallow copy is compiled at its first call."""

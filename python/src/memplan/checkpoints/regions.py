@@ -29,7 +29,7 @@ class Call:
 
 @dataclass
 class Region:
-    """A module with all of its calls in a step."""
+    """A module of the captured model, with all calls of it in a step."""
 
     module: str
     calls: list[Call] = field(default_factory=list)

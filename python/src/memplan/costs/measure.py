@@ -188,7 +188,9 @@ def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
 def apart(call: Callable[[], T]) -> T:
     """Run a call during a compilation, with real tensors, without gradients or autocast. The random state is restored."""
     cuda: Any = torch.cuda
-    device = cuda.current_device() if cuda.is_initialized() else -1  # keep the caller's device; -1 for none
+    device = (
+        cuda.current_device() if cuda.is_initialized() else -1
+    )  # the caller's current GPU, which is restored; -1: CUDA is not in use
 
     def run() -> T:
         with cuda.device(device), torch.no_grad():
@@ -206,7 +208,7 @@ def bytes_of_rnn(values: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...
 def bytes_of_more(
     operator: Any, values: Sequence[Any], dim: int, with_batch: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the sizes of an operator's results and of its memory requests (negative: freed), for large arguments.
+    """Return the bytes of an operator's results and of its memory requests (negative: freed), for large arguments.
 
     Both kinds of sizes are known only after a run. They grow linearly with the batch, apart from rounding to pages. The
     arguments may be too large for the memory. The operator therefore runs with two smaller batches, and the sizes are

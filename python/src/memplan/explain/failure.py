@@ -111,7 +111,7 @@ def of_threads() -> list[At]:
 
 
 class Where(NamedTuple):
-    """A module, by its name in the model, and a line."""
+    """A place in the user's model: a module, by its name, and a line of code."""
 
     module: str = ""
     place: str = ""
@@ -154,7 +154,7 @@ class Failure:
         self.place = next((at.place for at in reversed(self.stack) if at.is_users), "")  # the user's line at the failure
 
     def forget(self) -> None:
-        """Release the frames, which hold the memory of the step."""
+        """Release the recorded frames, whose variables keep the step's tensors alive."""
         self.stack = []
 
     def _phase(self) -> str:

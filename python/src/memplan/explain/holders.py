@@ -17,7 +17,11 @@ DEEPEST = 6  # maximum number of attributes and containers between a variable an
 MOST_VISITED = 200_000  # maximum number of objects searched
 ROWS = (list, tuple, set, frozenset, deque)
 INSTALLED = ("site-packages", "dist-packages", sys.base_prefix)  # in the path of installed modules
-OF_A_MODULE = {"_parameters", "_buffers", "_modules"}  # entries of a torch.nn.Module without a name of their own
+OF_A_MODULE = {
+    "_parameters",
+    "_buffers",
+    "_modules",
+}  # attributes of a torch.nn.Module that the search skips
 
 
 class Holders:
@@ -96,7 +100,9 @@ def holders(stack: Sequence[At]) -> Iterator[tuple[torch.Tensor, Where, str, str
     for at, place in zip(reversed(stack), reversed(places)):
         variables = dict(at.frame.f_locals)
         for tensor, words in search.within(variables):
-            made_here = words.strip("`") in variables  # a container may be older than the current line
+            made_here = (
+                words.strip("`") in variables
+            )  # only variables of this frame were certainly made here; a container may be older
             yield tensor, Where("", place if made_here else ""), words, shown(at.frame.f_code.co_filename)
     for module in [m for m in list(sys.modules.values()) if is_own(m)]:
         for tensor, words in search.within(dict(vars(module))):

@@ -39,7 +39,7 @@ UNDER_WAY = "under way"  # text shown for tensors that only the failed operator 
 
 
 class Failed(Exception):
-    """Ends a replay at the failed allocation."""
+    """Raised within a replay to end it at the failed allocation."""
 
 
 class NotReplayed(MemplanError):

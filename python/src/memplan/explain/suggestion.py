@@ -80,11 +80,11 @@ class NotUpdated(Updates):
 
 
 class OfCall(NotRun, Backend):
-    """The backend for a call of a model."""
+    """The backend that plans a failed call of a model, without running it."""
 
 
 class OfStep(NotRun, StepBackend):
-    """The backend for a whole step."""
+    """The backend that plans a whole training step after a failed allocation, without running it."""
 
 
 @dataclass
@@ -192,7 +192,7 @@ class Step:
             yield self.fused, self.line_fused, "; step(...) is forward, backward and updates"
 
     def fused(self, budget: int, reserve: int) -> Report:
-        """Plan the step including the optimizer. Raises like `compiled`."""
+        """Plan the step including the optimizer's updates. Raises the same exceptions as `compiled`."""
         assert self.optimizer is not None
         updates = NotUpdated(self.optimizer)
         updates.row = row_of(self.device)

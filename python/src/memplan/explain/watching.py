@@ -24,8 +24,8 @@ from memplan.explain.failure import Failure, addresses_are_limited, first_of, is
 from memplan.explain.reserved import Reserved
 from memplan.torch_internals.devices import on_out_of_memory
 
-ROOM_BYTES = 256 << 20  # address space without memory, for systems that limit addresses (ulimit -v)
-EXPLAINED = "memplan_explained"  # an attribute of exceptions that are explained already
+ROOM_BYTES = 256 << 20  # bytes of address space kept for the explanation, if the system limits address space (ulimit -v)
+EXPLAINED = "memplan_explained"  # attribute of an exception that memplan has explained, so that it is explained once
 
 
 class Watching:

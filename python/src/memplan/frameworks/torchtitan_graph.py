@@ -57,7 +57,7 @@ from memplan.torch_internals.dispatch import OPERATOR
 
 ROUNDS = 6  # number of plans tried, because torchtitan's pass may raise the peak above the plan's
 EPILOGUE = ("lm_head", "loss")  # modules whose backward precedes the blocks' backward; they remain unchanged
-AGAIN_SUFFIX = "_recomputed"  # suffix of names of recomputed nodes
+AGAIN_SUFFIX = "_recomputed"  # torchtitan's pass adds this suffix to the names of recomputed nodes
 NAME = "torchtitan's graph"
 # passes that change the marked graph
 REARRANGING = (reassign_collective_pgs_pass, joint_transformer_block_bucketing_reordering_pass)
@@ -111,7 +111,7 @@ class TitanCapture(Capture):
         return {}
 
     def refuse(self, node: fx.Node) -> None:
-        """Accept all nodes. Nodes that cannot run again are saved."""
+        """Refuse no node: the nodes that cannot run again are always saved."""
 
     def _in_place(self, node: fx.Node, made: list[int], phase: str) -> list[int]:
         return []

@@ -141,7 +141,7 @@ class Capture:
     def _written_outputs(self) -> dict[int, fx.Node]:
         return written_inputs(self.joint.graph, self.primals, self.n_forward_outputs)
 
-    # Storages
+    # ---- storages
 
     def _add_storage(self, name: str, kind: str, n_bytes: int) -> int:
         self.storages.append(Storage(name, kind, n_bytes))
@@ -195,7 +195,7 @@ class Capture:
     def _tensor_places(self, node: fx.Node) -> list[int]:
         return [p for p in self.places[node] if p is not None]
 
-    # Operations
+    # ---- operations
 
     def _add_body(self) -> None:
         forward, backward = halves(self.joint.graph, self.tangents)
@@ -321,7 +321,7 @@ class Capture:
         return [source, made[0]] if is_alone and self.storages[source].n_bytes == self.storages[made[0]].n_bytes else []
 
     def take_sizes(self, node: fx.Node, result_bytes: Iterable[int]) -> None:
-        """Set the measured sizes of a node's results."""
+        """Replace the sizes of a node's results by measured sizes in bytes."""
         tensors = tensors_of(node.meta.get("val"))
         for tensor, place, n_bytes in zip(tensors, self._tensor_places(node), result_bytes):
             size = allocated(n_bytes, tensor.device)

@@ -31,7 +31,10 @@ from memplan.torch_internals import collectives
 from memplan.torch_internals.collectives import FUNCTIONAL, WAIT, WAIT_FOR_ALL, group_of
 from memplan.torch_internals.dispatch import OPERATOR
 
-COPIES_FIRST = ("all_reduce", "broadcast")  # these collectives work on a copy, which is their result, and hold no operands
+COPIES_FIRST = (
+    "all_reduce",
+    "broadcast",
+)  # collectives that first copy the operand and then work on the copy, so they do not hold the operand
 
 
 def is_functional(node: fx.Node) -> bool:

@@ -124,7 +124,7 @@ def _(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
     "memplan::gather_to_keep", mutates_args=(), schema="(Tensor[] shards, Tensor token, int group) -> Tensor[]"
 )
 def gather_to_keep(shards: list[torch.Tensor], token: torch.Tensor, group: int) -> list[torch.Tensor]:
-    """A gather for a step whose gradients stay unsharded; in a graph it is an ordinary gather.
+    """Gather parameters in a step whose gradients stay unsharded. In a planned graph, it is an ordinary gather.
 
     `token` is a number. Its gradient signals that the gradients have been kept.
     """

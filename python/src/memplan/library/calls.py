@@ -71,7 +71,7 @@ def candidates() -> Iterator[str]:
 def refuse_broken(path: str) -> None:
     """Raise LibraryError for files with which the linker would hang or crash: pipes, and truncated libraries."""
     if os.sep not in path or not os.path.exists(path):
-        return  # the linker finds it or reports an error
+        return  # a name without a folder: the linker finds the library or reports an error
     if not os.path.isfile(path):
         raise LibraryError(f"{path} is no file")
     with open(path, "rb") as file:

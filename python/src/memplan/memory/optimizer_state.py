@@ -176,7 +176,7 @@ def need_no_arguments(optimizer: torch.optim.Optimizer) -> None:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield all tensors in dictionaries (values only), lists, tuples and sets."""
+    """Yield all tensors in a nested value: in dictionaries (values only), lists, tuples and sets."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):

@@ -72,7 +72,7 @@ class Recorder:
 
 
 def trace_of(before: Mapping[str, int], forward: Liveness, backward: Liveness, held: Iterable[Any]) -> Trace:
-    """Return the trace of a step. `held`: forward outputs held by the user; they are freed at the end, like gradients."""
+    """Return the memory requests of a step. `held`: outputs that the user keeps; they are freed at the end, like gradients."""
     there = {name: n for name, n in before.items() if n}
     trace = Trace(list(there.values()), names=list(there))
     recorder = Recorder(trace)

@@ -77,13 +77,13 @@ class GraphReport:
     measured_bytes: int | None = None  # peak measured under Inductor; None: not measured
     rounds: int = 1  # number of rounds of planning and measuring
     others_bytes: int = 0  # part of static_bytes: tensors that other calls keep for their backward
-    frame: Any = None  # PyTorch's number of the user's code frame
+    frame: Any = None  # identifies the user's code that was captured; equal for all of its graphs
     cut_at: str = ""  # position of the graph break, FILE:LINE
     gradients_elsewhere_bytes: int = 0  # part of static_bytes: gradients of parameters in other graphs
     state_bytes: int = 0  # part of host_bytes: optimizer state
     in_flight: int = 1  # the largest number of calls awaiting backward, the current call included
     in_halves: bool = False  # whether a pipeline schedule may run backward in two parts
-    is_seen: bool = False  # whether memplan has observed the use of the outputs
+    is_seen: bool = False  # whether memplan has observed which outputs the user keeps
 
     def __deepcopy__(self, _: Any) -> GraphReport:
         return self  # a GraphReport does not change, so copies are the same object

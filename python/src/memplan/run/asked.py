@@ -130,7 +130,7 @@ class Asked:
         try:
             with drawing_from(self.states), others_as(self.others):
                 return prints(lambda: model.forward(*self.args[1:], **self.kwargs))
-        except Exception:  # the copy may be incomplete
+        except Exception:  # the copy of the module may be incomplete and fail to run
             return None
 
 
@@ -215,6 +215,6 @@ class Heard:
 
 
 def heard(module: fx.GraphModule, compiled: Run) -> Run:
-    """Wrap a compiled graph if code asked during its capture."""
+    """Wrap a compiled graph if user code asked, during its capture, whether it is compiled."""
     asked = LISTENERS.here[-1] if LISTENERS.here else None
     return Heard(asked, module, compiled) if asked is not None and asked.places else compiled

@@ -89,7 +89,7 @@ class Backend:
         self.repeats: Any = None  # repeated blocks of the model that the capture omits
         self.estimated: GraphPlanner | None = None  # the planner of a compilation for a report only
         self.is_for_others = False  # whether the current graph serves all further sizes
-        self.regions: dict[str, torch.dtype] = {}  # autocast regions around the model
+        self.regions: dict[str, torch.dtype] = {}  # types of the autocast regions around the model's call, by kind of device
         self.accumulated_bytes = 0  # bytes of gradients of earlier batches, which the options request to count
         self.more_bytes = 0  # bytes of memory besides a call that were observed and that the options do not name
         self.learned = Learned()  # observations of memory besides the calls; a Stage in a pipeline
@@ -165,7 +165,7 @@ class Backend:
         return as_at_first(called) if writes_into_inputs() else called
 
     def begin(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Captured:
-        """Start the compilation of a graph."""
+        """Start the compilation of a captured graph, and return the object that keeps its state."""
         self.current = Captured(self, module, graph_name(), frame_of_graph())
         self.current.inputs = of_model(inputs, self.model())
         self.current.others, self.current.cut_at = of_the_capture(module.graph), cut_of(module)

@@ -57,7 +57,7 @@ class Captured:
         self.refusal = ""  # the reason why the graph cannot be planned; "": it can
         self.n_forward_outputs = 0
         self.inputs: list[bool] = []  # by input: whether it is a parameter or a buffer of the model
-        self.graph: weakref.ref[GraphReport] | None = None  # the report of its plan
+        self.graph: weakref.ref[GraphReport] | None = None  # the report of the graph's plan
         self.error: Exception | None = None  # an error that each call raises, because no plan could be made
         self.between: Between | None = None
         self.handing: Handing | None = None

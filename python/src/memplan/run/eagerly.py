@@ -21,7 +21,7 @@ TORCH, OURS = os.path.dirname(torch.__file__), os.path.dirname(memplan.errors.__
 LINE = re.compile(r'File "([^"]+)", line (\d+)')
 SKIPPED = "PyTorch has captured nothing of it (torch.compiler.disable, or what it skips)"
 
-REMEDIES = {  # key: a word in PyTorch's message
+REMEDIES = {  # by a word in PyTorch's error message: the remedy
     "requires_grad": "call requires_grad_() before the model is called, and return or store x.detach() instead of a tensor x on"
     " which forward calls it",
 }

@@ -95,7 +95,7 @@ class Waiting:
 
 
 class Later(torch.autograd.Function):
-    """Passes inputs whose gradients are computed in a later part. `after`: an output of the node of the next part."""
+    """Passes on inputs whose gradients a later part computes. `after`: an output of the next part's node."""
 
     @staticmethod
     def forward(ctx: Any, waiting: Waiting, n: int, after: Any, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

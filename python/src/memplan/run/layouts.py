@@ -79,7 +79,7 @@ def gradient_of_input(node: fx.Node, name: str, read: Sequence[fx.Node], g: torc
 
 
 def permutation(given: Sequence[Any], n: int) -> list[int]:
-    """Return the permutation that undoes the arguments of `permute`."""
+    """Return the inverse of a permutation of dimensions."""
     order = [k % n for k in (given[0] if isinstance(given[0], (tuple, list)) else given)]
     return [order.index(k) for k in range(n)]
 

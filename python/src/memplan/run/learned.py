@@ -39,7 +39,9 @@ class Learned:
         self.uncounted_bytes = 0  # observed bytes that no plan counts yet
         self.most_kept: dict[Any, int] = {}  # by frame of the user's code: limit on saved bytes of its graphs
         self.is_beyond = False  # whether uncounted_bytes or most_kept has changed since the last plans were made
-        self.alone: dict[Any, tuple[int, int]] = {}  # by frame and sizes: keep-all and floor without other memory
+        self.alone: dict[
+            Any, tuple[int, int]
+        ] = {}  # by frame and sizes: bytes of keep-all and of the floor, without memory of other calls
         self.causes: set[int] = set()  # causes that were reported, as indices into Beside.causes()
 
     def owner(self, is_shared: bool) -> Owner:

@@ -36,7 +36,7 @@ class Parts:
             CALLS.here.pop()
 
     def take(self, error: BaseException | None) -> None:
-        """Record a conversion. `error`: the reason if it failed."""
+        """Record that PyTorch has converted a function. `error`: the exception if the conversion failed."""
         self.n_converted += 1
         if error is not None:
             self.given_up.append(error)

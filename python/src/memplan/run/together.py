@@ -66,7 +66,7 @@ class Together:
         return bool(self.groups)
 
     def joined(self, groups: Sequence[Any]) -> Together:
-        """Return the union with the ranks of these groups."""
+        """Return the ranks of this object and of these process groups together."""
         found = outwards([*self.groups, *(g for g in groups if is_real(g))])
         return self if found == list(self.groups) else Together(found)
 

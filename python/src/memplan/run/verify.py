@@ -53,7 +53,7 @@ def step(run: Run, given: Sequence[Any], found: list[tuple[str, torch.Tensor]], 
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Return the largest difference relative to the largest value."""
+    """Return the largest difference between two tensors, relative to the largest value in them."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return float("inf")
     if torch.equal(a, b) or (torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())):

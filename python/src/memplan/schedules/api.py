@@ -49,7 +49,7 @@ class Pipeline:
 
     @property
     def stages(self) -> dict[int, Report]:
-        """The reports of the stages that have run."""
+        """The report of each stage that has run, by the stage's index."""
         return {s: report for s, report in self.reports.items() if s <= self.rank.last}
 
     def __str__(self) -> str:

@@ -72,7 +72,7 @@ class Stage(Learned):
         return Whole([] if place is None or place.sharded is None else [GROUPS[g] for g in place.sharded.groups])
 
     def plan(self, planner: GraphPlanner, options: Options) -> tuple[GraphPlanner, Emitted, int]:
-        """Plan a new capture, or plan a graph again. Raises BudgetError."""
+        """Plan a stage's graph, new or planned before. Return its planner, its graphs and the budget. Raises BudgetError."""
         if self.captured is None or planner.capture is not self.captured.capture:
             self.captured, self.smallest = planner, None
             self.whole().widen(planner.capture)
@@ -142,7 +142,7 @@ class Rank:
 
     @property
     def planned_bytes(self) -> int:
-        """The peak of the rank in a step."""
+        """The peak memory of this rank in a step, over all its stages."""
         return self.peak_bytes(self.plans)
 
     # ---- memory

@@ -143,7 +143,7 @@ class Replay:
         if stage == self.last:
             self._note(self.loss, FORWARD, [(stage, OUTPUT, part)])
             self._take(self.loss, SAVED, part)
-            self._take(self.loss, OUTPUT, part)  # held until the end of the step
+            self._take(self.loss, OUTPUT, part)  # the step holds this output until its end
 
     def _begin_backward(self, stage: int, part: int, phase: str) -> None:
         self._need_whole(stage)

@@ -103,7 +103,7 @@ def run(node: Any, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tenso
     """Return the gradients of a node's arguments, given the gradients of its results."""
     if callable(node):
         made = node(*gradients)
-    else:  # a torch.autograd.Function
+    else:  # the node belongs to a torch.autograd.Function
         known = zip(gradients, node._input_metadata)
         gradients = [torch.zeros(m.shape, dtype=m.dtype, device=m.device) if g is None else g for g, m in known]
         made = node.apply(*gradients)

@@ -52,7 +52,7 @@ DEFAULT = ("DefaultAllGather", "DefaultReduceScatter", GatherOnHost.__name__, Su
 
 
 def kind() -> type[Any] | tuple[()]:
-    """Return the class of sharded modules, or () if this PyTorch has none."""
+    """Return FSDP2's class of sharded modules, or () if this PyTorch version has none."""
     if not torch.distributed.is_available():
         return ()
     from torch.distributed import fsdp
@@ -73,7 +73,7 @@ def is_real(group: Any) -> bool:
 
 
 def is_split(model: torch.nn.Module) -> bool:
-    """Whether ranks split operators of the model, besides the sharding by FSDP2."""
+    """Whether ranks split operators of the model (tensor parallelism), in addition to sharding by FSDP2."""
     n_sharded = 1 if kind() and isinstance(model, kind()) else 0
     placed = [getattr(p, "placements", ()) for p in model.parameters()]
     return any(sum(not way.is_replicate() for way in ways) > n_sharded for ways in placed)
@@ -252,7 +252,7 @@ class ParameterGroup:
                 )
 
     def give_back(self) -> None:
-        """Free parameters that an evaluation left gathered."""
+        """Free the gathered parameters that an evaluation has left in memory."""
         if self.known.is_unsharded:
             self.known.reshard()
 
