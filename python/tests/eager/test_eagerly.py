@@ -190,8 +190,8 @@ def late(register: Callable[[nn.Module], Any]) -> Habit:
 LATE: dict[str, tuple[Callable[[nn.Module], Any], int]] = {
     "forward": (lambda m: m.register_forward_hook(lambda *a: a[2] * 2), 0),
     "before forward": (lambda m: m.register_forward_pre_hook(lambda *a: (a[1][0] * 2,)), 0),
-    "backward": (lambda m: m.register_full_backward_hook(lambda *a: (a[1][0] * 2,)), 1),
-    "before backward": (lambda m: m.register_full_backward_pre_hook(lambda *a: (a[1][0] * 2,)), 1),
+    "backward": (lambda m: m.register_full_backward_hook(lambda *a: (a[1][0] * 2,)), 2),
+    "before backward": (lambda m: m.register_full_backward_pre_hook(lambda *a: (a[1][0] * 2,)), 2),
 }
 
 
@@ -201,6 +201,7 @@ def test_hooks_that_come_after_the_first_step_are_called(name: str) -> None:
     got, said, expected = run_both(late(register), Squared())
     assert_equal(expected, got)
     assert len(said) == n_sentences
+    assert [s.startswith("memplan plans Squared from this call on") for s in said] == [False, True][:n_sentences]
 
 
 def penalty(model: Any, module: nn.Module, x: torch.Tensor, steps: int = 3) -> list[Any]:

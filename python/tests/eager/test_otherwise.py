@@ -180,8 +180,12 @@ def test_running_eagerly_is_withdrawn_when_a_call_is_planned() -> None:
         assert model.memplan.fallbacks and not model.memplan.graphs
         model.is_odd = eager.is_odd = False
         got = step(compiled, model, batch())
-    assert_equal(step(eager, eager, batch()), got)
-    assert model.memplan.graphs and not model.memplan.fallbacks
+        assert_equal(step(eager, eager, batch()), got)
+        assert model.memplan.graphs and not model.memplan.fallbacks
+        for is_odd in (True, False, True):
+            model.is_odd = is_odd
+            step(compiled, model, batch())
+            assert bool(model.memplan.fallbacks) == is_odd
     said = [str(w.message) for w in caught]
     assert sum("runs Switches eagerly" in s for s in said) == sum("plans Switches from this call on" in s for s in said) == 1
 

@@ -91,10 +91,11 @@ class Eagerly:
 
     def say(self, reason: str, pages: str = "", how: str = "runs {} eagerly, without a plan", part: str = "") -> None:
         """Warn once per reason. `pages`: PyTorch's text, printed below; `part`: prefix of the name for a part of the model."""
+        if all(f.reason != reason for f in self.report.fallbacks):  # no earlier one, or it was withdrawn
+            self.report.fallbacks.append(Fallback(f"{part}{self.name}", reason))
         if reason in self.said:
             return
         self.said.add(reason)
-        self.report.fallbacks.append(Fallback(f"{part}{self.name}", reason))
         below = f"\n\nPyTorch says:\n{pages}" if pages else ""
         warnings.warn(f"memplan {how.format(part + self.name)}: {reason}{below}", FallbackWarning, stacklevel=4)
 
@@ -121,7 +122,9 @@ class Eagerly:
             sentence = (
                 f"memplan plans {self.name} from this call on; PyTorch could not capture earlier calls, which ran eagerly"
             )
-            warnings.warn(sentence, FallbackWarning, stacklevel=4)
+            if sentence not in self.said:
+                self.said.add(sentence)
+                warnings.warn(sentence, FallbackWarning, stacklevel=4)
         self.n_since = 0
 
     def take(self, error: Exception) -> None:
