@@ -57,14 +57,14 @@ int64_t mp_class_loss_ranks(const mp_model *model, const mp_operator *op)
     return part && part->dim == 1 ? part->ranks : 1;
 }
 
-/* Returns the number of ranks that share the positions of a scalar loss. */
+/* Returns the number of ranks over which the positions (targets) of a scalar loss are split. */
 static int64_t sharers_of(const mp_model *model, const mp_operator *op)
 {
     const mp_tensor_part *part = op->op->traits & MP_TRAIT_CLASSES ? model->tensors[op->in[0]].part : NULL;
     return part && part->dim != 1 && !model->tensors[op->out[0]].rank ? part->ranks : 1;
 }
 
-/* True if the weights of positions are only known at run time. */
+/* True if the weights of positions are known only at run time, because classes have weights or targets can be ignored. */
 static bool is_counted(const mp_operator *op)
 {
     const bool is_mean = !strcmp(mp_operator_text(op, "reduction", "mean"), "mean");

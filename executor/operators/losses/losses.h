@@ -1,12 +1,12 @@
-/* losses.h - losses over classes, and losses over elements, for every backend. A loss over elements is the mean of a function
- * of prediction a and target b:
+/* losses.h - losses over classes (cross-entropy), and losses over elements, for every backend. A loss over elements is the
+ * mean over all elements of a function of prediction a and target b:
  *
- * - MeanSquaredError: (a - b)^2.
- * - HuberLoss: d^2 / 2 if d = |a - b| is at most delta, else delta (d - delta / 2). Attribute smooth: divided by delta, which
- *   is smooth L1 with beta = delta.
- * - BinaryCrossEntropyWithLogits: (1 - b) a + (1 + (w - 1) b) ln(1 + e^-a), where a is a logit, b the target probability, and w
- *   the weight of the positive class: operand 2, one number, or one per index of the last dimension; 1 if it is absent.
- */
+ *   - MeanSquaredError: (a - b)^2.
+ *   - HuberLoss: d^2 / 2 if d = |a - b| is at most delta, else delta (d - delta / 2). With the attribute smooth, the result is
+ *     divided by delta; this is smooth L1 with beta = delta.
+ *   - BinaryCrossEntropyWithLogits: (1 - b) a + (1 + (w - 1) b) ln(1 + e^-a), where a is a logit, b the target probability,
+ *     and w the weight of the positive class: operand 2, one number, or one per index of the last dimension; 1 if it is
+ *     absent. */
 #pragma once
 
 #include "executor/kernel/body.h"
@@ -26,10 +26,11 @@ typedef enum mp_element_loss_kind {
 
 typedef struct mp_element_loss {
     mp_element_loss_kind kind;
-    float delta, scale; /* for HUBER */
+    float delta, scale; /* for HUBER: the parameter delta, and the number by which each term is multiplied */
 } mp_element_loss;
 
-/* Computes the gradient of an operand: the derivative of the mean by each element, times the gradient of the loss. */
+/* Computes the gradient of prediction or target: the derivative of the mean with respect to each element, times dy, the
+ * gradient of the loss. */
 typedef struct mp_element_slope {
     mp_element_loss loss;
     mp_loops loops; /* loops over the gradient, prediction, target and weight */
@@ -39,7 +40,7 @@ typedef struct mp_element_slope {
 
 /* Makes an mp_element_loss the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16; MP_NOMEM. */
 mp_status mp_element_loss_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Runs mp_element_slope_item for the gradients. */
+/* Computes the requested gradients of a loss over elements, with the backend's loop over mp_element_slope_item. */
 mp_status mp_element_loss_backward(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
 /* Returns operand 2, broadcast to the shape of the prediction. Its data is NULL if the operand is absent: all weights are 1. */
@@ -99,30 +100,34 @@ MP_INLINE void mp_element_slope_item(const mp_element_slope *s, int64_t k)
 typedef enum mp_class_loss_reduction { MP_CLASS_LOSS_MEAN, MP_CLASS_LOSS_SUM, MP_CLASS_LOSS_NONE } mp_class_loss_reduction;
 
 typedef struct mp_class_loss {
-    mp_lines lines; /* lines along the classes; line k is position k of the targets, counted row-major */
+    mp_lines
+        lines; /* lines along the classes. A position is one target; line k has the scores of position k, counted row-major */
     mp_class_loss_reduction reduction;
-    bool softmax; /* true: input 0 has scores, and extra 0 has log(sum(e^score)) of each line. false: input 0 has
+    bool softmax; /* true: input 0 contains scores, and extra 0 the log(sum(e^score)) of each line; false: input 0 contains
                      log-probabilities */
     bool ignores; /* true: positions with target `ignored` do not count */
     int64_t ignored;
-    double smoothing; /* label smoothing: the share of a position's loss that is the mean over all classes; 0 without softmax */
-    int64_t ranks;    /* number of ranks over which the classes are split; 1: not split */
-    int64_t sharers;  /* number of ranks over which the positions are split; 1: not split */
-    bool is_counted;  /* true: the weights of positions are only known at run time, so the sharers exchange their sums */
+    double
+        smoothing; /* label smoothing: the fraction of a position's loss that is the mean over all classes; 0 without softmax */
+    int64_t ranks; /* number of ranks over which the classes are split; 1: not split */
+    int64_t sharers; /* sharers: number of ranks over which the positions are split; 1: not split */
+    bool is_counted; /* true: the weights of positions are known only at run time, so the ranks that share the positions
+                        exchange their sums */
 } mp_class_loss;
 
 /* The values of a position that a rank with a part of the classes sends to the others. */
 typedef struct mp_class_part {
     double sum;    /* sum of e^(score - largest) over this rank's classes */
     float largest; /* largest score of this rank's classes */
-    float score;   /* score of the target, if this rank has its class */
+    float score;   /* score of the target class, if this rank holds that class */
 } mp_class_part;
 
 /* Returns the number of ranks over which the classes are split; 1: not split. */
 int64_t mp_class_loss_ranks(const mp_model *model, const mp_operator *op);
-/* Returns the bytes that a rank sends for a split loss, in forward or backward. If ranks split the positions of a mean, each
- * rank's loss is its positions' contribution to the mean. */
+/* Returns the bytes that a rank sends for a loss that is split over ranks, in forward or backward. If the positions of a mean
+ * are split, a rank's loss is the contribution of its positions to the mean. */
 int64_t mp_class_loss_sent_bytes(const mp_model *model, const mp_operator *op, bool is_backward);
 
-/* Reads the parameters. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16, or the loss is not row-major. */
+/* Reads the parameters of a loss over classes. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16, or the output of the
+ * loss is not row-major. */
 mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err);

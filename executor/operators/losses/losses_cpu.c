@@ -1,7 +1,7 @@
 /* losses_cpu.c - losses over classes and over elements, on the CPU. The loss of a position is -weight[target] log p[target].
- * With label smoothing s it is (1 - s) times that, plus s / classes times the sum over all classes of -weight log p. The
- * reduction "sum" adds all positions in order in double. "mean" divides this sum by the sum of weights. "none" returns one loss
- * per position. Forward saves log(sum(e^score)) of each position, from which backward recomputes p. */
+ * With label smoothing s, the loss of a position is (1 - s) times this value, plus s / classes times the sum over all classes
+ * of -weight log p. The reduction "sum" adds all positions in order in double. "mean" divides this sum by the sum of weights.
+ * "none" returns one loss per position. Forward saves log(sum(e^score)) of each position, from which backward recomputes p. */
 #include <string.h>
 
 #include "executor/cpu/base/bodies.h"
@@ -16,8 +16,9 @@
 typedef struct job {
     const mp_class_loss *loss;
     const mp_operands *x;
-    double factor;      /* backward: factor of every position's gradient, without its weight */
-    double all_weights; /* the sum of the weights of all classes with label smoothing; else 0 */
+    double factor;      /* backward: the number by which the gradient of every position is multiplied, apart from the position's
+                           weight */
+    double all_weights; /* with label smoothing: the sum of the weights of all classes; else 0 */
     int64_t first;      /* the first class of this rank */
 } job;
 
@@ -51,13 +52,14 @@ static job job_of(const mp_class_loss *loss, const mp_operands *x, double factor
     return j;
 }
 
-/* Returns the factor of -weight log p of each class that smoothing adds to a position's loss. */
+/* Returns smoothing / classes: label smoothing adds -weight log p of every class to a position's loss, multiplied by this
+ * number. */
 static double smoothed_share(const job *j)
 {
     return j->loss->smoothing / (double)j->loss->lines.length;
 }
 
-/* Returns log(sum(e^score)) of line k. */
+/* Returns log(sum(e^score)) over the classes of line k. */
 static float log_sum(const job *j, int64_t k)
 {
     const mp_lines *l = &j->loss->lines;
@@ -111,9 +113,9 @@ static void forward_line(void *data, int64_t k)
     if (j->x->extra[0].data) ((float *)j->x->extra[0].data)[k] = shift;
 }
 
-/* ---- classes split over ranks: the parts of all ranks are joined in the order of the ranks. */
+/* ---- classes split over ranks: the results of all ranks are combined in the order of the ranks. */
 
-/* Returns the index of a target among this rank's classes; -1: another rank has the class. */
+/* Returns the index of a target among this rank's classes; -1: another rank holds the class. */
 static int64_t own_class(const job *j, int64_t target)
 {
     const int64_t class = target - j->first;
@@ -141,7 +143,7 @@ static void part_line(void *data, int64_t k)
     if (class >= 0) part->score = *mp_line_read_part(l, &j->x->in[0], k, class, 1, room);
 }
 
-/* Returns log(sum(e^score)) of line k over the classes of all ranks, and the target's score. */
+/* Returns log(sum(e^score)) of line k over the classes of all ranks, and in *score the target's score. */
 static float joined_log_sum(const job *j, int64_t k, float *score)
 {
     const mp_lines *l = &j->loss->lines;
@@ -182,7 +184,7 @@ static mp_status run_lines(job *j, mp_error *err)
     return MP_OK;
 }
 
-/* MP_INVALID: a target is neither a class nor ignored; its score would be read outside of the tensor. */
+/* Fails with MP_INVALID if a target is neither a class nor ignored, because its score would be read outside of the tensor. */
 static mp_status check_targets(const job *j, mp_error *err)
 {
     const int64_t classes = j->loss->ranks * j->loss->lines.length;
@@ -261,9 +263,10 @@ static void take_shares(const job *j, double share, int64_t e, int64_t n, float 
     for (int64_t i = 0; i < n; i++) to[i] -= (float)(share * class_weight(j, e + i));
 }
 
-/* The gradient of a class's score is (f + s W - sum(g)) p - s w + g, minus f at the target; without softmax the term with p is
- * absent. f: factor of the position's loss. s: share per class from smoothing; w: weight of the class; W: sum of all weights.
- * g: gradient of the class's log-probability, if that is an output. */
+/* Computes the gradients of a line's scores. The gradient of a class's score is (f + s W - sum(g)) p - s w + g, minus f at the
+ * target; without softmax the term with p is absent. f: the gradient of the position's loss, times its weight. s: fraction per
+ * class from label smoothing; w: weight of the class; W: sum of all weights. g: gradient of the class's log-probability, if
+ * log-probabilities are an output. */
 static void backward_line(void *data, int64_t k)
 {
     const job *j = data;

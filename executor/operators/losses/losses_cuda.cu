@@ -39,9 +39,9 @@ struct targets {
 
 struct state {
     mp_class_loss form;
-    /* offsets in the workspace. Offset 0: two floats per position (forward), or the factor of a mean and the weight of all
-     * classes (backward). sums_at: a float per position, with label smoothing (forward) or if log-probabilities have gradients
-     * (backward). stretches_at: the partial sums of reductions */
+    /* Offsets in the workspace. A position is one target. Offset 0: two floats per position (forward), or the result of
+     * mean_factor and the weight of all classes (backward). sums_at: a float per position, with label smoothing (forward) or
+     * if log-probabilities have gradients (backward). stretches_at: the partial sums of reductions */
     int64_t sums_at, stretches_at;
 };
 
@@ -75,8 +75,8 @@ template <mp_dtype T> struct entropy_rows {
     targets all;
     mp_operand scores, given, log_sums;
     bool softmax;
-    float *losses; /* two values per position: -weight log p, and weight */
-    float *kept;   /* a copy of log_sums for smoothed_rows; NULL: no label smoothing */
+    float *losses; /* two values per position (target): -weight log p, and weight */
+    float *kept;   /* a copy of the log(sum(e^score)) of each line for the kernel smoothed_rows; NULL: no label smoothing */
     MP_BODY float score(int64_t at) const { return mp_load_any(scores.data, T, at); }
     MP_BODY value none(int) const { return value{-INFINITY, 0}; }
     MP_BODY value join(int, value a, value b) const
@@ -109,7 +109,7 @@ template <mp_dtype T> struct entropy_rows {
     }
 };
 
-/* Label smoothing: replaces a share of every position's loss by the mean over all classes. */
+/* Label smoothing: replaces a fraction of every position's loss by the mean over all classes. */
 template <mp_dtype T> struct smoothed_rows : mp_sums {
     enum { PHASES = 1 };
     mp_line_places lines;
@@ -183,8 +183,8 @@ template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp
 
 /* ---- backward. */
 
-/* Computes the factor of every position's gradient, without its weight: the gradient of the mean, divided by the sum of
- * weights. */
+/* Computes the number by which the gradient of every position is multiplied, apart from its weight: the gradient of the mean,
+ * divided by the sum of weights. */
 struct mean_factor : mp_float_sum {
     targets all;
     mp_operand dy;
@@ -203,7 +203,7 @@ struct weight_total : mp_sums {
     MP_BODY void end(int64_t, const value *totals) const { *to = totals[0].x; }
 };
 
-/* Sums the gradients of the log-probabilities over all classes, for each position. */
+/* For each position (target): sums the gradients of the log-probabilities over all classes. */
 struct given_sums : mp_sums {
     enum { PHASES = 1 };
     mp_line_places lines;
@@ -217,8 +217,8 @@ struct given_sums : mp_sums {
     MP_BODY void end(int64_t row, const value *totals) const { to[row] = totals[0].x; }
 };
 
-/* The gradient of a class's score: scale p - share * weight of the class + gradient of its log-probability, minus `factor` at
- * the target. */
+/* Computes the gradient of a class's score: scale * p - share * weight of the class + gradient of its log-probability. At the
+ * target class, `factor` is subtracted. */
 template <mp_dtype T> struct entropy_gradient {
     /* The values that all scores of a position share. */
     struct position {
@@ -227,11 +227,11 @@ template <mp_dtype T> struct entropy_gradient {
     };
     targets all;
     mp_operand dy, dx, scores, given, log_sums;
-    bool softmax, each; /* each: true: every position has its own loss */
-    const float *mean;  /* the result of mean_factor; NULL: the reduction is not "mean" */
-    const float *sums;  /* the results of given_sums; NULL: log-probabilities have no gradient */
+    bool softmax, each; /* each: true: the output has one loss per position (reduction "none") */
+    const float *mean;  /* the result of the kernel mean_factor; NULL: the reduction is not "mean" */
+    const float *sums;  /* the results of the kernel given_sums; NULL: log-probabilities have no gradient */
     float smoothing;
-    const float *all_weights; /* the result of weight_total; NULL: no label smoothing */
+    const float *all_weights; /* the result of the kernel weight_total; NULL: no label smoothing */
     MP_BODY position of(int64_t k) const
     {
         position p = {all.of(k), 0, 0, 0, 0};
@@ -279,7 +279,8 @@ template <mp_dtype T> struct entropy_gradient_lines {
     entropy_gradient<T> f;
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
-        /* a separate phase, because the gradient of a single line with as many elements may overwrite the weights */
+        /* a separate phase reads all values of the position first: with a single line, the gradient may have the memory of the
+         * weights */
         b.phase([&](int, shared &, own &o) { o.p = f.of(k); });
         b.phase([&](int t, shared &, own &o) {
             const int64_t at = lines.find(k, 0);

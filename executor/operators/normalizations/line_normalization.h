@@ -1,9 +1,9 @@
-/* line_normalization.h - LpNormalization and LRN, whose sums run line by line along one dimension. For every backend. */
+/* line_normalization.h - LpNormalization and LRN for every backend. Both compute sums along the lines of one dimension. */
 #pragma once
 
 #include "executor/kernel/body.h"
 
-/* All arrays have the layout of x. */
+/* The description of an LpNormalization or LRN: the state of its calls. All arrays have the layout of x. */
 typedef struct mp_line_normalization {
     mp_array x, y, dy, dx;
     mp_array lines; /* x with size 1 along the dimension; line k begins at element k of this array */
@@ -14,7 +14,8 @@ typedef struct mp_line_normalization {
     float alpha, beta, bias;
     float *scale;  /* LRN's extra, in the layout of x; NULL: not saved */
     float *direct; /* workspace of LRN's backward, in the layout of x: dy scale^-beta, the direct part of each gradient */
-    float *terms;  /* likewise dy x scale^(-beta - 1): the contribution of each element to its neighbours' gradients */
+    float *terms;  /* workspace of LRN's backward, in the layout of x: dy x scale^(-beta - 1), the contribution of an element to
+                      its neighbours' gradients */
 } mp_line_normalization;
 typedef mp_line_normalization mp_lp, mp_lrn;
 
@@ -29,7 +30,8 @@ MP_INLINE int64_t mp_line_begin(const mp_line_normalization *s, int64_t k)
     return mp_array_place(&s->lines, 0, s->lines.rank, k);
 }
 
-/* y = x / norm; dx = (dy - y' sum(dy y)) / norm, where y' is y, or for p = 1 the sign of x. Both are 0 if the norm is 0. */
+/* Computes line k of LpNormalization. Forward: y = x / norm. Backward: dx = (dy - y' sum(dy y)) / norm, where y' is y, or for
+ * p = 1 the sign of x. If the norm is 0, y and dx are 0. */
 MP_INLINE void mp_lp_item(const mp_line_normalization *s, int64_t k)
 {
     const int64_t begin = mp_line_begin(s, k);
@@ -54,8 +56,8 @@ MP_INLINE void mp_lp_item(const mp_line_normalization *s, int64_t k)
     }
 }
 
-/* scale = bias + alpha / size * (sum of squares of the element and its neighbours), y = x scale^-beta: Krizhevsky, Sutskever,
- * Hinton 2012. Here s->alpha is alpha / size. */
+/* Computes one line of LRN (Krizhevsky, Sutskever, Hinton 2012): y = x scale^-beta with scale = bias + alpha / size * (sum of
+ * squares of the element and its neighbours). s->alpha is alpha / size. */
 MP_INLINE void mp_lrn_forward(const mp_line_normalization *s, int64_t begin)
 {
     for (int64_t c = 0; c < s->length; c++) {
@@ -71,7 +73,8 @@ MP_INLINE void mp_lrn_forward(const mp_line_normalization *s, int64_t begin)
     }
 }
 
-/* dx_c = dy_c s_c^-beta - 2 s->alpha beta x_c sum(dy_o x_o s_o^(-beta - 1)), summed over c and all o with c as a neighbour. */
+/* Computes the gradient of one line of LRN. With the scales s_c of forward: dx_c = dy_c s_c^-beta - 2 s->alpha beta x_c
+ * sum(dy_o x_o s_o^(-beta - 1)). The sum runs over o = c and all elements o that have c as a neighbour. */
 MP_INLINE void mp_lrn_backward(const mp_line_normalization *s, int64_t begin)
 {
     for (int64_t c = 0; c < s->length; c++) {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* The dimensions of a row: all from the attribute axis on; all except samples and channels; the same, with the channels of a
- * group; the dimensions listed in the attribute axes. */
+/* The dimensions of a row, whose elements share statistics. FROM_AXIS: all from the attribute `axis` on. CHANNELS: all except
+ * samples and channels. GROUPS: as CHANNELS, and the channels of a group. AXES: the dimensions in the attribute `axes`. */
 typedef enum cut { FROM_AXIS, CHANNELS, GROUPS, AXES } cut;
 
 #define FORM(kind, domain, cut, centered, epsilon) {kind, domain, cut, centered, epsilon},
@@ -73,7 +73,8 @@ static bool has_scale(const mp_operands *x)
     return x->n_in > 1 && x->in[1].dtype != MP_DTYPE_UNDEFINED;
 }
 
-/* Writes the scale's stride along every dimension of x: the scale is broadcast to x, aligned at the last dimension. */
+/* Writes the stride of the scale along every dimension of x. The scale is broadcast to x; both shapes are aligned at the last
+ * dimension. */
 static void align(const mp_array *x, const mp_array *scale, int64_t *stride)
 {
     for (int d = 0; d < x->rank; d++) {

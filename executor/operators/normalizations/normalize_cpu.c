@@ -28,12 +28,13 @@ static void locate(const int64_t *dims, const int64_t *at, const int64_t *parame
     }
 }
 
-/* A piece of a row: n elements at offset x with stride `stride`, and their parameters at offset p with stride `step`. */
+/* A piece of a row: n elements at offset x with stride `stride`. Their scales and shifts are at offset p with stride `step`. */
 typedef struct piece {
     int64_t x, p, n, stride, step;
 } piece;
 
-/* Pieces are blocks of runs. piece_of returns piece k of the row at offset x with parameters at offset p. */
+/* n_pieces returns the number of pieces of a row; a piece is a block of a run, the innermost dimension of a row. piece_of
+ * returns piece k of the row that begins at offset x, with its scales and shifts at offset p. */
 static int64_t n_pieces(const mp_normalization *r)
 {
     return r->n_runs * mp_block_count(r->run);
@@ -98,7 +99,7 @@ MP_VECTOR static void combine(const float *g, const float *xhat, int64_t n, floa
 typedef struct job {
     const mp_normalization *r;
     const mp_normalize_data *d;
-    bool given; /* true: statistics are read; false: they are computed */
+    bool given; /* true: mean and rstd are given; false: they are computed */
 } job;
 
 static void measure(const mp_normalization *r, const mp_normalize_data *d, int64_t x, float *mean, float *rstd)
@@ -229,7 +230,7 @@ static void backward_row(const job *j, int64_t row, double *d_scale, double *d_s
     }
 }
 
-/* Computes backward of a stretch of rows. Each stretch has its own partial sums for the gradients of scale and shift. */
+/* Computes the gradients for a stretch of rows. Each stretch has separate partial sums for the gradients of scale and shift. */
 static void backward_stretch(void *data, int64_t stretch)
 {
     const job *j = data;

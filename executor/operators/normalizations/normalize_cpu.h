@@ -5,7 +5,7 @@
 #include "executor/cpu/base/parallel.h"
 #include "executor/operators/normalizations/normalization.h"
 
-/* The operands of a pass; NULL: the operand is absent. */
+/* The operands of one call, forward or backward; NULL: the operand is absent. */
 typedef struct mp_normalize_data {
     mp_dtype dtype, parameter_dtype;
     const void *x, *y, *dy, *scale, *shift;
@@ -14,10 +14,10 @@ typedef struct mp_normalize_data {
                            subtracted */
     void *d_scale, *d_shift;
     bool add_scale, add_shift;
-    double *partial; /* workspace of backward: mp_normalize_workspace_bytes bytes */
+    double *partial; /* workspace of backward, with mp_normalize_workspace_bytes bytes */
 } mp_normalize_data;
 
-int64_t mp_normalize_workspace_bytes(const mp_normalization *rows); /* bytes for backward */
+int64_t mp_normalize_workspace_bytes(const mp_normalization *rows); /* workspace bytes of backward */
 
 /* Computes data->mean and data->rstd only. */
 void mp_normalize_measure(const mp_normalization *rows, const mp_normalize_data *data);

@@ -1,5 +1,5 @@
-/* normalize_cuda.cu - normalizes rows and computes the gradients: contiguous rows with several threads per row, other rows with
- * reductions. */
+/* normalize_cuda.cu - normalizes rows and computes the gradients: contiguous rows with several threads per row, all other rows
+ * with reductions. The elements of a row share statistics. */
 #include "executor/cuda/grid/vectors.cuh"
 #include "executor/operators/normalizations/normalize_cuda.cuh"
 #include "executor/operators/normalizations/normalize_warps_cuda.cuh"
@@ -51,7 +51,7 @@ mp_normal mp_normal_of(const mp_normalization *form)
 namespace
 {
 
-/* ---- data shared by all kernels. */
+/* ---- data that all kernels of this file use. */
 
 /* T: the type of x, y and their gradients. */
 template <mp_dtype T> struct pass {
@@ -170,7 +170,7 @@ template <mp_dtype T> struct backward_rows {
     MP_BODY void end(int64_t, const value *) const {}
 };
 
-/* ---- other rows, with reductions. */
+/* ---- rows that are not contiguous, with reductions. */
 
 template <mp_dtype T> struct means_of : mp_float_sum {
     pass<T> a;
@@ -198,11 +198,11 @@ template <mp_dtype T> struct apply_to {
     }
 };
 
-/* Computes mean(g) and mean(g xhat) of every row. */
+/* Computes mean(g) and mean(g xhat) of every row, where g = dy * scale and xhat is the normalized input. */
 template <mp_dtype T> struct row_sums_of : mp_float_sums {
     pass<T> a;
     bool centered;
-    float *sums; /* two values per row */
+    float *sums; /* two values per row: mean(g) and mean(g xhat) */
     row_sums_of(const mp_normal *n, const mp_normal_data *d, float *to) : a(n, d), centered(n->form.centered), sums(to) {}
     MP_BODY part at(const int64_t *at, int64_t) const
     {
@@ -331,7 +331,7 @@ struct state {
     int64_t statistics_at; /* workspace offset of the statistics that are not saved as extras */
 };
 
-/* The extras are mean and rstd; without centering, rstd only. */
+/* Collects the operands of a call. The saved extras are mean and rstd, or, if no mean is subtracted, only rstd. */
 static mp_normal_data data_of(const state *s, const mp_operands *x)
 {
     const bool centered = s->normal.form.centered;

@@ -1,7 +1,7 @@
 /* normalize_cuda.cuh - runs the loop nest of normalization.h on the GPU: forward, backward, or statistics only.
  *
  * If rows are contiguous (by_rows), several threads process a row together. Otherwise reductions compute statistics and sums,
- * and the rest runs element by element in memory order. */
+ * and all other results are computed element by element in memory order. */
 #pragma once
 
 #include "executor/cuda/grid/family.cuh"
@@ -10,30 +10,30 @@ extern "C" {
 #include "executor/operators/normalizations/normalization.h"
 }
 
-/* The operands of a pass; data NULL: the operand is absent. */
+/* The operands of one call, forward or backward; data NULL: the operand is absent. */
 struct mp_normal_data {
     mp_operand x, y, dy, dx, scale, shift, d_scale, d_shift; /* if x.data is NULL, backward computes xhat from y */
     bool add_scale, add_shift;
-    float *mean, *rstd; /* per row; mean NULL: no mean is subtracted */
+    float *mean, *rstd; /* statistics per row; mean NULL: no mean is subtracted */
 };
 
 struct mp_normal {
     mp_normalization form;
-    mp_loops loops; /* operand 0: x, 1: the row's index, 2: scale and shift */
+    mp_loops loops; /* loops over all elements. Operand 0: x, 1: the index of the element's row, 2: scale and shift */
     bool by_rows;
     int64_t sums_at; /* unused: the sums of backward, two floats per row, are at the start of the workspace */
 };
 
 mp_normal mp_normal_of(const mp_normalization *form);
-int64_t mp_normal_workspace_bytes(const mp_normal *n); /* returns the maximum over all passes */
+int64_t mp_normal_workspace_bytes(const mp_normal *n); /* returns the larger of the workspace bytes of forward and backward */
 
-/* Computes mean and rstd. */
+/* Computes only the statistics mean and rstd. */
 void mp_normal_measure(const mp_normal *n, const mp_normal_data *d, void *workspace);
 /* Computes mean, rstd and y. */
 void mp_normal_forward(const mp_normal *n, const mp_normal_data *d, void *workspace);
 void mp_normal_backward(const mp_normal *n, const mp_normal_data *d, void *workspace);
 
-/* Returns 1 / sqrt(x), on the GPU by one instruction with an error of up to 2 units in the last place. */
+/* Returns 1 / sqrt(x). On the GPU, this is one instruction with an error of up to 2 ulp (units in the last place). */
 MP_BODY float mp_reciprocal_root(float x)
 {
 #ifdef __CUDA_ARCH__

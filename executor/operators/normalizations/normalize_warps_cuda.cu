@@ -1,5 +1,5 @@
-/* normalize_warps_cuda.cu - normalizes one row per warp. A lane keeps the vectors lane, lane + 32, ... of the row in registers;
- * means are sums over the warp. */
+/* normalize_warps_cuda.cu - normalizes one row per warp. Lane l of a warp keeps the vectors l, l + 32, ... of the row in
+ * registers; means are sums over the warp. */
 #include "executor/operators/normalizations/normalize_warps_cuda.cuh"
 
 #include "executor/cuda/grid/blocks.cuh"
@@ -8,7 +8,7 @@
 namespace
 {
 
-/* M: number of vectors per lane. */
+/* A row as the lanes of a warp process it. M: number of vectors per lane. */
 template <mp_dtype T, int M> struct row_of {
     enum { W = mp_width<T> };
     mp_normal_data d;
@@ -21,7 +21,7 @@ template <mp_dtype T, int M> struct row_of {
           centered(n->form.centered)
     {
     }
-    /* Calls f(m, v) for each vector of the lane; m is its index in the lane, v its index in the row. */
+    /* Calls f(m, v) for each vector that a lane keeps; m is the vector's index in the lane, v its index in the row. */
     template <class P> MP_BODY void each(int lane, const P &f) const
     {
         MP_UNROLL
@@ -133,7 +133,8 @@ template <mp_dtype T, int M> struct backward_of : row_of<T, M> {
     }
 };
 
-/* Selects the number of vectors per lane: enough for the longest row, or a quarter of that if rows are short. */
+/* Launches the kernel. The number of vectors per lane is enough for the longest supported row, or a quarter of this number if
+ * rows are short. */
 template <mp_dtype T> static void run(const mp_normal *n, const mp_normal_data *d, bool backward)
 {
     constexpr int most = MP_WARP_ROW / MP_WARP / mp_width<T>, few = most / 4;
@@ -148,7 +149,7 @@ template <mp_dtype T> static void run(const mp_normal *n, const mp_normal_data *
         mp_warps(n->form.n_rows, forward_of<T, most>(n, d));
 }
 
-/* True if the operand is absent, or has this type and an aligned address for vectors. */
+/* True if an operand is absent, or has type `dtype` and an address that is aligned for vectors. */
 static bool lies(const mp_operand &x, mp_dtype dtype)
 {
     return !x.data || (x.dtype == dtype && mp_takes_vectors(x.data, dtype));

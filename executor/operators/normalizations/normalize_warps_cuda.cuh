@@ -8,6 +8,6 @@
 
 enum { MP_WARP_ROW = 1024 };
 
-/* Runs forward, or, with `backward`, the gradient of x. Returns false and runs nothing if the data does not meet the
- * requirements. */
+/* Computes forward, or, with `backward`, the gradient of x. Returns false and computes nothing if rows or operands do not meet
+ * the requirements of this file. */
 bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backward);

@@ -1,4 +1,4 @@
-/* softmaxes_cpu.h - functions on a row of n scores, for softmax, losses and attention in tiles. */
+/* softmaxes_cpu.h - functions on a row of n scores on the CPU. Softmax, losses and attention use them. */
 #pragma once
 
 #include <math.h>

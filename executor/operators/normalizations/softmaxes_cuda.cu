@@ -1,5 +1,5 @@
-/* softmaxes_cuda.cu - Softmax, SafeSoftmax, LogSoftmax and Hardmax on the GPU: with several threads per line, or with one if
- * there are many lines that are not contiguous. */
+/* softmaxes_cuda.cu - Softmax, SafeSoftmax, LogSoftmax and Hardmax on the GPU: with several threads per line, or, if there are
+ * many lines that are not contiguous, with one thread per line. */
 #include "executor/cuda/grid/family.cuh"
 
 #include "executor/kernel/vector_math.h"
@@ -47,7 +47,7 @@ template <form FORM> struct softmax_of {
     MP_BODY void end(int64_t, const value *) const {}
 };
 
-/* dx = y (dy - sum(dy y)); for LogSoftmax: dx = dy - e^y sum(dy). */
+/* Computes the gradient: dx = y (dy - sum(dy y)); for LogSoftmax dx = dy - e^y sum(dy). Sums run over a line. */
 template <form FORM> struct softmax_gradient : mp_sums {
     enum { PHASES = 1 };
     mp_line_places lines;

@@ -14,7 +14,7 @@ enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
 typedef struct state {
     mp_pooling pool;
     int n;                       /* number of spatial dimensions */
-    int64_t in[DIMS], out[DIMS]; /* spatial sizes */
+    int64_t in[DIMS], out[DIMS]; /* spatial sizes of input and output */
     int64_t n_out;
     int64_t channels, block, n_blocks; /* block: number of contiguous channels per item */
 } state;
@@ -22,7 +22,7 @@ typedef struct state {
 typedef struct job {
     const state *s;
     const mp_operands *x;
-    const mp_array *from, *to; /* x and y; in backward, dx and dy */
+    const mp_array *from, *to; /* input and output of the pool; in backward, their gradients */
     bool add;
 } job;
 
@@ -34,8 +34,8 @@ static void odometer(const int64_t *dims, int n, int64_t k, int64_t *index)
     }
 }
 
-/* Returns the offset of the input element under a tap at an output position; -1: the tap is outside of the input. Sets *inside
- * to false if the tap is also beyond the end pads. */
+/* Returns the offset of the input element that a tap (an element of the window) reads for an output position; -1: the tap is
+ * outside of the input. Sets *inside to false if the tap is also beyond the padding at the end. */
 static int64_t tap_at(const state *s, const mp_array *a, const int64_t *position, const int64_t *tap, bool *inside)
 {
     int64_t at = 0;
@@ -172,7 +172,7 @@ static void clear_piece(const state *s, const mp_array *dx, int64_t x_at, int64_
     }
 }
 
-/* Adds the gradient of each maximum to the input element that was the maximum. */
+/* Backward of a maximum: adds the gradient of an output to the input element that was the maximum. */
 static void scatter(const job *j, const int64_t *position, int64_t x_at, int64_t y_at, int64_t n, const float *dy)
 {
     const state *s = j->s;
@@ -187,7 +187,7 @@ static void scatter(const job *j, const int64_t *position, int64_t x_at, int64_t
     }
 }
 
-/* Adds the gradient of an average or a norm to all elements of the window, each with its share. */
+/* Backward of an average or norm: adds to each element of the window its share of the output's gradient. */
 static void spread(const job *j, const int64_t *position, int64_t x_at, int64_t y_at, int64_t n, const float *dy)
 {
     const state *s = j->s;

@@ -1,11 +1,11 @@
 /* pools_cuda.cu - pools on the GPU: maximum, average and norm of sliding windows with up to three spatial dimensions and any
- * strides. As on the CPU, forward saves the tap of each maximum, which cuDNN does not provide. A tap has one byte if the window
- * is not global and has at most 256 taps. A global average is computed as a sum.
+ * strides. As on the CPU, forward saves the tap of each maximum, its position within the window; cuDNN does not provide it. A
+ * tap has one byte if the window is not global and has at most 256 taps. A global average is computed as a sum.
  *
  * In forward, one thread per output reads its window. In backward, one thread per input reads the windows over it in a fixed
- * order. Therefore no two threads add to the same element; sums are in float. A thread processes one element, or eight adjacent
- * channels. One division per dimension finds the taps inside the input, and the windows over an element; it has 32 bits if all
- * numbers fit. */
+ * order. Therefore no two threads add to the same element; sums are in float. A thread processes one element, or eight
+ * adjacent channels. One division per dimension finds the taps inside the input, and the windows that cover an element.
+ * Divisions use 32-bit integers if all numbers fit. */
 #include "executor/cuda/grid/vectors.cuh"
 
 #include "executor/cuda/grid/family.cuh"
@@ -53,7 +53,7 @@ template <class I> struct plane {
     bool is_last; /* true: channels are innermost in memory */
     I channels, size[N], sample_stride, channel_stride, stride[N];
 
-    /* Computes the coordinates of the k-th vector of W channels, counted in memory order. */
+    /* Computes sample, channel and spatial coordinates of the k-th vector of W channels, counted in memory order. */
     MP_BODY void find(I k, I *sample, I *channel, I *at) const
     {
         I next = k;
@@ -103,7 +103,7 @@ template <mp_dtype T, int W> MP_BODY void store(void *data, int64_t v, const flo
         mp_store_vector(data, T, v, W, from);
 }
 
-/* The taps of W adjacent maxima; V: uint8_t or int32_t. */
+/* The saved taps (positions within the window) of W adjacent maxima; V: uint8_t or int32_t. */
 template <class V, int W> struct alignas(sizeof(V) * W < 16 ? sizeof(V) * W : 16) taps_of {
     V tap[W];
 };
@@ -113,23 +113,25 @@ template <class I> struct slide {
     bool counts_pads, wide, backwards;
     float p;
     I kernel[N], stride[N], dilation[N], begin[N], end[N];
-    I step[N], taps[N]; /* distance between consecutive windows over an element, and between their taps at that element */
+    I step[N], taps[N]; /* step: distance between consecutive windows that cover the same element; taps: distance between the
+                           taps at which they cover it */
 
     MP_BODY I start(int d, I out) const { return out * stride[d] - begin[d]; }
-    /* The taps [first, until) of the window that starts at `from` are inside [0, size). */
+    /* first and until: along dimension d, the taps [first, until) of a window that starts at `from` are inside [0, size). */
     MP_BODY I first(int d, I from) const { return from < 0 ? over(dilation[d] - 1 - from, dilation[d]) : 0; }
     MP_BODY I until(int d, I from, I size) const
     {
         if (from + (kernel[d] - 1) * dilation[d] < size) return kernel[d];
         return from < size ? over(size - 1 - from, dilation[d]) + 1 : 0;
     }
-    /* Returns the number of values along d that an average counts. */
+    /* Returns the number of elements of window `out` along dimension d that an average counts. */
     MP_BODY I counted(int d, I out, I size) const
     {
         const I from = start(d, out), n = counts_pads ? until(d, from, size + end[d]) : until(d, from, size) - first(d, from);
         return n > 0 ? n : 0;
     }
-    /* Finds the last of `size` windows with `in` under a tap, and this tap. Returns false if there is none. */
+    /* Along dimension d: finds the last of `size` windows that covers input position `in`, and the tap that covers it. Returns
+     * false if no window does. */
     MP_BODY bool last(int d, I in, I size, I *out, I *tap) const
     {
         I stop = over(in + begin[d], stride[d]), rest = in + begin[d] - stop * stride[d];
@@ -179,7 +181,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
     const void *from;
     void *to, *where;
     int64_t *given; /* output 1; NULL if W > 1 */
-    I tap_step[N];  /* offset between consecutive taps */
+    I tap_step[N];  /* per dimension: distance in the input between consecutive taps */
 
     template <class V> MP_BODY void keep(I k, const int32_t (&best)[W]) const
     {
@@ -249,7 +251,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
     plane<I> dx, dy;
     const void *from, *x, *y; /* x and y are used for norms only */
     void *to;
-    const void *where; /* saved taps of maxima */
+    const void *where; /* saved taps of the maxima, their positions within the windows */
     bool add;
 
     template <class V> MP_BODY void pick(I at, I tap, const float (&g)[W], float (&sum)[W]) const
@@ -257,7 +259,8 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
         const taps_of<V, W> taps = ((const taps_of<V, W> *)where)[at];
         for (int e = 0; e < W; e++) sum[e] += (I)taps.tap[e] == tap ? g[e] : 0;
     }
-    /* Adds the gradient from the window at offset `at` of dy to the elements v under this tap; an average counts n values. */
+    /* Adds to `sum` the contribution of the window at offset `at` of dy to the gradient of the elements v, which tap `tap`
+     * covers. n: number of values that an average counts. */
     MP_BODY void share(I at, I tap, I n, const float (&v)[W], float (&sum)[W]) const
     {
         float g[W], norm[W];
@@ -300,7 +303,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
     }
 };
 
-/* The operands of one call. x and y are input and output of the pool; in backward, their gradients. */
+/* The operands of one call. x and y are the input and output of the pool, or, in backward, their gradients. */
 struct operands {
     const mp_pooling *pool;
     const mp_array *x, *y;
@@ -347,7 +350,7 @@ static bool is_small(const operands *q)
     return most <= INT32_MAX / 2;
 }
 
-/* True if a thread can process eight channels at once. */
+/* True if one thread can process eight channels: they are adjacent in memory and aligned, and the numbers fit. */
 static bool takes_vectors(const operands *q, bool small)
 {
     const mp_array *x = q->x, *y = q->y;
@@ -370,8 +373,9 @@ template <mp_dtype T> static void run_of(const operands *q)
     }
 }
 
-/* Backward of a global average: each element gets its share of one gradient. `run` consecutive elements share `width` adjacent
- * gradients. If channels are innermost, width is the number of channels; otherwise it is 1. Both count vectors of W. */
+/* Backward of a global average: each element gets its share of one gradient. `run` consecutive elements use the same `width`
+ * adjacent gradients. If channels are innermost, width is the number of channels; otherwise width is 1. run and width count
+ * vectors of W elements. */
 template <mp_dtype T, class I, int W> struct spread {
     I run, width;
     const void *from;
@@ -397,7 +401,8 @@ template <mp_dtype T, class I, int W> static void run_spread(const operands *q, 
     mp_each(mp_array_elements(q->x) / W, f);
 }
 
-/* Runs backward of a global average by `spread`. Returns false and runs nothing for other pools or layouts. */
+/* If the call is backward of a global average with a suitable layout, runs it with the kernel `spread`. Otherwise returns
+ * false and runs nothing. */
 template <mp_dtype T> static bool spreads(const operands *q)
 {
     const mp_array *x = q->x, last = x->rank > 2 ? mp_array_channels_last(x->dtype, x->rank, x->dims) : *x;
@@ -419,7 +424,7 @@ template <mp_dtype T> static bool spreads(const operands *q)
 struct pools {
     mp_pooling pool;
     bool is_sum; /* true: forward of a global average, computed as a sum */
-    float share; /* factor of each term of the sum, 1 / n_taps */
+    float share; /* 1 / n_taps, by which the sum is multiplied */
 };
 
 static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)

@@ -1,18 +1,19 @@
-/* sliding.c - reads the attributes of windows and pools, and computes pads that the attributes do not give. */
+/* sliding.c - reads the attributes of windows and pools, and computes the padding if the attributes do not state it. */
 #include "executor/operators/pooling/sliding.h"
 
 #include <string.h>
 
 #include "estimator/rules/operands/window.h"
 
-/* Computes the total extent of `stops` windows. Returns false on overflow. */
+/* Computes in *places the number of positions that `stops` consecutive windows of size `span` cover. Returns false on
+ * overflow. */
 static bool reach(int64_t stops, int64_t stride, int64_t span, int64_t *places)
 {
     return mp_multiply(stops > 0 ? stops - 1 : 0, stride, places) && mp_add(*places, span, places);
 }
 
-/* Sets sizes and pads. If the operator does not give its pads and their total is odd, the larger one is at the end for
- * SAME_UPPER, else at the start. Returns false on overflow. */
+/* Sets sizes and pads. If the operator does not state its padding and the total padding is odd, the larger half is at the end
+ * for SAME_UPPER, else at the start. Returns false on overflow. */
 static bool read_pads(mp_sliding *s, const mp_operator *op, const mp_window *w, const mp_array *x, const mp_array *y)
 {
     size_t n_padding;
@@ -82,7 +83,7 @@ mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp
     return MP_OK;
 }
 
-/* Limit on the elements of a window; a larger one would keep a step running for hours. */
+/* Maximum number of elements of a window. With a larger window, one training step would take hours. */
 enum { TAPS_MAX = 1 << 24 };
 
 #define ROW(kind, rule, is_global) {kind, MP_POOLING_##rule, is_global},

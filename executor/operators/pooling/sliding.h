@@ -1,10 +1,11 @@
-/* sliding.h - the windows of convolutions and pools, with all pads computed, and the rules of pools. For every backend. */
+/* sliding.h - the sliding windows of convolutions and pools, with explicit padding, and the rules of pools. Every backend uses
+ * this description. */
 #pragma once
 
 #include "executor/kernel/array.h"
 #include "executor/kernel/kernel.h"
 
-/* A window; all arrays are per spatial dimension. */
+/* A sliding window; each array has one entry per spatial dimension. */
 typedef struct mp_sliding {
     int n; /* number of spatial dimensions */
     bool is_transposed;
@@ -13,13 +14,13 @@ typedef struct mp_sliding {
     int64_t begin[MP_ARRAY_RANK], end[MP_ARRAY_RANK];                              /* padding at the start and the end */
 } mp_sliding;
 
-/* Reads the window of Conv or ConvTranspose over x, weights and y. The end pads are computed so that the sizes match exactly;
- * an end pad is negative if the last window ends before the data. MP_UNSUPPORTED: sizes overflow; MP_PARSE: as mp_window_read.
- */
+/* Reads the window of Conv or ConvTranspose over x, weights and y. The padding at the end is computed so that the last window
+ * ends exactly at the end of the padded data. It is negative if the last window ends before the data ends. MP_UNSUPPORTED:
+ * sizes overflow; MP_PARSE: as mp_window_read. */
 mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
                                  const mp_array *y, mp_sliding *out, mp_error *err);
-/* Reads the window of a pool; `global`: the window is all of x. The pads are those that averages may count; with ceil_mode,
- * windows may extend beyond the pads. MP_UNSUPPORTED: sizes overflow; MP_PARSE: as mp_window_read. */
+/* Reads the window of a pool; `global`: the window is all of x. The padding is the padding that averages may count. With
+ * ceil_mode, windows may extend beyond this padding. MP_UNSUPPORTED: sizes overflow; MP_PARSE: as mp_window_read. */
 mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *y, bool global,
                           mp_sliding *out, mp_error *err);
 
@@ -34,14 +35,14 @@ typedef enum mp_pooling_rule { MP_POOLING_MAXIMUM, MP_POOLING_AVERAGE, MP_POOLIN
 typedef struct mp_pooling {
     mp_pooling_rule rule;
     mp_sliding window;
-    int64_t n_taps;       /* number of elements of a window */
+    int64_t n_taps;       /* number of taps, the elements of a window */
     bool is_global;       /* true: the window is the whole input */
     bool counts_pads;     /* true: averages also count padded elements */
-    bool wide, backwards; /* wide: extra 0 stores taps as int32, not uint8; backwards: in output 1 the first spatial dimension
-                             varies fastest */
+    bool wide, backwards; /* wide: forward saves taps (positions within a window) as int32, not uint8; backwards: indices in
+                             output 1 count column-major */
     double p;             /* exponent of the norm */
 } mp_pooling;
 
-/* Reads MaxPool, AveragePool, LpPool and their global forms, for forward or backward. MP_UNSUPPORTED: the type is neither FLOAT
- * nor BFLOAT16, or the window is too large; MP_PARSE: attributes do not match. */
+/* Reads MaxPool, AveragePool, LpPool and their global forms, for forward or backward. MP_UNSUPPORTED: the type is neither
+ * FLOAT nor BFLOAT16, or the window is too large; MP_PARSE: the attributes contradict each other or the shapes. */
 mp_status mp_pooling_read(const mp_operands *x, mp_pooling *out, mp_error *err);

@@ -1,8 +1,8 @@
 /* contraction.c - creates the loops of an Einsum and of its gradients from its equation. */
 #include "executor/operators/products/contraction.h"
 
-/* Adds the strides of an array in the role of y, a or b (role 0, 1, 2). `operand`: its index in the equation; the result has
- * the last index. */
+/* Adds the strides of an array to the loops. role: 0 if the array is the result y of the sum, 1 for a, 2 for b. operand: index
+ * of the array in the Einsum equation; the equation's result has the last index. */
 static void see(mp_contraction *l, const mp_einsum *e, int operand, int role, const mp_array *a)
 {
     for (int d = 0; d < a->rank; d++)

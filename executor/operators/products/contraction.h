@@ -1,6 +1,5 @@
-/* contraction.h - a sum of products over labelled dimensions, as loops: y[its labels] = sum of a[its labels] b[its labels] over
- * all other labels. Einsum and its gradients, for every backend.
- */
+/* contraction.h - Einsum and its gradients as loops over labelled dimensions, for every backend. Each element of the result y
+ * is a sum of products a b. The sum runs over all labels that y lacks. */
 #pragma once
 
 #include "estimator/rules/operands/einsum.h"
@@ -19,8 +18,8 @@ typedef struct mp_einsum_sums {
     mp_contraction sum[3];
 } mp_einsum_sums;
 
-/* Makes an mp_einsum_sums the call's state; the backend sets `run`. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16, or
- * there are too many operands; MP_PARSE: the equation does not match the operands; MP_NOMEM. */
+/* Prepares a call, whose state is an mp_einsum_sums; the backend sets call->run. MP_UNSUPPORTED: the type is neither FLOAT nor
+ * BFLOAT16, or there are too many operands; MP_PARSE: the equation does not match the operands; MP_NOMEM. */
 mp_status mp_einsum_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
 /* Computes the offsets of result k in y, and of its first term in a and b. */

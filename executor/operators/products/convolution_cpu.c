@@ -1,5 +1,5 @@
-/* convolution_cpu.c - Conv and ConvTranspose with oneDNN: describes operands in its order of dimensions, creates primitive
- * descriptors, and finds implementations by name. */
+/* convolution_cpu.c - Conv and ConvTranspose with oneDNN: describes operands in oneDNN's order of dimensions, creates
+ * primitive descriptors, and finds implementations by name. */
 #include "executor/operators/products/convolution_cpu.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, cons
     return MP_OK;
 }
 
-/* Fills oneDNN's description of a pass with this algorithm. */
+/* Fills oneDNN's description of a convolution pass with the algorithm `algorithm`. */
 static dnnl_status_t describe_pass(const mp_convolution *c, mp_convolution_pass pass, dnnl_alg_kind_t algorithm,
                                    const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
                                    const dnnl_memory_desc_t *dst, dnnl_convolution_desc_t *d)
@@ -108,8 +108,8 @@ mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass,
     return MP_DNNL_PREPARED(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), hint), c->op, what, err);
 }
 
-/* Calls `visit` for all implementations of this algorithm in oneDNN (dnnl_convolution_direct or _winograd), in its order; there
- * may be none. `visit` keeps a descriptor by setting *desc to NULL, and returns false to stop. */
+/* Calls `visit` for all of oneDNN's implementations of `algorithm` (dnnl_convolution_direct or _winograd), in oneDNN's order;
+ * there may be none. `visit` keeps a descriptor by setting *desc to NULL, and returns false to stop. */
 static mp_status each_implementation(const mp_convolution *c, mp_convolution_pass pass, dnnl_alg_kind_t algorithm,
                                      const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
                                      const dnnl_memory_desc_t *dst, bool (*visit)(void *data, dnnl_primitive_desc_t *desc),
@@ -181,8 +181,8 @@ mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass,
 typedef struct seeker {
     const mp_convolution *convolution;
     mp_convolution_pass pass;
-    const char *name;            /* the requested algorithm; NULL: list all */
-    dnnl_primitive_desc_t found; /* the algorithm of that name; NULL: not found yet */
+    const char *name;            /* name of the requested algorithm; NULL: list all algorithms */
+    dnnl_primitive_desc_t found; /* descriptor of the requested algorithm; NULL: not found */
     mp_algorithms *list;
 } seeker;
 
@@ -233,7 +233,8 @@ static bool visit(void *data, dnnl_primitive_desc_t *desc)
     return false;
 }
 
-/* Visits the implementations of each algorithm: first for the activations' own layout, then for a layout of oneDNN's choice. */
+/* Visits the implementations of each oneDNN algorithm: first for the activations in their own layout, then in a layout that
+ * oneDNN chooses. */
 static mp_status seek(seeker *s, mp_error *err)
 {
     static const dnnl_alg_kind_t algorithms[] = {dnnl_convolution_direct, dnnl_convolution_winograd};
@@ -269,7 +270,8 @@ mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass
     return MP_OK;
 }
 
-/* ---- calls. An operand whose layout differs from the implementation's is reordered to or from the workspace. */
+/* ---- calls. If an implementation requires another layout of an operand, the operand is reordered into the workspace, or, for
+ * a result, out of it. */
 
 /* One operand of a pass: used in place, or through a copy in the workspace. */
 typedef struct passage {
@@ -312,7 +314,8 @@ static int64_t rounded(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Prepares an operand: `has` is its own layout, `wants` the layout of the implementation. */
+/* Prepares one operand of a pass: `has` is the operand's layout in memory, `wants` the layout that the implementation
+ * requires. */
 static mp_status prepare_passage(pass *p, passage *o, int arg, bool is_result, const dnnl_memory_desc_t *has,
                                  const dnnl_memory_desc_t *wants, const mp_operator *op, mp_error *err)
 {
@@ -332,7 +335,7 @@ static const dnnl_memory_desc_t *query(const_dnnl_primitive_desc_t desc, dnnl_qu
     return dnnl_primitive_desc_query_md(desc, what, 0);
 }
 
-/* Prepares a pass with an algorithm; NULL: the choice of mp_convolution_best. */
+/* Prepares a pass with the algorithm named `algorithm`; NULL: the choice of mp_convolution_best. */
 static mp_status prepare_pass(pass *p, const mp_convolution *c, mp_convolution_pass which, const char *algorithm, mp_error *err)
 {
     MP_OWNED_BY(dnnl_primitive_desc_destroy) dnnl_primitive_desc_t desc = NULL;
@@ -353,7 +356,8 @@ static mp_status prepare_pass(pass *p, const mp_convolution *c, mp_convolution_p
     return MP_OK;
 }
 
-/* Sets the address of an operand, or of its copy. Inputs are copied here; results are copied after the run (leave). */
+/* Before a run: sets the address of an operand, or of its copy in the workspace. An input is copied immediately; a result is
+ * copied after the run (function leave). */
 static mp_status enter(const pass *p, const passage *o, void *data, const mp_operands *x, mp_error *err)
 {
     char *copy = (char *)x->workspace + o->at;

@@ -21,8 +21,8 @@ mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, cons
 
 typedef enum mp_convolution_pass { MP_CONVOLVE_FORWARD, MP_CONVOLVE_DATA, MP_CONVOLVE_WEIGHTS } mp_convolution_pass;
 
-/* Creates a primitive descriptor for one pass over operands of these layouts (any: oneDNN's choice). The caller releases it
- * with dnnl_primitive_desc_destroy. MP_UNSUPPORTED: oneDNN has no implementation. */
+/* Creates a oneDNN primitive descriptor for one pass over operands with the given layouts. With format_kind any, oneDNN
+ * chooses a layout. The caller releases it with dnnl_primitive_desc_destroy. MP_UNSUPPORTED: oneDNN has no implementation. */
 mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass, const dnnl_memory_desc_t *src,
                               const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst, dnnl_primitive_desc_t *out,
                               mp_error *err);
@@ -32,13 +32,13 @@ mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass,
 mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass, dnnl_primitive_desc_t *out, mp_error *err);
 
 /* Lists the algorithms of a pass: implementations of oneDNN, for activations in their own layout ("jit:avx512_core"), or
- * reordered to oneDNN's choice ("jit_wino_4x3:avx512_core reordered"). The choice of mp_convolution_best is first. One of each
- * other kind follows, without reference implementations. MP_NOMEM. */
+ * reordered to oneDNN's choice ("jit_wino_4x3:avx512_core reordered"). The first one is the choice of mp_convolution_best.
+ * Then follows one implementation of each other kind, except oneDNN's slow reference implementations. MP_NOMEM. */
 mp_status mp_convolution_algorithms(const mp_convolution *c, mp_convolution_pass pass, mp_algorithms *out, mp_error *err);
-/* Creates the descriptor of an algorithm by its name. MP_UNSUPPORTED: this machine has no algorithm of this name. */
+/* Creates the descriptor of an algorithm by its name. MP_UNSUPPORTED: oneDNN has no algorithm of this name on this machine. */
 mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass, const char *name, dnnl_primitive_desc_t *out,
                                mp_error *err);
 
-/* mp_backend.algorithms of the CPU: lists the algorithms of a node that runs a single pass of a convolution; empty for other
- * nodes. */
+/* Implements mp_backend.algorithms for the CPU: lists the algorithms of a node that runs a single pass of a convolution. The
+ * list is empty for all other nodes. */
 mp_status mp_cpu_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err);

@@ -1,8 +1,8 @@
-/* einsum_cpu.c - Einstein summation by its definition: every element of the result is a sum over the labels that the result
- * lacks.
+/* einsum_cpu.c - Einstein summation by its definition: every element of the result is a sum over the labels that do not occur
+ * in the result.
  *
- * The gradient of an operand is also such a sum: dA = sum of dY B over the labels that A lacks. O(product of all label sizes).
- */
+ * The gradient of an operand is also a sum of products: dA = sum of dY B over the labels that do not occur in A. O(product of
+ * all label sizes). */
 #include <string.h>
 
 #include "executor/cpu/base/families.h"
@@ -51,7 +51,8 @@ static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
     for (int i = x->from; i < x->to; i++) {
         if (!x->d_in[i].dtype) continue;
         memset(x->d_in[i].data, 0,
-               (size_t)mp_array_bytes(&x->d_in[i])); /* elements off the diagonal of a repeated label stay zero */
+               (size_t)mp_array_bytes(
+                   &x->d_in[i])); /* if a label occurs twice in the operand, elements off the diagonal have a zero gradient */
         run_loops(&s->sum[1 + i], &x->d_in[i], &x->d_out[0], x->n_in > 1 ? &x->in[1 - i] : NULL);
     }
     return MP_OK;

@@ -1,5 +1,5 @@
-/* einsum_cuda.cu - Einstein summation by its definition (executor/operators/products/contraction.h): one row per result,
- * reduced over its terms in double. */
+/* einsum_cuda.cu - Einstein summation by its definition (executor/operators/products/contraction.h): a row of threads computes
+ * one element of the result, as a sum of its terms in double. */
 #include "executor/cuda/grid/family.cuh"
 
 extern "C" {
@@ -41,7 +41,8 @@ static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
     if (!x->is_backward) contract(&s->sum[0], mp_output(x, 0), mp_input(x, 0), mp_input(x, 1));
     for (int i = x->from; x->is_backward && i < x->to; i++) {
         if (!x->d_in[i].dtype) continue;
-        mp_cuda_array_zero(&x->d_in[i]); /* elements off the diagonal of a repeated label stay zero */
+        mp_cuda_array_zero(
+            &x->d_in[i]); /* if a label occurs twice in the operand, elements off the diagonal have a zero gradient */
         contract(&s->sum[1 + i], mp_input_gradient(x, i), mp_operand_of(&x->d_out[0]), mp_input(x, 1 - i));
     }
     return mp_launched(err);

@@ -1,8 +1,8 @@
 /* products_cpu.c - matrix products: stacks of matrices given by strides, multiplied by oneDNN.
  *
- * Y = A B, dA = dY B^T, dB = A^T dY. Transpositions are strides, so nothing is copied. A right factor without batch dimensions
- * multiplies all rows of the left factor at once. If an operand was broadcast over batch dimensions, one gradient per batch is
- * computed in the workspace, and these gradients are summed. */
+ * Y = A B, dA = dY B^T, dB = A^T dY. Transpositions are strides, so nothing is copied. If the right operand has no batch
+ * dimensions, one product covers all rows of the left operand. If an operand was broadcast over batch dimensions, one gradient
+ * per batch is computed in the workspace, and these gradients are summed. */
 #include "executor/operators/products/products_cpu.h"
 
 #include <string.h>
@@ -60,8 +60,10 @@ mp_status mp_dnnl_matmul(const mp_stack *a, const mp_stack *b, const mp_stack *c
 
 /* A product that may accumulate into its result, and may use the workspace. */
 typedef struct product {
-    mp_dnnl_op write, add; /* add: the accumulating form, prepared only if it may be needed */
-    bool is_there, sums;   /* sums: the product writes terms to the workspace, which are summed afterwards */
+    mp_dnnl_op write,
+        add; /* write: the product that overwrites its result; add: the product that accumulates, prepared only if needed */
+    bool is_there, sums; /* is_there: the product is needed; sums: the product writes terms to the workspace, which are summed
+                            afterwards */
     bool turned; /* true: computed as C^T = B^T A^T, because the library writes contiguous rows and C has contiguous columns */
     mp_array terms, to; /* the terms and the result of their sum, with equal numbers of dimensions */
     int64_t terms_bytes;
@@ -94,7 +96,7 @@ static int64_t rounded(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Prepares the gradient of a factor. */
+/* Prepares the gradient of operand `factor` (0: A, 1: B) of a matrix product. */
 static mp_status prepare_gradient(const mp_operands *x, product *p, const mp_factors *f, int factor, mp_call *call,
                                   mp_error *err)
 {

@@ -4,7 +4,7 @@
 #include "executor/cpu/base/dnnl.h"
 #include "executor/operators/products/stacks.h"
 
-/* Prepares C = alpha A B (with `add`: + C). A is DNNL_ARG_SRC, B DNNL_ARG_WEIGHTS, C DNNL_ARG_DST. `bias`: one value per
- * column, DNNL_ARG_BIAS; NULL: none. */
+/* Prepares C = alpha A B, or, with `add`, C += alpha A B. The arguments of the operation are A (DNNL_ARG_SRC), B
+ * (DNNL_ARG_WEIGHTS), C (DNNL_ARG_DST) and `bias` (DNNL_ARG_BIAS). `bias` has one value per column; NULL: none. */
 mp_status mp_dnnl_matmul(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, const mp_array *bias, bool add,
                          const mp_operator *op, mp_dnnl_op *out, mp_error *err);

@@ -1,4 +1,5 @@
-/* stacks.h - the operands of matrix products as stacks of matrices, given by strides. For every backend. */
+/* stacks.h - the operands of matrix products as stacks of matrices, described by strides. Every backend uses this description.
+ */
 #pragma once
 
 #include "executor/kernel/kernel.h"
@@ -19,7 +20,7 @@ mp_stack mp_stack_of(const mp_array *a, int k, bool turn, bool turn_batch);
  */
 mp_stack mp_stack_result(const mp_array *y, const mp_stack *a, const mp_stack *b, bool vector_a, bool vector_b);
 mp_stack mp_stack_transposed(mp_stack a);
-bool mp_stack_is_single(const mp_stack *s); /* true if it has one matrix */
+bool mp_stack_is_single(const mp_stack *s); /* true if the stack has one matrix */
 /* Merges all batch dimensions into the rows, if the strides permit it; else returns false and changes nothing. */
 bool mp_stack_fold(mp_stack *s);
 /* Replaces the unused stride of a single row or column by the stride of a dense matrix, because libraries check it. */
@@ -35,12 +36,14 @@ mp_factors mp_factors_read(const mp_operands *x);
 typedef struct mp_stacks {
     mp_stack a, b, c;
 } mp_stacks;
-/* Return the product Y = A B, or the product of a gradient: dA = dY B^T (factor 0), dB = A^T dY (factor 1). Transpositions are
- * strides. If B is a single matrix, the batch dimensions of A and Y are merged into rows if the strides permit it. */
+/* mp_factors_forward returns the operands of Y = A B. mp_factors_gradient returns the operands of a gradient: dA = dY B^T
+ * (factor 0) or dB = A^T dY (factor 1). Transpositions are strides. If B is a single matrix, the batch dimensions of A and Y
+ * are merged into rows if the strides permit it. */
 mp_stacks mp_factors_forward(const mp_factors *f);
 mp_stacks mp_factors_gradient(const mp_factors *f, int factor);
-/* Extends c to all batch dimensions of a and b. Returns true if c becomes larger, because the operand whose gradient it is was
- * broadcast. c is then the row-major array *terms, which the caller sums to *to, the original c. */
+/* Extends the result c to all batch dimensions of a and b. c becomes larger if it is the gradient of an operand that was
+ * broadcast. In this case the function returns true, and c is the row-major array *terms, which the caller must sum to *to,
+ * the original c. */
 bool mp_stacks_spread(mp_stacks *p, mp_array *terms, mp_array *to);
 /* Returns a stack as an array of n_batch + 2 dimensions; missing batch dimensions are added in front with size 1. */
 mp_array mp_stack_array(const mp_stack *s, int n_batch);

@@ -5,8 +5,8 @@
 
 #include "executor/operators/elementwise/elementwise.h"
 
-/* True if the operator's own inputs enable dropout: input 2, since operator set 12. For older operators, inference is assumed.
- */
+/* True if the operator's own inputs enable dropout: input 2, since operator set 12. Older operator sets have no such input;
+ * their dropout is off in this mode. */
 static bool drops_as_written(const mp_operands *x)
 {
     return x->op->version >= 12 && x->n_in > 2 && x->in[2].data && *(const uint8_t *)x->in[2].data;
@@ -30,7 +30,7 @@ mp_status mp_dropout_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-/* The distribution of each operator, and the attributes for a and b with their defaults. */
+/* Per random operator: the distribution, and the attributes for its parameters a and b with their defaults. */
 static const struct row {
     const char *name;
     mp_distribution distribution;
@@ -125,7 +125,8 @@ static void constant_value(const mp_operator *op, const int64_t **whole, const d
     }
 }
 
-/* Reads the value: for Constant, one value per element; for ConstantOfShape, one value for all elements, 0 by default. */
+/* Reads the value of a constant operator: for Constant, one value per element; for ConstantOfShape, one value for all
+ * elements, 0 by default. */
 static mp_status read_constant(const mp_operands *x, mp_source *s, mp_error *err)
 {
     int64_t n;

@@ -1,5 +1,5 @@
 /* randoms.h - Dropout, tensors of random numbers, and tensors of known values (constants, ranges, windows), for every backend:
- * the parameters, read when a call is prepared, and the formula of one element.
+ * contains the parameters, which are read when a call is prepared, and the formula for one element.
  *
  * Random numbers come from philox.h, with the key (seed, step, operator, element). Elements are counted in memory order.
  * Layouts are fixed, so forward, backward and every recomputation draw the same numbers. */
@@ -8,7 +8,7 @@
 #include "executor/kernel/body.h"
 #include "executor/kernel/philox.h"
 
-/* Sets an element to 0 if its uniform random number is below the ratio. */
+/* The description of a Dropout: sets an element to 0 if its uniform random number is below the ratio. */
 typedef struct mp_dropout {
     float ratio;
     bool drops; /* false: copies all elements */
@@ -20,7 +20,7 @@ typedef struct mp_dropout {
  * layouts, or the ratio is only known at run time; MP_NOMEM. */
 mp_status mp_dropout_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
-/* Returns the factor of the elements that are kept. */
+/* Returns the number by which dropout multiplies the elements that it keeps. */
 MP_INLINE float mp_dropout_factor(float ratio)
 {
     return ratio < 1 ? 1 / (1 - ratio) : 0;
@@ -69,12 +69,12 @@ enum { MP_WINDOW_TERMS = 3 };
 /* The formula for element k. */
 typedef enum mp_source_form {
     MP_SOURCE_CONSTANT, /* `real` or `whole` for all elements: ConstantOfShape, or a Constant with one element */
-    MP_SOURCE_SIZE,     /* one value for all elements: the number of elements of the input */
+    MP_SOURCE_SIZE,     /* Size: the number of elements of the input */
     MP_SOURCE_VALUES,   /* Constant: element k of a list in host memory */
-    MP_SOURCE_SHAPE,    /* dims[k] */
-    MP_SOURCE_RANGE,    /* first + k * step */
+    MP_SOURCE_SHAPE,    /* Shape: dims[k] */
+    MP_SOURCE_RANGE,    /* Range: first + k * step */
     MP_SOURCE_EYE,      /* 1 on a diagonal of a matrix, 0 elsewhere */
-    MP_SOURCE_WINDOW    /* a sum of cosines */
+    MP_SOURCE_WINDOW    /* a window function (Hann, Hamming, Blackman): a sum of cosines */
 } mp_source_form;
 
 typedef struct mp_source {
@@ -83,12 +83,13 @@ typedef struct mp_source {
     bool is_real; /* true: values are in real or reals; false: in whole or wholes */
     double real;
     int64_t whole;
-    const double *reals; /* the list of VALUES */
+    const double *reals; /* for VALUES: the list, as reals or as wholes */
     const int64_t *wholes;
     int64_t dims[MP_ARRAY_RANK];
     mp_array first, step; /* for RANGE: one element each */
     int64_t columns, diagonal;
-    double period, window[MP_WINDOW_TERMS]; /* factors of cos(0), cos(2 pi k / period), cos(4 pi k / period) */
+    double period, window[MP_WINDOW_TERMS]; /* coefficients of cos(0), cos(2 pi k / period) and cos(4 pi k / period) in a window
+                                               function */
 } mp_source;
 
 /* The operators that mp_source_prepare prepares. */

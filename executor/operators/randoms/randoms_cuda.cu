@@ -1,5 +1,5 @@
 /* randoms_cuda.cu - dropout, tensors of random numbers, and constants, ranges and windows (randoms.h) on the GPU. In dropout,
- * one block of random words serves four elements. */
+ * one call of the generator gives the random words of four elements. */
 #include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/vectors.cuh"
 
@@ -82,7 +82,7 @@ static mp_status run_dropout(const mp_call *call, const mp_operands *x, mp_error
     const mp_cuda_pass *pass = mp_cuda_pass_of(&x->run);
     const mp_array *from = x->is_backward ? &x->d_out[0] : &x->in[0], *to = x->is_backward ? &x->d_in[0] : &x->out[0];
     uint8_t *given = !x->is_backward && x->n_out > 1 ? (uint8_t *)x->out[1].data : NULL, *mask = NULL;
-    if (!s.drops) s.ratio = 0; /* keeps all elements, with factor 1 */
+    if (!s.drops) s.ratio = 0; /* keeps all elements unchanged */
     if (s.drops && x->alternative == 1) mask = (uint8_t *)x->extra[0].data;
     MP_BY_DTYPE(from->dtype, drop<T>(&s, pass, (uint32_t)x->op_index, from, to, x->is_backward ? mask : NULL,
                                      x->is_backward ? NULL : mask, given));
@@ -104,7 +104,7 @@ MP_PREPARE_TO_RUN(prepare_source, mp_random_source_prepare, run_source)
 /* ---- constants, ranges and windows. A list of values is converted to the output's type on the host when the call is prepared,
  * and each run copies it to the device. */
 
-/* Limit in bytes on such a list; a longer one would need too many launches. */
+/* Maximum bytes of a list of values; the copy of a longer list would need too many launches. */
 enum { LIST_BYTES = 1 << 20 };
 
 MP_BODY_LOOP(mp_source, mp_source_item)

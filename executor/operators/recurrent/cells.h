@@ -1,7 +1,8 @@
 /* cells.h - one step of LSTM, GRU and RNN cells and their gradients, element by element, for every backend.
  *
- * Matrix products compute the gates' preactivations without biases; the cells compute the rest. Gates are in ONNX's order: LSTM
- * i, o, f, c; GRU z, r, h. All arrays are contiguous floats: gates (batch, gates, hidden), states (batch, hidden).
+ * Matrix products compute the preactivations of the gates without biases. The cells add the biases and compute gates and
+ * states. Gates are in ONNX's order: LSTM i, o, f, c; GRU z, r, h. All arrays are contiguous floats: gates (batch, gates,
+ * hidden), states (batch, hidden).
  *
  *   LSTM  c = f c' + i g, h = o tanh(c); peepholes add c' to i and f, and c to o
  *   GRU   h = (1 - z) n + z h'; n = tanh(x W + r (h' R + b)) with the product before the reset, else tanh(x W + (r h') R + b)
@@ -21,7 +22,7 @@ typedef enum mp_cells_phase {
     MP_CELLS_BACKWARD_RESET, /* GRU with the product after the reset: computes the gradients of r and h' from the gradient of r
                                 h' */
     MP_CELLS_STATES_BEFORE,  /* sets h' to the initial state in rows whose sequence ends before step t_before */
-    MP_CELLS_PEEPHOLES       /* adds this step's gradients to d_peepholes */
+    MP_CELLS_PEEPHOLES       /* adds the contribution of this time step to d_peepholes */
 } mp_cells_phase;
 
 typedef struct mp_cells {
@@ -32,12 +33,13 @@ typedef struct mp_cells {
     int64_t batch, hidden;
     const void *lengths; /* length of each row's sequence; NULL: every sequence has all steps */
     mp_dtype lengths_type;
-    int64_t t, t_before; /* index of this step, and of the previous one in the direction of the recurrence */
-    const float *bias;   /* (2, gates, hidden): the biases of W, then those of R */
+    int64_t t,
+        t_before; /* t: index of this time step; t_before: index of the previous time step in the direction of the recurrence */
+    const float *bias; /* (2, gates, hidden): the biases of W, then those of R */
     const float *peepholes;
     float *gates;    /* forward reads the products from this array, and writes the activated gates of an LSTM or GRU */
     float *second;   /* LSTM: c; GRU: h' R + b if before_reset, else r h' */
-    float *c_before; /* c'; may have the address of c */
+    float *c_before; /* c', the cell state of the previous time step; may have the address of c */
     float *h_before;
     float *h;
     float *shown;         /* the output Y: h, or 0 after the end of the sequence; NULL: not written */
@@ -171,8 +173,8 @@ MP_INLINE void mp_rnn_backward(const mp_cells *x, int64_t b, int64_t j, mp_activ
     x->dh[at] = 0;
 }
 
-/* Handles element j of a row whose sequence has ended: states and their gradients are copied; gates and their gradients are 0.
- */
+/* Computes element j of row b if the row's sequence has ended: states and their gradients are copied; gates and their
+ * gradients are 0. */
 MP_INLINE void mp_cells_pass(const mp_cells *x, int64_t b, int64_t j)
 {
     const int64_t n = x->hidden, at = b * n + j, n_gates = x->kind == MP_CELL_LSTM ? 4 : x->kind == MP_CELL_GRU ? 3 : 1;
@@ -188,7 +190,8 @@ MP_INLINE void mp_cells_pass(const mp_cells *x, int64_t b, int64_t j)
     for (int64_t k = 0; k < n_gates; k++) gates[(b * n_gates + k) * n + j] = 0;
 }
 
-/* Adds to element j of the peepholes' gradients: the factor of i and f is c', the factor of o is c. */
+/* Adds the contribution of one time step to element j of the gradients of the peepholes. The gradients of i and f are
+ * multiplied by c', the gradient of o by c. */
 MP_INLINE void mp_cells_peepholes(const mp_cells *x, int64_t j)
 {
     const int64_t n = x->hidden;

@@ -1,13 +1,13 @@
-/* recurrence.h - a recurrent layer as matrix products and cells, in blocks of time steps, for every backend.
+/* recurrence.h - a recurrent layer (LSTM, GRU, RNN) as matrix products and cells, in blocks of time steps, for every backend.
  *
- * Forward, for each direction and block: one product computes X W^T of all steps, directly in the reserve if the reserve stores
- * the gates. Then each step adds h' R^T to its gates and runs the cells (cells.h). Backward: each step runs the cells'
- * gradients and dh' += dG R. Then products over the whole block compute dX += dG W, dW += dG^T X, dR += dG^T H', and, with a
- * row of ones, the biases' gradients. Blocks limit backward's workspace: dG has about MP_RECURRENT_ROWS rows instead of the
- * rows of all steps.
+ * Forward, for each direction and block: one product computes X W^T of all steps, written directly to the reserve (the tensors
+ * that forward saves for backward) if the reserve stores the gates. Then each step adds h' R^T to its gates and runs the cells
+ * (cells.h). Backward: each step runs the cells' gradients and dh' += dG R. Then products over the whole block compute dX +=
+ * dG W, dW += dG^T X, dR += dG^T H', and, with a row of ones, the biases' gradients. Blocks limit the workspace of backward:
+ * dG has about MP_RECURRENT_ROWS rows at a time instead of the rows of all time steps.
  *
- * Operands that are not contiguous floats (bfloat16, layout = 1, one of two directions) are copied to the workspace and back, X
- * and Y block by block. All products multiply matrices of floats.
+ * Operands that are not contiguous floats (bfloat16, layout = 1, one of two directions) are copied to the workspace and back,
+ * X and Y block by block. All products multiply matrices of floats.
  *
  * The sizes alone determine the order of all sums. O(steps batch gates hidden (input + hidden)). */
 #pragma once
@@ -18,9 +18,9 @@
 /* Approximate number of rows (steps times batch) per block. */
 enum { MP_RECURRENT_ROWS = 256 };
 
-/* The matrix products. Products over the rows of a block exist twice: for a whole block, and (_REST) for the shorter last one.
- * "most" are the gates that the first product with R computes: z and r of a GRU, all gates of other cells. _N: the GRU's
- * candidate. */
+/* The matrix products. Products over the rows of a block exist twice: for a whole block, and (_REST) for the shorter last
+ * block. "most" stands for the gates that the first product with R computes: z and r of a GRU, all gates of an LSTM or RNN.
+ * _N: the GRU's candidate. */
 typedef enum mp_recurrent_product {
     MP_X_W, /* gates = X W^T */
     MP_X_W_REST,
@@ -45,7 +45,8 @@ typedef enum mp_recurrent_product {
     MP_N_RECURRENT_PRODUCTS
 } mp_recurrent_product;
 
-/* The arrays in the workspace, each with data of a step, of a block or of a direction. A call needs only some of them. */
+/* The arrays in the workspace. Each holds data of one time step, of one block, or of one direction. A call needs only some of
+ * the arrays. */
 typedef enum mp_recurrent_room {
     MP_ROOM_X, /* per block */
     MP_ROOM_W, /* per direction, like the next three */
@@ -55,7 +56,7 @@ typedef enum mp_recurrent_room {
     MP_ROOM_GATES,   /* per block, if the reserve does not store the gates */
     MP_ROOM_SECOND,  /* per step, if the reserve does not store it: mp_cells.second */
     MP_ROOM_STATES,  /* h of a block and of the step before it */
-    MP_ROOM_SHOWN,   /* per block: the output, if sequences have lengths */
+    MP_ROOM_SHOWN,   /* per block: the output Y, if sequences have different lengths */
     MP_ROOM_H_FIRST, /* per direction, like the next three */
     MP_ROOM_C_FIRST,
     MP_ROOM_DH,
@@ -78,16 +79,17 @@ typedef struct mp_recurrence {
     mp_recurrent sizes;
     mp_cell cell;
     mp_reserve reserve;
-    int64_t gates;       /* number of gates: LSTM 4, GRU 3, RNN 1 */
-    int64_t most;        /* number of gates in the first product with R ("most") */
-    int64_t steps, rest; /* time steps per whole block, and in the shorter last one; rest 0: all blocks are whole */
+    int64_t gates; /* number of gates: LSTM 4, GRU 3, RNN 1 */
+    int64_t most;  /* number of gates in the first product with R ("most") */
+    int64_t steps,
+        rest; /* steps: time steps per whole block; rest: time steps of the shorter last block, 0: all blocks are whole */
     int64_t n_blocks;
     bool after_reset;                 /* GRU: the candidate's product with R is computed after the reset */
     int64_t at[MP_N_RECURRENT_ROOMS]; /* offsets in the workspace; -1: not needed by this call */
     int64_t product_bytes;            /* largest workspace of a product */
 } mp_recurrence;
 
-/* The functions of a backend. They run in the order of the calls. */
+/* The functions with which a backend runs a recurrent layer. Their work runs in the order of the calls. */
 typedef struct mp_recurrent_engine {
     /* Prepares product k: c = a b, or c += a b if add. Sets *bytes to its workspace. */
     mp_status (*prepare)(const mp_operands *x, void *state, mp_recurrent_product k, const mp_stacks *stacks, bool add,
@@ -101,9 +103,9 @@ typedef struct mp_recurrent_engine {
     void (*zero)(const mp_array *a);
 } mp_recurrent_engine;
 
-/* Prepares a call. Its state has `bytes` bytes, begins with an mp_recurrence, and is passed to the engine's functions. The
- * caller sets call->run and call->release. MP_UNSUPPORTED: the message names the part without a kernel; MP_INVALID: the
- * workspace is too large; MP_NOMEM. */
+/* Prepares a call of a recurrent layer. The state of the call has `bytes` bytes and begins with an mp_recurrence; it is passed
+ * to the engine's functions. The caller sets call->run and call->release. MP_UNSUPPORTED: the message names the part without a
+ * kernel; MP_INVALID: the workspace is too large; MP_NOMEM. */
 mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine *engine, size_t bytes, mp_call *call,
                                 mp_error *err);
 
@@ -114,16 +116,16 @@ mp_status mp_recurrence_run(const mp_recurrence *r, const mp_recurrent_engine *e
 
 /* ---- parts of the operands as arrays, and arrays in the workspace. */
 
-/* Returns the part of `a` that starts at element `from`, with these sizes and strides; its data is NULL if the data of `a` is
- * NULL. */
+/* Returns the part of `a` that starts at element `from`, with sizes `dims` and strides `strides`; its data is NULL if the data
+ * of `a` is NULL. */
 mp_array mp_part_of(const mp_array *a, int64_t from, int rank, const int64_t *dims, const int64_t *strides);
-/* Steps [t, t + n) of X or its gradient, as (step, batch, input). */
+/* Returns time steps [t, t + n) of X or its gradient, as (step, batch, input). */
 mp_array mp_steps_of_input(const mp_recurrence *r, const mp_array *x, int64_t t, int64_t n);
-/* Steps [t, t + n) of direction d of Y or its gradient, as (step, batch, hidden). */
+/* Returns time steps [t, t + n) of direction d of Y or its gradient, as (step, batch, hidden). */
 mp_array mp_steps_of_output(const mp_recurrence *r, const mp_array *y, int d, int64_t t, int64_t n);
-/* Direction d of a state (first or last h and c, and their gradients), as (batch, hidden). */
+/* Returns direction d of a state (first or last h and c, and their gradients), as (batch, hidden). */
 mp_array mp_state_of(const mp_recurrence *r, const mp_array *state, int d);
-/* Direction d of W, R, B or P, without the dimension of directions. */
+/* Returns direction d of W, R, B or P, without the dimension of directions. */
 mp_array mp_direction_of(const mp_array *a, int d);
 /* Returns the floats at data as a row-major array of these dimensions. */
 mp_array mp_floats_at(float *data, int rank, const int64_t *dims);
@@ -139,13 +141,13 @@ static inline float *mp_room(const mp_recurrence *r, const mp_operands *x, mp_re
     return r->at[k] < 0 ? NULL : (float *)((char *)x->workspace + r->at[k]);
 }
 
-/* True if direction d runs from the last step to the first. */
+/* True if direction d runs from the last time step to the first. */
 static inline bool mp_runs_back(const mp_recurrence *r, int d)
 {
     return d == 1 || r->cell.starts_reversed;
 }
 
-/* Indices of the operands. */
+/* Indices of the operands of LSTM, GRU and RNN. */
 enum {
     MP_RECURRENT_X,
     MP_RECURRENT_W,

@@ -6,7 +6,7 @@
 
 enum { ALIGNMENT = 256 };
 
-/* The call in preparation; bytes: its workspace so far. */
+/* The call in preparation; bytes: workspace bytes reserved so far. */
 typedef struct preparing {
     const mp_operands *x;
     const mp_recurrent_engine *engine;
@@ -27,8 +27,8 @@ static mp_status reserve_room(preparing *p, mp_recurrent_room k, int64_t a, int6
     return MP_OK;
 }
 
-/* Reserves array k for one direction of an operand or its gradient, unless it is contiguous floats. a NULL: the operand is
- * absent. */
+/* Reserves workspace array k for a copy of one direction of operand `a` or its gradient. Contiguous floats need no copy. a
+ * NULL: the operand is absent. */
 static mp_status room_of_weight(preparing *p, const mp_array *a, mp_recurrent_room k)
 {
     if (!a) return MP_OK;
@@ -37,7 +37,8 @@ static mp_status room_of_weight(preparing *p, const mp_array *a, mp_recurrent_ro
     return MP_OK;
 }
 
-/* Reserves array k for a block of X or its gradient, unless it is contiguous floats. a NULL: X's gradient is not requested. */
+/* Reserves workspace array k for a copy of a block of X or its gradient (`a`). Contiguous floats need no copy. a NULL: the
+ * gradient of X is not requested. */
 static mp_status room_of_input(preparing *p, const mp_array *a, mp_recurrent_room k)
 {
     const mp_recurrence *r = p->r;
@@ -94,7 +95,7 @@ static mp_status backward_rooms(preparing *p)
     return MP_OK;
 }
 
-/* Returns a matrix of floats with the given row stride. */
+/* Returns a matrix of floats with row stride `stride`, as an operand of a product. */
 static mp_stack matrix(int64_t rows, int64_t columns, int64_t stride)
 {
     return (mp_stack){.rows = rows, .columns = columns, .row_stride = stride, .column_stride = 1, .dtype = MP_DTYPE_FLOAT};

@@ -1,8 +1,8 @@
-/* recurrence_run.c - runs a recurrent layer block by block in each direction. Forward: one product with X, then the steps.
- * Backward: the steps, then the block's products. */
+/* recurrence_run.c - runs a recurrent layer block by block in each direction. Forward of a block: one product with X for all
+ * time steps, then the steps one by one. Backward: the steps one by one, then the products of the block. */
 #include "executor/operators/recurrent/recurrence.h"
 
-/* The state of one direction; it is carried from block to block. */
+/* The data of one direction of the layer, which all its blocks use in turn. */
 typedef struct pass {
     const mp_recurrence *r;
     const mp_recurrent_engine *engine;
@@ -12,13 +12,14 @@ typedef struct pass {
     int d;
     bool back;                     /* true: from the last step to the first */
     const float *w, *weights_of_h; /* W, and R of this direction */
-    float *gates, *second, *kept;  /* parts of the reserve, for all steps; NULL: not saved */
-    float *states;                 /* h of a block and of the step before it, in order of time */
-    float *h_first;                /* h before the first step */
-    mp_cells cells;                /* description of a step; each step sets its addresses */
+    float *gates, *second,
+        *kept;      /* this direction's arrays in the reserve (saved for backward), for all time steps; NULL: not saved */
+    float *states;  /* h of all steps of a block and of the step before the block, in order of time */
+    float *h_first; /* the initial h */
+    mp_cells cells; /* description of a time step; the addresses change from step to step */
 } pass;
 
-/* Return the number of floats of a state, and of all gates, in one step. */
+/* Return the number of floats of a state (step_floats), and of all gates, in one time step. */
 static int64_t step_floats(const mp_recurrence *r)
 {
     return r->sizes.batch * r->sizes.hidden;
@@ -55,8 +56,8 @@ static const float *input_at(const pass *p, int64_t t, int64_t n)
     return room;
 }
 
-/* Returns this direction of operand i as contiguous floats: a pointer into the operand, or a copy in array k; NULL: it has no
- * data. */
+/* Returns this direction of operand i as contiguous floats: a pointer into the operand, or a copy in workspace array k. NULL:
+ * the operand has no data. */
 static const float *weight_at(const pass *p, int i, mp_recurrent_room k)
 {
     const mp_array *a = mp_given(p->x, i);
@@ -69,7 +70,8 @@ static const float *weight_at(const pass *p, int i, mp_recurrent_room k)
     return room;
 }
 
-/* Copies this direction of a state to array k, or fills the array with zeros if a is NULL or has no data. Returns the array. */
+/* Copies this direction of the initial state `a` to workspace array k. If a is NULL or has no data, fills the array with
+ * zeros. Returns the array. */
 static float *first_state(const pass *p, const mp_array *a, mp_recurrent_room k)
 {
     float *room = mp_room(p->r, p->x, k);
@@ -82,8 +84,8 @@ static float *first_state(const pass *p, const mp_array *a, mp_recurrent_room k)
     return room;
 }
 
-/* Finds this direction's parts of the reserve. The reserve stores the gates of all directions, then the "second" arrays, then
- * the states. */
+/* Finds this direction's arrays in the reserve, the tensors that forward saves for backward. The reserve stores the gates of
+ * all directions, then the "second" arrays, then the states. */
 static void find_reserve(pass *p)
 {
     const mp_recurrence *r = p->r;
@@ -97,7 +99,7 @@ static void find_reserve(pass *p)
     if (r->reserve.states) p->kept = at + p->d * all;
 }
 
-/* Begins direction d: finds or copies its weights, peepholes, first states and parts of the reserve. */
+/* Begins direction d: finds or copies its weights, peepholes and initial states, and finds its arrays in the reserve. */
 static pass begin(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x, int d,
                   mp_error *err)
 {
@@ -148,7 +150,8 @@ static const float *biases(const pass *p)
     return room;
 }
 
-/* Runs step s of the block that starts at step t; `gates` and `second` belong to that step. */
+/* Runs forward of time step t + s, step s of the block that starts at step t. `gates` and `second` are the arrays of this
+ * step. */
 static mp_status step(pass *p, int64_t t, int64_t s, float *gates, float *second)
 {
     const mp_recurrence *r = p->r;
@@ -175,8 +178,8 @@ static mp_status step(pass *p, int64_t t, int64_t s, float *gates, float *second
     return MP_OK;
 }
 
-/* Copies the results of a block: its output, its states if they are saved, and its last state to the start of the next block.
- */
+/* After a block of forward: copies its output, saves its states if requested, and copies its last state to the position of the
+ * next block's first state. */
 static void leave(const pass *p, int64_t t, int64_t n)
 {
     const mp_recurrence *r = p->r;
@@ -214,7 +217,7 @@ static mp_status block(pass *p, int64_t k)
     return MP_OK;
 }
 
-/* Copies the state after the last step to output o, if that output is requested. */
+/* Copies the state after the last time step to output o, if output o is requested. */
 static void put_last(const pass *p, int o, float *data)
 {
     const mp_operands *x = p->x;
@@ -234,7 +237,7 @@ static mp_status run_forward(const mp_recurrence *r, const mp_recurrent_engine *
         engine->copy(&first, &before, false);
         p.cells.bias = biases(&p);
         for (int64_t k = 0; k < r->n_blocks; k++) MP_CHECK(block(&p, p.back ? r->n_blocks - 1 - k : k));
-        /* the last block also stored its last h at the position where a next block would read it */
+        /* after the last block, its last h is also at the position where another block would read its first state */
         put_last(&p, 1, state_before(&p, p.back ? r->steps - 1 : 0));
         put_last(&p, 2, p.cells.c_before);
     }
@@ -250,8 +253,8 @@ typedef struct sums {
     float *dh, *dc;
 } sums;
 
-/* Returns the address at which operand i's gradient is summed: in place or in array k. Sets it to 0, unless the call
- * accumulates in place. */
+/* Returns the address at which the gradient of operand i is summed: in place, or in workspace array k. The memory is set to 0,
+ * unless the call accumulates in place. */
 static float *begin_sum(const pass *p, int i, mp_recurrent_room k)
 {
     const mp_array *to = mp_asked(p->x, i);
@@ -271,7 +274,8 @@ static void end_sum(const pass *p, int i, mp_recurrent_room k)
     p->engine->copy(&from, &part, p->x->adds & MP_BIT(i));
 }
 
-/* Loads the hidden states of steps [t, t + n) and of the step before, from the reserve or the output. */
+/* Backward: loads the hidden states of time steps [t, t + n) and of the step before t, from the reserve or from the output Y.
+ */
 static void load_states(const pass *p, int64_t t, int64_t n)
 {
     const mp_recurrence *r = p->r;
@@ -304,7 +308,7 @@ static void load_output_gradient(const pass *p, int64_t t, int64_t n)
     p->engine->copy(&from, &to, false);
 }
 
-/* Runs backward of step s of the block that starts at step t. */
+/* Runs backward of time step t + s, step s of the block that starts at step t. */
 static mp_status step_back(pass *p, const sums *sum, int64_t t, int64_t s)
 {
     const mp_recurrence *r = p->r;
@@ -349,7 +353,7 @@ static mp_status step_back(pass *p, const sums *sum, int64_t t, int64_t s)
     return MP_OK;
 }
 
-/* Computes this direction's contribution to dX for steps [t, t + n). */
+/* Computes this direction's contribution to the gradient of X for time steps [t, t + n). */
 static mp_status give_input(const pass *p, int64_t t, int64_t n, int rest)
 {
     const mp_array *dx = mp_asked(p->x, MP_RECURRENT_X);
@@ -401,7 +405,7 @@ static mp_status block_back(pass *p, const sums *sum, int64_t k)
     return give_weights(p, sum, rest);
 }
 
-/* Copies or adds the gradient of operand i, which is a first state. */
+/* Copies or adds the gradient of operand i, an initial state, to its destination. */
 static void give_state(const pass *p, int i, float *data)
 {
     const mp_array *to = mp_asked(p->x, i);

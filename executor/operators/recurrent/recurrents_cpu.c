@@ -1,4 +1,5 @@
-/* recurrents_cpu.c - LSTM, GRU and RNN on the CPU: products by oneDNN; an item of the cells is a row of a step. */
+/* recurrents_cpu.c - LSTM, GRU and RNN on the CPU: oneDNN computes the products. The cells of a time step run in parallel over
+ * the rows of the batch. */
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
 #include "executor/operators/copies/copies_cpu.h"
@@ -30,7 +31,7 @@ static mp_status multiply(const mp_operands *x, void *data, mp_recurrent_product
     return mp_dnnl_run(op, workspace, x->op, err);
 }
 
-/* Rows of the most common cells: loops with constant activations, which compilers vectorize. */
+/* Define a row of the most common cells as a loop with constant activation functions, which compilers vectorize. */
 #define USUAL_ROW(name, element)                                 \
     MP_VECTOR static void name(const mp_cells *given, int64_t b) \
     {                                                            \

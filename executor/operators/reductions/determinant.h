@@ -3,7 +3,8 @@
 
 #include "executor/kernel/body.h"
 
-/* Returns the determinant of an n x n matrix, row-major with elements `step` apart; overwrites the matrix. O(n^3). */
+/* Returns the determinant of an n x n matrix and overwrites the matrix. The matrix is row-major; adjacent elements are `step`
+ * doubles apart. O(n^3). */
 MP_INLINE double mp_determinant(double *a, int64_t n, int64_t step)
 {
     double result = 1;
@@ -26,7 +27,8 @@ MP_INLINE double mp_determinant(double *a, int64_t n, int64_t step)
     return result;
 }
 
-/* A Det of x (..., row, column). `room`: workspace for `slots` interleaved matrices, which are processed at the same time. */
+/* The description of a Det of x (..., row, column). `room`: workspace for `slots` matrices, which are processed at the same
+ * time; their elements are interleaved. */
 typedef struct mp_det {
     mp_array x, y;
     int64_t n, n_matrices, slots; /* n: number of rows of a matrix */
@@ -45,7 +47,8 @@ MP_INLINE void mp_det_item(const mp_det *s, int64_t slot)
     }
 }
 
-/* Sets call->workspace_bytes to the bytes of one slot. MP_UNSUPPORTED: the type is neither FLOAT nor BFLOAT16. */
+/* Sets call->workspace_bytes to the bytes of one slot, the workspace for one matrix. MP_UNSUPPORTED: the type is neither FLOAT
+ * nor BFLOAT16. */
 mp_status mp_det_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Runs as many slots at a time as fit in the workspace. */
+/* Computes all determinants. As many matrices are processed at the same time as fit in the workspace (slots). */
 mp_status mp_det_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);

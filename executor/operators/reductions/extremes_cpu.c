@@ -9,14 +9,14 @@
 
 enum { LINES = 64 };
 
-/* A line consists of all elements along the axis. A row consists of all lines along one more dimension: the last one, or, if
- * that is the axis, the one before. `from` and `to` have size 1 in both dimensions, so row k begins at element k. An item is up
- * to LINES lines of a row. */
+/* The description of an ArgMax or ArgMin. A line is all elements along the axis. A row is all lines along a second dimension:
+ * the last dimension, or, if the last dimension is the axis, the dimension before it. `from` and `to` are described with size
+ * 1 in both dimensions, so row k begins at element k. A work item is up to LINES lines of a row. */
 typedef struct extremes {
     mp_array from, to;
     int64_t length, step; /* number of elements of a line, and their stride */
     int64_t n_lines, apart, to_apart,
-        n_blocks; /* number of lines of a row, their strides in from and to, and number of items of a row */
+        n_blocks; /* number of lines in a row, the strides between lines in `from` and `to`, and number of work items per row */
     bool smallest, last;
 } extremes;
 
@@ -34,7 +34,8 @@ static int64_t find_in_floats(const float *x, int64_t n, int64_t step, float sig
     return where;
 }
 
-/* Finds the first extremes of n adjacent lines of floats at x, in memory order. where[] must be zeroed. */
+/* Finds the index of the first extreme of each of n adjacent lines of floats at x, reading memory in order. where[] must be
+ * zero on entry. */
 MP_VECTOR static void find_in_columns(const extremes *s, const float *x, int64_t n, float sign, int32_t *where)
 {
     float best[LINES];

@@ -48,7 +48,8 @@ mp_status mp_reduced_dims(const mp_operands *x, bool reduced[MP_ARRAY_RANK], mp_
 mp_array mp_reduction_kept_dims(const mp_array *result, int rank, const bool *reduced)
 {
     mp_array a = {.data = result->data, .dtype = result->dtype, .rank = rank};
-    bool there = result->rank == rank; /* true with keepdims; without it, equal ranks mean that no dimension is reduced */
+    bool there = result->rank ==
+                 rank; /* true if the result has all dimensions of the input: with keepdims, or if no dimension is reduced */
     for (int d = 0, own = 0; d < rank; d++) {
         a.dims[d] = 1;
         if (!reduced[d]) {

@@ -42,11 +42,13 @@ typedef struct mp_reduction_row {
     mp_reduction_slope slope;
     mp_reduction_reads reads;
 } mp_reduction_row;
-const mp_reduction_row *mp_reduction_row_of(const mp_operator *op); /* NULL: not a Reduce operator */
+const mp_reduction_row *
+mp_reduction_row_of(const mp_operator *op); /* returns the row of an operator; NULL: `op` is not a Reduce operator */
 /* True if the reduction is defined for integers. */
 bool mp_reduction_takes_whole(const mp_reduction_row *row);
 
-/* Returns the result of a reduction of n elements from the accumulated value. */
+/* Returns the final result of a reduction of n elements: applies the last formula of the operator (such as a square root) to
+ * the accumulated value. */
 MP_INLINE double mp_reduction_finish(mp_reduction_end end, double result, double shift, int64_t n)
 {
     switch (end) {
@@ -59,7 +61,8 @@ MP_INLINE double mp_reduction_finish(mp_reduction_end end, double result, double
     }
 }
 
-/* Returns `a` after one step with v, exact modulo 2^64. An extreme is initialized with its first element instead. */
+/* Combines the accumulated integer `a` with element v and returns the result, exact modulo 2^64. For a maximum or minimum, `a`
+ * must be initialized with the first element. */
 MP_INLINE uint64_t mp_take_whole(mp_reduction_step step, bool is_unsigned, uint64_t a, int64_t v)
 {
     bool less = is_unsigned ? (uint64_t)v < a : v < (int64_t)a;

@@ -3,7 +3,7 @@
  * Integers are reduced one output at a time.
  *
  * Sums are doubles. The order of additions depends only on the shapes: a long reduction to few outputs is split into parts,
- * whose results are joined in order. Every number of threads therefore gives the same bits. */
+ * whose results are combined in order. The results are therefore bit-identical for every number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -15,26 +15,27 @@
 
 enum { FEW_GROUPS = 64, PARTS = 64, PART_TERMS = 1 << 14, LANES_MOST = 128 };
 
-/* Kept and reduced dimensions, outermost first, and the strides of the reduced array, the results and the shifts. */
+/* The loops of a reduction: kept and reduced dimensions, outermost first, with the strides of the input, the results and the
+ * shifts. A shift is subtracted from the terms of a result. */
 typedef struct reduction {
     int n_kept, n_reduced;
     int64_t kept[MP_ARRAY_RANK + 1], kept_stride[MP_ARRAY_RANK + 1], to_stride[MP_ARRAY_RANK + 1],
         shift_stride[MP_ARRAY_RANK + 1];
     int64_t reduced[MP_ARRAY_RANK + 1], reduced_stride[MP_ARRAY_RANK + 1];
     int64_t n_out, n_terms;
-    int64_t n_counted;   /* divisor of a mean: includes the terms that other ranks add to the sum */
+    int64_t n_counted;   /* divisor of a mean: number of terms, including the terms that other ranks add to the sum */
     bool by_columns;     /* true: the innermost dimension is kept */
-    int64_t lanes;       /* limit on the outputs of a group, which are adjacent along the innermost kept dimension and computed
-                            together */
+    int64_t lanes;       /* maximum number of outputs in a group. The outputs of a group are adjacent along the innermost kept
+                            dimension and computed together */
     int64_t n_groups;    /* number of groups of outputs */
-    int64_t run, pieces; /* number of pieces per output. If by_columns, a piece is a term; else it is at most `run` terms along
-                            the innermost dimension */
+    int64_t run, pieces; /* pieces: number of pieces into which the terms of an output are divided. If by_columns, a piece is
+                            one term; otherwise it is up to `run` terms along the innermost dimension */
     int64_t parts;       /* number of parts into which the pieces of each group are split */
     int64_t workspace_bytes;
 } reduction;
 
-/* The functions that accumulate. `run`: n contiguous elements into one value. `columns`: `rows` rows of n columns with a row
- * stride of `stride`, into one value per column (acc[k] and shift[k] belong to column k). */
+/* The functions that accumulate elements. `run` combines n contiguous elements into one value. `columns` combines the rows of
+ * a matrix with n columns and row stride `stride` into one value per column; acc[k] and shift[k] belong to column k. */
 typedef struct step_rows {
     double start; /* the initial value */
     double (*run)(const float *x, int64_t n, double acc, double shift);
@@ -150,10 +151,10 @@ typedef struct task {
     const step_rows *step;
     mp_reduction_end end;
     const mp_array *from, *to, *shift;
-    double *partial; /* parts x groups x lanes */
+    double *partial; /* workspace: parts x groups x lanes accumulated values */
 } task;
 
-/* The outputs of a group: their number, and the offsets of the first one's terms, result and shift. */
+/* The outputs of a group: their number, and the offsets of terms, result and shift of the first output. */
 typedef struct group {
     int64_t n, from, to, shift;
 } group;
@@ -178,7 +179,8 @@ static void read_shifts(const task *t, const group *at, double *shifts)
         shifts[l] = t->shift ? (double)mp_load_float(t->shift->data, t->shift->dtype, at->shift + l * stride) : 0;
 }
 
-/* Reduces rows [from, to) of a group of columns. Consecutive rows with a constant stride are reduced in one call. */
+/* Accumulates the terms [from, to) of all outputs of a group, whose terms are adjacent (columns). Consecutive rows with a
+ * constant stride are processed in one call. */
 static void take_columns(const task *t, const group *at, int64_t from, int64_t to, double *acc, const double *shifts)
 {
     const reduction *r = t->r;
@@ -199,7 +201,7 @@ static void take_columns(const task *t, const group *at, int64_t from, int64_t t
     }
 }
 
-/* Reduces pieces [from, to) for each output of a group. */
+/* Accumulates the pieces [from, to) of the terms of each output of a group. */
 static void take_pieces(const task *t, const group *at, int64_t from, int64_t to, double *acc, const double *shifts)
 {
     const reduction *r = t->r;
@@ -255,7 +257,8 @@ static void join_parts(void *data, int64_t g)
     finish(t, &at, acc, shifts);
 }
 
-/* Reduces arrays with the layouts in r. `to` may be `shift`; the workspace has r->workspace_bytes bytes. */
+/* Runs a reduction from `from` to `to`, whose layouts are described by r. `to` and `shift` may be the same array; the
+ * workspace has r->workspace_bytes bytes. */
 static void reduce(const reduction *r, mp_reduction_step step, mp_reduction_end end, const mp_array *from, const mp_array *to,
                    const mp_array *shift, void *workspace)
 {
@@ -301,8 +304,8 @@ typedef struct state {
     const mp_reduction_row *row;
     bool reduced[MP_ARRAY_RANK];
     reduction reduction;
-    mp_array
-        spread[2]; /* in the workspace, one value per output: dy / ties; or the product of nonzeros, and the number of zeros */
+    mp_array spread[2]; /* arrays in the workspace with one value per output: dy / number of ties; or the product of the nonzero
+                           elements, and the number of zeros */
     double parameters[2];
 } state;
 

@@ -15,7 +15,7 @@ namespace
 enum { FROM, TO, SHIFT, N_OPERANDS };
 typedef mp_reduce_places<N_OPERANDS> places;
 
-/* A reduction in double, both within stretches and across them. */
+/* A reduction in double, within stretches of terms and across stretches. */
 struct float_reduction {
     struct part {
         double x;
@@ -131,7 +131,7 @@ static void reduce(mp_reduction_step step, mp_reduction_end end, const mp_array 
 struct slopes_of {
     enum { GRADIENT, DY, X, Y, ZEROS, OPERANDS };
     mp_reduction_slope slope;
-    mp_operand of[OPERANDS]; /* data NULL: not read */
+    mp_operand of[OPERANDS]; /* data NULL: the formula does not read the operand */
     float count;
     MP_BODY float read(int i, const int64_t *at) const { return of[i].data ? of[i].load(at[i]) : 0; }
     MP_BODY void operator()(int64_t, const int64_t *at) const
@@ -159,8 +159,8 @@ struct quotient_of {
 struct state {
     const mp_reduction_row *row;
     bool reduced[MP_ARRAY_RANK];
-    mp_array
-        spread[2]; /* in the workspace, one value per output: dy / ties; or the product of nonzeros, and the number of zeros */
+    mp_array spread[2]; /* arrays in the workspace with one value per output: dy / number of ties; or the product of the nonzero
+                           elements, and the number of zeros */
     int64_t n_terms, stretches_at;
 };
 

@@ -13,9 +13,9 @@ mp_status mp_cumsum_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     MP_STATE(mp_cumsum, s, call, err);
     s->axis = (int)axis;
     s->exclusive = mp_operator_int(x->op, "exclusive", 0) != 0;
-    s->reverse =
-        (mp_operator_int(x->op, "reverse", 0) != 0) != x->is_backward; /* the gradient of an element is the sum of the gradients
-                                                                          of later sums, so backward reverses the direction */
+    s->reverse = (mp_operator_int(x->op, "reverse", 0) != 0) !=
+                 x->is_backward; /* an element's gradient sums the gradients of all results that include the element, so
+                                    backward reverses the direction */
     return MP_OK;
 }
 
@@ -29,8 +29,9 @@ mp_status mp_cumsum_run(const mp_call *call, const mp_operands *x, mp_body_loop 
     s.from_step = s.from.strides[s.axis];
     s.to_step = s.to.strides[s.axis];
     s.from.dims[s.axis] = s.to.dims[s.axis] = 1;
-    const int inner =
-        s.axis == s.from.rank - 1 && s.axis > 0 ? s.axis - 1 : s.from.rank - 1; /* index among the lines' dimensions */
+    const int inner = s.axis == s.from.rank - 1 && s.axis > 0
+                          ? s.axis - 1
+                          : s.from.rank - 1; /* the innermost dimension other than the axis, along which lines are adjacent */
     s.adjacent = s.from.dims[inner];
     s.from_next = s.from.strides[inner];
     s.to_next = s.to.strides[inner];

@@ -1,10 +1,11 @@
-/* running_sum.h - CumSum: running sums along an axis, and the gradient, which is a running sum in the opposite direction. For
- * every backend. */
+/* running_sum.h - CumSum: running sums along an axis, and its gradient, which is a running sum in the opposite direction.
+ * Every backend uses this code. */
 #pragma once
 
 #include "executor/kernel/body.h"
 
-/* `from` and `to` have size 1 along the axis, so line k begins at element k. */
+/* The description of a CumSum. The arrays `from` and `to` are described with size 1 along the axis, so that line k begins at
+ * element k. */
 typedef struct mp_cumsum {
     mp_array from, to; /* in backward, the gradients */
     int axis;
@@ -18,14 +19,15 @@ typedef struct mp_cumsum {
 mp_status mp_cumsum_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_cumsum_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Number of adjacent lines that one item sums. On the CPU, the item reads and writes them in memory order. */
+/* Number of adjacent lines that one work item sums. On the CPU, an item sums many lines, so that it accesses memory in order.
+ */
 #ifdef __CUDACC__
 enum { MP_CUMSUM_LINES = 1 };
 #else
 enum { MP_CUMSUM_LINES = 64 };
 #endif
 
-/* Sums one line of floats, or n adjacent lines together. */
+/* mp_cumsum_line computes the running sums of one line of floats, mp_cumsum_rows those of n adjacent lines. */
 MP_INLINE void mp_cumsum_line(const mp_cumsum *s, const float *from, float *to)
 {
     const int64_t first = s->reverse ? s->length - 1 : 0, sign = s->reverse ? -1 : 1;
@@ -51,7 +53,8 @@ MP_INLINE void mp_cumsum_rows(const mp_cumsum *s, const float *from, float *to, 
     }
 }
 
-/* Sums n adjacent lines of any type, starting at elements `from` and `to`. Integer sums are exact modulo 2^64. */
+/* Computes the running sums of n adjacent lines of any type. The first line begins at offset `from` of the input and offset
+ * `to` of the output. Integer sums are exact modulo 2^64. */
 MP_INLINE void mp_cumsum_lines(const mp_cumsum *s, int64_t from, int64_t to, int64_t n)
 {
     const mp_array *x = &s->from, *y = &s->to;

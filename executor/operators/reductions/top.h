@@ -1,24 +1,25 @@
 /* top.h - TopK for every backend: the k largest or smallest elements along an axis, in order, and their indices. Among equal
- * elements the first one precedes, and a NaN is larger than every number, so the result is unique. */
+ * elements, the element with the lower index is first, and a NaN is larger than every number, so the result is unique. */
 #pragma once
 
 #include "executor/kernel/body.h"
 
 /* The description of a TopK: the state of its calls. */
 typedef struct mp_top {
-    int rank; /* number of dimensions without the axis; dims: their sizes; in, values, indices: their strides in each array */
+    int rank; /* number of dimensions without the axis; dims: their sizes; in, values, indices: their strides in input, output
+                 of values, and output of indices */
     int64_t dims[MP_ARRAY_RANK], in[MP_ARRAY_RANK], values[MP_ARRAY_RANK], indices[MP_ARRAY_RANK];
     int64_t n_lines, length, k;
     int64_t in_step, value_step, index_step; /* strides along the axis */
     bool largest;
     mp_array from, to; /* the elements, and the k values of each line; in backward their gradients */
-    int64_t *where;    /* output of indices */
+    int64_t *where;    /* address of the output of indices */
 } mp_top;
 
 /* Makes an mp_top the call's state; the caller sets call->run. MP_UNSUPPORTED: the type is not supported, or the axis is not a
  * dimension; MP_NOMEM. */
 mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Returns the description with the arrays of the current run. */
+/* Returns the call's description, completed by the addresses of the current run. */
 mp_top mp_top_of(const mp_call *call, const mp_operands *x);
 
 /* One line: its elements, and a heap with the indices of the best k elements so far; the root is the worst of them. */
@@ -74,7 +75,8 @@ MP_INLINE void mp_top_sink(const mp_top_line *l, int64_t n, int64_t root, int64_
     l->heap[root * l->heap_step] = item;
 }
 
-/* Returns the first element from i on that may precede the root of the heap in the result; n if there is none. */
+/* Returns the index of the first element from i on that may be better than the root of the heap, the worst of the best k
+ * elements so far; n: there is none. */
 MP_INLINE int64_t mp_top_candidate(const mp_top_line *l, int64_t i, int64_t n)
 {
     if (l->dtype != MP_DTYPE_FLOAT) return i;
@@ -87,7 +89,7 @@ MP_INLINE int64_t mp_top_candidate(const mp_top_line *l, int64_t i, int64_t n)
     return i;
 }
 
-/* Fills the heap with the indices of the k best of n elements, in the order of the result. O(n log k). */
+/* Fills the heap with the indices of the best k of n elements, and sorts them in the order of the result. O(n log k). */
 MP_INLINE void mp_top_choose(const mp_top_line *l, int64_t n, int64_t k)
 {
     for (int64_t i = 0; i < k; i++) l->heap[i * l->heap_step] = i;
@@ -110,7 +112,7 @@ MP_INLINE void mp_top_copy(const void *from, int64_t from_at, void *to, int64_t 
         mp_store_whole(to, dtype, to_at, mp_load_whole(from, dtype, from_at));
 }
 
-/* Computes line k. The output of indices is used as the heap, so no workspace is needed. */
+/* Computes the values and indices of line k. The output of indices is used as the heap, so no workspace is needed. */
 MP_INLINE void mp_top_item(const mp_top *s, int64_t k)
 {
     int64_t value_at;

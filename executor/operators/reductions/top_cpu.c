@@ -1,10 +1,11 @@
-/* top_cpu.c - TopK (top.h) on the CPU; an item is a line. */
+/* top_cpu.c - TopK (top.h) on the CPU. Lines run in parallel; one item of the loop is a line. */
 #include "executor/operators/reductions/top.h"
 
 #include "executor/cpu/base/bodies.h"
 #include "executor/cpu/base/families.h"
 
-/* Copies the gradients of line k's values to the elements that the values were copied from; other elements get 0. */
+/* Copies the gradients of line k's values to the elements that the values were copied from; all other elements of the line get
+ * 0. */
 static inline void spread_line(const mp_top *s, int64_t k)
 {
     int64_t value_at;

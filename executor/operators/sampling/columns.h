@@ -1,4 +1,4 @@
-/* columns.h - Col2Im: an image as the sum of overlapping windows, and its gradient, for every backend. */
+/* columns.h - Col2Im: the sum of overlapping windows to an image, and its gradient, for every backend. */
 #pragma once
 
 #include "executor/kernel/body.h"
@@ -7,7 +7,8 @@
  * it. Backward copies the gradient of each image element to the column elements that cover it. The window has n dimensions. */
 typedef struct mp_col2im {
     int n;
-    int64_t n_taps, n_elements; /* number of taps of the window, and number of elements per channel of the image */
+    int64_t n_taps, n_elements; /* n_taps: number of taps (elements) of the window; n_elements: number of elements per channel
+                                   of the image */
     int64_t stops[MP_ARRAY_RANK], kernel[MP_ARRAY_RANK], stride[MP_ARRAY_RANK], dilation[MP_ARRAY_RANK], begin[MP_ARRAY_RANK];
     mp_array columns, image; /* in backward, their gradients */
     bool is_backward, add;   /* add: accumulates into the gradient */
@@ -18,7 +19,7 @@ typedef struct mp_col2im {
 mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_col2im_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Returns the window position at which a tap covers the image element at[]; -1: none. */
+/* Returns the number of the window whose tap `tap` covers the image element with coordinates at[]; -1: none. */
 MP_INLINE int64_t mp_col2im_stop(const mp_col2im *s, const int64_t *at, int64_t tap)
 {
     int64_t stop = 0, step = 1;
@@ -32,7 +33,7 @@ MP_INLINE int64_t mp_col2im_stop(const mp_col2im *s, const int64_t *at, int64_t 
     return stop;
 }
 
-/* Forward of element k of the image: the sum over all windows that cover it. */
+/* Computes element k of the image in forward: the sum over all windows that cover it. */
 MP_INLINE void mp_col2im_sum(const mp_col2im *s, int64_t k)
 {
     const mp_array *x = &s->columns, *y = &s->image;
@@ -52,7 +53,8 @@ MP_INLINE void mp_col2im_sum(const mp_col2im *s, int64_t k)
     mp_array_store(y, to, sum);
 }
 
-/* Backward of element k of the columns: the gradient of the image element that it covers, or 0 in the padding. */
+/* Computes the gradient of element k of the columns: the gradient of the image element that this element covers, or 0 in the
+ * padding. */
 MP_INLINE void mp_col2im_give(const mp_col2im *s, int64_t k)
 {
     const mp_array *dx = &s->columns, *dy = &s->image;

@@ -1,6 +1,7 @@
 /* resize.c - computes the tables of Resize and Upsample, and sorts the dimensions by stride.
  *
- * Coordinates follow ONNX's reference: a position between two elements is to the right of the left one by a ratio in (0, 1]. */
+ * Coordinates follow ONNX's reference: a position between two elements is at a distance in (0, 1] to the right of the left
+ * element. */
 #include "executor/operators/sampling/resize.h"
 
 #include <math.h>
@@ -41,7 +42,7 @@ typedef struct resize {
 typedef struct axis {
     int64_t n_in, n_out;
     double scale;
-    double from, to; /* the region of interest, relative to the size */
+    double from, to; /* the region of interest along the axis, as fractions of n_in */
 } axis;
 
 static void free_taps(mp_taps *taps)
@@ -66,7 +67,7 @@ static mp_status new_taps(mp_taps *taps, int64_t n_in, int64_t n_out, int64_t ro
     return MP_OK;
 }
 
-/* Sets `most`, `uniform` and `same` of a table. */
+/* Sets the members `most`, `uniform` and `same` of a table, which describe its taps. */
 static void look_at(mp_taps *t)
 {
     t->same = t->n_in == t->n_out;
@@ -80,7 +81,8 @@ static void look_at(mp_taps *t)
     t->uniform = equal && (t->most == 1 || t->most == 2 || t->most == 4) ? t->most : 0;
 }
 
-/* Pads lists of 1 to 4 taps to a length of 2 or 4 with their first index and weight 0, so that all have the same length. */
+/* If positions have different numbers of taps, up to 4, appends taps with weight 0, so that every position has 2 or 4 taps.
+ * The added taps repeat the first index. */
 static mp_status level(mp_taps *t, mp_error *err)
 {
     mp_taps even = {0};
@@ -110,7 +112,8 @@ static mp_status transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
     MP_CHECK(new_taps(out, taps->n_out, taps->n_in, room, err));
     for (int32_t k = 0; k < room; k++) out->start[taps->index[k] + 1]++;
     for (int64_t i = 0; i < out->n_out; i++) out->start[i + 1] += out->start[i];
-    for (int64_t o = taps->n_out - 1; o >= 0; o--) /* backwards, so that each start decreases to its final value */
+    for (int64_t o = taps->n_out - 1; o >= 0;
+         o--) /* from the last output to the first, so that each start[] decreases to its final value */
         for (int32_t k = taps->start[o + 1] - 1; k >= taps->start[o]; k--) {
             int32_t place = --out->start[taps->index[k] + 1];
             out->index[place] = (int32_t)o;
@@ -122,7 +125,8 @@ static mp_status transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
     return level(out, err);
 }
 
-/* Computes the input position of output position o; false: outside of the input, which is only checked for cropping. */
+/* Computes the input position of output position o. Returns false if it is outside of the input; this is checked only in the
+ * cropping mode. */
 static bool original(const resize *r, const axis *a, int64_t o, double *x)
 {
     double length = a->scale * (double)a->n_in, size = (double)a->n_in, at = (double)o;
@@ -152,7 +156,8 @@ static bool original(const resize *r, const axis *a, int64_t o, double *x)
     }
 }
 
-/* Returns the reach of a position: it reads `base`, `reach` elements to the left of it, and reach + 1 elements to the right. */
+/* Returns the reach of the interpolation. A position with the left neighbour `base` reads base, `reach` elements to the left
+ * of base, and reach + 1 elements to the right. */
 static int reach_of(const resize *r, const axis *a)
 {
     double scale = r->antialias && a->scale < 1 ? a->scale : 1;
@@ -212,9 +217,9 @@ static mp_status axis_taps(const resize *r, const axis *a, mp_taps *t, mp_error 
     return level(t, err);
 }
 
-/* Reads the n numbers of operand k; false: the operand is absent or has another number of elements. If the numbers are only
- * known at run time, sets *later and reads none. Values in the model are preferred, because they are exact for every type of
- * operand. */
+/* Reads the n numbers of operand k. Returns false if the operand is absent or has another number of elements. If the numbers
+ * are known only at run time, sets *later and reads nothing. Values in the model are preferred, because they are exact for
+ * every type of operand. */
 static bool given(const mp_operands *x, int k, int64_t n, double *numbers, bool *later)
 {
     if (k < 0 || k >= x->n_in || !x->in[k].dtype || mp_array_elements(&x->in[k]) != n || n == 0) return false;

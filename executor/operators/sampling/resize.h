@@ -1,5 +1,5 @@
 /* resize.h - Resize and Upsample of any version as tables, for every backend. A table lists, for each output position along an
- * axis, the input positions that it reads, and their weights. The gradient uses the transposed table. */
+ * axis, its taps: the input positions that it reads, and their weights. The gradient uses the transposed table. */
 #pragma once
 
 #include "executor/kernel/kernel.h"
@@ -9,8 +9,8 @@ typedef struct mp_taps {
     int64_t n_in, n_out;
     int32_t *start, *index;
     float *weight;
-    int most;    /* maximum number of taps of a position */
-    int uniform; /* 1, 2 or 4: every position has this many taps; else 0 */
+    int most;    /* maximum number of taps of an output position */
+    int uniform; /* 1, 2 or 4 if every position has this number of taps; else 0 */
     bool same;   /* true: output position o equals input position o */
 } mp_taps;
 

@@ -74,8 +74,8 @@ typedef struct wheel {
     int64_t stride;
 } wheel;
 
-/* Returns the input row for this line: the weighted sum over all combinations of outer taps. NULL: an axis has no tap at this
- * position. */
+/* Returns the row that a line of the output samples: the weighted sum of input rows over all combinations of the outer axes'
+ * taps. NULL: an outer axis has no tap at this position. */
 static const float *blended(const task *t, wheel *wheels, int n, int64_t base, int64_t length, float *row, float *room)
 {
     for (int w = 0; w < n; w++) {

@@ -9,7 +9,7 @@ extern "C" {
 namespace
 {
 
-enum { DIMS = MP_ARRAY_RANK, RESIZED = 4 }; /* limit on the dimensions resized at once */
+enum { DIMS = MP_ARRAY_RANK, RESIZED = 4 }; /* RESIZED: maximum number of dimensions that one Resize may change */
 
 /* The mp_taps of one resized dimension, in the GPU's memory. */
 struct table {
@@ -22,7 +22,7 @@ struct resized {
     int rank;
     bool is_small;
     int64_t dims[DIMS], to_stride[DIMS], from_stride[DIMS];
-    int which[DIMS]; /* per dimension: index of its table; -1: none */
+    int which[DIMS]; /* per dimension: index of its table; -1: the dimension is not resized */
     int n_tables;
     table tables[RESIZED];
     float empty;
@@ -69,7 +69,7 @@ static int64_t taps_of(const mp_taps *t)
     return t->start[t->n_out];
 }
 
-/* Returns the bytes of all tables. */
+/* Returns the workspace bytes for all tables. */
 static int64_t room_of(const mp_resizing *s)
 {
     int64_t words = 0;

@@ -1,9 +1,9 @@
-/* sampler.h - operators that sample images at positions between elements, for every backend: the elements that they read, and
- * the weights.
+/* sampler.h - operators that sample images at positions between elements (GridSample, RoiAlign, MaxRoiPool), for every
+ * backend. A tap is an element that a sample reads, with its weight.
  *
- * GridSample: X (N, C, D1..Dn) is sampled at the points of a grid (N, d1..dn, n). Coordinates range from -1 to 1 and start with
- * the last dimension. RoiAlign and MaxRoiPool: each region of interest is divided into bins, which become the elements of a
- * small output image. */
+ * GridSample: X (N, C, D1..Dn) is sampled at the points of a grid (N, d1..dn, n). Coordinates range from -1 to 1; the first
+ * coordinate of a point belongs to the last dimension of X. RoiAlign and MaxRoiPool: each region of interest is divided into
+ * bins, which become the elements of a small output image. */
 #pragma once
 
 #include "executor/kernel/body.h"
@@ -34,7 +34,8 @@ mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *
 /* Returns the description with the operands of the current run. */
 mp_sampler mp_sampler_of(const mp_call *call, const mp_operands *x);
 
-/* The taps along one axis: elements (-1: outside), weights, and the derivatives of the weights by the grid's coordinate. */
+/* The taps along one axis: element indices (-1: outside), weights, and the derivatives of the weights with respect to the
+ * grid's coordinate. */
 typedef struct mp_sampler_axis {
     int64_t at[MP_SAMPLER_TAPS];
     double weight[MP_SAMPLER_TAPS], slope[MP_SAMPLER_TAPS];
@@ -100,8 +101,8 @@ MP_INLINE void mp_sampler_along(const mp_sampler *s, double coordinate, int64_t 
     mp_sampler_put(t, 1, base + 1, size, ratio, slope * scale);
 }
 
-/* Computes tap k of a point from the taps along its axes: its offset with these strides, its weight, and the derivative of the
- * weight along each axis (slope NULL: not requested). Returns false if the tap is outside. */
+/* Computes tap k of a point from the taps along its axes: its offset in an array with strides `strides`, its weight, and the
+ * derivative of the weight along each axis (slope NULL: not requested). Returns false if the tap is outside of the image. */
 MP_INLINE bool mp_sampler_tap(const mp_sampler *s, const mp_sampler_axis *axes, int k, const int64_t *strides, int64_t *at,
                               float *weight, float *slope)
 {
@@ -153,7 +154,7 @@ MP_INLINE void mp_sampler_point_of(const mp_sampler *s, int64_t sample, int64_t 
         if (mp_sampler_tap(s, axes, t, strides, &p->at[p->n], &p->weight[p->n], slopes ? p->slope[p->n] : NULL)) p->n++;
 }
 
-/* Forward of a block of channels at one point; a sample has n_blocks * n_points items. */
+/* Computes item k of forward: a block of channels at one point. A sample of the batch has n_blocks * n_points items. */
 MP_INLINE void mp_sampler_item(const mp_sampler *s, int64_t k)
 {
     const mp_array *x = &s->x, *y = &s->y;
@@ -175,7 +176,7 @@ MP_INLINE void mp_sampler_item(const mp_sampler *s, int64_t k)
         if (c < left) mp_array_store(y, to + c * y->strides[1], sums[c]);
 }
 
-/* The gradient of one point's coordinates: a sum over all channels; a sample has n_points items. */
+/* Computes the gradient of the coordinates of one point, a sum over all channels. A sample of the batch has n_points items. */
 MP_INLINE void mp_sampler_move_item(const mp_sampler *s, int64_t k)
 {
     const mp_array *x = &s->x, *dy = &s->y, *d = &s->d_grid;
@@ -213,8 +214,8 @@ typedef mp_regions mp_max_roi_pool;
 mp_status mp_roi_align_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_max_roi_pool_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_max_roi_pool_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
-/* Check the image indices. MP_INVALID: an image does not exist. Without the check (on the GPU), the output of its regions is 0.
- */
+/* Check the image indices of all regions. MP_INVALID: an image does not exist. The GPU does not check them; there, the output
+ * of such a region is 0. */
 mp_status mp_roi_align_check(const mp_operands *x, mp_error *err);
 mp_status mp_max_roi_pool_check(const mp_operands *x, mp_error *err);
 /* Returns the description with the operands of the current run. */
@@ -245,7 +246,8 @@ MP_INLINE int64_t mp_region_image(const mp_regions *s, int64_t region)
     return mp_load_whole(s->of.data, s->of.dtype, region * s->of.strides[0]);
 }
 
-/* The sample points of one bin of RoiAlign: `rows` x `columns` points, starting at (top, left), at these distances. */
+/* The sample points of one bin of RoiAlign: `rows` x `columns` points. The first is at (top, left); the others follow at
+ * distances row_step and column_step. */
 typedef struct mp_bin {
     int64_t rows, columns;
     double top, left, row_step, column_step;
@@ -306,8 +308,8 @@ MP_INLINE bool mp_corners_of(const mp_bin *b, int64_t p, int64_t height, int64_t
     return true;
 }
 
-/* Element k of the output of RoiAlign: the average over a bin, or the largest weighted element; 0 if the image does not exist.
- */
+/* Computes element k of the output of RoiAlign: the average over a bin, or, in mode "max", the largest weighted element. 0 if
+ * the image does not exist. */
 MP_INLINE void mp_roi_align_item(const mp_regions *s, int64_t k)
 {
     const mp_array *x = &s->x;
@@ -335,8 +337,8 @@ MP_INLINE void mp_roi_align_item(const mp_regions *s, int64_t k)
     mp_array_store(&s->y, to, (float)(s->largest ? most : sum / (double)count));
 }
 
-/* MaxRoiPool: finds the elements [*first, *last) on an axis of `size` elements that bin k of n covers, in a region from `begin`
- * to `end`. */
+/* MaxRoiPool divides a region into n bins per axis. Finds the elements [*first, *last) that bin k covers, on an axis of `size`
+ * elements with a region from `begin` to `end`. */
 MP_INLINE void mp_bin_span(int64_t begin, int64_t end, int64_t n, int64_t k, int64_t size, int64_t *first, int64_t *last)
 {
     double step = fmax((double)(end - begin + 1), 1.0) / (double)n;
@@ -346,7 +348,7 @@ MP_INLINE void mp_bin_span(int64_t begin, int64_t end, int64_t n, int64_t k, int
     *last = *last < 0 ? 0 : *last > size ? size : *last;
 }
 
-/* Element k of the output of MaxRoiPool: the largest element of a bin; 0 if the bin is empty. */
+/* Computes element k of the output of MaxRoiPool: the largest element of a bin; 0 if the bin is empty. */
 MP_INLINE void mp_max_roi_pool_item(const mp_regions *s, int64_t k)
 {
     const mp_array *x = &s->x;

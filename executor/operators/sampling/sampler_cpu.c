@@ -6,7 +6,8 @@
 #include "executor/cpu/base/families.h"
 #include "executor/operators/sampling/sampler.h"
 
-/* True if the gradient of input 0 is BFLOAT16: it is summed in a row-major array of floats, and rounded at the end. */
+/* True if the gradient of input 0 is requested and BFLOAT16. The gradient is then summed in a row-major array of floats, and
+ * rounded at the end. */
 static bool sums_apart(const mp_operands *x)
 {
     return mp_operands_wants(x, 0) && x->d_in[0].dtype == MP_DTYPE_BFLOAT16;
@@ -31,7 +32,7 @@ typedef struct task {
     float *sums; /* the input's gradient in float, row-major; NULL: summed in place */
 } task;
 
-/* Computes a block of channels of one sample of the input's gradient. */
+/* Backward of GridSample: computes the input's gradient for a block of channels of one sample of the batch. */
 static void scatter_channels(void *data, int64_t k)
 {
     const task *t = data;
@@ -85,7 +86,7 @@ typedef struct regions_task {
     float *sums; /* the gradient of the images in float, row-major; NULL: summed in place */
 } regions_task;
 
-/* Computes one channel of the gradient of all images. */
+/* Backward of RoiAlign: computes one channel of the gradient of all images. */
 static void spread_channel(void *data, int64_t channel)
 {
     const regions_task *t = data;

@@ -16,7 +16,8 @@ namespace
 MP_BODY_LOOP(mp_sampler, mp_sampler_item)
 MP_BODY_LOOP(mp_sampler, mp_sampler_move_item)
 
-/* Lists the taps of one point: weights, and indices of input elements, counted over all samples (INT64_MIN: none). */
+/* Lists the taps of one point: their weights, and the indices of the input elements that they read, counted over the whole
+ * batch (INT64_MIN: none). */
 struct listed {
     mp_sampler s;
     int64_t n_positions, *element;
@@ -39,7 +40,7 @@ struct listed {
     }
 };
 
-/* Sums one channel of the input element whose entries begin at position k of the sorted list. */
+/* Computes one channel of the gradient of an input element. The element's taps begin at position k of the sorted list. */
 struct summed {
     mp_sampler s;
     int64_t n_entries, n_elements, n_positions;
@@ -122,7 +123,8 @@ MP_BODY_LOOP(mp_regions, mp_roi_align_item)
 struct spread_regions {
     mp_regions s;
 
-    /* Returns the total weight of element i of an axis in n points, the first at `first`, at distances `step`. */
+    /* Returns the sum of the weights with which n points read element i along an axis. The first point is at `first`, the
+     * others follow at distances `step`. */
     static MP_BODY double weigh(double first, double step, int64_t n, int64_t size, int64_t i)
     {
         double sum = 0;
@@ -135,7 +137,7 @@ struct spread_regions {
         }
         return sum;
     }
-    /* True if all points between coordinates a and b are too far from element i to read it. */
+    /* True if no point between coordinates a and b reads element i, because all are at least one element away. */
     static MP_BODY bool misses(double a, double b, int64_t i)
     {
         return fmax(a, b) < (double)(i - 1) || fmin(a, b) > (double)(i + 1);

@@ -7,7 +7,7 @@
 #include "executor/cpu/base/parallel.h"
 #include "executor/kernel/optimizer.h"
 
-/* Updates n parameters w of one block, and their moments m and v, with the gradients g times clip. */
+/* Updates n elements w of a parameter, and their moments m and v. The gradients are g multiplied by `clip`. */
 typedef void (*step_function)(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v);
 
 MP_VECTOR static void sgd(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v)
@@ -40,7 +40,7 @@ MP_VECTOR static void adam(const mp_update_factors *f, int64_t n, float clip, co
 }
 
 typedef struct update_job {
-    const mp_update *updates; /* `first` of each update: number of blocks of all previous updates */
+    const mp_update *updates; /* list of updates; `first` of each is the number of blocks of all previous updates */
     size_t n;
     const mp_update_factors *f;
     step_function step;

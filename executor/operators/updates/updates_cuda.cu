@@ -1,7 +1,7 @@
 /* updates_cuda.cu - optimizer updates of a list of parameters, the norm of all gradients, and sums of two gradients.
  *
- * A launch updates as many parameters as fit in its arguments. It reads the step's factors and the clip factor from device
- * memory. */
+ * A launch updates as many parameters as fit in its arguments. It reads the scalars of the training step (such as the learning
+ * rate) and the clipping scale from device memory. */
 #include "executor/cuda/grid/vectors.cuh"
 
 #include "executor/kernel/optimizer.h"
@@ -15,8 +15,8 @@ extern "C" {
 namespace
 {
 
-/* Limit on the updates per launch; limit on the stretches of their gradients; minimum number of elements per stretch; elements
- * per thread. */
+/* LIST: maximum number of updates per launch. STRETCHES: maximum number of stretches into which their gradients are split.
+ * SHORTEST: minimum number of elements per stretch. W: elements per thread. */
 enum { LIST = 40, STRETCHES = LIST * 128, SHORTEST = 1 << 12, W = 4 };
 
 struct update_list {
@@ -110,8 +110,8 @@ template <int MOMENTS> static void update(const mp_update *updates, size_t n, co
     }
 }
 
-/* Sums the squares of a stretch, which is a row of the launch. A gradient's rows begin at its `first`; its last stretch may be
- * shorter. */
+/* Sums the squares of one stretch of a gradient; a row of threads computes a stretch. The stretches of a gradient begin at row
+ * `first` of its update; the last stretch may be shorter. */
 struct squares_of : mp_double_sums {
     enum { PHASES = 1 };
     update_list list;
@@ -129,7 +129,7 @@ struct squares_of : mp_double_sums {
     MP_BODY void end(int64_t row, const value *totals) const { partial[row] = totals[0].x; }
 };
 
-/* Adds the sums of a list to the total, and computes the clip factor after the last list. */
+/* Adds the sums of squares of a list of gradients to the total. After the last list, computes the clipping scale. */
 struct norm_of : mp_double_sums {
     enum { PHASES = 1 };
     const double *partial;

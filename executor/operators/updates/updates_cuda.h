@@ -1,5 +1,5 @@
-/* updates_cuda.h - the GPU's `add`, `update` and `clip` of mp_backend: sums of gradients, updates of parameters, and the
- * clipping factor. All functions only enqueue. */
+/* updates_cuda.h - the GPU's `add`, `update` and `clip` of mp_backend: sums of gradients, updates of parameters, and gradient
+ * clipping. All functions only enqueue. */
 #pragma once
 
 #include "executor/kernel/optimizer.h"
