@@ -23,8 +23,8 @@ static void add(savings *out, const char *what, int64_t peak_bytes, int64_t tick
     snprintf(row->what, sizeof row->what, "%s", what);
 }
 
-/* Adds the saving of one option, if the other options stay. A combination that memplan refuses (clipping within backward, an operator without a
- * kernel) adds nothing. */
+/* Adds the saving of one option, if the other options stay. A combination that memplan refuses (clipping within backward, an
+ * operator without a kernel) adds nothing. */
 static mp_status try_options(const options *asked, const char *what, savings *out, mp_error *err)
 {
     mp_error ours = {0};

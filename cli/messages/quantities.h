@@ -10,8 +10,8 @@
 /* Parses a whole number in decimal digits. Returns false for any other text, and for a number that is too large. */
 bool parse_count(const char *text, int64_t *count);
 
-/* A budget as the user writes it for --budget. It is a number of bytes, a percentage of the peak of keep-all, or a point between
- * the smallest plan (min) and keep-all. `auto` is the free memory of the device, `device` its whole memory. */
+/* A budget as the user writes it for --budget. It is a number of bytes, a percentage of the peak of keep-all, or a point
+ * between the smallest plan (min) and keep-all. `auto` is the free memory of the device, `device` its whole memory. */
 typedef struct budget {
     enum { BUDGET_BYTES, BUDGET_OF_PEAK, BUDGET_ABOVE_MIN, BUDGET_FREE, BUDGET_DEVICE } kind;
     int64_t bytes;
