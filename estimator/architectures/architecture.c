@@ -242,7 +242,9 @@ static int layers_on(mp_sketch *n, const char *before, int x)
 /* Builds a network with an encoder and a decoder. */
 static int encoded_and_decoded(mp_sketch *n, int *embedding)
 {
-    const int tokens = of_tokens(n, "tokens"), decoded = of_tokens(n, "decoder_tokens"); /* data inputs precede weights */
+    const int tokens = of_tokens(n, "tokens"),
+              decoded = of_tokens(
+                  n, "decoder_tokens"); /* the data inputs are added first, so that they precede the weights in the file */
     int x = tokens_embedded(n, tokens, embedding);
     n->bias = mp_layers_distances(n, "encoder");
     x = mp_sketch_norm(n, "encoder/norm", layers_on(n, "encoder.", x));

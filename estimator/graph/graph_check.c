@@ -114,7 +114,7 @@ struct mark {
 struct checker {
     mp_graph *graph;
     int stamp;          /* number of the alternative that is being checked */
-    struct mark *marks; /* per storage */
+    struct mark *marks; /* per storage: its use by the alternative under test */
     bool *base_adds;    /* per storage: true if the base alternative of the node under test adds to it */
     int *adder;         /* per storage: a node with an alternative that adds to it; -1: none */
     int *base_writes;   /* per storage: 1 + the last node whose base alternative writes it; 0: none */

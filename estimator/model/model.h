@@ -108,7 +108,7 @@ typedef struct mp_stored {
 /* A list of tensors (ONNX type "sequence"), stored in the model's pool and immutable. */
 typedef struct mp_sequence {
     int n;
-    int *items; /* tensor indices */
+    int *items; /* indices of the tensors in the sequence */
     struct mp_sequence_block {
         int used, size;
     } * block; /* the memory block that contains `items`. Longer sequences with these first tensors may share the block. NULL:
@@ -139,7 +139,7 @@ typedef struct mp_tensor {
     int producer;            /* the operator that writes the tensor; -1: it comes from outside */
     mp_value *value;         /* the tensor's elements, if known at this time; NULL: unknown */
     mp_mask mask;            /* structure of a boolean mask without `value`; UNKNOWN if there is a value */
-    bool is_output;          /* a declared output of the model */
+    bool is_output;          /* true for a tensor that the model declares as an output */
     bool is_target;          /* a target input of the appended loss */
     bool is_frozen;          /* a parameter that is not trained, because adapters are trained instead (adapters.h) */
     bool is_summed; /* each rank of a split model holds only a partial sum of this parameter's gradient (parallel/split.h) */
@@ -220,7 +220,7 @@ struct mp_model {
     int folded_norms;             /* batch normalizations that the exporter has folded into other operators */
     bool is_of_newer_exporter;    /* PyTorch's torch.onnx.export with dynamo=True has written the file */
     mp_doubt doubts[MP_N_DOUBTS]; /* per kind of doubt: weights whose role the file does not state */
-    struct mp_names *names;       /* tensor name -> index */
+    struct mp_names *names;       /* map from a tensor's name to its index */
     struct mp_names *tensor_numbers, *operator_numbers; /* name stem -> the next number to append */
 };
 

@@ -152,7 +152,7 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
         __VA_ARGS__,                         \
         {                                    \
             0                                \
-        } /* NOTHING */                      \
+        } /* marks the end of the list */    \
     }
 #define EACH (-1)
 #define DEMAND(what, ...)                       \

@@ -12,7 +12,7 @@
 
 #include "estimator/model/model.h"
 
-struct mp_fold; /* fold.h */
+struct mp_fold; /* declared in fold.h */
 
 /* The argument of the rules: one operator of a model during inference. */
 typedef struct mp_infer {
@@ -58,28 +58,28 @@ typedef enum mp_gradient_form {
  * decides by these values (formats/onnx/onnx_roles.c). */
 typedef enum mp_input_use {
     MP_USE_UNSTATED,  /* the operator has no operand at this position */
-    MP_USE_NONE,      /* whole numbers or booleans: never trained */
+    MP_USE_NONE,      /* integers or booleans, such as indices: never trained */
     MP_USE_OTHER,     /* any use: gives no hint about training */
-    MP_USE_WEIGHT,    /* usually trained */
+    MP_USE_WEIGHT,    /* a weight: usually trained */
     MP_USE_ROWS,      /* like WEIGHT if the operator's axis is 0: rows of an embedding */
-    MP_USE_STATISTIC, /* running mean and variance */
+    MP_USE_STATISTIC, /* a running mean or variance of normalization */
     MP_USE_SETTING,   /* a setting of the operator: bounds, scales, ratios */
     MP_USE_TABLE,     /* elementwise arithmetic: a tensor that many operators read in this way is a table, not learned */
-    MP_USE_COMPARED,  /* only compared: no gradient */
+    MP_USE_COMPARED,  /* the operand is only compared with another one, so it has no gradient */
     MP_USE_THROUGH    /* the use of the operator's output, because the operator only rearranges or selects */
 } mp_input_use;
 
 /* The first values of a parameter that is used as this operand (executor/data/parameters.c). */
 typedef enum mp_initial {
     MP_INITIAL_UNSTATED, /* the operator has no operand at this position */
-    MP_INITIAL_NONE,     /* never a parameter */
+    MP_INITIAL_NONE,     /* never a parameter, so it needs no initial values */
     MP_INITIAL_SMALL,    /* unknown use: normal distribution, standard deviation 0.02 */
     MP_INITIAL_ZERO,
     MP_INITIAL_ONE,
     MP_INITIAL_QUARTER,
     MP_INITIAL_TERM,         /* zero for a vector (a bias); small for higher ranks (positions that are added) */
     MP_INITIAL_LEFT_MATRIX,  /* uniform within 1 / sqrt(fan-in), shape (outputs, inputs) */
-    MP_INITIAL_RIGHT_MATRIX, /* like LEFT_MATRIX, shape (inputs, outputs) */
+    MP_INITIAL_RIGHT_MATRIX, /* like MP_INITIAL_LEFT_MATRIX, for a matrix of shape (inputs, outputs) */
     MP_INITIAL_FILTER,       /* like LEFT_MATRIX, shape (outputs, inputs / groups, window) */
     MP_INITIAL_THROUGH /* the initial values required by the output's reader, because the output consists of elements of the
                           operand */
@@ -108,7 +108,7 @@ typedef struct mp_op_input {
 
 /* The memory layouts (mp_layout) that an operator reads and writes. */
 typedef enum mp_layout_habit {
-    MP_HABIT_ROW_MAJOR,      /* reads any layout, writes row-major */
+    MP_HABIT_ROW_MAJOR,      /* reads its inputs in any layout, and writes row-major */
     MP_HABIT_FROM_ROW_MAJOR, /* like MP_HABIT_ROW_MAJOR, but input 0 must also be row-major, because the output is a view of
                                 input 0 */
     MP_HABIT_MATRICES,       /* reads and writes row-major, so that the last two dimensions are matrices */
@@ -147,7 +147,7 @@ typedef enum mp_layout_habit {
 typedef enum mp_autocast {
     MP_AUTOCAST_NONE,   /* on neither list: computes in the type of its operands */
     MP_AUTOCAST_LOW,    /* operands are cast to 16 bits; the output has 16 bits */
-    MP_AUTOCAST_FULL,   /* operands are cast to float32 */
+    MP_AUTOCAST_FULL,   /* operands are cast to float32, so the operator computes in float32 */
     MP_AUTOCAST_WIDENED /* reads operands of any type, writes float32 */
 } mp_autocast;
 
@@ -155,7 +155,7 @@ typedef enum mp_autocast {
 typedef struct mp_extra {
     const char *name;  /* name in reports: "indices", "mean" */
     mp_dtype dtype;    /* element type; the elements are contiguous */
-    int64_t bytes;     /* a multiple of the element's size */
+    int64_t bytes;     /* bytes of the tensor, a multiple of the element's size */
     int64_t gpu_bytes; /* bytes saved by PyTorch's GPU kernel instead; 0: same as bytes */
 } mp_extra;
 typedef int (*mp_extras_rule)(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
@@ -170,7 +170,7 @@ typedef enum mp_crossing {
                              parallelism (tp) */
 } mp_crossing;
 
-struct mp_operand_factors; /* factors.h */
+struct mp_operand_factors; /* declared in factors.h */
 /* Fills in the factors for splitting the operator. Returns false if the operator cannot be split. */
 typedef bool (*mp_factor_rule)(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
 
@@ -189,9 +189,9 @@ typedef struct mp_op {
     /* needs[rules][k]: the values that the gradient of input k reads, besides the outputs' gradients. Further inputs of a
      * variadic operator have the needs of the last stated input. */
     uint32_t needs[MP_N_RULES][MP_GRADIENTS_MAX];
-    mp_extras_rule extras;                     /* rule for tensors that forward saves for backward only; NULL: none */
-    mp_factor_rule factors;                    /* rule for splitting over ranks; NULL: the operator cannot be split */
-    mp_crossing crosses[2];                    /* collectives in forward and in backward */
+    mp_extras_rule extras;  /* rule for tensors that forward saves for backward only; NULL: none */
+    mp_factor_rule factors; /* rule for splitting over ranks; NULL: the operator cannot be split */
+    mp_crossing crosses[2]; /* collectives by which the operator exchanges data in forward, and in backward */
     const struct mp_requirement *requirements; /* requirements on operands and attributes (requirement.h); NULL: none */
 } mp_op;
 

@@ -10,7 +10,7 @@
 #include "estimator/model/ops.def"
 #undef OP
 
-/* The rules of costs.c */
+/* FLOPs and saved tensors of operators (costs.c) */
 double mp_flops_attention(const mp_model *model, const mp_operator *op);
 double mp_flops_conv(const mp_model *model, const mp_operator *op);
 double mp_flops_einsum(const mp_model *model, const mp_operator *op);
@@ -28,7 +28,7 @@ int mp_extras_max_pool(const mp_model *model, const mp_operator *op, mp_rules ru
 int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 int mp_extras_rms_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 
-/* The rules of factors.c */
+/* Splitting over ranks (factors.c) */
 bool mp_factors_all_to_all(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
 bool mp_factors_attention(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);
 bool mp_factors_broadcast(const mp_model *model, const mp_operator *op, struct mp_operand_factors *factors);

@@ -149,7 +149,7 @@ static mp_status fold(mp_inference *w, mp_infer *c)
     return MP_OK;
 }
 
-/* Infers an operator with a row. */
+/* Infers an operator that has a row in the registry. */
 static mp_status infer_row(mp_inference *w, int index)
 {
     mp_infer c = {.model = w->model, .op = &w->model->operators[index], .err = w->err, .missing_value = -1};

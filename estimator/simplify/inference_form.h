@@ -7,7 +7,7 @@
 typedef struct mp_inference_form {
     int folded_norms; /* batch normalizations folded by the exporter into other operators (mp_model.folded_norms) */
     int norms;        /* batch normalizations in inference mode, with running statistics */
-    int dropouts;     /* disabled dropouts with a positive ratio */
+    int dropouts;     /* number of disabled dropouts with a positive ratio */
     bool has_dropout; /* true if there is a dropout of any ratio */
     bool has_softmax; /* true if there is a softmax over the last dimension of a tensor of rank 3 or more, as in attention */
     bool drops_rows;  /* true if an enabled dropout reads the result of such a softmax */

@@ -12,7 +12,7 @@
 typedef struct chunks {
     mp_model *model;
     int n;          /* number of chunks of a sequence */
-    int64_t *sizes; /* time steps of each chunk */
+    int64_t *sizes; /* number of time steps of each chunk */
     mp_error *err;
 } chunks;
 
@@ -175,7 +175,7 @@ int64_t mp_sequence_steps(int64_t n_steps)
 
 /* One direction of a layer that is being split. */
 typedef struct layer {
-    mp_operator op; /* the original operator */
+    mp_operator op; /* a copy of the operator that is being split */
     chunks *cut;
     bool backwards;
     int in[N_IN];

@@ -71,8 +71,9 @@ static int64_t unfused_bytes(const mp_builder *b, const mp_operator *op, mp_phas
 {
     const bool is_two = b->options->rules == MP_RULES_PYTORCH && op && op->op && op->op->traits & MP_TRAIT_CLASSES;
     if (!is_two || phase != MP_PHASE_BACKWARD) return 0;
-    const int widened =
-        b->options->amp && mp_builder_dtype(b, op->in[0]) == b->options->amp ? 2 : 1; /* autocast computes it in float32 */
+    const int widened = b->options->amp && mp_builder_dtype(b, op->in[0]) == b->options->amp
+                            ? 2
+                            : 1; /* under autocast, this operator computes in float32 */
     return widened * mp_builder_bytes(b, op->in[0]);
 }
 
@@ -100,7 +101,7 @@ static const char *source_of(const mp_builder *b, const mp_operator *op)
     return source ? mp_pool_text(b->graph->pool, source, strlen(source)) : NULL; /* NULL (unknown) also if memory is short */
 }
 
-/* Returns the type used for products. */
+/* Returns the element type in which the operator computes its matrix products. */
 static mp_dtype product_type(const mp_builder *b, const mp_operator *op)
 {
     const bool by_operator = b->options->amp && op && op->n_in && op->in[0] >= 0;

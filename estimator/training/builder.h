@@ -42,7 +42,7 @@ typedef struct mp_builder {
     mp_error *err;
     bool *relevant;     /* per operator: the loss (without a loss: an output) depends on it */
     bool *has_gradient; /* per tensor: it depends on a trained parameter, and the loss depends on it */
-    int *storage;       /* per tensor: its storage; -1: none */
+    int *storage;       /* index of each tensor's storage; -1: the tensor has no storage */
     int *key;           /* per tensor: the tensor that it is a view of (itself if it is no view); views share a gradient */
     mp_gradient_buffer *gradient;       /* per tensor index in `key`: its gradient buffer */
     int *forward;                       /* per operator: its forward node; -1: none */
@@ -50,7 +50,7 @@ typedef struct mp_builder {
     int (*copies)[2];                   /* per operator, PyTorch's rules: contiguous copies of inputs 0 and 1; -1: none */
     int64_t **strides;                  /* per tensor, PyTorch's rules: strides of a view within its storage; NULL: dense */
     mp_list reads, writes, adds, pairs; /* lists of the current node; pairs are flat: from, to, from, to, ... */
-    mp_binding binding;                 /* binding of the current node */
+    mp_binding binding;                 /* binding (training.h) of the node under construction */
     mp_bindings *bindings;              /* bindings of the nodes built so far */
 } mp_builder;
 

@@ -17,7 +17,7 @@
 
 /* The inputs whose gradients one node computes. */
 typedef struct mp_group {
-    int from, to; /* inputs [from, to) */
+    int from, to; /* the node computes the gradients of inputs [from, to) */
     const char *suffix;
 } mp_group;
 

@@ -10,9 +10,9 @@ struct mp_work {
     const mp_model *model;
     const mp_operator *op; /* NULL for updates, and for copies that belong to no operator */
     mp_phase phase;
-    double flops;                /* FLOPs of products */
-    int64_t moved_bytes;         /* bytes read and written */
-    mp_dtype dtype;              /* compute type of products */
+    double flops;                /* FLOPs of the node's matrix products */
+    int64_t moved_bytes;         /* bytes that the node reads and writes in memory */
+    mp_dtype dtype;              /* element type in which matrix products are computed */
     const mp_binding *binding;   /* the task of the node and its operands */
     const mp_bindings *bindings; /* bindings of the nodes, tensors and operators built so far */
 };

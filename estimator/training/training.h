@@ -14,7 +14,7 @@ typedef enum mp_task {
     MP_TASK_BACKWARD,   /* computes the gradients of inputs [from, to) of an operator */
     MP_TASK_ACCUMULATE, /* copies a gradient to another gradient, or adds it */
     MP_TASK_CLIP,       /* computes the factor for gradient clipping */
-    MP_TASK_UPDATE,     /* an optimizer step for one parameter */
+    MP_TASK_UPDATE,     /* updates one parameter by a step of the optimizer */
     MP_TASK_COLLECTIVE  /* a collective: sums over ranks, gathers, or sends to the next rank */
 } mp_task;
 
@@ -36,7 +36,7 @@ typedef struct mp_bindings {
     mp_pool *pool;
     size_t n_nodes, capacity;
     mp_binding *nodes;  /* n_nodes elements: the binding of each node of the graph */
-    mp_dtype *dtype;    /* per tensor: its compute type */
+    mp_dtype *dtype;    /* per tensor: element type in which it is stored and computed */
     int *storage;       /* per tensor: its storage; -1: none (a kernel argument, or unused) */
     int *gradient;      /* per tensor: the storage of its gradient; -1: none */
     bool *has_gradient; /* per tensor. A tensor with a gradient but without a storage for it is the loss, whose gradient is 1 */

@@ -62,7 +62,8 @@ mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_e
         file.mapping = mmap(NULL, file.size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (file.mapping == MAP_FAILED) return system_failure(err, "the file cannot be read");
         file.bytes = file.mapping;
-        if (file.size > READ_AHEAD_BYTES) madvise(file.mapping, file.size, MADV_RANDOM); /* only a hint: failure is harmless */
+        if (file.size > READ_AHEAD_BYTES)
+            madvise(file.mapping, file.size, MADV_RANDOM); /* madvise is only a hint, so its failure is harmless */
     }
     *out = file;
     return MP_OK;

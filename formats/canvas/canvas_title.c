@@ -8,7 +8,7 @@
 
 enum { TAIL = 64 }; /* number of bytes at the end of the file in which "startxref" is searched */
 
-/* Contents of the newest trailer. */
+/* The contents of a PDF's newest trailer (the end of its object list). */
 typedef struct trailer {
     unsigned long at;         /* position of the trailer's cross-reference section in the file */
     unsigned long size, root; /* number of objects in the file, and object number of the catalogue */

@@ -27,7 +27,7 @@ typedef enum mp_layer { MP_LAYER_LIST(MP_LAYER_ENUM) MP_N_LAYERS } mp_layer;
 typedef enum mp_activity {
     MP_ACTIVITY_FORWARD,
     MP_ACTIVITY_RECOMPUTE,
-    MP_ACTIVITY_COPY, /* copy out or back */
+    MP_ACTIVITY_COPY, /* the step copies a tensor out or back */
     MP_ACTIVITY_BACKWARD,
     MP_ACTIVITY_UPDATE,
     MP_N_ACTIVITIES
@@ -101,7 +101,7 @@ void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const m
 
 /* The lanes: one per additional channel of the graph, and one for the second stream if it is used. Steps of a channel that are
  * issued at the same time have separate rows. */
-enum { MP_LANE_ROWS_MAX = 8 }; /* further steps share the last rows */
+enum { MP_LANE_ROWS_MAX = 8 }; /* maximum number of rows of a lane; further steps share the last rows */
 typedef struct mp_lanes {
     int rows[MP_MAX_CHANNELS]; /* number of rows of each channel's lane; 0: the channel has no lane */
     int *row;                  /* per step: its row within the lane */

@@ -298,7 +298,7 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
 /* A label for the upper end of a curve: its lowest peak and the time of that plan. Curves that end in one point share a label.
  */
 typedef struct end_label {
-    double x, y;   /* coordinates of the point */
+    double x, y;   /* coordinates of the curve's upper end */
     double text_x; /* x coordinate at which the leader line meets the label's row. The row's number is the label's index in the
                       list */
     size_t curve, more; /* curve: the first curve that ends in the point; more: number of other curves that end there */

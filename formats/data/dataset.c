@@ -132,7 +132,7 @@ void mp_dataset_close(mp_dataset *d)
     *d = (mp_dataset){0};
 }
 
-/* Token numbers by token text. */
+/* A map from a token's text to its number. */
 typedef struct vocabulary {
     mp_pool *pool;
     mp_names *names;

@@ -209,7 +209,7 @@ static mp_status add_node(reader *r, size_t place, int *place_of, int *reads, in
     s->name = n->name = copy_name(r, agnameof(node));
     MP_CHECK(bytes_of(node, "workspace", false, &n->alternatives[0].workspace_bytes, r->err));
     MP_CHECK(seconds_of(node, &r->seconds[place], r->err));
-    for (Agedge_t *e = agfstin(r->g, node); e; e = agnxtin(r->g, e)) { /* parallel edges count as one read */
+    for (Agedge_t *e = agfstin(r->g, node); e; e = agnxtin(r->g, e)) { /* parallel edges of the DOT graph count as one read */
         int from = place_of[index_of(agtail(e))];
         if (seen[from] == written + 1) continue;
         seen[from] = written + 1;

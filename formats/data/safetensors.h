@@ -13,7 +13,7 @@ typedef struct mp_named_tensor {
     mp_dtype dtype;
     int rank;
     const int64_t *dims;
-    const void *data; /* elements, row-major */
+    const void *data; /* elements of the tensor, row-major */
 } mp_named_tensor;
 
 typedef struct mp_metadatum {

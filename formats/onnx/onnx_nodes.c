@@ -112,7 +112,7 @@ static int64_t attribute_work(const mp_attribute *a)
     return 1 + (int64_t)a->n + (a->value ? a->value->n : 0) + (a->text ? (int64_t)strlen(a->text) : 0);
 }
 
-/* Adds the node as an operator. */
+/* Adds an ONNX node to the model as an operator. */
 static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, int version,
                               const mp_onnx_binding *bindings, size_t n_bindings)
 {

@@ -46,7 +46,7 @@ static bool is_external(const Onnx__TensorProto *tensor)
     return tensor->has_data_location && tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
 }
 
-/* Checks the description of external data. */
+/* Checks the fields of a tensor that describe external data. */
 static mp_status check_external(const Onnx__TensorProto *tensor, const char *name, int64_t bytes, mp_error *err)
 {
     static const char *const numbers[] = {"offset", "length"};
@@ -275,7 +275,7 @@ static mp_status floats_attribute(mp_model *model, const Onnx__AttributeProto *a
     return MP_OK;
 }
 
-/* Joins the texts with commas. */
+/* Stores a list of texts as one text attribute, separated by commas. */
 static mp_status text_attribute(mp_model *model, const ProtobufCBinaryData *texts, size_t n, mp_attribute *out, mp_error *err)
 {
     size_t length = 1, at = 0;

@@ -66,7 +66,7 @@ struct mp_onnx_weights {
     size_t n_copies, copies_capacity;
 };
 
-/* The required fields of a TensorProto. */
+/* The fields of a TensorProto that are required to read its values. */
 typedef struct tensor {
     mp_dtype dtype;
     const uint8_t *raw, *raw_end; /* the bytes of raw_data; NULL: the elements are in typed fields */
@@ -114,7 +114,7 @@ static const char *name_of(mp_pool *pool, const char *prefix, const mp_wire_fiel
 static mp_status walk_graph(mp_onnx_weights *w, const char *prefix, const uint8_t *at, const uint8_t *end, int depth,
                             mp_error *err);
 
-/* Walks a subgraph of the node. */
+/* Finds the tensors with values in a subgraph of the node. */
 static mp_status walk_subgraph(mp_onnx_weights *w, const char *node, const mp_wire_field *attribute, int depth, mp_error *err)
 {
     mp_wire_field name, graph;
@@ -228,7 +228,7 @@ static void copy_text(char *to, size_t size, const mp_wire_field *f)
     snprintf(to, size, "%.*s", (int)(f->end - f->bytes), (const char *)f->bytes);
 }
 
-/* Reads one entry of external_data. */
+/* Reads one entry of a tensor's external_data, a pair of key and value. */
 static void read_entry(const mp_wire_field *entry, tensor *out)
 {
     char key[32] = "", value[sizeof out->location] = "";

@@ -40,7 +40,7 @@ const mp_value *mp_fold_in(mp_infer *c, int k);
 typedef struct mp_fold {
     mp_infer *c;
     const mp_tensor *in; /* the first input; NULL: the operator has no inputs */
-    mp_tensor *out;      /* the first output */
+    mp_tensor *out;      /* the operator's first output */
     const mp_value *x;   /* value of the first input; NULL if only its shape is used */
     mp_value *y; /* value of the first output, initially zeros, which the rule fills in like further outputs; NULL: it shares a
                     tensor's value */

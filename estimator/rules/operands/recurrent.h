@@ -20,7 +20,7 @@ mp_recurrent mp_recurrent_read(const mp_model *model, const mp_operator *op);
  * the LSTM's cell state, or the recurrent part of a GRU's candidate that is computed before the reset; and the hidden state if
  * the operator has no output Y. The gate of an RNN is its hidden state. */
 typedef struct mp_reserve {
-    int64_t gates, seconds, states; /* seconds and states: 0 or 1 */
+    int64_t gates, seconds, states; /* number of gate vectors, and of the other two kinds of vectors (0 or 1) */
 } mp_reserve;
 mp_reserve mp_reserve_of(const mp_model *model, const mp_operator *op);
 

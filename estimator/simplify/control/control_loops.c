@@ -98,7 +98,7 @@ static mp_status known_number(const mp_inference *w, const mp_operator *op, cons
     return MP_OK;
 }
 
-/* The end condition of a Loop. */
+/* The condition under which a Loop ends. */
 typedef struct ending {
     bool counts, asks; /* counts: the Loop has a trip count; asks: the Loop has a condition */
     int64_t trips, holds;

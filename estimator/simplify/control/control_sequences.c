@@ -17,7 +17,7 @@ mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, i
     return MP_OK;
 }
 
-/* Adds a Squeeze or Unsqueeze. */
+/* Adds a Squeeze or Unsqueeze of one dimension. */
 static mp_status reshape(mp_inference *w, const char *kind, int from, int64_t axis, const char *stem, int *to)
 {
     const mp_attribute axes = mp_attribute_ints("axes", &axis, 1);
@@ -243,7 +243,7 @@ static const struct {
     const char *kind;
     resolver resolve;
     bool reads;  /* true if input 0 is a sequence */
-    int n_least; /* number of required inputs */
+    int n_least; /* minimum number of inputs of the operator */
 } operators[] = {{"SequenceEmpty", empty, false, 0},    {"SequenceConstruct", construct, false, 0},
                  {"SequenceInsert", insert, true, 2},   {"SequenceErase", erase, true, 1},
                  {"SequenceAt", pick, true, 2},         {"SequenceLength", count, true, 1},

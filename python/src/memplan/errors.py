@@ -17,8 +17,8 @@ class BudgetError(MemplanError):
     def __init__(self, sentence: str, *, budget_bytes: int = -1, smallest_bytes: int = -1, floor_bytes: int = -1) -> None:
         super().__init__(sentence)
         self.budget_bytes = budget_bytes
-        self.smallest_bytes = smallest_bytes  # peak of the smallest plan found
-        self.floor_bytes = floor_bytes  # lower bound: no plan needs less
+        self.smallest_bytes = smallest_bytes  # peak of the smallest plan found, in bytes
+        self.floor_bytes = floor_bytes  # certified lower bound in bytes: no plan needs less
 
 
 class OverwrittenError(MemplanError, RuntimeError):

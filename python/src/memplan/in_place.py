@@ -59,7 +59,7 @@ class InPlace:
     def __init__(self, backend: Backend, fullgraph: bool, capture: Capture) -> None:
         self.backend, self.fullgraph, self.capture = backend, fullgraph, capture
         self.module: Callable[[], nn.Module | None] = lambda: None
-        self.run: Forward | None = None  # the function that dynamo captures
+        self.run: Forward | None = None  # the function that dynamo captures; None: not compiled
         self.forward: Forward | None = None  # the `forward` that memplan has put into the module's `__dict__`
         self.before: dict[str, Any] = {}  # entries of the `__dict__` that memplan has replaced
         self.sharded: Sharded | None = None  # the module's state under FSDP2, from the first call on

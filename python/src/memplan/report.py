@@ -73,7 +73,7 @@ class Report:
     def __init__(self) -> None:
         self.graphs: list[GraphReport] = []
         self.fallbacks: list[Fallback] = []
-        self.measured_bytes: int | None = None  # set by measure()
+        self.measured_bytes: int | None = None  # peak measured by measure(), in bytes; None: not measured
         self.measured_host_bytes: int | None = None  # peak of copies in host memory in the step that measure() ran
 
     def is_empty(self) -> bool:

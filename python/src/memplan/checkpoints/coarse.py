@@ -16,10 +16,10 @@ from memplan.checkpoints.regions import Region, forward_of_backward
 from memplan.costs.measure import LEAST_SECONDS, Cost
 from memplan.graph.capture import DYNAMIC, Capture
 
-MOST_COUNTS = 3000  # limit on simulated steps per search
+MOST_COUNTS = 3000  # maximum number of simulated steps per search
 
 Kept = frozenset[int]  # forward operators whose results the checkpoint keeps
-Choice = Mapping[str, Kept]  # by checkpointed module: its kept operators
+Choice = Mapping[str, Kept]  # by name of the checkpointed module: the operators whose results it keeps
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Input:
     """An input. `below`: integers are drawn from 0 up to this number, exclusive."""
 
     name: str  # "" for a positional argument
-    shape: tuple[int | None, ...]  # None stands for the batch size
+    shape: tuple[int | None, ...]  # size of each dimension; None stands for the batch size
     dtype: torch.dtype
     below: int
 

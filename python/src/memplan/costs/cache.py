@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 OFF = "off"
-BESIDE = "beside-"  # prefix of temporary files
+BESIDE = "beside-"  # file names with this prefix are temporary files
 LEFT_SECONDS = 3600.0  # temporary files older than this belong to killed processes and are deleted
 MOST_COSTS = 20000  # maximum number of operator costs per file; the oldest entries are dropped
 

@@ -243,7 +243,7 @@ def bytes_of_more(
         try:
             a, b = apart(lambda n=few: (run(n), run(2 * n)))  # type: ignore[misc]
             break
-        except RuntimeError:  # not enough memory for this batch
+        except RuntimeError:  # the memory does not suffice for this batch, so a smaller one is tried
             if few == FEW[-1]:
                 raise
 

@@ -32,7 +32,7 @@ class Device:
             raise MemplanError(f"{name!r} is no device that is known: {', '.join(device_names())}")
         self.is_gpu = name.lower() != "cpu"
         self.has_flash = self.is_gpu and name.lower() not in BEFORE_AMPERE  # flash attention, and attention in bf16
-        self.network = network_of(name)  # the usual network between such devices
+        self.network = network_of(name)  # name of the usual network between devices of this type
 
     def __str__(self) -> str:
         return self.name

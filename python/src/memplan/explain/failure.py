@@ -151,7 +151,8 @@ class Failure:
         self.released_bytes = released_bytes()
         self.next_number = next_number()  # number of the next autograd node at the time of the failure
         self.phase = self._phase()
-        self.place = next((at.place for at in reversed(self.stack) if at.is_users), "")  # the user's line at the failure
+        # the line of user code at which the allocation failed
+        self.place = next((at.place for at in reversed(self.stack) if at.is_users), "")
 
     def forget(self) -> None:
         """Release the recorded frames, whose variables keep the step's tensors alive."""

@@ -104,7 +104,7 @@ class Events:
             self.before = [a for k, a in self.alive.items() if k not in given_out and a[0]() is not None]
             self.failed_at = where
             self.failed_in, self.taken = (str(function), moved), self._taken_of(asked_by(function, args))
-            del args, kwargs, result  # the traceback would keep them alive
+            del args, kwargs, result  # otherwise the exception's traceback would keep these objects alive
             raise Failed
         return result
 
@@ -177,7 +177,7 @@ class Replay:
     call: Call
     where: dict[int, Where] = field(default_factory=dict)
     nodes: dict[int, str] = field(default_factory=dict)
-    saving: set[int] = field(default_factory=set)  # nodes that save tensors
+    saving: set[int] = field(default_factory=set)  # indices of the autograd nodes that save tensors
     failed_at: Where | None = None
     failed_in: tuple[str, int] = "", 0
     taken: list[int] = field(default_factory=list)

@@ -24,7 +24,7 @@ from memplan.in_place import place_of, uncompile
 from memplan.report import Report
 
 Buckets = int | Sequence[int]
-NO_LABEL = -100  # ignored by all losses of transformers
+NO_LABEL = -100  # label that all losses of transformers ignore
 
 
 class MemplanCallback(TrainerCallback):

@@ -20,7 +20,7 @@ from memplan.report import Report
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
-except ImportError:  # the older name of the package
+except ImportError:  # import the package under its older name
     from pytorch_lightning import Callback, LightningModule, Trainer
 
 STEP = "training_step"

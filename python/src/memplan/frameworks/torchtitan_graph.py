@@ -59,7 +59,7 @@ ROUNDS = 6  # number of plans tried, because torchtitan's pass may raise the pea
 EPILOGUE = ("lm_head", "loss")  # modules whose backward precedes the blocks' backward; they remain unchanged
 AGAIN_SUFFIX = "_recomputed"  # torchtitan's pass adds this suffix to the names of recomputed nodes
 NAME = "torchtitan's graph"
-# passes that change the marked graph
+# torchtitan's passes that change the graph after it is marked
 REARRANGING = (reassign_collective_pgs_pass, joint_transformer_block_bucketing_reordering_pass)
 Pass = Callable[..., fx.GraphModule]
 SAVE, AGAIN = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_RECOMPUTE

@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 from memplan.torch_internals.dispatch import EFFICIENT, FLASH, HOST_FLASH, WRITTEN_OUT
 
 HALVES = (torch.float16, torch.bfloat16)
-MOST_FLASH_WIDTH = 256  # largest head dimension
+MOST_FLASH_WIDTH = 256  # largest width of an attention head that the flash kernels support
 ALIGNED_BYTES = 16  # alignment of heads and of mask rows
 
 

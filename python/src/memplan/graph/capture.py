@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from memplan.memory.states import StateOf
 
 MOVED = "moved state"  # optimizer state stored in host memory
-DYNAMIC = ("activation", "saved", "activation_gradient", "gradient", MOVED)  # kinds with a limited lifetime
+# kinds of storages with a limited lifetime; other kinds are always live
+DYNAMIC = ("activation", "saved", "activation_gradient", "gradient", MOVED)
 
 
 @dataclass

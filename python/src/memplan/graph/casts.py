@@ -21,7 +21,7 @@ from memplan.torch_internals.capture import aot_settings
 from memplan.torch_internals.dispatch import CAST, OPERATOR, REGION, has_kernel, kernels, run_kernel, without_cast_cache_off
 from memplan.torch_internals.tensors import is_leaf_outside
 
-BACKWARD = "backward_pass_autocast"  # name of PyTorch's setting
+BACKWARD = "backward_pass_autocast"  # name of PyTorch's setting for autocast in captured backward graphs
 KEYS = {"cpu": "AutogradCPU", "cuda": "AutogradCUDA"}
 
 

@@ -199,7 +199,7 @@ def workspace_bytes(node: fx.Node) -> int:
     return apart
 
 
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL = (  # as in memplan/ranks/network.h
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, ALL_TO_ALL = (  # the names of collectives in memplan/ranks/network.h
     "all-reduce",
     "all-gather",
     "reduce-scatter",

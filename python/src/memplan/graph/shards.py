@@ -353,7 +353,7 @@ def apart(node: fx.Node) -> Apart | None:
     if node.target is GATHER:
         shards: Any = node.args[0]
         everything = all_shards(g, [s.meta["val"] for s in shards])
-        of_gloo = everything.nbytes if everything.device.type == "cpu" else 0  # gloo receives into its own memory
+        of_gloo = everything.nbytes if everything.device.type == "cpu" else 0  # gloo receives into a buffer of its own
         return Apart(begin_gather, end_gather, everything, False, of_gloo, 0)
     rows: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
     if not is_in_copy(rows) and g.division(rows.dtype).before != 1:

@@ -24,7 +24,7 @@ def symbols_of(value: Any) -> set[Any]:
     found: set[Any] = set()
     for one in tree_iter(value):
         if isinstance(one, NUMBERS) or (isinstance(one, torch.Tensor) and one.layout is torch.strided):
-            with contextlib.suppress(Exception):  # values of several private types
+            with contextlib.suppress(Exception):  # values of several private types of PyTorch raise an error here
                 found |= set(free_symbols(one))
     return found
 

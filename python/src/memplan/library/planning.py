@@ -18,7 +18,7 @@ from memplan.library.calls import STATUS_INFEASIBLE, STATUS_OK, ProgressCall, li
 
 TICK_SECONDS = 1e-9
 NO_BUDGET = 2**63 - 1
-VIEW_MEMORY = 1  # mp_timeline_view
+VIEW_MEMORY = 1  # value of MP_VIEW_MEMORY, an mp_timeline_view of the C library
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Planning:
         self.library = library()
         self.was_ended = False  # whether the caller's function ended the last search
         self.is_finished = False
-        self.n_nodes = 0  # number of added nodes
+        self.n_nodes = 0  # number of nodes that the caller has added
         self.moved: set[int] = set()  # storages of optimizer state that is stored in host memory
         self.handle: int | None = self.library.mp_planning_new(text(name), TICK_SECONDS)
         if self.handle is None:

@@ -20,7 +20,7 @@ MOST_SMALL = MIB  # size in bytes of the largest request that uses the small poo
 SMALL_SEGMENT = 2 * MIB
 LEAST_OWN_SEGMENT = 10 * MIB  # requests of at least this size receive a segment of their own size
 LARGE_STEP = 2 * MIB  # bytes; the sizes of these segments are multiples of it
-ADDRESS_SPACE = 1 << 46  # address range of an expandable segment
+ADDRESS_SPACE = 1 << 46  # bytes of address space that an expandable segment reserves
 UNLIMITED = 1 << 62
 
 
@@ -269,7 +269,7 @@ class CachingAllocator:
                 elif block.is_whole():
                     self._release(block)
 
-    # Expandable segments
+    # ---- expandable segments
 
     def _page(self, pool: Pool) -> int:
         return SMALL_SEGMENT if pool.is_small else self.settings.large_segment

@@ -117,7 +117,7 @@ def without_values() -> Iterator[None]:
     """Create tensors without memory within the context. Access to their address raises an error."""
     with (
         aot_settings(fake_tensor_allow_unsafe_data_ptr_access=False),
-        all_eager(),  # compiled code reads memory
+        all_eager(),  # compiled code would read the memory of the tensors
         torch.enable_grad(),
         without_memory(),
     ):

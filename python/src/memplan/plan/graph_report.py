@@ -28,7 +28,7 @@ class Recomputed:
     name: str
     op: str
     runs: int
-    module: str  # the innermost module, "" if unknown
+    module: str  # innermost module that contains the operator; "": unknown
     seconds: float  # seconds of one run
 
 
@@ -53,19 +53,19 @@ class GraphReport:
     keep_all_bytes: int
     floor_bytes: int  # certified lower bound for any order of these operators
     static_bytes: int  # parameters, buffers, inputs, and the reserved or optimizer bytes that the user named
-    saved_bytes: int  # tensors saved from forward to backward
+    saved_bytes: int  # bytes of the tensors saved from forward to backward
     waiting_bytes: int  # bytes at the end of forward: saved tensors, and outputs for the user
     overhead: float  # extra time as a fraction of keep-all, by operator costs; NaN: unknown
     proved_overhead: float  # lower bound on the overhead of every plan within the budget; NaN: unknown
     seconds: float  # seconds of a step: the sum over its operators; NaN: unknown
-    plan_seconds: float  # time of capture, measurement and search
+    plan_seconds: float  # seconds of capture, measurement and search
     n_operators: int
     recomputed: list[Recomputed]
     copied: list[Copied]
     host_bytes: int  # host memory for copies and optimizer state; 0 if unused
     collectives: Time  # time of collectives that gather parameters and reduce gradients
-    pool: Pool | None = field(repr=False)  # the pool of host memory
-    device_type: str  # the device that runs the graph
+    pool: Pool | None = field(repr=False)  # the host memory that copies of this graph use; None: no copies
+    device_type: str  # type of the device that runs the graph, such as "cuda"
     context_bytes: int | None  # bytes that a GPU's context occupies outside of the allocator; None without a GPU
     notes: list[str]  # notes for the user on surprising properties of the plan
     peak_at: str  # the operator that runs at the plan's peak
@@ -80,7 +80,7 @@ class GraphReport:
     frame: Any = None  # identifies the user's code that was captured; equal for all of its graphs
     cut_at: str = ""  # position of the graph break, FILE:LINE
     gradients_elsewhere_bytes: int = 0  # part of static_bytes: gradients of parameters in other graphs
-    state_bytes: int = 0  # part of host_bytes: optimizer state
+    state_bytes: int = 0  # part of host_bytes that contains optimizer state
     in_flight: int = 1  # the largest number of calls awaiting backward, the current call included
     in_halves: bool = False  # whether a pipeline schedule may run backward in two parts
     is_seen: bool = False  # whether memplan has observed which outputs the user keeps

@@ -97,7 +97,8 @@ def timeline(graph: GraphReport) -> str:
             return f"<p>{escape(str(error))}</p>"
         with open(path, encoding="utf-8") as file:
             text = file.read()
-    text = re.sub(r' id="[^"]*"', "", text[text.index("<svg") :])  # a page contains several pictures
+    # ids must be unique in a page, which contains several pictures
+    text = re.sub(r' id="[^"]*"', "", text[text.index("<svg") :])
     return re.sub(r'<svg width="[^"]*" height="[^"]*"', "<svg", text, count=1)
 
 

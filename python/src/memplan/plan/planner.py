@@ -347,7 +347,8 @@ class GraphPlanner:
 
     def report(self, emitted: Emitted, budget: int, plan_seconds: float, options: Options) -> GraphReport:
         p = self.planning
-        known = math.nan if options.device is None and self.device().type == "meta" else 1.0  # NaN: times are unknown
+        # NaN: the times of operators are unknown
+        known = math.nan if options.device is None and self.device().type == "meta" else 1.0
         runs = Counter(p.steps())
         peak_at, holders = holders_at_peak(p, self.capture)
         copies = Counter((s.storage, s.is_back) for s in p.schedule() if isinstance(s, Copy))

@@ -155,7 +155,7 @@ class Backend:
         finally:
             self.current = None
             if self.options.meant is not None:
-                self.options.meant.is_captured = False  # further graphs may follow
+                self.options.meant.is_captured = False  # another graph may be captured after this one
             self.options.line.end()
         captured.metadata = metadata_now()
         captured.run = self.around(captured)

@@ -128,7 +128,7 @@ class Handing:
         end = sum(node.op == "placeholder" for node in nodes) - 1
         parts = []
         for group in self.groups:
-            end = max((end, *(at.get(k, -1) for k in group)))  # unwanted gradients do not exist
+            end = max((end, *(at.get(k, -1) for k in group)))  # results without a position are gradients that nobody wants
             parts.append(Part(nodes[end], group))
         first, *others = compile_parts(graph, parts)
 

@@ -19,7 +19,7 @@ from torch import fx
 RESHAPES = {"view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze"}
 POINTWISE = {"gelu", "relu", "relu_", "silu", "tanh", "sigmoid", "dropout", "elu", "leaky_relu", "softplus", "float", "to"}
 MOVES = {"transpose", "swapaxes"}
-COPIES = {"layer_norm"}  # backward begins with a contiguous copy
+COPIES = {"layer_norm"}  # operators whose backward first makes a contiguous copy of the gradient
 BY_ONEDNN = (torch.float32, torch.bfloat16)  # its convolutions begin backward with a copy
 
 

@@ -34,7 +34,7 @@ class Learned:
     keeps_whole = False
 
     def __init__(self) -> None:
-        self.ledger = Ledger()  # the model's own calls
+        self.ledger = Ledger()  # calls of this model only, not of the whole process
         self.n_bytes = self.n_times = 0  # observed bytes that plans count, and number of times that plans were made again
         self.uncounted_bytes = 0  # observed bytes that no plan counts yet
         self.most_kept: dict[Any, int] = {}  # by frame of the user's code: limit on saved bytes of its graphs

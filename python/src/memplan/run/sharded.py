@@ -144,7 +144,7 @@ class KeptWhole(Sharded):
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__(module)
-        self.together = ALONE  # no call waits for other ranks
+        self.together = ALONE  # planned calls do not wait for other ranks
         if any(cut is not None for g in self.groups for cut in GROUPS[g].cuts):
             raise MemplanError(
                 "this stage of a pipeline is sharded by fully_shard, and tensor parallel has cut its parameters before: memplan"

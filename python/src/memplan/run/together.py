@@ -157,7 +157,7 @@ class Together:
                 take(path)
         return bool(found)
 
-    # Messages
+    # ---- messages
 
     def _decided(self, stage: str, value: Any, decide: Callable[[Sequence[Any]], Any]) -> Any:
         """Apply `decide` to the values of all ranks on the first rank, and return its result. Raises RankError."""

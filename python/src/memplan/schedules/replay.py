@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 # Tensors that a stage holds for one micro-batch, or for all micro-batches (GRADIENTS)
 SAVED = "saved"  # saved by the plan, from forward to backward
-INPUT = "input"  # received from the previous stage
+INPUT = "input"  # activation received from the previous stage
 OUTPUT = "output"  # output of forward that the plan does not save
-OUTPUT_GRADIENT = "output gradient"  # received from the next stage
+OUTPUT_GRADIENT = "output gradient"  # gradient received from the next stage
 INPUT_GRADIENT = "input gradient"
 KEPT = "kept"  # saved between the input gradients and the weight gradients, if these are computed separately
 GRADIENTS = "gradients"  # gradients of the stage's parameters, once some exist
@@ -150,7 +150,7 @@ class Replay:
         if stage == self.last:
             own = [(self.loss, SAVED, part), (self.loss, OUTPUT, part), (stage, OUTPUT, part)]
             self._note(self.loss, BACKWARD, own, has_output=True)
-            self._take(stage, OUTPUT_GRADIENT, part)  # computed by the loss
+            self._take(stage, OUTPUT_GRADIENT, part)  # the loss computes this gradient
             self._take(self.loss, OUTPUT_GRADIENT, part)
             if phase == BACKWARD:
                 self._drop(self.loss, SAVED, part)

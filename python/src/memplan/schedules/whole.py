@@ -28,7 +28,8 @@ class Group:
         of_one = sum(group.padded[k].numel() for k in trained)
         self.part = int(of_one * group.given_type.itemsize)
         self.packed = int(n * of_one * kind.itemsize)
-        is_cast, is_of_gloo = kind != group.given_type, group.known.device.type == "cpu" and n > 1  # gloo reduces in a copy
+        # gloo reduces in a copy of the sent buffer
+        is_cast, is_of_gloo = kind != group.given_type, group.known.device.type == "cpu" and n > 1
         self.summing = (1 + is_of_gloo) * self.packed + self.packed // n + is_cast * self.part
 
 

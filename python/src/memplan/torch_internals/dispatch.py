@@ -116,7 +116,7 @@ def with_python_kernels(names: Iterable[str]) -> list[Any]:
     found: list[Any] = []
     if not (KEY and KERNELS and ALL_OPERATORS and DECOMPOSITIONS):
         return found
-    importlib.import_module("torch._decomp")  # registers such kernels
+    importlib.import_module("torch._decomp")  # this import registers separate implementations for captures
     keys = [key_of(name) for name in names]
     for name in sorted(ALL_OPERATORS()):
         packet, _, overload = name.removeprefix("aten::").partition(".")

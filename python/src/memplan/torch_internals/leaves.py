@@ -32,7 +32,7 @@ METHOD = Private(
     use="to capture models that call requires_grad_() on an input",
     lost=LOST.format("an input"),
 )
-BEGINS = "memplan_begins_to_require_grad"  # key in an input's meta
+BEGINS = "memplan_begins_to_require_grad"  # key in an input's meta: the input begins to require a gradient during the capture
 PYTORCHS_CHECK: Any = RETURNED.get()
 PYTORCHS_METHOD: Any = METHOD.get()
 Run = Callable[..., Any]

@@ -140,7 +140,8 @@ class ParameterGroup:
         self.replicas = getattr(mesh, "replicate_process_group", None)
         self.given_type: torch.dtype = parameters[0].orig_dtype  # type of shards and of their gradients
         self.compute_types = [p.param_dtype or p.orig_dtype for p in parameters]
-        self.reshards = getattr(known, "post_forward_mesh_info", None) is not None  # whether parameters are freed after forward
+        # whether FSDP2 frees the gathered parameters after forward
+        self.reshards = getattr(known, "post_forward_mesh_info", None) is not None
         self.divide_factor: float | None = getattr(known, "gradient_divide_factor", None)
         self.only_sums = bool(getattr(known, "force_sum_reduction_for_comms", False))
         self.keeps = False  # whether some steps keep unsharded gradients
