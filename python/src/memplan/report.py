@@ -53,7 +53,7 @@ def exporter(by: str) -> type[Exporter]:
 
 @dataclass
 class Fallback:
-    """A graph that runs eagerly, with the reason."""
+    """A captured graph that runs eagerly, without a plan, with the reason."""
 
     name: str
     reason: str

@@ -135,7 +135,7 @@ def plain(model: Any) -> nn.Module:
 
 
 def training_step(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Run forward and backward. Outputs have gradients of ones."""
+    """Run the model's forward, and backward with gradients of ones for all outputs."""
     outputs = [t for t in tensors_of(model(*inputs, **kwargs)) if t.requires_grad]
     torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
 

@@ -101,7 +101,7 @@ def shard_options(precision: str | None) -> dict[str, Any]:
 
 
 def read_lower(name: str) -> torch.dtype:
-    """Return the type of an autocast region. Raises UsageError."""
+    """Return the type of an autocast region by its name on the command line. Raises UsageError."""
     kind = getattr(torch, name, None)
     if kind not in LOWER:
         raise UsageError(f"{name!r} is no type of autocast: write bfloat16 or float16")

@@ -54,7 +54,7 @@ class Account:
         return sum(p.n_bytes for p in self.pieces.values() if kind in (None, p.kind))
 
     def forget(self) -> None:
-        """Release the tensors. The counts remain."""
+        """Drop the references to the counted tensors. The counts remain."""
         self.alive.clear()
 
     def by(self, of: Callable[[Piece], Any]) -> dict[Any, int]:

@@ -89,7 +89,7 @@ class Events:
         self.before: list[tuple[weakref.ref[Any], Piece]] = []  # tensors alive when the operator failed
 
     def run(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Run and observe an operator."""
+        """Run an operator of the replayed call, and record its allocations."""
         made = next_number() - self.start
         if self.current < 0:
             path = path_of(of_frame(sys._getframe(1)), self.names)
@@ -188,7 +188,7 @@ class Replay:
 
     @staticmethod
     def of(call: Call) -> Replay:
-        """Replay a call. Raises NotReplayed."""
+        """Replay a recorded call of a model on fake tensors. Raises NotReplayed."""
         replay = Replay(call)
         try:
             replay._run(None, [])

@@ -48,5 +48,5 @@ class Reserved:
         )
 
     def is_fragmented(self, tried_bytes: int) -> bool:
-        """Whether the fragments would suffice if they were contiguous."""
+        """Whether the fragmented free bytes would suffice for the failed request if they were contiguous."""
         return self.fragmented_bytes >= tried_bytes > self.largest_bytes

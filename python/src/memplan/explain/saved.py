@@ -26,7 +26,7 @@ PLANNED = "a plan of memplan"
 
 
 class Row(NamedTuple):
-    """One storage, with the first operator that saved it."""
+    """One storage that autograd has saved, with the first operator that saved it."""
 
     n_bytes: int
     shape: tuple[int, ...]

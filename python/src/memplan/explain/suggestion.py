@@ -179,7 +179,7 @@ class Step:
         return model_bytes(self.model) + state + (0 if self.fuses() else gradient_bytes(self.model))
 
     def fuses(self) -> bool:
-        """Whether a plan may contain the optimizer."""
+        """Whether memplan can plan the optimizer's updates as a part of this step."""
         return self.optimizer is not None and self.is_loss and not self.call.has_gradients
 
     def ways(self) -> Iterator[tuple[Callable[[int, int], Report], Callable[[str, int], str], str]]:

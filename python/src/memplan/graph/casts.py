@@ -45,7 +45,7 @@ KEEPS_ANY_CAST = keeps_any_cast()
 
 
 class Casts:
-    """The casts since the beginning of the outermost region."""
+    """The cache of casts that autocast has made since the outermost region began."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[int, torch.dtype], tuple[torch.Tensor, torch.Tensor]] = {}
@@ -95,7 +95,7 @@ def cached_casts() -> Iterator[None]:
     place: tuple[Any, str] = REGION.place or (torch.amp, "autocast")
 
     class Watched(getattr(*place)):  # type: ignore[misc]
-        """A region within the graph."""
+        """An autocast region that a captured graph enters itself."""
 
         def __enter__(self) -> Any:
             entered = super().__enter__()

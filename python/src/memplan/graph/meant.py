@@ -41,7 +41,7 @@ def read_region(given: Region) -> Region:
 
 
 def kind_of(is_gpu: bool) -> str:
-    """Return PyTorch's device type."""
+    """Return PyTorch's name of the device type: "cuda" for a GPU, else "cpu"."""
     return "cuda" if is_gpu else "cpu"
 
 

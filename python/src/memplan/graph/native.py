@@ -170,7 +170,7 @@ def without_cudnn(operator: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def on_gpu(has_flash: bool) -> dict[Any, dict[str, Any]]:
-    """Return the replacements for an absent GPU."""
+    """Return the replacements of operators for tensors that stand for an absent GPU."""
     places = ("AutogradCUDA", "AutogradMeta")
     found = made_of_others() | {
         torch.ops.aten.dropout.default: {"AutogradMeta": functools.partial(dropout, meant="cuda")},

@@ -33,7 +33,7 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Trained:
-    """A parameter with an update in the graph."""
+    """A parameter that the step updates within the graph, with its gradient and update."""
 
     parameter: torch.Tensor
     node: fx.Node  # the placeholder of the parameter in the joint graph
@@ -110,7 +110,7 @@ class StepGraph:
                 copies[node] = self.graph.node_copy(node, copies.__getitem__)
 
     def costs(self) -> dict[fx.Node, Cost]:
-        """Return the costs of the updates."""
+        """Return the measured cost of each update, by its node."""
         return {node: Cost(t.cost.seconds, t.cost.workspace_bytes) for node, t in self.updates.items()}
 
     def _ones(self, tangent: fx.Node) -> fx.Node:

@@ -35,7 +35,7 @@ VIEWS = ("aten.slice", "aten.view", "aten.as_strided", "aten.narrow", "aten.resh
 
 
 class Unequal(MemplanError):
-    """Blocks that look alike differ in the graph."""
+    """Raised if blocks of a model that look equal differ in the captured graph."""
 
 
 @dataclass(frozen=True)

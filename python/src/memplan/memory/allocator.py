@@ -25,7 +25,7 @@ UNLIMITED = 1 << 62
 
 
 class OutOfMemory(MemplanError):
-    """The simulated device is full."""
+    """Raised if the simulated device has no memory for a request."""
 
 
 class NotSimulated(MemplanError):

@@ -161,7 +161,7 @@ class Liveness:
         return found
 
     def peak_bytes(self, before: int = 0) -> int:
-        """Return the maximum of `live_bytes`."""
+        """Return the peak of a graph in bytes: the maximum of `live_bytes`."""
         return max(self.live_bytes(before), default=before)
 
     def dying(self, node: fx.Node) -> list[fx.Node]:

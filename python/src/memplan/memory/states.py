@@ -32,7 +32,7 @@ Tensors = dict[str, torch.Tensor]  # the tensors of a parameter's state, by thei
 
 
 class Layout(NamedTuple):
-    """The layout of a state tensor."""
+    """The layout of a tensor of optimizer state: sizes, strides and type."""
 
     shape: tuple[int, ...]
     stride: tuple[int, ...]

@@ -47,7 +47,7 @@ class Trace:
 
 
 class Recorder:
-    """Numbers blocks and appends their events to a trace."""
+    """Gives a number to each block of memory, and appends its allocation and release to a trace."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace

@@ -1,4 +1,4 @@
-"""The report on one rank of a mesh."""
+"""RankReport: the report of an estimate for one rank of a device mesh."""
 
 from __future__ import annotations
 

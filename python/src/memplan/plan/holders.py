@@ -30,7 +30,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Line:
-    """A line of user code."""
+    """A line of user code: file, line number, and the function that contains it."""
 
     file: str
     number: int

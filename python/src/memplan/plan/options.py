@@ -1,4 +1,4 @@
-"""The options of a plan."""
+"""The options of memplan.compile as one object."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Asked:
 
 @contextlib.contextmanager
 def asking(function: Run, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Asked]:
-    """Listen to questions during the context."""
+    """Record within the context whether user code asks if it is being compiled."""
     asked = Asked(function, args, kwargs)
     LISTENERS.here.append(asked)
     try:

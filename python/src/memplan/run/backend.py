@@ -64,7 +64,7 @@ NOTHING_RUNS = (
 
 
 class Estimated(Exception):
-    """Ends a compilation that serves for a report only."""
+    """Raised to end a compilation whose only purpose is a report."""
 
 
 class Backend:
@@ -214,7 +214,7 @@ class Backend:
             raise captured.error
 
     def say(self, sentence: str) -> None:
-        """Warn with this sentence once."""
+        """Warn the user with this sentence. A sentence is given once per backend."""
         if sentence not in self.said:
             self.said.add(sentence)
             warnings.warn(f"memplan: {sentence}", FallbackWarning, stacklevel=4)

@@ -42,7 +42,7 @@ class InductorPlanner(GraphPlanner):
 
 
 class InductorBackend(Backend):
-    """The backend that compiles captured graphs with Inductor."""
+    """The backend of torch.compile that plans captured graphs and compiles them with Inductor."""
 
     compiles_inference = True
     keeps_captures = False

@@ -97,7 +97,7 @@ class Beside:
         return self.call_bytes > 0, self.gradient_bytes > 0, self.outside_bytes > 0
 
     def sentence(self, graph: GraphReport, ends: str) -> str:
-        """Return the warning. `ends`: the consequence."""
+        """Return the warning that a call exceeds its budget. `ends`: the consequence, as the end of the sentence."""
         causes = []
         if self.call_bytes:
             calls = "1 call keeps" if self.n_calls == 1 else f"{self.n_calls} calls keep"
@@ -195,7 +195,7 @@ class Booked:
         node.register_hook(uncaptured(has_run))
 
     def compare(self, parameters: Sequence[weakref.ref[Any]], n_bytes: int, n_calls: int) -> None:
-        """Compare the current memory with the budget."""
+        """Compare the memory that a call needs now, besides its plan, with the budget."""
         gradients = gradient_bytes(parameters)
         uncounted = n_bytes + gradients - self.counted_bytes
         if n_bytes + gradients > 0 and self.planned_bytes + uncounted > self.budget_bytes:

@@ -61,7 +61,7 @@ def begins(_: Any) -> None:
 
 
 def run_watched(roots: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """Replace PyTorch's engine for one backward."""
+    """Run one backward by PyTorch's engine, and measure the watched calls that it reaches."""
     ENGINE.put(PYTORCHS)
     watched = [w for w in WATCHED if w.node() is not None]
     WATCHED.clear()

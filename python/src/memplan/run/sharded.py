@@ -110,7 +110,7 @@ class Sharded:
                     hook.exchange(was)
 
     def aloud(self) -> contextlib.AbstractContextManager[None]:
-        """Return the context of a call that FSDP2 runs."""
+        """Return the context of a call that runs through FSDP2 with its hooks enabled."""
         return contextlib.nullcontext()
 
     def begin(self) -> None:

@@ -68,7 +68,7 @@ NOW = Now()
 
 
 class Halves:
-    """Runs a backward graph in one or two parts."""
+    """Runs a backward graph as a whole, or in two parts for the requested gradients."""
 
     def __init__(self, graph: fx.GraphModule, compile: Callable[[fx.GraphModule], Run]) -> None:
         self.graph, self.compile = graph, compile

@@ -101,7 +101,7 @@ class Together:
             self._answer_to(own, lambda _: None)
 
     def of_first(self, value: T, stage: str = "the first rank's values") -> T:
-        """Return the first rank's value."""
+        """Return on all ranks the value that the first rank has passed."""
         first: T = self._decided(stage, value, lambda values: values[0])
         return first
 

@@ -41,7 +41,7 @@ ROOMS = (0.4, 1.0)  # shares of keep-all's memory reserved for other stages, for
 
 
 class Plan(NamedTuple):
-    """The plan of one stage."""
+    """The plan of one pipeline stage: its planner, graphs, and memory needs."""
 
     planner: GraphPlanner
     emitted: Emitted

@@ -120,7 +120,7 @@ class Replay:
             self._take(stage, SENT, OF_ALL)
 
     def _need_whole(self, stage: int) -> None:
-        """Gather the parameters of a stage before a call."""
+        """Replay the gather of a stage's parameters before a call, if they are not gathered."""
         if stage in self.sharded and self.alive[stage, WHOLE, OF_ALL] == 0:
             self._note(stage, GATHER)
             self._drop(stage, SENT, OF_ALL)

@@ -128,7 +128,7 @@ FOR_INDUCTOR = (INDUCTOR, PARTITIONER, PARTITIONER_CLASS, AS_TRACED, AS_COMPILED
 
 
 def setting(name: str, otherwise: Any) -> Any:
-    """Return a setting of dynamo."""
+    """Return the value of a setting of dynamo; `otherwise` if this PyTorch version lacks the setting."""
     return getattr(CONFIG.get(), name, otherwise)
 
 

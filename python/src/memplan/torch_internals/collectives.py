@@ -125,7 +125,7 @@ class GatherOnHost:
             work.wait()
 
     def give_back(self) -> None:
-        """Free the buffer after all parameters are gathered."""
+        """Free the buffer of the last gather, once all parameters are gathered."""
         if self.sent is not None:
             self.sent.untyped_storage().resize_(0)
         self.sent = None

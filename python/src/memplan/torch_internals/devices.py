@@ -1,4 +1,4 @@
-"""Devices: callbacks for failed allocations."""
+"""Registration of a callback for failed allocations on a GPU."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def gradients(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
-    """Compute gradients like torch.autograd.grad."""
+    """Compute gradients like torch.autograd.grad, by running the nodes in this thread."""
     if is_grads_batched or materialize_grads:
         raise MemplanError("gradients of a batch of gradients are not computed for a device that is not here")
     outputs, inputs = ([v] if isinstance(v, torch.Tensor) else list(v) for v in (outputs, inputs))

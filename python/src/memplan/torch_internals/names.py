@@ -58,11 +58,11 @@ class Private:
         return self.place is not None
 
     def get(self, otherwise: Any = None) -> Any:
-        """Return the present value."""
+        """Return the value that the private name has now."""
         return getattr(*self.place) if self.place is not None else otherwise
 
     def put(self, value: Any) -> None:
-        """Replace the value."""
+        """Replace the value of the private name."""
         if self.place is not None:
             setattr(*self.place, value)
 
@@ -90,12 +90,12 @@ class Private:
                     self.put(original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function. Raises MemplanError if it is missing."""
+        """Call PyTorch's private function of this name. Raises MemplanError if this PyTorch version lacks it."""
         self.need()
         return self.get()(*args, **kwargs)
 
     def need(self) -> None:
-        """Raise MemplanError if the name is missing."""
+        """Raise MemplanError if this PyTorch version lacks the name."""
         if self.place is None:
             raise MemplanError(f"PyTorch {torch.__version__} has no {self}")
 
