@@ -21,8 +21,8 @@ typedef struct mp_sketch {
     mp_error *err;
     /* The indices of tensors that all layers share; -1 if the family has no such tensor. */
     int mask, hidden; /* mask: true for scores that causal attention keeps; hidden: the value that replaces the other scores */
-    int scale;        /* factor of attention scores, or its square root, by which queries and keys are multiplied */
-    int cosine, sine; /* cosine and sine of rotary position angles */
+    int scale; /* scale of attention scores: a constant tensor. For queries and keys it holds the square root of the scale */
+    int cosine, sine;             /* cosine and sine of rotary position angles */
     int ratio, training;          /* constant inputs of dropout operators: the rate, and the training mode */
     int split_heads, split_pairs; /* shapes that split queries, and keys and values, into heads */
     int repeat, join_groups; /* shapes for repeating keys and values for heads that share them, and for joining the result */

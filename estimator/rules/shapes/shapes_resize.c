@@ -1,4 +1,5 @@
-/* shapes_resize.c - shapes of Resize and of its predecessor Upsample: each chosen axis is scaled by a factor or to a size.
+/* shapes_resize.c - shapes of Resize and of its predecessor Upsample: each chosen axis is multiplied by a scale, or gets a
+ * given size.
  *
  *     Upsample 1: height_scale, width_scale; 7: scales attribute; 9: X, scales
  *     Resize 10: X, scales; 11 on: X, roi, scales, sizes (exactly one of the last two is given); 18 on: axes,
@@ -24,7 +25,7 @@ static bool is_given(mp_infer *c, int k)
     return t && !(t->rank == 1 && t->dims[0] == 0);
 }
 
-/* Computes floor(size * factor) as a size. */
+/* Computes floor(size * scale), the size of a scaled axis. */
 static mp_status scaled(const mp_infer *c, int64_t size, double factor, int64_t *out)
 {
     float product = floorf((float)size * (float)factor);
@@ -81,7 +82,7 @@ static mp_status resize_to_sizes(mp_infer *c, int input, const mp_tensor *x, con
     return MP_OK;
 }
 
-/* Reads the axes to which the factors or sizes apply: the attribute, or by default all axes. */
+/* Reads the axes to which the scales or sizes apply: the axes of the attribute, or by default all axes. */
 static mp_status read_axes(mp_infer *c, int rank, int *axes, int *n)
 {
     size_t given;
@@ -97,7 +98,7 @@ static mp_status read_axes(mp_infer *c, int rank, int *axes, int *n)
     return MP_OK;
 }
 
-/* Scales by the attributes of early Upsample versions, one factor per dimension of X. */
+/* Computes the shape for early Upsample versions, whose attributes state one scale per dimension of X. */
 static mp_status upsample_by_attributes(mp_infer *c, const mp_tensor *x, int64_t *dims)
 {
     const mp_attribute *scales = mp_operator_attribute(c->op, "scales");
