@@ -15,6 +15,7 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from memplan.torch_internals.autograd import saved_tensors_hook
 from memplan.torch_internals.modules import parametrizations_are_cached
+from memplan.torch_internals.tensors import versions_of
 
 BITS = "so the bits may differ from eager's"
 PACKED = (
@@ -42,7 +43,7 @@ class Surroundings:
         self.was_read = False  # whether the model's modules have been examined
         # per kind of device: a cast made in the last call, which identifies the autocast region of that call
         self.casts: dict[str, Any] = {}
-        self.versions: list[int] = []  # of the parameters in the last call
+        self.versions: Any = []  # of the parameters in the last call
 
     def look(self, model: nn.Module | None) -> None:
         """Examine the model and the autocast regions when a call begins."""
@@ -53,7 +54,7 @@ class Surroundings:
             self.say(CACHED)
         kinds = [k for k in ("cpu", "cuda") if torch.is_autocast_enabled(k)]
         if kinds and torch.is_autocast_cache_enabled() and torch.is_grad_enabled():
-            versions = [p._version for p in model.parameters()] if model is not None else []
+            versions = versions_of(list(model.parameters())) if model is not None else []
             is_other = self.waiting() > 0 or versions != self.versions  # a backward between two calls adds in full precision
             self.versions = versions
             for kind in kinds:
