@@ -35,10 +35,8 @@ from memplan.train_step import FUSE, StepBackend
 WITH_WORKSPACE = ("convolution", "rnn")  # families of operators whose workspace is at most the bytes that they read and write
 WITH_COPY = "native_batch_norm_backward"  # operator whose workspace on a CPU equals the size of the incoming gradient
 TEMPORARIES = 2  # number of tensors of a parameter's size during its update
-LESS, STEPS = (
-    0.95,
-    8,
-)  # if a GPU's allocator has no room for the plan, the next budget is LESS times the last one, at most STEPS times
+# if a GPU's allocator has no room for the plan, the next budget is LESS times the last one; STEPS budgets at most
+LESS, STEPS = 0.95, 8
 
 
 def rounded(n_bytes: int, up: bool) -> str:
