@@ -22,7 +22,7 @@ struct mp_feed {
     mp_feed_part part;
     bool is_text;
     mp_dataset text;
-    int64_t window; /* of a text: tokens per sample */
+    int64_t window; /* for a text: number of tokens per sample */
 };
 
 bool mp_feed_is_source(const char *text)

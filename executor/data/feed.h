@@ -18,7 +18,7 @@ typedef enum mp_feed_fill {
 /* One input of the network. If its first dimension is the batch (mp_samples_batch), its rows are samples. */
 typedef struct mp_feed_slot {
     const char *name;
-    mp_dtype dtype; /* FLOAT, INT64, INT32 or BOOL */
+    mp_dtype dtype; /* element type: FLOAT, INT64, INT32 or BOOL */
     int rank;
     const int64_t *dims;
     int64_t n_values; /* integers are in [0, n_values); 0: unknown */
@@ -26,7 +26,7 @@ typedef struct mp_feed_slot {
     bool ignores;     /* true: values equal to `ignored` are valid labels that the loss ignores */
     int64_t ignored;
     mp_feed_fill fill;
-    double fixed;      /* the value of MP_FEED_FIXED */
+    double fixed;      /* the value of all elements, for MP_FEED_FIXED */
     bool is_elsewhere; /* true: only other ranks read this input, so this rank does not fill it */
 } mp_feed_slot;
 

@@ -122,7 +122,8 @@ static void note_mask(walk *w, int op, bool closed_0, bool closed_1)
     w->open = closed_0 ? 1 : 0;
 }
 
-/* Where(c, A, B) is a mask if A or B is a single number, which then replaces the elements of the other operand. */
+/* Handles an input that is the condition c of Where(c, A, B). If A or B is a single number, which replaces elements of the
+ * other operand, the input is a mask. */
 static mp_status see_condition(walk *w, int op, const carried *c)
 {
     const mp_operator *x = &w->model->operators[op];

@@ -1,4 +1,5 @@
-/* inputs.c - lists the inputs of a model as slots of a feed, and copies batches into them. */
+/* inputs.c - describes the inputs of a model to the data source (as slots of a feed), and copies batches of data into the
+ * inputs. */
 #include "executor/data/inputs.h"
 
 #include "estimator/model/order.h"

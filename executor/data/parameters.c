@@ -87,7 +87,7 @@ static void initialise(const mp_model *model, const mp_consumers *consumers, int
 
 struct mp_parameter_source {
     const mp_program *program;
-    mp_onnx_weights *weights; /* NULL: the model has no file */
+    mp_onnx_weights *weights; /* the file with initial values; NULL: there is none */
     mp_consumers consumers;
     uint64_t seed;
 };

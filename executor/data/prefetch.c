@@ -31,7 +31,7 @@ struct mp_prefetch {
     int64_t first;                /* number of the first batch of the consecutive batches in preparation; -1: none yet */
     int64_t made, brought, taken; /* counted from batch `first`: numbers of prepared (made), uploaded (brought) and taken
                                      batches; taken <= brought <= made */
-    mp_status failed;             /* not MP_OK: the thread has stopped */
+    mp_status failed;             /* status of the thread; not MP_OK: the thread has stopped with the failure `why` */
     mp_error why;                 /* the failure of the thread */
 };
 
@@ -118,7 +118,8 @@ mp_status mp_prefetch_take(mp_prefetch *p, int64_t batch, const mp_array *there,
     mp_status st = MP_OK;
     const mp_backend *b = p->backend;
     pthread_mutex_lock(&p->lock);
-    if (p->first < 0 || batch != p->first + p->taken) { /* the batch does not follow the previous one: restart there */
+    if (p->first < 0 ||
+        batch != p->first + p->taken) { /* the batch does not follow the previous one, so the thread restarts with this batch */
         while (p->is_busy) pthread_cond_wait(&p->changed, &p->lock);
         p->first = batch;
         p->made = p->brought = p->taken = 0;

@@ -23,9 +23,9 @@ mp_status mp_prefetch_new(const mp_backend *backend, const mp_feed *feed, const 
 void mp_prefetch_free(mp_prefetch *prefetch);
 MP_OWNER(mp_prefetch_free, mp_prefetch)
 
-/* Copies a batch to there[0..n) after the previous pass has run, and lets the thread prepare the next ones. A batch that
- * follows the previous one is already prepared; any other batch is prepared now. Allocates nothing. MP_IO: the device has
- * failed. A failure of the thread is returned for the batch that it was preparing. */
+/* Copies a batch to there[0..n) after the previous pass has run, and lets the thread prepare the next batches. If `batch`
+ * follows the previous batch, it is already prepared; any other batch is prepared during the call. Allocates nothing. MP_IO:
+ * the device has failed. If the thread failed, the call for the batch that it was preparing returns the failure. */
 mp_status mp_prefetch_take(mp_prefetch *prefetch, int64_t batch, const mp_array *there, mp_error *err);
 
 /* Returns the bytes of device memory that the prefetch uses in addition to the plan. */

@@ -7,7 +7,7 @@
 typedef struct readings {
     int64_t rows;  /* number of samples if each sample is a row of the input; -1: the shapes do not fit this interpretation */
     int64_t stack; /* number of samples if each sample is a whole input; -1: the shapes do not fit this interpretation */
-    bool whole;    /* true: the file is the input itself */
+    bool whole;    /* true: the file may contain the input itself */
 } readings;
 
 static int64_t elements(int rank, const int64_t *dims, int from)

@@ -12,7 +12,7 @@ typedef enum mp_sample_form {
 } mp_sample_form;
 
 typedef struct mp_sample_file {
-    const char *path; /* NULL: the slot has no file */
+    const char *path; /* path of the input's file; NULL: the input has no file */
     mp_dataset set;
     mp_sample_form form;
     bool is_dealt; /* true: the shape counts all samples, but the data are this rank's samples (deal.h), hand after hand */
@@ -28,8 +28,8 @@ int64_t mp_samples_batch(const mp_feed_slot *slots, size_t n_slots);
 mp_status mp_samples_settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch,
                             int64_t *n_samples, mp_error *err);
 
-/* True if slot b contains the numbers of slot a in the same order: their dimensions are equal except for those of size 1, or b
- * is a single list. */
+/* True if a row of input b can hold the numbers of a row of input a in the same order: both have the same dimensions apart
+ * from size 1, or a is a single list. */
 bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b);
 
 /* Returns the number of elements of an input per sample. */

@@ -14,7 +14,7 @@ typedef struct mp_array {
     int64_t dims[MP_ARRAY_RANK];
     int64_t strides[MP_ARRAY_RANK]; /* in elements. A dense array has no gaps: its elements fill one block of memory, in any
                                        order of the dimensions */
-    const void *packed;             /* NULL: the strides are valid */
+    const void *packed;             /* description of the packed layout; NULL: not packed, the strides are valid */
 } mp_array;
 
 /* Returns a dense row-major array with the given type and shape, without data. rank <= MP_ARRAY_RANK. */

@@ -17,7 +17,7 @@
 #include "executor/kernel/optimizer.h"
 #include "memplan/backend.h"
 
-/* The user's settings of how a backend computes. */
+/* The user's settings for the arithmetic of a backend. */
 typedef struct mp_backend_settings {
     bool tf32; /* float32 matrix products and convolutions may round their operands to TF32 (10 bits of mantissa) */
     bool fast; /* true: permits faster algorithms whose results may differ in the last bits from run to run */
@@ -70,8 +70,9 @@ struct mp_backend {
      * x->algorithm selects one of them when a call is prepared; MP_UNSUPPORTED: this machine has no algorithm of that name.
      * NULL: no node of this backend has a choice. */
     mp_status (*algorithms)(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err);
-    /* `enter` is called before the steps, and `leave` after them, in the thread that runs the steps. On the CPU they switch
-     * flushing of denormal numbers to zero on and off, because arithmetic with denormals is a hundred times slower. */
+    /* The thread that runs training steps calls `enter` before the steps and `leave` after them. On the CPU, `enter` makes the
+     * processor flush denormal numbers to zero, because arithmetic with denormals is a hundred times slower; `leave` ends this
+     * mode. */
     void (*enter)(const mp_backend *self);
     void (*leave)(const mp_backend *self);
     /* Begins a pass through the network; all work of the previous pass must have run. Seed and step determine the random
@@ -92,9 +93,9 @@ struct mp_backend {
      * for wait. */
     mp_status (*has_run)(const mp_backend *self, bool *all, mp_error *err);
     /* Device timestamps. note_time(k) records the time when the work enqueued so far on the main stream is done.
-     * seconds_between waits for two timestamps and returns the seconds between them. Numbers k count up from 0; reusing a
-     * number replaces its timestamp. Not allowed while recording. Both NULL: the host's clock is used instead. MP_IO: the
-     * device has failed; MP_NOMEM. */
+     * seconds_between waits for two timestamps and returns the seconds between them. The caller numbers timestamps from 0; a
+     * second timestamp with the same number replaces the first. Not allowed while recording. Both NULL: the host's clock is
+     * used instead. MP_IO: the device has failed; MP_NOMEM. */
     mp_status (*note_time)(const mp_backend *self, int k, mp_error *err);
     mp_status (*seconds_between)(const mp_backend *self, int from, int to, double *seconds, mp_error *err);
     /* Side streams: one per channel of a graph, except the compute channel. Work enqueued between side_begin and side_end goes
@@ -108,13 +109,14 @@ struct mp_backend {
     mp_status (*side_begin)(const mp_backend *self, int channel, mp_error *err);
     mp_status (*side_end)(const mp_backend *self, int channel, int mark, mp_error *err);
     mp_status (*side_wait)(const mp_backend *self, int channel, int mark, mp_error *err);
-    /* Returns the stream that receives enqueued work now, as a handle of the vendor's libraries. NULL: there are no streams. */
+    /* Returns the stream to which work is enqueued at this moment, as a handle of the vendor's libraries. NULL: there are no
+     * streams. */
     void *(*stream)(const mp_backend *self);
     /* Adds n elements of type `dtype`: to[k] += from[k]. Used if a kernel cannot accumulate a gradient itself. */
     void (*add)(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to);
     /* `update` updates n parameters in one call. `clip` computes the norm of all gradients, and writes to *factor the number
-     * by which updates multiply them. The workspace of `clip` has norm_workspace_bytes(number of elements of the largest
-     * gradient) bytes. */
+     * by which updates multiply the gradients. The workspace of `clip` has norm_workspace_bytes(number of elements of the
+     * largest gradient) bytes. */
     void (*update)(const mp_backend *self, mp_update *updates, size_t n, const mp_update_factors *factors);
     int64_t (*norm_workspace_bytes)(const mp_backend *self, int64_t n_elements);
     void (*clip)(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace,
@@ -128,7 +130,7 @@ struct mp_backend {
     void (*release)(const mp_backend *self, void *memory, int64_t bytes);
     void (*fill)(const mp_backend *self, void *memory, unsigned char byte, int64_t bytes);
     void (*copy)(const mp_backend *self, void *to, const void *from,
-                 int64_t bytes); /* copies within the memory of allocate and pin */
+                 int64_t bytes); /* copies bytes between memory from `allocate` or `pin` */
     /* Returns 1 + the index of the last byte that differs from `byte`; 0: none differs. After `fill`, this measures the part
      * of a block that was written. */
     int64_t (*touched)(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes);

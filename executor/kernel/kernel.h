@@ -13,8 +13,9 @@
 
 /* The purpose of a pass through the network. */
 typedef enum mp_mode {
-    MP_MODE_TRAIN,     /* dropout drops, normalization takes the batch's statistics and updates the running ones */
-    MP_MODE_EVALUATE,  /* dropout passes values through, normalization uses the running statistics */
+    MP_MODE_TRAIN, /* dropout drops elements; batch normalization uses the batch's statistics and updates the running statistics
+                    */
+    MP_MODE_EVALUATE,  /* dropout passes values through; batch normalization uses the running statistics */
     MP_MODE_AS_WRITTEN /* behaviour as given by the operator's own attributes and inputs (ONNX's conformance cases) */
 } mp_mode;
 
@@ -85,7 +86,7 @@ typedef struct mp_algorithms {
     int n;
     struct {
         char name[MP_ALGORITHM_NAME];
-        bool is_deterministic; /* true: the same bits in every run */
+        bool is_deterministic; /* true: the results are bit-identical in every run */
     } list[MP_ALGORITHMS];
 } mp_algorithms;
 
@@ -97,7 +98,7 @@ typedef struct mp_call mp_call;
 struct mp_call {
     /* Runs the call; never NULL once prepared. Fails only if the backend's library fails. */
     mp_status (*run)(const mp_call *call, const mp_operands *x, mp_error *err);
-    void (*release)(mp_call *call); /* NULL: `state` is the only resource to release */
+    void (*release)(mp_call *call); /* releases the resources of the call; NULL: `state` is the only one */
     void *state; /* the kernel's own state, allocated with mp_alloc; NULL: none. Released with mp_free after `release` */
     int64_t workspace_bytes;
     uint64_t
@@ -128,7 +129,7 @@ typedef mp_status (*mp_prepare)(const mp_operands *x, mp_call *call, mp_error *e
 typedef struct mp_kernel {
     const char *kind, *domain; /* as in ops.def; kind NULL marks the end of the table */
     mp_prepare forward;
-    mp_prepare backward; /* NULL: the operator has no gradient */
+    mp_prepare backward; /* prepares calls of backward; NULL: the operator has no gradient */
 } mp_kernel;
 
 /* Returns the first row for this operator in the tables; NULL: no table has one. */

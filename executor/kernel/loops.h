@@ -1,5 +1,5 @@
 /* loops.h - loop nests for kernels: over broadcast operands with as few loops as possible, for sums over broadcast dimensions,
- * and over lines of an array. They depend on sizes and strides only, so every backend uses them. */
+ * and over lines of an array. Loop nests depend on sizes and strides only, so every backend uses this code. */
 #pragma once
 
 #include "executor/kernel/array.h"

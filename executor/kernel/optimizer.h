@@ -26,7 +26,7 @@ typedef struct mp_update {
     int64_t n;      /* number of elements, including the padding of a layout */
     void *parameter;
     const void *gradient;
-    float *state;      /* NULL: the optimizer has no state */
+    float *state;      /* moments, then the master copy; NULL: the parameter has no optimizer state */
     const float *clip; /* the gradient is multiplied by this number (gradient clipping); NULL: by 1 */
     int64_t first;     /* private to the backend: number of blocks of work that the earlier updates of the list need */
 } mp_update;

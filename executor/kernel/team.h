@@ -42,7 +42,7 @@ struct mp_kernel_team {
 /* The distribution of a whole tensor's elements, in memory order, over ranks: runs of `run` elements, assigned to the ranks in
  * turn. */
 typedef struct mp_dealt {
-    int64_t run; /* 0: each rank holds the whole tensor */
+    int64_t run; /* number of elements per run; 0: each rank holds the whole tensor */
     int ranks;
 } mp_dealt;
 

@@ -16,7 +16,7 @@ enum { JOIN_SECONDS = 60 };
 typedef struct joined {
     mp_communicator base;
     const mp_backend *backend;
-    struct ncclComm *comm; /* NULL: the communicator was aborted */
+    struct ncclComm *comm; /* NCCL's communicator; NULL: it was aborted */
 #define FIELD(result, name, arguments) result(*name) arguments;
     MP_NCCL_CALLS(FIELD)
 #undef FIELD

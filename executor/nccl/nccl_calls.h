@@ -15,7 +15,7 @@ typedef struct {
 
 enum { MP_NCCL_SUCCESS = 0, MP_NCCL_SUM = 0, MP_NCCL_INT8 = 0, MP_NCCL_FLOAT32 = 7, MP_NCCL_BFLOAT16 = 9 };
 
-/* CALL(result, name, arguments) */
+/* The list of NCCL functions: CALL(type of the result, name, types of the arguments). */
 #define MP_NCCL_CALLS(CALL)                                                                                                    \
     CALL(unsigned, ncclGetVersion, (int *))                                                                                    \
     CALL(unsigned, ncclGetUniqueId, (ncclUniqueId *))                                                                          \

@@ -54,7 +54,7 @@ size_t mp_work_requests(const mp_collective_work *work)
     return most;
 }
 
-/* ---- a leg ---- */
+/* ---- the legs of a collective ---- */
 
 /* True if the network library itself runs the leg. The library can only sum over all ranks of the world. */
 static bool is_fast(const mp_collectives *c, const mp_leg *s)
@@ -282,7 +282,7 @@ mp_status mp_collectives_advance(mp_collectives *c, mp_error *err)
     return move_all(c, &moved, &missing, err);
 }
 
-/* Adds the time since `from` to the waiting time. */
+/* Adds the seconds since `from` to c->wait_seconds, and returns MP_OK. */
 static mp_status waited(mp_collectives *c, double from)
 {
     c->wait_seconds += mp_clock_now() - from;

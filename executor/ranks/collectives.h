@@ -63,8 +63,8 @@ struct mp_collective_work {
     /* while the collective is in progress: */
     size_t leg, n_requests;
     mp_awaited *requests; /* array of mp_work_requests(work) entries */
-    int tag, own_tag; /* own_tag: own_tag: a fixed message tag, needed if not all ranks issue the same collectives; 0: tags are
-                         numbered in the order of issue */
+    int tag, own_tag; /* own_tag: a fixed message tag, needed if not all ranks issue the same collectives; 0: tags are numbered
+                         in the order of issue */
     int64_t ticket;
     mp_collective_work *next;
     /* over all runs: their number, the bytes sent, and the seconds in progress (0 on a stream); began_at and ended_at are times

@@ -23,9 +23,9 @@ typedef int64_t mp_message;
 /* A request in progress, and the expected result. */
 typedef struct mp_awaited {
     mp_message message;
-    int peer;      /* the rank at the other end; -1: only the library knows it */
+    int peer;      /* the rank that sends or receives the message; -1: only the library knows the rank */
     int64_t bytes; /* bytes to receive; -1: none, or only the library knows the number */
-    void *to;      /* buffer for a message whose length has not been checked yet; NULL: receiving has started */
+    void *to;      /* buffer for a message whose length must be checked before it is received; NULL: the receive has started */
 } mp_awaited;
 
 enum { MP_COMMUNICATOR_TAGS = 32768, MP_COMMUNICATOR_NAME = 64 };
@@ -35,7 +35,7 @@ struct mp_communicator {
     char name[MP_COMMUNICATOR_NAME];
     int rank, n;
     void *context;
-    mp_awaited *open;         /* requests of an exchange: two per rank */
+    mp_awaited *open;         /* requests of the exchange in progress (exchanges.h): two per rank */
     struct mp_peers *who;     /* the processes of all ranks */
     bool is_on_stream;        /* true: messages and collectives are enqueued on a backend's stream */
     mp_communicator *devices; /* a second communicator that connects the devices of the same ranks; NULL: none */

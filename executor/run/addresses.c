@@ -16,12 +16,13 @@ bool mp_ready_step_does(const mp_ready_step *r, const mp_program *p, mp_task tas
     return !r->is_copy && mp_program_does(p, r->node, task);
 }
 
-/* Lays out all instances one after the other, in the order of the plan's list, with guard bytes between them. Both instances of
- * a carried gradient share one place. */
+/* Lays out all instances one after the other, in the order of the plan's list, with guard bytes between them. Both instances
+ * of a carried gradient have the same offset. */
 static mp_status spread_out(mp_addresses *a, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
-    MP_OWNED int64_t *carried_at = mp_alloc(g->n_storages, sizeof *carried_at); /* offset + 1; 0: not placed yet */
+    MP_OWNED int64_t *carried_at = mp_alloc(
+        g->n_storages, sizeof *carried_at); /* per storage of a carried gradient: its offset + 1; 0: not placed so far */
     MP_ENSURE(carried_at, err, MP_NOMEM, "out of memory");
     a->guard_bytes = GUARD;
     a->arena_bytes = GUARD;
@@ -195,8 +196,8 @@ typedef struct walker {
     mp_addresses *a;
     mp_pool *pool;
     int *place;    /* per storage: index in places[] of its live instance; -1: no instance is live at the current step */
-    int *by_start; /* indices of places, sorted by first step */
-    size_t next;   /* next index in by_start */
+    int *by_start; /* indices in places[], sorted by the first step of the lifetime */
+    size_t next;   /* index in by_start of the next instance to become live */
     bool *has_run; /* per node: true if an earlier step ran it */
 } walker;
 

@@ -6,7 +6,7 @@
 #include "memplan/execution.h"
 #include "memplan/plan.h"
 
-/* One step with its addresses. */
+/* One step of the plan, with the addresses that it uses. */
 typedef struct mp_ready_step {
     int node, alternative;
     bool first_run; /* true: the first run of the node for this micro-batch; false: a recomputation */

@@ -1,4 +1,4 @@
-/* clipping.c - finds the gradients of a plan's updates, and the norm of all of them. */
+/* clipping.c - finds the gradients that a plan's updates read, and computes the global norm of these gradients. */
 #include "executor/run/clipping.h"
 
 #include <math.h>

@@ -201,8 +201,8 @@ static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t
     if (issued) MP_CHECK(b->side_begin(b, call->channel, err));
     const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
     if (issued)
-        MP_CHECK(
-            b->side_end(b, call->channel, call->mark, ran == MP_OK ? err : NULL)); /* ends the section also after a failure */
+        MP_CHECK(b->side_end(b, call->channel, call->mark,
+                             ran == MP_OK ? err : NULL)); /* the section on the side stream must end also after a failure */
     return ran;
 }
 

@@ -55,7 +55,7 @@ void mp_execution_watch(mp_execution *execution, mp_watch *watch);
 /* Runs the pending updates of forward-fused training. Call it before saving, evaluating, and at the end. */
 mp_status mp_execution_flush(mp_execution *execution, mp_error *err);
 
-/* Returns the seconds that the last step spent waiting for its inputs and copying them into place. */
+/* Returns the seconds that the last training step waited for its input data and copied it to the inputs. */
 double mp_execution_input_seconds(const mp_execution *execution);
 /* Returns the number of recordings of passes, at most one for each kind of pass (execution_state.h); 0: none. */
 int mp_execution_recordings(const mp_execution *execution);
@@ -76,7 +76,8 @@ void mp_execution_hash(const mp_execution *execution, char hash[33]);
 /* Compares the parameters of all ranks, bit for bit. Whole parameters must be equal on all ranks; parts must be equal on all
  * ranks that hold the same part. MP_INVALID: they differ. */
 mp_status mp_execution_compare_ranks(const mp_execution *execution, mp_error *err);
-const mp_rank_channel *mp_execution_ranks(const mp_execution *execution); /* statistics of the exchanges with other ranks */
+const mp_rank_channel *mp_execution_ranks(
+    const mp_execution *execution); /* returns the network channel, with the statistics of exchanges with other ranks */
 /* Returns the bytes copied between the arena and the stash of waiting micro-batches, in both directions. */
 int64_t mp_execution_set_aside_bytes(const mp_execution *execution);
 const mp_rank_place *mp_execution_place(const mp_execution *execution);

@@ -14,7 +14,7 @@ enum { MP_RUN_ADDS = 1, MP_RUN_UPDATES = 2, MP_RUN_KINDS = 4 };
 
 typedef struct mp_run_kind {
     bool has_run;
-    void *recording; /* handle from the backend; NULL: not recorded yet */
+    void *recording; /* the backend's recording of this kind of pass; NULL: none has been recorded */
 } mp_run_kind;
 
 struct mp_execution {

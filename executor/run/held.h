@@ -1,6 +1,6 @@
 /* held.h - the tensors that outlive a step: parameters, buffers and optimizer moments. A rank may store only a part of a
- * tensor. A read returns the whole tensor on one rank or on all. A write takes the whole tensor, and each rank keeps its part.
- */
+ * tensor. A read returns the whole tensor on one rank or on all ranks. A write receives the whole tensor, and each rank stores
+ * its part. */
 #pragma once
 
 #include "executor/run/execution.h"
@@ -29,8 +29,8 @@ mp_status mp_holders_of(const mp_program *program, mp_execution *execution, bool
                         mp_error *err);
 
 /* Copies an array to *host, as floats in row-major order. The values of a 16-bit parameter are taken from its master copy. If
- * the array is sharded, all ranks that hold parts must call the function. `root` is the rank that receives the array, -1: all
- * of them. On other ranks, *host may have no data. Waits for the result. MP_NOMEM, MP_IO. */
+ * the array is sharded, all ranks that hold parts must call the function. `root` is the rank that receives the array; -1: all
+ * ranks receive it. On other ranks, *host may have no data. Waits for the result. MP_NOMEM, MP_IO. */
 mp_status mp_held_read(const mp_program *program, mp_execution *execution, int tensor, int array, int root, mp_array *host,
                        mp_error *err);
 /* Stores this rank's part of the row-major array *host. Values are also stored in the master copy. MP_NOMEM, MP_IO. */

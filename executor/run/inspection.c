@@ -132,7 +132,7 @@ static uint64_t hash_of_tensor(const mp_addresses *a, unsigned kinds, size_t ten
     return hash_of(a->program->backend, a->fixed + a->fixed_at[s], storage->payload_bytes).low64 | 1;
 }
 
-/* True if two ranks hold the same part of a tensor, or both hold the whole. */
+/* True if ranks r and q hold the same part of a tensor, or both hold the whole tensor. */
 static bool have_same(const mp_addresses *a, size_t tensor, int r, int q)
 {
     const mp_rank_place *at = &a->place;
@@ -141,7 +141,8 @@ static bool have_same(const mp_addresses *a, size_t tensor, int r, int q)
            (!is_shared_out || r / at->n_parts % at->n_shards == q / at->n_parts % at->n_shards);
 }
 
-/* Compares each tensor on all ranks that hold the same part of it. This includes tied parameters on several stages. */
+/* Compares each tensor on all ranks that hold the same part of the tensor. This includes tied parameters, which several
+ * pipeline stages hold. */
 static mp_status compare_tensors(const mp_addresses *a, unsigned kinds, mp_communicator *world, double timeout, mp_error *err)
 {
     const mp_model *model = a->program->model;

@@ -3,7 +3,7 @@
 
 #include "executor/run/program.h"
 
-/* Releases the calls of a node, including those of its algorithms. */
+/* Releases the calls of a node, including the calls of its alternative algorithms. */
 void mp_node_list_release(mp_program_node *node);
 /* Rebuilds the lists of calls and bindings with n entries. number[k] is the new index of old node k; -1: the node is removed.
  * All other new entries are collectives. MP_NOMEM. O(nodes). */

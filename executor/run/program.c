@@ -15,7 +15,7 @@ typedef struct builder {
     mp_program *program;
     mp_refused_kinds missing;
     bool *is_missing; /* per operator: true if it is already counted as missing */
-    mp_error first;   /* the first reason that a kernel reported */
+    mp_error first;   /* the first reason that a kernel gave for an unsupported operator */
 } builder;
 
 static void note_missing(builder *b, int op)
@@ -92,7 +92,7 @@ bool mp_program_keeps_gradients(const mp_program *p)
     return p->options.accumulate > 1 && !p->options.sums_each_pass;
 }
 
-/* Fills the arrays of an operator's node. */
+/* Describes the operands of an operator's node: types, shapes and layouts, without addresses. */
 static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *x, mp_error *err)
 {
     const mp_operator *op = &p->model->operators[b->op];

@@ -48,17 +48,17 @@ struct mp_program {
     mp_graph *graph;
     mp_bindings *bindings;
     size_t n_nodes, capacity;
-    mp_program_node *nodes; /* per node of the graph */
+    mp_program_node *nodes; /* one per node of the graph */
     mp_pool *pool;          /* owns all arrays of the program */
     mp_constant *constants; /* the gradient of the loss first, then constant operands of kernels */
     size_t n_constants;
-    int *constant_of; /* per tensor: index in `constants`; 0: none */
+    int *constant_of; /* per tensor of the model: index in `constants` of its value; 0: none */
     int loss_parts; /* number of tp ranks over which the positions of the loss are split; 1: every rank computes the whole loss
                      */
-    bool adds_losses; /* for loss_parts > 1. true: the losses of these ranks are added; false: each rank has a mean, and the
+    bool adds_losses; /* for loss_parts > 1. true: the losses of the tp ranks are added; false: each rank has a mean, and the
                          means are averaged */
     float one_value;  /* initial gradient of the loss: 1 / (passes of a step on all ranks); set by an execution */
-    mp_mesh mesh;     /* the mesh of ranks; the program is for one of these ranks */
+    mp_mesh mesh;     /* the mesh of ranks; the program is the program of one rank */
     bool fast_sums;   /* true: the network library sums in its own order */
     bool has_server;  /* true: rank 0 computes all sums and sends them to the others */
     bool shares_statistics;         /* true: the statistics of a batch cover the samples of all ranks */

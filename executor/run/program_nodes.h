@@ -5,7 +5,7 @@
 #include "executor/run/program.h"
 
 /* True if the program has a call and a binding for a node of its graph. Copies to other tiers (mp_graph_offload) have neither;
- * their nodes follow those of the program. */
+ * their nodes have higher indices than the nodes of the program. */
 static inline bool mp_program_has_node(const mp_program *program, int node)
 {
     return node >= 0 && (size_t)node < program->n_nodes;

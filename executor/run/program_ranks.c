@@ -122,7 +122,7 @@ static mp_status take_workspace(const mp_program *p, mp_node *node, mp_error *er
     const mp_moved moved = mp_program_moved(node);
     int64_t most = 0;
     if (mp_program_message(p, (int)(node - p->graph->nodes)))
-        return MP_OK;                                   /* a message between stages already has its workspace */
+        return MP_OK;                                   /* the workspace of a message between pipeline stages is already set */
     if (node->phase != MP_PHASE_BACKWARD) return MP_OK; /* a gather receives directly into its outputs */
     for (int d = 0; d < (mp_program_sums_parts(p, node) ? 3 : 2); d++) {
         int64_t bytes = 0;

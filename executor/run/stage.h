@@ -12,19 +12,19 @@
 typedef struct mp_stage_message {
     bool is_sum;          /* true: a sum, once per step; false: a transfer, once per micro-batch */
     bool is_ahead;        /* true: the activation is copied to the outbox and sent from the outbox while the stage continues */
-    int first, stride, n; /* the stages first, first + stride, ... (n of them); in a transfer the first one sends */
+    int first, stride, n; /* the stages first, first + stride, ... (n of them); in a transfer, stage `first` sends */
     int tag; /* all stages that take part in the message use this tag to match it, because ranks may issue messages in different
                 orders */
-    size_t n_storages; /* the storages sent, in the same order on both sides */
+    size_t n_storages; /* the storages to send, in the same order on sender and receiver */
     const int *storages;
 } mp_stage_message;
 
 typedef struct mp_program_stage {
     mp_pipeline_shape shape;
-    int index;                /* index of this stage */
+    int index;                /* index of this stage in the pipeline */
     int held, outbox;         /* storages of the stash of activations and of the outbox, as in mp_rank; -1: none */
-    char whole_hash[33];      /* hash of the graph before the cut */
-    const bool *is_elsewhere; /* per tensor: true if only other stages hold it */
+    char whole_hash[33];      /* hash of the graph of the whole network */
+    const bool *is_elsewhere; /* per tensor of the model: true if only other stages hold the tensor */
     size_t n_messages;
     mp_stage_message *messages;
 } mp_program_stage;

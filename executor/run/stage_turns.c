@@ -81,7 +81,8 @@ static void exchange(char *a, char *b, int64_t bytes)
 
 typedef enum way { OUT = 1, IN = 2 } way;
 
-/* Copies the kept places into a slot, out of it, or exchanges them. */
+/* Copies the activations of a micro-batch from the arena into a slot (OUT), from a slot to the arena (IN), or exchanges both
+ * (OUT | IN). */
 static void move(mp_stage_slots *s, int slot, way way)
 {
     char *there = s->slots + slot * s->slot_bytes;

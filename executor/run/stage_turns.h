@@ -26,7 +26,7 @@ typedef struct mp_stage_slots {
     int64_t slot_bytes;
     int n_slots;
     char *slots;
-    int64_t *holds;       /* per slot: its micro-batch; -1: empty */
+    int64_t *holds;       /* per slot: the micro-batch whose activations it holds; -1: the slot is empty */
     int64_t micro_batch;  /* the micro-batch whose activations are in the arena; -1: none */
     int64_t copied_bytes; /* bytes copied between arena and slots in all turns so far */
 } mp_stage_slots;
@@ -34,7 +34,7 @@ typedef struct mp_stage_slots {
 typedef struct mp_stage_turns {
     size_t n;
     mp_turn *list;      /* the turns of this stage in order */
-    size_t turn_around; /* first step of the backward */
+    size_t turn_around; /* index of the plan's first step that belongs to the backward */
     size_t first_back;  /* index of the first call of the backward */
     bool loss_is_ahead; /* true: the forward already computes the loss */
     mp_stage_slots slots;
@@ -45,6 +45,6 @@ typedef struct mp_stage_turns {
 mp_status mp_stage_turns_of(const mp_addresses *addresses, const mp_calls *calls, mp_pool *pool, mp_stage_turns *out,
                             mp_error *err);
 /* Prepares the arena for a turn. Before a forward, activations of another micro-batch move to a slot. Before a backward, the
- * micro-batch's own activations return to the arena, and those of another micro-batch move to a slot. After the backward, no
- * memory is reserved for the micro-batch. */
+ * micro-batch's own activations return to the arena, and activations of another micro-batch move to a slot. After the
+ * backward, no memory is reserved for the micro-batch. */
 void mp_stage_turns_enter(mp_stage_turns *turns, const mp_turn *turn);

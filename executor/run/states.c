@@ -30,7 +30,7 @@ static bool always(void *data, int64_t moved_bytes)
     return true;
 }
 
-/* Copies a state between memory and its file. */
+/* Copies the optimizer state of a parameter from its file to the buffer, or back (is_out). */
 static mp_status move(const mp_states *states, const mp_addresses *a, int storage, bool is_out, mp_error *err)
 {
     const mp_storage *s = &a->program->graph->storages[storage];

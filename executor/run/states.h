@@ -7,7 +7,7 @@
 typedef struct mp_states {
     float *read;
     int storage; /* the storage whose content is in `read`; -1: none */
-    bool plain;  /* true: files are copied without io_uring */
+    bool plain;  /* true: files are read and written without io_uring */
 } mp_states;
 
 void mp_states_init(mp_states *states, bool plain);

@@ -9,7 +9,7 @@
 #include "executor/run/addresses.h"
 
 typedef struct mp_origin {
-    int node;         /* index in the graph; -1: not found */
+    int node;         /* index in the graph of the node that wrote the values; -1: no origin was found */
     int tensor;       /* the tensor whose value or gradient contains the first infinities or NaNs */
     bool is_gradient; /* true: the gradient of the tensor; false: its value, also after an update */
     bool is_nan;      /* true: the values include NaNs; false: only infinities */
@@ -20,7 +20,7 @@ typedef struct mp_origin {
 typedef struct mp_watch {
     const mp_program *program;
     mp_origin first, first_nan; /* node is -1 until an origin is found */
-    int64_t pass;               /* set by the caller that runs the passes */
+    int64_t pass;               /* number of the current pass, set by the caller that runs the passes */
     unsigned read;              /* bit set: infinities or NaNs among the values that the current step reads */
     float *room;                /* buffer in host memory, with room for n_room floats */
     int64_t n_room;

@@ -89,7 +89,10 @@ static mp_status time_beside(void *link, bool in_memory, double copy_seconds, mp
     for (int k = 0; k < PASSES; k++) compute(m);
     const double alone = (now(m) - from) / PASSES, beside = now(m);
     const int64_t ahead =
-        2 + (int64_t)fmin(MOST_AHEAD, 2 * alone / copy_seconds); /* enough copies for the duration of the next pass */
+        2 + (int64_t)fmin(
+                MOST_AHEAD,
+                2 * alone /
+                    copy_seconds); /* number of copies in progress that is enough for the duration of the next compute passes */
     while (n_passes < PASSES || n_copied < COPIES) {
         while (n_issued - n_copied < ahead) {
             MP_CHECK(issue(m, 0, true, MP_LINK_BESIDE, &ticket, err));

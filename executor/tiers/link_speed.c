@@ -11,7 +11,7 @@ static int by_seconds(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Measures the median of several copies. */
+/* Measures the median time of several copies of `bytes` bytes. */
 static mp_status time_copies(const mp_link_probe *p, int64_t bytes, bool is_out, bool both, double *median, mp_error *err)
 {
     double seconds[MP_LINK_REPEATS];

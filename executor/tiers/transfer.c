@@ -17,10 +17,10 @@ typedef struct piece {
 } piece;
 
 struct mp_transfer {
-    char *room, *buffers;   /* `buffers` is an aligned address in `room` */
+    char *room, *buffers;   /* memory for the buffers of pieces; `buffers` is the first aligned address in `room` */
     bool has_ring, submits; /* submits: false after the kernel has refused a piece; refused pieces stay in the ring */
     struct io_uring ring;
-    const mp_copy *copy; /* the current copy */
+    const mp_copy *copy; /* the copy that is in progress */
     piece pieces[AT_ONCE];
     int n_under_way, failed; /* `failed` is the first errno; 0: no failure */
     int64_t moved_bytes;

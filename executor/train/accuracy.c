@@ -21,13 +21,13 @@ typedef struct labels_count {
 
 /* The results of all batches evaluated so far. */
 typedef struct tally {
-    double loss; /* mean loss over the batches, as a running sum */
+    double loss; /* sum over the evaluated batches of loss / number of batches */
     labels_count labels;
 } tally;
 
 /* A block of the backend's memory. */
 typedef struct room {
-    void *data; /* NULL: none */
+    void *data; /* address; NULL: no memory is allocated */
     int64_t bytes;
 } room;
 
@@ -39,7 +39,7 @@ typedef struct examiner {
     room *rooms;      /* per tensor of the model: memory allocated for the evaluation, if the tensor is a gathered parameter, a
                          message between stages, or a result */
     int results[3];   /* tensors to read after each batch: the loss, and for losses over classes the scores and labels */
-    size_t n_results; /* 0 on all stages except the last */
+    size_t n_results; /* number of results; 0 on all pipeline stages except the last */
     const mp_tensor *scores; /* the tensor of class scores (logits); NULL: the loss is not over classes */
     mp_array host[3];        /* per result: its row-major copy on the host */
     mp_relay relay;
@@ -211,7 +211,7 @@ static mp_status prepare(examiner *e, mp_error *err)
     return find_wanted(e, results, 3, err);
 }
 
-/* Adds the results of a batch to *sum. */
+/* Adds the loss and the correct labels of a batch to *sum. */
 static mp_status count(examiner *e, int64_t n_batches, tally *sum, mp_error *err)
 {
     const mp_backend *b = e->program->backend;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 256 }; /* bytes; sufficient for every device */
+enum { ALIGNMENT = 256 }; /* alignment of allocated memory in bytes, sufficient for every device */
 
 typedef struct room {
     void *block, *data; /* block: as allocated; data: the first aligned address in the block */
@@ -48,7 +48,7 @@ static void give_back(evaluator *e, int tensor)
     e->values[tensor] = (mp_array){0};
 }
 
-/* Allocates memory for a tensor, if it has none. */
+/* Allocates memory for a tensor, if the tensor has none. */
 static mp_status make_room(evaluator *e, int tensor, mp_dtype dtype, mp_error *err)
 {
     const mp_tensor *t = &e->model->tensors[tensor];

@@ -7,7 +7,7 @@
 #include "executor/kernel/backend.h"
 
 typedef struct mp_evaluation {
-    const mp_backend *backend; /* backend of the kernels and of the arrays' memory */
+    const mp_backend *backend; /* the backend that runs the operators and allocates the memory of arrays */
     mp_mode mode;
     mp_run run;
     const bool *adds_zeros; /* per operator: true if zeros replace the bias (operand 2), because another rank adds the bias;

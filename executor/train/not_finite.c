@@ -36,7 +36,8 @@ static mp_status find_bad(mp_execution *e, mp_watch *w, int *found, mp_error *er
             MP_CHECK(mp_execution_tensor(e, (int)t, &a, err));
         }
         MP_CHECK(mp_watch_count(w, &a, &n_bad, &has_nan, err));
-        if (has_nan || (n_bad && x->role != MP_ROLE_BUFFER)) *found = (int)t; /* buffers include constant masks of -inf */
+        if (has_nan || (n_bad && x->role != MP_ROLE_BUFFER))
+            *found = (int)t; /* infinities in buffers are allowed, because buffers include constant masks of -inf */
     }
     return MP_OK;
 }

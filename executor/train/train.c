@@ -71,7 +71,7 @@ typedef struct training {
     mp_report report;
     mp_execution *execution;
     mp_input_filler filler;
-    double *seconds, *input_seconds; /* per step */
+    double *seconds, *input_seconds; /* per training step: its seconds, and the seconds spent on input data */
     bool *stops;                     /* per rank: true if the rank is asked to stop */
     bool has_saved;                  /* true: a state was saved during this training */
     bool in_step;                    /* true: the failure occurred while a training step ran */

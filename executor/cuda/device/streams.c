@@ -16,7 +16,7 @@
 enum { MARKS = 64 };
 
 typedef struct side {
-    cudaStream_t stream; /* NULL: not used yet */
+    cudaStream_t stream; /* stream of the channel; NULL: the channel has not been used */
     cudaEvent_t marks[MARKS];
 } side;
 
@@ -95,7 +95,7 @@ mp_status mp_cuda_side_wait(const mp_backend *self, int channel, int mark, mp_er
                          err);
 }
 
-/* ---- timestamps: one event per number, created at first use. */
+/* ---- timestamps: one CUDA event per number of a timestamp, created at first use. */
 
 struct mp_cuda_times {
     cudaEvent_t *events;

@@ -10,7 +10,7 @@
 
 typedef struct mp_divisor {
     int64_t by;
-    uint64_t multiplier; /* 0: the divisor is 1 */
+    uint64_t multiplier; /* multiplier that replaces the division; 0: the divisor is 1 */
     int shift;           /* right shift of the product's upper 64 bits */
 } mp_divisor;
 

@@ -338,7 +338,7 @@ struct mp_double_sums {
 struct mp_largest {
     struct value {
         float x;
-        int64_t column; /* -1: no column yet */
+        int64_t column; /* column of the largest value; -1: no column has been compared */
     };
     MP_BODY value none(int) const { return value{-INFINITY, -1}; }
     MP_BODY value join(int, value a, value b) const

@@ -170,7 +170,7 @@ template <int N, class F> struct mp_reduce_rows {
     }
 };
 
-/* The second launch: joins the stretches of each output. */
+/* The second launch of a reduction: combines the partial results of each output's stretches, in order. */
 template <int N, class F> struct mp_reduce_stretches {
     typedef typename F::value value;
     enum { PHASES = 1 };
@@ -196,7 +196,7 @@ template <int N, class F> static int64_t mp_reduce_workspace_bytes(const mp_redu
     return cut.n_stretches > 1 ? places.n_out * cut.n_stretches * (int64_t)sizeof(typename F::value) : 0;
 }
 
-/* Runs the reduction. workspace: mp_reduce_workspace_bytes bytes, aligned to 16. */
+/* Runs the reduction f over the operands described by `places`. workspace: mp_reduce_workspace_bytes bytes, aligned to 16. */
 template <int N, class F> static void mp_reduce(const mp_reduce_places<N> &places, const F &f, void *workspace)
 {
     const mp_reducing<N, F> x = {places, f, mp_cut_of_places(places), (typename F::value *)workspace};

@@ -107,7 +107,7 @@ static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error
     cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(device->blas, m->operation, m->left, m->right, m->result, m->result,
                                                          preference, 1, &found, &n);
     if (code == CUBLAS_STATUS_NOT_SUPPORTED)
-        n = 0; /* this status means that no algorithm was found */
+        n = 0; /* cublasLt returns this status if it finds no algorithm */
     else
         MP_CHECK(mp_cublas_error(code, "cublasLtMatmulAlgoGetHeuristic", err));
     MP_ENSURE(n > 0 && found.state == CUBLAS_STATUS_SUCCESS, err, MP_UNSUPPORTED, "cublasLt has no algorithm for this");

@@ -25,7 +25,7 @@ typedef enum mp_blas_bias {
 } mp_blas_bias;
 
 typedef struct mp_blas_matmul {
-    cublasLtMatmulDesc_t operation; /* NULL: not prepared */
+    cublasLtMatmulDesc_t operation; /* NULL: the product is not prepared */
     cublasLtMatrixLayout_t left, right, result;
     cublasLtMatmulAlgo_t algorithm;
     bool is_turned; /* c is column-major and computed directly, not as its transpose */

@@ -102,7 +102,7 @@ static mp_status run_gradient(const product *p, const mp_operands *x, int factor
     return MP_OK;
 }
 
-/* Sets y to beta c, or to zero. */
+/* Before the product: sets the output y to beta * c, or to zero if operand c is absent. */
 static mp_status prefill(const state *s, const mp_operands *x, mp_error *err)
 {
     const mp_array *y = &x->out[0], *c[] = {x->n_in > 2 ? &x->in[2] : NULL};

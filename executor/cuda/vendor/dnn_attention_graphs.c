@@ -260,7 +260,7 @@ void mp_dnn_attention_backward(const mp_attention_spec *f, bool adds_up, mp_dnn_
     mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_IDENTITY, (int[]){at->dq_sums, -1, at->dq}, 3);
 }
 
-/* ---- forms of attention that the engines support. */
+/* ---- variants of attention that cuDNN's engines support. */
 
 static bool is_depth(int64_t depth)
 {

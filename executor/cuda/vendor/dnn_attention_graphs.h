@@ -22,7 +22,7 @@
 /* Indices in the graph of the tensors that have memory or a value; -1: the graph does not contain the tensor. */
 typedef struct mp_dnn_attention {
     int q, k, v, y, statistics;
-    int added;          /* additive mask, if any */
+    int added;          /* additive mask; -1: none */
     int scale, hidden;  /* passed by value. scale: the factor on the scores; hidden: the replacement for scores above the
                            diagonal (-inf) */
     int seed, offset;   /* seed and offset of dropout's random numbers, one int64 each */

@@ -21,7 +21,7 @@ typedef struct state {
     const mp_dnn_plan *plans[N_PASSES];  /* engine of each pass; NULL: the pass is not needed */
     const mp_dnn_plan *adding[N_PASSES]; /* engine of each pass that accumulates into its result; NULL: accumulation is not
                                             needed, or no engine supports it */
-    bool bias_apart;                     /* forward: a separate kernel adds the bias */
+    bool bias_apart;                     /* true: in forward, a separate kernel adds the bias after the convolution */
 } state;
 
 /* Returns the padding at the end of a dimension. cuDNN rounds the number of windows down, so several paddings give the same

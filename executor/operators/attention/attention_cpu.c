@@ -156,13 +156,14 @@ static mp_tile_part all_added(const mp_attention_state *s, int64_t matrix)
     return (mp_tile_part){matrix, 0, 0, m->row_stride ? s->spec.size.rows : 1, m->column_stride ? s->spec.size.columns : 1};
 }
 
-/* True if all matrices along batch dimension d belong to one job, because they share elements of the additive mask. */
+/* True if one thread must compute all matrices along batch dimension d, because they share elements of the additive mask's
+ * gradient. */
 static bool is_joined(const mp_attention_state *s, int d)
 {
     return s->spec.wants[MP_ATTENTION_ADDED] && !s->spec.d_added.batch_stride[d];
 }
 
-/* Returns the number of matrices of a job. */
+/* Returns the number of matrices that one thread processes as a job of backward. */
 static int64_t matrices_of_job(const mp_attention_state *s)
 {
     int64_t n = 1;
@@ -170,7 +171,7 @@ static int64_t matrices_of_job(const mp_attention_state *s)
     return n;
 }
 
-/* Returns the index of a job's k-th matrix. */
+/* Returns the index of the k-th matrix of a job of backward. */
 static int64_t matrix_of(const mp_attention_state *s, int64_t job, int64_t k)
 {
     int64_t matrix = 0, place = 1;

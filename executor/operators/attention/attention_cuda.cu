@@ -171,7 +171,7 @@ static MP_BODY void put_tile(int t, const mp_matrix_view &to, const mp_own_tile 
     mp_each_own(t, [&](int i, int j, int r, int c) { to.store(r, c, scale * from.x[i][j]); });
 }
 
-/* Computes a tile of dK and of dV. */
+/* Computes a tile of the gradients of K and V in one thread block. */
 struct backward_columns {
     enum { THREADS = MP_TILE_THREADS };
     typedef backward_shared shared;
@@ -209,7 +209,7 @@ struct backward_columns {
     }
 };
 
-/* Computes a tile of dQ. */
+/* Computes a tile of the gradient of Q in one thread block. */
 struct backward_rows {
     enum { THREADS = MP_TILE_THREADS };
     typedef backward_shared shared;

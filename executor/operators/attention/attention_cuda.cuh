@@ -72,7 +72,7 @@ struct mp_matrix_view {
     }
 };
 
-/* A stack of matrices as a parameter of kernels. */
+/* A stack of matrices as kernels receive it. */
 struct mp_matrix_stack {
     mp_operand of;
     mp_matrices form;

@@ -9,7 +9,7 @@
 
 #include "executor/operators/attention/attention_spec.h"
 
-enum { MP_TILE_ROWS = 64, MP_TILE_COLUMNS = 128 }; /* size of a tile of scores */
+enum { MP_TILE_ROWS = 64, MP_TILE_COLUMNS = 128 }; /* numbers of rows and columns in a tile of scores */
 
 /* The part [row, row + rows) x [column, column + columns) of a matrix. */
 typedef struct mp_tile_part {

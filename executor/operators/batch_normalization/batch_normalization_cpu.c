@@ -137,7 +137,7 @@ static float parameter(const mp_array *p, int64_t k, float otherwise)
 /* The ranks that share the statistics of a batch, and the memory for their sums: two rows of doubles (one per channel) per
  * rank. */
 typedef struct sharing {
-    const mp_kernel_team *team; /* NULL: statistics of this rank only */
+    const mp_kernel_team *team; /* the ranks that share statistics; NULL: statistics cover this rank's samples only */
     double *all;
 } sharing;
 
@@ -280,7 +280,7 @@ static mp_status backward_columns(const batch_columns *c, const sharing *s, cons
     return MP_OK;
 }
 
-/* ---- any layout. */
+/* ---- calls for tensors of any layout. */
 
 typedef struct state {
     bool by_columns, from_batch; /* by_columns: channels are innermost; from_batch: use the statistics of the batch */

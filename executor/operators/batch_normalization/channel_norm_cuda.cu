@@ -94,7 +94,7 @@ struct gradient_term {
     }
 };
 
-/* The first launch: sums per channel and stretch. */
+/* The first launch of a sum over channels: computes a partial sum per channel and stretch. */
 template <class F> struct by_columns {
     F f;
     int64_t n_stretches, length;
@@ -318,7 +318,9 @@ struct gradient_element {
         if (dx.data) mp_store_one(dx.data, dx.dtype, k, n.gain(c) * (g - averages[2 * c] - v * averages[2 * c + 1]));
         if (n.x.end != MP_CHANNEL_ADDED_RELU || !dz.data) return;
         mp_store_one(dz.data, dz.dtype, k,
-                     g + (n.x.add_dz ? mp_load_one(dz.data, dz.dtype, k) : 0)); /* dz may be the same memory as dx */
+                     g + (n.x.add_dz ? mp_load_one(dz.data, dz.dtype, k)
+                                     : 0)); /* must run after the write of dx: if dz and dx have one address, the gradient of
+                                               the added tensor is added to dx */
     }
 };
 
@@ -360,7 +362,7 @@ template <mp_dtype T, mp_channel_end END> static void backward(const mp_channel_
         mp_each(c->channels * c->positions, gradient_element{given_of(c), averages_of(c)});
 }
 
-/* Runs STATEMENT with END as a compile-time constant. */
+/* Runs STATEMENT with END, the operators fused after the normalization, as a compile-time constant. */
 #define BY_END(end, STATEMENT)                                    \
     do {                                                          \
         if ((end) == MP_CHANNEL_PLAIN) {                          \

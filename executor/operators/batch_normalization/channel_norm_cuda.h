@@ -13,22 +13,23 @@
 typedef enum mp_channel_end { MP_CHANNEL_PLAIN, MP_CHANNEL_RELU, MP_CHANNEL_ADDED_RELU } mp_channel_end;
 
 typedef struct mp_channel_norm {
-    mp_channel_end end; /* from_output requires PLAIN */
+    mp_channel_end end; /* operators fused after the normalization; with from_output only PLAIN */
     int64_t channels, inner,
         positions;         /* inner: number of adjacent elements of one channel; positions: number of elements per channel */
     mp_array value;        /* backward computes from this tensor: the input, or, with from_output, the output */
     mp_array y, dy, dx;    /* y: forward only; dx: data NULL if not requested */
     mp_array z, dz;        /* with ADDED_RELU: the added tensor, and its gradient, data NULL if not requested */
     mp_array scale, shift; /* shift: needed in forward, and in backward with from_output or RELU */
-    mp_array d_scale, d_shift;        /* UNDEFINED if not requested */
+    mp_array d_scale, d_shift;        /* gradients of scale and shift; dtype UNDEFINED: not requested */
     mp_array running[2], moved[2][2]; /* running: running mean and variance; moved: up to two destinations for each updated
                                          statistic, data NULL: none */
     float *mean, *rstd;               /* mean and 1 / sqrt(variance + epsilon), one value per channel */
     uint8_t *positive; /* with ADDED_RELU, the sign bits: bit e of byte k is 1 if element 8 k + e of the output, in memory
                           order, is above zero. NULL in forward: not saved */
     double epsilon, momentum;
-    bool from_output, add_scale, add_shift, add_dz; /* add_*: accumulate into the gradient */
-    void *workspace;                                /* mp_channel_norm_workspace_bytes bytes, aligned to 16 */
+    bool from_output, add_scale, add_shift,
+        add_dz;      /* from_output: backward computes from the output y; add_*: accumulate into the gradient */
+    void *workspace; /* mp_channel_norm_workspace_bytes bytes, aligned to 16 */
 } mp_channel_norm;
 
 /* Reads the sizes of a tensor (N, C, ...); false: the kernels do not support its layout. */

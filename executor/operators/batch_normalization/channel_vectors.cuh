@@ -42,7 +42,7 @@ template <mp_dtype T, mp_channel_end END> constexpr int mp_channel_width = END =
 struct mp_channel_cut {
     int64_t vectors;    /* number of vectors per row */
     int columns, lanes; /* per thread block: adjacent vectors, and rows processed at a time */
-    int64_t chunks;     /* number of thread blocks side by side */
+    int64_t chunks;     /* number of thread blocks across the channels of a row */
     int64_t length;     /* rows per thread block */
     int64_t n_parts;    /* number of thread blocks along the rows */
 };
@@ -257,7 +257,9 @@ template <mp_dtype T, mp_channel_end END> struct mp_channel_gradient {
                 mp_store_vector(n.dx.data, T, k + r * step, W, d);
             }
             if (END != MP_CHANNEL_ADDED_RELU || !n.dz.data) continue;
-            if (n.add_dz) mp_load_vector(n.dz.data, T, k + r * step, W, d); /* dz may be the same memory as dx */
+            if (n.add_dz)
+                mp_load_vector(n.dz.data, T, k + r * step, W, d); /* must run after the write of dx: if dz and dx have one
+                                                                     address, the gradient of the added tensor is added to dx */
             MP_UNROLL
             for (int e = 0; e < W; e++) d[e] = g[r][e] + (n.add_dz ? d[e] : 0);
             mp_store_vector(n.dz.data, T, k + r * step, W, d);

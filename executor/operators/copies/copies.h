@@ -27,7 +27,7 @@ typedef struct mp_copies {
     mp_inside cut; /* elements of input 0 outside of this region are not copied */
     mp_inside pad; /* elements of output 0 outside of this region become in[filler], or `value` if input `filler` is absent */
     int filler;
-    uint64_t value; /* the bytes of the filling value */
+    uint64_t value; /* the value of filled elements, as the bytes of its type */
 } mp_copies;
 
 /* True if several elements of the output are copies of one element of the input. */
@@ -46,7 +46,7 @@ typedef mp_status mp_copies_rule(const mp_operands *x, mp_copies *m, mp_error *e
  * layouts. */
 mp_copies_rule mp_copies_reshape;
 mp_copies_rule mp_copies_transpose;
-mp_copies_rule mp_copies_reorder; /* copies to another layout of the same dimensions */
+mp_copies_rule mp_copies_reorder; /* copies to an array with the same dimensions in another layout */
 /* Rearrange groups of b * b channels to blocks of b x b pixels, and back. */
 mp_copies_rule mp_copies_depth_to_space;
 mp_copies_rule mp_copies_space_to_depth;
@@ -84,7 +84,7 @@ typedef struct mp_copier {
     /* add: `to` += `from`. sum: `to` = (or +=) the sum of `from` over the dimensions in which `to` has size 1. */
     void (*add)(const mp_array *from, const mp_array *to);
     void (*sum)(const mp_array *from, const mp_array *to, bool add, void *workspace);
-    mp_status (*done)(mp_error *err); /* called at the end of a run */
+    mp_status (*done)(mp_error *err); /* called at the end of a run; returns the failure of a copy */
     /* When backward is prepared: sets the gradients that the copier itself accumulates, and the bytes of workspace. */
     void (*plan)(const mp_operands *x, const mp_copies *m, mp_call *call);
 } mp_copier;

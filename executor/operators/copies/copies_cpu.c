@@ -20,7 +20,7 @@ static bool is_transposed(const mp_plane *p)
     return p->to_column == 1 && p->from_row == 1 && p->from_column != 1 && p->columns > 1;
 }
 
-enum { TILE = 8, SHORT = 8 /* in elements */, LONG = 1024 /* bytes */ };
+enum { TILE = 8, SHORT = 8 /* sizes in elements */, LONG = 1024 /* bytes */ };
 
 #ifdef __clang__
 #define SHUFFLE(a, b, mask, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -138,7 +138,7 @@ void mp_plane_copy(const mp_plane *plane, int size, const void *from, void *to)
 
 /* ---- boxes */
 
-enum { ITEM = 1 << 14 }; /* approximate number of elements per item */
+enum { ITEM = 1 << 14 }; /* approximate number of elements per work item */
 
 /* The split of a settled box into items for threads. An item is several planes, or a block of rows and columns of one plane. */
 typedef struct cut {

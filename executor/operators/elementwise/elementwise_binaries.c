@@ -80,7 +80,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     for (int k = 1; k < x->n_in || (k == 1 && x->n_in == 1); k++) {
         mp_array second = k < x->n_in ? operand(x, s, k) : first;
         const mp_array *in[] = {&first, &second}, *to = k + 1 < x->n_in ? &partial : y;
-        if (x->n_in == 1) /* Sum, Mean, Max, Min with one operand */
+        if (x->n_in == 1) /* Sum, Mean, Max and Min of a single operand are a copy */
             s->engine->floats(MP_FORMULA_maximum, s->parameters, in, 2, to);
         else if (s->whole)
             s->engine->whole(s->whole, s->parameters, in, 2, to);
@@ -287,7 +287,7 @@ static const biased biased_functions[] = {
  * sums. */
 typedef struct terms_state {
     const mp_engine *engine;
-    const biased *b; /* NULL: Where */
+    const biased *b; /* the function of x + bias; NULL: the operator is Where */
     int64_t slot_bytes, sums_at;
 } terms_state;
 
@@ -314,7 +314,7 @@ static void sum_terms(const mp_call *call, const mp_operands *x, const mp_array 
     s->engine->sum_to(terms, &x->d_in[i], 1, x->adds & call->adds & MP_BIT(i), (char *)x->workspace + s->sums_at);
 }
 
-/* y = Where(condition, a, b) */
+/* Runs y = Where(condition, a, b). */
 static mp_status run_where(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const terms_state *s = call->state;

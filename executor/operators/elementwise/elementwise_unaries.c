@@ -26,7 +26,7 @@ static const unary unaries[] = {
 #include "executor/operators/elementwise/elementwise.def"
 };
 
-/* Gelu with approximate = tanh. */
+/* The row of Gelu with the attribute approximate = "tanh". */
 static const unary tanh_gelu = {"Gelu", "", MP_FORMULA_tanh_gelu, MP_FORMULA_tanh_gelu_slope, MP_WHOLE_none, {{0}}};
 
 static const unary *find(const mp_operator *op)
@@ -123,7 +123,7 @@ mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_cal
     bool casts = u->whole == MP_WHOLE_copy && x->op->op->gradient != MP_GRADIENT_NONE;
     if (!mp_elementwise_knows(x->in[0].dtype) || !mp_elementwise_knows(y->dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (x->in[0].dtype == MP_DTYPE_DOUBLE && !casts)
-        return MP_NO_KERNEL(x, err, "its type"); /* formulas compute in float, not in double */
+        return MP_NO_KERNEL(x, err, "its type"); /* a DOUBLE is not supported, because the formulas compute in float */
     MP_STATE(state, s, call, err);
     *s = (state){.engine = engine, .formula = x->is_backward ? u->backward : u->forward};
     if (!x->is_backward && is_whole(x->in[0].dtype) && (is_whole(y->dtype) || !s->formula)) s->whole = u->whole;

@@ -25,7 +25,7 @@ static const struct row {
 typedef struct exchange {
     form form;
     mp_dtype dtype;
-    int64_t element, whole, ranks; /* whole: number of elements of the whole tensor */
+    int64_t element, whole, ranks; /* element: bytes of an element; whole: number of elements of the whole tensor */
     int64_t run,
         blocks; /* run: elements of a contiguous piece of a rank; blocks: each block of the whole tensor has one run per rank */
 } exchange;

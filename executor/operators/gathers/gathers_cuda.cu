@@ -21,7 +21,7 @@ namespace
 /* Plans by elements. For index k, counted row-major: the offset of its line in the table, and the offset of its element in the
  * other array. */
 struct lines_of {
-    mp_boxed places; /* from: the table, to: the other array */
+    mp_boxed places; /* offsets of an element: `from` in the table, `to` in the other array */
     const void *indices;
     mp_dtype index_dtype, dtype, other_dtype;
     int size;

@@ -59,10 +59,11 @@ typedef struct mp_row_entries {
     int64_t n_rows, n_entries;
     int ranks; /* > 1: number of ranks with equal parts of the table's rows. An entry for another rank's row picks zeros and
                   adds nothing */
-    int64_t per_batch; /* number of entries per batch */
+    int64_t per_batch; /* number of entries per combination of batch coordinates */
     int read_rank;     /* number of indices read per entry; read_dims: the sizes of the indexed dimensions */
     int64_t read_dims[MP_ARRAY_RANK];
-    mp_box frame; /* the elements of one row as a box: read strides are the table's, write strides those of the other array */
+    mp_box
+        frame; /* the elements of one row as a box: from[] has the strides of the table, to[] the strides of the other array */
 } mp_row_entries;
 
 /* Flags: a run copies from the table (PICKS), combines into it (REDUCES), or sets elements to zero (CLEARS). */
@@ -75,7 +76,7 @@ typedef struct mp_index_plan {
     bool by_condition; /* true: the entries are the rows whose condition is true */
     bool puts_back;    /* true: forward reduces and backward picks; false: forward picks and backward reduces */
     int axis;          /* for plans by elements: the axis of the indices */
-    int uses;          /* flags MP_INDEX_PICKS, ... */
+    int uses;          /* the uses of the table: a combination of MP_INDEX_PICKS, ... */
     mp_index_reduction how;
     int64_t sums_bytes; /* bytes of a FLOAT copy of a BFLOAT16 table, in which sums are computed before rounding once; else 0 */
     mp_row_entries rows;
@@ -87,7 +88,7 @@ typedef struct mp_indexing {
     const mp_operands *x;
     mp_array indices;
     void *room;             /* workspace; the indexer's function `room` returns its bytes */
-    const uint64_t *sorted; /* the CPU's list of entries, sorted by row; NULL: not sorted yet */
+    const uint64_t *sorted; /* the CPU's list of entries, sorted by row; NULL: not sorted so far */
     mp_row_entries read;    /* plan->rows, with n_entries set to the number of entries in the CPU's list */
 } mp_indexing;
 

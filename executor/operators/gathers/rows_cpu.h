@@ -10,11 +10,12 @@
  * message names the index. */
 mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, const mp_array *indices, uint64_t *list,
                            int64_t *n_read, mp_error *err);
-/* Sorts a list by row. A second list of the same size must fit into the memory after it. Returns the sorted list, which is one
- * of the two. Entries of one row keep their order. O(entries) for each 11 bits of the number of rows. */
+/* Sorts a list of entries by row. The memory after the list must have room for a second list of the same size. Returns the
+ * sorted list: the first or the second one. Entries of one row keep their order. O(entries) for each 11 bits of the number of
+ * rows. */
 const uint64_t *mp_cpu_rows_sort(const mp_row_entries *rows, uint64_t *list);
 
-/* other[entry] = table[row], for every entry. */
+/* Copies rows: other[entry] = table[row], for every entry of the list. */
 void mp_cpu_rows_pick(const mp_row_entries *rows, const uint64_t *list, int size, const void *table, void *other);
 /* Reduces table[row] with other[entry] for every entry of a sorted list. With MP_INDEX_SET, `other` may be NULL: the rows are
  * set to zero. Sums of BFLOAT16 are computed in float and rounded once. */

@@ -10,9 +10,9 @@
 
 enum { MP_CUDA_PIECE = 32 };
 
-/* other[entry] = table[row], for every entry. */
+/* Copies rows: other[entry] = table[row], for every entry. */
 void mp_cuda_rows_pick(const mp_row_entries *rows, const mp_array *indices, int size, const void *table, void *other);
-/* table[row] = 0, for the row of every entry. */
+/* Sets rows to zero: table[row] = 0, for the row that each entry selects. */
 void mp_cuda_rows_clear(const mp_row_entries *rows, const mp_array *indices, int size, void *table);
 /* Combines table[row] with other[entry] for every entry. A sum is computed in float and rounded once. `room` is workspace of
  * mp_cuda_rows_room bytes, aligned to 16. */

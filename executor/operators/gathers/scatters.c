@@ -55,8 +55,8 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
 /* Intermediate arrays of the gradients of maximum, minimum and product (run_shares), in the workspace. All are FLOAT, except
  * update_dy, which has the type of the output's gradient. */
 typedef struct parts {
-    mp_array results, marks;                                        /* in the layout of the table */
-    mp_array update_results, update_marks, update_parts, update_dy; /* in the layout of the updates */
+    mp_array results, marks; /* per element of the table: combined factors, and number of relevant factors */
+    mp_array update_results, update_marks, update_parts, update_dy; /* per element of the updates */
 } parts;
 
 static parts parts_of(const scatter *s, const mp_operands *x)

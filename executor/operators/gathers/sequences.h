@@ -4,7 +4,8 @@
 
 #include "executor/operators/gathers/index_plan.h"
 
-/* Reverses the order of the first lengths[b] steps of batch b. Backward reverses the gradient in the same way. */
+/* The description of a ReverseSequence, which reverses the order of the first lengths[b] steps of sequence b. Backward
+ * reverses the gradient in the same way. */
 typedef struct mp_reverse_sequence {
     mp_array from, to, lengths;
     int batch, time; /* axes */
@@ -14,7 +15,8 @@ typedef struct mp_reverse_sequence {
 /* Fills the description. MP_UNSUPPORTED: the type or layout has no kernel; MP_INVALID: axes or lengths do not match; MP_NOMEM.
  */
 mp_status mp_reverse_sequence_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* MP_INVALID: a length is not between 0 and the number of steps. The GPU does not check lengths but clamps them. */
+/* Checks the lengths of a ReverseSequence. MP_INVALID: a length is not between 0 and the number of steps. On the GPU, lengths
+ * are clamped instead of checked. */
 mp_status mp_reverse_sequence_check(const mp_operands *x, mp_error *err);
 mp_status mp_reverse_sequence_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
@@ -49,7 +51,7 @@ MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
     }
 }
 
-/* Writes `on` for the class given by an index, and `off` for all other classes. */
+/* The description of a OneHot: writes `on` for the class that an index selects, and `off` for all other classes. */
 typedef struct mp_one_hot {
     mp_array indices, values, y; /* values: `off` is element 0, `on` element 1 */
     int axis;
@@ -61,7 +63,8 @@ typedef struct mp_one_hot {
 mp_status mp_one_hot_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_one_hot_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Returns the class given by element `index` of the indices; negative values count from the end. A NaN gives no class. */
+/* Returns the class that element `index` of the indices selects. Negative indices count from the end; a NaN selects no class.
+ */
 MP_INLINE int64_t mp_one_hot_class(const mp_one_hot *s, int64_t index, int64_t depth)
 {
     const int64_t which = mp_load_whole(s->indices.data, s->indices.dtype, index);
@@ -76,7 +79,7 @@ MP_INLINE void mp_one_hot_item(const mp_one_hot *s, int64_t k)
     const int64_t depth = y->dims[s->axis], to = mp_array_place(y, 0, last, span.row), begin = span.row * y->dims[last];
     const int64_t index = begin / s->inner / depth * s->inner + begin % s->inner, own = begin / s->inner % depth;
     const int64_t step = y->strides[last];
-    if (s->axis == last) { /* all columns have the same index */
+    if (s->axis == last) { /* the axis is the last dimension, so all columns of a row belong to the same index */
         const int64_t which = mp_one_hot_class(s, index, depth);
         mp_elements_copy(y->data, to + span.first * step, step, s->values.data, 0, 0, span.end - span.first, s->size);
         if (which >= span.first && which < span.end) mp_element_copy(y->data, to + which * step, s->values.data, 1, s->size);

@@ -115,7 +115,7 @@ typedef struct mp_class_loss {
                         exchange their sums */
 } mp_class_loss;
 
-/* The values of a position that a rank with a part of the classes sends to the others. */
+/* If the classes are split over ranks: the values that a rank sends to the other ranks for each position (target). */
 typedef struct mp_class_part {
     double sum;    /* sum of e^(score - largest) over this rank's classes */
     float largest; /* largest score of this rank's classes */

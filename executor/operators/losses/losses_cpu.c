@@ -19,7 +19,7 @@ typedef struct job {
     double factor;      /* backward: the number by which the gradient of every position is multiplied, apart from the position's
                            weight */
     double all_weights; /* with label smoothing: the sum of the weights of all classes; else 0 */
-    int64_t first;      /* the first class of this rank */
+    int64_t first;      /* index of this rank's first class */
 } job;
 
 static int64_t target_at(const mp_array *t, int64_t k)
@@ -233,7 +233,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     return MP_OK;
 }
 
-/* out = factor e^(x - shift) */
+/* Computes out = factor * e^(x - shift) for n scores. */
 MP_VECTOR static void probabilities(const float *x, int64_t n, float shift, float factor, float *out)
 {
     MP_INDEPENDENT
@@ -257,7 +257,7 @@ static double sum_of_line(const mp_lines *l, const mp_array *a, int64_t k)
     return sum;
 }
 
-/* to[i] -= share weight[e + i] */
+/* Subtracts the part of the gradient that label smoothing adds: to[i] -= share * weight of class e + i. */
 static void take_shares(const job *j, double share, int64_t e, int64_t n, float *to)
 {
     for (int64_t i = 0; i < n; i++) to[i] -= (float)(share * class_weight(j, e + i));

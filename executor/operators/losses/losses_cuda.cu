@@ -193,7 +193,7 @@ struct mean_factor : mp_float_sum {
     MP_BODY void end(const int64_t *, value total) const { *to = (float)((double)dy.load(0) / total.x); }
 };
 
-/* Sums the weights of all classes. */
+/* Computes the sum of the weights of all classes, for label smoothing. */
 struct weight_total : mp_sums {
     enum { PHASES = 1 };
     targets all;
@@ -220,7 +220,7 @@ struct given_sums : mp_sums {
 /* Computes the gradient of a class's score: scale * p - share * weight of the class + gradient of its log-probability. At the
  * target class, `factor` is subtracted. */
 template <mp_dtype T> struct entropy_gradient {
-    /* The values that all scores of a position share. */
+    /* The values that the gradients of all scores of one position (target) use. */
     struct position {
         int64_t target;
         float factor, share, scale, log_sum;
@@ -369,7 +369,7 @@ static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *
 
 MP_BODY_LOOP(mp_element_slope, mp_element_slope_item)
 
-/* Operand 0: prediction, 1: target, 2: weight. */
+/* Computes the mean of a loss over elements. Operand 0: prediction, 1: target, 2: weight. */
 struct mean_value : mp_float_sum {
     mp_element_loss loss;
     mp_operand a, b, w, to; /* w.data NULL: all weights are 1 */

@@ -9,7 +9,7 @@ typedef struct mp_line_normalization {
     mp_array lines; /* x with size 1 along the dimension; line k begins at element k of this array */
     int64_t n_lines, length, stride;
     bool is_backward;
-    int p;                 /* for LpNormalization: 1 or 2 */
+    int p;                 /* for LpNormalization: the norm, 1 or 2 */
     int64_t before, after; /* for LRN: the number of neighbours before and after an element */
     float alpha, beta, bias;
     float *scale;  /* LRN's extra, in the layout of x; NULL: not saved */

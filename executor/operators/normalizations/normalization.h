@@ -27,15 +27,14 @@ typedef struct mp_normalization {
     int64_t outer[MP_ROWS_DIMS], inner[MP_ROWS_DIMS];
     int64_t outer_at[MP_ROWS_DIMS], inner_at[MP_ROWS_DIMS]; /* strides of x, y, dx and dy, which have one layout */
     int64_t outer_parameter[MP_ROWS_DIMS], inner_parameter[MP_ROWS_DIMS]; /* strides of scale and shift */
-    int64_t n_rows, length, run,
-        n_runs; /* run: run: size of the innermost dimension of a row; a row has n_runs runs of this size */
+    int64_t n_rows, length, run, n_runs; /* run: size of the innermost dimension of a row; a row has n_runs runs of this size */
     int64_t n_parameters;
     bool centered; /* true: the mean is subtracted */
     double epsilon;
 } mp_normalization;
 
 /* Describes the rows of x: dimension d is inner if bit d of `inner` is set. parameter_stride[d] is the stride of scale and
- * shift along d. n_parameters is the number of their elements (0: they are absent). */
+ * shift along d. n_parameters is the number of elements of the scale; 0: scale and shift are absent. */
 mp_normalization mp_normalization_of(const mp_array *x, uint32_t inner, const int64_t *parameter_stride, int64_t n_parameters,
                                      bool centered, double epsilon);
 /* Checks the operand types of a normalization. MP_UNSUPPORTED: a type is neither FLOAT nor BFLOAT16, or types differ within

@@ -329,7 +329,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     mp_normalize_data d = data_of(s, x);
     (void)err;
     bool from_output = x->alternative == 1;
-    if (!x->extra[0].data) mp_normalize_measure(&s->rows, &d); /* forward saved no statistics */
+    if (!x->extra[0].data) mp_normalize_measure(&s->rows, &d); /* forward saved no statistics, so they are computed again */
     if (from_output) {
         d.x = NULL;
         d.y = x->out[0].data;

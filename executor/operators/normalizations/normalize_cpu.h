@@ -9,7 +9,7 @@
 typedef struct mp_normalize_data {
     mp_dtype dtype, parameter_dtype;
     const void *x, *y, *dy, *scale, *shift;
-    void *out;          /* forward: y, backward: dx */
+    void *out;          /* the result: y in forward, dx in backward */
     float *mean, *rstd; /* per row: written by forward, read by backward. NULL: not saved; mean may also be NULL if no mean is
                            subtracted */
     void *d_scale, *d_shift;
@@ -19,7 +19,7 @@ typedef struct mp_normalize_data {
 
 int64_t mp_normalize_workspace_bytes(const mp_normalization *rows); /* workspace bytes of backward */
 
-/* Computes data->mean and data->rstd only. */
+/* Computes only the statistics, data->mean and data->rstd. */
 void mp_normalize_measure(const mp_normalization *rows, const mp_normalize_data *data);
 void mp_normalize_forward(const mp_normalization *rows, const mp_normalize_data *data);
 /* Computes the gradients; if data->x is NULL, from the output data->y. */

@@ -40,7 +40,7 @@ mp_normal mp_normal_of(const mp_normalization *form)
         row *= form->outer[d];
     }
     for (int d = 0; d < form->n_inner; d++) put_dim(&n.loops, form->inner[d], form->inner_at[d], 0, form->inner_parameter[d]);
-    if (!n.loops.rank) { /* x has one element */
+    if (!n.loops.rank) { /* x has one element, so its loop nest has no loops */
         n.loops.rank = 1;
         n.loops.dims[0] = 1;
     }
@@ -378,7 +378,8 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
 {
     const state *s = (const state *)call->state;
     mp_normal_data d = data_of(s, x);
-    if (!x->extra[0].data) mp_normal_measure(&s->normal, &d, x->workspace); /* forward saved no statistics */
+    if (!x->extra[0].data)
+        mp_normal_measure(&s->normal, &d, x->workspace); /* forward saved no statistics, so they are computed again */
     if (x->alternative == 1) {
         d.x.data = NULL;
         d.y = mp_output(x, 0);

@@ -12,7 +12,7 @@ namespace
 template <mp_dtype T, int M> struct row_of {
     enum { W = mp_width<T> };
     mp_normal_data d;
-    int64_t length, vectors; /* elements and vectors per row */
+    int64_t length, vectors; /* number of elements, and of vectors, per row */
     float epsilon;
     bool centered;
 

@@ -62,7 +62,9 @@ MP_VECTOR void mp_row_shift(const float *x, int64_t n, float shift, float *out)
 void mp_log_sum_add(mp_log_sum *s, const float *x, int64_t n, float *room)
 {
     float best = mp_row_largest(x, n), largest = best > s->largest ? best : s->largest;
-    float shift = largest == -INFINITY ? 0 : largest; /* if all scores are -infinity, subtracting it would give NaN */
+    float shift = largest == -INFINITY
+                      ? 0
+                      : largest; /* if all scores are -infinity, the subtraction of the largest score would give NaN */
     s->sum = s->sum * exp((double)s->largest - (double)shift) + mp_row_exponentials(x, n, shift, room);
     s->largest = largest;
 }

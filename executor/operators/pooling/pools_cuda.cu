@@ -180,7 +180,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
     plane<I> x, y, given_at;
     const void *from;
     void *to, *where;
-    int64_t *given; /* output 1; NULL if W > 1 */
+    int64_t *given; /* output 1, the indices of the maxima; NULL if W > 1 */
     I tap_step[N];  /* per dimension: distance in the input between consecutive taps */
 
     template <class V> MP_BODY void keep(I k, const int32_t (&best)[W]) const
@@ -350,7 +350,8 @@ static bool is_small(const operands *q)
     return most <= INT32_MAX / 2;
 }
 
-/* True if one thread can process eight channels: they are adjacent in memory and aligned, and the numbers fit. */
+/* True if one thread can process eight channels: the channels are adjacent in memory and aligned, and all offsets fit in 32
+ * bits. */
 static bool takes_vectors(const operands *q, bool small)
 {
     const mp_array *x = q->x, *y = q->y;
@@ -420,7 +421,7 @@ template <mp_dtype T> static bool spreads(const operands *q)
     return true;
 }
 
-/* The state of a call. */
+/* The state of a call of a pool. */
 struct pools {
     mp_pooling pool;
     bool is_sum; /* true: forward of a global average, computed as a sum */

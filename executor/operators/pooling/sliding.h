@@ -10,8 +10,9 @@ typedef struct mp_sliding {
     int n; /* number of spatial dimensions */
     bool is_transposed;
     int64_t groups;
-    int64_t kernel[MP_ARRAY_RANK], stride[MP_ARRAY_RANK], dilation[MP_ARRAY_RANK]; /* dilation 1: adjacent elements */
-    int64_t begin[MP_ARRAY_RANK], end[MP_ARRAY_RANK];                              /* padding at the start and the end */
+    int64_t kernel[MP_ARRAY_RANK], stride[MP_ARRAY_RANK],
+        dilation[MP_ARRAY_RANK]; /* dilation: distance between the taps of a window; 1: taps are adjacent elements */
+    int64_t begin[MP_ARRAY_RANK], end[MP_ARRAY_RANK]; /* padding at the start and the end */
 } mp_sliding;
 
 /* Reads the window of Conv or ConvTranspose over x, weights and y. The padding at the end is computed so that the last window
@@ -40,7 +41,7 @@ typedef struct mp_pooling {
     bool counts_pads;     /* true: averages also count padded elements */
     bool wide, backwards; /* wide: forward saves taps (positions within a window) as int32, not uint8; backwards: indices in
                              output 1 count column-major */
-    double p;             /* exponent of the norm */
+    double p;             /* exponent of the norm of LpPool */
 } mp_pooling;
 
 /* Reads MaxPool, AveragePool, LpPool and their global forms, for forward or backward. MP_UNSUPPORTED: the type is neither

@@ -59,7 +59,8 @@ static void copy_whole_row(const double *p, int64_t n, const int64_t *const *in,
     memmove(out, in[0], (size_t)n * sizeof *out);
 }
 
-/* Permutes the dimensions of a row-major array of weights to those of the packed layout: (groups,) outputs, inputs, window. */
+/* Permutes the dimensions of a row-major array of weights to the order of the packed layout: (groups,) outputs, inputs,
+ * window. */
 static void match_dims(mp_array *plain, const mp_dnnl_packing *packing)
 {
     const dnnl_memory_desc_t *packed = &packing->desc;

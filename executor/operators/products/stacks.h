@@ -29,7 +29,7 @@ void mp_stack_straighten(mp_stack *s);
 /* The operands of MatMul, FusedMatMul or Gemm as stacks, already transposed. */
 typedef struct mp_factors {
     mp_stack a, b, y;
-    double alpha, beta; /* y = alpha a b + beta c */
+    double alpha, beta; /* scalars of the product y = alpha a b + beta c */
 } mp_factors;
 mp_factors mp_factors_read(const mp_operands *x);
 /* The three stacks of a batched product c = a b. */

@@ -11,7 +11,7 @@
 /* The description of a Dropout: sets an element to 0 if its uniform random number is below the ratio. */
 typedef struct mp_dropout {
     float ratio;
-    bool drops; /* false: copies all elements */
+    bool drops; /* true: elements are dropped; false: all elements are copied */
     int64_t n;  /* number of elements */
     mp_dealt dealt;
 } mp_dropout;
@@ -37,7 +37,7 @@ typedef struct mp_random_source {
     mp_array probabilities, out; /* probabilities: probability of a 1, for BERNOULLI only */
 } mp_random_source;
 
-/* The operators that mp_random_source_prepare prepares. */
+/* The operators of random numbers that mp_random_source_prepare supports. */
 #define MP_RANDOM_SOURCES(X) X("RandomUniform") X("RandomUniformLike") X("RandomNormal") X("RandomNormalLike") X("Bernoulli")
 
 /* Makes an mp_random_source the call's state. MP_UNSUPPORTED: a type of less than a byte, FLOAT16, or probabilities that are
@@ -50,7 +50,7 @@ MP_INLINE void mp_random_source_item(const mp_random_source *s, int64_t k)
 {
     const uint64_t e = (uint64_t)k;
     double value;
-    if (s->distribution == MP_NORMAL) { /* Box, Muller 1958 */
+    if (s->distribution == MP_NORMAL) { /* normal numbers from two uniform ones (Box, Muller 1958) */
         double u = 1 - (double)mp_random_uniform(*s->seed, *s->step, s->op, 2 * e),
                v = (double)mp_random_uniform(*s->seed, *s->step, s->op, 2 * e + 1);
         value = s->a + s->b * sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
@@ -66,14 +66,14 @@ MP_INLINE void mp_random_source_item(const mp_random_source *s, int64_t k)
 
 enum { MP_WINDOW_TERMS = 3 };
 
-/* The formula for element k. */
+/* The formula for element k of a tensor of known values. */
 typedef enum mp_source_form {
     MP_SOURCE_CONSTANT, /* `real` or `whole` for all elements: ConstantOfShape, or a Constant with one element */
     MP_SOURCE_SIZE,     /* Size: the number of elements of the input */
     MP_SOURCE_VALUES,   /* Constant: element k of a list in host memory */
     MP_SOURCE_SHAPE,    /* Shape: dims[k] */
     MP_SOURCE_RANGE,    /* Range: first + k * step */
-    MP_SOURCE_EYE,      /* 1 on a diagonal of a matrix, 0 elsewhere */
+    MP_SOURCE_EYE,      /* EyeLike: 1 on a diagonal of a matrix, 0 elsewhere */
     MP_SOURCE_WINDOW    /* a window function (Hann, Hamming, Blackman): a sum of cosines */
 } mp_source_form;
 
@@ -86,13 +86,13 @@ typedef struct mp_source {
     const double *reals; /* for VALUES: the list, as reals or as wholes */
     const int64_t *wholes;
     int64_t dims[MP_ARRAY_RANK];
-    mp_array first, step; /* for RANGE: one element each */
+    mp_array first, step; /* for RANGE: start and step, one element each */
     int64_t columns, diagonal;
     double period, window[MP_WINDOW_TERMS]; /* coefficients of cos(0), cos(2 pi k / period) and cos(4 pi k / period) in a window
                                                function */
 } mp_source;
 
-/* The operators that mp_source_prepare prepares. */
+/* The operators of known values that mp_source_prepare supports. */
 #define MP_SOURCES(X) \
     X("Constant")     \
     X("ConstantOfShape") X("Shape") X("Size") X("Range") X("EyeLike") X("HannWindow") X("HammingWindow") X("BlackmanWindow")

@@ -12,7 +12,7 @@ typedef struct job {
     const mp_array *from, *to;
     const uint8_t *mask; /* the mask that forward saved, for backward; NULL: random numbers are drawn */
     uint8_t *keeps;      /* destination of the mask in forward; NULL: not saved */
-    uint8_t *given;      /* output 1, the mask; NULL: absent */
+    uint8_t *given;      /* output 1 of Dropout, the mask; NULL: the output is absent */
 } job;
 
 MP_VECTOR static void drop(const float *x, const float *u, int64_t n, float ratio, float factor, float *out)

@@ -35,7 +35,7 @@ typedef struct mp_cells {
     mp_dtype lengths_type;
     int64_t t,
         t_before; /* t: index of this time step; t_before: index of the previous time step in the direction of the recurrence */
-    const float *bias; /* (2, gates, hidden): the biases of W, then those of R */
+    const float *bias; /* (2, gates, hidden): the biases of W, then the biases of R */
     const float *peepholes;
     float *gates;    /* forward reads the products from this array, and writes the activated gates of an LSTM or GRU */
     float *second;   /* LSTM: c; GRU: h' R + b if before_reset, else r h' */
@@ -43,14 +43,14 @@ typedef struct mp_cells {
     float *h_before;
     float *h;
     float *shown;         /* the output Y: h, or 0 after the end of the sequence; NULL: not written */
-    const float *h_first; /* the initial state */
+    const float *h_first; /* the initial hidden state */
     /* backward only */
-    const float *dy; /* gradient of Y */
+    const float *dy; /* gradient of the output Y at this time step */
     float *dh, *dc;  /* on entry: gradients of h and c from later steps; on return: gradients of h' and c', without the
                         contribution of the products */
     float *d_gates;  /* gradients of the preactivations */
     float *d_second; /* GRU: gradient of h' R if before_reset, else gradient of r h' */
-    float *r_h;      /* GRU unless before_reset: r h', written by backward */
+    float *r_h;      /* GRU with the product after the reset: r h', written by backward */
     float *d_peepholes;
 } mp_cells;
 

@@ -86,7 +86,7 @@ typedef struct mp_recurrence {
     int64_t n_blocks;
     bool after_reset;                 /* GRU: the candidate's product with R is computed after the reset */
     int64_t at[MP_N_RECURRENT_ROOMS]; /* offsets in the workspace; -1: not needed by this call */
-    int64_t product_bytes;            /* largest workspace of a product */
+    int64_t product_bytes;            /* bytes of the largest workspace that a product needs */
 } mp_recurrence;
 
 /* The functions with which a backend runs a recurrent layer. Their work runs in the order of the calls. */
@@ -97,7 +97,8 @@ typedef struct mp_recurrent_engine {
     mp_status (*multiply)(const mp_operands *x, void *state, mp_recurrent_product k, const float *a, const float *b, float *c,
                           void *workspace, mp_error *err);
     void (*cells)(const mp_cells *cells);
-    /* Copies each element to the same index of `to`, converted to the type of `to`; with `add`, adds it instead. */
+    /* Copies each element of `from` to the same index of `to`, converted to the type of `to`. With `add`, adds the element to
+     * the element of `to` instead. */
     void (*copy)(const mp_array *from, const mp_array *to, bool add);
     void (*fill)(float *to, int64_t n, float value);
     void (*zero)(const mp_array *a);
@@ -127,9 +128,9 @@ mp_array mp_steps_of_output(const mp_recurrence *r, const mp_array *y, int d, in
 mp_array mp_state_of(const mp_recurrence *r, const mp_array *state, int d);
 /* Returns direction d of W, R, B or P, without the dimension of directions. */
 mp_array mp_direction_of(const mp_array *a, int d);
-/* Returns the floats at data as a row-major array of these dimensions. */
+/* Returns the floats at address `data` as a row-major array with dimensions `dims`. */
 mp_array mp_floats_at(float *data, int rank, const int64_t *dims);
-/* True if the array is row-major, contiguous floats. */
+/* True if an array is FLOAT and row-major without gaps. */
 bool mp_is_floats(const mp_array *a);
 
 /* Return operand i, NULL if it is absent; and its gradient, NULL if it is not requested. */

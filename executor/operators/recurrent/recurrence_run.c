@@ -10,7 +10,7 @@ typedef struct pass {
     const mp_operands *x;
     mp_error *err;
     int d;
-    bool back;                     /* true: from the last step to the first */
+    bool back;                     /* true: this direction runs from the last time step to the first */
     const float *w, *weights_of_h; /* W, and R of this direction */
     float *gates, *second,
         *kept;      /* this direction's arrays in the reserve (saved for backward), for all time steps; NULL: not saved */
@@ -39,7 +39,7 @@ static float *state_before(const pass *p, int64_t s)
     return p->states + (s + p->back) * step_floats(p->r);
 }
 
-/* Runs product k. */
+/* Runs matrix product k of the layer, c = a b or c += a b. */
 static mp_status multiply(const pass *p, int k, const float *a, const float *b, float *c)
 {
     return p->engine->multiply(p->x, p->state, (mp_recurrent_product)k, a, b, c, mp_room(p->r, p->x, MP_ROOM_PRODUCTS), p->err);

@@ -16,17 +16,18 @@
 enum { FEW_GROUPS = 64, PARTS = 64, PART_TERMS = 1 << 14, LANES_MOST = 128 };
 
 /* The loops of a reduction: kept and reduced dimensions, outermost first, with the strides of the input, the results and the
- * shifts. A shift is subtracted from the terms of a result. */
+ * shifts. A shift is a number per result that the accumulation uses, such as the largest element in ReduceLogSumExp. */
 typedef struct reduction {
     int n_kept, n_reduced;
     int64_t kept[MP_ARRAY_RANK + 1], kept_stride[MP_ARRAY_RANK + 1], to_stride[MP_ARRAY_RANK + 1],
         shift_stride[MP_ARRAY_RANK + 1];
     int64_t reduced[MP_ARRAY_RANK + 1], reduced_stride[MP_ARRAY_RANK + 1];
     int64_t n_out, n_terms;
-    int64_t n_counted;   /* divisor of a mean: number of terms, including the terms that other ranks add to the sum */
-    bool by_columns;     /* true: the innermost dimension is kept */
-    int64_t lanes;       /* maximum number of outputs in a group. The outputs of a group are adjacent along the innermost kept
-                            dimension and computed together */
+    int64_t n_counted; /* divisor of a mean: number of terms, including the terms that other ranks add to the sum */
+    bool by_columns; /* true: the innermost dimension of the input is kept, so that adjacent elements belong to adjacent outputs
+                      */
+    int64_t lanes;   /* maximum number of outputs in a group. The outputs of a group are adjacent along the innermost kept
+                        dimension and computed together */
     int64_t n_groups;    /* number of groups of outputs */
     int64_t run, pieces; /* pieces: number of pieces into which the terms of an output are divided. If by_columns, a piece is
                             one term; otherwise it is up to `run` terms along the innermost dimension */
@@ -37,10 +38,10 @@ typedef struct reduction {
 /* The functions that accumulate elements. `run` combines n contiguous elements into one value. `columns` combines the rows of
  * a matrix with n columns and row stride `stride` into one value per column; acc[k] and shift[k] belong to column k. */
 typedef struct step_rows {
-    double start; /* the initial value */
+    double start; /* initial value of an accumulator */
     double (*run)(const float *x, int64_t n, double acc, double shift);
     void (*columns)(const float *x, int64_t rows, int64_t stride, int64_t n, double *acc, const double *shift);
-    double (*join)(double a, double b); /* combines the values of two parts */
+    double (*join)(double a, double b); /* combines the accumulated values of two parts */
 } step_rows;
 
 /* Defines NAME_join, NAME_run and NAME_columns from a row of reductions.def. NAME_run accumulates into sixteen lanes, so that
@@ -145,7 +146,7 @@ static void describe(reduction *r, const mp_array *from, const mp_array *to, con
     if (r->parts > 1) r->workspace_bytes = r->parts * r->n_groups * r->lanes * (int64_t)sizeof(double);
 }
 
-/* One call of reduce(). */
+/* The data of one call of reduce(), which all threads use. */
 typedef struct task {
     const reduction *r;
     const step_rows *step;

@@ -10,7 +10,7 @@ typedef struct mp_top {
                  of values, and output of indices */
     int64_t dims[MP_ARRAY_RANK], in[MP_ARRAY_RANK], values[MP_ARRAY_RANK], indices[MP_ARRAY_RANK];
     int64_t n_lines, length, k;
-    int64_t in_step, value_step, index_step; /* strides along the axis */
+    int64_t in_step, value_step, index_step; /* strides along the axis in input, values and indices */
     bool largest;
     mp_array from, to; /* the elements, and the k values of each line; in backward their gradients */
     int64_t *where;    /* address of the output of indices */
@@ -22,7 +22,8 @@ mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 /* Returns the call's description, completed by the addresses of the current run. */
 mp_top mp_top_of(const mp_call *call, const mp_operands *x);
 
-/* One line: its elements, and a heap with the indices of the best k elements so far; the root is the worst of them. */
+/* One line: its elements, and a heap with the indices of the best k elements so far. The root of the heap is the worst of the
+ * best k. */
 typedef struct mp_top_line {
     const void *data;
     mp_dtype dtype;

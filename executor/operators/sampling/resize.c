@@ -218,8 +218,8 @@ static mp_status axis_taps(const resize *r, const axis *a, mp_taps *t, mp_error 
 }
 
 /* Reads the n numbers of operand k. Returns false if the operand is absent or has another number of elements. If the numbers
- * are known only at run time, sets *later and reads nothing. Values in the model are preferred, because they are exact for
- * every type of operand. */
+ * are known only at run time, sets *later and reads nothing. Values that the model contains are preferred, because they are
+ * exact for every operand type. */
 static bool given(const mp_operands *x, int k, int64_t n, double *numbers, bool *later)
 {
     if (k < 0 || k >= x->n_in || !x->in[k].dtype || mp_array_elements(&x->in[k]) != n || n == 0) return false;
@@ -281,7 +281,7 @@ static mp_status read_scales(const mp_operands *x, const resize *r, axis axes[MP
     const mp_operator *op = x->op;
     int rank = x->in[0].rank, which[MP_ARRAY_RANK];
     bool scales_second = op->op->max_in == 2 || op->version < 11,
-         later = false; /* operands (X, scales): Upsample and old Resize */
+         later = false; /* scales_second: the operands are (X, scales), as in Upsample and old versions of Resize */
     size_t n;
     const int64_t *ints = mp_operator_ints(op, "axes", &n);
     if (!ints) n = (size_t)rank;

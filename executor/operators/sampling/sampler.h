@@ -21,11 +21,11 @@ typedef struct mp_sampler {
     mp_sampler_mode how;
     mp_sampler_padding padding;
     bool align_corners;
-    int64_t n_points;        /* number of points per sample */
+    int64_t n_points;        /* number of grid points per sample of the batch */
     int64_t n_blocks;        /* number of blocks of MP_SAMPLER_CHANNELS channels */
-    int per_axis, per_point; /* number of taps; per_point = per_axis ^ n */
+    int per_axis, per_point; /* number of taps along an axis, and of a point: per_point = per_axis ^ n */
     mp_array x, grid, y;     /* y: in backward, its gradient */
-    mp_array dx, d_grid;     /* UNDEFINED: not requested */
+    mp_array dx, d_grid;     /* requested gradients; dtype UNDEFINED: not requested */
 } mp_sampler;
 
 /* Makes the description the call's state. MP_UNSUPPORTED: the mode or the type is not supported, or there are too many
@@ -203,7 +203,7 @@ typedef struct mp_regions {
     bool half_pixel, largest;
     double scale;
     int64_t sampling_ratio;
-    int64_t height, width; /* size of the output */
+    int64_t height, width; /* height and width of the output */
     mp_array x, corners, of,
         y; /* x, y: in backward the gradients; of: image indices, which for MaxRoiPool are part of `corners` */
 } mp_regions;
@@ -214,8 +214,8 @@ typedef mp_regions mp_max_roi_pool;
 mp_status mp_roi_align_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_max_roi_pool_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_max_roi_pool_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
-/* Check the image indices of all regions. MP_INVALID: an image does not exist. The GPU does not check them; there, the output
- * of such a region is 0. */
+/* Check the image indices of all regions. MP_INVALID: an image does not exist. The GPU does not check indices: the output of a
+ * region whose image does not exist is 0. */
 mp_status mp_roi_align_check(const mp_operands *x, mp_error *err);
 mp_status mp_max_roi_pool_check(const mp_operands *x, mp_error *err);
 /* Returns the description with the operands of the current run. */
