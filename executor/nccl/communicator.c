@@ -37,7 +37,7 @@ static struct CUstream_st *stream(const joined *m)
 static mp_status send(mp_communicator *self, const void *from, int64_t bytes, int to, int tag, mp_message *out, mp_error *err)
 {
     const joined *m = self->context;
-    (void)tag; /* unused: messages arrive in the order in which they were enqueued */
+    (void)tag; /* NCCL needs no tags, because messages arrive in the order in which they were enqueued */
     *out = 0;
     return NCCL(m, ncclSend, from, (size_t)bytes, MP_NCCL_INT8, to, m->comm, stream(m));
 }

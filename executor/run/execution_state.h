@@ -22,7 +22,7 @@ struct mp_execution {
     const mp_plan *plan;
     mp_execution_options options;
     mp_addresses at;
-    mp_update *updates; /* one per trained parameter */
+    mp_update *updates; /* one update per trained parameter */
     mp_clipping clipping;
     int64_t pending;           /* forward-fused updates: the step whose gradients have not been applied yet, -1: none */
     mp_update_factors factors; /* scalars of the current updates, such as the learning rate */

@@ -33,8 +33,8 @@ typedef struct mp_program_algorithm {
 } mp_program_algorithm;
 
 typedef struct mp_program_node {
-    mp_call call;                     /* empty for nodes without an operator */
-    mp_operands operands;             /* empty for nodes without an operator */
+    mp_call call;                     /* the prepared kernel call; empty for nodes without an operator */
+    mp_operands operands;             /* the operands of the call; empty for nodes without an operator */
     size_t n_algorithms;              /* number of the node's alternatives if they are algorithms; else 0 */
     mp_program_algorithm *algorithms; /* one per alternative; used instead of `call` */
     size_t n_slots;

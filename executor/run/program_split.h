@@ -16,5 +16,5 @@ void mp_split_list_added_once(const mp_program *program, bool *out);
  * costs. Must run before the program is cut into stages. MP_NOMEM. O(nodes). */
 mp_status mp_program_price_split(mp_program *program, const mp_ranks *ranks, mp_error *err);
 /* Adds the bytes that split operators exchange during one training step to *traffic. A pipeline stage runs its operators once
- * per micro-batch, so it counts their exchanges as often. O(nodes). */
+ * per micro-batch, so the bytes are multiplied by the number of micro-batches. O(nodes). */
 void mp_program_split_traffic(const mp_program *program, const mp_ranks *ranks, mp_rank_traffic *traffic);

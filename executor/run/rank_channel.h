@@ -30,9 +30,10 @@ struct mp_rank_channel {
     size_t n_again;
     mp_collective_work
         *again; /* of a pipeline stage: gathers of parameters that are repeated before a backward (stage_gathers.h) */
-    mp_crossing_ranks of_parts, of_samples; /* the ranks of tp; the ranks that share a batch's statistics */
-    mp_collective_work crossing;            /* the exchange of the operator that is running */
-    double wait_seconds;                    /* time spent in exchanges inside operators */
+    mp_crossing_ranks of_parts,
+        of_samples;              /* of_parts: the ranks of tp; of_samples: the ranks that share the statistics of a batch */
+    mp_collective_work crossing; /* the exchange of the operator that is running */
+    double wait_seconds;         /* time spent in exchanges inside operators */
     bool adds;      /* true in all passes of a step except the first: new gradient sums are added to this rank's parts */
     int64_t summed; /* ticket of the last gradient sum over pipeline stages; 0: none has been issued in this training */
 };

@@ -36,7 +36,7 @@ typedef struct mp_stage_turns {
     mp_turn *list;      /* the turns of this stage in order */
     size_t turn_around; /* index of the plan's first step that belongs to the backward */
     size_t first_back;  /* index of the first call of the backward */
-    bool loss_is_ahead; /* true: the forward already computes the loss */
+    bool loss_is_ahead; /* true: the forward of this stage computes the loss */
     mp_stage_slots slots;
 } mp_stage_turns;
 

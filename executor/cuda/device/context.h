@@ -27,7 +27,7 @@ struct mp_cuda_context {
     void *staging; /* pinned host memory for arrays whose layout or type changes during a copy. It grows and never shrinks */
     size_t staging_bytes;
 
-    struct mp_dnn_plans *plans; /* owned by vendor/dnn_graph.c; NULL until the first plan */
+    struct mp_dnn_plans *plans; /* cuDNN execution plans, owned by vendor/dnn_graph.c; NULL until the first plan */
     cudnnBackendDescriptor_t
         dnn_properties; /* owned by vendor/dnn_describe.c: the device that plans are created for; NULL until the first plan */
 };

@@ -36,7 +36,8 @@ typedef struct state {
     mp_joint_mask masks;
     bool is_apart[3]; /* for the gradients of Q, K and V: true if cuDNN writes the gradient to the workspace, because it is not
                          requested or is copied to the operand afterwards */
-    mp_array k, k_aligned; /* K and its aligned copy, both as [.., columns, depth]; dtype UNDEFINED: K needs no copy */
+    mp_array k, k_aligned; /* K, and its copy with the depth innermost, both as [.., columns, depth]; dtype UNDEFINED: K needs
+                              no copy */
 } state;
 
 static bool forward_plan(const mp_attention_spec *form, pass *out, mp_error *refusal)

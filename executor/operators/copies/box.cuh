@@ -63,7 +63,7 @@ static inline int mp_box_widen(mp_box *box, int size, const void *from, const vo
     return size;
 }
 
-/* Runs STATEMENT with T as the type of elements of this size. */
+/* Runs STATEMENT with T defined as a type of `size` bytes, for copies of elements. */
 #define MP_BY_SIZE(size, STATEMENT) \
     do {                            \
         if ((size) == 1) {          \

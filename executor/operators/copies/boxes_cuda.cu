@@ -212,7 +212,8 @@ struct put_of {
     {
         const uint32_t word = words[k];
         for (int b = 0; b < 4; b++)
-            if (4 * k + b < n) to[4 * k + b] = (uint8_t)(word >> 8 * b); /* bytes of a word are in little-endian order */
+            if (4 * k + b < n)
+                to[4 * k + b] = (uint8_t)(word >> 8 * b); /* the host packed the bytes of each word in little-endian order */
     }
 };
 

@@ -144,7 +144,7 @@ struct each_loss {
     MP_BODY void operator()(int64_t k) const { to.store(k, losses[2 * k]); }
 };
 
-/* Returns the offsets of a single sum over n adjacent terms. */
+/* Describes a single sum over n adjacent terms, for mp_reduce. */
 static mp_reduce_places<1> all_of(int64_t n)
 {
     mp_loops loops = {};

@@ -12,7 +12,8 @@ extern "C" {
 
 /* The operands of one call, forward or backward; data NULL: the operand is absent. */
 struct mp_normal_data {
-    mp_operand x, y, dy, dx, scale, shift, d_scale, d_shift; /* if x.data is NULL, backward computes xhat from y */
+    mp_operand x, y, dy, dx, scale, shift, d_scale,
+        d_shift; /* if x.data is NULL, backward computes the normalized input from y */
     bool add_scale, add_shift;
     float *mean, *rstd; /* statistics per row; mean NULL: no mean is subtracted */
 };

@@ -21,5 +21,6 @@ static inline mp_log_sum mp_log_sum_none(void)
 {
     return (mp_log_sum){-INFINITY, 0};
 }
-void mp_log_sum_add(mp_log_sum *s, const float *x, int64_t n, float *room); /* n > 0; room: a separate buffer of n floats */
+void mp_log_sum_add(mp_log_sum *s, const float *x, int64_t n,
+                    float *room); /* adds n elements x to the sum, n > 0; room: a separate buffer of n floats */
 float mp_log_sum_value(const mp_log_sum *s);

@@ -12,8 +12,8 @@ static bool reach(int64_t stops, int64_t stride, int64_t span, int64_t *places)
     return mp_multiply(stops > 0 ? stops - 1 : 0, stride, places) && mp_add(*places, span, places);
 }
 
-/* Sets sizes and pads. If the operator does not state its padding and the total padding is odd, the larger half is at the end
- * for SAME_UPPER, else at the start. Returns false on overflow. */
+/* Sets the sizes and the padding of a window. If the operator does not state its padding and the total padding is odd, the
+ * larger half is at the end for SAME_UPPER, else at the start. Returns false on overflow. */
 static bool read_pads(mp_sliding *s, const mp_operator *op, const mp_window *w, const mp_array *x, const mp_array *y)
 {
     size_t n_padding;

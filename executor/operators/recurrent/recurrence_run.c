@@ -45,7 +45,7 @@ static mp_status multiply(const pass *p, int k, const float *a, const float *b, 
     return p->engine->multiply(p->x, p->state, (mp_recurrent_product)k, a, b, c, mp_room(p->r, p->x, MP_ROOM_PRODUCTS), p->err);
 }
 
-/* Returns the input of steps [t, t + n) as contiguous floats: a pointer into X, or a copy. */
+/* Returns the input X of time steps [t, t + n) as contiguous floats: a pointer into X, or a copy. */
 static const float *input_at(const pass *p, int64_t t, int64_t n)
 {
     const mp_array from = mp_steps_of_input(p->r, &p->x->in[MP_RECURRENT_X], t, n);
