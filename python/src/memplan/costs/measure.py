@@ -188,9 +188,8 @@ def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
 def apart(call: Callable[[], T]) -> T:
     """Run a call during a compilation, with real tensors, without gradients or autocast. The random state is restored."""
     cuda: Any = torch.cuda
-    device = (
-        cuda.current_device() if cuda.is_initialized() else -1
-    )  # the caller's current GPU, which is restored; -1: CUDA is not in use
+    # the caller's current GPU, which is restored; -1: CUDA is not in use
+    device = cuda.current_device() if cuda.is_initialized() else -1
 
     def run() -> T:
         with cuda.device(device), torch.no_grad():

@@ -31,10 +31,8 @@ from memplan.torch_internals import collectives
 from memplan.torch_internals.collectives import FUNCTIONAL, WAIT, WAIT_FOR_ALL, group_of
 from memplan.torch_internals.dispatch import OPERATOR
 
-COPIES_FIRST = (
-    "all_reduce",
-    "broadcast",
-)  # collectives that first copy the operand and then work on the copy, so they do not hold the operand
+# collectives that first copy the operand and then work on the copy, so they do not hold the operand
+COPIES_FIRST = ("all_reduce", "broadcast")
 
 
 def is_functional(node: fx.Node) -> bool:

@@ -282,9 +282,8 @@ class GraphPlanner:
             if emitted.host_bytes <= self.host_bytes:
                 return emitted
             least = max(1, sum(self.capture.storages[s].n_bytes for s in self.capture.moved))
-            self.room_on_host = max(
-                least, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes)
-            )  # the copies have gaps between them, so the search gets less
+            # the copies have gaps between them, so the search gets less
+            self.room_on_host = max(least, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes))
 
     def search(self, target: int | None, options: Options) -> bool:
         """Find a plan within the target (None: the smallest), from the cache or by a search. Return whether there is one."""
