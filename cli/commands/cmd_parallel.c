@@ -24,8 +24,8 @@ enum {
     DOUBLINGS = 5, /* if no mesh fits, the number of devices is doubled at most this often */
     MOST_NOTES = 2
 };
-static const double alike =
-    0.03; /* share of a step's seconds: meshes slower than the fastest by at most this share are ranked by simplicity */
+/* share of a step's seconds: meshes slower than the fastest by at most this share are ranked by simplicity */
+static const double alike = 0.03;
 
 typedef struct question {
     const options *asked;

@@ -166,8 +166,8 @@ static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_n
 /* The seconds that a step saves if each node uses its fastest algorithm. */
 typedef struct choice {
     size_t n_nodes, n_algorithms; /* number of nodes with several algorithms; number of algorithms of all these nodes */
-    double own,
-        fastest; /* seconds of these nodes per step: with the backend's own choice; with the fastest algorithm of each node */
+    /* seconds of these nodes per step: with the backend's own choice; with the fastest algorithm of each node */
+    double own, fastest;
 } choice;
 
 static choice choice_of(const mp_node_cost *costs, size_t n)

@@ -194,8 +194,8 @@ static mp_status find_refused(const sharing *s, mp_share_request request, size_t
 static mp_status split_card(sharing *s, mp_share_way way, mp_error *err)
 {
     sharing_way *w = &s->ways[way];
-    MP_OWNED mp_share_job *jobs =
-        mp_alloc(2 * s->n_jobs, sizeof *jobs); /* the first half for the jobs' plans, the second half for their bounds */
+    /* the first half for the jobs' plans, the second half for their bounds */
+    MP_OWNED mp_share_job *jobs = mp_alloc(2 * s->n_jobs, sizeof *jobs);
     MP_ENSURE(jobs, err, MP_NOMEM, "out of memory for %zu jobs", s->n_jobs);
     for (size_t i = 0; i < s->n_jobs; i++) {
         const mp_share_plans *p = &sharing_job_of(s, i)->plans;

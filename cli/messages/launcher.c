@@ -42,8 +42,8 @@ static pid_t parent_of(pid_t process)
     if (!file) return 0;
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
-    const char *name_end = strrchr(
-        text, ')'); /* the closing parenthesis after the program's name; the name may contain any character, parentheses too */
+    /* the closing parenthesis after the program's name; the name may contain any character, parentheses too */
+    const char *name_end = strrchr(text, ')');
     long long parent = 0;
     return name_end && sscanf(name_end + 1, " %*c %lld", &parent) == 1 ? (pid_t)parent : 0;
 }

@@ -121,10 +121,8 @@ bool budget_parse(const char *text, budget *out, const char **why)
 int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t smallest_bytes)
 {
     const int64_t from = b->kind == BUDGET_ABOVE_MIN ? smallest_bytes : 0;
-    const int64_t way =
-        peak_bytes > from
-            ? peak_bytes - from
-            : 0; /* bytes from the smallest plan to keep-all; 0 if the smallest plan, with its arena, exceeds keep-all's peak */
+    /* bytes from the smallest plan to keep-all; 0 if the smallest plan, with its arena, exceeds keep-all's peak */
+    const int64_t way = peak_bytes > from ? peak_bytes - from : 0;
     if (b->kind == BUDGET_BYTES) return b->bytes;
     double bytes = (double)from + floor((double)way * b->percent / 100);
     return bytes >= 9.2e18 ? INT64_MAX : (int64_t)bytes;

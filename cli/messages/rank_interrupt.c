@@ -21,8 +21,8 @@
 
 typedef enum stage { STAGE_NONE, STAGE_CALL_OFF, STAGE_SPEAK, STAGE_END, STAGE_IN_STEP, STAGE_LATE } stage;
 
-static volatile sig_atomic_t asked,
-    next; /* asked: number of the received signal; next: the stage that begins at the next alarm */
+/* asked: number of the received signal; next: the stage that begins at the next alarm */
+static volatile sig_atomic_t asked, next;
 static const char *volatile late;
 static volatile bool is_on, trains, is_first;
 static const mp_peers *peers;

@@ -50,10 +50,9 @@ static size_t row_break(const char *text, int width)
 
 void screen_row(const char *format, ...)
 {
-    enum {
-        CELL = 24
-    }; /* columns of a cell in a continued row: cells move so that they end below the end of the line above, and so that the
-          cells of several rows align */
+    /* columns of a cell in a continued row: cells move so that they end below the end of the line above, and so that the
+     * cells of several rows align */
+    enum { CELL = 24 };
     char text[TEXT_MAX];
     va_list args;
     va_start(args, format);

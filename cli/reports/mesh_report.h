@@ -5,8 +5,8 @@
 #include "memplan/ranks/meshes.h"
 
 /* mp_text (formats/base/text.h) allocates the texts that these functions return. */
-const char *
-mesh_choice_name(const mp_mesh_choice *c); /* the mesh, and its schedule unless that is 1f1b: "pp=4 interleaved 2" */
+/* the mesh, and its schedule unless that is 1f1b: "pp=4 interleaved 2" */
+const char *mesh_choice_name(const mp_mesh_choice *c);
 /* Returns the reason why a choice is not among the best: one sentence without its subject. */
 const char *mesh_reason_text(const mp_mesh_choice *c, const mp_mesh_choice *best, const char *within);
 /* Returns a sentence about how full the memory is with the fastest mesh, and a remedy. NULL: enough memory is free. At least

@@ -14,9 +14,9 @@ mp_status pipeline_asked(const options *o, bool *out, mp_error *err)
     MP_ABOUT(err, o->operands[0]);
     mp_pipeline_shape shape;
     *out = false;
-    if (subject_is_graph(o->operands[0]))
-        return MP_OK; /* an operand that is a graph file has no pipeline; options for models are then reported as errors when
-                         the graph is loaded */
+    /* an operand that is a graph file has no pipeline; options for models are then reported as errors when the graph is
+     * loaded */
+    if (subject_is_graph(o->operands[0])) return MP_OK;
     MP_CHECK(subject_pipeline(o, &shape, err));
     *out = shape.n_ranks > 1 && !o->model.rank;
     return MP_OK;

@@ -22,10 +22,8 @@
 #include "memplan/arena.h"
 #include "memplan/check.h"
 
-enum {
-    GUESSES = 8,
-    FINENESS = 100
-}; /* at most this many guesses per rank; guessing ends when two guesses differ by less than budget / FINENESS */
+/* at most this many guesses per rank; guessing ends when two guesses differ by less than budget / FINENESS */
+enum { GUESSES = 8, FINENESS = 100 };
 
 typedef struct rank_search {
     const options *asked;

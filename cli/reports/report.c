@@ -55,8 +55,8 @@ static const char *elided(const char *name, size_t most)
     const size_t n = strlen(name), kept = most - sizeof gap + 1;
     size_t head = kept / 2, tail = n - (kept - kept / 2);
     if (n <= most) return name;
-    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80)
-        head--; /* moves back to the start of a UTF-8 character, so that it is not split */
+    /* moves back to the start of a UTF-8 character, so that it is not split */
+    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--;
     while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
     return mp_text("%.*s%s%s", (int)head, name, gap, name + tail);
 }

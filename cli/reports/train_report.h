@@ -13,8 +13,8 @@ typedef struct train_outcome {
     int no_plan;  /* exit status if no plan was found, after the reason was printed; 0: there is a plan */
     bool verbose; /* -v: with exact bytes */
     bool fast;    /* --fast was given: results may differ in their last bits */
-    size_t n_parameters,
-        n_drawn; /* number of parameters; number of parameters without values in the model's file, which are drawn at random */
+    /* number of parameters; number of parameters without values in the model's file, which are drawn at random */
+    size_t n_parameters, n_drawn;
     bool has_second_stream; /* --second-stream was given */
     mp_second_stream second_stream;
     mp_copying copying;      /* planned copies, and waits for them, per forward and backward pass */

@@ -311,9 +311,8 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         MP_CHECK(build_graph(out, o, &pipeline, err));
         warn_of_inference_form(path, &out->inference, o->model.keep_inference_norms);
         const bool has_attention = out->attention.n + out->attention.n_missed > 0 || out->inference.has_softmax;
-        const bool is_told =
-            o->model.is_second ||
-            o->source; /* the warning was printed when the plan was made, or for the first graph of a comparison */
+        /* the warning was printed when the plan was made, or for the first graph of a comparison */
+        const bool is_told = o->model.is_second || o->source;
         if (!is_told && mp_rules_find(o->model.rules) == MP_RULES_PYTORCH)
             MP_CHECK(warn_of_guesses(path, out->model, out->file && has_attention ? &out->inference : NULL, err));
     }

@@ -53,8 +53,8 @@ mp_status subject_checkpoints(const subject *s, const char *text, int **list, si
         int storage = -1;
         bool again = false;
         MP_CHECK(find_checkpoint(s, names, name, &storage, err));
-        for (size_t k = 0; k < found; k++)
-            again |= storages[k] == storage; /* true if an earlier name denotes the same storage */
+        /* true if an earlier name denotes the same storage */
+        for (size_t k = 0; k < found; k++) again |= storages[k] == storage;
         if (!again) storages[found++] = storage;
     }
     *list = storages;

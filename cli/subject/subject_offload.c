@@ -116,8 +116,8 @@ static mp_status check_places(const model_options *o, mp_error *err)
 
 mp_status subject_host(const options *o, const own_device *device, bool *has_host, mp_link *link, int64_t *bytes, mp_error *err)
 {
-    MP_CLEARED_BY(subject_free)
-    subject none = {0}; /* only its folder is set; a folder is then refused, because the command copies to the host only */
+    /* only its folder is set; a folder is then refused, because the command copies to the host only */
+    MP_CLEARED_BY(subject_free) subject none = {0};
     destination read;
     MP_CHECK(check_places(&o->model, err));
     *has_host = o->model.offload.n > 0;

@@ -153,9 +153,8 @@ static mp_status say(subject *s, const char *held, mp_error *err)
     if (!options || !begins) return MP_NO_MEMORY(err);
     for (int q = 0, used = 0; q < n; q++)
         used += snprintf(begins + used, (size_t)(n * BLOCK_DIGITS - used), "%s%d", q ? "," : "", s->begins[q]);
-    json_object_del(
-        options,
-        "stages"); /* deleted and added again, so that the options keep the order of the option table: stages, rank, held */
+    /* deleted and added again, so that the options keep the order of the option table: stages, rank, held */
+    json_object_del(options, "stages");
     json_object_del(options, "held");
     json_t *rank = json_incref(json_object_get(options, "rank"));
     json_object_del(options, "rank");

@@ -44,8 +44,8 @@ typedef struct mp_anneal_walk {
     double unit;   /* temperatures are multiples of this number of ticks */
     double hot, cold; /* first and last temperature, as multiples of `unit`; a walk with `lowers` uses `hot` only */
     int64_t n_moves;  /* moves over which the temperature falls from `hot` to `cold` */
-    _Atomic int64_t
-        *enough; /* in ticks, without updates: the walk ends when it reaches this lower bound; the leading walk updates it */
+    /* in ticks, without updates: the walk ends when it reaches this lower bound; the leading walk updates it */
+    _Atomic int64_t *enough;
     int64_t update_ticks;         /* ticks of all updates, which are not part of `enough` */
     const mp_anneal_order *start; /* the order from which the walk starts; shared by all walks and read only */
 

@@ -52,8 +52,8 @@ static bool stopped(mp_anneal_walk *w)
     if (w->leads) mp_search_count_moves(w->search, MP_ANNEAL_LOOK);
     if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
     if (w->leads && !w->is_apart) atomic_store(w->enough, mp_search_proved(w->search) - w->update_ticks);
-    if (w->best.ticks <=
-        atomic_load(w->enough)) { /* if the leading walk reaches the bound, its result counts, regardless of the other walks */
+    /* if the leading walk reaches the bound, its result counts, regardless of the other walks */
+    if (w->best.ticks <= atomic_load(w->enough)) {
         if (w->leads && !w->is_apart) atomic_store(w->stop, true);
         return true;
     }

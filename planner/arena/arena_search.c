@@ -104,8 +104,8 @@ typedef struct search {
     key *keys;
     int *order; /* the items in the order of the current attempt */
     int64_t *best_offsets;
-    int64_t *live,
-        *crowd;       /* live bytes per step, as multiples of the alignment; per item, the largest live bytes of its steps */
+    /* live bytes per step, as multiples of the alignment; per item, the largest live bytes of its steps */
+    int64_t *live, *crowd;
     int64_t *changes; /* scratch, per step: by how much the live bytes change */
     int64_t work;
     int fullest;

@@ -121,9 +121,8 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_
     k->first = mp_pool_alloc(k->pool, graph->n_nodes, sizeof *k->first);
     k->end = mp_pool_alloc(k->pool, graph->n_nodes, sizeof *k->end);
     MP_ENSURE(!mp_pool_failed(k->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
-    for (size_t s = 0; s < graph->n_storages; s++)
-        if (x->storage_vertex[s] >= 0)
-            k->end[graph->producer[s]]++; /* first counts the outputs of each node; becomes `end` below */
+    for (size_t s = 0; s < graph->n_storages; s++) /* first counts the outputs of each node; becomes `end` below */
+        if (x->storage_vertex[s] >= 0) k->end[graph->producer[s]]++;
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
         if (v == o->n - 1) continue;
@@ -161,8 +160,8 @@ static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
         if (x->bytes[s] <= x->free_bytes || !o->repeatable[v]) continue;
         if (x->ticks[v]) mp_bits_add(nodes, v);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++) {
-            const int read =
-                m->ranks->rank[o->reads[k]]; /* the producer of this storage has a lower rank, so its set is complete */
+            /* the producer of this storage has a lower rank, so its set is complete */
+            const int read = m->ranks->rank[o->reads[k]];
             if (read >= 0) mp_bits_unite(nodes, nodes_for(m, i, read), (size_t)m->words);
         }
     }

@@ -19,8 +19,8 @@
 typedef struct mp_bound_states {
     mp_pool *pool;      /* owns all arrays */
     int n, most, words; /* number of states; largest number of states; 64-bit words of a set */
-    int64_t *ticks,
-        *used;      /* per state: its least ticks, INT64_MAX if dropped; bytes of memory used, which the caller maintains */
+    /* per state: its least ticks, INT64_MAX if dropped; bytes of memory used, which the caller maintains */
+    int64_t *ticks, *used;
     uint64_t *sets; /* per state: its live-in set */
     int *slots;     /* hash table from slot to state; -1: free */
     size_t n_slots;

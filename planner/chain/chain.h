@@ -26,10 +26,10 @@ typedef struct mp_chain_option {
     int64_t kept_bytes; /* bytes that are live from the block's forward to its backward */
     bool frees_input;   /* backward does not need the block's input */
     bool keeps_output;  /* kept_bytes contains the block's whole output */
-    mp_chain_run rerun,
-        backward; /* nodes of forward in every pass except the first; nodes of backward with its recomputations */
-    mp_chain_need first_need,
-        rerun_need;         /* needs of forward: in the first pass, with pinned storages; in later passes, without them */
+    /* nodes of forward in every pass except the first; nodes of backward with its recomputations */
+    /* needs of forward: in the first pass, with pinned storages; in later passes, without them */
+    mp_chain_run rerun, backward;
+    mp_chain_need first_need, rerun_need;
     int64_t movable_bytes;  /* part of kept_bytes that may be offloaded to another tier (docs/internals/offload.md) */
     int n_movable;          /* number of storages in movable_bytes */
     int64_t backward_bytes; /* peak bytes while `backward` runs, including the block's kept storages and gradients */

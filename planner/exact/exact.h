@@ -90,8 +90,8 @@ typedef struct mp_exact_stage {
     int64_t fixed_bytes;   /* bytes of carried gradients with at least one contribution; they are live to the end of the step */
     bool dead_end; /* some node that must still run does not fit in memory together with the storages that must be live when it
                       runs */
-    size_t first, n,
-        capacity; /* the non-dominated states of this stage: entries[first .. first + n), in a block of `capacity` entries */
+    /* the non-dominated states of this stage: entries[first .. first + n), in a block of `capacity` entries */
+    size_t first, n, capacity;
 } mp_exact_stage;
 
 /* Computes the stage in which exactly the nodes of `ran` have run. O(nodes^2). */

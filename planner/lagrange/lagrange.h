@@ -24,8 +24,8 @@ typedef struct mp_cut_labels {
     int *producer; /* per storage: the stage before the end of forward that produces it; -1: nothing to decide for this storage
                     */
     int *last_early; /* per storage: the stage of its last read before the end of forward, or else its producer */
-    int *first_late,
-        *last_late;   /* per storage: stages of its first and last read from the end of forward on; n and -1 if there is none */
+    /* per storage: stages of its first and last read from the end of forward on; n and -1 if there is none */
+    int *first_late, *last_late;
     bool *repeatable; /* per stage before the end of forward: recomputing it is allowed and useful */
     bool *is_kept;    /* per stage: its outputs are kept if any later stage needs them; set by the caller */
     /* from the previous cut. Per stage: where it would be recomputed. Per storage: the last stage at which it would be live

@@ -1,14 +1,13 @@
 /* annealed.c - simulated annealing over one choice per storage: keep, offload or recompute.
  *
- * A move chooses anew for one to three storages, or for all outputs of their nodes. Joint moves are needed because the nine
- * tensors of a block may save nothing one by one. The energy is the makespan plus a penalty per byte over the budget in each
- * step.
+ * A move makes new choices for one to three storages, or for all outputs of their nodes. Moves of several storages are needed,
+ * because the nine tensors of a block may save nothing one by one. The energy is the makespan plus a penalty per byte over the
+ * budget in each step.
  *
- * The space of choices is much smaller than that of step orders, and choices determine when copies begin and end (choices.h).
- * This search therefore decides which tensors share the link, and the moves of single steps (planner/anneal) repair the rest.
- * Plans that choices cannot express, such as two recomputations of one tensor, are left to those moves. Source: Kirkpatrick,
- * Gelatt and Vecchi 1983.
- */
+ * There are far fewer combinations of choices than orders of steps, and choices determine when copies begin and end
+ * (choices.h). So this search decides which tensors share the link. Annealing of orders (planner/anneal) then moves single
+ * steps. It also finds plans that choices cannot express, such as two recomputations of one tensor. Source: Kirkpatrick,
+ * Gelatt and Vecchi 1983. */
 #include "planner/search/searchers.h"
 
 #include <math.h>
@@ -21,11 +20,12 @@
 typedef struct walk {
     mp_trials *x;
     mp_choice *before, *best; /* per storage: choices before the current move; choices of the best plan */
-    size_t n_bytes;           /* size in bytes of each of these arrays */
+    size_t n_bytes;           /* size in bytes of the array `before`, and of `best` */
     uint64_t random;
-    double step, penalty, now; /* ticks of keep-all; penalty per byte over the budget in a step; current energy */
+    /* ticks of keep-all; penalty in ticks per byte over the budget in a step; energy of the current choices */
+    double step, penalty, now;
     int64_t best_ticks, update_ticks;
-    int n_over; /* consecutive checks at which the budget was exceeded */
+    int n_over; /* number of consecutive checks at which the plan exceeded the budget */
 } walk;
 
 static double energy(const walk *w, int64_t ticks, int64_t over)
@@ -33,7 +33,7 @@ static double energy(const walk *w, int64_t ticks, int64_t over)
     return over == INT64_MAX ? INFINITY : (double)ticks + w->penalty * (double)over;
 }
 
-/* Starts from the choices of the best plan so far. */
+/* Starts from the choices that the best known plan makes. */
 static mp_status begin(walk *w, mp_error *err)
 {
     mp_trials *x = w->x;
@@ -74,7 +74,8 @@ static void flip(walk *w)
     }
 }
 
-/* Raises the penalty if the budget has been exceeded for long. Once the budget is met, lowers it to `least` step by step. */
+/* Raises the penalty if the plan has exceeded the budget for long. While the plan fits, lowers the penalty step by step, down
+ * to `least`. */
 static void adjust(walk *w, double least)
 {
     w->n_over = w->x->over ? w->n_over + 1 : 0;
@@ -84,7 +85,7 @@ static void adjust(walk *w, double least)
     w->now = energy(w, w->x->ticks, w->x->over);
 }
 
-/* Changes some choices. Undoes the change if its energy exceeds the drawn limit. */
+/* Makes a random move. Undoes it if the new energy exceeds the limit that was drawn. */
 static mp_status change(walk *w, double temperature, mp_error *err)
 {
     mp_trials *x = w->x;
@@ -95,7 +96,7 @@ static mp_status change(walk *w, double temperature, mp_error *err)
     for (int k = mp_splitmix_below(&w->random, MP_CHOICES_FLIPS); k >= 0; k--) flip(w);
     if (!memcmp(w->before, x->choices.of, w->n_bytes)) return MP_OK;
     mp_choices_order(&x->choices, &n);
-    /* compute time, known without building the timeline */
+    /* ticks of compute, which are known before the timeline is built */
     const double computing = (double)(x->choices.begins[x->choices.n] + w->update_ticks);
     if (computing <= most) MP_CHECK(mp_trials_judge(x, &ticks, &over, err));
     if (energy(w, ticks, over) > most) {

@@ -1,5 +1,5 @@
-/* choices.c - derives an order of steps from the choices: the order without copies, then the begin and end of each copy on
- * clocks that never wait, then both merged. */
+/* choices.c - builds an order of steps from one choice per storage. First the order without copies, then the begin and the end
+ * of each copy as if compute never waited, then both in one list. */
 #include "planner/offload/choices.h"
 
 #include <stdlib.h>
@@ -7,11 +7,11 @@
 
 #include "estimator/graph/liveness.h"
 
-/* A copy that begins before a given place in the order. */
+/* A copy that is issued before a given place (step) of the order without copies. */
 typedef struct mp_choice_copy {
-    int place, turn; /* copies at the same place run in ascending `turn` */
-    int waiting;     /* place in the order that waits for this copy */
-    bool is_back;    /* a copy back: place `waiting` waits from this copy's own step on; otherwise from its begin */
+    int place, turn; /* place before which the copy is issued; copies at the same place run in ascending `turn` */
+    int waiting;     /* place in the order that waits for the copy */
+    bool is_back;    /* a copy back, which place `waiting` waits for from the copy's own step on; false: a copy out */
     mp_step step;
 } mp_choice_copy;
 
@@ -40,7 +40,7 @@ static bool is_copied(const mp_choices *x, int s)
            !x->reruns[x->graph->producer[s]];
 }
 
-/* Adds the nodes that recompute the missing inputs of a node to the demanded list. */
+/* Adds to the list x->demanded the nodes that recompute the inputs of a node that are not live. */
 static void demand_reads(mp_choices *x, int node, int *n)
 {
     const mp_alternative *base = base_of(x, node);
@@ -69,12 +69,13 @@ static void append(mp_choices *x, int node, bool is_late)
     x->order[x->n++] = (mp_step){.node = node};
 }
 
-/* Recomputes the missing inputs of a node, and in turn their missing inputs, in list order. */
+/* Recomputes the inputs of a node that are not live. Their inputs are recomputed too if they are not live. All in list order.
+ */
 static void rerun_inputs(mp_choices *x, int node)
 {
     int n = 0;
     demand_reads(x, node, &n);
-    for (int k = 0; k < n; k++) demand_reads(x, x->demanded[k], &n); /* n grows inside the loop */
+    for (int k = 0; k < n; k++) demand_reads(x, x->demanded[k], &n); /* the loop adds elements, so n grows */
     for (int k = 0; k < n; k++) mp_heap_push(&x->in_order, x->demanded[k], x->demanded[k]);
     while (x->in_order.n) {
         const int again = mp_heap_pop(&x->in_order);
@@ -105,7 +106,7 @@ static void order_steps(mp_choices *x)
 }
 
 /* Sets the end of every copy out and the begin of every copy back. A copy back begins at the last place from which compute
- * still hides it together with all later copies back. */
+ * still hides it and all later copies back. */
 static void time_copies(mp_choices *x)
 {
     int64_t free_at = 0, next = INT64_MAX;
@@ -144,7 +145,7 @@ static int by_place(const void *a, const void *b)
     return x->place != y->place ? (x->place > y->place) - (x->place < y->place) : (x->turn > y->turn) - (x->turn < y->turn);
 }
 
-/* Lists the copies by place: copies out, then copies back in the order of their readers. */
+/* Lists the copies by place: at one place first copies out, then copies back in the order of their readers. */
 static int list_copies(mp_choices *x)
 {
     const int n_storages = (int)x->graph->n_storages;
@@ -189,7 +190,8 @@ const mp_step *mp_choices_order(mp_choices *x, size_t *n_steps)
 
 mp_status mp_choices_start(const mp_graph *graph, mp_choices *out, mp_error *err)
 {
-    const size_t n_nodes = graph->n_nodes, n_storages = graph->n_storages, most = 2 * n_nodes; /* each node at most twice */
+    /* each node runs at most twice */
+    const size_t n_nodes = graph->n_nodes, n_storages = graph->n_storages, most = 2 * n_nodes;
     MP_CLEARED_BY(mp_choices_clear) mp_choices x = {.graph = graph, .pool = mp_pool_new()};
     x.of = mp_pool_alloc(x.pool, n_storages, sizeof *x.of);
     x.order = mp_pool_alloc(x.pool, most, sizeof *x.order);

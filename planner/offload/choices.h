@@ -23,8 +23,8 @@ typedef enum mp_choice {
 
 /* The lifetime of a storage, as places (indices of steps) in mp_choices.order. */
 typedef struct mp_choice_life {
-    int made, early,
-        late; /* place of its first run; of its last reader in forward; of its first reader in the loss or backward, -1: none */
+    /* place of its first run; of its last reader in forward; of its first reader in the loss or backward, -1: none */
+    int made, early, late;
     int out_end, back; /* of an offloaded storage: place that waits for the copy out; place before which the copy back begins */
 } mp_choice_life;
 

@@ -23,13 +23,14 @@ static int64_t ticks_of(const rule *x, int node)
     return x->graph->nodes[node].alternatives[0].ticks;
 }
 
-/* True while the rule may make another attempt. */
+/* True while the rule may evaluate another choice: the search is not stopped and moves are left. */
 static bool goes_on(const rule *x)
 {
     return x->n_tries < MP_OFFLOAD_WORK / (int64_t)x->graph->n_nodes && !mp_search_stopped(x->search);
 }
 
-/* Tries a choice. Keeps it if the bytes over the budget fall, or are zero, and the plan takes at most `most_ticks`. */
+/* Tries another choice for storage s. Keeps the choice if the plan takes at most `most_ticks` and the bytes over the budget
+ * fall, or are zero. */
 static mp_status attempt(rule *x, int s, mp_choice wanted, int64_t most_ticks, mp_error *err)
 {
     const mp_choice before = x->choices.of[s];
@@ -81,7 +82,7 @@ static double free_ticks(const rule *x, int s)
     return (double)(x->choices.begins[x->choices.life[s].late] - x->choices.begins[x->choices.life[s].early + 1] - copying);
 }
 
-/* Offloads candidates by rank, as long as no step waits for the copies. */
+/* Offloads candidates in the order of their rank, as long as no step waits for the copies. */
 static mp_status copy_hidden(rule *x, mp_error *err)
 {
     for (size_t k = 0; k < x->n_candidates && x->over > 0; k++)
@@ -90,13 +91,14 @@ static mp_status copy_hidden(rule *x, mp_error *err)
     return MP_OK;
 }
 
-/* Offloads the storages with the most recomputation ticks per byte, as far as copies stay hidden. Recomputes the ones with the
- * fewest. */
+/* Offloads the storages with the most recomputation ticks per byte, as long as compute hides the copies. Then recomputes the
+ * storages with the fewest recomputation ticks per byte. */
 static mp_status choose_greedily(rule *x, mp_error *err)
 {
     rank(x, ticks_per_byte);
     MP_CHECK(copy_hidden(x, err));
-    for (int64_t before = INT64_MAX; x->over < before;) { /* an attempt that failed may succeed once more storages are gone */
+    /* a choice that was rejected may be kept after others have freed memory */
+    for (int64_t before = INT64_MAX; x->over < before;) {
         before = x->over;
         for (size_t k = x->n_candidates; k-- > 0 && x->over > 0;) {
             const int s = x->candidates[k].storage;
@@ -112,7 +114,8 @@ static double readers_first(const rule *x, int s)
     return -x->choices.life[s].late;
 }
 
-/* Moves copies back that a step waits for to an earlier place, first readers first, as long as the plan fits. */
+/* For copies back that a step waits for: moves them to an earlier place, in the order of their readers, as long as the plan
+ * fits. */
 static mp_status bring_ahead(rule *x, mp_error *err)
 {
     rank(x, readers_first);
@@ -122,8 +125,8 @@ static mp_status bring_ahead(rule *x, mp_error *err)
     return MP_OK;
 }
 
-/* Offloads every candidate, the largest first, as long as the other tier has room. Then keeps candidates again while the plan
- * fits, the largest first. */
+/* Offloads every candidate, the largest first, as long as the other tier has free memory. Then keeps candidates again, the
+ * largest first, as long as the plan fits. */
 static mp_status choose_largest(rule *x, mp_error *err)
 {
     const mp_request *request = mp_search_request(x->search);
@@ -145,7 +148,7 @@ static mp_status choose_largest(rule *x, mp_error *err)
     return bring_ahead(x, err);
 }
 
-/* Computes the ticks to recompute each node, including its inputs that are recomputed too. */
+/* Computes the ticks to recompute each node, including the inputs that must be recomputed for it. */
 static void sum_reruns(const rule *x, double *ticks)
 {
     for (size_t v = 0; v < x->graph->n_nodes; v++) {
@@ -174,8 +177,9 @@ static mp_status choose_cheaper(rule *x, int s, double rerun_ticks, mp_error *er
     return MP_OK;
 }
 
-/* Offloads the storages with the longest unused time while copies stay hidden. Then recomputes the storage that saves the most
- * bytes per second, or offloads it if that costs less time. If the plan still does not fit, offloads more at any cost. */
+/* Offloads the storages that are unused for the longest time, as long as compute hides the copies. Then recomputes the storage
+ * that saves the most bytes per second, or offloads it if that costs less time. If the plan still does not fit, offloads more
+ * storages at any cost. */
 static mp_status choose_by_saving(rule *x, mp_error *err)
 {
     MP_OWNED double *ticks = mp_alloc(x->graph->n_nodes, sizeof *ticks);
@@ -195,7 +199,8 @@ static mp_status choose_by_saving(rule *x, mp_error *err)
                 if (c->rank > x->candidates[best].rank) best = k;
             }
             const candidate chosen = x->candidates[best];
-            x->candidates[best] = x->candidates[n - 1]; /* each candidate is tried once per round */
+            /* removed from the list, because each candidate is tried once per round */
+            x->candidates[best] = x->candidates[n - 1];
             x->candidates[n - 1] = chosen;
             if (x->choices.of[chosen.storage] != MP_CHOICE_KEPT) continue;
             MP_CHECK(choose_cheaper(x, chosen.storage, ticks[x->graph->producer[chosen.storage]], err));

@@ -3,7 +3,7 @@
 
 #include "planner/order/updates.h"
 
-/* Returns the bytes over the budget, summed over all steps; INT64_MAX: another tier is over its limit. */
+/* Returns the bytes over the budget of the device, summed over all steps. INT64_MAX: another tier exceeds its budget. */
 static int64_t bytes_over(const mp_trials *x, const mp_timeline *timeline)
 {
     const mp_request *request = mp_search_request(x->search);

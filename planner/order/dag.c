@@ -43,7 +43,7 @@ static mp_status igraph_failure(igraph_error_t code, mp_error *err)
         if (rc != IGRAPH_SUCCESS) return igraph_failure(rc, err); \
     } while (0)
 
-/* Owners of igraph objects. A zeroed owner owns nothing. */
+/* Owners of igraph objects, which free them at the end of a scope. A zeroed owner owns nothing. */
 typedef struct graph_copy {
     igraph_t g;
     bool live;
@@ -59,7 +59,7 @@ static void vector_free(igraph_vector_int_t *v)
     if (v->stor_begin) igraph_vector_int_destroy(v);
 }
 
-/* From here to the end of the function, record() receives igraph's errors. */
+/* In the rest of the function that uses this macro, record() receives igraph's errors. */
 #define IGRAPH_RECORDS \
     __attribute__((unused)) MP_CLEARED_BY(restore_handler) igraph_error_handler_t *before_ = igraph_set_error_handler(record)
 
@@ -105,8 +105,9 @@ static mp_status check_acyclic(const mp_graph *graph, const mp_dag *dag, mp_erro
     return MP_OK;
 }
 
-/* Writes the predecessors of vertex v (the producers of its node's inputs), each once. Returns their number. `stamp[p] == v`
- * marks predecessors already written. `writer[s]` is the last node so far that writes the static storage s. */
+/* Writes the predecessors of vertex v, each once, and returns their number. They are the producers of the inputs of v's node.
+ * `stamp[p] == v`: predecessor p is already written. `writer[s]`: of the nodes visited, the last one that writes the static
+ * storage s. */
 static int predecessors_of(const mp_graph *graph, const mp_dag *dag, int v, const int *writer, int *stamp, int *out)
 {
     const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
@@ -196,7 +197,7 @@ void mp_dag_free(mp_dag *dag)
 
 /* ---- cut tensors ---- */
 
-/* Marks the vertices that depend on a storage of this kind. If there are none, marks all vertices. */
+/* Marks the vertices that depend on a storage of the given kind. If the graph has no such storage, marks all vertices. */
 static void mark_dependent(const mp_graph *graph, const mp_dag *dag, mp_kind kind, bool *dependent)
 {
     bool any = false;
@@ -210,9 +211,9 @@ static void mark_dependent(const mp_graph *graph, const mp_dag *dag, mp_kind kin
     for (int v = 0; v < dag->n_vertices && !any; v++) dependent[v] = true;
 }
 
-/* Marks the vertices on the main path of the network: they depend on both the batch and parameters. A weight cast in every step
- * depends on parameters only. A mask made from the batch depends on the batch only. Both enter from the side and form no path
- * from the inputs. A view without a storage of its own leads nowhere. */
+/* Marks the vertices on the main path of the network, which depend on both the batch and parameters. A weight cast in every
+ * step depends on parameters only; a mask made from the batch depends on the batch only. They are side inputs, and no path
+ * from the network's inputs passes through them. A view without a storage of its own is not on a path either. */
 static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network)
 {
     MP_OWNED bool *trained = mp_alloc((size_t)dag->n_vertices, sizeof *trained);
@@ -224,8 +225,8 @@ static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network
     return true;
 }
 
-/* Returns the single storage of vertex v that later forward nodes read. Storages of at most 1/64 of its bytes are ignored.
- * Returns -1 if there are none or several. */
+/* Returns the storage of vertex v that later forward nodes read, if it is the only one. Storages of at most 1/64 of v's bytes
+ * are ignored. Returns -1 if there is none, or if there are several. */
 static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
 {
     const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
@@ -276,7 +277,7 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
             if (network[dag->predecessors[e]]) first = false;
         for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++)
             if (network[dag->successors[e]]) last = false;
-        if (!network[v]) continue; /* without edges here it cuts nothing */
+        if (!network[v]) continue; /* a vertex outside the main path has no edges here, so it separates nothing */
         if (first) pairs[2 * m] = source, pairs[2 * m++ + 1] = v;
         if (last) pairs[2 * m] = v, pairs[2 * m++ + 1] = sink;
     }
@@ -294,7 +295,7 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
 
 /* ---- topological orders ---- */
 
-/* The rule that chooses the next vertex among the ready ones. */
+/* The rule that chooses the next vertex, among the vertices whose predecessors have all been placed. */
 enum rule { BREADTH, DEPTH, NET_BYTES, BYTES, MOST_BYTES, MIXED };
 
 static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int64_t turn, const int *before_start,
@@ -320,7 +321,8 @@ static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int
     }
 }
 
-/* Kahn's algorithm with a heap ordered by rank. With `backwards` it starts at the sinks and fills the order from its end. */
+/* Kahn's algorithm with a heap that is sorted by the rule's rank. With `backwards` it starts at the sinks and fills the order
+ * from its end. */
 static mp_status ready_order(const mp_dag *dag, enum rule rule, int number, bool backwards, int *order, mp_error *err)
 {
     const size_t n = (size_t)dag->n_vertices;

@@ -4,14 +4,14 @@
 
 #include "estimator/graph/liveness.h"
 
-/* A part under construction. */
+/* A part (part.h) that is being built. */
 typedef struct parting {
     const mp_graph *graph;
     mp_part *part;
     int *number;   /* per storage: its number in the part, -1: not in it */
-    int *in, *out; /* for a closed part: the storages that its first node writes, and that its last node reads */
+    int *in, *out; /* of a closed part: the storages that its first node writes; the storages that its last node reads */
     size_t n_in, n_out;
-    int begins; /* the empty storage that the first node writes */
+    int begins; /* an empty storage that the first node writes, so that a node cannot run before it */
 } parting;
 
 bool mp_graph_has_parts(const mp_graph *graph)
@@ -68,7 +68,7 @@ static mp_status add_storages(parting *p, mp_error *err)
 
 /* ---- nodes ---- */
 
-/* True if every order of the part runs this node after the first node, even without the empty storage. */
+/* True if every order of the part runs this node after the first node, even without the empty storage that enforces it. */
 static bool certainly_begins(const parting *p, const mp_node *node)
 {
     bool reads = false;
@@ -76,7 +76,7 @@ static bool certainly_begins(const parting *p, const mp_node *node)
     return reads && node->n_alternatives == 1;
 }
 
-/* True if every order of the part runs this node before the last node, even without the empty storage. */
+/* True if every order of the part runs this node before the last node, even without the empty storage that enforces it. */
 static bool certainly_ends(const parting *p, const mp_node *node)
 {
     const mp_graph *graph = p->graph;
@@ -91,7 +91,7 @@ static bool certainly_ends(const parting *p, const mp_node *node)
     return is_read && node->n_alternatives == 1;
 }
 
-/* Copies the members of a list that are in the part, with their numbers there, and one additional number (-1: none). */
+/* Copies the storages of a list that are in the part, by their numbers in the part, and one additional number (-1: none). */
 static mp_status copy_list(const parting *p, const int *list, size_t n, int more, int **out, size_t *n_out, mp_error *err)
 {
     MP_ENSURE(*out = mp_pool_alloc(p->part->graph->pool, n + 1, sizeof **out), err, MP_NOMEM, "no memory for a part of %s",
@@ -134,7 +134,7 @@ static mp_status add_node(parting *p, const mp_node *node, mp_error *err)
     return MP_OK;
 }
 
-/* Adds the first node of a closed part, which writes these storages, or the last node, which reads them. */
+/* Adds the first node of a closed part, which writes the given storages, or its last node, which reads them. */
 static mp_status add_end(const parting *p, const char *name, bool writes, const int *storages, size_t n, mp_error *err)
 {
     mp_graph *graph = p->part->graph;

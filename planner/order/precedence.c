@@ -1,4 +1,5 @@
-/* precedence.c - pairs of nodes that data dependencies order directly, and their transitive closure. */
+/* precedence.c - computes the precedence relation: the pairs of nodes that data dependencies order directly, and their
+ * transitive closure. */
 #include "planner/order/precedence.h"
 
 #include "estimator/base/memory.h"
@@ -47,7 +48,8 @@ static bool add_pair(struct pairs *p, int from, int to)
     return true;
 }
 
-/* Pairs producers with readers. Pairs each contribution to a sum with the next one, unless the sum allows any order. */
+/* Orders the producers of a storage before its readers. Orders each contribution to a sum before the next one, unless the
+ * contributions may run in any order. */
 static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
@@ -72,7 +74,7 @@ static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
     return true;
 }
 
-/* Pairs an update with the readers of its parameter. If updates run after backward, pairs it with the end of backward as
+/* Orders an update after the readers of its parameter. If updates run after backward, orders it after the end of backward as
  * well. */
 static bool pairs_of_update(const mp_precedence *o, int update, struct pairs *p)
 {
@@ -95,7 +97,7 @@ static bool pairs_of_update(const mp_precedence *o, int update, struct pairs *p)
 static bool find_pairs(const mp_precedence *o, bool list_order, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
-    int forward = -1, backward = -1; /* the last forward and backward node of the list so far */
+    int forward = -1, backward = -1; /* of the nodes visited: the last forward node, and the last loss or backward node */
     for (size_t s = 0; s < graph->n_storages; s++)
         if (!pairs_of_storage(o, (int)s, p)) return false;
     for (int i = 0; i < (int)graph->n_nodes; i++) {
@@ -112,8 +114,8 @@ static bool find_pairs(const mp_precedence *o, bool list_order, struct pairs *p)
     return true;
 }
 
-/* Finds a topological order. The keep-all order satisfies every pair, with the end of backward placed before the updates that
- * wait for it. */
+/* Finds a topological order of the relation. The order of keep-all satisfies every pair, with the end of backward placed
+ * before the updates that wait for it. */
 static void find_sequence(mp_precedence *o, mp_step *steps)
 {
     const mp_graph *graph = o->graph;
@@ -127,7 +129,7 @@ static void find_sequence(mp_precedence *o, mp_step *steps)
     while (t < graph->n_nodes) o->sequence[n++] = steps[t++].node;
 }
 
-/* Adds node `also` and its set `other` to a set. If `also` is a member, `other` is contained already. */
+/* Adds node `also` and its set `other` to `set`. If `also` is already a member, `set` already contains `other`. */
 static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
 {
     if (mp_bits_has(set, also)) return;
@@ -135,7 +137,8 @@ static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
     mp_bits_add(set, also);
 }
 
-/* Computes the sets of the only vertex that has sets. list[start[v] ..] are the direct predecessors of v. */
+/* Computes the ancestors and descendants of the only vertex that has these sets. list[start[v] ..] are the direct predecessors
+ * of v. */
 static void close_only_vertex(mp_precedence *o, const int *start, const int *list)
 {
     for (int i = o->n - 1; i >= 0; i--) {
@@ -150,7 +153,8 @@ static void close_only_vertex(mp_precedence *o, const int *start, const int *lis
     }
 }
 
-/* True if v is a loss or backward node. In a graph without such nodes: true from the turn-around on (-1: none). */
+/* True if v is a loss or backward node. In a graph without such nodes, true if v is the turn-around or after it (turn_around
+ * -1: false). */
 static bool is_behind(const mp_precedence *o, int v, int turn_around)
 {
     if (v == o->n - 1) return false;
@@ -159,10 +163,10 @@ static bool is_behind(const mp_precedence *o, int v, int turn_around)
            (phase == MP_PHASE_FORWARD && turn_around >= 0 && v >= turn_around);
 }
 
-/* Finds the vertex at which most activations are live. It is the loss or backward node with the largest sum of two lengths: the
- * longest chain of forward nodes before it, and the longest chain of loss and backward nodes after it. Of equal ones, the
- * first. If no node is marked, nodes from the turn-around on count as backward. Without a turn-around, it is the middle node.
- * `before` and `behind`, per vertex, are zero on entry. */
+/* Finds the vertex at which most activations are live. It is the loss or backward node with the largest sum of two lengths:
+ * the longest chain of forward nodes before it, and the longest chain of loss and backward nodes after it. Of equal nodes, it
+ * is the first. If no node is marked loss or backward, nodes from the turn-around on count as backward. Without a turn-around,
+ * it is the middle node. `before` and `behind`, one entry per vertex, are zero on entry. */
 static int end_of_forward(const mp_precedence *o, int turn_around, const int *start, const int *list, int *before, int *behind)
 {
     int best = -1;
@@ -192,8 +196,8 @@ static void group(const mp_precedence *o, const int *key, const int *value, size
     for (size_t k = 0; k < n; k++) list[start[key[k] + 1]++] = value[k];
 }
 
-/* Computes both closures. Of several neighbours the nearest is added first (usually the last pair before a node, or the first
- * after it). In a dense graph its set contains the others already. */
+/* Computes the ancestors and descendants of all vertices. Of several neighbours of a node, the nearest is added first: usually
+ * the last pair before it, or the first after it. In a dense graph its set already contains the others. */
 static void close_all(mp_precedence *o, const struct pairs *p, int *start, int *list)
 {
     for (int i = 0; i < o->n; i++) {
@@ -249,7 +253,7 @@ mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedenc
     MP_CHECK(mp_precedence_find_always(o, err));
     MP_ENSURE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     if (n > (size_t)mp_precedence_most_nodes || pairs.n > (size_t)MP_PRECEDENCE_WORK / o->words)
-        o->only_vertex = 0; /* any vertex for now; close_pairs chooses the final one */
+        o->only_vertex = 0; /* a preliminary value; close_pairs chooses the vertex */
     o->ancestors = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->ancestors);
     o->descendants = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->descendants);
     MP_ENSURE(!mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for the order of %zu nodes", n);

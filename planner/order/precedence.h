@@ -15,8 +15,8 @@ typedef struct mp_precedence {
     int n;         /* number of vertices: one per node, and one for the end of backward */
     size_t words;  /* number of 64-bit words of a bit set of vertices */
     int *sequence; /* all vertices in a topological order of the relation */
-    uint64_t *ancestors,
-        *descendants;         /* per vertex: the bit sets that mp_precedence_ancestors and mp_precedence_descendants return */
+    /* per vertex: the bit sets that mp_precedence_ancestors and mp_precedence_descendants return */
+    uint64_t *ancestors, *descendants;
     size_t n_pairs;           /* number of pairs that the rules order directly; the relation is their transitive closure */
     int *pair_from, *pair_to; /* pair_from[k] precedes pair_to[k]; a pair may occur more than once */
     int only_vertex;          /* in a large graph, the only vertex with ancestor and descendant sets; otherwise -1 */
@@ -26,10 +26,10 @@ typedef struct mp_precedence {
     int64_t *ticks;        /* per node: the ticks of its fastest alternative */
     bool *repeatable;      /* per node: it may be recomputed */
     bool *recomputable;    /* per storage: it is not static, and a repeatable node produces it */
-    bool *reads_always,
-        *adds_always; /* per entry of the graph's lists of readers and of adders: the entry holds in all alternatives */
-    bool *written_always,
-        *in_turn;             /* per storage: its producer writes it in every alternative; the result of mp_adds_in_turn */
+    /* per entry of the graph's lists of readers and of adders: the entry holds in all alternatives */
+    /* per storage: its producer writes it in every alternative; the result of mp_adds_in_turn */
+    bool *reads_always, *adds_always;
+    bool *written_always, *in_turn;
     int *lives_start, *lives; /* per storage: the makers and users of its mp_certain_life */
     int *n_makers;            /* per storage: number of makers, which are the first entries */
 } mp_precedence;
@@ -73,8 +73,8 @@ bool mp_adds_in_turn(const mp_precedence *order, int s);
  * the storage or adds to it. A user adds to it or reads it. The storage is live while some maker has run and some user has
  * not. Makers and users are in node order, adders before readers. */
 typedef struct mp_certain_life {
-    const int *makers,
-        *users; /* parts of one list. A node that adds is a maker and a user, so the users may begin among the makers */
+    /* parts of one list. A node that adds is a maker and a user, so the users may begin among the makers */
+    const int *makers, *users;
     int n_makers, n_users;
     bool stays; /* the storage is live to the end of the step, regardless of its users */
 } mp_certain_life;

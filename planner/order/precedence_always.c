@@ -1,5 +1,6 @@
-/* precedence_always.c - counts the alternatives of each node that use a storage, in a single pass. Searching the lists per
- * storage would take too long, as there may be a million storages. */
+/* precedence_always.c - finds the reads, writes and additions that hold in every alternative of a node. It counts the
+ * alternatives that use a storage in a single pass. Searching the lists once per storage would take too long, because there
+ * may be a million storages. */
 #include "planner/order/precedence.h"
 
 #include "estimator/graph/liveness.h"
@@ -53,7 +54,8 @@ static size_t list_of(const mp_alternative *x, enum list which, const int **list
     return which == READS ? x->n_reads : which == WRITES ? x->n_writes : x->n_adds;
 }
 
-/* Counts uses in one of the lists of a node: named[s] is the number of leading alternatives that list s. */
+/* Counts uses in one kind of list of a node. named[s] becomes the number of alternatives, from the first on without a gap,
+ * whose list contains s. */
 static void count(const mp_node *node, enum list which, size_t *named)
 {
     const int *list;
@@ -93,8 +95,9 @@ static void find_lists(mp_precedence *o, size_t *named)
     }
 }
 
-/* Lists the certain makers and users of each storage. A producer that runs once counts as a maker even if only some
- * alternatives write the storage. That is valid if reads alone keep the storage live, since each read follows a production. */
+/* Lists the makers and users of each storage that exist in every plan. A producer that runs once counts as a maker even if
+ * only some of its alternatives write the storage. That is valid if only reads keep the storage live, because each read
+ * follows a production. */
 static void find_lives(mp_precedence *o)
 {
     const mp_graph *graph = o->graph;
@@ -126,8 +129,8 @@ mp_certain_life mp_certain_life_of(const mp_precedence *o, int s)
                              .stays = mp_storage_outlives_step(&o->graph->storages[s])};
 }
 
-/* Finds two storages of which a node reads either, one produced from the other. Example: the backward of a normalization reads
- * its input or its output. */
+/* Finds, for a node that reads one of two storages, these two storages; the second must be produced from the first. Example:
+ * the backward node of a normalization reads its input or its output. */
 static void find_source_and_derived(mp_precedence *o, int node)
 {
     const mp_graph *graph = o->graph;

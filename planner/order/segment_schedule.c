@@ -2,16 +2,15 @@
  *
  * The order of the loss and backward nodes is topological (Kahn 1962). A heap prefers late segments and, within a segment, the
  * list order. A node waits for the producers of its inputs, and for all adders of a sum that it reads. Contributions to a sum
- * keep the list order, so an adder also waits for the previous adder. A node may therefore be delayed until an earlier segment
- * has been entered. Its inputs then remain live for it.
+ * keep the list order, so an adder also waits for the previous adder. So a node of a late segment may be delayed until
+ * backward has entered an earlier segment. The node's inputs then remain live for it.
  *
- * Before the first backward node of a segment runs, all missing inputs of the segment's backward nodes are recomputed at once.
- * These are the closure under missing inputs, in the order of the forward pass. Recomputed storages of the previous segments
- * are evicted then, unless a delayed node still reads them.
+ * Before the first backward node of a segment runs, all inputs of the segment's backward nodes that are not live are
+ * recomputed at once. If an input's own inputs are not live, they are recomputed too, in the order of the forward pass.
+ * Storages that were recomputed for the previous segments are evicted then, unless a delayed node still reads them.
  *
  * Example: a -> b -> c -> loss, segments {a, b} {c}, b's output is kept, every backward node reads its input and output: a b c
- * loss c' | a b' a'. (b is not recomputed, as its output was kept.)
- */
+ * loss c' | a b' a'. (b is not recomputed, because its output was kept.) */
 #include "planner/order/segment_schedule.h"
 
 #include "estimator/base/memory.h"
@@ -20,18 +19,18 @@
 #include "planner/order/updates.h"
 
 typedef struct schedule {
-    mp_pool *pool; /* owns all arrays except those that grow */
+    mp_pool *pool; /* owns all arrays except those with a capacity field */
     const mp_graph *graph;
     const int *segment; /* per forward node: its segment */
     int n_segments;
-    int *order, *rank; /* the forward nodes in execution order; node -> position in it */
+    int *order, *rank; /* the forward nodes in execution order; per forward node, its index in `order` */
     size_t n_order;
     bool *retained; /* per storage: never recomputed, because it is static, kept, or an output of a node that runs once */
-    bool *live;     /* per storage of a forward node: it is live now */
+    bool *live;     /* per storage of a forward node: it is live at the current step */
     int *transient; /* storages that are live but not retained */
     size_t n_transient;
     int *segment_of;       /* per loss and backward node: its segment */
-    bool *done, *demanded; /* per node */
+    bool *done, *demanded; /* per node: it has run; it will be recomputed */
     bool *entered;         /* per segment: its backward nodes have begun to run */
     int *list;             /* nodes to recompute */
     size_t n_list;
@@ -95,7 +94,7 @@ static mp_status order_forward(schedule *x, mp_error *err)
             x->order[start[x->segment[i]]++] = (int)i;
         }
     MP_OWNED int *writer =
-        /* 1 + the last forward node so far that writes the storage */
+        /* per storage: 1 + the last forward node visited that writes it */
         mp_alloc(graph->n_storages, sizeof *writer);
     MP_ENSURE(writer, err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -152,8 +151,8 @@ static bool is_large_sum(const mp_graph *graph, int s)
            MP_SUM_PAIRS;
 }
 
-/* Adds the edges into a loss or backward node. `writer[s]` and `adder[s]` are 1 + the last node before it that writes the
- * storage s or adds to it. */
+/* Adds the edges into a loss or backward node. `writer[s]` and `adder[s]` are 1 + the last earlier node that writes storage s,
+ * or adds to it. */
 static mp_status collect_edges(schedule *x, int node, const int *writer, int *adder, mp_error *err)
 {
     const mp_graph *graph = x->graph;
@@ -173,7 +172,8 @@ static mp_status collect_edges(schedule *x, int node, const int *writer, int *ad
     return MP_OK;
 }
 
-/* Returns the segment of a loss or backward node. `inherited`: the earliest segment among the nodes that it waits for. */
+/* Returns the segment of a loss or backward node. `inherited` is the earliest segment among the nodes that it waits for, which
+ * is the result if no rule applies. */
 static int find_segment(const schedule *x, int node, int inherited)
 {
     const mp_graph *graph = x->graph;
@@ -245,11 +245,12 @@ static void demand_reads(schedule *x, int node)
     for (size_t k = 0; k < alternative->n_reads; k++) demand(x, alternative->reads[k]);
 }
 
-/* Closes the demanded nodes under missing inputs, and runs them in the order of the forward pass. */
+/* Adds to the demanded nodes the producers of their inputs that are not live, recursively. Then runs all of them in the order
+ * of the forward pass. */
 static mp_status recompute(schedule *x, mp_error *err)
 {
-    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* n_list grows inside the loop */
-    /* shares the array with the ready nodes and begins after them */
+    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the loop adds elements, so n_list grows */
+    /* uses the part of the heap's array that follows the ready nodes */
     mp_heap by_rank = {x->ready.items + x->ready.n, 0};
     for (size_t i = 0; i < x->n_list; i++) mp_heap_push(&by_rank, x->rank[x->list[i]], x->list[i]);
     while (by_rank.n) {
@@ -262,7 +263,7 @@ static mp_status recompute(schedule *x, mp_error *err)
     return MP_OK;
 }
 
-/* True if a delayed node of an entered segment still reads s. */
+/* True if a backward node that was delayed from an entered segment still reads s. */
 static bool is_awaited(const schedule *x, int s)
 {
     const mp_graph *graph = x->graph;
@@ -302,7 +303,7 @@ static mp_status run_backward(schedule *x, mp_error *err)
     while (x->ready.n) {
         const int node = mp_heap_pop(&x->ready);
         if (!x->entered[x->segment_of[node]]) MP_CHECK(enter(x, x->segment_of[node], err));
-        demand_reads(x, node); /* inputs that were evicted for a segment earlier than the node's own */
+        demand_reads(x, node); /* inputs that were evicted after backward had left the node's own segment */
         MP_CHECK(recompute(x, err));
         MP_CHECK(push(x, node, err));
         x->done[node] = true;

@@ -1,17 +1,18 @@
-/* updates.c - places updates by a counting sort over the earliest position at which each may run.
+/* updates.c - inserts updates into an order of the other nodes, by a counting sort over the earliest place of each update.
  *
- * An update fused into backward runs as soon as its inputs are complete and no step, recomputations included, will read the old
- * values that it overwrites. Updates may depend on each other, such as a node that clips by the global norm. They keep the list
- * order, and none precedes a producer of its inputs.
- */
+ * An update fused into backward runs as soon as its inputs are complete. In addition, no later step, recomputations included,
+ * may read the old values that the update overwrites. Updates may depend on each other, such as a node that clips by the
+ * global norm. They keep the list order, and none runs before a producer of its inputs. */
 #include "planner/order/updates.h"
 
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 
-/* Places in the order, per storage: twice the number of steps before the place, plus 1 for updates that are postponed there. */
+/* Places of updates in an order of steps, per storage. A place is twice the number of steps before it, plus 1 for updates that
+ * are postponed. */
 typedef struct places {
-    int64_t *read, *written; /* place after the last step that reads it; place after the last step that writes or adds to it */
+    /* place after the last step that reads the storage; place after the last step that writes it or adds to it */
+    int64_t *read, *written;
 } places;
 
 static void see(places *after, const mp_alternative *alternative, int64_t place)
@@ -24,8 +25,8 @@ static void see(places *after, const mp_alternative *alternative, int64_t place)
         if (after->written[alternative->adds[i]] < place) after->written[alternative->adds[i]] = place;
 }
 
-/* Returns the first place for an update fused into backward: after all readers of the storages that it overwrites, and after
- * all producers of its inputs. */
+/* Returns the first place at which an update fused into backward may run: after all readers of the storages that it
+ * overwrites, and after all producers of its inputs. */
 static int64_t earliest(const mp_graph *graph, const places *after, const mp_alternative *alternative)
 {
     int64_t place = 0;
@@ -42,7 +43,7 @@ static int64_t earliest(const mp_graph *graph, const places *after, const mp_alt
     return place;
 }
 
-/* Returns the place of an update: the earliest one, or the place for postponed updates. */
+/* Returns the place of an update: the earliest one; for a postponed update, the place at the end. */
 static int64_t find_place(const mp_graph *graph, const places *after, const mp_alternative *alternative, size_t n, bool put_off)
 {
     const mp_update_order order = mp_update_order_of(graph);
@@ -51,7 +52,7 @@ static int64_t find_place(const mp_graph *graph, const places *after, const mp_a
     return place > first ? place : first;
 }
 
-/* Places the updates. put_off[node] marks updates to postpone; NULL: none. */
+/* Inserts the updates into an order. put_off[node]: the update is postponed; NULL: none is. */
 static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size_t n, const bool *put_off, mp_step **out,
                                size_t *n_out, mp_error *err)
 {
@@ -69,7 +70,7 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     for (size_t t = 0; t < n && mp_update_order_of(graph).after_readers; t++)
         see(&after, &graph->nodes[steps[t].node].alternatives[steps[t].alternative], 2 * (int64_t)mp_step_end(steps, (int)t));
     n_updates = 0;
-    /* copies in of state first, although they are last in the list */
+    /* copies that bring state to the device are visited first, although they are last in the node list */
     for (size_t k = 0; k < 2 * graph->n_nodes; k++) {
         const size_t i = k % graph->n_nodes;
         const bool brings_state = mp_copy_way_of(graph, (int)i, 0) == MP_COPY_IN;
@@ -87,7 +88,7 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
         mp_step *step = &all[t + start[2 * t + 2]];
         const int end = mp_step_end(steps, (int)t);
         *step = steps[t];
-        /* the wait precedes the updates placed there */
+        /* a wait for the issued step is placed before the updates at the same place */
         if (mp_step_is_issued(*step)) mp_steps_issue(step, 0, 1, end + (int)start[2 * end]);
     }
     for (size_t u = 0; u < n_updates; u++) {
@@ -105,7 +106,7 @@ mp_status mp_updates_place(const mp_graph *graph, const mp_step *steps, size_t n
     return place_updates(graph, steps, n, NULL, out, n_out, err);
 }
 
-/* Marks updates that exceed the budget as postponed. Returns false if there are no new ones. */
+/* Marks as postponed the updates whose step exceeds the budget. Returns false if all of them were marked before. */
 static bool put_off_more(const mp_graph *graph, const mp_step *steps, const mp_timeline *timeline, int64_t budget_bytes,
                          bool *put_off)
 {

@@ -3,7 +3,7 @@
 
 #include "planner/math/list.h"
 
-/* Returns the optional node whose copy an alternative reads; -1: none. */
+/* Returns the optional node whose output (a copy of a storage) an alternative reads; -1: none. */
 static int copy_read_by(const mp_graph *g, const mp_alternative *alternative)
 {
     for (size_t k = 0; k < alternative->n_reads; k++) {

@@ -1,4 +1,5 @@
-/* pack.c - decides a single capacity, or finds the lowest one by bisection; and checks offsets. */
+/* pack.c - the packer: decides whether items fit in a given capacity, or finds the lowest capacity by bisection. Also checks
+ * given offsets. */
 #include "memplan/pack.h"
 
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static void close_packer(packer *p)
     mp_pack_state_free(&p->state);
 }
 
-/* Tries one capacity, and stores the offsets if a placement is found. */
+/* Searches for offsets within one capacity, and stores them if all items fit. */
 static mp_status attempt(packer *p, int64_t capacity, int64_t node_limit, mp_error *err)
 {
     MP_CHECK(mp_pack_search_run(p->search, capacity, node_limit, &p->result.verdict, &p->result.nodes, &p->stopped, err));
@@ -73,7 +74,8 @@ static int64_t unit_of(const mp_pack_problem *problem)
     return unit ? unit : 1;
 }
 
-/* Finds the height of the first placement of the search. It takes one node per item unless fixed items obstruct it. */
+/* Finds the height of the first placement that the search visits. It takes one node of the search tree per item, unless items
+ * with fixed offsets obstruct it. */
 static mp_status find_any(packer *p, mp_error *err)
 {
     int64_t capacity = 0;
@@ -92,9 +94,9 @@ static bool goes_on(const packer *p)
     return p->options.enough <= 0 || (r->height > p->options.enough && r->bound <= p->options.enough);
 }
 
-/* Tries capacities between bound and height: first the lowest, then by bisection above capacities that were not decided within
- * the node limit. The last one is just below the height. If it is proved infeasible and no placement was found, the current
- * height is the lowest. */
+/* Tries capacities between the lower bound and the height: first the lowest, then by bisection above capacities that the node
+ * limit left undecided. The last capacity is just below the height. If it is proved infeasible and no placement was found, the
+ * current height is the lowest possible. */
 static mp_status narrow(packer *p, int64_t nodes, int64_t unit, mp_error *err)
 {
     const int64_t enough = p->options.enough > 0 ? p->options.enough / unit * unit : 0;
@@ -121,7 +123,7 @@ mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pac
         p.result.height = known;
     else
         MP_CHECK(find_any(&p, err));
-    if (p.result.height < 0) { /* infeasible or cut short */
+    if (p.result.height < 0) { /* negative: no placement was found, because there is none or the search was ended early */
         *result = p.result;
         return MP_OK;
     }
@@ -137,7 +139,7 @@ mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pac
     return MP_OK;
 }
 
-/* ---- the checker, independent of the search: a sweep over time ---- */
+/* ---- the checker, which does not use the search: a sweep over time ---- */
 
 typedef struct event {
     int64_t time, size; /* size < 0: the end of a piece */

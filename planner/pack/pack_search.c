@@ -1,4 +1,5 @@
-/* pack_search.c - depth-first branch and bound with restarts. Failed states are recognised by their hash. */
+/* pack_search.c - depth-first branch and bound for offsets, with restarts. A hash table recognises states from which the
+ * search has failed before. */
 #include "planner/pack/pack_search.h"
 
 #include <stdlib.h>
@@ -7,14 +8,14 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
-enum { RAISE = -1 }; /* the branch that places nothing at the floor */
+enum { RAISE = -1 }; /* the branch that places no box at the floor of the section, and raises the floor */
 
 enum order { BY_LIFE, BY_AREA, BY_SIZE, N_ORDERS };
 
 typedef struct branching {
-    int section, n; /* n: number of branches, including RAISE; INT_MAX: no section yet */
+    int section, n; /* the section to branch on; number of branches, RAISE included (INT_MAX: no section chosen yet) */
     int64_t floor, slack;
-    int64_t raised; /* the next floor; -1: too high */
+    int64_t raised; /* the floor after RAISE; -1: above the capacity */
 } branching;
 
 struct mp_pack_search {
@@ -25,13 +26,13 @@ struct mp_pack_search {
     enum order order;
     XXH128_hash_t *failed; /* failed states, by hash */
     int memory_bits;
-    uint64_t n_searches; /* part of the hash: states of earlier capacities differ */
-    int *box_start;      /* per section: the first box that begins in it or later */
-    int *branches;       /* branches of all depths, one depth after the other */
+    uint64_t n_searches; /* number of searches, which is part of the hash, so that states of earlier capacities differ */
+    int *box_start;      /* per section: index of the first box that begins in this section or later */
+    int *branches;       /* the branches of all levels of the search tree, one level after the other */
     size_t n_branches, branches_capacity;
-    int64_t *tops;        /* per section: cache of `supported`; -1: unknown */
-    int64_t *weight;      /* per section: 1 + number of failures there */
-    int64_t nodes, limit; /* nodes of the current run, and their limit */
+    int64_t *tops;        /* per section: result of top_beside, as a cache for `supported`; -1: not computed */
+    int64_t *weight;      /* per section: 1 + number of times that boxes failed to fit in it */
+    int64_t nodes, limit; /* visited nodes of the search tree since the last restart; limit on them */
     int depth;
     bool halted, stopped;
 };
@@ -59,14 +60,15 @@ static XXH128_hash_t *place_of(const mp_pack_search *x, XXH128_hash_t hash)
 
 static bool is_level(const mp_pack_state *s, const mp_pack_box *box, int64_t floor)
 {
-    if (box->n_runs == 1) return true; /* a box with one run is always within the valley */
+    if (box->n_runs == 1) return true; /* a box of one size is always within the valley */
     for (int r = box->run; r < box->run + box->n_runs; r++)
         for (int t = s->runs[r].begin; t < s->runs[r].end; t++)
             if (s->floor[t] != floor) return false;
     return true;
 }
 
-/* Returns the lowest top of unplaced boxes in section t, except boxes that are also over `section`, and except `box`. */
+/* Returns the lowest top of the unplaced boxes in section t. Boxes that are also live in `section`, and the box `box`, are not
+ * counted. */
 static int64_t top_beside(const mp_pack_state *s, int t, int section, int box)
 {
     int64_t least = INT64_MAX;
@@ -81,8 +83,8 @@ static int64_t top_beside(const mp_pack_state *s, int t, int section, int box)
     return least;
 }
 
-/* Returns the lowest offset of a box that does not rest on the floor: it then rests on another box that is not over the
- * section. At most `most`. Caches in x->tops serve the other boxes over the section. */
+/* Returns the lowest offset of box b if it does not rest on the floor of the section. It then rests on another box that is not
+ * live in the section. The result is at most `most`. x->tops keeps values for the other boxes of the section. */
 static int64_t supported(const mp_pack_search *x, int b, int section, int64_t most)
 {
     const mp_pack_state *s = x->state;
@@ -103,7 +105,7 @@ static int64_t supported(const mp_pack_search *x, int b, int section, int64_t mo
     return least == most ? most : (least + box->alignment - 1) / box->alignment * box->alignment;
 }
 
-/* True if a section with at least n branches is a better choice than the best one so far. */
+/* True if a section with at least n branches is a better choice to branch on than b->section. */
 static bool precedes(const mp_pack_search *x, const branching *b, const branching *best)
 {
     if (best->section < 0) return true;
@@ -116,7 +118,7 @@ static bool precedes(const mp_pack_search *x, const branching *b, const branchin
     return b->floor < best->floor;
 }
 
-/* Returns the next floor if nothing is placed at the current one; INT64_MAX: something must be placed. */
+/* Returns the next floor of section t if no box is placed at the current floor; INT64_MAX: some box must be placed there. */
 static int64_t next_floor(const mp_pack_search *x, int t, int64_t most)
 {
     const mp_pack_state *s = x->state;
@@ -143,7 +145,7 @@ static int64_t next_floor(const mp_pack_search *x, int t, int64_t most)
     return next;
 }
 
-/* Makes the section the best one if it is better. */
+/* Makes section t the choice to branch on if it is better than the current choice. */
 static void look(const mp_pack_search *x, int t, branching *best)
 {
     const mp_pack_state *s = x->state;
@@ -221,8 +223,8 @@ static bool count_node(mp_pack_search *x)
 
 static bool fill(mp_pack_search *x, int from, int to);
 
-/* Fills the parts between sections that no box crosses, except the last part, which is returned as [*from, *to). It is empty if
- * no box is unplaced. */
+/* A part of time between two sections that no box crosses can be filled separately. Fills all such parts except the last,
+ * which is returned as sections [*from, *to). It is empty if no box is unplaced. */
 static bool fill_parts(mp_pack_search *x, int *from, int *to)
 {
     const mp_pack_state *s = x->state;
@@ -292,8 +294,8 @@ static bool fill(mp_pack_search *x, int from, int to)
     }
 }
 
-/* Returns the length of a run in the sequence 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ... It is optimal if no good length is known (Luby,
- * Sinclair, Zuckerman 1993). */
+/* Returns the length of a run between two restarts, in the sequence 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ... The sequence is optimal
+ * if no good length is known (Luby, Sinclair, Zuckerman 1993). */
 static int64_t luby(int run)
 {
     int64_t k = run + 1;
@@ -322,7 +324,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
     }
     const size_t mark = s->n_trail;
     for (int run = 0; *verdict == MP_PACK_LIMIT && left > 0 && !x->stopped; run++) {
-        x->limit = shortest * luby(run); /* even the shortest run can place every box once */
+        x->limit = shortest * luby(run); /* long enough to place every box once, even in the shortest run */
         if (x->limit > left) x->limit = left;
         x->order = (enum order)(run % N_ORDERS);
         x->nodes = x->depth = 0;
@@ -349,7 +351,7 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
     if (!x) return NULL;
     x->state = state;
     x->options = options;
-    x->memory_bits = 8; /* stores about 1,024 failed states per box, at most 2^18 */
+    x->memory_bits = 8; /* the table stores about 1,024 failed states per box, at most 2^18 */
     while (x->memory_bits < 18 && 1 << x->memory_bits < 1024 * (int64_t)state->n_boxes) x->memory_bits++;
     x->pool = mp_pool_new();
     x->failed = mp_pool_alloc(x->pool, (size_t)1 << x->memory_bits, sizeof *x->failed);

@@ -1,4 +1,5 @@
-/* pack_state.c - divides time into sections, raises floors as boxes are placed, and records changes for undo. */
+/* pack_state.c - the state of the packer's search: divides time into sections, raises floors as boxes are placed, and records
+ * changes for undo. */
 #include "planner/pack/pack_state.h"
 
 #include <stdlib.h>
@@ -239,7 +240,7 @@ static bool raise_floor(mp_pack_state *s, int section, int64_t floor)
     return true;
 }
 
-/* Updates the values that the search reads about a section, after its unplaced boxes or their lowest offsets have changed. */
+/* Updates the values of a section that the search reads, after its unplaced boxes or their lowest offsets have changed. */
 static bool refresh(mp_pack_state *s, int t)
 {
     const mp_pack_live *live = &s->live[s->live_start[t]];
@@ -265,7 +266,8 @@ static bool refresh(mp_pack_state *s, int t)
     return true;
 }
 
-/* Raises floors on which no box can be placed. Returns false if the unplaced boxes of a section do not fit above its floor. */
+/* Raises the floor of each section in which no box can be placed at the floor. Returns false if the unplaced boxes of a
+ * section do not fit between its floor and the capacity. */
 static bool propagate(mp_pack_state *s)
 {
     bool fits = true;
@@ -332,7 +334,7 @@ void mp_pack_undo(mp_pack_state *s, size_t n_trail)
             for (int t = box->begin + 1; t < box->end; t++) s->crossing[t]++;
             for (int r = box->run; r < box->run + box->n_runs; r++)
                 for (int t = s->runs[r].begin; t < s->runs[r].end; t++) {
-                    s->n_live[t]++; /* it is the first box after the unplaced ones */
+                    s->n_live[t]++; /* the box is now the first one after the section's unplaced boxes */
                     s->total[t] += s->runs[r].size;
                 }
         }

@@ -5,11 +5,11 @@
 
 #include "estimator/base/memory.h"
 
-/* The blocks and their ticks. */
+/* The blocks of a network with their ticks, and a limit on the ticks of a stage. */
 typedef struct line {
-    int n;           /* blocks */
-    int64_t *before; /* [0..n]: ticks of the blocks before this one */
-    int64_t most;    /* no stage takes longer */
+    int n;           /* number of blocks */
+    int64_t *before; /* [0..n]: ticks of all blocks before this block */
+    int64_t most;    /* limit on the ticks of a stage */
 } line;
 
 static int64_t ticks_between(const line *x, int begin, int end)
@@ -17,7 +17,7 @@ static int64_t ticks_between(const line *x, int begin, int end)
     return x->before[end] - x->before[begin];
 }
 
-/* True if n_stages stages of at most so many ticks hold all blocks. */
+/* True if all blocks fit in n_stages stages of at most `ticks` ticks each. */
 static bool suffices(const line *x, int64_t ticks, int n_stages)
 {
     int n = 0;
@@ -43,7 +43,8 @@ static int64_t least_slowest(const line *x, int n_stages)
     return high;
 }
 
-/* Cuts with the least sum of squared ticks and no stage over x->most. cost and from have (n_stages + 1) * (n + 1) cells. */
+/* Cuts the blocks so that no stage exceeds x->most, with the least sum of squared stage ticks. `cost` and `from` have
+ * (n_stages + 1) * (n + 1) elements. */
 static void cut(const line *x, int n_stages, double *cost, int *from, mp_stage *stages)
 {
     const int width = x->n + 1;
@@ -65,7 +66,8 @@ static void cut(const line *x, int n_stages, double *cost, int *from, mp_stage *
     }
 }
 
-/* Fills stages from the last block on. Each earlier stage keeps at least one block. */
+/* Assigns blocks to stages from the last block on, as many to each stage as x->most allows. Each earlier stage keeps at least
+ * one block. */
 static void fill_late(const line *x, int n_stages, mp_stage *stages)
 {
     for (int q = n_stages - 1, end = x->n; q >= 0; end = stages[q--].begin) {
@@ -76,7 +78,7 @@ static void fill_late(const line *x, int n_stages, mp_stage *stages)
     }
 }
 
-/* Moves blocks to neighbours while the busier of the two ranks becomes less busy. */
+/* Moves blocks to neighbouring stages as long as the busier of the two ranks becomes less busy. */
 static void even_out(const line *x, int n_ranks, int n_stages, int64_t *busy, mp_stage *stages)
 {
     for (int q = 0; q < n_stages; q++) busy[q % n_ranks] += ticks_between(x, stages[q].begin, stages[q].end);

@@ -1,4 +1,4 @@
-/* loads.c - measures the blocks of a training graph (ticks, bytes) and finds the blocks that read each parameter. */
+/* loads.c - measures the blocks of a training graph in ticks and bytes, and finds the blocks that read each parameter. */
 #include "planner/parallel/loads.h"
 
 #include <string.h>
@@ -68,8 +68,8 @@ static void add_outputs(mp_load *load, const mp_chain *chain)
     }
 }
 
-/* Converts the options of a block of the chain into bytes kept and recomputation on a rank. The block's output counts as
- * kept. */
+/* Converts the options that the searcher `chain` found for block k into kept bytes and recomputation of a rank. The block's
+ * output counts as kept. */
 static void add_options(const mp_chain *chain, int k, mp_block_load *block)
 {
     const mp_chain_block *of = &chain->blocks[k];
@@ -87,7 +87,7 @@ static void add_options(const mp_chain *chain, int k, mp_block_load *block)
         if (!last || found.kept_bytes < last->kept_bytes) block->options[block->n_options++] = found;
     }
     if (of->n_options) return;
-    /* last block: its backward follows its forward immediately, so that one option is enough */
+    /* the backward of the last block follows its forward immediately, so one option is enough */
     block->options[block->n_options++] = (mp_load_option){.kept_bytes = pinned, .transient_bytes = of->alone_need.bytes[0]};
 }
 
@@ -125,8 +125,8 @@ static void add_update(mp_load *load, const mp_chain *chain, const mp_node *upda
     if (p.first >= 0) load->parameters[load->n_parameters++] = p;
 }
 
-/* Adds the frozen parameters. They are sharded like the others but have no gradient and no state. `mark` is per storage; the
- * caller zeroes it. */
+/* Adds the frozen parameters. They are sharded like other parameters, but have no gradient and no optimizer state. `mark`, one
+ * entry per storage, is zero on entry. */
 static void add_frozen(mp_load *load, const mp_chain *chain, int *mark)
 {
     const mp_graph *graph = chain->graph;
@@ -162,13 +162,14 @@ static mp_status fill(mp_load *load, const mp_chain *chain, mp_error *err)
         add_options(chain, k, &load->blocks[k]);
     }
     for (size_t k = 0; k < load->n_parameters; k++) shared += load->parameters[k].value_bytes + load->parameters[k].state_bytes;
-    for (size_t s = 0; s < graph->n_storages; s++) /* gradients that outlive a step are not in `shared`: they count here */
+    /* gradients that live beyond a step are not in `shared`, so they are added here */
+    for (size_t s = 0; s < graph->n_storages; s++)
         if (mp_kind_is_static(graph->storages[s].kind)) load->other_bytes += graph->storages[s].bytes;
     load->other_bytes -= shared;
     return MP_OK;
 }
 
-/* Keeps only every `merged`-th block boundary. */
+/* Keeps only every `merged`-th block boundary, so that `merged` neighbouring blocks become one. */
 static void merge(bool *ends, int n, int merged)
 {
     int k = 0;

@@ -21,7 +21,7 @@ enum {
     MERGES = 4
 }; /* BATCHES and SPREADS: micro-batch sizes and values of ep are powers of two */
 
-/* The measured costs for one split and one micro-batch size. */
+/* The measured costs of a network for one split (tp, ep, ...) and one micro-batch size. */
 typedef struct slot {
     mp_load *loads[MERGES]; /* with 1, 2, 4, ... blocks merged into one; NULL: not measured yet, or refused */
     bool is_refused;
@@ -37,15 +37,15 @@ typedef struct hunt {
     const mp_meshes_request *request;
     mp_meshes *found;
     size_t capacity;
-    slot slots[2][2][TP_MOST + 1][SPREADS]
-              [BATCHES]; /* indices: zero=3 if it is sharded apart; data=0 or 1; tp; log2 of ep; log2 of the samples per rank */
-    int64_t most_ep;     /* larger values do not divide the number of experts, if the network has experts */
-    mesh_time times[BEST * 4]; /* of the fastest meshes so far, ascending */
+    slot slots[2][2][TP_MOST + 1][SPREADS][BATCHES]; /* the slots, indexed by: 1 if zero=3 and sharded apart; data 0 or 1; tp;
+                                                        log2 of ep; log2 of the samples per rank */
+    int64_t most_ep;           /* largest value of ep; larger values do not divide the number of experts */
+    mesh_time times[BEST * 4]; /* times of the fastest meshes found, ascending in seconds */
     size_t n_times, n_best;
     mp_error *err;
 } hunt;
 
-/* Returns the number of ranks of a tp group among which a micro-batch is split. */
+/* Returns the number of ranks of a tp group that split a micro-batch between them. */
 static int64_t sharers(const mp_mesh *mesh)
 {
     return mesh->data ? mesh->size[MP_DIM_TP] : 1;
@@ -61,8 +61,8 @@ static int log2_of(int64_t n)
     return k;
 }
 
-/* Returns in *out the costs per rank for a split and a micro-batch size; NULL: the graph cannot be built. Blocks are merged
- * (merge > 0) only if the mesh does not fit otherwise. */
+/* Returns in *out the costs per rank for a split and a micro-batch size; NULL: the graph cannot be built. `merge` is the
+ * number of halvings of the block count. It is above 0 only if the mesh does not fit otherwise. */
 static mp_status load_at(hunt *x, const mp_mesh *mesh, int64_t batch, int merge, const mp_load **out)
 {
     const int64_t tp = mesh->size[MP_DIM_TP];
@@ -103,7 +103,7 @@ static mp_step_request step_of(const hunt *x, const mp_mesh_choice *c, const mp_
                              .host = x->request->host};
 }
 
-/* Lists a mesh with a micro-batch size and a schedule, if the sizes divide the global batch and the network has enough
+/* Adds to the list a mesh with a micro-batch size and a schedule, if these divide the global batch and the network has enough
  * blocks. */
 static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_schedule schedule, int64_t n_chunks)
 {
@@ -132,7 +132,8 @@ static mp_status add_choice(hunt *x, const mp_mesh *mesh, int64_t batch, mp_sche
     return MP_OK;
 }
 
-/* Lists all schedules of a mesh and a micro-batch size. The number of chunks doubles while every stage has a block. */
+/* Adds to the list all schedules of a mesh and a micro-batch size. The number of chunks doubles as long as every stage has a
+ * block. */
 static mp_status add_schedules(hunt *x, const mp_mesh *mesh, int64_t batch)
 {
     const mp_meshes_request *r = x->request;
@@ -151,7 +152,7 @@ static bool permits(const hunt *x, mp_dim dim, int64_t n)
     return !x->request->fixed.size[dim] || x->request->fixed.size[dim] == n;
 }
 
-/* Lists the values of ep for a network with experts: 1, 2, 4, ... ranks of dp and shard. */
+/* Adds to the list all values of ep of a network with experts: 1, 2, 4, ... ranks of dp and shard. */
 static mp_status add_spreads(hunt *x, mp_mesh mesh, int64_t batch)
 {
     const int64_t shard = mesh.size[MP_DIM_SHARD], copies = mesh.size[MP_DIM_DP] * shard,
@@ -169,7 +170,7 @@ static mp_status add_spreads(hunt *x, mp_mesh mesh, int64_t batch)
     return MP_OK;
 }
 
-/* Lists all splits of `copies` ranks into dp and shard, with every ZeRO stage, micro-batch size and schedule. */
+/* Adds to the list all splits of `copies` ranks into dp and shard, with every ZeRO stage, micro-batch size and schedule. */
 static mp_status add_copies(hunt *x, mp_mesh mesh, int64_t copies)
 {
     for (int64_t shard = 1; shard <= copies; shard++) {
@@ -208,7 +209,8 @@ static mp_status list_all(hunt *x)
     return MP_OK;
 }
 
-/* Sorts by the lower bound on the step time; ties by dimensions, so that the order is deterministic. */
+/* Compares choices by the lower bound on their step time. Of equal ones, the dimensions decide, so that the order is
+ * deterministic. */
 static int by_bound(const void *a, const void *b)
 {
     const mp_mesh_choice *x = a, *y = b;
@@ -230,13 +232,13 @@ static int by_verdict(const void *a, const void *b)
     return by_bound(a, b);
 }
 
-/* Inserts the time of a choice into the sorted list of the fastest meshes, if it is the fastest choice of its mesh. */
+/* If a choice is the fastest of its mesh, inserts its time into the sorted list of the fastest meshes. */
 static void note_time(hunt *x, const mp_mesh_choice *c)
 {
     size_t k = 0;
     while (k < x->n_times && !mp_mesh_is_same(&x->times[k].mesh, &c->mesh)) k++;
     const bool is_new = k == x->n_times, is_full = x->n_times == x->n_best;
-    if (is_new && is_full) k--; /* the slowest gives way */
+    if (is_new && is_full) k--; /* the list is full, so the slowest mesh is dropped */
     if (is_new && !is_full)
         x->n_times++;
     else if (c->seconds >= x->times[k].seconds)
@@ -253,8 +255,8 @@ static double limit_of(const hunt *x)
     return last > alike ? last : alike;
 }
 
-/* True if a choice that exceeds the memory under every recomputation option may fit with merged blocks: every stage fits
- * without activations. */
+/* True if a choice that exceeds the memory under every recomputation option may fit with merged blocks. This requires that
+ * every stage fits without activations. */
 static bool may_merge(const hunt *x, const mp_mesh_choice *c)
 {
     for (size_t k = 0; k < c->n_stages; k++)
@@ -262,7 +264,7 @@ static bool may_merge(const hunt *x, const mp_mesh_choice *c)
     return true;
 }
 
-/* Simulates a choice, unless its floor exceeds the memory or its bound reaches the limit in seconds. */
+/* Simulates a choice, unless its least memory exceeds the memory of a device, or its bound in seconds reaches `limit`. */
 static mp_status judge(hunt *x, mp_mesh_choice *c, double limit)
 {
     mp_ranks ranks;
@@ -302,7 +304,8 @@ static int by_mesh(const void *a, const void *b)
     return by_bound(a, b);
 }
 
-/* Of each mesh with a simulated choice, and of the explained one, simulates all choices that may be its fastest. */
+/* For each mesh with a simulated choice, and for the mesh of --explain, simulates all choices that may be the fastest of the
+ * mesh. */
 static mp_status complete(hunt *x)
 {
     mp_mesh_choice *choices = x->found->choices, *end = choices + x->found->n;

@@ -30,8 +30,8 @@ static mp_status take_begins(mp_pipeline *x, const int *begins, mp_error *err)
     return MP_OK;
 }
 
-/* Chooses the stage boundaries that make the slowest stage fastest. If a rank exceeds the memory, some of its blocks move to
- * neighbours. */
+/* Chooses stage boundaries so that the slowest stage is as fast as possible. If a rank exceeds the memory, some of its blocks
+ * move to neighbouring ranks. */
 static mp_status balance(mp_pipeline *x, const mp_load *load, int64_t memory_bytes, mp_error *err)
 {
     const mp_step_request request = {.load = load,
@@ -58,8 +58,7 @@ static int stage_of_block(const mp_pipeline *x, int block)
     return q;
 }
 
-/* True if a forward node reads only data that is the same for every micro-batch. Each stage then computes the node for
- * itself. */
+/* True if a forward node reads only data that are the same for every micro-batch. Each stage then runs this node itself. */
 static bool runs_everywhere(const mp_pipeline *x, const mp_node *node)
 {
     const mp_graph *g = x->graph;
@@ -74,9 +73,9 @@ static bool runs_everywhere(const mp_pipeline *x, const mp_node *node)
     return true;
 }
 
-/* Returns the stage of a backward node. If the node has a forward node, it is the same stage. Otherwise it is the first stage
- * that produces a gradient among its inputs, as the backward reaches that stage last. Without such a gradient it is the last
- * stage that produces an input. */
+/* Returns the stage of a backward node. It is the stage of the node's forward node, if there is one. Otherwise it is the first
+ * stage that produces a gradient among the node's inputs, because the backward pass reaches that stage last. If no input is a
+ * gradient, it is the last stage that produces an input. */
 static int stage_of_backward(const mp_pipeline *x, const mp_node *node, int before)
 {
     const mp_graph *g = x->graph;

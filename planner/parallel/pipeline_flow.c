@@ -1,10 +1,10 @@
-/* pipeline_flow.c - finds the tensors that cross stage boundaries and the ranks that hold each parameter. */
+/* pipeline_flow.c - finds the tensors that cross the stage boundaries of a pipeline, and the ranks that hold each parameter. */
 #include "planner/parallel/pipeline_flow.h"
 
 #include "estimator/base/memory.h"
 #include "planner/parallel/loads.h"
 
-/* Finds the nodes of each stage. A node that runs everywhere is needed in the stages that read its output. */
+/* Finds the nodes that run in each stage. A node without a stage of its own runs in the stages that read its output. */
 static void find_needed(mp_flow *flow, const mp_pipeline *x)
 {
     const mp_graph *g = x->graph;
@@ -20,7 +20,7 @@ static void find_needed(mp_flow *flow, const mp_pipeline *x)
         }
 }
 
-/* Finds the backward nodes that no other stage waits for. */
+/* Finds the backward nodes that only compute weight gradients, so that no other stage waits for them. */
 static void find_those_for_weights(mp_flow *flow)
 {
     const mp_graph *g = flow->graph;

@@ -1,9 +1,9 @@
-/* pipeline_graph.c - builds the training graph of one pipeline rank from the graph of a single device, node by node.
+/* pipeline_graph.c - builds the training graph of one pipeline rank from the graph of a single device (the whole graph).
  *
  * A rank holds one copy of each static storage, of each weight gradient and of each output of an update. Of every other storage
- * it holds one copy per chunk that uses it, because the chunks process different micro-batches. A stage boundary is crossed by
- * every activation that is produced before it and read after it. Gradients cross it in the other direction.
- */
+ * it holds one copy per chunk that uses it, because the chunks process different micro-batches. Activations are sent across
+ * each stage boundary between their producer and a reader, gradients in the other direction. A token is a storage of zero bytes
+ * that makes one node wait for another. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,13 +21,13 @@ typedef struct builder {
     mp_rank *out;
     mp_pool *pool;
     int rank, channel;
-    int *token;            /* per gradient summed over ranks: token that the all-reduce writes and the update reads; -1: none */
-    int *of_rank;          /* per storage of the whole graph: its index on this rank; -1: absent */
-    int *of_chunk;         /* per chunk and storage: the same, including the shared storages that the chunk uses */
-    int *number;           /* per chunk and node: its index on this rank; -1: absent */
-    int *sent;             /* per chunk: tokens written by the sends of activations and of gradients; -1: none */
-    int *list, *more;      /* scratch lists of storages for the node under construction */
-    int summed;            /* token that the next all-reduce waits for, of a transfer or an all-reduce; -1: none */
+    int *token;       /* per gradient summed over ranks: the token that the all-reduce writes and the update reads; -1: none */
+    int *of_rank;     /* per storage of the whole graph: its index on this rank; -1: absent */
+    int *of_chunk;    /* per chunk and storage of the whole graph: its index on this rank; -1: absent */
+    int *number;      /* per chunk and node of the whole graph: its index on this rank; -1: absent */
+    int *sent;        /* per chunk: tokens written by the sends of activations and of gradients; -1: none */
+    int *list, *more; /* scratch lists of storages for the node under construction */
+    int summed;       /* token of the last transfer or all-reduce, which the next all-reduce waits for; -1: none */
     size_t chunk_capacity; /* capacity of out->chunk */
     size_t whole_capacity; /* capacity of out->whole_storage */
     size_t nodes_capacity; /* capacity of out->whole_node */
@@ -60,7 +60,7 @@ static mp_status add_storage(builder *b, const mp_storage *like, int chunk, int 
     return MP_OK;
 }
 
-/* Returns in *index the rank's copy of a storage in a chunk. The copy is created at the first request. */
+/* Returns in *index the rank's copy of a storage for a chunk. Creates the copy if it does not exist. */
 static mp_status storage_of(builder *b, int chunk, int s, int *index)
 {
     const mp_graph *g = b->whole;
@@ -77,7 +77,7 @@ static mp_status storage_of(builder *b, int chunk, int s, int *index)
     return MP_OK;
 }
 
-/* Maps a list of storages to the rank's copies, created if missing. An update's gradients on other ranks are left out. */
+/* Converts a list of storages to the rank's copies, created if missing. An update's gradients on other ranks are omitted. */
 static mp_status copy_list(builder *b, int chunk, const int *from, size_t n, bool is_update, int **out, size_t *n_out)
 {
     size_t kept = 0;
@@ -122,7 +122,7 @@ static mp_status copy_alternative(builder *b, int chunk, const mp_node *node, co
     return is_update ? MP_OK : write_as_sum(b, from, a);
 }
 
-/* Appends a node. `whole` is its index in the graph of a single device; -1: a node of the pipeline itself. */
+/* Appends a node to the rank's graph. `whole` is its index in the whole graph; -1: the node exists only in pipelines. */
 static mp_status append_node(builder *b, int whole, mp_node **node)
 {
     MP_CHECK(mp_graph_node(b->graph, node, b->err));
@@ -185,8 +185,8 @@ static mp_status add_token(builder *b, const char *name, int *index)
     return add_storage(b, &token, -1, index);
 }
 
-/* Adds the send buffer for activations, so that this rank computes on while the next rank receives. Without the buffer two
- * ranks can deadlock, if one sends an activation while the other sends a gradient. */
+/* Adds the send buffer for activations, so that this rank can continue to compute while the next rank receives. Without the
+ * buffer two ranks can deadlock, if one sends an activation while the other sends a gradient. */
 static mp_status add_outbox(builder *b, int q, int64_t bytes)
 {
     char name[64];
@@ -196,7 +196,7 @@ static mp_status add_outbox(builder *b, int q, int64_t bytes)
     return add_storage(b, &room, -1, &b->out->outbox);
 }
 
-/* Returns the two ranks of a stage and the next one. With chunks, the last rank sends to the first. */
+/* Returns the ranks that run `stage` and the next stage. With several chunks per rank, the last rank sends to the first. */
 static mp_rank_group neighbours(const builder *b, int stage)
 {
     mp_rank_group group = mp_mesh_group(&b->x->ranks->mesh, MP_DIM_PP);
@@ -206,7 +206,7 @@ static mp_rank_group neighbours(const builder *b, int stage)
     return group;
 }
 
-/* True if a node of this stage adds to a gradient received from the next stage. */
+/* True if a node of this chunk's stage adds to a gradient s that is received from the next stage. */
 static bool adds_here(const builder *b, int chunk, int s)
 {
     const int q = chunk * b->x->shape.n_ranks + b->rank;
@@ -215,8 +215,8 @@ static bool adds_here(const builder *b, int chunk, int s)
     return false;
 }
 
-/* Appends the node that receives or sends all storages that cross from stage q to q + 1. The node adds to a received gradient
- * if this stage adds to that gradient as well. */
+/* Appends the node that sends or receives all storages that cross from stage q to q + 1. If this stage adds to a received
+ * gradient, the receiving node adds to it as well. */
 static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bool sends)
 {
     const mp_graph *g = b->whole;
@@ -276,8 +276,8 @@ static mp_status add_transfer(builder *b, int chunk, int q, bool is_backward, bo
 
 /* ---- postponed weight gradients (ZB-H1) ---- */
 
-/* Appends the marker node at which the gradient for the previous stage is complete. Weight gradients read the marker's token
- * and therefore run later. Without a gradient to send there is no marker. */
+/* Appends the marker node at which the gradient for the previous stage is complete. Nodes that compute weight gradients read
+ * the marker's token, so they run later. If no gradient is sent, there is no marker. */
 static mp_status add_turn(builder *b, int chunk, int q)
 {
     size_t n = 0;
@@ -293,7 +293,7 @@ static mp_status add_turn(builder *b, int chunk, int q)
     return MP_OK;
 }
 
-/* Makes the last node of the list wait for the producer of a storage, if it does not read that storage yet; -1: no change. */
+/* Makes the rank's last node wait for the producer of a storage, if it does not read it already; -1: no change. */
 static mp_status let_wait(builder *b, int storage)
 {
     mp_node *node = &b->graph->nodes[b->graph->n_nodes - 1];
@@ -322,7 +322,7 @@ static mp_status add_sums(builder *b)
         mp_rank_group group = mp_mesh_group(mesh, MP_DIM_PP);
         group.n = n;
         group.stride *= (b->flow->last[parameter] - b->flow->first[parameter]) / (n - 1);
-        const int64_t shares = mesh->zero >= 2 ? mesh->size[MP_DIM_SHARD] : 1; /* after the reduce-scatter */
+        const int64_t shares = mesh->zero >= 2 ? mesh->size[MP_DIM_SHARD] : 1; /* parts after the reduce-scatter */
         const int64_t bytes = (g->storages[s].payload_bytes + shares - 1) / shares;
         const double seconds =
             mp_collective_seconds(&b->x->ranks->network, MP_ALL_REDUCE, b->x->ranks->algorithm, group, bytes);
@@ -339,7 +339,7 @@ static mp_status add_sums(builder *b)
         if (!is_awaited && !b->x->is_run) continue;
         int token;
         MP_CHECK(add_token(b, name, &token));
-        if (is_awaited) b->token[s] = token; /* a static storage is readable at any time: the token orders them */
+        if (is_awaited) b->token[s] = token; /* a static storage may be read at any time, so the token orders the nodes */
         if (b->x->is_run) b->summed = token;
         mp_alternative *a = b->graph->nodes[b->graph->n_nodes - 1].alternatives;
         a->n_writes = 1;
@@ -390,8 +390,8 @@ static bool updates_here(const builder *b, const mp_node *node, bool *is_of_all)
     return is_here || *is_of_all;
 }
 
-/* Appends the updates of the rank's parameters. A node over all gradients takes the rank's share of its ticks. In a run it
- * waits for all ranks, so it runs after this rank's last transfer. */
+/* Appends the updates of the rank's parameters. A node that reads all gradients takes the rank's share of its ticks. When the
+ * graph is run, such a node waits for all ranks, so it follows this rank's last transfer. */
 static mp_status add_updates(builder *b)
 {
     const mp_graph *g = b->whole;
@@ -413,7 +413,7 @@ static mp_status add_updates(builder *b)
     return MP_OK;
 }
 
-/* Adds the storage for the stash of other micro-batches in flight, if the schedule ever has any. Its size is set later. */
+/* Adds the storage for the stash of other micro-batches in flight, if there are any. mp_rank_hold sets its size. */
 static mp_status add_held(builder *b)
 {
     MP_OWNED mp_kept *one = mp_alloc((size_t)b->x->shape.n_chunks, sizeof *one);
@@ -437,7 +437,7 @@ static mp_status list_all(builder *b)
     MP_CHECK(add_updates(b));
     MP_CHECK(add_held(b));
     if (!updates_first || b->graph->n_nodes == n_listed) return MP_OK;
-    mp_node *nodes = b->graph->nodes; /* the whole graph lists updates first: move them to the front */
+    mp_node *nodes = b->graph->nodes; /* the whole graph lists updates first, so they are moved to the front here */
     const size_t n_updates = b->graph->n_nodes - n_listed;
     mp_node *moved = mp_pool_alloc(b->pool, b->graph->n_nodes, sizeof *moved);
     int *moved_whole = mp_pool_alloc(b->pool, b->graph->n_nodes, sizeof *moved_whole), *whole = b->out->whole_node;

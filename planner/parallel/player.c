@@ -1,5 +1,6 @@
-/* player.c - computes the memory of each stage. It chooses the tensors that each block keeps, and those offloaded to the host.
- * It simulates the copies parallel to compute: activations per block, optimizer state per parameter. */
+/* player.c - simulates one training step on a mesh. Computes the memory of each stage, and chooses the tensors that each block
+ * keeps and those offloaded to the host. Simulates the copies that run parallel to compute: of activations per block, of
+ * optimizer state per parameter. */
 #include "planner/parallel/player.h"
 
 #include "memplan/training.h"
@@ -19,9 +20,9 @@ static double seconds_of(const mp_link *link, bool is_in, int64_t n, int64_t byt
 double mp_player_pass(const mp_player *x, const mp_stage *stage, bool is_backward)
 {
     const mp_load *load = x->request->load;
-    /* ends of the compute so far, of the last copy, and of the copy before it */
+    /* times at which compute, the last copy, and the copy before it have ended */
     double clock = 0, sent = 0, before = 0;
-    /* the backward pass is simulated in forward order: its time is the same */
+    /* the backward pass takes the same time, so it is simulated in forward order too */
     for (int b = stage->begin; b < stage->end; b++) {
         const mp_block_load *block = &load->blocks[b];
         const mp_load_option *o = &block->options[x->options[b]];
@@ -50,7 +51,7 @@ static bool reads(const mp_stage *stage, const mp_parameter_load *p, bool *is_fi
     return *is_first || (p->last >= stage->begin && p->last < stage->end);
 }
 
-/* Returns the most bytes of offloaded state that the device may hold at once. */
+/* Returns the most bytes of offloaded optimizer state that the device may hold at once. */
 static int64_t window_of(const mp_player *x, const mp_stage *stage, int64_t room_bytes)
 {
     enum { AT_ONCE = 3 }; /* one parameter's state arrives, one is in use, one leaves */
@@ -171,7 +172,7 @@ static int64_t gathered_bytes(const mp_player *x, int block)
     return bytes;
 }
 
-/* Adds up the static bytes of a stage and the buffers for exchanging parameters and gradients. */
+/* Adds up the static bytes of a stage, and the bytes of buffers in which ranks exchange parameters and gradients. */
 static void hold_parameters(const mp_player *x, mp_stage *stage)
 {
     const mp_step_request *r = x->request;
@@ -186,22 +187,22 @@ static void hold_parameters(const mp_player *x, mp_stage *stage)
     stage->parameter_bytes = sum.value_bytes;
     stage->gradient_bytes = sum.gradient_bytes;
     stage->state_bytes = sum.state_bytes;
-    /* the running block's parameters, and the next block's, which are being prefetched */
+    /* gathered parameters of the block that runs, and of the next block, whose parameters are prefetched */
     for (int b = stage->begin; b < stage->end && zero == 3; b++) gathered = larger(gathered, 2 * gathered_bytes(x, b));
     const int64_t bucket = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
     stage->buffer_bytes = r->load->other_bytes + (zero == 3 ? gathered : zero == 2 ? 2 * bucket : 0);
 }
 
-/* All stages of one rank, and its memory. */
+/* The stages of one rank, and the rank's memory. */
 typedef struct holder {
     mp_stage *stages;
     int first, n, step; /* stages first, first + step, ... below n */
-    int64_t always;     /* parameters, gradients, state and buffers of all its stages */
-    int64_t updates;    /* offloaded state that is on the device at once while updates run */
+    int64_t always;     /* bytes of parameters, gradients, optimizer state and buffers of all these stages */
+    int64_t updates;    /* bytes of offloaded state that are on the device at once while updates run */
 } holder;
 
-/* Adds up the bytes kept under the current options. Returns the block whose next option frees the most bytes per tick; -1: no
- * block has another option. */
+/* Adds up the bytes that the rank keeps with the current options. Returns the block whose next option frees the most bytes per
+ * tick; -1: no block has another option. */
 static int look_over(const mp_player *x, const holder *rank)
 {
     const mp_load *load = x->request->load;
@@ -218,7 +219,8 @@ static int look_over(const mp_player *x, const holder *rank)
             kept += o->kept_bytes;
             if (x->is_away[b]) {
                 moved += o->movable_bytes;
-                moving = larger(moving, 2 * o->movable_bytes); /* one block computes while the other is being copied */
+                /* the bytes of two blocks, because one computes while the other is copied */
+                moving = larger(moving, 2 * o->movable_bytes);
             }
             waiting += block->weights_bytes;
             transient = larger(transient, o->transient_bytes);
@@ -244,8 +246,9 @@ static int look_over(const mp_player *x, const holder *rank)
     return chosen;
 }
 
-/* Chooses an option for each block of a rank. It starts with the first options. While the rank exceeds the memory, it advances
- * the block whose next option frees the most bytes per tick. Returns false if the last options still exceed the memory. */
+/* Chooses a recomputation option for each block of a rank. All blocks start with their first option. As long as the rank
+ * exceeds the memory, the block whose next option frees the most bytes per tick advances. Returns false if the rank exceeds
+ * the memory even with the last options. */
 static bool keep_within(const mp_player *x, const holder *rank)
 {
     const mp_load *load = x->request->load;
@@ -268,7 +271,8 @@ static bool keep_within(const mp_player *x, const holder *rank)
 
 /* ---- choice of offloaded data ---- */
 
-/* One offloading choice of a rank: optimizer state or not, and the number of blocks whose activations are offloaded. */
+/* One way for a rank to offload to the host: whether optimizer state is offloaded, and the number of blocks whose activations
+ * are. */
 typedef struct choice {
     bool moves_state, fits;
     int n_away;
@@ -320,7 +324,7 @@ static void try_away(const mp_player *x, holder *rank, int n_blocks, choice *c)
     c->seconds += (double)ticks * x->request->load->tick_seconds;
     if (!x->request->host.bytes || on_host <= x->request->host.bytes) return;
     c->fits = false;
-    c->peak_bytes = INT64_MAX; /* the host's memory is exceeded: worse than no offloading */
+    c->peak_bytes = INT64_MAX; /* the host's memory is exceeded, which is worse than no offloading */
 }
 
 static bool is_better(const choice *a, const choice *b)
@@ -329,7 +333,7 @@ static bool is_better(const choice *a, const choice *b)
     return a->fits ? a->seconds < b->seconds : a->peak_bytes < b->peak_bytes;
 }
 
-/* Chooses the fastest offloading of a rank: state or not, and a number of blocks. Returns whether the rank fits. */
+/* Chooses the fastest way for a rank to offload. Returns true if the rank's memory suffices. */
 static bool move_away(const mp_player *x, holder *rank)
 {
     enum { STEPS = 16 };

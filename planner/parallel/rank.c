@@ -1,4 +1,4 @@
-/* rank.c - one pipeline rank: its stash for micro-batches in flight, and its busy seconds per micro-batch. */
+/* rank.c - one rank of a pipeline: its stash for the other micro-batches in flight, and its busy seconds per micro-batch. */
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -35,13 +35,13 @@ mp_status mp_rank_turn_around(const mp_graph *graph, const mp_step *steps, size_
     return MP_OK;
 }
 
-/* Returns the chunk of a storage; -1: it belongs to no micro-batch. */
+/* Returns the chunk that a storage belongs to; -1: it belongs to no micro-batch. */
 static int chunk_of_storage(const mp_rank *rank, int s)
 {
     return (size_t)s < rank->n_storages ? rank->chunk[s] : -1;
 }
 
-/* Adds the bytes of a list of storages to their chunks. `seen` makes each storage count once. */
+/* Adds the bytes of a list of storages to the sums of their chunks. `seen` makes each storage count once. */
 static void keep(const mp_rank *rank, const int *list, size_t n, bool *seen, int64_t *bytes)
 {
     for (size_t k = 0; k < n; k++) {
@@ -51,8 +51,8 @@ static void keep(const mp_rank *rank, const int *list, size_t n, bool *seen, int
     }
 }
 
-/* Adds up, per chunk, the bytes live before step `at`: storages read from there on before they are written again, and operands
- * and results of copies still running. */
+/* Adds up, per chunk, the bytes that are live before step `at`. These are storages that are read from `at` on before they are
+ * written again, and operands and results of copies that are still running. */
 static void add_live(const mp_rank *rank, const mp_step *steps, size_t n, size_t at, bool *seen, int64_t *bytes)
 {
     memset(seen, 0, rank->graph->n_storages * sizeof *seen);
@@ -126,7 +126,7 @@ mp_status mp_rank_check(const mp_rank *rank, const mp_step *steps, size_t n, mp_
     return MP_OK;
 }
 
-/* Returns the chunk whose storages a node uses; -1: it uses none of a micro-batch. */
+/* Returns the chunk whose storages a node uses; -1: the node uses no storage of a micro-batch. */
 static int chunk_of(const mp_rank *rank, const mp_alternative *a)
 {
     const int *const lists[] = {a->writes, a->adds, a->reads};
@@ -139,7 +139,7 @@ static int chunk_of(const mp_rank *rank, const mp_alternative *a)
     return -1;
 }
 
-/* Adds more[chunk] bytes of workspace to each compute node of a chunk. */
+/* Adds more[c] bytes of workspace to each compute node of chunk c. */
 static void widen(mp_rank *rank, const int64_t *more)
 {
     for (size_t v = 0; v < rank->graph->n_nodes; v++) {
@@ -181,7 +181,7 @@ static bool is_transfer(const mp_rank *rank, const mp_node *node)
     return node->alternatives->channel > MP_CHANNEL_SECOND_STREAM && chunk_of(rank, node->alternatives) >= 0;
 }
 
-/* True if a node computes weight gradients alone. If the schedule postpones them, it is true for the postponed nodes. */
+/* True if a node computes weight gradients only. If the schedule postpones weight gradients, true for the postponed nodes. */
 static bool is_of_weights(const mp_rank *rank, const mp_node *node)
 {
     const mp_alternative *a = node->alternatives;
@@ -191,8 +191,8 @@ static bool is_of_weights(const mp_rank *rank, const mp_node *node)
     return false;
 }
 
-/* True if a node sums parameter gradients over ranks once per step, after all micro-batches. A sum per micro-batch reads the
- * gradient that it scatters. */
+/* True if a node sums parameter gradients over ranks once per training step, after all micro-batches. (A node that sums once
+ * per micro-batch reads the gradient that it scatters.) */
 static bool is_sum_of_step(const mp_rank *rank, const mp_node *node)
 {
     const mp_alternative *a = node->alternatives;
@@ -201,7 +201,7 @@ static bool is_sum_of_step(const mp_rank *rank, const mp_node *node)
     return a->channel > MP_CHANNEL_SECOND_STREAM && a->n_adds && chunk_of(rank, a) < 0;
 }
 
-/* Copies the graph with sends and receives of zero ticks. Their time is counted between the stages, not on the rank. */
+/* Copies the graph with zero ticks for sends and receives. Their time is counted between the stages, not on the rank. */
 static mp_status without_transfers(const mp_rank *rank, mp_pool *pool, mp_graph *out, mp_error *err)
 {
     const mp_graph *g = rank->graph;
@@ -219,7 +219,7 @@ static mp_status without_transfers(const mp_rank *rank, mp_pool *pool, mp_graph 
     return MP_OK;
 }
 
-/* Returns the seconds of the send that ends a chunk's forward; 0: last stage. */
+/* Returns the seconds of the send at the end of a chunk's forward; 0 for the last stage. */
 static double send_seconds(const mp_rank *rank, int chunk)
 {
     const mp_graph *g = rank->graph;
@@ -249,7 +249,7 @@ mp_status mp_rank_seconds(const mp_rank *rank, const mp_step *steps, size_t n, m
         const int chunk = chunk_of(rank, a);
         mp_stage_seconds *s = &seconds[chunk < 0 ? 0 : chunk];
         if (mp_step_is_issued(steps[t]) && a->channel > MP_CHANNEL_SECOND_STREAM)
-            continue; /* it runs parallel to compute: its time shows in the step that waits for it */
+            continue; /* the node runs parallel to compute, so its time counts at the step that waits for it */
         const double took = (double)(ends[t] - clock) * tick;
         clock = ends[t];
         if (node->phase == MP_PHASE_UPDATE || is_sum_of_step(rank, node))

@@ -8,8 +8,8 @@ bool mp_mesh_is_same(const mp_mesh *a, const mp_mesh *b)
     return !memcmp(a->size, b->size, sizeof a->size) && a->zero == b->zero && a->data == b->data;
 }
 
-/* Returns how complex a training program for the mesh is: data parallelism is simplest, pipelines are most complex. Of equally
- * complex meshes the one with fewer ranks in tp and pp is simpler. */
+/* Returns a number for the complexity of a training program for the mesh. Data parallelism is simplest, pipelines are most
+ * complex. Of otherwise equal meshes, the one with fewer ranks in tp and pp is simpler. */
 static int64_t complexity(const mp_mesh_choice *c)
 {
     const int64_t *size = c->mesh.size;
@@ -26,15 +26,15 @@ static bool is_listed(const mp_mesh_choice *choices, size_t n, const mp_mesh *me
     return false;
 }
 
-/* Returns the choice to rank after choices[0..n); the choices after these ascend in seconds. Of the meshes not yet ranked it is
- * the simplest one within alike_seconds, else the fastest one. If all meshes are ranked, it is the fastest remaining choice.
- * NULL: no simulated choice remains. */
+/* Returns the choice to rank after choices[0..n). The choices after these ascend in seconds. Of the meshes not yet ranked, the
+ * choice is of the simplest mesh within alike_seconds; if there is none, of the fastest mesh. If all meshes are ranked, it is
+ * the fastest remaining choice. NULL: no simulated choice remains. */
 static mp_mesh_choice *next_best(mp_meshes *found, size_t n, double alike_seconds)
 {
     mp_mesh_choice *next = NULL, *choices = found->choices;
     for (size_t k = n; k < found->n && choices[k].verdict == MP_VERDICT_SLOWER; k++) {
         if (next && choices[k].seconds > alike_seconds) break;
-        if (is_listed(choices, k, &choices[k].mesh)) continue; /* a faster choice of the mesh comes before it */
+        if (is_listed(choices, k, &choices[k].mesh)) continue; /* a faster choice of the same mesh is earlier in the list */
         if (!next || complexity(&choices[k]) < complexity(next)) next = &choices[k];
     }
     const bool is_played = n < found->n && choices[n].verdict == MP_VERDICT_SLOWER;

@@ -1,4 +1,5 @@
-/* schedule.c - the order of turns of each pipeline rank, the stash between turns, and the time at which each turn begins. */
+/* schedule.c - the schedule of a pipeline: the order of turns (forward or backward passes) of each rank, the stash between
+ * turns, and the time at which each turn begins. */
 #include "memplan/ranks/schedule.h"
 
 #include "estimator/base/memory.h"
@@ -37,17 +38,17 @@ mp_status mp_schedule_check(const mp_pipeline_shape *s, mp_error *err)
 
 /* ---- order ---- */
 
-/* Returns the number of forwards of a rank before its first backward. */
+/* Returns the number of forward passes that a rank runs before its first backward pass. */
 static int64_t warm_up(const mp_pipeline_shape *s, int rank)
 {
     const int64_t p = s->n_ranks, all = s->n_micro_batches * s->n_chunks;
-    if (p == 1) return 1; /* a single rank waits for nobody */
+    if (p == 1) return 1; /* a single rank has no other rank to wait for */
     if (s->schedule == MP_SCHEDULE_GPIPE) return all;
     if (s->schedule == MP_SCHEDULE_INTERLEAVED) return smaller(all, 2 * (p - rank - 1) + (s->n_chunks - 1) * p + 1);
     return smaller(all, p - rank);
 }
 
-/* Returns the k-th forward, or the k-th backward, of a rank. */
+/* Returns the turn of a rank that is its k-th forward pass, or its k-th backward pass. */
 static mp_turn turn_at(const mp_pipeline_shape *s, mp_pass pass, int64_t k)
 {
     const int64_t group = (int64_t)s->n_ranks * s->n_chunks;
@@ -116,12 +117,12 @@ typedef struct clockwork {
     const mp_pipeline_shape *shape;
     const mp_stage_seconds *stages;
     mp_played *played;
-    double *forward, *backward; /* per stage and micro-batch: end time; negative: not simulated yet */
-    size_t *next;               /* per rank: its next turn */
+    double *forward, *backward; /* per stage and micro-batch: end time of the pass; negative: not simulated yet */
+    size_t *next;               /* per rank: index of its next turn */
     double *clock, *busy;
 } clockwork;
 
-/* Returns the time at which the input of a turn has arrived; negative: not known yet. */
+/* Returns the time at which the input of a turn arrives; negative: not known yet. */
 static double ready_at(const clockwork *x, int stage, const mp_turn *turn)
 {
     const int64_t m = x->shape->n_micro_batches;
@@ -132,7 +133,7 @@ static double ready_at(const clockwork *x, int stage, const mp_turn *turn)
     return end < 0 ? end : end + x->stages[is_forward ? other : stage].send;
 }
 
-/* Simulates the next turn of a rank. Returns false if the turn has to wait, or if no turn is left. */
+/* Simulates the next turn of a rank. Returns false if the turn's input has not been simulated, or if no turn is left. */
 static bool advance(clockwork *x, int rank)
 {
     mp_played *played = x->played;
@@ -156,7 +157,7 @@ static bool advance(clockwork *x, int rank)
     return true;
 }
 
-/* Simulates all turns and sums up the times. The orders of mp_schedule_order never deadlock. */
+/* Simulates all turns and adds up the times. The orders from mp_schedule_order never deadlock. */
 static void play(clockwork *x)
 {
     const int n = x->shape->n_ranks;

@@ -23,13 +23,13 @@ static double seconds_of(const mp_step_request *r, mp_collective collective, mp_
     return (double)pieces * mp_collective_seconds(&r->ranks->network, collective, r->ranks->algorithm, group, bytes / pieces);
 }
 
-/* Returns the seconds of compute slowed down by collectives that run at the same time. */
+/* Returns the seconds of compute if collectives run at the same time and slow it down. */
 static double slower(const mp_step_request *r, double compute, double collectives)
 {
     return compute + r->ranks->network.slowdown * (collectives < compute ? collectives : compute);
 }
 
-/* Returns the number of buckets for this number of bytes. */
+/* Returns the number of buckets that hold this number of bytes. */
 static int64_t buckets(const mp_step_request *r, int64_t bytes)
 {
     const int64_t most = r->ranks->bucket_bytes ? r->ranks->bucket_bytes : MP_BUCKET_BYTES;
@@ -70,13 +70,14 @@ int64_t mp_step_floor(const mp_step_request *r)
     }
     for (int k = 0; k < r->load->n_blocks; k++) largest = larger(largest, r->load->blocks[k].largest_bytes);
     if (mp_player_ranks(r) > 1) return larger((always + gradients) / mp_player_ranks(r), largest);
-    /* with one micro-batch, the gradients need not be live while the largest node runs */
+    /* with one micro-batch, gradients need not be live while the largest node runs */
     return r->n_micro_batches > 1 ? always + gradients + largest : always + larger(gradients, largest);
 }
 
 /* ---- seconds ---- */
 
-/* Sets the forward and backward seconds of a micro-batch, gathers of parameters included. Returns the seconds of the update. */
+/* Sets the seconds of a micro-batch's forward and backward in a stage, including the gathers of parameters. Returns the
+ * seconds of the stage's updates. */
 static double time_stage(const mp_player *x, mp_stage *stage)
 {
     const mp_step_request *r = x->request;
@@ -111,7 +112,7 @@ static double time_stage(const mp_player *x, mp_stage *stage)
         stage->sent_bytes += r->n_micro_batches * (2 * mp_collective_sent_bytes(MP_ALL_GATHER, shards.n, values) +
                                                    mp_collective_sent_bytes(MP_REDUCE_SCATTER, shards.n, gradients));
     }
-    if (shares_all) { /* collectives overlap with compute, except the first gather and the last scatter */
+    if (shares_all) { /* collectives overlap with compute, except for the first gather and the last scatter */
         const double slower_forward = slower(r, stage->forward_seconds, gather),
                      slower_backward = slower(r, stage->backward_seconds, gather + scatter);
         stage->forward_seconds = later(slower_forward, gather) + first;
@@ -132,8 +133,8 @@ static int64_t sent_by_operators(const mp_load *load, const mp_stage *stage)
     return (int64_t)((double)load->sent_bytes * (double)ticks_of(load, stage->begin, stage->end) / (double)all + 0.5);
 }
 
-/* Adds the seconds of gradient sums and parameter gathers for one group of parameters. *last: seconds of the last bucket, which
- * no compute hides. */
+/* Adds the seconds in which ranks sum the gradients and gather the parameters of one group (common or experts). *last: seconds
+ * of the last bucket, which no compute hides. */
 static void add_exchange(const mp_player *x, mp_stage *stage, int share, double *sums, double *last, double *gather)
 {
     const mp_step_request *r = x->request;
@@ -169,8 +170,8 @@ static double exchange_of(const mp_player *x, mp_stage *stage)
     return later(last, sums - stage->backward_seconds) + longer + gather;
 }
 
-/* While a stage exceeds the memory, moves a block from the fullest stage to its less full neighbour. It stops if that stage has
- * one block left, or after 2 n moves. Returns whether all stages fit. */
+/* As long as a stage exceeds the memory, moves a block from the fullest stage to its less full neighbour. Ends if the fullest
+ * stage has one block left, or after 2 n moves. Returns true if all stages fit. */
 static bool relieve(const mp_player *x, mp_stage *stages, int n)
 {
     const int64_t memory_bytes = x->request->memory_bytes;
@@ -200,7 +201,7 @@ static double weights_of(const mp_player *x, const mp_stage *stage)
     return (double)ticks * x->request->load->tick_seconds;
 }
 
-/* Sets, for each chunk of a rank, the micro-batches in flight at the rank's fullest moment. */
+/* Sets, for each chunk of a rank, the number of micro-batches in flight at the time when the rank holds the most. */
 static mp_status count_flight(const mp_pipeline_shape *shape, int rank, mp_stage *stages, mp_error *err)
 {
     const size_t n = mp_schedule_turns(shape);
@@ -224,18 +225,18 @@ static mp_status count_flight(const mp_pipeline_shape *shape, int rank, mp_stage
     return MP_OK;
 }
 
-/* One step with its current stage boundaries. */
+/* The simulation of one training step, with the current stage boundaries. */
 typedef struct step {
     const mp_player *x;
     mp_pipeline_shape shape;
     int n;          /* number of stages */
-    mp_stage *held; /* stages with their memory; the seconds are not set yet */
+    mp_stage *held; /* the stages with their memory, and without seconds */
     mp_stage *tried;
     mp_stage_seconds *seconds;
 } step;
 
-/* Returns the seconds in which a stage sums the gradients of tied parameters, which another rank reads too, after its last
- * backward. */
+/* Returns the seconds in which a stage sums the gradients of tied parameters after its last backward. A tied parameter is also
+ * read on another rank. */
 static double tied_sums_of(const step *s, mp_stage *stage)
 {
     const mp_step_request *r = s->x->request;
@@ -259,7 +260,8 @@ static double tied_sums_of(const step *s, mp_stage *stage)
     return seconds;
 }
 
-/* Sets the seconds of the current stages. If they fit, simulates the step. Fills in all of *out but its peak. */
+/* Computes the seconds of the current stages. If they fit, simulates the training step. Sets all fields of *out except its
+ * peak. */
 static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *err)
 {
     const mp_step_request *r = s->x->request;
@@ -287,7 +289,7 @@ static mp_status play(const step *s, bool fits, mp_mesh_choice *out, mp_error *e
     return MP_OK;
 }
 
-/* Moves a block from a stage to its neighbour and computes the memory of both ranks. Returns whether they fit. */
+/* Moves a block from a stage to its neighbour, and computes the memory of both ranks. Returns true if both fit. */
 static bool shift(const step *s, int from, int to)
 {
     mp_stage *stages = s->held;
@@ -333,8 +335,8 @@ static mp_status try_shift(const step *s, int from, int to, mp_mesh_choice *out,
     return MP_OK;
 }
 
-/* Moves blocks away from the busiest rank, if it recomputes, while the step gets shorter. Recomputation on a rank that would be
- * idle costs no time. Uneven stages can therefore be faster than even ones. */
+/* As long as the step gets shorter, moves blocks away from the busiest rank, if that rank recomputes. Recomputation on a rank
+ * that would be idle costs no time, so uneven stages can be faster than even ones. */
 static mp_status even_out(const step *s, mp_mesh_choice *out, mp_error *err)
 {
     const int n_ranks = s->shape.n_ranks;
@@ -352,7 +354,7 @@ static mp_status even_out(const step *s, mp_mesh_choice *out, mp_error *err)
     return MP_OK;
 }
 
-/* Simulates one cut. */
+/* Simulates the training step with the stage boundaries of one kind of cut. */
 static mp_status play_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool *fits, mp_error *err)
 {
     const mp_step_request *r = s->x->request;
@@ -372,7 +374,7 @@ static mp_status play_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool 
     return MP_OK;
 }
 
-/* Simulates another cut, and takes it if it is better. */
+/* Simulates the training step with another kind of cut, and keeps it if it is faster. */
 static mp_status try_cut(step *s, mp_stage_cut kind, mp_mesh_choice *out, bool *fits, mp_pool *pool, mp_error *err)
 {
     mp_mesh_choice tried = *out;
@@ -408,7 +410,8 @@ mp_status mp_step_play(const mp_step_request *r, mp_mesh_choice *out, bool *fits
     if (mp_pool_failed(pool)) return MP_NO_MEMORY(err);
     MP_CHECK(mp_player_new(r, pool, &x, err));
     MP_CHECK(play_cut(&s, MP_CUT_LATE, out, fits, err));
-    for (int kind = MP_CUT_LATE + 1; kind < MP_N_CUTS && r->n_chunks > 1; kind++) /* ranks with several stages are uneven */
+    /* a kind of cut that evens out ranks helps only if ranks have several stages */
+    for (int kind = MP_CUT_LATE + 1; kind < MP_N_CUTS && r->n_chunks > 1; kind++)
         MP_CHECK(try_cut(&s, (mp_stage_cut)kind, out, fits, pool, err));
     return MP_OK;
 }

@@ -1,4 +1,5 @@
-/* check.c - checks plans: which nodes run, how often, and the positions of updates. Then compares every claim with a replay. */
+/* check.c - checks plans: which nodes run, how often, and the places of updates. Then compares every claim of a plan with a
+ * replay of its steps. */
 #include "memplan/check.h"
 
 #include <math.h>
@@ -14,8 +15,9 @@
 static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     MP_OWNED size_t *runs = mp_alloc(graph->n_nodes, sizeof *runs);
-    MP_OWNED size_t *computed = mp_alloc(graph->n_nodes, sizeof *computed);      /* number of runs, copies back excluded */
-    MP_OWNED int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives); /* alternatives of the first runs */
+    MP_OWNED size_t *computed = mp_alloc(graph->n_nodes, sizeof *computed); /* per node: number of runs, without copies back */
+    /* per node: the alternative of its first run */
+    MP_OWNED int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives);
     MP_ENSURE(runs && computed && alternatives, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
         mp_step step = plan->steps[t];
@@ -49,13 +51,13 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
     return MP_OK;
 }
 
-/* Checks that, within a step, a parameter is read only before its update (fuse none, backward) or only after it (forward). With
- * `none`, all updates must follow all of backward. */
+/* Checks that updates run where the graph's `fuse` requires. Within a step, a parameter is read only before its update (fuse
+ * none, backward) or only after it (forward). With fuse none, all updates must follow all of backward. */
 static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     size_t last_backward = 0;
     MP_OWNED struct reading {
-        size_t first, last; /* 1 + the first and the last step that reads a parameter, updates excluded; 0: none */
+        size_t first, last; /* 1 + the first and 1 + the last step that reads a parameter, updates excluded; 0: no step does */
     } *readings = mp_alloc(graph->n_storages, sizeof *readings);
     MP_ENSURE(readings, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
@@ -112,7 +114,7 @@ static mp_status check_waits(const mp_graph *graph, const mp_plan *plan, mp_erro
     return MP_OK;
 }
 
-/* Returns the first step after t that reads storage s or adds to it; -1: none. */
+/* Returns the first step after step t that reads storage s or adds to it; -1: none. */
 static int next_user(const mp_replay *replay, int t, int s)
 {
     for (int u = t + 1; u < (int)replay->n_steps; u++) {
@@ -135,8 +137,9 @@ static mp_status refute_missing_free(const mp_graph *graph, const mp_replay *rep
                    mp_storage_label(graph, x->storage).text);
 }
 
-/* Explains why storage s does not end in step t, where the plan frees it. Either a later step needs it, usually because its
- * recomputation is missing, or it has ended already. `next`: its first instance that is not freed yet. */
+/* Fails with the reason why storage s does not end in step t, although the plan frees it there. Either a later step needs it,
+ * usually because a recomputation is missing, or it has ended before. `next`: the first instance of s that the plan has not
+ * freed. */
 static mp_status refute_free(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int next, int t, int s,
                              mp_error *err)
 {
@@ -156,7 +159,7 @@ static mp_status refute_free(const mp_graph *graph, const mp_plan *plan, const m
 
 static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
-    MP_OWNED int *next = NULL; /* per storage: its first instance that is not freed yet */
+    MP_OWNED int *next = NULL; /* per storage: its first instance that the plan has not freed */
     if (!plan->frees_start) return MP_OK;
     MP_ENSURE(next = mp_alloc(graph->n_storages, sizeof *next), err, MP_NOMEM, "no memory to check a plan");
     for (size_t s = 0; s < graph->n_storages; s++) next[s] = replay->start[s];
@@ -165,7 +168,7 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
             int s = plan->frees[i];
             MP_ENSURE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED,
                       "step %d frees storage number %d, which is not there", t, s);
-            /* claims are in the order of steps, and so are the instances of a storage */
+            /* the plan's frees are in the order of steps, and so are the instances of a storage */
             if (next[s] == replay->start[s + 1] || replay->instances[next[s]].end != t + 1)
                 MP_CHECK(refute_free(graph, plan, replay, next[s], t, s, err));
             next[s]++;
@@ -176,14 +179,15 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
     return MP_OK;
 }
 
-/* Checks that a list of checkpoints, if given, is complete and correct. Plan files list checkpoints by name, so a name may
- * occur at most as often as there are storages of that name. */
+/* Checks that the plan's list of checkpoints, if there is one, is complete and correct. A plan file lists checkpoints by name,
+ * so a name may occur at most as often as there are storages with that name. */
 static mp_status check_checkpoints(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
     MP_OWNED_BY(mp_names_free)
-    mp_names *names = mp_names_new(); /* for checkpoints: maps a name to the storage that represents it */
+    /* maps the name of a checkpoint to one storage that represents all storages with the name */
+    mp_names *names = mp_names_new();
     MP_OWNED struct {
-        int found, listed; /* per representing storage: number found, and number listed */
+        int found, listed; /* per representing storage: number of checkpoints found in the replay; number listed in the plan */
     } *counts = mp_alloc(graph->n_storages, sizeof *counts);
     if (!plan->n_checkpoints) return MP_OK;
     MP_ENSURE(counts && names, err, MP_NOMEM, "no memory to check a plan");
@@ -223,7 +227,8 @@ static mp_status check_seconds(const char *what, double found, double claimed, m
     return MP_FAIL(err, MP_REFUTED, "the plan claims %s of %.17g; found %.17g", what, claimed, found);
 }
 
-/* Checks the seconds of the keep-all step. If the graph keeps state in another tier, keep-all has no copies. */
+/* Checks the plan's claim about the seconds of keep-all. If the graph keeps optimizer state in another tier, keep-all has no
+ * copies. */
 static mp_status check_baseline_seconds(const mp_graph *graph, int64_t ticks, const mp_plan *plan, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
@@ -250,8 +255,8 @@ static mp_status check_baseline(const mp_graph *graph, const mp_plan *plan, mp_e
     return plan->baseline_seconds >= 0 ? check_baseline_seconds(graph, replay->ticks, plan, err) : MP_OK;
 }
 
-/* Checks the offsets in a tier other than the device. Computes the tier's need: static storages and arena, in whole blocks of
- * its alignment. */
+/* Checks the offsets of a tier other than the device. Computes the bytes that the tier needs: static storages and arena, in
+ * whole blocks of the tier's alignment. */
 static mp_status check_tier_places(const mp_graph *graph, const mp_plan *plan, int tier, const mp_replay *replay,
                                    int64_t *needed_bytes, mp_error *err)
 {
@@ -271,7 +276,7 @@ static mp_status check_tier_places(const mp_graph *graph, const mp_plan *plan, i
     return MP_OK;
 }
 
-/* Compares the plan's claims about the tiers other than the device, and their budgets. */
+/* Checks the plan's claims about the tiers other than the device, and their budgets. */
 static mp_status check_tiers(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
     for (size_t m = 1; m < graph->n_tiers; m++) {

@@ -11,7 +11,7 @@ static mp_label place_label(const mp_graph *graph, const mp_plan *plan, const mp
     return mp_node_label(graph, plan->steps[place->begin].node);
 }
 
-struct life { /* a place, or an instance or workspace that needs one; matched by (storage, begin, index) */
+struct life { /* a place, or an instance or workspace that needs a place; both are matched by (storage, begin, index) */
     int storage;
     int begin, end, index;
 };
@@ -39,8 +39,8 @@ static int compare_ends(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Lists everything in a tier that needs a place, in the order of compare_keys. Release with mp_free. `index` is the
- * instance. */
+/* Lists all instances and workspaces in a tier that need a place, in the order of compare_keys. `index` is the number of the
+ * instance. Release with mp_free. */
 static mp_status list_needs(const mp_graph *graph, int tier, const mp_replay *replay, struct life **out, size_t *n_out,
                             mp_error *err)
 {
@@ -63,8 +63,8 @@ static mp_status list_needs(const mp_graph *graph, int tier, const mp_replay *re
     return MP_OK;
 }
 
-/* Matches places and needs, both sorted by key. Sets `end` of every place to the end of its need, and `index` of every need to
- * its place. Offsets must be multiples of `alignment`. */
+/* Matches places with the instances and workspaces that need them; both lists are sorted by key. Sets `end` of every place to
+ * the end of its lifetime, and `index` of every list entry to its place. Offsets must be multiples of `alignment`. */
 static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *plan, const mp_replay *replay,
                        struct life *needs, size_t n_needs, struct life *places, size_t n_places, mp_error *err)
 {
@@ -76,7 +76,7 @@ static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *
         int order = !place ? -1 : i == n_needs ? 1 : compare_keys(&key, &places[j]);
         const bool is_shifted =
             place && i < n_needs && place->storage >= 0 && place->storage == needs[i].storage && place->end == needs[i].end;
-        if (order < 0 && !is_shifted) { /* no place for this need */
+        if (order < 0 && !is_shifted) { /* the plan has no place for this entry */
             int64_t bytes = needs[i].storage < 0 ? replay->alternatives[needs[i].begin]->workspace_bytes
                                                  : graph->storages[needs[i].storage].bytes;
             mp_place lacking = {.storage = needs[i].storage, .begin = needs[i].begin};
@@ -109,7 +109,7 @@ static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *
     return MP_OK;
 }
 
-/* True if `later` is an output that takes over the memory of `earlier` in the last step of `earlier`. */
+/* True if `later` is the place of an output that takes over the memory of `earlier` in the last step of `earlier`. */
 static bool shares(const mp_replay *replay, const mp_place *earlier, const mp_place *later)
 {
     if (earlier->storage < 0 || later->storage < 0) return false;
@@ -119,8 +119,8 @@ static bool shares(const mp_replay *replay, const mp_place *earlier, const mp_pl
     return false;
 }
 
-/* The places live at a step, sorted by offset. No two overlap, unless one takes over the memory of the other at the same
- * offset. */
+/* The places that are live at a step, sorted by offset. Two of them overlap only if one takes over the memory of the other at
+ * the same offset. */
 typedef struct taken {
     const mp_plan *plan;
     int *list;
@@ -132,7 +132,7 @@ static const mp_place *taken_at(const taken *x, size_t i)
     return &x->plan->places[x->list[i]];
 }
 
-/* Returns the number of places before (offset, place). */
+/* Returns the number of live places that sort before (offset, place). */
 static size_t count_below(const taken *x, int64_t offset, int place)
 {
     size_t low = 0, high = x->n;
@@ -154,7 +154,7 @@ static void leave(taken *x, int place)
     memmove(x->list + i, x->list + i + 1, (x->n - i) * sizeof *x->list);
 }
 
-/* Returns the first live place that overlaps p and does not share its memory; NULL: none. */
+/* Returns the first live place that overlaps place p without taking over its memory or giving its own; NULL: none. */
 static const mp_place *find_overlap(const taken *x, const mp_replay *replay, const mp_place *p)
 {
     size_t i = count_below(x, p->offset, -1);
@@ -166,7 +166,7 @@ static const mp_place *find_overlap(const taken *x, const mp_replay *replay, con
     return NULL;
 }
 
-/* Finds overlaps. `starting` and `ending` are the places sorted by begin and by end. */
+/* Checks that places do not overlap. `starting` and `ending` are the places sorted by begin and by end. */
 static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay,
                                 const struct life *starting, const struct life *ending, size_t n, mp_error *err)
 {

@@ -10,7 +10,7 @@
 
 enum use_kind { READ, ADD, WRITE };
 
-struct use { /* one use of a storage; within a step a node reads first, then adds, then writes */
+struct use { /* one use of a storage by a step; a step first reads, then adds, then writes */
     int step;
     enum use_kind kind;
 };
@@ -22,7 +22,7 @@ struct history {
     const mp_step *steps;
     mp_replay *replay;
     struct use *uses;
-    struct busy *busy; /* space for the uses of one storage that are in progress */
+    struct busy *busy; /* scratch: the uses of one storage by steps that are still running */
     int *uses_start;   /* uses of storage s: uses[uses_start[s] .. uses_start[s+1]) */
     mp_error *err;
 };
@@ -37,7 +37,8 @@ static mp_status collect_uses(struct history *h)
 {
     size_t n_storages = h->graph->n_storages, total = 0, n;
     MP_ENSURE(h->uses_start = mp_alloc(n_storages + 2, sizeof *h->uses_start), h->err, MP_NOMEM, "no memory to check a plan");
-    int *next = h->uses_start + 1; /* next[s] is the index for the next use of s; at the end, the start of s + 1 */
+    /* next[s] is the index for the next use of s; after the loop, it is the start of the uses of s + 1 */
+    int *next = h->uses_start + 1;
     for (size_t t = 0; t < h->replay->n_steps; t++) {
         for (int kind = READ; kind <= WRITE; kind++) {
             const int *list = alternative_list(h->replay->alternatives[t], (enum use_kind)kind, &n);
@@ -63,7 +64,7 @@ static mp_status refute(const struct history *h, int step, const char *does, int
                    mp_storage_label(h->graph, storage).text, why);
 }
 
-/* True if contribution number k to a sum is from the node whose turn it is. */
+/* True if contribution number k to a sum comes from the node that the order of additions requires. */
 static bool in_turn(const struct history *h, int storage, int k, int step)
 {
     const mp_graph *graph = h->graph;
@@ -72,14 +73,14 @@ static bool in_turn(const struct history *h, int storage, int k, int step)
            (adder < graph->adders_start[storage + 1] && graph->adders[adder] == h->steps[step].node);
 }
 
-/* An issued use of a storage that may still be in progress. */
+/* A use of a storage by an issued step that may still be running. */
 struct busy {
     int step, until, channel;
     bool changes;
 };
 
-/* Adds the next use of a storage to the list `busy` of n entries. MP_REFUTED: it conflicts with a use of an earlier step still
- * in progress. */
+/* Adds the next use of a storage to the list `busy` of n entries. MP_REFUTED: the use conflicts with a use by an earlier step
+ * that is still running. */
 static mp_status use_next(const struct history *h, struct busy *busy, int *n, struct use use, int s)
 {
     const mp_step step = h->steps[use.step];
@@ -110,9 +111,10 @@ static mp_status replay_storage(struct history *h, int s)
     const mp_graph *graph = h->graph;
     const mp_storage *storage = &graph->storages[s];
     mp_replay *r = h->replay;
-    bool is_static = mp_storage_is_static(storage), produced = false; /* produced: false while it is only carried in */
+    /* produced is false as long as the storage is only carried in from the previous training step */
+    bool is_static = mp_storage_is_static(storage), produced = false;
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s], n_added = 0, n_before = (int)r->n_instances;
-    mp_instance *now = NULL; /* the instance that is live now */
+    mp_instance *now = NULL; /* the instance that is live at the current step; NULL: none */
     int n_busy = 0;
     mp_status st;
 
@@ -165,11 +167,12 @@ static mp_status replay_storage(struct history *h, int s)
     return MP_OK;
 }
 
-/* Returns the instance of s that ends at `at` (with `ends`), or begins there; -1: none. Both begins and ends ascend. */
+/* Returns the instance of s that begins at step `at`, or with `ends` the instance that ends there; -1: none. Begins and ends
+ * both ascend. */
 static int instance_at(const mp_replay *r, int s, int at, bool ends)
 {
     int low = r->start[s], high = r->start[s + 1];
-    while (low < high) { /* the last instance with an end (or begin) <= at is in [low - 1, high) */
+    while (low < high) { /* the last instance whose begin (or end) is <= at is in [low - 1, high) */
         int middle = low + (high - low) / 2;
         if ((ends ? r->instances[middle].end : r->instances[middle].begin) <= at)
             low = middle + 1;
@@ -181,7 +184,8 @@ static int instance_at(const mp_replay *r, int s, int at, bool ends)
     return (ends ? found->end : found->begin) == at ? low - 1 : -1;
 }
 
-/* In each step, applies the first listed in-place pairs that fit. No storage is in two of them. */
+/* In each step, applies the in-place pairs of its alternative in the order listed, as far as they fit. A storage is in at most
+ * one applied pair. */
 static mp_status take_over(struct history *h)
 {
     mp_replay *r = h->replay;
@@ -204,8 +208,8 @@ static mp_status take_over(struct history *h)
     return MP_OK;
 }
 
-/* Adds up the live bytes of a tier. Workspaces are on the device. `begins` and `ends` are scratch, one number per step and one
- * for the end. */
+/* Adds up the live bytes of a tier at each step. Workspaces are on the device. `begins` and `ends` are scratch: one number per
+ * step, and one for the end. */
 static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *ends)
 {
     mp_replay *r = h->replay;
@@ -230,8 +234,8 @@ static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *e
     r->tiers[tier].peak_bytes = r->tiers[tier].static_bytes + highest;
 }
 
-/* Returns the latest end among all steps that are waited for at t or before. `order` has the steps sorted by their waits. *next
- * is the first with a later wait; `over` is the result so far. */
+/* Returns the latest end among all steps that are waited for at step t or before. `order` lists the steps sorted by the step
+ * that waits for them. *next is the first entry with a later wait; `over` is the result of the previous call. */
 static int64_t over_by(const mp_replay *r, int t, const int *order, size_t *next, const int64_t *end, int64_t over)
 {
     for (; *next < r->n_steps && r->ends[order[*next]] <= t; ++*next)
@@ -239,8 +243,8 @@ static int64_t over_by(const mp_replay *r, int t, const int *order, size_t *next
     return over;
 }
 
-/* Computes the end of the last step. The steps are sorted by the position of their wait, so that each is visited once. A step
- * also waits for the newest step on its own channel. */
+/* Computes the makespan. The steps are sorted by the step that waits for them, so that each is visited once. A step also waits
+ * for the previous step on its own channel. */
 static mp_status find_ticks(struct history *h)
 {
     mp_replay *r = h->replay;
@@ -316,8 +320,9 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
     }
     MP_CHECK(collect_uses(&h));
     MP_ENSURE(h.busy = mp_alloc(2 * n, sizeof *h.busy), err, MP_NOMEM,
-              "no memory to check a plan");                                    /* a step may both read and write a storage */
-    size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages; /* all uses, and carried instances */
+              "no memory to check a plan"); /* a step may both read and write a storage */
+    /* number of all uses, and of instances that are carried in */
+    size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages;
     MP_ENSURE(r->instances = mp_pool_alloc(r->pool, most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
     for (size_t s = 0; s < graph->n_storages; s++) MP_CHECK(replay_storage(&h, (int)s));
     r->start[graph->n_storages] = (int)r->n_instances;

@@ -37,8 +37,8 @@ void mp_plan_free(mp_plan *plan)
     mp_free(plan);
 }
 
-/* True if a storage can be a checkpoint. A gradient carried in from the previous step has no first production to keep. A
- * storage saved for backward only (a mask, statistics) is not a tensor of the model that a user could name. */
+/* True if a storage can be a checkpoint. A gradient carried in from the previous training step has no first production to
+ * keep. A storage saved for backward only (a mask, statistics) is not a tensor that a user could name. */
 static bool may_be_checkpoint(const mp_storage *storage)
 {
     return !mp_storage_outlives_step(storage) && storage->kind != MP_KIND_SAVED;
@@ -47,7 +47,7 @@ static bool may_be_checkpoint(const mp_storage *storage)
 mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,
                               mp_error *err)
 {
-    struct seen { /* about a storage, up to the current step */
+    struct seen { /* facts about a storage, from the steps up to the current one */
         int productions, first;
         bool kept;
     } *seen = mp_alloc(graph->n_storages, sizeof *seen);
@@ -62,7 +62,7 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
             for (size_t i = 0; i < alternative->n_writes; i++)
                 if (may_be_checkpoint(&graph->storages[alternative->writes[i]])) seen[alternative->writes[i]].productions++;
     }
-    /* a second pass lists them in order of production */
+    /* a second pass lists the checkpoints in the order of their production */
     size_t n_found = 0;
     for (size_t t = 0; t < n; t++) {
         const mp_alternative *alternative = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];
@@ -77,7 +77,7 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
     return MP_OK;
 }
 
-/* Derives the plan's claims about recomputation and frees from the timeline. */
+/* Fills in the plan's claims about recomputations and frees, from the timeline. */
 static mp_status claim_steps(mp_plan *plan, const mp_graph *graph, const mp_timeline *timeline, mp_error *err)
 {
     MP_OWNED bool *ran = NULL;
@@ -92,7 +92,7 @@ static mp_status claim_steps(mp_plan *plan, const mp_graph *graph, const mp_time
         plan->recompute[t] = ran[plan->steps[t].node];
         ran[plan->steps[t].node] = true;
     }
-    int *start = plan->frees_start; /* during filling, start[t + 1] is the next free index of step t */
+    int *start = plan->frees_start; /* while the lists are filled, start[t + 1] is the next free index for step t */
     for (size_t k = 0; k < timeline->n_spans; k++) start[timeline->spans[k].end + 1]++;
     for (size_t t = 0; t < plan->n_steps; t++) start[t + 2] += start[t + 1];
     for (size_t k = 0; k < timeline->n_spans; k++) plan->frees[start[timeline->spans[k].end]++] = timeline->spans[k].storage;

@@ -15,8 +15,8 @@ typedef struct mp_profile {
     mp_pool *pool;   /* owns all arrays */
     int n_positions; /* a multiple of MP_PROFILE_CHUNK */
     int64_t *excess; /* per position: live bytes minus the position's limit, without the pending addition of its chunk */
-    int64_t *pending, *highest,
-        *over;          /* per chunk: bytes still to be added to its positions; highest excess; sum of the positive excesses */
+    /* per chunk: bytes still to be added to its positions; highest excess; sum of the positive excesses */
+    int64_t *pending, *highest, *over;
     int64_t total_over; /* the sum of `over` */
 } mp_profile;
 

@@ -116,8 +116,8 @@ int mp_runs_reach(const mp_runs *x, int64_t ticks)
 
 int64_t mp_runs_ticks_within(const mp_runs *x, int64_t most)
 {
-    int64_t free_at[MP_MAX_CHANNELS] = {0}, compute = 0, before = 0,
-            last = 0; /* compute: end in ticks of the compute steps up to now */
+    /* compute: end in ticks of the compute steps up to now */
+    int64_t free_at[MP_MAX_CHANNELS] = {0}, compute = 0, before = 0, last = 0;
     for (int k = 0; k < x->queue.n; k++) {
         mp_node_run *r = &x->runs[x->queue.runs[k]];
         const int64_t sum = mp_runs_ticks_before(x, r->position);

@@ -22,12 +22,9 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-enum {
-    NONE = -1,
-    ALWAYS = -2,
-    OPEN = -3
-}; /* values used instead of a column: the storage or run is impossible; it is available at no cost; its column is added when a
-      row needs it */
+/* values used instead of a column: the storage or run is impossible; it is available at no cost; its column is added when a
+ * row needs it */
+enum { NONE = -1, ALWAYS = -2, OPEN = -3 };
 
 struct mp_bound_relax {
     mp_pool *pool; /* owns all arrays */

@@ -193,8 +193,8 @@ static mp_status solve_leaf(tree *t, int leaf, int *place, mp_error *err)
     bool solved;
     MP_CHECK(mp_bound_relax_solve(t->relax, t->work_left, &solved, err));
     t->work_left -= mp_bound_relax_linear(t->relax)->work;
-    const int64_t value =
-        mp_bound_overlap_value(&t->o); /* if the programme was not solved, the earlier multipliers are still valid */
+    /* if the programme was not solved, the earlier multipliers are still valid */
+    const int64_t value = mp_bound_overlap_value(&t->o);
     if (value > t->leaves[leaf].value) t->leaves[leaf].value = value;
     if (solved) mark_used(t);
     return solved && value < INT64_MAX && t->work_left > 0 ? choose_place(t, place, err) : MP_OK;
