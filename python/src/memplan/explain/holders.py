@@ -12,16 +12,12 @@ import torch
 from torch import nn
 
 from memplan.explain.failure import NOT_THE_USERS, At, Where, shown
+from memplan.torch_internals.modules import OF_A_MODULE
 
 DEEPEST = 6  # maximum number of attributes and containers between a variable and a tensor
 MOST_VISITED = 200_000  # maximum number of objects that a search visits
 ROWS = (list, tuple, set, frozenset, deque)
 INSTALLED = ("site-packages", "dist-packages", sys.base_prefix)  # parts of paths of installed modules
-OF_A_MODULE = {
-    "_parameters",
-    "_buffers",
-    "_modules",
-}  # attributes of a torch.nn.Module that the search skips
 
 
 class Holders:

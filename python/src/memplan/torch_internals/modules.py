@@ -13,6 +13,7 @@ from memplan.torch_internals.names import Private
 
 COMPILED = "_compiled_call_impl"  # key in a module's `__dict__`: PyTorch calls this instead of the module
 PARTS = ("_parameters", "_buffers")  # names of a module's tensors in captures
+OF_A_MODULE = {*PARTS, "_modules"}  # attributes of a torch.nn.Module that the search for holders of tensors skips
 GLOBAL_HOOKS = re.compile(r"_global_(forward|backward)(_pre)?_hooks")
 
 
