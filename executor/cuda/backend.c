@@ -181,7 +181,7 @@ static mp_status download(const mp_backend *self, const mp_array *there, const m
     return c->host->download(c->host, &between, host, err);
 }
 
-/* Returns a library's kernel for the operator, or else memplan's own. */
+/* Returns the kernel that uses cuDNN or cublasLt for the operator, if there is one, else memplan's own kernel. */
 static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
 {
     (void)self;

@@ -19,7 +19,7 @@ typedef struct mp_prefetch mp_prefetch;
  * outlive *out. The caller releases *out with mp_prefetch_free. MP_NOMEM. */
 mp_status mp_prefetch_new(const mp_backend *backend, const mp_feed *feed, const mp_array *plain, const mp_array *stored,
                           size_t n, mp_prefetch **out, mp_error *err);
-/* Ends the thread after its current work; does nothing for NULL. */
+/* Ends the prefetch thread after the batch that it is processing, and releases the prefetch; does nothing for NULL. */
 void mp_prefetch_free(mp_prefetch *prefetch);
 MP_OWNER(mp_prefetch_free, mp_prefetch)
 

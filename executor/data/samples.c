@@ -151,8 +151,8 @@ static mp_status misfit(const mp_feed_slot *s, const mp_sample_file *file, int64
                    shape_text(d->rank, d->dims, " x ", has), s->name, shape_text(s->rank, s->dims, " x ", wanted), more);
 }
 
-/* For batches that are whole inputs: decides for every file whether it is a stack of inputs or a single input. Fails if the
- * files have different numbers of samples. */
+/* If a sample is a whole input: decides for every file whether it is a stack of inputs or a single input. Fails if the files
+ * have different numbers of samples. */
 static mp_status settle_stacks(const mp_feed_slot *slots, size_t n, const readings *r, mp_sample_file *files, size_t *at,
                                int64_t *n_samples, mp_error *err)
 {

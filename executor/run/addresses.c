@@ -368,7 +368,7 @@ static mp_status ready_collective(const walker *w, int workspace, mp_ready_step 
     return moved.parts ? list_addresses(w, moved.parts, r->n_moved, &r->parts, err) : MP_OK;
 }
 
-/* Lists the places of a step whose guard bytes are checked: its workspace and operands. */
+/* Lists the indices in places[] whose guard bytes are checked after a step: its workspace and its operands. */
 static mp_status list_guarded(const walker *w, mp_ready_step *r, int workspace, mp_error *err)
 {
     const mp_program_node *node = mp_program_node_at(w->a->program, r->node);

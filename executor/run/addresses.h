@@ -51,7 +51,7 @@ typedef struct mp_addresses {
     size_t n_places;
     const mp_place
         *places; /* the instances and workspaces that the plan places in device memory, then the instances in other tiers */
-    int64_t *place_at; /* per place: offset in the arena, or in the memory of its tier */
+    int64_t *place_at; /* per entry of `places`: offset in the arena, or in the memory of its tier */
     int64_t guard_bytes;
     mp_ready_step *steps; /* one per step of the plan */
 } mp_addresses;

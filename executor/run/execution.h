@@ -52,7 +52,8 @@ mp_status mp_execution_step(mp_execution *execution, int64_t step, mp_fill_input
 /* From now on `watch` inspects the operands of every step; NULL ends the inspection. Inspection supports neither recordings
  * nor a second stream, so the execution needs the options by_call and profile. */
 void mp_execution_watch(mp_execution *execution, mp_watch *watch);
-/* Runs the pending updates of forward-fused training. Call it before saving, evaluating, and at the end. */
+/* Runs the pending updates of forward-fused training. Must be called before saving, before evaluating, and at the end of a
+ * training. */
 mp_status mp_execution_flush(mp_execution *execution, mp_error *err);
 
 /* Returns the seconds that the last training step waited for its input data and copied it to the inputs. */

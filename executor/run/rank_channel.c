@@ -32,8 +32,8 @@ static mp_status add_leg(const mp_addresses *a, const mp_communicator *world, mp
     return MP_OK;
 }
 
-/* Lists whole tensors as pieces. This rank's parts are separate storages. With `in_place`, or if the step has no separate
- * storages, the parts are inside the whole tensors. */
+/* Adds a leg over whole tensors, one piece per tensor. This rank's parts are separate storages. With `in_place`, or if the
+ * step has no separate storages, the parts are inside the whole tensors. */
 static mp_status add_wholes(const mp_addresses *a, const mp_communicator *world, mp_collective kind, mp_dim dim, bool in_place,
                             size_t step, mp_pool *pool, mp_collective_work *w, mp_error *err)
 {
@@ -105,7 +105,7 @@ static mp_status keep_sums(const mp_addresses *a, const mp_communicator *world, 
     return MP_OK;
 }
 
-/* Lists the sum of a bucket of gradients. */
+/* Prepares the collective that sums a bucket of gradients over the ranks. */
 static mp_status list_sum(const mp_addresses *a, const mp_rank_channel *c, size_t step, mp_pool *pool, mp_collective_work *w,
                           mp_error *err)
 {

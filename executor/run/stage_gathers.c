@@ -12,7 +12,7 @@ bool mp_stage_keeps(const mp_plan *plan, size_t turn_around, size_t step, int st
     return false;
 }
 
-/* Copies a gather, restricted to the pieces that the backward uses. */
+/* Copies the prepared collective of a gather, restricted to the parameters that the backward uses. */
 static mp_status take_kept(const mp_rank_channel *c, size_t turn_around, size_t step, mp_pool *pool, mp_collective_work *out,
                            mp_error *err)
 {

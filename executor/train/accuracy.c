@@ -211,7 +211,7 @@ static mp_status prepare(examiner *e, mp_error *err)
     return find_wanted(e, results, 3, err);
 }
 
-/* Adds the loss and the correct labels of a batch to *sum. */
+/* Adds the loss and the number of correct labels of a batch to *sum. */
 static mp_status count(examiner *e, int64_t n_batches, tally *sum, mp_error *err)
 {
     const mp_backend *b = e->program->backend;

@@ -29,8 +29,10 @@ MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
     const int64_t from = mp_array_place(x, 0, last, span.row), to = mp_array_place(y, 0, last, span.row);
     const int64_t x_step = x->strides[last], y_step = y->strides[last];
     int64_t edge = s->computed ? *s->computed : s->diagonal;
-    edge = edge > columns ? columns : edge < -rows ? -rows : edge; /* diagonals farther out select the same elements */
-    edge += r + !s->upper; /* lower: the column after the last copied one; upper: the first copied one */
+    edge = edge > columns ? columns
+           : edge < -rows ? -rows
+                          : edge; /* a diagonal outside of the matrix selects the same elements as a diagonal at its edge */
+    edge += r + !s->upper;        /* lower: the column after the last copied one; upper: the first copied one */
     edge = edge < span.first ? span.first : edge > span.end ? span.end : edge;
     const int64_t first = s->upper ? edge : span.first, end = s->upper ? span.end : edge;
     for (int64_t c = first; s->add && c < end; c++) {

@@ -111,8 +111,8 @@ struct mp_indexer {
     bool reduces_doubles;
 };
 
-/* Checks the operands. MP_UNSUPPORTED: an operand is packed or has elements of less than a byte, the indices (input `indices`;
- * -1: none) are not INT64 or INT32 and row-major, or a gradient is neither FLOAT nor BFLOAT16. */
+/* Checks the operands of an operator with indices. MP_UNSUPPORTED: an operand is packed or has elements of less than a byte,
+ * the indices (input `indices`; -1: none) are not INT64 or INT32 and row-major, or a gradient is neither FLOAT nor BFLOAT16. */
 mp_status mp_indices_check(const mp_operands *x, int indices, mp_error *err);
 /* Describes the rows of a table that indices select along one axis. Dimensions [axis, axis + n_entry_dims) of `other` count the
  * entries. MP_UNSUPPORTED: more than UINT32_MAX rows or entries. */

@@ -17,8 +17,8 @@ const uint64_t *mp_cpu_rows_sort(const mp_row_entries *rows, uint64_t *list);
 
 /* Copies rows: other[entry] = table[row], for every entry of the list. */
 void mp_cpu_rows_pick(const mp_row_entries *rows, const uint64_t *list, int size, const void *table, void *other);
-/* Reduces table[row] with other[entry] for every entry of a sorted list. With MP_INDEX_SET, `other` may be NULL: the rows are
- * set to zero. Sums of BFLOAT16 are computed in float and rounded once. */
+/* Combines table[row] with other[entry] for every entry of a sorted list, and stores the result in the table. With
+ * MP_INDEX_SET, `other` may be NULL: the rows are set to zero. Sums of BFLOAT16 are computed in float and rounded once. */
 void mp_cpu_rows_reduce(const mp_row_entries *rows, const uint64_t *sorted, mp_index_reduction how, mp_dtype dtype, void *table,
                         const void *other);
 /* Combines into[into_at + k * into_stride] with values[at + k * stride] for k < n, and stores the result in `into`. */

@@ -197,7 +197,8 @@ static mp_status check_targets(const job *j, mp_error *err)
     return MP_OK;
 }
 
-/* Replaces the sum of weights of this rank's positions by the sum over all sharers; `room` has a double for each sharer. */
+/* Replaces the sum of weights of this rank's positions by the sum over all ranks that share the positions; `room` has one
+ * double per rank. */
 static mp_status add_weights(const job *j, double *room, double *weight, mp_error *err)
 {
     const mp_kernel_team *team = j->x->run.team;

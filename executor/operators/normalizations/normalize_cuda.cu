@@ -315,7 +315,7 @@ void mp_normal_forward(const mp_normal *n, const mp_normal_data *d, void *worksp
 
 void mp_normal_backward(const mp_normal *n, const mp_normal_data *d, void *workspace)
 {
-    /* the gradient of x is last, because it may overwrite the gradient of y */
+    /* the gradient of x is computed last, because it may overwrite the gradient of y */
     if (d->d_scale.data || d->d_shift.data)
         MP_BY_DTYPE(d->dy.dtype, mp_reduce(places(&n->loops, PARAMETER), parameters_of<T>(n, d), stretches_in(n, workspace)));
     if (d->dx.data && !mp_normal_by_warps(n, d, true)) MP_BY_DTYPE(d->dy.dtype, backward<T>(n, d, workspace));

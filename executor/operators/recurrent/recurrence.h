@@ -91,7 +91,7 @@ typedef struct mp_recurrence {
 
 /* The functions with which a backend runs a recurrent layer. Their work runs in the order of the calls. */
 typedef struct mp_recurrent_engine {
-    /* Prepares product k: c = a b, or c += a b if add. Sets *bytes to its workspace. */
+    /* Prepares product k: c = a b, or c += a b if add. Sets *bytes to the workspace that the product needs. */
     mp_status (*prepare)(const mp_operands *x, void *state, mp_recurrent_product k, const mp_stacks *stacks, bool add,
                          int64_t *bytes, mp_error *err);
     mp_status (*multiply)(const mp_operands *x, void *state, mp_recurrent_product k, const float *a, const float *b, float *c,

@@ -1,4 +1,4 @@
-/* determinant.c - fills the description of a Det from its operands. */
+/* determinant.c - prepares and runs Det, the determinants of a stack of matrices. */
 #include "executor/operators/reductions/determinant.h"
 
 static int64_t matrix_bytes(const mp_array *x)
